@@ -1,0 +1,56 @@
+//! What an operation can answer besides success.
+
+use core::fmt;
+
+/// Why an operation did not succeed; each has the errno that futex(2) or prctl(2) gives for it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The futex word did not hold the expected value (`EAGAIN`).
+    Again,
+    /// The deadline passed before a wake came (`ETIMEDOUT`).
+    TimedOut,
+    /// The word's memory cannot be reached (`EFAULT`).
+    Fault,
+    /// An argument is not of the form that the operation takes: a misaligned address, a value wider than the word, a
+    /// number of slots that is no power of two (`EINVAL`).
+    Invalid,
+    /// The table cannot change any more: it was made immutable, or set to 0 slots (`EBUSY`).
+    Busy,
+    /// The memory for a table could not be had (`ENOMEM`).
+    NoMemory,
+}
+
+impl Error {
+    /// The positive errno value, as Linux numbers it on x86-64 and aarch64.
+    ///
+    /// ```
+    /// assert_eq!(ufutex::Error::Again.errno(), 11);
+    /// ```
+    #[must_use]
+    pub const fn errno(self) -> i32 {
+        match self {
+            Self::Again => 11,
+            Self::NoMemory => 12,
+            Self::Fault => 14,
+            Self::Busy => 16,
+            Self::Invalid => 22,
+            Self::TimedOut => 110,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Again => "the futex word does not hold the expected value (EAGAIN)",
+            Self::NoMemory => "no memory for a futex table (ENOMEM)",
+            Self::Fault => "the futex word's memory cannot be reached (EFAULT)",
+            Self::Busy => "the futex table can no longer change its size (EBUSY)",
+            Self::Invalid => "an argument is not of the form this operation takes (EINVAL)",
+            Self::TimedOut => "the deadline passed before a wake came (ETIMEDOUT)",
+        })
+    }
+}
+
+impl core::error::Error for Error {}

@@ -1,0 +1,229 @@
+//! What an embedder can set: once for a system, and for each domain.
+
+use crate::error::Error;
+use crate::table::MAX_SLOTS_LOG2;
+use crate::table::size::{self, Policy};
+
+/// What holds for a [`System`](crate::System) and all its domains. What is not set has a default.
+///
+/// ```
+/// use ufutex::{Config, System};
+/// use ufutex::layout::Lean;
+///
+/// let system = System::<Lean>::with_config(Config::new().global_slots(1024).hash_seed(7))?;
+/// assert_eq!(system.global_slots(), 1024);
+/// # Ok::<(), ufutex::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    cpus: Option<usize>,
+    global_slots: Option<usize>,
+    hash_seed: Option<u64>,
+    default_slots: Option<usize>,
+    max_slots: Option<usize>,
+}
+
+impl Config {
+    /// All defaults.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { cpus: None, global_slots: None, hash_seed: None, default_slots: None, max_slots: None }
+    }
+
+    /// How many CPUs run at the same time. Default: what the operating system says; 1 without `std`.
+    #[must_use]
+    pub const fn cpus(mut self, cpus: usize) -> Self {
+        self.cpus = Some(cpus);
+        self
+    }
+
+    /// Slots of the global table, a power of two. Default: 256 for each CPU, as in the kernel.
+    #[must_use]
+    pub const fn global_slots(mut self, slots: usize) -> Self {
+        self.global_slots = Some(slots);
+        self
+    }
+
+    /// The secret of the hash function. Default: random; without `std`, derived from an address, which is weak against
+    /// guests that choose theirs.
+    #[must_use]
+    pub const fn hash_seed(mut self, seed: u64) -> Self {
+        self.hash_seed = Some(seed);
+        self
+    }
+
+    /// Slots of a domain's first table under [`Policy::Load`], a power of two. Default: 16.
+    #[must_use]
+    pub const fn default_slots(mut self, slots: usize) -> Self {
+        self.default_slots = Some(slots);
+        self
+    }
+
+    /// Slots that a size policy may grow a table to, a power of two. Default: 2^20. A request by
+    /// [`Domain::set_slots`](crate::Domain::set_slots) may exceed it.
+    #[must_use]
+    pub const fn max_slots(mut self, slots: usize) -> Self {
+        self.max_slots = Some(slots);
+        self
+    }
+
+    pub(crate) fn resolve(&self) -> Result<Limits, Error> {
+        let cpus = self.cpus.unwrap_or_else(online_cpus);
+        let log2 = |slots: usize| {
+            let log2 = slots.checked_ilog2().filter(|log2| slots.is_power_of_two() && *log2 <= MAX_SLOTS_LOG2);
+            log2.ok_or(Error::Invalid)
+        };
+        if cpus == 0 {
+            return Err(Error::Invalid);
+        }
+        let global = cpus.saturating_mul(256).next_power_of_two().min(1 << MAX_SLOTS_LOG2);
+        let max_log2 = log2(self.max_slots.unwrap_or(1 << 20))?;
+        Ok(Limits {
+            cpus,
+            global_log2: log2(self.global_slots.unwrap_or(global))?,
+            default_log2: log2(self.default_slots.unwrap_or(1 << size::SMALLEST_LOG2))?.min(max_log2),
+            max_log2,
+            seed: self.hash_seed,
+        })
+    }
+}
+
+/// A [`Config`] made definite.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    pub cpus: usize,
+    pub global_log2: u32,
+    pub default_log2: u32,
+    pub max_log2: u32,
+    pub seed: Option<u64>,
+}
+
+#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+fn online_cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle")))))]
+fn online_cpus() -> usize {
+    1
+}
+
+#[cfg(feature = "std")]
+pub use env::EnvError;
+
+#[cfg(feature = "std")]
+mod env {
+    use super::Config;
+    use core::fmt;
+    use std::string::String;
+
+    /// An environment variable whose value cannot be used.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct EnvError {
+        /// The variable.
+        pub name: &'static str,
+        /// What it was set to.
+        pub value: String,
+    }
+
+    impl fmt::Display for EnvError {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            let Self { name, value } = self;
+            write!(f, "{name}={value:?} cannot be used: it takes a power of two from 2 to 16777216")
+        }
+    }
+
+    impl core::error::Error for EnvError {}
+
+    impl Config {
+        /// The defaults, changed by the environment: `UFUTEX_GLOBAL_SLOTS`, `UFUTEX_DEFAULT_SLOTS` and
+        /// `UFUTEX_MAX_SLOTS`, each a power of two from 2 to 2^24.
+        ///
+        /// ```
+        /// let system = ufutex::System::<ufutex::layout::Lean>::with_config(ufutex::Config::from_env()?)?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        /// Names the first variable that is set to something else.
+        pub fn from_env() -> Result<Self, EnvError> {
+            Self::from_vars(|name| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned()))
+        }
+
+        pub(super) fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Self, EnvError> {
+            let slots = |name: &'static str| match var(name) {
+                None => Ok(None),
+                Some(value) => match value.parse::<usize>() {
+                    Ok(n) if n.is_power_of_two() && (2..=1 << 24).contains(&n) => Ok(Some(n)),
+                    _ => Err(EnvError { name, value }),
+                },
+            };
+            Ok(Self {
+                global_slots: slots("UFUTEX_GLOBAL_SLOTS")?,
+                default_slots: slots("UFUTEX_DEFAULT_SLOTS")?,
+                max_slots: slots("UFUTEX_MAX_SLOTS")?,
+                ..Self::new()
+            })
+        }
+    }
+}
+
+/// What holds for one [`Domain`](crate::Domain).
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub(crate) policy: Policy,
+    pub(crate) early_return: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Options {
+    /// [`Policy::Load`], with the early return.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { policy: Policy::Load, early_return: true }
+    }
+
+    /// What decides the size of the table.
+    #[must_use]
+    pub const fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Whether a wait looks at the word before it locks anything, and ends there if the word differs already. On by
+    /// default; off, every wait goes through its bucket, as in the kernel.
+    #[must_use]
+    pub const fn early_return(mut self, early_return: bool) -> Self {
+        self.early_return = early_return;
+        self
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use std::string::{String, ToString};
+
+    #[test]
+    fn environment_sets_slots_and_names_what_it_cannot_use() {
+        let vars = |name: &str| (name == "UFUTEX_MAX_SLOTS").then(|| String::from("64"));
+        assert_eq!(Config::from_vars(vars).unwrap().resolve().unwrap().max_log2, 6);
+        for bad in ["", "0", "1", "3", "-4", "1e3", "33554432"] {
+            let error = Config::from_vars(|_| Some(bad.to_string())).unwrap_err();
+            assert_eq!((error.name, error.value.as_str()), ("UFUTEX_GLOBAL_SLOTS", bad));
+            assert!(error.to_string().contains("power of two"));
+        }
+    }
+
+    #[test]
+    fn config_that_is_no_power_of_two_or_has_no_cpu_is_invalid() {
+        for config in [Config::new().global_slots(3), Config::new().max_slots(0), Config::new().cpus(0)] {
+            assert_eq!(config.resolve().err(), Some(Error::Invalid));
+        }
+    }
+}

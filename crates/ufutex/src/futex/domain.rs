@@ -1,0 +1,174 @@
+//! The futexes of one process: a private table, and everything its operations share.
+
+use super::config::Options;
+use super::key::{Scope, Target, key_of, private_space};
+use super::slots::Control;
+use super::system::System;
+use crate::sys::clock::monotonic_ns;
+use crate::table::hash::{Hasher, Key};
+use crate::table::layout::{Layout, Lean};
+use crate::table::lock::Lock;
+use crate::table::refs::tables::Tables;
+use crate::table::refs::{Live, Locked, Scheme};
+use crate::table::size::{self, Contention, Policy};
+
+/// The futexes of one process (or guest, or program): its private table, which is not there before the first wait.
+///
+/// The type parameters choose how operations reach the table while it changes ([`scheme`](crate::scheme)) and how its
+/// buckets are laid out ([`layout`](crate::layout)); the defaults are the ones to use, the others are there to be
+/// compared.
+///
+/// No operation here panics or fails for want of memory: a domain that cannot have a table uses the system's.
+pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
+    // The fields that every operation reads come first.
+    pub(super) tables: Tables<L>,
+    pub(super) scheme: S,
+    pub(super) hasher: Hasher,
+    pub(super) early_return: bool,
+    pub(super) policy: Policy,
+    pub(super) control: Control,
+    contention: Lock<Contention>,
+    // Last, so that the global table outlives the rest.
+    pub(super) system: System<L>,
+}
+
+/// A key and where to look for it.
+#[derive(Clone, Copy)]
+pub(super) struct Hashed {
+    pub key: Key,
+    pub hash: u32,
+    /// Whether the key is looked up in the domain's table.
+    pub is_private: bool,
+}
+
+impl Domain {
+    /// A domain with the default scheme, layout and options.
+    #[must_use]
+    pub fn new(system: &System) -> Self {
+        Self::with_options(system, Options::new())
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+    /// A domain with `options`. Nothing is allocated.
+    #[must_use]
+    pub fn with_options(system: &System<L>, options: Options) -> Self {
+        let space = private_space(system.number_domain());
+        let use_global = options.policy == Policy::Fixed(0);
+        Self {
+            // SAFETY: the domain holds a handle of the system, and so the global table, until after `tables`.
+            tables: unsafe { Tables::new(system.global(), space, use_global) },
+            scheme: S::new(),
+            hasher: system.hasher(),
+            early_return: options.early_return,
+            policy: options.policy,
+            control: Control::new(),
+            contention: Lock::new(Contention::default()),
+            system: system.clone(),
+        }
+    }
+
+    /// Locks the bucket of `place` in the domain's table, if it has one, or the global one.
+    #[inline(always)]
+    pub(super) fn lock(&self, place: &Hashed) -> Option<Locked<'_, L, S>> {
+        if place.is_private {
+            return self.scheme.lock(&self.tables, place.hash);
+        }
+        loop {
+            // Global buckets are always live.
+            if let Some(guard) = self.tables.global.bucket(place.hash).lock() {
+                return Some(Locked::global(guard));
+            }
+        }
+    }
+
+    /// As `lock`; a domain without a table gets one.
+    #[inline(always)]
+    pub(super) fn lock_or_make(&self, place: &Hashed) -> Locked<'_, L, S> {
+        loop {
+            if let Some(locked) = self.lock(place) {
+                return locked;
+            }
+            self.tables.make_first(self.first_slots_log2());
+        }
+    }
+
+    /// Where operations on `target` meet.
+    #[inline(always)]
+    pub(super) fn hashed<T: Target>(&self, target: &T) -> Hashed {
+        let key = key_of(target, self.tables.space);
+        Hashed { key, hash: self.hasher.hash(key), is_private: target.scope() == Scope::Private }
+    }
+
+    /// What the policy wants the first table to be.
+    fn first_slots_log2(&self) -> u32 {
+        let limits = self.system.limits();
+        match self.policy {
+            Policy::Load => limits.default_log2,
+            Policy::Threads => self.threads_log2(self.control.threads()),
+            Policy::Fixed(slots) => slots.max(1).next_power_of_two().ilog2(),
+        }
+    }
+
+    pub(super) fn threads_log2(&self, threads: usize) -> u32 {
+        let limits = self.system.limits();
+        size::for_threads(threads, limits.cpus, 1 << limits.global_log2).min(limits.max_log2)
+    }
+
+    /// A bucket has gone from one thread to another for another key, for the `bounces`th time.
+    #[cold]
+    pub(super) fn note_bounce(&self, bounces: u32) {
+        if bounces % size::BOUNCES_REPORTED != 0 || !self.sizes_itself() {
+            return;
+        }
+        let limits = self.system.limits();
+        let Some(mut contention) = self.contention.try_lock() else {
+            return;
+        };
+        let by_log2 = contention.with(|c| c.report(limits.cpus, monotonic_ns));
+        drop(contention);
+        if by_log2 > 0 {
+            self.grow_by(by_log2, limits.max_log2.min(size::contention_limit(limits.cpus)));
+        }
+    }
+
+    /// A waiter has been added to a chain, which now has so many keys.
+    #[cold]
+    pub(super) fn note_chain(&self, keys: u32, hash: u32) {
+        if !size::is_long_chain(keys) || !self.sizes_itself() {
+            return;
+        }
+        let Some(table) = self.tables.current_private() else {
+            return;
+        };
+        if size::is_crowded(table.slots(), table.index(hash), |slot| table.slot(slot).waiters()) {
+            self.grow_by(2, self.system.limits().max_log2);
+        }
+    }
+
+    fn sizes_itself(&self) -> bool {
+        self.policy == Policy::Load && self.control.is_automatic()
+    }
+
+    fn grow_by(&self, by_log2: u32, limit_log2: u32) {
+        let Some(table) = self.tables.current_private() else {
+            return;
+        };
+        let wanted = (table.slots_log2() + by_log2).min(limit_log2);
+        if wanted > table.slots_log2() {
+            self.scheme.grow(&self.tables, wanted);
+        }
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> core::fmt::Debug for Domain<S, L> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Domain")
+            .field("scheme", &S::NAME)
+            .field("layout", &L::NAME)
+            .field("policy", &self.policy)
+            .field("slots", &self.slots())
+            .field("table_bytes", &self.table_bytes())
+            .finish_non_exhaustive()
+    }
+}

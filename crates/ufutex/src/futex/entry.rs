@@ -1,0 +1,73 @@
+//! What stands in a bucket's queue: a node, a bitset, and how the waiter is told.
+
+use core::ptr::NonNull;
+use core::task::Waker;
+
+use crate::sync::UnsafeCell;
+use crate::table::hash::Key;
+use crate::table::list::{Node, Pick, Taken};
+use crate::wait::Signal;
+
+/// A waiter's entry, in the waiter's own memory. Ownership follows the node's: see `table::list` and `wait`.
+#[repr(C)]
+pub(crate) struct Entry {
+    // First, so that a pointer to the node is one to the entry.
+    pub(crate) node: Node,
+    /// Queued: which wakes are meant for this waiter. Taken: the bitset of the wake that took it.
+    bitset: UnsafeCell<u32>,
+    pub(crate) signal: Signal,
+}
+
+impl Entry {
+    pub(crate) fn new(key: Key, hash: u32, priority: u8, bitset: u32, waker: Option<Waker>) -> Self {
+        Self { node: Node::new(key, hash, priority), bitset: UnsafeCell::new(bitset), signal: Signal::new(waker) }
+    }
+
+    /// The bitset of the wake that took this entry.
+    ///
+    /// # Safety
+    /// The wake has been seen, so the entry is its waiter's again.
+    pub(crate) unsafe fn woken_by(&self) -> u32 {
+        // SAFETY: says the caller.
+        self.bitset.with(|b| unsafe { *b })
+    }
+}
+
+/// For a walk of a queue: takes the waiters whose bitset meets `mask`.
+pub(crate) fn pick(mask: u32) -> impl Fn(NonNull<Node>) -> Pick {
+    move |node| {
+        let entry = node.cast::<Entry>();
+        // SAFETY: every node of a queue is the first field of an entry, whose fields are guarded by the lock that the
+        // walk holds.
+        unsafe { entry.as_ref() }.bitset.with_mut(|b| {
+            // SAFETY: as above.
+            let b = unsafe { &mut *b };
+            if *b & mask == 0 {
+                return Pick::Skip;
+            }
+            *b = mask;
+            Pick::Take
+        })
+    }
+}
+
+/// Waiters that have been taken off the queue and must be told. Telling them is what dropping it does, so that none is
+/// forgotten, not even if one's waker panics.
+pub(crate) struct WakeList(pub(crate) Taken);
+
+impl Drop for WakeList {
+    fn drop(&mut self) {
+        while let Some(node) = self.0.pop() {
+            let rest = WakeList(core::mem::take(&mut self.0));
+            // SAFETY: the node is the first field of an entry that we have taken; nothing of it is used after this.
+            unsafe { Signal::wake(&raw const (*node.cast::<Entry>().as_ptr()).signal) };
+            self.0 = rest.into_inner();
+        }
+    }
+}
+
+impl WakeList {
+    fn into_inner(mut self) -> Taken {
+        core::mem::take(&mut self.0)
+    }
+}

@@ -1,0 +1,12 @@
+//! Futex operations: keys and queue entries on one side, buckets on the other.
+
+pub(crate) mod config;
+pub(crate) mod domain;
+pub(crate) mod entry;
+pub(crate) mod future;
+pub(crate) mod key;
+pub(crate) mod slots;
+pub(crate) mod system;
+pub(crate) mod wait;
+pub(crate) mod waiter;
+pub(crate) mod wake;

@@ -1,0 +1,184 @@
+//! Asking for and setting the size of a domain's table: what prctl(2)'s `PR_FUTEX_HASH` does for a process.
+
+use super::domain::Domain;
+use crate::error::Error;
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::table::MAX_SLOTS_LOG2;
+use crate::table::layout::Layout;
+use crate::table::refs::Scheme;
+use crate::table::size::Policy;
+
+/// `PR_FUTEX_HASH_SET_SLOTS`.
+const SET_SLOTS: u64 = 1;
+/// `PR_FUTEX_HASH_GET_SLOTS`.
+const GET_SLOTS: u64 = 2;
+/// `PR_FUTEX_HASH_GET_IMMUTABLE`, of Linux 6.16 alone.
+const GET_IMMUTABLE: u64 = 3;
+/// `FH_FLAG_IMMUTABLE`, of Linux 6.16 alone.
+const FLAG_IMMUTABLE: u64 = 1;
+
+// Bits of `Control::flags`.
+const CUSTOM: u32 = 1;
+const IMMUTABLE: u32 = 2;
+const GLOBAL_FOR_GOOD: u32 = 4;
+
+/// What has been asked of a domain's table.
+pub(super) struct Control {
+    flags: AtomicU32,
+    threads: AtomicUsize,
+}
+
+impl Control {
+    pub(super) fn new() -> Self {
+        Self { flags: AtomicU32::new(0), threads: AtomicUsize::new(1) }
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.flags.load(Ordering::Relaxed) & flag != 0
+    }
+
+    fn set(&self, flag: u32) {
+        self.flags.fetch_or(flag, Ordering::Relaxed);
+    }
+
+    /// Whether the size policy still decides: nobody has set a size.
+    pub(super) fn is_automatic(&self) -> bool {
+        !self.has(CUSTOM)
+    }
+
+    pub(super) fn threads(&self) -> usize {
+        self.threads.load(Ordering::Relaxed)
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+    /// The number of slots (buckets) of the domain's own table; 0 before the first wait and while it uses the global
+    /// table.
+    ///
+    /// ```
+    /// # use ufutex::{Domain, System};
+    /// let domain = Domain::new(&System::new());
+    /// assert_eq!(domain.slots(), 0);
+    /// domain.set_slots(64)?;
+    /// assert_eq!(domain.slots(), 64);
+    /// # Ok::<(), ufutex::Error>(())
+    /// ```
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.tables.slots()
+    }
+
+    /// The memory of all tables the domain has had, in bytes: 0 before the first wait, at most twice the largest.
+    #[must_use]
+    pub fn table_bytes(&self) -> usize {
+        self.tables.store.bytes()
+    }
+
+    /// Sets the number of slots, a power of two from 2 up; 0 for the system's global table. In effect on return, with
+    /// every waiter moved. The size policy decides nothing from then on.
+    ///
+    /// Unlike prctl(2), it may bring a domain back from the global table.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for any other number; [`Error::NoMemory`], with the table in use still in use;
+    /// [`Error::Busy`] when the table is immutable or its scheme is [`Fixed`](crate::scheme::Fixed) and it has one.
+    pub fn set_slots(&self, slots: usize) -> Result<(), Error> {
+        self.set_slots_while(slots, || true)
+    }
+
+    /// As [`set_slots`](Self::set_slots), as long as `keep_trying` says yes. It is asked only by schemes that must wait
+    /// for a moment without operations, which need not come.
+    ///
+    /// # Errors
+    /// As for `set_slots`, and [`Error::TimedOut`] when `keep_trying` said no first; then nothing has changed.
+    pub fn set_slots_while(&self, slots: usize, mut keep_trying: impl FnMut() -> bool) -> Result<(), Error> {
+        let slots_log2 = match slots {
+            0 => None,
+            1 => return Err(Error::Invalid),
+            n if !n.is_power_of_two() => return Err(Error::Invalid),
+            n if n.ilog2() > MAX_SLOTS_LOG2 => return Err(Error::NoMemory),
+            n => Some(n.ilog2()),
+        };
+        if self.control.has(IMMUTABLE) {
+            return Err(Error::Busy);
+        }
+        self.scheme.resize(&self.tables, slots_log2, &mut keep_trying)?;
+        self.control.set(CUSTOM);
+        Ok(())
+    }
+
+    /// Makes the table keep its size for good, as `FH_FLAG_IMMUTABLE` did in Linux 6.16.
+    pub fn set_immutable(&self) {
+        self.control.set(IMMUTABLE | CUSTOM);
+    }
+
+    /// Whether the table keeps its size for good.
+    #[must_use]
+    pub fn is_immutable(&self) -> bool {
+        self.control.has(IMMUTABLE)
+    }
+
+    /// Under [`Policy::Threads`]: the process has so many threads now. Grows the table as the kernel would.
+    ///
+    /// Schemes that must wait for a moment without operations try for a moment and leave it at that.
+    pub fn note_threads(&self, threads: usize) {
+        self.control.threads.fetch_max(threads, Ordering::Relaxed);
+        let wanted = self.threads_log2(threads);
+        let grows = self.slots() != 0 && 1 << wanted > self.slots();
+        if self.policy == Policy::Threads && self.control.is_automatic() && grows {
+            let mut tries = 100;
+            // Without memory, or without that moment, the table in use stays in use.
+            let _ = self.scheme.resize(&self.tables, Some(wanted), &mut || {
+                tries -= 1;
+                tries > 0
+            });
+        }
+    }
+
+    /// `prctl(PR_FUTEX_HASH, op, slots, flags)` for this domain, by the numbers, for a drop-in: a result from 0 up, or
+    /// `-errno`.
+    ///
+    /// As Linux 6.18 does it, with the immutable flag and its query as 6.16 had them besides. After 0 slots, which is
+    /// the global table, the answer is `EBUSY` for good.
+    ///
+    /// ```
+    /// # use ufutex::{Domain, System};
+    /// let domain = Domain::new(&System::new());
+    /// assert_eq!(domain.prctl_futex_hash(1, 3, 0), -22); // EINVAL: no power of two
+    /// assert_eq!(domain.prctl_futex_hash(1, 32, 0), 0);
+    /// assert_eq!(domain.prctl_futex_hash(2, 0, 0), 32);
+    /// ```
+    pub fn prctl_futex_hash(&self, op: u64, slots: u64, flags: u64) -> isize {
+        match op {
+            SET_SLOTS => match self.prctl_set_slots(slots, flags) {
+                Ok(()) => 0,
+                Err(error) => -(error.errno() as isize),
+            },
+            GET_SLOTS => self.slots() as isize,
+            GET_IMMUTABLE => self.is_immutable().into(),
+            _ => -(Error::Invalid.errno() as isize),
+        }
+    }
+
+    fn prctl_set_slots(&self, slots: u64, flags: u64) -> Result<(), Error> {
+        if flags & !FLAG_IMMUTABLE != 0 {
+            return Err(Error::Invalid);
+        }
+        // prctl(2) hands the kernel a long and the kernel takes an unsigned int of it.
+        let slots = slots as u32 as usize;
+        if slots == 1 || (slots != 0 && !slots.is_power_of_two()) {
+            return Err(Error::Invalid);
+        }
+        if self.control.has(GLOBAL_FOR_GOOD) {
+            return Err(Error::Busy);
+        }
+        self.set_slots(slots)?;
+        if slots == 0 {
+            self.control.set(GLOBAL_FOR_GOOD);
+        }
+        if flags & FLAG_IMMUTABLE != 0 {
+            self.set_immutable();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! What there is once: the global table, the hash secret, limits.
+
+use alloc::alloc::{Layout as MemoryLayout, alloc, dealloc};
+use core::ptr::NonNull;
+
+use super::config::{Config, Limits};
+use crate::error::Error;
+use crate::sync::{AtomicU64, AtomicUsize, Ordering, fence};
+use crate::table::Table;
+use crate::table::hash::Hasher;
+use crate::table::layout::{Layout, Lean};
+use crate::table::store::{allocate, free, make_all_live};
+
+/// What all domains of an embedder have in common: the global table, where shared futexes are looked up and private
+/// ones that have no table of their own; the secret of the hash function; limits.
+///
+/// A handle: clones mean the same system, which lives as long as its last handle or domain.
+///
+/// ```
+/// let system = ufutex::System::new();
+/// let (a, b) = (ufutex::Domain::new(&system), ufutex::Domain::new(&system));
+/// # let _ = (a, b);
+/// ```
+pub struct System<L: Layout = Lean> {
+    inner: NonNull<Inner<L>>,
+}
+
+struct Inner<L: Layout> {
+    handles: AtomicUsize,
+    domains: AtomicU64,
+    global: Table<L>,
+    hasher: Hasher,
+    limits: Limits,
+}
+
+// SAFETY: everything in `Inner` may be shared: atomics, plain values, and buckets, which are `Sync`.
+unsafe impl<L: Layout> Send for System<L> {}
+// SAFETY: as above.
+unsafe impl<L: Layout> Sync for System<L> {}
+
+impl System {
+    /// A system with the default configuration.
+    ///
+    /// # Panics
+    /// When the memory for the global table cannot be had; [`with_config`](Self::with_config) says so instead.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "a system is made once and deliberately")]
+    pub fn new() -> Self {
+        Self::with_config(Config::new()).expect("no memory for the global futex table")
+    }
+}
+
+impl<L: Layout> System<L> {
+    /// A system with `config`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a number of slots that is no power of two up to 2^24, or no CPUs; [`Error::NoMemory`].
+    pub fn with_config(config: Config) -> Result<Self, Error> {
+        let limits = config.resolve()?;
+        let slots = 1 << limits.global_log2;
+        let buckets = allocate::<L>(slots).ok_or(Error::NoMemory)?;
+        // SAFETY: just allocated with that many, and freed only by the last handle.
+        let global = unsafe { Table::new(buckets, limits.global_log2) };
+        // SAFETY: `Inner` has a size.
+        let Some(inner) = NonNull::new(unsafe { alloc(MemoryLayout::new::<Inner<L>>()) }) else {
+            // SAFETY: allocated above, seen by nobody.
+            unsafe { free(buckets, slots) };
+            return Err(Error::NoMemory);
+        };
+        make_all_live(global);
+        let inner = inner.cast::<Inner<L>>();
+        let seed = limits.seed.unwrap_or_else(|| random_seed(inner.addr().get()));
+        // SAFETY: fresh memory of that type.
+        unsafe {
+            inner.write(Inner {
+                handles: AtomicUsize::new(1),
+                domains: AtomicU64::new(1),
+                global,
+                hasher: Hasher::new(seed),
+                limits,
+            });
+        }
+        Ok(Self { inner })
+    }
+
+    fn inner(&self) -> &Inner<L> {
+        // SAFETY: valid as long as there is a handle.
+        unsafe { self.inner.as_ref() }
+    }
+
+    /// The number of slots of the global table.
+    #[must_use]
+    pub fn global_slots(&self) -> usize {
+        self.inner().global.slots()
+    }
+
+    pub(crate) fn global(&self) -> Table<L> {
+        self.inner().global
+    }
+
+    pub(crate) fn hasher(&self) -> Hasher {
+        self.inner().hasher
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.inner().limits
+    }
+
+    /// A number that no other domain of this system has.
+    pub(crate) fn number_domain(&self) -> u64 {
+        self.inner().domains.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl<L: Layout> Clone for System<L> {
+    fn clone(&self) -> Self {
+        self.inner().handles.fetch_add(1, Ordering::Relaxed);
+        Self { inner: self.inner }
+    }
+}
+
+impl<L: Layout> Drop for System<L> {
+    fn drop(&mut self) {
+        // Release: whoever frees sees the end of everybody's use. It pairs with the fence below.
+        if self.inner().handles.fetch_sub(1, Ordering::Release) != 1 {
+            return;
+        }
+        fence(Ordering::Acquire);
+        let global = self.inner().global;
+        // SAFETY: this was the last handle, and domains hold one each; allocated like this in `with_config`.
+        unsafe {
+            let buckets = NonNull::new_unchecked(global.identity().cast());
+            free::<L>(buckets, global.slots());
+            self.inner.drop_in_place();
+            dealloc(self.inner.as_ptr().cast(), MemoryLayout::new::<Inner<L>>());
+        }
+    }
+}
+
+/// A seed that others cannot guess; `address` is the best there is without an operating system.
+#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+fn random_seed(address: usize) -> u64 {
+    use core::hash::BuildHasher;
+    // The standard library's maps draw their keys from the operating system.
+    std::hash::RandomState::new().hash_one(address)
+}
+
+#[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle")))))]
+fn random_seed(address: usize) -> u64 {
+    // A model must behave the same each time.
+    if crate::sync::MODEL { 1 } else { address as u64 }
+}

@@ -1,0 +1,118 @@
+//! Waiting, as a thread.
+
+use core::num::NonZeroU32;
+
+use crate::sys::clock::Timeout;
+
+/// How to wait, beyond the word and what it should hold.
+///
+/// ```
+/// use std::time::Duration;
+/// use ufutex::{Timeout, WaitOptions};
+///
+/// let options = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(5)));
+/// # let _ = options;
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct WaitOptions {
+    pub(crate) timeout: Option<Timeout>,
+    pub(crate) bitset: NonZeroU32,
+    pub(crate) priority: u8,
+}
+
+/// What everybody without a real-time priority has: the kernel's `MAX_RT_PRIO`.
+const NORMAL: u8 = 100;
+
+impl Default for WaitOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl WaitOptions {
+    /// No timeout, any wake, no real-time priority.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { timeout: None, bitset: NonZeroU32::MAX, priority: NORMAL }
+    }
+
+    /// Give up after, or at, some time.
+    #[must_use]
+    pub const fn timeout(mut self, timeout: Timeout) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Be woken only by wakes whose bitset has a bit in common with this one: `FUTEX_WAIT_BITSET`.
+    #[must_use]
+    pub const fn bitset(mut self, bitset: NonZeroU32) -> Self {
+        self.bitset = bitset;
+        self
+    }
+
+    /// Be woken before waiters of lower real-time priority, and before those of none, whoever came first. From 1 to
+    /// 99, as sched_setscheduler(2) counts them: 99 is woken first; anything beyond counts as 99, and 0 as none.
+    #[must_use]
+    pub const fn realtime_priority(mut self, priority: u8) -> Self {
+        self.priority = match priority {
+            0 => NORMAL,
+            1..99 => NORMAL - 1 - priority,
+            _ => 0,
+        };
+        self
+    }
+}
+
+#[cfg(feature = "std")]
+mod thread {
+    use core::pin::pin;
+
+    use super::WaitOptions;
+    use crate::error::Error;
+    use crate::futex::domain::Domain;
+    use crate::futex::key::Target;
+    use crate::futex::waiter::{Matched, Queued, Waiter};
+    use crate::table::layout::Layout;
+    use crate::table::refs::Scheme;
+
+    impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+        /// Blocks the calling thread while the word holds `expected`: `FUTEX_WAIT`.
+        ///
+        /// `Ok` means that a wake has come: there are no spurious wakeups. A signal does not end the wait.
+        ///
+        /// # Errors
+        /// [`Error::Again`] when the word does not hold `expected`, [`Error::Fault`] when it cannot be read,
+        /// [`Error::Invalid`] when it cannot hold `expected` at all.
+        #[inline]
+        pub fn wait<T: Target>(&self, target: T, expected: T::Value) -> Result<(), Error> {
+            self.wait_with(target, expected, &WaitOptions::new())
+        }
+
+        /// As [`wait`](Self::wait), with a timeout, a bitset, a priority: `FUTEX_WAIT_BITSET`.
+        ///
+        /// ```
+        /// use std::{sync::atomic::AtomicU32, time::Duration};
+        /// use ufutex::{Domain, Error, System, Timeout, WaitOptions};
+        ///
+        /// let domain = Domain::new(&System::new());
+        /// let soon = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(1)));
+        /// assert_eq!(domain.wait_with(&AtomicU32::new(0), 0, &soon), Err(Error::TimedOut));
+        /// ```
+        ///
+        /// # Errors
+        /// As for `wait`, and [`Error::TimedOut`].
+        #[inline]
+        pub fn wait_with<T: Target>(&self, target: T, expected: T::Value, options: &WaitOptions) -> Result<(), Error> {
+            let matched = self.lock_if_equal(&target, expected)?;
+            self.block(matched, options)
+        }
+
+        /// Queues the thread and sleeps. Apart, so that a wait which ends before has no part in its stack frame.
+        #[inline(never)]
+        fn block<'d>(&'d self, matched: Matched<'d, S, L>, options: &WaitOptions) -> Result<(), Error> {
+            let deadline = options.timeout.map(|timeout| timeout.begin());
+            let waiter = pin!(Waiter::new());
+            Queued::new(self.queue(matched, waiter, options, None)?, deadline).finish()
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! A waiter in two steps: queue it, then see it woken or give up. Thread waits, futures and an embedder's own scheduler
+//! all stand on this.
+
+use core::marker::PhantomPinned;
+use core::mem::MaybeUninit;
+use core::pin::Pin;
+use core::ptr::NonNull;
+use core::task::Waker;
+
+use super::domain::{Domain, Hashed};
+use super::entry::Entry;
+use super::key::Target;
+use super::wait::WaitOptions;
+use crate::error::Error;
+use crate::sync::{Mutant, UnsafeCell, mutant, wait_barrier};
+#[cfg(feature = "std")]
+use crate::sys::clock::Deadline;
+use crate::sys::mem::Fault;
+use crate::table::bucket::{Bucket, Guard};
+use crate::table::layout::{Layout, Lean};
+use crate::table::refs::{Live, Locked, Scheme};
+
+/// Room for one waiter's queue entry, in the waiter's own memory: pin it to the stack, or put it in a future.
+///
+/// It is idle, or queued (or woken and not yet seen to be). Dropped while queued, it leaves the queue, wherever a resize
+/// has taken it by then; dropped after a wake that nobody has looked at, it passes that wake on to the next waiter.
+pub struct Waiter<'d, S: Scheme<L> = Live, L: Layout = Lean> {
+    /// Not idle: the domain whose queues `entry` may stand in.
+    domain: Option<&'d Domain<S, L>>,
+    /// Initialised while not idle. Other threads reach it through the queue.
+    entry: UnsafeCell<MaybeUninit<Entry>>,
+    _pinned: PhantomPinned,
+}
+
+// SAFETY: the entry's node is reached by other threads under a bucket's lock in any case, and its waker is `Send`.
+unsafe impl<S: Scheme<L>, L: Layout> Send for Waiter<'_, S, L> {}
+// SAFETY: a shared reference to a waiter gives access to nothing but `is_woken`, an atomic load.
+unsafe impl<S: Scheme<L>, L: Layout> Sync for Waiter<'_, S, L> {}
+
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+const _: () = assert!(size_of::<Waiter<'_, Live, Lean>>() <= 128);
+
+impl<S: Scheme<L>, L: Layout> Default for Waiter<'_, S, L> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
+    /// An idle waiter.
+    #[must_use]
+    #[inline(always)]
+    pub fn new() -> Self {
+        Self { domain: None, entry: UnsafeCell::new(MaybeUninit::uninit()), _pinned: PhantomPinned }
+    }
+
+    /// Whether it is queued or woken, rather than idle.
+    pub(super) fn is_busy(&self) -> bool {
+        self.domain.is_some()
+    }
+
+    fn entry(&self) -> NonNull<Entry> {
+        // SAFETY: a field's address is not null.
+        self.entry.with(|e| unsafe { NonNull::new_unchecked(e.cast_mut().cast()) })
+    }
+
+    /// Whether a wake has come.
+    pub(super) fn is_woken(&self) -> bool {
+        // SAFETY: initialised while not idle; `signal` may be looked at by its waiter at any time.
+        self.is_busy() && unsafe { self.entry().as_ref() }.signal.is_woken()
+    }
+
+    /// The wake that came has been noticed: idle again.
+    pub(super) fn accept(&mut self) {
+        debug_assert!(self.is_woken());
+        self.release();
+    }
+
+    /// The entry is ours alone: idle again.
+    fn release(&mut self) {
+        if self.domain.take().is_some() {
+            // SAFETY: initialised as it was not idle, and nobody else reaches it any more.
+            self.entry.with_mut(|e| unsafe { (*e).assume_init_drop() });
+        }
+    }
+
+    /// Has `waker` told instead of whoever was to be. `false` if a waker has taken the entry already: then the old one
+    /// is about to be told.
+    pub(super) fn set_waker(&self, waker: &Waker) -> bool {
+        let Some(domain) = self.domain else {
+            return false;
+        };
+        // What a waker's clone and drop do is not ours to say: not under the lock.
+        let mut waker = Some(waker.clone());
+        // SAFETY: initialised while not idle, and in place.
+        let entry = unsafe { self.entry().as_ref() };
+        // SAFETY: the guard proves that the entry is queued and locked.
+        domain.with_queued(entry, |_| unsafe { entry.signal.swap_waker(&mut waker) }).is_some()
+    }
+
+    /// Leaves the queue. `false`: a wake had come, and whoever gives up has to answer for it. Either way the entry is
+    /// ours alone afterwards.
+    fn leave(&mut self) -> bool {
+        let Some(domain) = self.domain else {
+            return true;
+        };
+        let node = self.entry().cast();
+        // SAFETY: initialised while not idle, and in place.
+        let entry = unsafe { self.entry().as_ref() };
+        // SAFETY: the guard proves that the node is queued in its bucket.
+        let removed = domain.with_queued(entry, |guard| unsafe { guard.remove(node) }).is_some();
+        if !removed && !mutant(Mutant::DropSkipsHandover) {
+            entry.signal.wait_for_waker();
+        }
+        removed
+    }
+
+    /// Leaves the queue; a wake that had come counts as received. Whether none had.
+    pub(super) fn give_up(&mut self) -> bool {
+        let removed = self.leave();
+        self.release();
+        removed
+    }
+
+    /// Leaves the queue; a wake that had come goes to the next waiter.
+    fn abandon(&mut self) {
+        let Some(domain) = self.domain else { return };
+        if !self.leave() && !mutant(Mutant::DropLosesWake) {
+            // SAFETY: the wake has been seen, so the entry is ours again.
+            let ((key, hash), bitset) = unsafe {
+                let entry = self.entry().as_ref();
+                (entry.node.key(), entry.woken_by())
+            };
+            let is_private = key.space == domain.tables.space;
+            domain.wake_hashed(&Hashed { key, hash, is_private }, 1, bitset);
+        }
+        self.release();
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Drop for Waiter<'_, S, L> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_busy() {
+            self.abandon();
+        }
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+    /// Queues a waiter for the calling thread, if the word holds `expected`: the first half of [`wait_with`]. The second
+    /// is [`Queued::finish`]; whatever happens in between happens while already queued.
+    ///
+    /// ```
+    /// use std::{pin::pin, sync::atomic::AtomicU32};
+    /// use ufutex::{Domain, System, WaitOptions, Waiter};
+    ///
+    /// let domain = Domain::new(&System::new());
+    /// let word = AtomicU32::new(0);
+    /// let mut waiter = pin!(Waiter::new());
+    /// let queued = domain.prepare(waiter.as_mut(), &word, 0, &WaitOptions::new())?;
+    /// assert_eq!(domain.wake(&word, 1), 1);
+    /// queued.finish()?; // does not sleep: woken already
+    /// # Ok::<(), ufutex::Error>(())
+    /// ```
+    ///
+    /// [`wait_with`]: Self::wait_with
+    ///
+    /// # Errors
+    /// [`Error::Again`] when the word differs, [`Error::Fault`], [`Error::Invalid`] when the word cannot hold
+    /// `expected`, [`Error::Busy`] when `waiter` is queued already.
+    #[cfg(feature = "std")]
+    pub fn prepare<'w, 'd, T: Target>(
+        &'d self,
+        waiter: Pin<&'w mut Waiter<'d, S, L>>,
+        target: T,
+        expected: T::Value,
+        options: &WaitOptions,
+    ) -> Result<Queued<'w, 'd, S, L>, Error> {
+        let deadline = options.timeout.map(|timeout| timeout.begin());
+        let matched = self.lock_if_equal(&target, expected)?;
+        Ok(Queued { waiter: self.queue(matched, waiter, options, None)?, deadline })
+    }
+
+    /// Queues a waiter for an embedder's own scheduler, if the word holds `expected`; `waker` is told when a wake has
+    /// come, once, without any lock held.
+    ///
+    /// A timeout in `options` is not looked at: a scheduler that wants one calls [`Queued::cancel`] in time.
+    ///
+    /// ```
+    /// use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
+    /// use ufutex::{Domain, System, WaitOptions, Waiter};
+    ///
+    /// let domain = Domain::new(&System::new());
+    /// let word = AtomicU32::new(0);
+    /// let mut waiter = pin!(Waiter::new());
+    /// let queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), Waker::noop().clone())?;
+    /// assert!(!queued.is_woken());
+    /// assert!(queued.cancel()); // nobody had woken it
+    /// # Ok::<(), ufutex::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`prepare`](Self::prepare).
+    pub fn prepare_with<'w, 'd, T: Target>(
+        &'d self,
+        waiter: Pin<&'w mut Waiter<'d, S, L>>,
+        target: T,
+        expected: T::Value,
+        options: &WaitOptions,
+        waker: Waker,
+    ) -> Result<Queued<'w, 'd, S, L>, Error> {
+        let matched = self.lock_if_equal(&target, expected)?;
+        Ok(Queued {
+            waiter: self.queue(matched, waiter, options, Some(waker))?,
+            #[cfg(feature = "std")]
+            deadline: None,
+        })
+    }
+
+    /// Locks the bucket of `target` if the word holds `expected`: the first part of every wait, and all of one on a
+    /// word that differs.
+    #[inline(always)]
+    pub(super) fn lock_if_equal<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_, S, L>, Error> {
+        if !target.can_hold(expected) {
+            return Err(Error::Invalid);
+        }
+        if self.early_return && target.load().is_ok_and(|value| value != expected) {
+            return Err(Error::Again);
+        }
+        let place = self.hashed(target);
+        loop {
+            let mut locked = self.lock_or_make(&place);
+            let bounces = if place.is_private { locked.guard.note_use(place.hash) } else { 0 };
+            wait_barrier(); // [A] pairs with [B]
+            match target.load() {
+                Ok(value) if value == expected => return Ok(Matched { locked, place }),
+                Ok(_) => {
+                    drop(locked);
+                    if bounces != 0 {
+                        self.note_bounce(bounces);
+                    }
+                    return Err(Error::Again);
+                }
+                Err(Fault) => {
+                    drop(locked);
+                    target.fault_in().map_err(|Fault| Error::Fault)?;
+                }
+            }
+        }
+    }
+
+    /// Queues `waiter` in the locked bucket, and unlocks.
+    pub(super) fn queue<'w, 'd>(
+        &'d self,
+        matched: Matched<'d, S, L>,
+        waiter: Pin<&'w mut Waiter<'d, S, L>>,
+        options: &WaitOptions,
+        waker: Option<Waker>,
+    ) -> Result<Pin<&'w mut Waiter<'d, S, L>>, Error> {
+        let Matched { mut locked, place: Hashed { key, hash, is_private } } = matched;
+        if waiter.is_busy() {
+            return Err(Error::Busy);
+        }
+        let entry = Entry::new(key, hash, options.priority, options.bitset.get(), waker);
+        // SAFETY: nothing is moved out of the pinned waiter.
+        let idle = unsafe { waiter.get_unchecked_mut() };
+        // SAFETY: idle, so nobody else reaches it.
+        idle.entry.with_mut(|e| _ = unsafe { (*e).write(entry) });
+        idle.domain = Some(self);
+        let node = idle.entry().cast();
+        // SAFETY: fresh, and unqueued; the waiter is pinned and leaves the queue in its drop, so the node stays valid
+        // and in place until it is unqueued.
+        let new_chain = unsafe { locked.guard.insert(node) };
+        drop(locked);
+        if is_private {
+            if let Some(keys) = new_chain {
+                self.note_chain(keys, hash);
+            }
+            self.scheme.help(&self.tables);
+        }
+        // SAFETY: it was pinned when it came.
+        Ok(unsafe { Pin::new_unchecked(idle) })
+    }
+
+    /// Runs `f` under the lock of the bucket where `entry` is queued now; `None` if it is not queued any more.
+    ///
+    /// A resize may move the entry while we go for the lock: so look again under it.
+    fn with_queued<R>(&self, entry: &Entry, f: impl FnOnce(&mut Guard<'_, L>) -> R) -> Option<R> {
+        loop {
+            let address = entry.node.bucket();
+            // SAFETY: null, or a bucket of this domain's tables or its system's: with this layout, and valid as long
+            // as the domain.
+            let bucket: &Bucket<L> = unsafe { address.cast::<Bucket<L>>().as_ref() }?;
+            let Some(mut guard) = bucket.lock() else {
+                continue;
+            };
+            if entry.node.bucket() == address || mutant(Mutant::CancelSkipsRecheck) {
+                return Some(f(&mut guard));
+            }
+        }
+    }
+}
+
+/// A word that holds what was expected, and its bucket, locked.
+pub(super) struct Matched<'d, S: Scheme<L>, L: Layout> {
+    locked: Locked<'d, L, S>,
+    place: Hashed,
+}
+
+/// A waiter that is queued, or has been woken and not looked yet. Dropping it cancels the wait; a wake that had come by
+/// then goes to the next waiter.
+#[must_use = "dropping it cancels the wait"]
+pub struct Queued<'w, 'd, S: Scheme<L> = Live, L: Layout = Lean> {
+    waiter: Pin<&'w mut Waiter<'d, S, L>>,
+    #[cfg(feature = "std")]
+    deadline: Option<Deadline>,
+}
+
+impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
+    /// `waiter`, which has been queued, with a thread's deadline.
+    #[cfg(feature = "std")]
+    pub(super) fn new(waiter: Pin<&'w mut Waiter<'d, S, L>>, deadline: Option<Deadline>) -> Self {
+        Self { waiter, deadline }
+    }
+
+    fn waiter(&mut self) -> &mut Waiter<'d, S, L> {
+        // SAFETY: the waiter is not moved out of.
+        unsafe { self.waiter.as_mut().get_unchecked_mut() }
+    }
+
+    /// Whether a wake has come.
+    #[must_use]
+    pub fn is_woken(&self) -> bool {
+        self.waiter.is_woken()
+    }
+
+    /// Leaves the queue. `true`: no wake had come, and none will. `false`: one has come, and counts as received.
+    pub fn cancel(mut self) -> bool {
+        self.waiter().give_up()
+    }
+
+    /// Sleeps until a wake comes or the deadline passes: the second half of a thread's wait.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`].
+    #[cfg(feature = "std")]
+    pub fn finish(mut self) -> Result<(), Error> {
+        let deadline = self.deadline;
+        let waiter = self.waiter();
+        // SAFETY: initialised, as it is not idle.
+        let signal = unsafe { &waiter.entry().as_ref().signal };
+        if signal.sleep(deadline.as_ref()) {
+            waiter.accept();
+            return Ok(());
+        }
+        // A wake that took the entry before we could is ours: it has been counted.
+        if waiter.give_up() { Err(Error::TimedOut) } else { Ok(()) }
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Drop for Queued<'_, '_, S, L> {
+    fn drop(&mut self) {
+        let waiter = self.waiter();
+        if waiter.is_busy() {
+            waiter.abandon();
+        }
+    }
+}

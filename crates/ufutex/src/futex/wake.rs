@@ -1,0 +1,54 @@
+//! Waking.
+
+use core::num::NonZeroU32;
+
+use super::domain::{Domain, Hashed};
+use super::entry::{WakeList, pick};
+use super::key::Target;
+use crate::sync::wake_barrier;
+use crate::table::layout::Layout;
+use crate::table::refs::Scheme;
+
+impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+    /// Wakes up to `count` waiters of the word, real-time priorities first, then in the order they came: `FUTEX_WAKE`.
+    /// Answers how many.
+    ///
+    /// Change the word first. The word itself is not touched: it may be gone already.
+    ///
+    /// ```
+    /// # use std::sync::atomic::AtomicU32;
+    /// # use ufutex::{Domain, System};
+    /// let domain = Domain::new(&System::new());
+    /// assert_eq!(domain.wake(&AtomicU32::new(0), usize::MAX), 0); // nobody waits
+    /// ```
+    #[inline]
+    pub fn wake<T: Target>(&self, target: T, count: usize) -> usize {
+        self.wake_bitset(target, count, NonZeroU32::MAX)
+    }
+
+    /// As [`wake`](Self::wake), for waiters whose bitset has a bit in common with `bitset`: `FUTEX_WAKE_BITSET`.
+    #[inline]
+    pub fn wake_bitset<T: Target>(&self, target: T, count: usize, bitset: NonZeroU32) -> usize {
+        let place = self.hashed(&target);
+        wake_barrier(); // [B] pairs with [A]
+        let nobody = if place.is_private {
+            self.scheme.proves_empty(&self.tables, place.hash)
+        } else {
+            self.tables.global.bucket(place.hash).proves_empty()
+        };
+        if nobody { 0 } else { self.wake_hashed(&place, count, bitset.get()) }
+    }
+
+    /// Takes waiters off the queue under the lock, and tells them after unlocking.
+    pub(super) fn wake_hashed(&self, place: &Hashed, count: usize, bitset: u32) -> usize {
+        // No table, no waiter.
+        let Some(mut locked) = self.lock(place) else {
+            return 0;
+        };
+        let taken = locked.guard.take(place.key, count, pick(bitset));
+        drop(locked);
+        let woken = taken.len();
+        drop(WakeList(taken));
+        woken
+    }
+}

@@ -1,0 +1,79 @@
+//! Linux's futex subsystem as an embeddable library.
+//!
+//! A [`System`] is what a kernel has once: a global hash table, a hash secret, limits. A [`Domain`] is what a process
+//! has: a private table that sizes itself under load and is not there before the first wait. An embedder makes one
+//! system and one domain for each guest process; a program that only wants fast futexes for itself makes one of each.
+//!
+//! ```
+//! use std::sync::atomic::{AtomicU32, Ordering::{Acquire, Release}};
+//! use ufutex::{Domain, System};
+//!
+//! let domain = Domain::new(&System::new());
+//! let word = AtomicU32::new(0);
+//!
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| {
+//!         while word.load(Acquire) == 0 {
+//!             let _ = domain.wait(&word, 0); // sleeps as long as the word is 0
+//!         }
+//!     });
+//!     word.store(1, Release);
+//!     domain.wake(&word, 1);
+//! });
+//! ```
+//!
+//! Threads wait with [`Domain::wait`], tasks with [`Domain::wait_async`], and an embedder's own scheduler with
+//! [`Domain::prepare`]: three users of one queue. A word is a [`Target`]: an atomic of this program, or a [`Guest`]'s
+//! memory behind [`UserMemory`].
+//!
+//! Without the default feature `std` the crate needs only `alloc`: threads cannot sleep then, tasks and custom waiters
+//! can.
+
+#![no_std]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+extern crate alloc;
+#[cfg(any(feature = "std", test))]
+extern crate std;
+
+mod error;
+mod futex;
+mod sync;
+mod sys;
+mod table;
+mod wait;
+
+pub use error::Error;
+#[cfg(feature = "std")]
+pub use futex::config::EnvError;
+pub use futex::config::{Config, Options};
+pub use futex::domain::Domain;
+pub use futex::future::Wait;
+pub use futex::key::{Guest, ObjectId, Scope, Shared, Target};
+pub use futex::system::System;
+pub use futex::wait::WaitOptions;
+pub use futex::waiter::{Queued, Waiter};
+pub use sys::clock::{Clock, Timeout};
+pub use sys::mem::{Access, Fault, UserMemory, Width};
+pub use table::size::Policy;
+
+/// How operations reach their bucket while tables change: a type parameter of [`Domain`].
+pub mod scheme {
+    #[cfg(feature = "lab")]
+    pub use crate::table::refs::{Atomic, PerCpu};
+    pub use crate::table::refs::{Fixed, Live, Scheme};
+}
+
+/// How a bucket is laid out in cache lines: a type parameter of [`System`] and [`Domain`].
+pub mod layout {
+    pub use crate::table::layout::{Layout, Lean};
+    #[cfg(feature = "lab")]
+    pub use crate::table::layout::{Packed, Split};
+}
+
+/// What the model tests need of the engine's inside.
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+pub mod model {
+    pub use crate::sync::{AtomicU32, Mutant, Ordering, with_mutant};
+    pub use crate::table::lock::Lock;
+}

@@ -1,0 +1,177 @@
+//! The only file that names where atomics come from: `core`, or a model checker's.
+//!
+//! The packages in `crates/models` compile this crate's source with the feature `loom` or `shuttle`, so the models
+//! check the code that ships, not a copy of it. Everything else imports its atomics, cells and barriers from here.
+
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+mod backend {
+    pub use core::hint::spin_loop;
+    pub use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+    /// A cell whose guard is a lock elsewhere; the closures give the models a span to check for races.
+    #[repr(transparent)]
+    #[derive(Default)]
+    pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub const fn new(value: T) -> Self {
+            Self(core::cell::UnsafeCell::new(value))
+        }
+        #[inline(always)]
+        pub fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+            read(self.0.get())
+        }
+        #[inline(always)]
+        pub fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+            write(self.0.get())
+        }
+    }
+}
+
+#[cfg(feature = "loom")]
+mod backend {
+    pub use loom::cell::UnsafeCell;
+    pub use loom::hint::spin_loop;
+    pub use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub use loom::sync::{Condvar, Mutex};
+}
+
+#[cfg(all(feature = "shuttle", not(feature = "loom")))]
+mod backend {
+    pub use shuttle::hint::spin_loop;
+    pub use shuttle::sync::atomic::{
+        AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+    pub use shuttle::sync::{Condvar, Mutex};
+
+    /// Shuttle checks no cells; its threads take turns, so a plain one will do.
+    pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub fn new(value: T) -> Self {
+            Self(core::cell::UnsafeCell::new(value))
+        }
+        pub fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+            read(self.0.get())
+        }
+        pub fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+            write(self.0.get())
+        }
+    }
+}
+
+pub use backend::*;
+
+/// Whether a model checker's atomics are in use.
+pub const MODEL: bool = cfg!(any(feature = "loom", feature = "shuttle"));
+
+/// **[A]** A full barrier between the acquisition of a bucket's lock and the waiter's load of the futex word.
+///
+/// Pairs with **[B]**, [`wake_barrier`]. On x86-64 the locked instruction that took the lock is that barrier already,
+/// so only the compiler must be held back. An acquiring compare-and-swap on Arm lets the later load pass its store,
+/// and a model checker believes only in fences: there it is one.
+#[inline(always)]
+pub fn wait_barrier() {
+    if mutant(Mutant::NoWaitBarrier) {
+        return;
+    }
+    if cfg!(all(target_arch = "x86_64", not(miri))) && !MODEL {
+        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// **[B]** A full barrier between the caller's store to the futex word and the waker's load of the bucket's state.
+///
+/// Pairs with **[A]**, [`wait_barrier`].
+#[inline(always)]
+pub fn wake_barrier() {
+    if mutant(Mutant::NoWakeBarrier) {
+        return;
+    }
+    fence(Ordering::SeqCst);
+}
+
+/// Something that differs between threads that run at the same time, and rarely within one: the 64 KiB of stack we
+/// are on. It needs no thread-local storage and no operating system; being wrong costs a statistic, nothing else.
+#[inline(always)]
+pub fn thread_hint() -> u32 {
+    let here = 0u8;
+    (core::ptr::addr_of!(here).addr() >> 16) as u32
+}
+
+/// Faults that the model tests put into the engine to prove that a model can fail. In every other build
+/// [`mutant`] is the constant `false`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(dead_code)] // each is named by the model test that must catch it
+pub enum Mutant {
+    /// [A] is left out.
+    NoWaitBarrier,
+    /// [B] is left out.
+    NoWakeBarrier,
+    /// The empty check does not look at the live bit.
+    EmptyIgnoresLive,
+    /// The empty check does not look at the locked bit.
+    EmptyIgnoresLock,
+    /// A mover leaves the source bucket live.
+    SourceStaysLive,
+    /// A mover makes the target live before it locks the source.
+    TargetLiveEarly,
+    /// A waiter that gives up trusts the bucket it was queued in first, without asking whether it was moved.
+    CancelSkipsRecheck,
+    /// A future that was woken but never looked is dropped without passing its wake on.
+    DropLosesWake,
+    /// A future being dropped does not wait for the waker that has taken its entry.
+    DropSkipsHandover,
+    /// The unlocking side of the contended lock does not look for sleepers.
+    UnlockSkipsSleepers,
+    /// A contender sleeps without the barrier of [C].
+    NoContendedBarrier,
+    /// An operation on the global table does not ask again, under the lock, whether its key has returned.
+    GlobalSkipsRecheck,
+    /// The empty check on the global table does not ask again whether the key has returned.
+    EmptySkipsGlobalRecheck,
+    /// `atomic` and `percpu`: the pivot does not wait for the count to reach zero.
+    PivotSkipsCount,
+    /// `percpu`: the pivot does not wait for critical sections in flight.
+    PivotSkipsSections,
+}
+
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+#[inline(always)]
+pub const fn mutant(_: Mutant) -> bool {
+    false
+}
+
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+pub use mutants::{mutant, with_mutant};
+
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+mod mutants {
+    use super::Mutant;
+    extern crate std;
+
+    // Both checkers run all modelled threads on the thread that started the model, so this is per model.
+    std::thread_local! {
+        static ACTIVE: core::cell::Cell<Option<Mutant>> = const { core::cell::Cell::new(None) };
+    }
+
+    /// Whether `mutant` is switched on in the running model.
+    pub fn mutant(mutant: Mutant) -> bool {
+        ACTIVE.get() == Some(mutant)
+    }
+
+    /// Runs `model` with `mutant` switched on.
+    pub fn with_mutant<R>(mutant: Mutant, model: impl FnOnce() -> R) -> R {
+        struct Off;
+        impl Drop for Off {
+            fn drop(&mut self) {
+                ACTIVE.set(None);
+            }
+        }
+        ACTIVE.set(Some(mutant));
+        let _off = Off;
+        model()
+    }
+}

@@ -1,0 +1,58 @@
+//! An asymmetric pair of barriers: the light side costs nothing, the heavy side pays for both.
+
+use crate::sync;
+
+/// **[D]** The side that runs often. Alone it only holds the compiler back; [`heavy`] makes it a barrier when it matters.
+#[inline(always)]
+pub fn light() {
+    if sync::MODEL {
+        if !sync::mutant(sync::Mutant::UnlockSkipsSleepers) {
+            sync::fence(sync::Ordering::SeqCst);
+        }
+    } else {
+        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+/// **[C]** The side that runs rarely: on return, every thread of this process has passed a full barrier since the call.
+///
+/// So for each thread that runs `store x; light(); load y` while we run `store y; heavy(); load x`, either we see its
+/// store or it sees ours. Answers whether that holds; where it does not (no membarrier(2) here), the caller must not
+/// rely on being seen, and has to look again by itself.
+pub fn heavy() -> bool {
+    if sync::MODEL {
+        if !sync::mutant(sync::Mutant::NoContendedBarrier) {
+            sync::fence(sync::Ordering::SeqCst);
+        }
+        return true;
+    }
+    sync::fence(sync::Ordering::SeqCst);
+    process_wide()
+}
+
+#[cfg(all(feature = "std", target_os = "linux", not(miri)))]
+fn process_wide() -> bool {
+    membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED, libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+}
+
+#[cfg(not(all(feature = "std", target_os = "linux", not(miri))))]
+fn process_wide() -> bool {
+    false
+}
+
+/// On return, every restartable sequence that was running in this process has ended or will start again.
+#[cfg(all(feature = "lab", not(any(feature = "loom", feature = "shuttle", miri))))]
+pub fn restart_sequences() -> bool {
+    const PRIVATE_EXPEDITED_RSEQ: i32 = 1 << 7;
+    const REGISTER_PRIVATE_EXPEDITED_RSEQ: i32 = 1 << 8;
+    membarrier(PRIVATE_EXPEDITED_RSEQ, REGISTER_PRIVATE_EXPEDITED_RSEQ)
+}
+
+/// The kernel wants a process to announce the use of a command first; announcing on demand needs no global state, and
+/// a second announcement is harmless.
+#[cfg(all(feature = "std", target_os = "linux", not(miri)))]
+fn membarrier(command: i32, register: i32) -> bool {
+    // SAFETY: membarrier(2) reads and writes no memory of ours.
+    let call = |command: i32| unsafe { super::syscall::syscall4(libc::SYS_membarrier, command as usize, 0, 0, 0) };
+    call(command) == 0 || (call(register) == 0 && call(command) == 0)
+}

@@ -1,0 +1,64 @@
+//! Clocks and deadlines.
+
+use core::time::Duration;
+
+/// A clock of clock_gettime(2) that a wait can be limited by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// `CLOCK_MONOTONIC`.
+    Monotonic,
+    /// `CLOCK_REALTIME`: a deadline moves when someone sets the clock.
+    Realtime,
+}
+
+/// How long a wait may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Timeout {
+    /// So long from the start of the wait, by the monotonic clock: futex(2)'s `FUTEX_WAIT`.
+    After(Duration),
+    /// Until that clock shows that much since its epoch: futex(2)'s `FUTEX_WAIT_BITSET`.
+    At(Clock, Duration),
+}
+
+/// A timeout that has begun: a point in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Deadline {
+    /// The clock that shows it.
+    pub clock: Clock,
+    /// Since the clock's epoch.
+    pub at: Duration,
+}
+
+#[cfg(feature = "std")]
+impl Timeout {
+    /// The point in time that this timeout means, if it begins now.
+    pub fn begin(self) -> Deadline {
+        match self {
+            Self::After(length) => {
+                Deadline { clock: Clock::Monotonic, at: now(Clock::Monotonic).saturating_add(length) }
+            }
+            Self::At(clock, at) => Deadline { clock, at },
+        }
+    }
+}
+
+/// What `clock` shows, since its epoch.
+#[cfg(feature = "std")]
+pub fn now(clock: Clock) -> Duration {
+    let id = match clock {
+        Clock::Monotonic => libc::CLOCK_MONOTONIC,
+        Clock::Realtime => libc::CLOCK_REALTIME,
+    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for the write, and both clocks exist on every Linux.
+    unsafe { libc::clock_gettime(id, &mut time) };
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Nanoseconds on some clock that does not go backwards; `None` where the platform has no clock for us.
+pub fn monotonic_ns() -> Option<u64> {
+    #[cfg(feature = "std")]
+    return u64::try_from(now(Clock::Monotonic).as_nanos()).ok();
+    #[cfg(not(feature = "std"))]
+    return None;
+}

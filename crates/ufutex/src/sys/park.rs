@@ -1,0 +1,192 @@
+//! A word that threads sleep on: futex(2) itself on Linux, a mutex and a condition variable under a model checker.
+
+use super::clock::Deadline;
+use crate::sync::{AtomicU32, Ordering};
+
+/// Why [`Parker::park`] returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Parked {
+    /// For some reason, perhaps none: look at the word again.
+    Awake,
+    /// The deadline passed.
+    #[cfg_attr(not(feature = "std"), expect(dead_code, reason = "nobody can sleep there"))]
+    TimedOut,
+}
+
+/// A 32-bit word, and whoever sleeps on it.
+///
+/// It may lie on the stack of the thread that sleeps: nothing is allocated and no thread-local state is used.
+pub struct Parker {
+    word: AtomicU32,
+    #[cfg(any(feature = "loom", feature = "shuttle"))]
+    model: model::Sleepers,
+}
+
+impl Parker {
+    pub fn new(value: u32) -> Self {
+        Self {
+            word: AtomicU32::new(value),
+            #[cfg(any(feature = "loom", feature = "shuttle"))]
+            model: model::Sleepers::new(),
+        }
+    }
+
+    #[inline(always)]
+    pub fn load(&self, order: Ordering) -> u32 {
+        self.word.load(order)
+    }
+
+    #[inline(always)]
+    pub fn store(&self, value: u32, order: Ordering) {
+        self.word.store(value, order);
+    }
+}
+
+#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+impl Parker {
+    /// Sleeps while the word is `expected`, at most until `deadline`.
+    pub fn park(&self, expected: u32, deadline: Option<&Deadline>) -> Parked {
+        let mut op = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
+        let mut until = core::ptr::null();
+        let time;
+        if let Some(deadline) = deadline {
+            if deadline.clock == super::clock::Clock::Realtime {
+                op |= libc::FUTEX_CLOCK_REALTIME;
+            }
+            time = libc::timespec {
+                tv_sec: libc::time_t::try_from(deadline.at.as_secs()).unwrap_or(libc::time_t::MAX),
+                tv_nsec: deadline.at.subsec_nanos().into(),
+            };
+            until = &raw const time;
+        }
+        // SAFETY: the word and `time` outlive the call; futex(2) writes to neither.
+        let result = unsafe {
+            super::syscall::syscall4(
+                libc::SYS_futex,
+                self.word.as_ptr().addr(),
+                op as usize,
+                expected as usize,
+                until.expose_provenance(),
+            )
+        };
+        if result == -(libc::ETIMEDOUT as isize) { Parked::TimedOut } else { Parked::Awake }
+    }
+
+    /// Stores `value` and wakes one sleeper. The word may be gone as soon as it is stored: the wake goes by address.
+    ///
+    /// # Safety
+    /// `this` must be valid up to the store.
+    #[inline]
+    pub unsafe fn store_and_wake(this: *const Self, value: u32) {
+        // SAFETY: valid up to the store, says the caller.
+        let word = unsafe { &raw const (*this).word };
+        // SAFETY: as above.
+        unsafe { (*word).store(value, Ordering::Release) };
+        wake(word.addr(), 1);
+    }
+
+    /// Wakes up to `count` sleepers.
+    pub fn wake(&self, count: u32) {
+        wake(self.word.as_ptr().addr(), count);
+    }
+}
+
+/// Wakes by address, which need not be mapped any more: futex(2) never reads the word of a private wake. If something
+/// else sleeps there by now it sees a spurious wakeup, which every user of futex(2) has to expect.
+#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+fn wake(address: usize, count: u32) {
+    let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: a private wake touches no memory of ours.
+    unsafe { super::syscall::syscall4(libc::SYS_futex, address, op as usize, count as usize, 0) };
+}
+
+/// Without an operating system there is nobody to sleep under: the loops around `park` spin. An embedder whose
+/// threads can be preempted while they hold a bucket's lock should do as kernels do, and hold off preemption.
+#[cfg(not(any(feature = "std", feature = "loom", feature = "shuttle")))]
+impl Parker {
+    pub fn park(&self, _expected: u32, _deadline: Option<&Deadline>) -> Parked {
+        crate::sync::spin_loop();
+        Parked::Awake
+    }
+
+    /// # Safety
+    /// `this` must be valid up to the store.
+    pub unsafe fn store_and_wake(this: *const Self, value: u32) {
+        // SAFETY: valid up to the store, says the caller.
+        unsafe { (*this).word.store(value, Ordering::Release) };
+    }
+
+    pub fn wake(&self, _count: u32) {}
+}
+
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+mod model {
+    //! Sleeping as a model checker sees it: whoever would sleep for ever is a deadlock, which it reports.
+    use super::{Deadline, Ordering, Parked, Parker};
+    use crate::sync::{Condvar, Mutex};
+
+    pub(super) struct Sleepers {
+        mutex: Mutex<()>,
+        awake: Condvar,
+    }
+
+    impl Sleepers {
+        pub(super) fn new() -> Self {
+            Self { mutex: Mutex::new(()), awake: Condvar::new() }
+        }
+    }
+
+    impl Parker {
+        /// With a deadline the model gives up at once: that is the interleaving worth exploring.
+        pub fn park(&self, expected: u32, deadline: Option<&Deadline>) -> Parked {
+            let guard = self.model.mutex.lock().expect("a model's mutex is never poisoned");
+            if self.word.load(Ordering::Acquire) != expected {
+                return Parked::Awake;
+            }
+            if deadline.is_some() {
+                return Parked::TimedOut;
+            }
+            drop(self.model.awake.wait(guard));
+            Parked::Awake
+        }
+
+        /// # Safety
+        /// `this` must be valid up to the store; in a model, where sleepers need the mutex, up to the end.
+        pub unsafe fn store_and_wake(this: *const Self, value: u32) {
+            // SAFETY: a sleeper in a model leaves only with the mutex, so it cannot free the word before we are done.
+            let this = unsafe { &*this };
+            let guard = this.model.mutex.lock().expect("a model's mutex is never poisoned");
+            this.word.store(value, Ordering::Release);
+            this.model.awake.notify_one();
+            drop(guard);
+        }
+
+        pub fn wake(&self, count: u32) {
+            let guard = self.model.mutex.lock().expect("a model's mutex is never poisoned");
+            if count == 1 {
+                self.model.awake.notify_one();
+            } else {
+                self.model.awake.notify_all();
+            }
+            drop(guard);
+        }
+
+        /// What the word holds, seen by someone who may free it next: waits for a waker to be done with it.
+        pub fn settle(&self) {
+            drop(self.model.mutex.lock());
+        }
+    }
+}
+
+/// Waits a moment for another thread to get on; the longer the wait, the more of the CPU is left to it.
+pub fn pause(round: &mut u32) {
+    const SPINS: u32 = 100;
+    *round = round.saturating_add(1);
+    crate::sync::spin_loop();
+    #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+    if *round > SPINS {
+        std::thread::yield_now();
+    }
+    #[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle")))))]
+    let _ = SPINS;
+}

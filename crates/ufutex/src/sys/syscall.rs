@@ -1,0 +1,64 @@
+//! System calls made directly. Going through libc's `syscall` would make them interposable: a program that runs with
+//! its own futex calls redirected to this engine must not have the engine's redirected as well.
+
+/// Issues the system call `number` with four arguments; a negative result is `-errno`.
+///
+/// # Safety
+/// The arguments must be what that system call takes, and what it does must be sound in this process.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> isize {
+    let result: isize;
+    // SAFETY: the kernel preserves every register but rax, rcx and r11, and uses no stack of ours; the caller answers
+    // for what the call does. r8 and r9 are futex(2)'s uaddr2 (none) and
+    // bitset (any).
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
+            in("r8") 0usize, in("r9") u32::MAX as usize,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Issues the system call `number` with four arguments; a negative result is `-errno`.
+///
+/// # Safety
+/// The arguments must be what that system call takes, and what it does must be sound in this process.
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+#[inline]
+pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> isize {
+    let result: isize;
+    // SAFETY: the kernel preserves every register but x0; the caller answers for what the call does.
+    unsafe {
+        core::arch::asm!(
+            "svc 0",
+            in("x8") number,
+            inlateout("x0") a as isize => result,
+            in("x1") b, in("x2") c, in("x3") d,
+            in("x4") 0usize, in("x5") u32::MAX as usize,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Issues the system call `number` with four arguments; a negative result is `-errno`.
+///
+/// # Safety
+/// The arguments must be what that system call takes, and what it does must be sound in this process.
+#[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
+pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> isize {
+    // SAFETY: as for this function.
+    let result = unsafe { libc::syscall(number as libc::c_long, a, b, c, d, 0usize, u32::MAX) };
+    if result >= 0 {
+        result as isize
+    } else {
+        // SAFETY: errno of this thread may always be read.
+        -(unsafe { *libc::__errno_location() } as isize)
+    }
+}

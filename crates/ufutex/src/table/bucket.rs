@@ -1,0 +1,249 @@
+//! One bucket: a lock word, a queue, and a note of who was here last.
+
+use core::ptr::NonNull;
+
+use super::hash::{Key, line_of};
+use super::layout::{Back, Layout};
+use super::list::{Node, Pick, Queue, Ring, Taken};
+use super::lock::{LIVE, LOCKED, ONE_WAITER, StateLock};
+use crate::sync::Mutant::{EmptyIgnoresLive, EmptyIgnoresLock};
+use crate::sync::{Ordering, UnsafeCell, mutant, thread_hint};
+
+/// A bucket, one cache line in the default layout. All zeroes is a bucket that is not live, unlocked and empty.
+#[repr(C, align(64))]
+pub struct Bucket<L: Layout> {
+    lock: StateLock,
+    /// Guarded by `lock`.
+    traffic: UnsafeCell<Traffic>,
+    /// Guarded by `lock`.
+    queue: L::Queue,
+    back: L::Back,
+}
+
+/// Who used the bucket last, to tell when it goes back and forth between threads that use different cache lines: the
+/// only contention that more buckets would cure.
+#[derive(Default)]
+#[repr(C)]
+struct Traffic {
+    /// The thread's hint above, the line's hash below.
+    last: u64,
+    bounces: u32,
+}
+
+// SAFETY: the cells are touched only by the holder of `lock` (through a `Guard`) or by a mover before the bucket is
+// live, when nobody else can reach them. Nodes in the queue are `Send` by the contract of `Queue::insert`'s callers.
+unsafe impl<L: Layout> Sync for Bucket<L> {}
+// SAFETY: as for `Sync`; a bucket owns nothing that is bound to a thread.
+unsafe impl<L: Layout> Send for Bucket<L> {}
+
+impl<L: Layout> Bucket<L> {
+    /// An empty bucket in `state`.
+    pub fn new(state: u32) -> Self {
+        Self {
+            lock: StateLock::new(state),
+            traffic: UnsafeCell::new(Traffic::default()),
+            queue: L::Queue::default(),
+            back: L::Back::default(),
+        }
+    }
+
+    /// For layouts that point back: `table` is where this bucket belongs.
+    pub fn set_back(&self, table: *mut ()) {
+        self.back.set(table);
+    }
+
+    /// For layouts that point back: whether it says `table`.
+    #[inline(always)]
+    pub fn check_back(&self, table: *const ()) -> bool {
+        self.back.check(table)
+    }
+
+    /// Locks the bucket if it is live.
+    #[inline(always)]
+    pub fn lock(&self) -> Option<Guard<'_, L>> {
+        let state = self.lock.lock()?;
+        Some(Guard { bucket: self, state })
+    }
+
+    /// Whether the bucket is live, for whoever holds a lock that keeps the answer from changing.
+    pub fn is_live(&self) -> bool {
+        self.lock.peek(Ordering::Acquire) & LIVE != 0
+    }
+
+    /// How many wait here, by a glance.
+    pub fn waiters(&self) -> u32 {
+        self.lock.peek(Ordering::Relaxed) / ONE_WAITER
+    }
+
+    /// Whether this bucket proves, without a lock, that nobody waits for its keys: it is live, unlocked and empty.
+    ///
+    /// The caller has executed [B] before. ORDERING.md says why each of the three is needed.
+    #[inline(always)]
+    pub fn proves_empty(&self) -> bool {
+        let mut state = self.lock.peek(Ordering::Acquire);
+        if mutant(EmptyIgnoresLive) {
+            state |= LIVE;
+        }
+        if mutant(EmptyIgnoresLock) {
+            state &= !LOCKED;
+        }
+        state == LIVE
+    }
+
+    /// Makes the memory of a target bucket present, before anybody's lock is held for it.
+    pub fn touch(&self) {
+        if !self.is_live() {
+            // SAFETY: a bucket that is not live belongs to the one mover.
+            self.traffic.with_mut(|t| unsafe { *t = Traffic::default() });
+        }
+    }
+
+    /// Puts a ring into this bucket while it is not live. Answers the number of waiters.
+    ///
+    /// # Safety
+    /// The caller is the mover, this bucket is not live, and the ring's old bucket is locked by the caller.
+    pub unsafe fn adopt(&self, ring: Ring) -> u32 {
+        // SAFETY: a bucket that is not live belongs to the mover; the ring's key had its only live bucket elsewhere.
+        let count = self.queue.with_mut(|q| unsafe { (*q).push_ring(ring, self.address()) });
+        self.lock.count_while_not_live(count);
+        count
+    }
+
+    /// Makes this bucket the live one of its keys.
+    pub fn make_live(&self) {
+        self.lock.make_live();
+    }
+
+    /// The guard that [`Guard::suspend`] gave up.
+    ///
+    /// # Safety
+    /// The caller suspended a guard of this bucket and has not resumed it since.
+    pub unsafe fn resume(&self) -> Guard<'_, L> {
+        Guard { bucket: self, state: self.lock.held_state() }
+    }
+
+    fn address(&self) -> *mut () {
+        core::ptr::from_ref(self).cast_mut().cast()
+    }
+}
+
+/// The lock of a bucket, held. Unlocks when dropped.
+pub struct Guard<'t, L: Layout> {
+    bucket: &'t Bucket<L>,
+    /// What the state will be after unlocking.
+    state: u32,
+}
+
+impl<'t, L: Layout> Guard<'t, L> {
+    /// The bucket that is locked.
+    pub fn bucket(&self) -> &'t Bucket<L> {
+        self.bucket
+    }
+
+    fn with_queue<R>(&mut self, f: impl FnOnce(&mut Queue) -> R) -> R {
+        // SAFETY: we hold the lock that guards the queue, and `&mut self` keeps a second reference away.
+        self.bucket.queue.with_mut(|q| f(unsafe { &mut *q }))
+    }
+
+    /// Queues a waiter. Answers the number of keys in the chain if its key is new there.
+    ///
+    /// # Safety
+    /// As for [`Queue::insert`], but for the bucket.
+    pub unsafe fn insert(&mut self, node: NonNull<Node>) -> Option<u32> {
+        self.state += ONE_WAITER;
+        let bucket = self.bucket.address();
+        // SAFETY: says the caller.
+        self.with_queue(|q| unsafe { q.insert(node, bucket) })
+    }
+
+    /// Takes one waiter off the queue.
+    ///
+    /// # Safety
+    /// `node` is queued in this bucket.
+    pub unsafe fn remove(&mut self, node: NonNull<Node>) {
+        self.state -= ONE_WAITER;
+        // SAFETY: says the caller.
+        self.with_queue(|q| unsafe { q.remove(node) });
+    }
+
+    /// Takes waiters of `key`: see [`Queue::take`].
+    pub fn take(&mut self, key: Key, limit: usize, pick: impl FnMut(NonNull<Node>) -> Pick) -> Taken {
+        let taken = self.with_queue(|q| q.take(key, limit, pick));
+        self.state -= taken.len() as u32 * ONE_WAITER;
+        taken
+    }
+
+    /// For movers: the next key of the chain, with its waiters. They still count here.
+    pub fn pop_ring(&mut self) -> Option<Ring> {
+        self.with_queue(Queue::pop_ring)
+    }
+
+    /// For movers: the next key that is `wanted`, with its waiters. They still count here.
+    pub fn pop_ring_if(&mut self, wanted: impl Fn(Key) -> bool) -> Option<Ring> {
+        self.with_queue(|q| q.pop_ring_if(wanted))
+    }
+
+    /// For movers: takes in a ring from a bucket whose lock is held too. Answers the number of waiters.
+    ///
+    /// # Safety
+    /// No waiter of the ring's key is queued here.
+    pub unsafe fn push_ring(&mut self, ring: Ring) -> u32 {
+        let bucket = self.bucket.address();
+        // SAFETY: says the caller.
+        let count = self.with_queue(|q| unsafe { q.push_ring(ring, bucket) });
+        self.state += count * ONE_WAITER;
+        count
+    }
+
+    /// For movers: `count` waiters have gone to another bucket.
+    pub fn moved_away(&mut self, count: u32) {
+        self.state -= count * ONE_WAITER;
+    }
+
+    /// For movers: goes away without unlocking; [`Bucket::resume`] brings it back.
+    pub fn suspend(self) {
+        self.bucket.lock.hold_state(self.state);
+        core::mem::forget(self);
+    }
+
+    /// For movers: this bucket's waiters have moved and its keys are live elsewhere from now on. Unlocks.
+    pub fn retire(mut self) {
+        if !mutant(crate::sync::Mutant::SourceStaysLive) {
+            self.state = 0;
+        }
+    }
+
+    /// Notes that this thread uses the bucket for a word with `hash`. Answers how often the bucket has gone to another
+    /// thread for another cache line, if it just did; else 0.
+    #[inline(always)]
+    pub fn note_use(&mut self, hash: u32) -> u32 {
+        let now = u64::from(thread_hint()) << 32 | u64::from(line_of(hash));
+        self.bucket.traffic.with_mut(|t| {
+            // SAFETY: we hold the lock that guards it.
+            let t = unsafe { &mut *t };
+            let changed = t.last ^ now;
+            t.last = now;
+            if changed >> 32 == 0 || changed as u32 == 0 {
+                return 0;
+            }
+            t.bounces = t.bounces.wrapping_add(1);
+            t.bounces
+        })
+    }
+}
+
+impl<L: Layout> Drop for Guard<'_, L> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.bucket.lock.unlock(self.state);
+    }
+}
+
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+const _: () = {
+    assert!(size_of::<Bucket<super::layout::Lean>>() == 64);
+    #[cfg(feature = "lab")]
+    assert!(size_of::<Bucket<super::layout::Packed>>() == 64);
+    #[cfg(feature = "lab")]
+    assert!(size_of::<Bucket<super::layout::Split>>() == 128);
+};

@@ -1,0 +1,214 @@
+//! The lock in a bucket's state word.
+//!
+//! The word holds the locked bit, the live bit and the number of waiters. It is changed only by the compare-and-swap
+//! that acquires and by the holder, so the holder unlocks with one plain store of the next state: an operation that
+//! ends at once (a wait on a word that differs) costs one locked instruction.
+//!
+//! Contenders leave their mark in a second word, `contended`, and sleep on it. The unlocking side stores the state and
+//! then loads `contended`, with no barrier between the two; a contender stores `contended` and then loads the state.
+//! Each could miss the other. So the contender, who has lost its time anyway, pays for both ([C] with [D] in
+//! `sys::barrier`). Where the platform cannot do that, it sleeps for a bounded time and looks again.
+//!
+//! A sleeper is woken while the bucket is unlocked or no longer live, and raises `contended` again before it tries
+//! again, so the next unlock wakes the next sleeper. As long as someone sleeps, `contended` is 1 or a woken sleeper is
+//! on its way to make it so.
+
+use core::time::Duration;
+
+use crate::sync::{AtomicU32, MODEL, Ordering, UnsafeCell, mutant, spin_loop};
+use crate::sys::barrier;
+use crate::sys::clock::{Clock, Deadline, monotonic_ns};
+use crate::sys::park::Parker;
+
+/// Somebody holds the lock.
+pub const LOCKED: u32 = 1;
+/// The keys of this bucket are looked up here and nowhere else.
+pub const LIVE: u32 = 2;
+/// The rest of the word counts waiters in units of this.
+pub const ONE_WAITER: u32 = 4;
+
+/// About a microsecond: longer than anybody holds a bucket without losing its CPU.
+const SPINS: u32 = if MODEL { 0 } else { 100 };
+
+/// How long a contender sleeps where nothing guarantees that it is seen.
+const UNSEEN_SLEEP: Duration = Duration::from_millis(1);
+
+/// A bucket's two words.
+#[repr(C)]
+pub struct StateLock {
+    state: AtomicU32,
+    contended: Parker,
+}
+
+impl StateLock {
+    pub fn new(state: u32) -> Self {
+        Self { state: AtomicU32::new(state), contended: Parker::new(0) }
+    }
+
+    /// The state without the lock, for the empty check and for movers.
+    #[inline(always)]
+    pub fn peek(&self, order: Ordering) -> u32 {
+        self.state.load(order)
+    }
+
+    /// Locks if live, and answers the state before; `None` when not live, now or once the holder is done.
+    #[inline(always)]
+    pub fn lock(&self) -> Option<u32> {
+        // Acquire pairs with the Release of `unlock`: we see what the last holder did to the queue.
+        match self.state.compare_exchange(LIVE, LIVE | LOCKED, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(state) => Some(state),
+            Err(seen) => self.lock_not_empty(seen),
+        }
+    }
+
+    /// The first guess, "live with no waiters", was wrong.
+    #[inline]
+    fn lock_not_empty(&self, seen: u32) -> Option<u32> {
+        if seen & (LIVE | LOCKED) == LIVE
+            && self.state.compare_exchange(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        {
+            return Some(seen);
+        }
+        self.lock_contended()
+    }
+
+    #[cold]
+    fn lock_contended(&self) -> Option<u32> {
+        for _ in 0..SPINS {
+            if let Some(done) = self.try_lock() {
+                return done;
+            }
+            spin_loop();
+        }
+        loop {
+            self.contended.store(1, Ordering::Relaxed);
+            let seen = barrier::heavy(); // [C]
+            if let Some(done) = self.try_lock() {
+                if done.is_none() {
+                    // Nobody will unlock this bucket again, so nobody else would wake those who slept beside us.
+                    self.wake_contenders(u32::MAX);
+                }
+                return done;
+            }
+            if seen {
+                self.contended.park(1, None);
+            } else {
+                self.contended.park(1, unseen_deadline().as_ref());
+            }
+        }
+    }
+
+    /// `None`: locked by somebody. `Some(None)`: not live. `Some(Some(state))`: ours now.
+    fn try_lock(&self) -> Option<Option<u32>> {
+        let mut seen = self.state.load(Ordering::Relaxed);
+        loop {
+            if seen & LIVE == 0 {
+                return Some(None);
+            }
+            if seen & LOCKED != 0 {
+                return None;
+            }
+            match self.state.compare_exchange_weak(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(state) => return Some(Some(state)),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Unlocks with `next` as the new state.
+    ///
+    /// Only the holder may call this, which only a guard does.
+    #[inline(always)]
+    pub fn unlock(&self, next: u32) {
+        debug_assert_eq!(next & LOCKED, 0);
+        self.state.store(next, Ordering::Release);
+        barrier::light(); // [D] pairs with [C]
+        if self.contended.load(Ordering::Relaxed) != 0 {
+            self.wake_contenders(if next & LIVE == 0 { u32::MAX } else { 1 });
+        }
+    }
+
+    /// Leaves `next` in the word while the lock stays held.
+    pub fn hold_state(&self, next: u32) {
+        self.state.store(next | LOCKED, Ordering::Relaxed);
+    }
+
+    /// What `hold_state` left.
+    pub fn held_state(&self) -> u32 {
+        self.state.load(Ordering::Relaxed) & !LOCKED
+    }
+
+    /// Counts waiters that a mover puts into a bucket that nobody else can lock yet.
+    pub fn count_while_not_live(&self, waiters: u32) {
+        let state = self.state.load(Ordering::Relaxed);
+        self.state.store(state + waiters * ONE_WAITER, Ordering::Relaxed);
+    }
+
+    /// Makes a bucket that nobody could lock live.
+    ///
+    /// Only a mover calls this, and holds the locks of all buckets where its keys have been.
+    pub fn make_live(&self) {
+        let state = self.state.load(Ordering::Relaxed);
+        // Release: whoever locks the bucket next sees the queue that was moved here.
+        self.state.store(state | LIVE, Ordering::Release);
+    }
+
+    #[cold]
+    fn wake_contenders(&self, count: u32) {
+        if mutant(crate::sync::Mutant::UnlockSkipsSleepers) {
+            return;
+        }
+        self.contended.store(0, Ordering::Relaxed);
+        self.contended.wake(count);
+    }
+}
+
+fn unseen_deadline() -> Option<Deadline> {
+    let now = Duration::from_nanos(monotonic_ns()?);
+    Some(Deadline { clock: Clock::Monotonic, at: now.saturating_add(UNSEEN_SLEEP) })
+}
+
+/// A value behind a [`StateLock`]: for what is locked rarely, such as the progress of a resize.
+pub struct Lock<T> {
+    lock: StateLock,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached only through `LockGuard`, one at a time.
+unsafe impl<T: Send> Sync for Lock<T> {}
+// SAFETY: as for any owner of a `T`.
+unsafe impl<T: Send> Send for Lock<T> {}
+
+impl<T> Lock<T> {
+    /// An unlocked `value`.
+    pub fn new(value: T) -> Self {
+        Self { lock: StateLock::new(LIVE), value: UnsafeCell::new(value) }
+    }
+
+    /// Locks; waits for whoever holds it.
+    pub fn lock(&self) -> LockGuard<'_, T> {
+        while self.lock.lock().is_none() {}
+        LockGuard(self)
+    }
+
+    /// Locks if nobody holds it.
+    pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
+        self.lock.try_lock()?.map(|_| LockGuard(self))
+    }
+}
+
+/// The [`Lock`], held.
+pub struct LockGuard<'a, T>(&'a Lock<T>);
+
+impl<T> LockGuard<'_, T> {
+    pub fn with<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: we hold the lock, and `&mut self` keeps a second reference away.
+        self.0.value.with_mut(|v| f(unsafe { &mut *v }))
+    }
+}
+
+impl<T> Drop for LockGuard<'_, T> {
+    fn drop(&mut self) {
+        self.0.lock.unlock(LIVE);
+    }
+}

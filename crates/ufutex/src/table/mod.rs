@@ -1,0 +1,112 @@
+//! Hash tables of buckets: what one is, where a domain keeps its own, and (in `refs`) how operations reach a bucket
+//! while tables change.
+
+pub(crate) mod bucket;
+pub(crate) mod hash;
+pub(crate) mod layout;
+pub(crate) mod list;
+pub(crate) mod lock;
+pub(crate) mod mover;
+pub(crate) mod refs;
+pub(crate) mod size;
+pub(crate) mod store;
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use bucket::Bucket;
+use layout::Layout;
+
+/// log2 of the most slots a table can have.
+pub const MAX_SLOTS_LOG2: u32 = 24;
+/// log2 of the fewest.
+pub const MIN_SLOTS_LOG2: u32 = 1;
+const HASH_BITS: u32 = 32;
+
+/// A table: the address of its buckets and, in the address's low bits, by how much to shift a hash for an index. One word,
+/// so that an operation gets both with one load and they always belong together.
+pub struct Table<L: Layout> {
+    tagged: NonNull<Bucket<L>>,
+    _buckets: PhantomData<*const Bucket<L>>,
+}
+
+impl<L: Layout> Clone for Table<L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<L: Layout> Copy for Table<L> {}
+
+impl<L: Layout> PartialEq for Table<L> {
+    fn eq(&self, other: &Self) -> bool {
+        self.tagged == other.tagged
+    }
+}
+
+/// Buckets are aligned to 64 bytes, so six bits are free.
+const TAG: usize = 63;
+
+impl<L: Layout> Table<L> {
+    /// # Safety
+    /// `buckets` points to `1 << slots_log2` buckets that stay valid as long as a copy of this table is used.
+    pub unsafe fn new(buckets: NonNull<Bucket<L>>, slots_log2: u32) -> Self {
+        debug_assert!((MIN_SLOTS_LOG2..=MAX_SLOTS_LOG2).contains(&slots_log2));
+        Self { tagged: buckets.map_addr(|a| a | (HASH_BITS - slots_log2) as usize), _buckets: PhantomData }
+    }
+
+    /// From the word that [`into_raw`](Self::into_raw) gave.
+    ///
+    /// # Safety
+    /// `raw` came from `into_raw` of a table that is still valid.
+    #[inline(always)]
+    pub unsafe fn from_raw(raw: *mut Bucket<L>) -> Self {
+        // SAFETY: it is a table's word, so not null.
+        Self { tagged: unsafe { NonNull::new_unchecked(raw) }, _buckets: PhantomData }
+    }
+
+    pub fn into_raw(self) -> *mut Bucket<L> {
+        self.tagged.as_ptr()
+    }
+
+    #[inline(always)]
+    fn buckets(self) -> *mut Bucket<L> {
+        self.tagged.as_ptr().map_addr(|a| a & !TAG)
+    }
+
+    #[inline(always)]
+    pub fn slots_log2(self) -> u32 {
+        HASH_BITS - (self.tagged.addr().get() & TAG) as u32
+    }
+
+    #[inline(always)]
+    pub fn slots(self) -> usize {
+        1 << self.slots_log2()
+    }
+
+    /// The bucket for a key with `hash`.
+    #[inline(always)]
+    pub fn bucket<'a>(self, hash: u32) -> &'a Bucket<L> {
+        self.slot(self.index(hash))
+    }
+
+    /// The index of that bucket.
+    #[inline(always)]
+    pub fn index(self, hash: u32) -> usize {
+        // A shift counts modulo 32, so the rest of the address does no harm; the tag is from 8 to 31.
+        hash.wrapping_shr(self.tagged.addr().get() as u32) as usize
+    }
+
+    /// The bucket at `index`.
+    #[inline(always)]
+    pub fn slot<'a>(self, index: usize) -> &'a Bucket<L> {
+        debug_assert!(index < self.slots());
+        // SAFETY: `new` was promised that many buckets, valid as long as a copy of the table is used.
+        unsafe { &*self.buckets().add(index) }
+    }
+
+    /// What a bucket's pointer back is compared with.
+    #[inline(always)]
+    pub fn identity(self) -> *mut () {
+        self.buckets().cast()
+    }
+}

@@ -1,0 +1,86 @@
+//! `atomic`: every operation counts itself in one shared counter, up and then down; a resize waits until it is zero.
+//!
+//! What the kernel did first (seed 000): the line of the counter goes to and fro between all CPUs. And a resize needs
+//! a moment with no operation in flight, which need not come (seed 001).
+
+use super::count::Count;
+use super::tables::Tables;
+use super::{Locked, Scheme, current_proves_empty, lock_current, move_all, sealed::Sealed};
+use crate::error::Error;
+use crate::sync::{Mutant, mutant};
+use crate::sys::park::pause;
+use crate::table::layout::Layout;
+
+/// The scheme with one shared reference count.
+pub struct Atomic {
+    count: Count,
+}
+
+/// A reference, given back when dropped.
+#[doc(hidden)]
+pub struct Pin<'a>(&'a Count);
+
+impl Drop for Pin<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.put();
+    }
+}
+
+impl Sealed for Atomic {}
+
+impl<L: Layout> Scheme<L> for Atomic {
+    const NAME: &'static str = "atomic";
+    type Pin<'a> = Pin<'a>;
+
+    fn new() -> Self {
+        Self { count: Count::new() }
+    }
+
+    #[inline(always)]
+    fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>> {
+        self.count.get();
+        let pin = Pin(&self.count);
+        Some(Locked { guard: lock_current(tables, hash)?, _pin: Some(pin) })
+    }
+
+    #[inline(always)]
+    fn proves_empty(&self, tables: &Tables<L>, hash: u32) -> bool {
+        self.count.get();
+        let _pin = Pin(&self.count);
+        current_proves_empty(tables, hash)
+    }
+
+    fn resize(
+        &self,
+        tables: &Tables<L>,
+        slots_log2: Option<u32>,
+        keep_trying: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error> {
+        let _resize = tables.resize.lock();
+        let Some(plan) = tables.plan(slots_log2)? else {
+            return Ok(());
+        };
+        self.count.let_go();
+        wait_until_frozen(&self.count, keep_trying)?;
+        move_all(plan.from, plan.target);
+        tables.publish(plan.to);
+        self.count.thaw();
+        Ok(())
+    }
+
+    /// To grow it would have to wait for zero; the size policies leave this scheme alone.
+    fn grow(&self, _tables: &Tables<L>, _slots_log2: u32) {}
+}
+
+/// Waits until nobody is between look-up and unlock. When `keep_trying` says no before that, all is as it was.
+pub fn wait_until_frozen(count: &Count, keep_trying: &mut dyn FnMut() -> bool) -> Result<(), Error> {
+    let mut round = 0;
+    while !count.is_frozen() && !mutant(Mutant::PivotSkipsCount) {
+        if !keep_trying() && count.take_back() {
+            return Err(Error::TimedOut);
+        }
+        pause(&mut round);
+    }
+    Ok(())
+}

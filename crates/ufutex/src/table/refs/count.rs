@@ -1,0 +1,89 @@
+//! The counter that `atomic` has and `percpu` falls back to: how many operations are between look-up and unlock.
+//!
+//! In the manner of the kernel's rcuref: taking a reference is one unconditional addition. A bias keeps the count from
+//! zero. Who wants to replace the table takes the bias off; whoever then brings the count to zero freezes it, and
+//! new operations wait until the table is replaced and the count thawed.
+
+use crate::sync::{AtomicU64, Ordering};
+use crate::sys::park::pause;
+
+const FROZEN: u64 = 1 << 63;
+const BIAS: u64 = 1 << 40;
+
+/// The counter, on a line of its own.
+#[repr(align(64))]
+pub struct Count(AtomicU64);
+
+impl Count {
+    pub fn new() -> Self {
+        Self(AtomicU64::new(BIAS))
+    }
+
+    /// Takes a reference; waits while frozen.
+    #[inline(always)]
+    pub fn get(&self) {
+        // Acquire pairs with `thaw`: we see the table that was published before it.
+        while self.0.fetch_add(1, Ordering::Acquire) & FROZEN != 0 {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+            self.wait_for_thaw();
+        }
+    }
+
+    #[cold]
+    fn wait_for_thaw(&self) {
+        let mut round = 0;
+        while self.0.load(Ordering::Relaxed) & FROZEN != 0 {
+            pause(&mut round);
+        }
+    }
+
+    /// Gives a reference back.
+    #[inline(always)]
+    pub fn put(&self) {
+        // Release pairs with the Acquire in `freeze`: the mover sees what we did under this reference.
+        if self.0.fetch_sub(1, Ordering::Release) == 1 {
+            self.freeze();
+        }
+    }
+
+    /// Adds references that were counted elsewhere, while the bias is on.
+    pub fn add(&self, references: u64) {
+        self.0.fetch_add(references, Ordering::AcqRel);
+    }
+
+    /// Takes the bias off: the count may reach zero, and freezes there.
+    pub fn let_go(&self) {
+        if self.0.fetch_sub(BIAS, Ordering::Release) == BIAS {
+            self.freeze();
+        }
+    }
+
+    /// Freezes if nobody holds a reference.
+    #[cold]
+    fn freeze(&self) {
+        // It fails when somebody has taken a reference meanwhile; then that one's `put` comes by here.
+        let _ = self.0.compare_exchange(0, FROZEN, Ordering::Acquire, Ordering::Relaxed);
+    }
+
+    /// Whether the count was seen at zero and stays there.
+    pub fn is_frozen(&self) -> bool {
+        self.0.load(Ordering::Acquire) & FROZEN != 0
+    }
+
+    /// Puts the bias back on, unless the count is frozen by now.
+    pub fn take_back(&self) -> bool {
+        let mut seen = self.0.load(Ordering::Relaxed);
+        while seen & FROZEN == 0 {
+            match self.0.compare_exchange_weak(seen, seen + BIAS, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Lets operations in again.
+    pub fn thaw(&self) {
+        self.0.fetch_sub(FROZEN - BIAS, Ordering::Release);
+    }
+}

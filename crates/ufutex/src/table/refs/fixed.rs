@@ -1,0 +1,45 @@
+//! `fixed`: one table for good, nothing to hold in place. The kernel's "immutable", and the oracle for tests.
+
+use super::tables::Tables;
+use super::{Locked, Scheme, current_proves_empty, lock_current, sealed::Sealed};
+use crate::error::Error;
+use crate::table::layout::Layout;
+
+/// The scheme whose table never changes, once there is one.
+pub struct Fixed;
+
+impl Sealed for Fixed {}
+
+impl<L: Layout> Scheme<L> for Fixed {
+    const NAME: &'static str = "fixed";
+    type Pin<'a> = ();
+
+    fn new() -> Self {
+        Self
+    }
+
+    #[inline(always)]
+    fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>> {
+        Some(Locked { guard: lock_current(tables, hash)?, _pin: None })
+    }
+
+    #[inline(always)]
+    fn proves_empty(&self, tables: &Tables<L>, hash: u32) -> bool {
+        current_proves_empty(tables, hash)
+    }
+
+    fn resize(
+        &self,
+        tables: &Tables<L>,
+        slots_log2: Option<u32>,
+        _keep_trying: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error> {
+        let _resize = tables.resize.lock();
+        match tables.plan(slots_log2)? {
+            None => Ok(()),
+            Some(_) => Err(Error::Busy),
+        }
+    }
+
+    fn grow(&self, _tables: &Tables<L>, _slots_log2: u32) {}
+}

@@ -1,0 +1,175 @@
+//! `live`: nothing is held in place, because nothing needs to be. The default.
+//!
+//! Invariant: for every key exactly one bucket is live, whichever table it stands in; and no bucket's memory is given
+//! back before the domain is dropped. An operation locks the bucket in the table that it believes current, by a
+//! compare-and-swap from a state with the live bit set. If that bucket is not live the key has moved: it is in `next`,
+//! or `current` has changed meanwhile. That is the whole read side.
+//!
+//! A resize goes bucket by bucket, so it needs no moment without operations. One that was asked for runs to its end in
+//! the caller. One that the size policy began is carried on by whoever comes by: an operation that finds its bucket
+//! moved, or is about to sleep, moves a few more; no single one pays for it all.
+
+use super::tables::{Current, Move, Tables};
+use super::{Locked, Scheme, lock_in, sealed::Sealed};
+use crate::error::Error;
+use crate::sync::{Mutant, mutant};
+use crate::table::bucket::Guard;
+use crate::table::layout::Layout;
+use crate::table::mover;
+
+/// The scheme without a reference count: resizes under load, bucket by bucket.
+pub struct Live;
+
+/// How many steps an operation takes of a move that is not its own: a few microseconds' worth.
+const STEPS_AT_ONCE: usize = 32;
+
+impl Sealed for Live {}
+
+impl<L: Layout> Scheme<L> for Live {
+    const NAME: &'static str = "live";
+    type Pin<'a> = ();
+
+    fn new() -> Self {
+        Self
+    }
+
+    #[inline(always)]
+    fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>> {
+        let guard = match tables.current_private().and_then(|table| lock_in(table, hash)) {
+            Some(guard) => guard,
+            None => lock_elsewhere(tables, hash)?,
+        };
+        Some(Locked { guard, _pin: None })
+    }
+
+    #[inline(always)]
+    fn proves_empty(&self, tables: &Tables<L>, hash: u32) -> bool {
+        match tables.current_private() {
+            // A bucket that is not live proves nothing: the key has moved.
+            Some(table) => table.bucket(hash).proves_empty(),
+            None => proves_empty_elsewhere(tables, hash),
+        }
+    }
+
+    fn resize(
+        &self,
+        tables: &Tables<L>,
+        slots_log2: Option<u32>,
+        _keep_trying: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error> {
+        let mut resize = tables.resize.lock();
+        resize.with(|going_on| advance(tables, going_on, usize::MAX));
+        let Some(plan) = tables.plan(slots_log2)? else {
+            return Ok(());
+        };
+        tables.announce(plan.to);
+        advance(tables, &mut Some(plan), usize::MAX);
+        Ok(())
+    }
+
+    #[cold]
+    fn grow(&self, tables: &Tables<L>, slots_log2: u32) {
+        let Some(mut resize) = tables.resize.try_lock() else {
+            return;
+        };
+        resize.with(|going_on| {
+            if going_on.is_none() && tables.slots() < 1 << slots_log2 {
+                // Without memory the table in use stays in use.
+                if let Ok(Some(plan)) = tables.plan(Some(slots_log2)) {
+                    tables.announce(plan.to);
+                    *going_on = Some(plan);
+                }
+            }
+            advance(tables, going_on, STEPS_AT_ONCE);
+        });
+    }
+
+    #[inline(always)]
+    fn help(&self, tables: &Tables<L>) {
+        if tables.moving() {
+            help_slowly(tables);
+        }
+    }
+}
+
+#[cold]
+fn help_slowly<L: Layout>(tables: &Tables<L>) {
+    if let Some(mut resize) = tables.resize.try_lock() {
+        resize.with(|going_on| advance(tables, going_on, STEPS_AT_ONCE));
+    }
+}
+
+/// Takes up to `limit` steps of a move, and ends it after the last.
+fn advance<L: Layout>(tables: &Tables<L>, going_on: &mut Option<Move<L>>, limit: usize) {
+    let Some(plan) = going_on else { return };
+    let steps = mover::steps(plan.from, plan.target);
+    let end = steps.min(plan.done.saturating_add(limit));
+    (plan.done..end).for_each(|i| mover::step(plan.from, plan.target, i));
+    plan.done = end;
+    if end == steps {
+        tables.publish(plan.to);
+        *going_on = None;
+    }
+}
+
+/// The first attempt found no private table, or a bucket that is not live.
+#[cold]
+fn lock_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> Option<Guard<'_, L>> {
+    if tables.moving() {
+        help_slowly(tables);
+    }
+    loop {
+        // In this order: see `Tables::publish`.
+        let next = tables.next();
+        let current = tables.current();
+        for place in [current, next] {
+            if let Current::Private(table) = place
+                && let Some(guard) = lock_in(table, hash)
+            {
+                return Some(guard);
+            }
+        }
+        match (current, next) {
+            (Current::None, _) => return None,
+            (Current::Global, _) | (_, Current::Global) => {
+                if let Some(guard) = lock_in(tables.global, hash)
+                    && (is_in_global(tables, hash) || mutant(Mutant::GlobalSkipsRecheck))
+                {
+                    return Some(guard);
+                }
+            }
+            // It moved on while we looked; whoever moved it has published more by now.
+            _ => {}
+        }
+    }
+}
+
+/// Whether the key's live bucket is the global one. The caller holds that bucket's lock, without which the key cannot
+/// go back to a private table; so the answer holds until it unlocks.
+fn is_in_global<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
+    let next = tables.next();
+    let current = tables.current();
+    let live_in = |place: Current<L>| match place {
+        Current::Private(table) => table.bucket(hash).is_live(),
+        Current::None | Current::Global => false,
+    };
+    let uses_global = matches!(current, Current::Global) || matches!(next, Current::Global);
+    uses_global && !live_in(current) && !live_in(next)
+}
+
+/// The empty check where the table in use is not a private one.
+fn proves_empty_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
+    match tables.current() {
+        // A table is published before its first waiter looks at the word: [A] and [B] do the rest.
+        Current::None => true,
+        // A global bucket is live whether our key is in it or not. If a waiter of the key got its lock in a private
+        // table and then missed the new value of the word, its [A] came before our [B]; it had seen that table, so
+        // now we see it too.
+        Current::Global => {
+            tables.global.bucket(hash).proves_empty()
+                && (mutant(Mutant::EmptySkipsGlobalRecheck)
+                    || (!tables.moving() && matches!(tables.current(), Current::Global)))
+        }
+        Current::Private(_) => false,
+    }
+}

@@ -1,0 +1,129 @@
+//! Schemes: how an operation reaches the bucket of its key while the table may be replaced.
+//!
+//! Each is one file behind [`Scheme`] and a type parameter of the domain, so that none pays for another.
+
+#[cfg(feature = "lab")]
+mod atomic;
+#[cfg(feature = "lab")]
+mod count;
+mod fixed;
+mod live;
+#[cfg(feature = "lab")]
+mod percpu;
+pub(crate) mod tables;
+
+#[cfg(feature = "lab")]
+pub use atomic::Atomic;
+pub use fixed::Fixed;
+pub use live::Live;
+#[cfg(feature = "lab")]
+pub use percpu::PerCpu;
+
+use super::Table;
+use super::bucket::Guard;
+use super::layout::Layout;
+#[cfg(feature = "lab")]
+use super::mover::Place;
+use crate::error::Error;
+use tables::{Current, Tables};
+
+mod sealed {
+    pub trait Sealed {}
+}
+use sealed::Sealed;
+
+/// How operations reach their bucket; a type parameter of [`Domain`](crate::Domain).
+pub trait Scheme<L: Layout>: Sealed + Sized + Send + Sync + 'static {
+    /// Its name in the lab and in reports.
+    const NAME: &'static str;
+
+    /// What keeps the table in place between look-up and unlock.
+    #[doc(hidden)]
+    type Pin<'a>;
+
+    #[doc(hidden)]
+    fn new() -> Self;
+
+    /// Locks the live bucket of `hash`; `None` when the domain has no table yet.
+    #[doc(hidden)]
+    fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>>;
+
+    /// Whether a glance proves that nobody waits for `hash`. The caller has executed [B].
+    #[doc(hidden)]
+    fn proves_empty(&self, tables: &Tables<L>, hash: u32) -> bool;
+
+    /// Moves all waiters to a table with `1 << slots_log2` buckets, or the global one for `None`, and returns when they
+    /// are there, or with `TimedOut` when `keep_trying` said no before: then nothing has changed.
+    #[doc(hidden)]
+    fn resize(
+        &self,
+        tables: &Tables<L>,
+        slots_log2: Option<u32>,
+        keep_trying: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error>;
+
+    /// Begins to move to a table with `1 << slots_log2` buckets, if that needs no waiting.
+    #[doc(hidden)]
+    fn grow(&self, tables: &Tables<L>, slots_log2: u32);
+
+    /// Goes on with a move that has begun, for a while.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn help(&self, _tables: &Tables<L>) {}
+}
+
+/// A locked bucket and what keeps its table in place; they are let go in this order.
+pub struct Locked<'a, L: Layout, S: Scheme<L>> {
+    #[doc(hidden)]
+    pub guard: Guard<'a, L>,
+    _pin: Option<S::Pin<'a>>,
+}
+
+impl<'a, L: Layout, S: Scheme<L>> Locked<'a, L, S> {
+    /// A bucket of the global table, which is always in place.
+    pub fn global(guard: Guard<'a, L>) -> Self {
+        Self { guard, _pin: None }
+    }
+}
+
+/// Locks the bucket of `hash` in `table`, if it is live there.
+#[inline(always)]
+fn lock_in<'a, L: Layout>(table: Table<L>, hash: u32) -> Option<Guard<'a, L>> {
+    let bucket = table.bucket(hash);
+    if !bucket.check_back(table.identity()) {
+        return None;
+    }
+    bucket.lock()
+}
+
+/// Moves every key from `from` to `to`.
+#[cfg(feature = "lab")]
+fn move_all<L: Layout>(from: Place<L>, to: Place<L>) {
+    (0..super::mover::steps(from, to)).for_each(|i| super::mover::step(from, to, i));
+}
+
+/// For schemes that never move keys bucket by bucket: the bucket of `hash` in the table in use.
+#[inline(always)]
+fn lock_current<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Guard<'a, L>> {
+    if let Some(table) = tables.current_private() {
+        return lock_in(table, hash);
+    }
+    match tables.current() {
+        Current::None => None,
+        Current::Global => lock_in(tables.global, hash),
+        Current::Private(table) => lock_in(table, hash),
+    }
+}
+
+/// For schemes that never move keys bucket by bucket: the glance at the table in use.
+#[inline(always)]
+fn current_proves_empty<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
+    if let Some(table) = tables.current_private() {
+        return table.bucket(hash).proves_empty();
+    }
+    match tables.current() {
+        Current::None => true,
+        Current::Global => tables.global.bucket(hash).proves_empty(),
+        Current::Private(table) => table.bucket(hash).proves_empty(),
+    }
+}

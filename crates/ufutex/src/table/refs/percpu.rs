@@ -1,0 +1,94 @@
+//! `percpu`: every operation counts itself in its CPU's counter; a resize sums them up.
+//!
+//! What the kernel does since 6.17 (seed 002). In the PERCPU state a reference is a restartable sequence that looks at
+//! the state and adds to the counter of the CPU it runs on: no shared line, no locked instruction. A resize leaves
+//! that state, makes sure that no sequence that saw it is still running, adds the sums to a shared counter, and from
+//! there on it is `atomic`, with the same wait for zero. Where restartable sequences are not to be had it is `atomic`
+//! from the start.
+
+use super::atomic::wait_until_frozen;
+use super::count::Count;
+use super::tables::Tables;
+use super::{Locked, Scheme, current_proves_empty, lock_current, move_all, sealed::Sealed};
+use crate::error::Error;
+use crate::sys::cpu_counter::CpuCounter;
+use crate::table::layout::Layout;
+
+/// The scheme with a reference count for each CPU.
+pub struct PerCpu {
+    cpus: CpuCounter,
+    count: Count,
+}
+
+/// A reference, given back when dropped: where we are by then, which the sum evens out.
+#[doc(hidden)]
+pub struct Pin<'a>(&'a PerCpu);
+
+impl Drop for Pin<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if !self.0.cpus.try_add(-1) {
+            self.0.count.put();
+        }
+    }
+}
+
+impl PerCpu {
+    #[inline(always)]
+    fn pin(&self) -> Pin<'_> {
+        if !self.cpus.try_add(1) {
+            self.count.get();
+        }
+        Pin(self)
+    }
+}
+
+impl Sealed for PerCpu {}
+
+impl<L: Layout> Scheme<L> for PerCpu {
+    const NAME: &'static str = "percpu";
+    type Pin<'a> = Pin<'a>;
+
+    fn new() -> Self {
+        Self { cpus: CpuCounter::new(), count: Count::new() }
+    }
+
+    #[inline(always)]
+    fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>> {
+        let pin = self.pin();
+        Some(Locked { guard: lock_current(tables, hash)?, _pin: Some(pin) })
+    }
+
+    #[inline(always)]
+    fn proves_empty(&self, tables: &Tables<L>, hash: u32) -> bool {
+        let _pin = self.pin();
+        current_proves_empty(tables, hash)
+    }
+
+    fn resize(
+        &self,
+        tables: &Tables<L>,
+        slots_log2: Option<u32>,
+        keep_trying: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error> {
+        let _resize = tables.resize.lock();
+        let Some(plan) = tables.plan(slots_log2)? else {
+            return Ok(());
+        };
+        // From here on references are counted in `count`. Its bias hides what it lacks until the sum is in.
+        self.count.add(self.cpus.close() as u64);
+        self.count.let_go();
+        if let Err(error) = wait_until_frozen(&self.count, keep_trying) {
+            self.cpus.open();
+            return Err(error);
+        }
+        move_all(plan.from, plan.target);
+        tables.publish(plan.to);
+        self.cpus.open();
+        self.count.thaw();
+        Ok(())
+    }
+
+    /// To grow it would have to wait for zero; the size policies leave this scheme alone.
+    fn grow(&self, _tables: &Tables<L>, _slots_log2: u32) {}
+}

@@ -1,0 +1,189 @@
+//! Which table a domain uses: the words that every operation reads, and the store behind them.
+
+use core::ptr::{null_mut, without_provenance_mut};
+
+use crate::error::Error;
+use crate::sync::{AtomicPtr, Ordering};
+use crate::table::bucket::Bucket;
+use crate::table::layout::Layout;
+use crate::table::lock::Lock;
+use crate::table::mover::Place;
+use crate::table::store::{Store, make_all_live};
+use crate::table::{MAX_SLOTS_LOG2, Table};
+
+/// Where a domain's keys are looked up.
+pub enum Current<L: Layout> {
+    /// Nowhere: nobody has waited yet.
+    None,
+    /// In the table of the `System`.
+    Global,
+    /// In a table of the domain's own.
+    Private(Table<L>),
+}
+
+impl<L: Layout> Clone for Current<L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<L: Layout> Copy for Current<L> {}
+
+/// Stands for [`Current::Global`] in a word; a table's address is greater.
+const GLOBAL: usize = 1;
+
+impl<L: Layout> Current<L> {
+    #[inline(always)]
+    fn from_raw(raw: *mut Bucket<L>) -> Self {
+        match raw.addr() {
+            0 => Self::None,
+            GLOBAL => Self::Global,
+            // SAFETY: the words of `Tables` hold only these two and tables of its store.
+            _ => Self::Private(unsafe { Table::from_raw(raw) }),
+        }
+    }
+
+    fn into_raw(self) -> *mut Bucket<L> {
+        match self {
+            Self::None => null_mut(),
+            Self::Global => without_provenance_mut(GLOBAL),
+            Self::Private(table) => table.into_raw(),
+        }
+    }
+}
+
+/// The tables of a domain. The first fields are read by every operation and written only by a resize.
+#[repr(C, align(64))]
+pub struct Tables<L: Layout> {
+    current: AtomicPtr<Bucket<L>>,
+    /// Where keys are being moved to; `None` when nothing moves.
+    next: AtomicPtr<Bucket<L>>,
+    /// The table of the `System`, always live.
+    pub global: Table<L>,
+    /// What private keys of this domain have as their space.
+    pub space: u64,
+    pub store: Store<L>,
+    /// Held by whoever changes `current` or `next`, which is whoever moves buckets.
+    pub resize: Lock<Option<Move<L>>>,
+}
+
+/// A move that has begun.
+pub struct Move<L: Layout> {
+    pub to: Current<L>,
+    pub from: Place<L>,
+    pub target: Place<L>,
+    /// Steps of `mover` that are done.
+    pub done: usize,
+}
+
+// SAFETY: a table is a pointer to buckets, which are `Sync`, valid as long as the store.
+unsafe impl<L: Layout> Send for Tables<L> {}
+// SAFETY: as above; the words are atomic and the rest is behind `resize`.
+unsafe impl<L: Layout> Sync for Tables<L> {}
+// SAFETY: as for `Tables`.
+unsafe impl<L: Layout> Send for Move<L> {}
+
+impl<L: Layout> Tables<L> {
+    /// # Safety
+    /// The global table stays valid as long as the result.
+    pub unsafe fn new(global: Table<L>, space: u64, use_global: bool) -> Self {
+        let current = if use_global { Current::<L>::Global } else { Current::None };
+        Self {
+            current: AtomicPtr::new(current.into_raw()),
+            next: AtomicPtr::new(null_mut()),
+            global,
+            space,
+            store: Store::new(),
+            resize: Lock::new(None),
+        }
+    }
+
+    #[inline(always)]
+    pub fn current(&self) -> Current<L> {
+        // Acquire pairs with `publish`: the buckets are seen as they were made.
+        Current::from_raw(self.current.load(Ordering::Acquire))
+    }
+
+    /// The private table in use, for the first attempt: one comparison tells it from everything else.
+    #[inline(always)]
+    pub fn current_private(&self) -> Option<Table<L>> {
+        let raw = self.current.load(Ordering::Acquire);
+        // SAFETY: anything above the sentinels is a table of our store.
+        (raw.addr() > GLOBAL).then(|| unsafe { Table::from_raw(raw) })
+    }
+
+    #[inline(always)]
+    pub fn next(&self) -> Current<L> {
+        Current::from_raw(self.next.load(Ordering::Acquire))
+    }
+
+    /// Whether a move has begun and not ended, by a glance.
+    #[inline(always)]
+    pub fn moving(&self) -> bool {
+        !self.next.load(Ordering::Relaxed).is_null()
+    }
+
+    /// For a mover: `to` is where keys may be found from now on, too.
+    pub fn announce(&self, to: Current<L>) {
+        self.next.store(to.into_raw(), Ordering::Release);
+    }
+
+    /// For a mover: all keys are in `to`. Whoever reads `next` and finds nothing, and `current` after it, sees `to`.
+    pub fn publish(&self, to: Current<L>) {
+        self.current.store(to.into_raw(), Ordering::Release);
+        self.next.store(null_mut(), Ordering::Release);
+    }
+
+    /// For a mover: where the keys of `current` are, if there can be any.
+    pub fn place(&self, current: Current<L>) -> Option<Place<L>> {
+        match current {
+            Current::None => None,
+            Current::Global => Some(Place::Global(self.global, self.space)),
+            Current::Private(table) => Some(Place::Private(table)),
+        }
+    }
+
+    /// Makes the first table, with `1 << slots_log2` buckets, if there is none: of its own if the memory can be had,
+    /// else the global one.
+    #[cold]
+    pub fn make_first(&self, slots_log2: u32) {
+        let _resize = self.resize.lock();
+        if !matches!(self.current(), Current::None) {
+            return;
+        }
+        match self.store.get_or_make(slots_log2.min(MAX_SLOTS_LOG2)) {
+            Some(table) => {
+                make_all_live(table);
+                self.publish(Current::Private(table));
+            }
+            None => self.publish(Current::Global),
+        }
+    }
+
+    /// For whoever holds `resize`: what a move of all keys to a table with `1 << slots_log2` buckets (`None`: to the
+    /// global one) consists of. `None` when there is nothing to move: the domain has no table yet and now has this
+    /// one, or has it already.
+    pub fn plan(&self, slots_log2: Option<u32>) -> Result<Option<Move<L>>, Error> {
+        let current = self.current();
+        let to = match (slots_log2, current) {
+            (None, Current::Global) => return Ok(None),
+            (Some(log2), Current::Private(table)) if table.slots_log2() == log2 => return Ok(None),
+            (None, _) => Current::Global,
+            (Some(log2), _) => Current::Private(self.store.get_or_make(log2).ok_or(Error::NoMemory)?),
+        };
+        match (self.place(current), self.place(to)) {
+            (Some(from), Some(target)) => Ok(Some(Move { to, from, target, done: 0 })),
+            _ => {
+                if let Current::Private(table) = to {
+                    make_all_live(table);
+                }
+                self.publish(to);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The number of buckets of the private table in use; 0 when there is none.
+    pub fn slots(&self) -> usize {
+        self.current_private().map_or(0, Table::slots)
+    }
+}

@@ -1,0 +1,131 @@
+//! How large a domain's table should be.
+
+/// What decides the size of a domain's table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Policy {
+    /// Grow when waiters crowd the table, or when CPUs contend for its buckets with different keys. The default.
+    #[default]
+    Load,
+    /// The kernel's rule: `clamp(roundup_pow2(4 * min(threads, cpus)), 16, global)` slots, growing only. The embedder
+    /// says how many threads there are: [`Domain::note_threads`](crate::Domain::note_threads).
+    Threads,
+    /// This many slots, a power of two, on the first wait; 0 for the system's global table.
+    Fixed(usize),
+}
+
+/// The smallest table that a policy makes, as in the kernel.
+pub const SMALLEST_LOG2: u32 = 4;
+
+/// log2 of the kernel's choice for so many threads.
+pub fn for_threads(threads: usize, cpus: usize, global_slots: usize) -> u32 {
+    let wanted = threads.min(cpus).max(1).saturating_mul(4).next_power_of_two();
+    wanted.clamp(1 << SMALLEST_LOG2, global_slots.max(1 << SMALLEST_LOG2)).ilog2()
+}
+
+/// A chain of this many keys makes the policy look at the table as a whole.
+const LONG_CHAIN: u32 = 4;
+/// How many buckets it looks at then.
+const SAMPLE: usize = 16;
+/// The sample grows the table when it holds so many waiters for each bucket.
+const CROWDED: u32 = 1;
+
+/// Whether the chain that a waiter has just been added to, with its `keys`, is a reason to look at the table: at every
+/// doubling from `LONG_CHAIN` on, so that a chain which cannot be helped does not cost each of its waiters a look.
+pub fn is_long_chain(keys: u32) -> bool {
+    keys >= LONG_CHAIN && keys.is_power_of_two()
+}
+
+/// Whether the table is crowded as a whole, by a sample of the waiters in its buckets, `waiters(i)` for i in `0..slots`.
+///
+/// One bucket may be crowded because many wait for one key, or because the words of one cache line share it; more
+/// buckets would not help either. So each bucket of the sample counts for a few waiters at most.
+pub fn is_crowded(slots: usize, start: usize, waiters: impl Fn(usize) -> u32) -> bool {
+    let sample = SAMPLE.min(slots);
+    let stride = slots / sample;
+    let sum: u32 = (0..sample).map(|i| waiters((start + i * stride) & (slots - 1)).min(2 * LONG_CHAIN)).sum();
+    sum >= sample as u32 * CROWDED
+}
+
+/// Every so many times that a bucket goes from one thread to another for another key, it says so.
+pub const BOUNCES_REPORTED: u32 = 64;
+/// After so many reported bounces the policy looks at the clock.
+const BOUNCES_JUDGED: u32 = 1024;
+/// A bounce costs a CPU the transfer of a cache line: tens of nanoseconds. This many for each CPU and second waste
+/// about two hundredths of its time, which is where a table twice as large pays.
+const BOUNCES_TOLERATED: u64 = 300_000;
+
+/// What is known about contention by different keys since the last judgement.
+#[derive(Default)]
+pub struct Contention {
+    bounces: u32,
+    since_ns: u64,
+}
+
+impl Contention {
+    /// Takes a report of `BOUNCES_REPORTED` bounces. Answers by which power of two the table should grow.
+    ///
+    /// `now_ns` is asked only when there is something to judge; without a clock every judgement means growth.
+    pub fn report(&mut self, cpus: usize, now_ns: impl FnOnce() -> Option<u64>) -> u32 {
+        self.bounces += BOUNCES_REPORTED;
+        if self.bounces < BOUNCES_JUDGED {
+            return 0;
+        }
+        let bounces = u64::from(core::mem::take(&mut self.bounces));
+        let Some(now_ns) = now_ns() else { return 1 };
+        let elapsed_ns = now_ns.saturating_sub(core::mem::replace(&mut self.since_ns, now_ns)).max(1);
+        let per_second = bounces.saturating_mul(1_000_000_000) / elapsed_ns;
+        match per_second / (BOUNCES_TOLERATED * cpus.max(1) as u64) {
+            0 => 0,
+            1..4 => 1,
+            _ => 2,
+        }
+    }
+}
+
+/// Contention grows a table to this many slots for each CPU and no further: only so many lines can be in use at once.
+const SLOTS_PER_CPU_LOG2: u32 = 12;
+
+/// log2 of the largest table that contention among `cpus` can bring about.
+pub fn contention_limit(cpus: usize) -> u32 {
+    cpus.next_power_of_two().ilog2() + SLOTS_PER_CPU_LOG2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_rule_is_the_kernels() {
+        for (threads, cpus, global, slots) in [
+            (1, 2, 512, 16),
+            (2, 2, 512, 16),
+            (100, 2, 512, 16),
+            (8, 64, 16384, 32),
+            (1000, 176, 32768, 1024),
+            (1000, 176, 256, 256),
+        ] {
+            assert_eq!(1 << for_threads(threads, cpus, global), slots, "{threads} threads, {cpus} CPUs");
+        }
+    }
+
+    #[test]
+    fn one_crowded_bucket_does_not_make_a_table_crowded() {
+        assert!(!is_crowded(64, 0, |i| if i == 0 { 10_000 } else { 0 }));
+        assert!(is_crowded(64, 5, |_| 1));
+        assert!(is_crowded(2, 1, |_| 1));
+    }
+
+    #[test]
+    fn bounces_grow_the_table_only_when_they_are_frequent() {
+        let mut quick = Contention::default();
+        let grown: u32 = (0..16).map(|_| quick.report(2, || Some(1_000_000))).sum();
+        assert_eq!(grown, 2, "a thousand bounces in a millisecond");
+        let mut slow = Contention::default();
+        let grown: u32 = (0..160).map(|i| slow.report(2, || Some(i * 1_000_000_000))).sum();
+        assert_eq!(grown, 0, "a thousand bounces in sixteen seconds");
+        let mut no_clock = Contention::default();
+        let grown: u32 = (0..16).map(|_| no_clock.report(2, || None)).sum();
+        assert_eq!(grown, 1);
+    }
+}

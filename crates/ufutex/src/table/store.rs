@@ -1,0 +1,101 @@
+//! The memory of a domain's tables.
+//!
+//! A domain keeps at most one table per power of two and frees them only when it is dropped. So a stale pointer to a
+//! table or a bucket is always one to valid memory: there is nothing to count and no grace period. All tables together
+//! take at most twice the memory of the largest.
+
+use alloc::alloc::{Layout as MemoryLayout, alloc_zeroed, dealloc};
+use core::ptr::{self, NonNull};
+
+use super::bucket::Bucket;
+use super::layout::Layout;
+use super::{MAX_SLOTS_LOG2, Table};
+use crate::sync::{AtomicPtr, MODEL, Ordering};
+
+/// The tables that a domain has ever had, by size.
+pub struct Store<L: Layout> {
+    by_size: [AtomicPtr<Bucket<L>>; MAX_SLOTS_LOG2 as usize + 1],
+}
+
+impl<L: Layout> Store<L> {
+    pub fn new() -> Self {
+        Self { by_size: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) }
+    }
+
+    /// The table with `1 << slots_log2` buckets, none of them live; made when there has been none. `None` when its
+    /// memory cannot be had.
+    ///
+    /// Only the holder of the domain's resize lock calls this, and not for a table in use.
+    pub fn get_or_make(&self, slots_log2: u32) -> Option<Table<L>> {
+        let entry = &self.by_size[slots_log2 as usize];
+        let mut buckets = entry.load(Ordering::Acquire);
+        if buckets.is_null() {
+            buckets = allocate::<L>(1 << slots_log2)?.as_ptr();
+            entry.store(buckets, Ordering::Release);
+            // SAFETY: just allocated with that many buckets, freed only by `drop`.
+            let table = unsafe { Table::new(NonNull::new_unchecked(buckets), slots_log2) };
+            if size_of::<L::Back>() != 0 {
+                (0..table.slots()).for_each(|i| table.slot(i).set_back(table.identity()));
+            }
+        }
+        // SAFETY: an entry that is not null has that many buckets until `drop`.
+        Some(unsafe { Table::new(NonNull::new_unchecked(buckets), slots_log2) })
+    }
+
+    /// What all tables take, in bytes.
+    pub fn bytes(&self) -> usize {
+        (0..self.by_size.len())
+            .filter(|&log2| !self.by_size[log2].load(Ordering::Relaxed).is_null())
+            .map(|log2| size_of::<Bucket<L>>() << log2)
+            .sum()
+    }
+}
+
+impl<L: Layout> Drop for Store<L> {
+    fn drop(&mut self) {
+        for (log2, entry) in self.by_size.iter().enumerate() {
+            if let Some(buckets) = NonNull::new(entry.load(Ordering::Acquire)) {
+                // SAFETY: allocated by `allocate` with this many buckets; `&mut self` says nobody uses them.
+                unsafe { free(buckets, 1 << log2) };
+            }
+        }
+    }
+}
+
+fn memory_layout<L: Layout>(slots: usize) -> Option<MemoryLayout> {
+    MemoryLayout::array::<Bucket<L>>(slots).ok()
+}
+
+/// Memory for `slots` buckets that are not live, unlocked and empty.
+pub fn allocate<L: Layout>(slots: usize) -> Option<NonNull<Bucket<L>>> {
+    let layout = memory_layout::<L>(slots)?;
+    // SAFETY: the layout's size is not zero: a bucket has a size and there is at least one.
+    let buckets = NonNull::new(unsafe { alloc_zeroed(layout) }.cast::<Bucket<L>>())?;
+    if MODEL {
+        for i in 0..slots {
+            // SAFETY: within the allocation. A model's atomics are not all zeroes; real ones are, and their pages
+            // stay untouched until a mover needs them.
+            unsafe { buckets.add(i).write(Bucket::new(0)) };
+        }
+    }
+    Some(buckets)
+}
+
+/// # Safety
+/// `buckets` came from `allocate` with `slots`, and nobody uses it.
+pub unsafe fn free<L: Layout>(buckets: NonNull<Bucket<L>>, slots: usize) {
+    if let Some(layout) = memory_layout::<L>(slots) {
+        // SAFETY: says the caller; buckets need no drop but in a model, which is told by dropping them.
+        unsafe {
+            if MODEL {
+                (0..slots).for_each(|i| buckets.add(i).drop_in_place());
+            }
+            dealloc(buckets.as_ptr().cast(), layout);
+        }
+    }
+}
+
+/// Makes every bucket of a fresh table live.
+pub fn make_all_live<L: Layout>(table: Table<L>) {
+    (0..table.slots()).for_each(|i| table.slot(i).make_live());
+}
