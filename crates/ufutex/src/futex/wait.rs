@@ -85,7 +85,7 @@ mod thread {
         /// [`Error::Invalid`] when it cannot hold `expected` at all.
         #[inline]
         pub fn wait<T: Target>(&self, target: T, expected: T::Value) -> Result<(), Error> {
-            self.wait_with(target, expected, &WaitOptions::new())
+            self.wait_with(target, expected, &const { WaitOptions::new() })
         }
 
         /// As [`wait`](Self::wait), with a timeout, a bitset, a priority: `FUTEX_WAIT_BITSET`.

@@ -35,10 +35,12 @@ impl<L: Layout> Scheme<L> for Live {
 
     #[inline(always)]
     fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>> {
-        let guard = match tables.current_private().and_then(|table| lock_in(table, hash)) {
-            Some(guard) => guard,
-            None => lock_elsewhere(tables, hash)?,
-        };
+        if let Some(table) = tables.current_private()
+            && let Some(guard) = lock_in(table, hash)
+        {
+            return Some(Locked { guard, _pin: None });
+        }
+        let guard = lock_elsewhere(tables, hash)?;
         Some(Locked { guard, _pin: None })
     }
 
