@@ -1,8 +1,8 @@
 //! What an embedder can set: once for a system, and for each domain.
 
 use crate::error::Error;
-use crate::table::MAX_SLOTS_LOG2;
 use crate::table::size::{self, Policy};
+use crate::table::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2};
 
 /// What holds for a [`System`](crate::System) and all its domains. What is not set has a default.
 ///
@@ -69,9 +69,9 @@ impl Config {
 
     pub(crate) fn resolve(&self) -> Result<Limits, Error> {
         let cpus = self.cpus.unwrap_or_else(online_cpus);
-        let log2 = |slots: usize| {
-            let log2 = slots.checked_ilog2().filter(|log2| slots.is_power_of_two() && *log2 <= MAX_SLOTS_LOG2);
-            log2.ok_or(Error::Invalid)
+        let log2 = |slots: usize| match slots.checked_ilog2() {
+            Some(log2) if slots.is_power_of_two() && (MIN_SLOTS_LOG2..=MAX_SLOTS_LOG2).contains(&log2) => Ok(log2),
+            _ => Err(Error::Invalid),
         };
         if cpus == 0 {
             return Err(Error::Invalid);
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn config_that_is_no_power_of_two_or_has_no_cpu_is_invalid() {
-        for config in [Config::new().global_slots(3), Config::new().max_slots(0), Config::new().cpus(0)] {
+        for config in [Config::new().global_slots(3), Config::new().max_slots(1), Config::new().cpus(0)] {
             assert_eq!(config.resolve().err(), Some(Error::Invalid));
         }
     }

@@ -5,6 +5,7 @@ use super::key::{Scope, Target, key_of, private_space};
 use super::slots::Control;
 use super::system::System;
 use crate::sys::clock::monotonic_ns;
+use crate::table::MAX_SLOTS_LOG2;
 use crate::table::hash::{Hasher, Key};
 use crate::table::layout::{Layout, Lean};
 use crate::table::lock::Lock;
@@ -106,7 +107,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         match self.policy {
             Policy::Load => limits.default_log2,
             Policy::Threads => self.threads_log2(self.control.threads()),
-            Policy::Fixed(slots) => slots.max(1).next_power_of_two().ilog2(),
+            Policy::Fixed(slots) => slots.clamp(2, 1 << MAX_SLOTS_LOG2).next_power_of_two().ilog2(),
         }
     }
 
@@ -147,7 +148,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     fn sizes_itself(&self) -> bool {
-        self.policy == Policy::Load && self.control.is_automatic()
+        S::MOVES_UNDER_LOAD && self.policy == Policy::Load && self.control.is_automatic()
     }
 
     fn grow_by(&self, by_log2: u32, limit_log2: u32) {

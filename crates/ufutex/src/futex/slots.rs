@@ -123,15 +123,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Schemes that must wait for a moment without operations try for a moment and leave it at that.
     pub fn note_threads(&self, threads: usize) {
         self.control.threads.fetch_max(threads, Ordering::Relaxed);
-        let wanted = self.threads_log2(threads);
+        let wanted = self.threads_log2(self.control.threads());
         let grows = self.slots() != 0 && 1 << wanted > self.slots();
         if self.policy == Policy::Threads && self.control.is_automatic() && grows {
-            let mut tries = 100;
-            // Without memory, or without that moment, the table in use stays in use.
-            let _ = self.scheme.resize(&self.tables, Some(wanted), &mut || {
-                tries -= 1;
-                tries > 0
-            });
+            self.scheme.grow(&self.tables, wanted);
         }
     }
 

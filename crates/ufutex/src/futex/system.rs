@@ -54,7 +54,7 @@ impl<L: Layout> System<L> {
     /// A system with `config`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a number of slots that is no power of two up to 2^24, or no CPUs; [`Error::NoMemory`].
+    /// [`Error::Invalid`] for a number of slots that is no power of two from 2 to 2^24, or no CPUs; [`Error::NoMemory`].
     pub fn with_config(config: Config) -> Result<Self, Error> {
         let limits = config.resolve()?;
         let slots = 1 << limits.global_log2;

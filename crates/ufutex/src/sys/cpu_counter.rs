@@ -88,7 +88,7 @@ mod model {
     //! A restartable sequence as a model checker sees it: "hold this virtual CPU's mutex". Making all sequences in
     //! flight end or start again: "lock and unlock each of them".
 
-    use crate::sync::{AtomicU32, Mutant, Mutex, Ordering, fence, mutant, thread_hint};
+    use crate::sync::{AtomicU32, Mutant, Mutex, Ordering, fence, mutant};
 
     /// See the module.
     pub struct CpuCounter {
@@ -102,17 +102,19 @@ mod model {
         }
 
         pub fn try_add(&self, delta: i64) -> bool {
-            let mut slot = self.slots[(thread_hint() & 1) as usize].lock().expect("never poisoned");
+            // As if every operation were migrated between the two.
+            let cpu = &self.slots[usize::from(delta < 0)];
+            let mut section = cpu.lock().expect("never poisoned");
             if self.closed.load(Ordering::Acquire) != 0 {
                 return false;
             }
             if mutant(Mutant::PivotSkipsSections) {
                 // The last instruction comes late: nobody made the sequence start again.
-                drop(slot);
+                drop(section);
                 crate::sync::spin_loop();
-                slot = self.slots[(thread_hint() & 1) as usize].lock().expect("never poisoned");
+                section = cpu.lock().expect("never poisoned");
             }
-            *slot += delta;
+            *section += delta;
             true
         }
 

@@ -85,19 +85,20 @@ impl Parker {
         wake(word.addr(), 1);
     }
 
-    /// Wakes up to `count` sleepers.
-    pub fn wake(&self, count: u32) {
-        wake(self.word.as_ptr().addr(), count);
+    /// Wakes up to `count` sleepers; answers how many.
+    pub fn wake(&self, count: u32) -> usize {
+        wake(self.word.as_ptr().addr(), count)
     }
 }
 
 /// Wakes by address, which need not be mapped any more: futex(2) never reads the word of a private wake. If something
 /// else sleeps there by now it sees a spurious wakeup, which every user of futex(2) has to expect.
 #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
-fn wake(address: usize, count: u32) {
+fn wake(address: usize, count: u32) -> usize {
     let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: a private wake touches no memory of ours.
-    unsafe { super::syscall::syscall4(libc::SYS_futex, address, op as usize, count as usize, 0) };
+    let woken = unsafe { super::syscall::syscall4(libc::SYS_futex, address, op as usize, count as usize, 0) };
+    usize::try_from(woken).unwrap_or(0)
 }
 
 /// Without an operating system there is nobody to sleep under: the loops around `park` spin. An embedder whose
@@ -116,7 +117,9 @@ impl Parker {
         unsafe { (*this).word.store(value, Ordering::Release) };
     }
 
-    pub fn wake(&self, _count: u32) {}
+    pub fn wake(&self, _count: u32) -> usize {
+        0
+    }
 }
 
 #[cfg(any(feature = "loom", feature = "shuttle"))]
@@ -161,7 +164,7 @@ mod model {
             drop(guard);
         }
 
-        pub fn wake(&self, count: u32) {
+        pub fn wake(&self, count: u32) -> usize {
             let guard = self.model.mutex.lock().expect("a model's mutex is never poisoned");
             if count == 1 {
                 self.model.awake.notify_one();
@@ -169,6 +172,7 @@ mod model {
                 self.model.awake.notify_all();
             }
             drop(guard);
+            0
         }
 
         /// What the word holds, seen by someone who may free it next: waits for a waker to be done with it.
@@ -189,4 +193,10 @@ pub fn pause(round: &mut u32) {
     }
     #[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle")))))]
     let _ = SPINS;
+}
+
+/// Lets another thread have the CPU.
+pub fn yield_now() {
+    #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+    std::thread::yield_now();
 }

@@ -65,6 +65,12 @@ impl<L: Layout> Bucket<L> {
         Some(Guard { bucket: self, state })
     }
 
+    /// Locks the bucket if it is live and nobody holds it.
+    pub fn try_lock(&self) -> Option<Guard<'_, L>> {
+        let state = self.lock.try_lock()??;
+        Some(Guard { bucket: self, state })
+    }
+
     /// Whether the bucket is live, for whoever holds a lock that keeps the answer from changing.
     pub fn is_live(&self) -> bool {
         self.lock.peek(Ordering::Acquire) & LIVE != 0

@@ -18,7 +18,7 @@ use core::time::Duration;
 use crate::sync::{AtomicU32, MODEL, Ordering, UnsafeCell, mutant, spin_loop};
 use crate::sys::barrier;
 use crate::sys::clock::{Clock, Deadline, monotonic_ns};
-use crate::sys::park::Parker;
+use crate::sys::park::{Parker, yield_now};
 
 /// Somebody holds the lock.
 pub const LOCKED: u32 = 1;
@@ -27,7 +27,7 @@ pub const LIVE: u32 = 2;
 /// The rest of the word counts waiters in units of this.
 pub const ONE_WAITER: u32 = 4;
 
-/// About a microsecond: longer than anybody holds a bucket without losing its CPU.
+/// A few microseconds: longer than anybody holds a bucket without losing its CPU.
 const SPINS: u32 = if MODEL { 0 } else { 100 };
 
 /// How long a contender sleeps where nothing guarantees that it is seen.
@@ -84,11 +84,7 @@ impl StateLock {
             self.contended.store(1, Ordering::Relaxed);
             let seen = barrier::heavy(); // [C]
             if let Some(done) = self.try_lock() {
-                if done.is_none() {
-                    // Nobody will unlock this bucket again, so nobody else would wake those who slept beside us.
-                    self.wake_contenders(u32::MAX);
-                }
-                return done;
+                return self.leave_contended(done);
             }
             if seen {
                 self.contended.park(1, None);
@@ -98,8 +94,16 @@ impl StateLock {
         }
     }
 
+    /// Nobody will unlock a bucket that is not live again, so nobody else would wake those who sleep beside us.
+    fn leave_contended(&self, done: Option<u32>) -> Option<u32> {
+        if done.is_none() {
+            self.wake_contenders(u32::MAX);
+        }
+        done
+    }
+
     /// `None`: locked by somebody. `Some(None)`: not live. `Some(Some(state))`: ours now.
-    fn try_lock(&self) -> Option<Option<u32>> {
+    pub fn try_lock(&self) -> Option<Option<u32>> {
         let mut seen = self.state.load(Ordering::Relaxed);
         loop {
             if seen & LIVE == 0 {
@@ -159,7 +163,11 @@ impl StateLock {
             return;
         }
         self.contended.store(0, Ordering::Relaxed);
-        self.contended.wake(count);
+        if self.contended.wake(count) == 0 {
+            return;
+        }
+        // They have waited long enough to have lost their CPU, probably to us.
+        yield_now();
     }
 }
 

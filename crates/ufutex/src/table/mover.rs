@@ -43,18 +43,25 @@ pub fn steps<L: Layout>(from: Place<L>, to: Place<L>) -> usize {
     from.table().slots().min(to.table().slots())
 }
 
-/// Moves the keys of step `step`.
+/// What to do about a bucket that somebody else has locked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Locked {
+    /// Leave the step for later: whoever holds the bucket may have lost its CPU.
+    Skip,
+    /// Wait for it.
+    Wait,
+}
+
+/// Moves the keys of step `step`, unless that has been done before. `false`: not done, a bucket was locked.
 ///
-/// Only the holder of the domain's resize lock calls this, once for each step of a move.
-pub fn step<L: Layout>(from: Place<L>, to: Place<L>, step: usize) {
+/// Only the holder of the domain's resize lock calls this.
+pub fn step<L: Layout>(from: Place<L>, to: Place<L>, step: usize, locked: Locked) -> bool {
     let steps = steps(from, to);
     match (from, to) {
-        (Place::Private(from), Place::Private(to)) => private_to_private(from, to, step, steps),
-        (Place::Private(from), Place::Global(to, _)) => private_to_global(from, to, step, steps),
-        (Place::Global(from, space), Place::Private(to)) => {
-            global_to_private(from, space, to, step, steps);
-        }
-        (Place::Global(..), Place::Global(..)) => {}
+        (Place::Private(from), Place::Private(to)) => private_to_private(from, to, step, steps, locked),
+        (Place::Private(from), Place::Global(to, _)) => private_to_global(from, to, step, steps, locked),
+        (Place::Global(from, space), Place::Private(to)) => global_to_private(from, space, to, step, steps, locked),
+        (Place::Global(..), Place::Global(..)) => true,
     }
 }
 
@@ -64,15 +71,25 @@ fn slots_of<L: Layout>(table: Table<L>, step: usize, steps: usize) -> Range<usiz
     step * ratio..(step + 1) * ratio
 }
 
-fn private_to_private<L: Layout>(from: Table<L>, to: Table<L>, step: usize, steps: usize) {
-    let targets = slots_of(to, step, steps);
+/// Whether a step from a private table has been taken: its sources are live until then.
+fn is_done<L: Layout>(from: Table<L>, sources: &Range<usize>) -> bool {
+    !from.slot(sources.start).is_live()
+}
+
+fn private_to_private<L: Layout>(from: Table<L>, to: Table<L>, step: usize, steps: usize, locked: Locked) -> bool {
+    let (sources, targets) = (slots_of(from, step, steps), slots_of(to, step, steps));
+    if is_done(from, &sources) {
+        return true;
+    }
     // Page faults of a fresh table happen here, not while others wait for a source's lock.
     targets.clone().for_each(|slot| to.slot(slot).touch());
     if mutant(Mutant::TargetLiveEarly) {
         targets.clone().for_each(|slot| to.slot(slot).make_live());
     }
-    lock_all(from, slots_of(from, step, steps));
-    for slot in slots_of(from, step, steps) {
+    if !lock_all(from, sources.clone(), locked) {
+        return false;
+    }
+    for slot in sources.clone() {
         // SAFETY: `lock_all` left it locked, and we are the one mover.
         let mut source = unsafe { from.slot(slot).resume() };
         while let Some(ring) = source.pop_ring() {
@@ -84,12 +101,19 @@ fn private_to_private<L: Layout>(from: Table<L>, to: Table<L>, step: usize, step
     if !mutant(Mutant::TargetLiveEarly) {
         targets.for_each(|slot| to.slot(slot).make_live());
     }
-    retire_all(from, slots_of(from, step, steps));
+    retire_all(from, sources);
+    true
 }
 
-fn private_to_global<L: Layout>(from: Table<L>, global: Table<L>, step: usize, steps: usize) {
-    lock_all(from, slots_of(from, step, steps));
-    for slot in slots_of(from, step, steps) {
+fn private_to_global<L: Layout>(from: Table<L>, global: Table<L>, step: usize, steps: usize, locked: Locked) -> bool {
+    let sources = slots_of(from, step, steps);
+    if is_done(from, &sources) {
+        return true;
+    }
+    if !lock_all(from, sources.clone(), locked) {
+        return false;
+    }
+    for slot in sources.clone() {
         // SAFETY: `lock_all` left it locked, and we are the one mover.
         let mut source = unsafe { from.slot(slot).resume() };
         while let Some(ring) = source.pop_ring() {
@@ -99,14 +123,27 @@ fn private_to_global<L: Layout>(from: Table<L>, global: Table<L>, step: usize, s
         }
         source.suspend();
     }
-    retire_all(from, slots_of(from, step, steps));
+    retire_all(from, sources);
+    true
 }
 
-fn global_to_private<L: Layout>(global: Table<L>, space: u64, to: Table<L>, step: usize, steps: usize) {
-    let targets = slots_of(to, step, steps);
+fn global_to_private<L: Layout>(
+    global: Table<L>,
+    space: u64,
+    to: Table<L>,
+    step: usize,
+    steps: usize,
+    locked: Locked,
+) -> bool {
+    let (sources, targets) = (slots_of(global, step, steps), slots_of(to, step, steps));
+    if to.slot(targets.start).is_live() {
+        return true;
+    }
     targets.clone().for_each(|slot| to.slot(slot).touch());
-    lock_all(global, slots_of(global, step, steps));
-    for slot in slots_of(global, step, steps) {
+    if !lock_all(global, sources.clone(), locked) {
+        return false;
+    }
+    for slot in sources.clone() {
         // SAFETY: `lock_all` left it locked, and we are the one mover.
         let mut source = unsafe { global.slot(slot).resume() };
         while let Some(ring) = source.pop_ring_if(|key| key.space == space) {
@@ -117,16 +154,35 @@ fn global_to_private<L: Layout>(global: Table<L>, space: u64, to: Table<L>, step
         source.suspend();
     }
     targets.for_each(|slot| to.slot(slot).make_live());
-    for slot in slots_of(global, step, steps) {
-        // SAFETY: still locked from above; the global table's buckets stay live for everybody else.
-        drop(unsafe { global.slot(slot).resume() });
-    }
+    unlock_all(global, sources);
+    true
 }
 
 /// Locks these slots, in order, and leaves them locked: there may be many, and no memory is to be had at a moment when
-/// it could be refused.
-fn lock_all<L: Layout>(table: Table<L>, slots: Range<usize>) {
-    slots.for_each(|slot| lock_live(table, slot).suspend());
+/// it could be refused. `false`: one was locked by somebody else, and none is now.
+fn lock_all<L: Layout>(table: Table<L>, slots: Range<usize>, locked: Locked) -> bool {
+    for slot in slots.clone() {
+        let guard = match locked {
+            Locked::Wait => Some(lock_live(table, slot)),
+            Locked::Skip => table.slot(slot).try_lock(),
+        };
+        match guard {
+            Some(guard) => guard.suspend(),
+            None => {
+                unlock_all(table, slots.start..slot);
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// Unlocks these slots, which `lock_all` locked; they are as live as before.
+fn unlock_all<L: Layout>(table: Table<L>, slots: Range<usize>) {
+    for slot in slots {
+        // SAFETY: locked by `lock_all`, and we are the one mover.
+        drop(unsafe { table.slot(slot).resume() });
+    }
 }
 
 /// Makes these slots, which `lock_all` locked, not live, and unlocks them.

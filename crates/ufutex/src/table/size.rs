@@ -10,7 +10,7 @@ pub enum Policy {
     /// The kernel's rule: `clamp(roundup_pow2(4 * min(threads, cpus)), 16, global)` slots, growing only. The embedder
     /// says how many threads there are: [`Domain::note_threads`](crate::Domain::note_threads).
     Threads,
-    /// This many slots, a power of two, on the first wait; 0 for the system's global table.
+    /// This many slots, rounded up to a power of two from 2 to 2^24, on the first wait; 0 for the system's global table.
     Fixed(usize),
 }
 

@@ -5,7 +5,7 @@
 
 use super::count::Count;
 use super::tables::Tables;
-use super::{Locked, Scheme, current_proves_empty, lock_current, move_all, sealed::Sealed};
+use super::{Locked, Scheme, current_proves_empty, lock_current, move_all, sealed::Sealed, try_to_grow};
 use crate::error::Error;
 use crate::sync::{Mutant, mutant};
 use crate::sys::park::pause;
@@ -31,6 +31,7 @@ impl Sealed for Atomic {}
 
 impl<L: Layout> Scheme<L> for Atomic {
     const NAME: &'static str = "atomic";
+    const MOVES_UNDER_LOAD: bool = false;
     type Pin<'a> = Pin<'a>;
 
     fn new() -> Self {
@@ -69,8 +70,9 @@ impl<L: Layout> Scheme<L> for Atomic {
         Ok(())
     }
 
-    /// To grow it would have to wait for zero; the size policies leave this scheme alone.
-    fn grow(&self, _tables: &Tables<L>, _slots_log2: u32) {}
+    fn grow(&self, tables: &Tables<L>, slots_log2: u32) {
+        try_to_grow(self, tables, slots_log2);
+    }
 }
 
 /// Waits until nobody is between look-up and unlock. When `keep_trying` says no before that, all is as it was.

@@ -1,6 +1,6 @@
 //! `fixed`: one table for good, nothing to hold in place. The kernel's "immutable", and the oracle for tests.
 
-use super::tables::Tables;
+use super::tables::{Current, Tables};
 use super::{Locked, Scheme, current_proves_empty, lock_current, sealed::Sealed};
 use crate::error::Error;
 use crate::table::layout::Layout;
@@ -12,6 +12,7 @@ impl Sealed for Fixed {}
 
 impl<L: Layout> Scheme<L> for Fixed {
     const NAME: &'static str = "fixed";
+    const MOVES_UNDER_LOAD: bool = false;
     type Pin<'a> = ();
 
     fn new() -> Self {
@@ -35,9 +36,11 @@ impl<L: Layout> Scheme<L> for Fixed {
         _keep_trying: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
         let _resize = tables.resize.lock();
-        match tables.plan(slots_log2)? {
-            None => Ok(()),
-            Some(_) => Err(Error::Busy),
+        match (tables.current(), slots_log2) {
+            (Current::None, _) => tables.plan(slots_log2).map(|_| ()),
+            (Current::Global, None) => Ok(()),
+            (Current::Private(table), Some(log2)) if table.slots_log2() == log2 => Ok(()),
+            _ => Err(Error::Busy),
         }
     }
 

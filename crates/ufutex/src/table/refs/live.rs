@@ -27,6 +27,7 @@ impl Sealed for Live {}
 
 impl<L: Layout> Scheme<L> for Live {
     const NAME: &'static str = "live";
+    const MOVES_UNDER_LOAD: bool = true;
     type Pin<'a> = ();
 
     fn new() -> Self {
@@ -60,12 +61,12 @@ impl<L: Layout> Scheme<L> for Live {
         _keep_trying: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
         let mut resize = tables.resize.lock();
-        resize.with(|going_on| advance(tables, going_on, usize::MAX));
+        resize.with(|going_on| finish(tables, going_on));
         let Some(plan) = tables.plan(slots_log2)? else {
             return Ok(());
         };
         tables.announce(plan.to);
-        advance(tables, &mut Some(plan), usize::MAX);
+        finish(tables, &mut Some(plan));
         Ok(())
     }
 
@@ -101,17 +102,38 @@ fn help_slowly<L: Layout>(tables: &Tables<L>) {
     }
 }
 
-/// Takes up to `limit` steps of a move, and ends it after the last.
+/// Goes on with a move for up to `limit` steps, and ends it when all are done. Buckets that are locked are passed over.
 fn advance<L: Layout>(tables: &Tables<L>, going_on: &mut Option<Move<L>>, limit: usize) {
     let Some(plan) = going_on else { return };
-    let steps = mover::steps(plan.from, plan.target);
-    let end = steps.min(plan.done.saturating_add(limit));
-    (plan.done..end).for_each(|i| mover::step(plan.from, plan.target, i));
-    plan.done = end;
-    if end == steps {
+    if take_steps(plan, limit, mover::Locked::Skip) {
         tables.publish(plan.to);
         *going_on = None;
     }
+}
+
+/// Brings a move to its end. Buckets that are locked come last: by then most are not any more.
+fn finish<L: Layout>(tables: &Tables<L>, going_on: &mut Option<Move<L>>) {
+    let Some(mut plan) = going_on.take() else { return };
+    let mut locked = mover::Locked::Skip;
+    while !take_steps(&mut plan, usize::MAX, locked) {
+        locked = mover::Locked::Wait;
+    }
+    tables.publish(plan.to);
+}
+
+/// Takes up to `limit` steps of a move; whether all are done.
+fn take_steps<L: Layout>(plan: &mut Move<L>, limit: usize, locked: mover::Locked) -> bool {
+    let steps = mover::steps(plan.from, plan.target);
+    let end = steps.min(plan.next_step.saturating_add(limit));
+    for step in plan.next_step..end {
+        plan.skipped |= !mover::step(plan.from, plan.target, step, locked);
+    }
+    plan.next_step = end;
+    if end < steps {
+        return false;
+    }
+    plan.next_step = 0;
+    !core::mem::take(&mut plan.skipped)
 }
 
 /// The first attempt found no private table, or a bucket that is not live.
@@ -170,7 +192,7 @@ fn proves_empty_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
         Current::Global => {
             tables.global.bucket(hash).proves_empty()
                 && (mutant(Mutant::EmptySkipsGlobalRecheck)
-                    || (!tables.moving() && matches!(tables.current(), Current::Global)))
+                    || (matches!(tables.next(), Current::None) && matches!(tables.current(), Current::Global)))
         }
         Current::Private(_) => false,
     }

@@ -23,7 +23,7 @@ use super::Table;
 use super::bucket::Guard;
 use super::layout::Layout;
 #[cfg(feature = "lab")]
-use super::mover::Place;
+use super::mover::{self, Place};
 use crate::error::Error;
 use tables::{Current, Tables};
 
@@ -62,7 +62,12 @@ pub trait Scheme<L: Layout>: Sealed + Sized + Send + Sync + 'static {
         keep_trying: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error>;
 
-    /// Begins to move to a table with `1 << slots_log2` buckets, if that needs no waiting.
+    /// Whether it can grow while operations go on, so that a policy may have it grow under load.
+    #[doc(hidden)]
+    const MOVES_UNDER_LOAD: bool;
+
+    /// Moves to a table with `1 << slots_log2` buckets, if it is smaller and that needs no long waiting: begins to, or
+    /// tries for a moment. Without memory the table in use stays in use.
     #[doc(hidden)]
     fn grow(&self, tables: &Tables<L>, slots_log2: u32);
 
@@ -99,7 +104,7 @@ fn lock_in<'a, L: Layout>(table: Table<L>, hash: u32) -> Option<Guard<'a, L>> {
 /// Moves every key from `from` to `to`.
 #[cfg(feature = "lab")]
 fn move_all<L: Layout>(from: Place<L>, to: Place<L>) {
-    (0..super::mover::steps(from, to)).for_each(|i| super::mover::step(from, to, i));
+    (0..mover::steps(from, to)).for_each(|i| _ = mover::step(from, to, i, mover::Locked::Wait));
 }
 
 /// For schemes that never move keys bucket by bucket: the bucket of `hash` in the table in use.
@@ -125,5 +130,17 @@ fn current_proves_empty<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
         Current::None => true,
         Current::Global => tables.global.bucket(hash).proves_empty(),
         Current::Private(table) => table.bucket(hash).proves_empty(),
+    }
+}
+
+/// For schemes that must wait for a moment without operations: grows the table if that moment comes soon.
+#[cfg(feature = "lab")]
+fn try_to_grow<L: Layout, S: Scheme<L>>(scheme: &S, tables: &Tables<L>, slots_log2: u32) {
+    let mut tries_left = 100;
+    if tables.slots() < 1 << slots_log2 {
+        let _ = scheme.resize(tables, Some(slots_log2), &mut || {
+            tries_left -= 1;
+            tries_left > 0
+        });
     }
 }

@@ -9,7 +9,7 @@
 use super::atomic::wait_until_frozen;
 use super::count::Count;
 use super::tables::Tables;
-use super::{Locked, Scheme, current_proves_empty, lock_current, move_all, sealed::Sealed};
+use super::{Locked, Scheme, current_proves_empty, lock_current, move_all, sealed::Sealed, try_to_grow};
 use crate::error::Error;
 use crate::sys::cpu_counter::CpuCounter;
 use crate::table::layout::Layout;
@@ -47,6 +47,7 @@ impl Sealed for PerCpu {}
 
 impl<L: Layout> Scheme<L> for PerCpu {
     const NAME: &'static str = "percpu";
+    const MOVES_UNDER_LOAD: bool = false;
     type Pin<'a> = Pin<'a>;
 
     fn new() -> Self {
@@ -89,6 +90,7 @@ impl<L: Layout> Scheme<L> for PerCpu {
         Ok(())
     }
 
-    /// To grow it would have to wait for zero; the size policies leave this scheme alone.
-    fn grow(&self, _tables: &Tables<L>, _slots_log2: u32) {}
+    fn grow(&self, tables: &Tables<L>, slots_log2: u32) {
+        try_to_grow(self, tables, slots_log2);
+    }
 }

@@ -71,8 +71,10 @@ pub struct Move<L: Layout> {
     pub to: Current<L>,
     pub from: Place<L>,
     pub target: Place<L>,
-    /// Steps of `mover` that are done.
-    pub done: usize,
+    /// The next step of this pass over all steps.
+    pub next_step: usize,
+    /// Whether this pass has left a step for the next one.
+    pub skipped: bool,
 }
 
 // SAFETY: a table is a pointer to buckets, which are `Sync`, valid as long as the store.
@@ -171,7 +173,7 @@ impl<L: Layout> Tables<L> {
             (Some(log2), _) => Current::Private(self.store.get_or_make(log2).ok_or(Error::NoMemory)?),
         };
         match (self.place(current), self.place(to)) {
-            (Some(from), Some(target)) => Ok(Some(Move { to, from, target, done: 0 })),
+            (Some(from), Some(target)) => Ok(Some(Move { to, from, target, next_step: 0, skipped: false })),
             _ => {
                 if let Current::Private(table) = to {
                     make_all_live(table);
