@@ -135,6 +135,18 @@ pub enum Mutant {
     GlobalSkipsRecheck,
     /// The empty check on the global table does not ask again whether the key has returned.
     EmptySkipsGlobalRecheck,
+    /// [D] is left out.
+    NoUnlockBarrier,
+    /// Who finds a contended bucket not live any more leaves without waking those who sleep on it.
+    LeaverForgetsSleepers,
+    /// A wait that timed out says so although a waker has counted it.
+    TimeoutLosesWake,
+    /// A future that is polled with a new waker keeps the old one.
+    PollKeepsWaker,
+    /// A poll that comes too late to leave its waker does not tell it.
+    LatePollIsSilent,
+    /// A move that passed over a locked bucket does not come back to it.
+    SkippedStepIsForgotten,
     /// `atomic` and `percpu`: the pivot does not wait for the count to reach zero.
     PivotSkipsCount,
     /// `percpu`: the pivot does not wait for critical sections in flight.

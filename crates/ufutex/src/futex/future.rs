@@ -9,6 +9,7 @@ use super::key::Target;
 use super::wait::WaitOptions;
 use super::waiter::Waiter;
 use crate::error::Error;
+use crate::sync::{Mutant, mutant};
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
 
@@ -65,7 +66,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Future for Wait<'_, T, S, L> {
             this.waiter.accept();
             Poll::Ready(Ok(()))
         } else {
-            if !this.waiter.set_waker(context.waker()) {
+            if !this.waiter.set_waker(context.waker()) && !mutant(Mutant::LatePollIsSilent) {
                 // Taken, and about to tell a waker that may not be this task's any more. Come again.
                 context.waker().wake_by_ref();
             }

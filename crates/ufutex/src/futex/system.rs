@@ -9,7 +9,7 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::table::Table;
 use crate::table::hash::Hasher;
 use crate::table::layout::{Layout, Lean};
-use crate::table::store::{allocate, free, make_all_live};
+use crate::table::store::{free, make, make_all_live};
 
 /// What all domains of an embedder have in common: the global table, where shared futexes are looked up and private
 /// ones that have no table of their own; the secret of the hash function; limits.
@@ -57,14 +57,11 @@ impl<L: Layout> System<L> {
     /// [`Error::Invalid`] for a number of slots that is no power of two from 2 to 2^24, or no CPUs; [`Error::NoMemory`].
     pub fn with_config(config: Config) -> Result<Self, Error> {
         let limits = config.resolve()?;
-        let slots = 1 << limits.global_log2;
-        let buckets = allocate::<L>(slots).ok_or(Error::NoMemory)?;
-        // SAFETY: just allocated with that many, and freed only by the last handle.
-        let global = unsafe { Table::new(buckets, limits.global_log2) };
+        let global = make::<L>(limits.global_log2).ok_or(Error::NoMemory)?;
         // SAFETY: `Inner` has a size.
         let Some(inner) = NonNull::new(unsafe { alloc(MemoryLayout::new::<Inner<L>>()) }) else {
-            // SAFETY: allocated above, seen by nobody.
-            unsafe { free(buckets, slots) };
+            // SAFETY: made above, seen by nobody.
+            unsafe { free(global) };
             return Err(Error::NoMemory);
         };
         make_all_live(global);
@@ -127,10 +124,9 @@ impl<L: Layout> Drop for System<L> {
         }
         fence(Ordering::Acquire);
         let global = self.inner().global;
-        // SAFETY: this was the last handle, and domains hold one each; allocated like this in `with_config`.
+        // SAFETY: this was the last handle, and domains hold one each; made like this in `with_config`.
         unsafe {
-            let buckets = NonNull::new_unchecked(global.identity().cast());
-            free::<L>(buckets, global.slots());
+            free(global);
             self.inner.drop_in_place();
             dealloc(self.inner.as_ptr().cast(), MemoryLayout::new::<Inner<L>>());
         }

@@ -90,6 +90,9 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
         let Some(domain) = self.domain else {
             return false;
         };
+        if mutant(Mutant::PollKeepsWaker) {
+            return !self.is_woken();
+        }
         // What a waker's clone and drop do is not ours to say: not under the lock.
         let mut waker = Some(waker.clone());
         // SAFETY: initialised while not idle, and in place.
@@ -355,7 +358,7 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
             return Ok(());
         }
         // A wake that took the entry before we could is ours: it has been counted.
-        if waiter.give_up() { Err(Error::TimedOut) } else { Ok(()) }
+        if waiter.give_up() || mutant(Mutant::TimeoutLosesWake) { Err(Error::TimedOut) } else { Ok(()) }
     }
 }
 

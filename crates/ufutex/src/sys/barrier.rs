@@ -6,7 +6,7 @@ use crate::sync;
 #[inline(always)]
 pub fn light() {
     if sync::MODEL {
-        if !sync::mutant(sync::Mutant::UnlockSkipsSleepers) {
+        if !sync::mutant(sync::Mutant::NoUnlockBarrier) {
             sync::fence(sync::Ordering::SeqCst);
         }
     } else {

@@ -15,7 +15,7 @@
 
 use core::time::Duration;
 
-use crate::sync::{AtomicU32, MODEL, Ordering, UnsafeCell, mutant, spin_loop};
+use crate::sync::{AtomicU32, MODEL, Mutant, Ordering, UnsafeCell, mutant, spin_loop};
 use crate::sys::barrier;
 use crate::sys::clock::{Clock, Deadline, monotonic_ns};
 use crate::sys::park::{Parker, yield_now};
@@ -96,7 +96,7 @@ impl StateLock {
 
     /// Nobody will unlock a bucket that is not live again, so nobody else would wake those who sleep beside us.
     fn leave_contended(&self, done: Option<u32>) -> Option<u32> {
-        if done.is_none() {
+        if done.is_none() && !mutant(Mutant::LeaverForgetsSleepers) {
             self.wake_contenders(u32::MAX);
         }
         done
@@ -159,7 +159,7 @@ impl StateLock {
 
     #[cold]
     fn wake_contenders(&self, count: u32) {
-        if mutant(crate::sync::Mutant::UnlockSkipsSleepers) {
+        if mutant(Mutant::UnlockSkipsSleepers) {
             return;
         }
         self.contended.store(0, Ordering::Relaxed);

@@ -28,18 +28,14 @@ impl<L: Layout> Store<L> {
     /// Only the holder of the domain's resize lock calls this, and not for a table in use.
     pub fn get_or_make(&self, slots_log2: u32) -> Option<Table<L>> {
         let entry = &self.by_size[slots_log2 as usize];
-        let mut buckets = entry.load(Ordering::Acquire);
-        if buckets.is_null() {
-            buckets = allocate::<L>(1 << slots_log2)?.as_ptr();
-            entry.store(buckets, Ordering::Release);
-            // SAFETY: just allocated with that many buckets, freed only by `drop`.
-            let table = unsafe { Table::new(NonNull::new_unchecked(buckets), slots_log2) };
-            if size_of::<L::Back>() != 0 {
-                (0..table.slots()).for_each(|i| table.slot(i).set_back(table.identity()));
-            }
+        let table = entry.load(Ordering::Acquire);
+        if !table.is_null() {
+            // SAFETY: an entry that is not null is a table, and is valid until `drop`.
+            return Some(unsafe { Table::from_raw(table) });
         }
-        // SAFETY: an entry that is not null has that many buckets until `drop`.
-        Some(unsafe { Table::new(NonNull::new_unchecked(buckets), slots_log2) })
+        let table = make(slots_log2)?;
+        entry.store(table.into_raw(), Ordering::Release);
+        Some(table)
     }
 
     /// What all tables take, in bytes.
@@ -53,10 +49,11 @@ impl<L: Layout> Store<L> {
 
 impl<L: Layout> Drop for Store<L> {
     fn drop(&mut self) {
-        for (log2, entry) in self.by_size.iter().enumerate() {
-            if let Some(buckets) = NonNull::new(entry.load(Ordering::Acquire)) {
-                // SAFETY: allocated by `allocate` with this many buckets; `&mut self` says nobody uses them.
-                unsafe { free(buckets, 1 << log2) };
+        for entry in &self.by_size {
+            let table = entry.load(Ordering::Acquire);
+            if !table.is_null() {
+                // SAFETY: a table that `make` made; `&mut self` says nobody uses it.
+                unsafe { free(Table::<L>::from_raw(table)) };
             }
         }
     }
@@ -66,8 +63,9 @@ fn memory_layout<L: Layout>(slots: usize) -> Option<MemoryLayout> {
     MemoryLayout::array::<Bucket<L>>(slots).ok()
 }
 
-/// Memory for `slots` buckets that are not live, unlocked and empty.
-pub fn allocate<L: Layout>(slots: usize) -> Option<NonNull<Bucket<L>>> {
+/// A table whose buckets are not live, unlocked and empty; [`free`] takes it back. `None` when its memory cannot be had.
+pub fn make<L: Layout>(slots_log2: u32) -> Option<Table<L>> {
+    let slots = 1 << slots_log2;
     let layout = memory_layout::<L>(slots)?;
     // SAFETY: the layout's size is not zero: a bucket has a size and there is at least one.
     let buckets = NonNull::new(unsafe { alloc_zeroed(layout) }.cast::<Bucket<L>>())?;
@@ -78,19 +76,25 @@ pub fn allocate<L: Layout>(slots: usize) -> Option<NonNull<Bucket<L>>> {
             unsafe { buckets.add(i).write(Bucket::new(0)) };
         }
     }
-    Some(buckets)
+    // SAFETY: just allocated with that many buckets.
+    let table = unsafe { Table::new(buckets, slots_log2) };
+    if size_of::<L::Back>() != 0 {
+        (0..slots).for_each(|i| table.slot(i).set_back(table.identity()));
+    }
+    Some(table)
 }
 
 /// # Safety
-/// `buckets` came from `allocate` with `slots`, and nobody uses it.
-pub unsafe fn free<L: Layout>(buckets: NonNull<Bucket<L>>, slots: usize) {
-    if let Some(layout) = memory_layout::<L>(slots) {
+/// `table` came from `make`, and nobody uses it.
+pub unsafe fn free<L: Layout>(table: Table<L>) {
+    let buckets = table.identity().cast::<Bucket<L>>();
+    if let Some(layout) = memory_layout::<L>(table.slots()) {
         // SAFETY: says the caller; buckets need no drop but in a model, which is told by dropping them.
         unsafe {
             if MODEL {
-                (0..slots).for_each(|i| buckets.add(i).drop_in_place());
+                (0..table.slots()).for_each(|i| buckets.add(i).drop_in_place());
             }
-            dealloc(buckets.as_ptr().cast(), layout);
+            dealloc(buckets.cast(), layout);
         }
     }
 }

@@ -1,0 +1,87 @@
+//! Turns clap's several lines into one: what is wrong, with what value, what is accepted.
+
+use super::Refusal;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::error::Error;
+
+/// What clap refuses, in one line; `--help` and `--version` pass through as they are.
+pub fn refusal(error: &clap::Error, shape: &clap::Command) -> Refusal {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Refusal::Information(error.to_string()),
+        _ => Refusal::Mistake(one_line(error, shape)),
+    }
+}
+
+fn one_line(error: &clap::Error, shape: &clap::Command) -> String {
+    let argument = flag_name(&context(error, ContextKind::InvalidArg));
+    let value = shown(&context(error, ContextKind::InvalidValue));
+    let values = context(error, ContextKind::ValidValue);
+    match error.kind() {
+        ErrorKind::ValueValidation => {
+            let reason = error.source().map(ToString::to_string).unwrap_or_default();
+            format!("{argument} '{value}' {}", shown(&reason))
+        }
+        ErrorKind::InvalidValue if value.is_empty() && values.is_empty() => {
+            format!("{argument} has no value; accepted: {argument} VALUE, see --help")
+        }
+        ErrorKind::InvalidValue => {
+            format!("{argument} '{value}' is not accepted; accepted: {values}")
+        }
+        ErrorKind::UnknownArgument => {
+            format!("'{}' is not accepted here; accepted: one workload and {}", shown(&argument), flags(shape))
+        }
+        ErrorKind::InvalidSubcommand => {
+            let verb = shown(&context(error, ContextKind::InvalidSubcommand));
+            format!("'{verb}' is not a command; accepted: bench")
+        }
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            "no command given; accepted: bench, see --help".to_string()
+        }
+        ErrorKind::ArgumentConflict => {
+            format!("{argument} is given more than once; accepted: once")
+        }
+        ErrorKind::TooManyValues => {
+            format!("{argument} takes no value, not '{value}'; accepted: {argument} alone")
+        }
+        ErrorKind::InvalidUtf8 => "an argument is not UTF-8; accepted: see --help".to_string(),
+        _ => {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            format!("{}; accepted: see --help", first.trim_start_matches("error: "))
+        }
+    }
+}
+
+fn context(error: &clap::Error, kind: ContextKind) -> String {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        Some(ContextValue::Strings(texts)) => texts.join(", "),
+        Some(ContextValue::Number(number)) => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// clap says `--threads <LIST>` and `[WORKLOAD]`; a reader needs `--threads` and `workload`.
+fn flag_name(argument: &str) -> String {
+    let name = argument.split(" <").next().unwrap_or_default();
+    if name.starts_with('[') { name.trim_matches(['[', ']']).to_lowercase() } else { name.to_string() }
+}
+
+/// What the user typed may hold line ends or control characters: the message stays one line.
+fn shown(text: &str) -> String {
+    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
+}
+
+fn flags(shape: &clap::Command) -> String {
+    let Some(bench) = shape.find_subcommand("bench") else {
+        return String::new();
+    };
+    let names = bench.get_arguments().filter_map(|argument| {
+        let long = argument.get_long()?;
+        Some(match argument.get_short() {
+            Some(short) => format!("-{short}/--{long}"),
+            None => format!("--{long}"),
+        })
+    });
+    names.collect::<Vec<_>>().join(" ")
+}

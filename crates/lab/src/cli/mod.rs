@@ -1,0 +1,141 @@
+//! The command line: perf's flags, and the one line that a mistake gets.
+
+mod mistake;
+pub mod values;
+
+use crate::settings::Settings;
+use crate::targets::{Layout, Name};
+use crate::workloads::Workload;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
+use values::{Buckets, List, Policy};
+
+/// What the command line asks for, checked.
+pub enum Command {
+    /// `ufutex bench`.
+    Bench(Settings),
+    /// The hidden child of `bench growth`.
+    GrowthChild(GrowthChildArgs),
+}
+
+/// Why nothing is run.
+pub enum Refusal {
+    /// `--help` or `--version`: for stdout, exit 0.
+    Information(String),
+    /// One line: what is wrong, with what value, what is accepted. Exit 2.
+    Mistake(String),
+}
+
+/// Reads the command line; a mistake is one line however clap words it.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Refusal> {
+    let mut shape = Top::command();
+    let top = shape
+        .try_get_matches_from_mut(arguments)
+        .and_then(|matches| Top::from_arg_matches(&matches))
+        .map_err(|error| mistake::refusal(&error, &shape))?;
+    match top.verb {
+        Verb::Bench(args) => Settings::new(args).map(Command::Bench).map_err(Refusal::Mistake),
+        Verb::GrowthChild(args) => Ok(Command::GrowthChild(args)),
+    }
+}
+
+#[derive(Parser)]
+#[command(name = "ufutex", version, about = "The ufutex lab", max_term_width = 110)]
+struct Top {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Measure every scheme beside the kernel's futex and parking_lot_core
+    #[command(after_long_help = ROWS)]
+    Bench(BenchArgs),
+    /// One repeat of `bench growth`, in a process of its own
+    #[command(hide = true)]
+    GrowthChild(GrowthChildArgs),
+}
+
+/// The flags of `perf bench futex`, and the lab's own.
+#[derive(Args)]
+pub struct BenchArgs {
+    /// What to measure; without it, every workload
+    #[arg(value_enum)]
+    pub workload: Option<Workload>,
+    /// Threads, a comma list [default: hash, wake 1,2; resize 2,16; growth 43,171,683,1366]
+    #[arg(short, long, value_name = "LIST", value_parser = values::threads, allow_negative_numbers = true)]
+    pub threads: Option<List<usize>>,
+    /// Futexes (words) of each thread [default: 1024]
+    #[arg(short, long, value_name = "N", value_parser = values::futexes, allow_negative_numbers = true)]
+    pub futexes: Option<usize>,
+    /// Buckets: a power of two, or auto: what `live` settles at under this load, for every target
+    #[arg(short, long, value_name = "N", value_parser = values::buckets, allow_negative_numbers = true)]
+    pub buckets: Option<Buckets>,
+    /// Seconds in all for a workload
+    #[arg(short, long, value_name = "SECONDS", value_parser = values::runtime, allow_negative_numbers = true)]
+    pub runtime: Option<f64>,
+    /// Shared futexes in place of process-private ones
+    #[arg(short = 'S', long)]
+    pub shared: bool,
+    /// No progress and no remarks on stderr
+    #[arg(short, long)]
+    pub silent: bool,
+    /// Targets, a comma list [default: all]
+    #[arg(long, value_name = "LIST", value_parser = values::targets)]
+    pub targets: Option<List<Name>>,
+    /// Bucket layout of our tables
+    #[arg(long, value_enum, default_value = "lean")]
+    pub layout: Layout,
+    /// Size policy of `live`: threads, load, or a power of two [default: load; with -b N, N]
+    #[arg(long, value_name = "POLICY", value_parser = values::policy, allow_negative_numbers = true)]
+    pub policy: Option<Policy>,
+    /// Rounds (each has one sample of every target); growth runs 9 at least
+    #[arg(long, value_name = "N", value_parser = values::repeat, allow_negative_numbers = true)]
+    pub repeat: Option<usize>,
+    /// hash, wake: bytes from a word to the next [default: 4, perf's array]
+    #[arg(long, value_name = "BYTES", value_parser = values::stride, allow_negative_numbers = true)]
+    pub stride: Option<usize>,
+    /// resize: slots before [default: 16]
+    #[arg(long, value_name = "N", value_parser = values::slots, allow_negative_numbers = true)]
+    pub from: Option<usize>,
+    /// resize: slots after [default: 1024]
+    #[arg(long, value_name = "N", value_parser = values::slots, allow_negative_numbers = true)]
+    pub to: Option<usize>,
+    /// One JSON object a line on stdout, nothing else there
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What one repeat of `growth` needs to know.
+#[derive(Args, Clone)]
+pub struct GrowthChildArgs {
+    /// Whose table grows.
+    #[arg(long, value_enum)]
+    pub target: Name,
+    /// Threads that park one after another.
+    #[arg(long)]
+    pub threads: usize,
+    /// The layout of our tables.
+    #[arg(long, value_enum)]
+    pub layout: Layout,
+    /// The size policy of our table.
+    #[arg(long, value_parser = values::policy)]
+    pub policy: Policy,
+}
+
+const ROWS: &str = "\
+Rows of --json, one object a line:
+  workload, target, threads, futexes, buckets (null: cannot be seen from outside), repeat (rounds), shared;
+  policy and layout on our targets; stride (bytes) on hash and wake.
+  hash, wake     ns_per_op {p10, median, p90} as one thread sees it, ops_per_sec of all threads, early_return;
+                 ratio_kernel, ratio_parking_lot: medians of this row's ns_per_op over theirs, pairwise in a round
+  hash, \"section\":\"sizes\"  `live` at explicit sizes and under load; share_of_best: of the best one's ops_per_sec
+  resize         resize_us (median; given up after 200 ms), completed (every round), completed_share,
+                 op_pause_us {p50, p99, max}: the hammering threads' operations during the resize, all rounds
+  growth         first_wait_us {p50, p99, max}, each the median over the repeats
+  ping-pong      cpus 1 or 2, ns_per_op one way
+  figures        figure, measured, bound, at (most or least), met; after a run of all workloads
+  Rows of two threads or more, and ping-pong's on two CPUs, carry cpus_apart_ns, the one-way time of a cache line
+  between the first two CPUs, and cpus_distance: near (below 60 ns) or far.
+Samples of hash and wake in which a thread had its CPU for less than 95 % of the time are taken once more.
+-r without --repeat decides how many rounds there are; with both, how long a sample is.";

@@ -1,0 +1,164 @@
+//! The values of the flags. Each parser says what it accepts, so that a mistake needs one line.
+
+use crate::targets::Name;
+use clap::ValueEnum;
+use std::fmt;
+
+/// The most threads that a workload takes.
+pub const THREADS_MAX: usize = 16_384;
+/// The most words of one thread.
+pub const FUTEXES_MAX: usize = 1 << 24;
+/// The most buckets: PR_FUTEX_HASH takes as many.
+pub const BUCKETS_MAX: usize = 1 << 20;
+const REPEAT_MAX: usize = 10_000;
+const STRIDE_MAX: usize = 65_536;
+const RUNTIME_MAX_S: f64 = 3600.0;
+
+/// A comma list, without repetitions, never empty.
+#[derive(Clone, Debug, PartialEq)]
+pub struct List<T>(pub Vec<T>);
+
+/// `-b`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buckets {
+    /// As many as `live` settles at.
+    Auto,
+    /// This many on every target that can be told.
+    Exactly(usize),
+}
+
+/// `--policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The kernel's rule.
+    Threads,
+    /// The engine's rule.
+    Load,
+    /// This many slots.
+    Fixed(usize),
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Policy::Threads => f.write_str("threads"),
+            Policy::Load => f.write_str("load"),
+            Policy::Fixed(slots) => write!(f, "{slots}"),
+        }
+    }
+}
+
+fn list<T: PartialEq>(text: &str, accepted: &str, one: impl Fn(&str) -> Option<T>) -> Result<List<T>, String> {
+    let mut items = Vec::new();
+    for part in text.split(',') {
+        let item = one(part.trim()).ok_or_else(|| format!("is not accepted; accepted: {accepted}"))?;
+        if !items.contains(&item) {
+            items.push(item);
+        }
+    }
+    Ok(List(items))
+}
+
+fn whole(text: &str, smallest: usize, largest: usize) -> Option<usize> {
+    text.parse().ok().filter(|number| (smallest..=largest).contains(number))
+}
+
+fn power_of_two(text: &str) -> Option<usize> {
+    whole(text, 2, BUCKETS_MAX).filter(|number| number.is_power_of_two())
+}
+
+/// `-t`.
+pub fn threads(text: &str) -> Result<List<usize>, String> {
+    let accepted = format!("1 to {THREADS_MAX} threads, or a comma list of such numbers");
+    list(text, &accepted, |part| whole(part, 1, THREADS_MAX))
+}
+
+/// `-f`.
+pub fn futexes(text: &str) -> Result<usize, String> {
+    whole(text, 1, FUTEXES_MAX).ok_or_else(|| format!("is not accepted; accepted: 1 to {FUTEXES_MAX} futexes a thread"))
+}
+
+/// `-b`.
+pub fn buckets(text: &str) -> Result<Buckets, String> {
+    if text == "auto" {
+        return Ok(Buckets::Auto);
+    }
+    slots(text).map(Buckets::Exactly).map_err(|reason| reason + ", or auto")
+}
+
+/// `--from`, `--to`.
+pub fn slots(text: &str) -> Result<usize, String> {
+    power_of_two(text).ok_or_else(|| format!("is not accepted; accepted: a power of two from 2 to {BUCKETS_MAX}"))
+}
+
+/// `--policy`.
+pub fn policy(text: &str) -> Result<Policy, String> {
+    match text {
+        "threads" => Ok(Policy::Threads),
+        "load" => Ok(Policy::Load),
+        number => slots(number).map(Policy::Fixed).map_err(|_| {
+            format!("is not accepted; accepted: threads, load, or a power of two from 2 to {BUCKETS_MAX}")
+        }),
+    }
+}
+
+/// `-r`, in seconds.
+pub fn runtime(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|seconds| *seconds > 0.0 && *seconds <= RUNTIME_MAX_S)
+        .ok_or_else(|| format!("is not accepted; accepted: seconds above 0, up to {RUNTIME_MAX_S}"))
+}
+
+/// `--repeat`.
+pub fn repeat(text: &str) -> Result<usize, String> {
+    whole(text, 1, REPEAT_MAX).ok_or_else(|| format!("is not accepted; accepted: 1 to {REPEAT_MAX} rounds"))
+}
+
+/// `--stride`.
+pub fn stride(text: &str) -> Result<usize, String> {
+    whole(text, 4, STRIDE_MAX)
+        .filter(|bytes| bytes % 4 == 0)
+        .ok_or_else(|| format!("is not accepted; accepted: a multiple of 4 from 4 to {STRIDE_MAX} bytes"))
+}
+
+/// `--targets`.
+pub fn targets(text: &str) -> Result<List<Name>, String> {
+    let names: Vec<_> = Name::value_variants().iter().map(|name| name.to_string()).collect();
+    let accepted = format!("{}, or a comma list of these", names.join(", "));
+    list(text, &accepted, |part| Name::from_str(part, false).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_keeps_its_order_and_drops_repetitions() {
+        assert_eq!(threads("16,2,16"), Ok(List(vec![16, 2])));
+        assert_eq!(targets("kernel,live"), Ok(List(vec![Name::Kernel, Name::Live])));
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused() {
+        for bad in ["", "0", "1,", ",", "-1", "x", "99999999999999999999"] {
+            assert!(threads(bad).is_err(), "{bad}");
+        }
+        for bad in ["", "0", "1", "3", "2097152", "automatic"] {
+            assert!(buckets(bad).is_err(), "{bad}");
+        }
+        for bad in ["0", "-1", "nan", "inf", "", "3601"] {
+            assert!(runtime(bad).is_err(), "{bad}");
+        }
+        for bad in ["0", "2", "6", "-4", "131072"] {
+            assert!(stride(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_policy_is_a_rule_or_a_number_of_slots() {
+        assert_eq!(policy("load"), Ok(Policy::Load));
+        assert_eq!(policy("256"), Ok(Policy::Fixed(256)));
+        assert!(policy("0").is_err());
+    }
+}

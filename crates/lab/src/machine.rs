@@ -1,0 +1,103 @@
+//! The machine under the lab: which CPUs it may use, pinning to them, and how far apart the first two are.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Below this many nanoseconds one way, two CPUs count as near.
+///
+/// Cores of one socket pass a line in 20 to 50 ns; another socket, or a core complex behind the fabric, takes 80 to 200.
+pub const NEAR_NS_MAX: f64 = 60.0;
+
+/// The CPUs that this process may run on, smallest first.
+pub fn allowed_cpus() -> Vec<usize> {
+    // SAFETY: `cpu_set_t` is a plain bit set: all zeroes is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes at most `size_of_val(&set)` bytes into `set`, which outlives the call.
+    let failed = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) } != 0;
+    if failed {
+        return vec![0];
+    }
+    let capacity = 8 * size_of_val(&set);
+    // SAFETY: every index is below the set's capacity.
+    (0..capacity).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect()
+}
+
+/// Pins the calling thread; a refusal (a container that changed meanwhile) leaves it where it was.
+pub fn pin(cpu: usize) {
+    // SAFETY: `cpu_set_t` is a plain bit set: all zeroes is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `cpu` comes from `allowed_cpus`, hence is below the set's capacity; the kernel only reads the set.
+    unsafe {
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set);
+    }
+}
+
+/// Keeps a word that one thread writes off the lines that others use (two lines: the prefetcher fetches pairs).
+#[repr(align(128))]
+#[derive(Default)]
+pub struct OwnLine<T>(pub T);
+
+/// How far apart two CPUs are.
+#[derive(Clone, Copy, Debug)]
+pub struct Distance {
+    /// One way of a cache line, in nanoseconds.
+    pub apart_ns: f64,
+}
+
+impl Distance {
+    /// `near` or `far`, as [`NEAR_NS_MAX`] divides them.
+    pub fn word(self) -> &'static str {
+        if self.apart_ns < NEAR_NS_MAX { "near" } else { "far" }
+    }
+
+    /// Passes one line to and fro between two pinned threads; the median of several batches.
+    pub fn between(first: usize, second: usize) -> Distance {
+        const BATCHES: u64 = 15;
+        const PASSES: u64 = 4000;
+        let ball = OwnLine(AtomicU64::new(0));
+        let mut one_way_ns = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                pin(second);
+                for odd in (1..2 * BATCHES * PASSES).step_by(2) {
+                    wait_for(&ball.0, odd);
+                    ball.0.store(odd + 1, Ordering::Release);
+                }
+            });
+            let server = scope.spawn(|| {
+                pin(first);
+                serve(&ball.0, BATCHES, PASSES)
+            });
+            one_way_ns = server.join().unwrap_or_default();
+        });
+        Distance { apart_ns: crate::stats::median(&one_way_ns) }
+    }
+}
+
+fn serve(ball: &AtomicU64, batches: u64, passes: u64) -> Vec<f64> {
+    let mut even = 0;
+    let mut one_way_ns = Vec::new();
+    for _ in 0..batches {
+        let start = Instant::now();
+        for _ in 0..passes {
+            ball.store(even + 1, Ordering::Release);
+            even += 2;
+            wait_for(ball, even);
+        }
+        one_way_ns.push(start.elapsed().as_nanos() as f64 / (2 * passes) as f64);
+    }
+    one_way_ns
+}
+
+fn wait_for(ball: &AtomicU64, value: u64) {
+    let mut spins = 0u32;
+    while ball.load(Ordering::Acquire) != value {
+        std::hint::spin_loop();
+        spins += 1;
+        if spins.is_multiple_of(1 << 16) {
+            // The other side may have lost its CPU to somebody else's work.
+            std::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! `ufutex bench`: every futex scheme of the engine measured beside the host's kernel and `parking_lot_core`.
+//!
+//! The run is: `cli` reads the flags, `settings` checks them against each other, `workloads` measures, `report` prints.
+//! Results go to stdout (tables, or one JSON object a line), everything else to stderr.
+
+mod cli;
+mod clock;
+mod machine;
+mod pool;
+mod progress;
+mod report;
+mod sample;
+mod series;
+mod settings;
+mod stats;
+mod targets;
+mod workloads;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+/// What a caller's mistake ends with: nothing has been run.
+const EXIT_USAGE: u8 = 2;
+/// What a failure of the lab itself ends with.
+const EXIT_FAILURE: u8 = 1;
+
+fn main() -> ExitCode {
+    let command = match cli::parse(std::env::args_os()) {
+        Ok(command) => command,
+        Err(cli::Refusal::Information(text)) => {
+            // A reader that has gone (`| head`) has read enough.
+            let _ = write!(std::io::stdout(), "{text}");
+            return ExitCode::SUCCESS;
+        }
+        Err(cli::Refusal::Mistake(line)) => {
+            eprintln!("ufutex: {line}");
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    let outcome = match command {
+        cli::Command::Bench(settings) => workloads::run(&settings),
+        cli::Command::GrowthChild(child) => workloads::growth_child::run(&child),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if report::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ufutex: {error:#}");
+            ExitCode::from(EXIT_FAILURE)
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What is going on, on stderr: a bar on a terminal, short lines elsewhere, nothing with `-s`.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+
+/// Tells the user what runs.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    /// Announces a stage of `steps` steps.
+    pub fn start(stage: &str, steps: usize, silent: bool) -> Progress {
+        if silent {
+            return Progress { bar: None };
+        }
+        if !std::io::stderr().is_terminal() {
+            eprintln!("ufutex: {stage}");
+            return Progress { bar: None };
+        }
+        let bar = ProgressBar::new(steps as u64).with_message(stage.to_string());
+        if let Ok(style) = ProgressStyle::with_template("{msg:<44} {wide_bar} {pos}/{len} {elapsed}") {
+            bar.set_style(style);
+        }
+        Progress { bar: Some(bar) }
+    }
+
+    /// One step further.
+    pub fn step(&self) {
+        if let Some(bar) = &self.bar {
+            bar.inc(1);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The figures that the project holds itself to, each computed from the samples of this run.
+
+use crate::series::{Key, Series};
+use crate::workloads::Memory;
+use serde_json::{Value, json};
+
+/// What a figure must not pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// Smaller is better.
+    AtMost(f64),
+    /// Larger is better.
+    AtLeast(f64),
+}
+
+/// One line of the last table.
+pub struct Figure {
+    /// What it is.
+    pub name: &'static str,
+    /// None where this run has no samples of it.
+    pub measured: Option<f64>,
+    /// What it must keep.
+    pub bound: Bound,
+    /// After both numbers.
+    pub unit: &'static str,
+}
+
+impl Figure {
+    /// Whether the bound is kept; none where nothing was measured.
+    pub fn met(&self) -> Option<bool> {
+        self.measured.map(|measured| match self.bound {
+            Bound::AtMost(bound) => measured <= bound,
+            Bound::AtLeast(bound) => measured >= bound,
+        })
+    }
+
+    /// As a row of `--json`.
+    pub fn json(&self) -> Value {
+        let (at, bound) = match self.bound {
+            Bound::AtMost(bound) => ("most", bound),
+            Bound::AtLeast(bound) => ("least", bound),
+        };
+        json!({
+            "workload": "figures", "figure": self.name, "measured": self.measured,
+            "at": at, "bound": bound, "unit": self.unit, "met": self.met(),
+        })
+    }
+}
+
+fn figure(name: &'static str, measured: Option<f64>, bound: Bound, unit: &'static str) -> Figure {
+    Figure { name, measured, bound, unit }
+}
+
+/// All of them, in the order of the issue.
+pub fn all(series: &Series, memory: &Memory) -> Vec<Figure> {
+    let mut figures = operations(series);
+    figures.extend(tables(series));
+    figures.extend(bytes(memory));
+    figures
+}
+
+fn operations(series: &Series) -> Vec<Figure> {
+    use Bound::{AtLeast, AtMost};
+    let ratio = |this: Key<'_>, that: Key<'_>| series.ratio(this, that);
+    let (live1, live2) = (("hash", "live", 1), ("hash", "live", 2));
+    let (wake1, wake2) = (("wake", "live", 1), ("wake", "live", 2));
+    let percpu_more = series.difference(("hash", "percpu", 1), live1);
+    vec![
+        figure("hash 1T: live / parking_lot", ratio(live1, ("hash", "parking_lot", 1)), AtMost(0.70), ""),
+        figure("hash 2T: live / parking_lot", ratio(live2, ("hash", "parking_lot", 2)), AtMost(0.40), ""),
+        figure("hash: live 2T / live 1T", ratio(live2, live1), AtMost(1.15), ""),
+        figure("wake 1T: live / parking_lot", ratio(wake1, ("wake", "parking_lot", 1)), AtMost(0.75), ""),
+        figure("wake: live 2T / live 1T", ratio(wake2, wake1), AtMost(1.15), ""),
+        figure("hash 1T: kernel / live", ratio(("hash", "kernel", 1), live1), AtLeast(12.0), ""),
+        figure("wake 1T: kernel / live", ratio(("wake", "kernel", 1), wake1), AtLeast(8.0), ""),
+        figure("hash 1T: live / fixed", ratio(live1, ("hash", "fixed", 1)), AtMost(1.05), ""),
+        figure("hash 2T: live / fixed", ratio(live2, ("hash", "fixed", 2)), AtMost(1.05), ""),
+        figure("hash 1T: percpu - live", percpu_more, AtMost(3.0), "ns"),
+        figure("hash 2T: atomic / live (the collapse)", ratio(("hash", "atomic", 2), live2), AtLeast(5.0), ""),
+        figure(
+            "ping-pong, one CPU: live / kernel",
+            ratio(("ping-pong", "live", 1), ("ping-pong", "kernel", 1)),
+            AtMost(1.10),
+            "",
+        ),
+    ]
+}
+
+fn tables(series: &Series) -> Vec<Figure> {
+    use Bound::{AtLeast, AtMost};
+    let completed = |threads| {
+        let rounds = series.get(("resize completed", "live", threads));
+        rounds.iter().copied().reduce(f64::min)
+    };
+    let at_16 = series.ratio(("resize", "live", 16), ("resize", "kernel", 16));
+    let growth = series.ratio(("growth", "live", 1366), ("growth", "parking_lot", 1366));
+    let threads = if series.get(("sizes", "load", 2)).is_empty() { 1 } else { 2 };
+    let policy = crate::workloads::share_of_best(series, "load", threads);
+    vec![
+        figure("resize, 2 hammer: live completed", completed(2), AtLeast(1.0), ""),
+        figure("resize, 2 hammer: live", series.median(("resize", "live", 2)), AtMost(500.0), "us"),
+        figure("resize, 16 hammer: live completed", completed(16), AtLeast(1.0), ""),
+        figure("resize, 16 hammer: live / kernel", at_16, AtMost(0.5), ""),
+        figure("growth 1366: worst first wait, live / parking_lot", growth, AtMost(0.25), ""),
+        figure("load policy from cold / best explicit -b", policy, AtLeast(0.97), ""),
+    ]
+}
+
+fn bytes(memory: &Memory) -> Vec<Figure> {
+    use Bound::AtMost;
+    let before = memory.bytes_before_first_wait as f64;
+    let waiter = memory.bytes_per_waiter as f64;
+    vec![
+        figure("memory before the first wait", Some(before), AtMost(0.0), "bytes"),
+        figure("memory of a bucket", Some(memory.bytes_per_bucket), AtMost(64.0), "bytes"),
+        figure("memory of a thread waiter", Some(waiter), AtMost(128.0), "bytes"),
+        figure(
+            "a million zero-timeout waits: table memory grows by",
+            Some(memory.bytes_after_a_million_waits),
+            AtMost(0.0),
+            "bytes",
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_is_kept_on_its_own_side_and_unknown_without_samples() {
+        let at_most = |measured| figure("", measured, Bound::AtMost(1.0), "").met();
+        assert_eq!((at_most(Some(1.0)), at_most(Some(1.1)), at_most(None)), (Some(true), Some(false), None));
+        assert_eq!(figure("", Some(4.9), Bound::AtLeast(5.0), "").met(), Some(false));
+    }
+
+    #[test]
+    fn the_figures_come_from_the_series() {
+        let mut series = Series::default();
+        series.put(("hash", "live", 1), vec![10.0, 10.0]);
+        series.put(("hash", "kernel", 1), vec![110.0, 110.0]);
+        let memory = Memory {
+            bytes_before_first_wait: 0,
+            bytes_per_bucket: 64.0,
+            bytes_per_waiter: 129,
+            bytes_after_a_million_waits: 0.0,
+        };
+        let figures = all(&series, &memory);
+        let met = |name: &str| figures.iter().find(|figure| figure.name == name).and_then(Figure::met);
+        assert_eq!(met("hash 1T: kernel / live"), Some(false));
+        assert_eq!(met("hash 1T: live / parking_lot"), None);
+        assert_eq!(met("memory of a bucket"), Some(true));
+        assert_eq!(met("memory of a thread waiter"), Some(false));
+    }
+}

@@ -1,0 +1,84 @@
+//! What the reader gets on stdout: one table a workload with a sentence below, or rows of JSON.
+
+mod figures;
+mod row;
+mod sentence;
+mod table;
+
+pub use row::Row;
+
+use crate::workloads::{Lab, Memory, Outcome, Workload};
+use anyhow::Result;
+use std::io::{self, Write};
+
+/// Says on which machine the figures come about; nothing with `--json`.
+pub fn opening(lab: &Lab<'_>) -> Result<()> {
+    if lab.settings.json {
+        return Ok(());
+    }
+    let distance = lab.distance.map_or_else(
+        || "one CPU: what needs two is skipped".to_string(),
+        |distance| format!("two CPUs used, {:.0} ns apart ({})", distance.apart_ns, distance.word()),
+    );
+    print(&format!("# ufutex bench: {} CPUs allowed; {distance}; layout {}", lab.cpus.len(), lab.settings.layout))
+}
+
+/// The results of a workload.
+pub fn workload(lab: &Lab<'_>, workload: Workload, outcome: &Outcome) -> Result<()> {
+    publish(lab, &workload.to_string(), outcome, || {
+        let table = table::workload(lab, workload, &outcome.rows);
+        (table, sentence::workload(lab, workload, &outcome.rows))
+    })
+}
+
+/// The results of the size policy's section.
+pub fn sizes(lab: &Lab<'_>, outcome: &Outcome) -> Result<()> {
+    publish(lab, "hash: the load policy from cold, and explicit sizes", outcome, || {
+        (table::sizes(&outcome.rows), sentence::sizes(&outcome.rows))
+    })
+}
+
+fn publish(lab: &Lab<'_>, title: &str, outcome: &Outcome, human: impl FnOnce() -> (String, String)) -> Result<()> {
+    if lab.settings.json {
+        if !lab.settings.silent {
+            for note in &outcome.notes {
+                eprintln!("ufutex: {title}: {note}");
+            }
+        }
+        let rows = outcome.rows.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
+        return print(&rows.join("\n"));
+    }
+    let mut text = format!("\n## {title}\n");
+    if !outcome.rows.is_empty() {
+        let (table, sentence) = human();
+        text += &format!("{table}\n{sentence}\n");
+    }
+    for note in &outcome.notes {
+        text += &format!("({note})\n");
+    }
+    print(text.trim_end_matches('\n'))
+}
+
+/// Every figure that the project holds itself to, with its bound.
+pub fn figures(lab: &Lab<'_>, memory: &Memory) -> Result<()> {
+    let figures = figures::all(&lab.series, memory);
+    if lab.settings.json {
+        let rows = figures.iter().map(|figure| figure.json().to_string()).collect::<Vec<_>>();
+        return print(&rows.join("\n"));
+    }
+    print(&format!("\n## figures\n{}\n{}", table::figures(&figures), sentence::figures(&figures)))
+}
+
+fn print(text: &str) -> Result<()> {
+    if !text.is_empty() {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{text}")?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// Whether the reader of stdout has gone: no failure of ours.
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,120 @@
+//! The flags, checked against each other, with the defaults filled in.
+
+use crate::cli::BenchArgs;
+use crate::cli::values::{Buckets, List, Policy};
+use crate::targets::{Layout, Name};
+use crate::workloads::Workload;
+use clap::ValueEnum;
+
+/// The most memory for the words of one workload.
+const WORDS_BYTES_MAX: usize = 1 << 30;
+
+/// What `bench` is asked to do; every value has been checked.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// In the order in which they run.
+    pub workloads: Vec<Workload>,
+    /// Whether all workloads run, with the sections that only the full bench has.
+    pub full: bool,
+    /// `-t`, when given.
+    pub threads: Option<Vec<usize>>,
+    /// Words of one thread.
+    pub futexes: usize,
+    /// `-b`.
+    pub buckets: Buckets,
+    /// `-r`, when given, in seconds.
+    pub runtime_s: Option<f64>,
+    /// `-S`.
+    pub shared: bool,
+    /// `-s`.
+    pub silent: bool,
+    /// In the order in which they are printed.
+    pub targets: Vec<Name>,
+    /// Of our tables.
+    pub layout: Layout,
+    /// `--policy`, when given.
+    pub policy: Option<Policy>,
+    /// `--repeat`, when given.
+    pub repeat: Option<usize>,
+    /// From a word to its neighbour.
+    pub stride_bytes: usize,
+    /// `resize`: slots before and after.
+    pub resize: (usize, usize),
+    /// JSON in place of tables.
+    pub json: bool,
+}
+
+impl Settings {
+    /// Fills in the defaults; the error is the line that the user sees.
+    pub fn new(args: BenchArgs) -> Result<Settings, String> {
+        if let Some(workload) = args.workload {
+            refuse_flags_of_others(&args, workload)?;
+        }
+        let resize = (args.from.unwrap_or(16), args.to.unwrap_or(1024));
+        if resize.0 == resize.1 {
+            return Err(format!("--to '{}' is --from; accepted: a power of two that differs", resize.1));
+        }
+        let settings = Settings {
+            workloads: args.workload.map_or_else(|| Workload::value_variants().to_vec(), |one| vec![one]),
+            full: args.workload.is_none(),
+            threads: args.threads.map(|List(threads)| threads),
+            futexes: args.futexes.unwrap_or(1024),
+            buckets: args.buckets.unwrap_or(Buckets::Auto),
+            runtime_s: args.runtime,
+            shared: args.shared,
+            silent: args.silent,
+            targets: args.targets.map_or_else(|| Name::value_variants().to_vec(), |List(names)| names),
+            layout: args.layout,
+            policy: args.policy,
+            repeat: args.repeat,
+            stride_bytes: args.stride.unwrap_or(4),
+            resize,
+            json: args.json,
+        };
+        settings.refuse_too_many_words()?;
+        Ok(settings)
+    }
+
+    /// The policy of `live`: what `--policy` says, else what `-b` says, else the load.
+    pub fn live_policy(&self) -> Policy {
+        match (self.policy, self.buckets) {
+            (Some(policy), _) => policy,
+            (None, Buckets::Exactly(slots)) => Policy::Fixed(slots),
+            (None, Buckets::Auto) => Policy::Load,
+        }
+    }
+
+    fn refuse_too_many_words(&self) -> Result<(), String> {
+        let threads = self.threads.iter().flatten().max().copied().unwrap_or(16);
+        let bytes = threads.saturating_mul(self.futexes).saturating_mul(self.stride_bytes);
+        if bytes <= WORDS_BYTES_MAX {
+            return Ok(());
+        }
+        Err(format!(
+            "--futexes '{}' is too much: {threads} threads with {} bytes a word make {bytes} bytes; accepted: {WORDS_BYTES_MAX} bytes in all",
+            self.futexes, self.stride_bytes
+        ))
+    }
+}
+
+/// A flag that a workload does not look at must not pass in silence.
+fn refuse_flags_of_others(args: &BenchArgs, workload: Workload) -> Result<(), String> {
+    use Workload::{Growth, Hash, PingPong, Resize, Wake};
+    let rules: [(&str, bool, &[Workload]); 8] = [
+        ("--threads", args.threads.is_some(), &[Hash, Wake, Resize, Growth]),
+        ("--futexes", args.futexes.is_some(), &[Hash, Wake, Resize]),
+        ("--buckets", args.buckets.is_some(), &[Hash, Wake, Growth, PingPong]),
+        ("--policy", args.policy.is_some(), &[Hash, Wake, Growth, PingPong]),
+        ("--shared", args.shared, &[Hash, Wake, PingPong]),
+        ("--stride", args.stride.is_some(), &[Hash, Wake]),
+        ("--from", args.from.is_some(), &[Resize]),
+        ("--to", args.to.is_some(), &[Resize]),
+    ];
+    for (flag, given, workloads) in rules {
+        if given && !workloads.contains(&workload) {
+            let names: Vec<_> = workloads.iter().map(ToString::to_string).collect();
+            return Err(format!("{flag} says nothing to '{workload}'; accepted: with {}", names.join(", ")));
+        }
+    }
+    Ok(())
+}

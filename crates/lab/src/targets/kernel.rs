@@ -1,0 +1,90 @@
+//! The host's kernel: futex(2) through `syscall`, as perf calls it, and prctl(PR_FUTEX_HASH) for its size.
+
+use super::{Futex, Shape, Waited};
+use crate::cli::values::Policy;
+use std::io::Error;
+use std::sync::atomic::AtomicU32;
+
+/// `PR_FUTEX_HASH`; `libc` does not have it yet.
+const PR_FUTEX_HASH: libc::c_int = 78;
+const PR_FUTEX_HASH_SET_SLOTS: libc::c_ulong = 1;
+const PR_FUTEX_HASH_GET_SLOTS: libc::c_ulong = 2;
+
+/// futex(2); a process has one private hash, which all instances share.
+pub struct Kernel {
+    /// `FUTEX_PRIVATE_FLAG`, or nothing for shared futexes.
+    private_flag: libc::c_int,
+    slots: Option<usize>,
+}
+
+impl Kernel {
+    /// A fixed policy asks for that many slots; otherwise the kernel's own rule sizes its hash.
+    pub fn new(shape: &Shape) -> Kernel {
+        let slots = match shape.policy {
+            Policy::Fixed(slots) if !shape.shared && has_private_hash() => Some(slots),
+            _ => None,
+        };
+        Kernel { private_flag: if shape.shared { 0 } else { libc::FUTEX_PRIVATE_FLAG }, slots }
+    }
+}
+
+/// Whether this kernel has PR_FUTEX_HASH (6.16 and later).
+pub fn has_private_hash() -> bool {
+    slots_now().is_some()
+}
+
+/// Slots of this process; 0 is none yet.
+fn slots_now() -> Option<usize> {
+    // SAFETY: GET_SLOTS takes numbers only and changes nothing.
+    let slots = unsafe { libc::prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_GET_SLOTS, 0, 0, 0) };
+    usize::try_from(slots).ok()
+}
+
+fn set_slots(slots: usize) -> Result<(), Error> {
+    // SAFETY: SET_SLOTS takes numbers only; waiters move to the new table with it.
+    let failed = unsafe { libc::prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, slots as libc::c_ulong, 0, 0) };
+    if failed == 0 { Ok(()) } else { Err(Error::last_os_error()) }
+}
+
+impl Futex for Kernel {
+    #[inline]
+    fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
+        let operation = libc::FUTEX_WAIT | self.private_flag;
+        let forever = std::ptr::null::<libc::timespec>();
+        // SAFETY: the word lives as long as its reference; a null timeout means none.
+        let failed = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, expected, forever) } != 0;
+        if !failed {
+            return Waited::Woken;
+        }
+        if Error::last_os_error().raw_os_error() == Some(libc::EAGAIN) { Waited::Differs } else { Waited::Failed }
+    }
+
+    #[inline]
+    fn wake(&self, word: &AtomicU32) -> usize {
+        let operation = libc::FUTEX_WAKE | self.private_flag;
+        // SAFETY: FUTEX_WAKE takes the address as a key and reads nothing through it.
+        let woken = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1) };
+        usize::try_from(woken).unwrap_or(usize::MAX)
+    }
+
+    fn buckets(&self) -> Option<usize> {
+        if self.private_flag == 0 {
+            return None;
+        }
+        slots_now().filter(|slots| *slots > 0)
+    }
+
+    fn set_slots(&self, slots: usize, _keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String> {
+        // The call cannot be given up: it returns when the new size is in effect.
+        set_slots(slots).map(|()| true).map_err(|error| format!("PR_FUTEX_HASH: {error}"))
+    }
+
+    fn make_ready(&self) {
+        if let Some(slots) = self.slots
+            && slots_now() != Some(slots)
+            && let Err(error) = set_slots(slots)
+        {
+            eprintln!("ufutex: PR_FUTEX_HASH refused {slots} slots: {error}");
+        }
+    }
+}

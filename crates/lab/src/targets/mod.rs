@@ -1,0 +1,228 @@
+//! What the lab measures: each target is a [`Futex`], each measured loop is generic over it and written once.
+
+mod kernel;
+pub mod loops;
+mod ours;
+mod parking_lot;
+mod words;
+
+pub use words::Words;
+
+use crate::cli::values::Policy;
+use crate::pool::Gate;
+use clap::ValueEnum;
+use hdrhistogram::Histogram;
+use loops::{Court, Side, Tally, WaitDiffers, WakeNobody, Window};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+pub use kernel::has_private_hash as kernel_has_private_hash;
+
+/// A target's name on the command line and in the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Name {
+    /// Our default scheme.
+    Live,
+    /// Our scheme that never resizes.
+    Fixed,
+    /// Our scheme with one shared counter.
+    Atomic,
+    /// Our scheme with per-CPU counters.
+    #[value(name = "percpu")]
+    PerCpu,
+    /// Our table of the whole system.
+    Global,
+    /// futex(2).
+    Kernel,
+    /// parking_lot_core as it is published.
+    #[value(name = "parking_lot")]
+    ParkingLot,
+}
+
+impl Name {
+    /// As it is printed.
+    pub fn text(self) -> &'static str {
+        match self {
+            Name::Live => "live",
+            Name::Fixed => "fixed",
+            Name::Atomic => "atomic",
+            Name::PerCpu => "percpu",
+            Name::Global => "global",
+            Name::Kernel => "kernel",
+            Name::ParkingLot => "parking_lot",
+        }
+    }
+
+    /// Whether the engine of this workspace serves it.
+    pub fn is_ours(self) -> bool {
+        !matches!(self, Name::Kernel | Name::ParkingLot)
+    }
+
+    /// Whether its table can be given another size while it is used.
+    pub fn can_resize(self) -> bool {
+        matches!(self, Name::Live | Name::Atomic | Name::PerCpu | Name::Kernel)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// A bucket layout of our tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Layout {
+    /// 64 bytes.
+    Lean,
+    /// 64 bytes, with a `priv` pointer that every operation reads.
+    Packed,
+    /// 128 bytes, the chain on a line of its own.
+    Split,
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Layout::Lean => "lean",
+            Layout::Packed => "packed",
+            Layout::Split => "split",
+        })
+    }
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// It slept, and somebody woke it.
+    Woken,
+    /// The word had another value.
+    Differs,
+    /// Anything else: a mistake of the target or of the lab, which ends the run.
+    Failed,
+}
+
+/// The two operations, as every target has them.
+pub trait Futex: Send + Sync + 'static {
+    /// Sleeps while the word has the expected value; the comparison happens under the bucket's lock.
+    fn wait(&self, word: &AtomicU32, expected: u32) -> Waited;
+
+    /// Wakes at most one waiter, and says how many it woke.
+    fn wake(&self, word: &AtomicU32) -> usize;
+
+    /// Waits, and calls `queued` when the waiter is in the table and about to sleep.
+    ///
+    /// None where that moment cannot be seen from outside.
+    fn wait_announced(&self, _word: &AtomicU32, _expected: u32, _queued: &mut dyn FnMut()) -> Option<Waited> {
+        None
+    }
+
+    /// How many buckets the table has; none where this cannot be seen.
+    fn buckets(&self) -> Option<usize>;
+
+    /// Whether the new size is in effect: false when `keep_trying` said so first.
+    fn set_slots(&self, _slots: usize, _keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String> {
+        Err("its table cannot be resized".to_string())
+    }
+
+    /// Tells the size policy how many threads there are.
+    fn note_threads(&self, _threads: usize) {}
+
+    /// Brings state that targets share (the process has one kernel hash) to what this target measures.
+    fn make_ready(&self) {}
+}
+
+/// Which operation a worker repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// `hash`: wait on a word that differs.
+    WaitDiffers,
+    /// `wake`: nobody waits.
+    WakeNobody,
+}
+
+/// A target as the workloads hold it: one dynamic call a sample, none inside it.
+pub trait Subject: Send + Sync {
+    /// Repeats an operation over the words until the gate says stop.
+    fn hammer(&self, operation: Operation, words: &Words, gate: &Gate) -> Tally;
+    /// Repeats waits on differing words, and keeps the time of each one that overlaps the window, in ticks.
+    fn hammer_timed(&self, words: &Words, gate: &Gate, window: &Window) -> Histogram<u64>;
+    /// One player of ping-pong; the first player's result counts.
+    fn play(&self, court: &Court, side: Side, gate: &Gate) -> Tally;
+    /// See [`Futex::wait_announced`].
+    fn wait_announced(&self, word: &AtomicU32, expected: u32, queued: &mut dyn FnMut()) -> Option<Waited>;
+    /// See [`Futex::wake`].
+    fn wake(&self, word: &AtomicU32) -> usize;
+    /// See [`Futex::buckets`].
+    fn buckets(&self) -> Option<usize>;
+    /// See [`Futex::set_slots`].
+    fn set_slots(&self, slots: usize, keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String>;
+    /// See [`Futex::note_threads`].
+    fn note_threads(&self, threads: usize);
+    /// See [`Futex::make_ready`].
+    fn make_ready(&self);
+}
+
+impl<F: Futex> Subject for F {
+    fn hammer(&self, operation: Operation, words: &Words, gate: &Gate) -> Tally {
+        match operation {
+            Operation::WaitDiffers => loops::hammer::<F, WaitDiffers>(self, words, gate),
+            Operation::WakeNobody => loops::hammer::<F, WakeNobody>(self, words, gate),
+        }
+    }
+
+    fn hammer_timed(&self, words: &Words, gate: &Gate, window: &Window) -> Histogram<u64> {
+        loops::hammer_timed(self, words, gate, window)
+    }
+
+    fn play(&self, court: &Court, side: Side, gate: &Gate) -> Tally {
+        loops::play(self, court, side, gate)
+    }
+
+    fn wait_announced(&self, word: &AtomicU32, expected: u32, queued: &mut dyn FnMut()) -> Option<Waited> {
+        Futex::wait_announced(self, word, expected, queued)
+    }
+
+    fn wake(&self, word: &AtomicU32) -> usize {
+        Futex::wake(self, word)
+    }
+
+    fn buckets(&self) -> Option<usize> {
+        Futex::buckets(self)
+    }
+
+    fn set_slots(&self, slots: usize, keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String> {
+        Futex::set_slots(self, slots, keep_trying)
+    }
+
+    fn note_threads(&self, threads: usize) {
+        Futex::note_threads(self, threads);
+    }
+
+    fn make_ready(&self) {
+        Futex::make_ready(self);
+    }
+}
+
+/// How a target is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Of our tables.
+    pub layout: Layout,
+    /// The size of our tables; a fixed one also sets the kernel's.
+    pub policy: Policy,
+    /// Shared futexes in place of private ones.
+    pub shared: bool,
+    /// Whether our wait looks at the word before any lock.
+    pub early_return: bool,
+}
+
+/// Makes a target of its own, with an empty table where it is ours.
+pub fn build(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
+    Ok(match name {
+        Name::Kernel => Arc::new(kernel::Kernel::new(shape)),
+        Name::ParkingLot => Arc::new(parking_lot::ParkingLot),
+        ours => ours::build(ours, shape)?,
+    })
+}

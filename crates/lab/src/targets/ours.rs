@@ -1,0 +1,144 @@
+//! The engine's targets: a scheme and a layout by type, private keys or shared ones.
+
+use super::{Futex, Layout as LayoutName, Name, Shape, Subject, Waited};
+use crate::cli::values::Policy;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::pin::pin;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, OnceLock};
+use ufutex::layout::{Layout, Lean, Packed, Split};
+use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
+use ufutex::{Config, Domain, Error, ObjectId, Options, Shared, System, WaitOptions, Waiter};
+
+/// The object of all shared words; the offset tells them apart.
+const OBJECT: ObjectId = ObjectId::new(7).unwrap();
+
+/// A domain whose private keys are measured, in its own table or in the global one.
+struct Private<S: Scheme<L>, L: Layout> {
+    domain: Domain<S, L>,
+    global_slots: Option<usize>,
+}
+
+/// A domain through which shared keys, which stand in the system's global table, are measured.
+struct SharedKeys<S: Scheme<L>, L: Layout> {
+    domain: Domain<S, L>,
+    global_slots: usize,
+}
+
+/// Makes one of our targets, with a system of its own.
+pub fn build(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
+    match shape.layout {
+        LayoutName::Lean => with_layout::<Lean>(name, shape),
+        LayoutName::Packed => with_layout::<Packed>(name, shape),
+        LayoutName::Split => with_layout::<Split>(name, shape),
+    }
+}
+
+fn with_layout<L: Layout>(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
+    match name {
+        Name::Fixed => subject::<Fixed, L>(name, shape),
+        Name::Atomic => subject::<Atomic, L>(name, shape),
+        Name::PerCpu => subject::<PerCpu, L>(name, shape),
+        _ => subject::<Live, L>(name, shape),
+    }
+}
+
+fn subject<S: Scheme<L>, L: Layout>(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
+    let system = System::<L>::with_config(Config::new().hash_seed(hash_seed()))
+        .map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
+    let global = name == Name::Global;
+    let policy = if global { ufutex::Policy::Fixed(0) } else { engine_policy(shape.policy) };
+    let options = Options::new().policy(policy).early_return(shape.early_return);
+    let domain = Domain::<S, L>::with_options(&system, options);
+    let global_slots = system.global_slots();
+    Ok(if shape.shared {
+        Arc::new(SharedKeys { domain, global_slots })
+    } else {
+        Arc::new(Private { domain, global_slots: global.then_some(global_slots) })
+    })
+}
+
+/// One seed for all systems of this run, another one in each run: the schemes must not differ by luck in their hashing.
+fn hash_seed() -> u64 {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    *SEED.get_or_init(|| RandomState::new().hash_one(std::process::id()))
+}
+
+fn engine_policy(policy: Policy) -> ufutex::Policy {
+    match policy {
+        Policy::Threads => ufutex::Policy::Threads,
+        Policy::Load => ufutex::Policy::Load,
+        Policy::Fixed(slots) => ufutex::Policy::Fixed(slots),
+    }
+}
+
+#[inline]
+fn waited(result: Result<(), Error>) -> Waited {
+    match result {
+        Ok(()) => Waited::Woken,
+        Err(Error::Again) => Waited::Differs,
+        Err(_) => Waited::Failed,
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
+    #[inline]
+    fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
+        waited(self.domain.wait(word, expected))
+    }
+
+    #[inline]
+    fn wake(&self, word: &AtomicU32) -> usize {
+        self.domain.wake(word, 1)
+    }
+
+    fn wait_announced(&self, word: &AtomicU32, expected: u32, queued: &mut dyn FnMut()) -> Option<Waited> {
+        let mut waiter = pin!(Waiter::new());
+        let result = match self.domain.prepare(waiter.as_mut(), word, expected, &WaitOptions::new()) {
+            Ok(wait) => {
+                queued();
+                wait.finish()
+            }
+            Err(error) => Err(error),
+        };
+        Some(waited(result))
+    }
+
+    fn buckets(&self) -> Option<usize> {
+        Some(self.global_slots.unwrap_or_else(|| self.domain.slots()))
+    }
+
+    fn set_slots(&self, slots: usize, keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String> {
+        match self.domain.set_slots_while(slots, keep_trying) {
+            Ok(()) => Ok(true),
+            Err(Error::TimedOut) => Ok(false),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn note_threads(&self, threads: usize) {
+        self.domain.note_threads(threads);
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Futex for SharedKeys<S, L> {
+    #[inline]
+    fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
+        waited(self.domain.wait(shared(word), expected))
+    }
+
+    #[inline]
+    fn wake(&self, word: &AtomicU32) -> usize {
+        self.domain.wake(shared(word), 1)
+    }
+
+    fn buckets(&self) -> Option<usize> {
+        Some(self.global_slots)
+    }
+}
+
+#[inline]
+fn shared(word: &AtomicU32) -> Shared<&AtomicU32> {
+    Shared::object(word, OBJECT, word.as_ptr() as u64)
+}

@@ -1,0 +1,47 @@
+//! parking_lot_core: one table for the process, which follows the number of threads that have parked and never shrinks.
+
+use super::{Futex, Waited};
+use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN, ParkResult};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// All instances are the same table.
+pub struct ParkingLot;
+
+fn key(word: &AtomicU32) -> usize {
+    word.as_ptr() as usize
+}
+
+fn park(word: &AtomicU32, expected: u32, before_sleep: impl FnOnce()) -> Waited {
+    let validate = || word.load(Ordering::Relaxed) == expected;
+    let timed_out = |_key, _was_last| {};
+    // SAFETY: nobody else parks on the address of this word; the closures call nothing of parking_lot_core
+    // and do not panic.
+    let result =
+        unsafe { parking_lot_core::park(key(word), validate, before_sleep, timed_out, DEFAULT_PARK_TOKEN, None) };
+    match result {
+        ParkResult::Unparked(_) => Waited::Woken,
+        ParkResult::Invalid => Waited::Differs,
+        ParkResult::TimedOut => Waited::Failed,
+    }
+}
+
+impl Futex for ParkingLot {
+    #[inline]
+    fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
+        park(word, expected, || {})
+    }
+
+    #[inline]
+    fn wake(&self, word: &AtomicU32) -> usize {
+        // SAFETY: as in `park`.
+        unsafe { parking_lot_core::unpark_one(key(word), |_| DEFAULT_UNPARK_TOKEN) }.unparked_threads
+    }
+
+    fn wait_announced(&self, word: &AtomicU32, expected: u32, queued: &mut dyn FnMut()) -> Option<Waited> {
+        Some(park(word, expected, queued))
+    }
+
+    fn buckets(&self) -> Option<usize> {
+        None
+    }
+}

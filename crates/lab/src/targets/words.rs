@@ -1,0 +1,30 @@
+//! The futex words of one worker.
+
+use std::sync::atomic::AtomicU32;
+
+/// Words in one contiguous array, as perf's `calloc(nfutexes, sizeof(u32))`, or further apart.
+pub struct Words {
+    memory: Vec<AtomicU32>,
+    step: usize,
+    count: usize,
+}
+
+impl Words {
+    /// `count` words of value 0, each `stride_bytes` (a multiple of 4) after the one before.
+    pub fn new(count: usize, stride_bytes: usize) -> Words {
+        let step = stride_bytes / size_of::<AtomicU32>();
+        let memory = (0..count * step).map(|_| AtomicU32::new(0)).collect();
+        Words { memory, step, count }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// One of them.
+    #[inline]
+    pub fn word(&self, number: usize) -> &AtomicU32 {
+        &self.memory[number * self.step]
+    }
+}

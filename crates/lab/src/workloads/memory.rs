@@ -1,0 +1,75 @@
+//! What the engine's tables and waiters take, in bytes, as the engine itself says.
+
+use super::Lab;
+use anyhow::{Result, anyhow, ensure};
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+use ufutex::layout::Lean;
+use ufutex::scheme::Live;
+use ufutex::{Config, Domain, Error, Options, Policy, System, Timeout, WaitOptions, Waiter};
+
+/// Addresses waited on, each once, without any time to wait.
+const ADDRESSES: usize = 1_000_000;
+/// Of the two tables whose difference is so many buckets and nothing else.
+const BUCKETS: usize = 1024;
+
+/// The measured sizes.
+pub struct Memory {
+    /// Of a domain's table before the first wait.
+    pub bytes_before_first_wait: usize,
+    /// Of one bucket more in a table.
+    pub bytes_per_bucket: f64,
+    /// Of a thread's waiter.
+    pub bytes_per_waiter: usize,
+    /// Of the table after a million waits, less what it was after the first.
+    pub bytes_after_a_million_waits: f64,
+}
+
+/// Measures them; default layout and scheme.
+pub fn run(lab: &Lab<'_>) -> Result<Memory> {
+    let _progress = lab.progress("memory: a million waits on a million addresses", 0);
+    let untouched = domain(Policy::Load)?;
+    let grown = std::thread::spawn(million_waits).join().map_err(|_| anyhow!("the waiting thread panicked"))??;
+    Ok(Memory {
+        bytes_before_first_wait: untouched.table_bytes(),
+        bytes_per_bucket: (table_of(2 * BUCKETS)? as f64 - table_of(BUCKETS)? as f64) / BUCKETS as f64,
+        bytes_per_waiter: size_of::<Waiter<'_, Live, Lean>>(),
+        bytes_after_a_million_waits: grown,
+    })
+}
+
+fn domain(policy: Policy) -> Result<Domain<Live, Lean>> {
+    let system = System::<Lean>::with_config(Config::new()).map_err(|error| anyhow!("a system: {error}"))?;
+    Ok(Domain::with_options(&system, Options::new().policy(policy)))
+}
+
+/// The bytes of a table with so many buckets, once it exists.
+fn table_of(buckets: usize) -> Result<usize> {
+    let domain = domain(Policy::Fixed(buckets))?;
+    timed_out(&domain, &AtomicU32::new(0))?;
+    ensure!(domain.slots() == buckets, "asked for {buckets} buckets, got {}", domain.slots());
+    Ok(domain.table_bytes())
+}
+
+/// The bytes that the table has grown by between the first wait and the last.
+fn million_waits() -> Result<f64> {
+    // By default a thread's timers may come 50 us late: a minute for a million waits.
+    // SAFETY: the call takes a number and changes only how late this thread's timers may come.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0) };
+    let domain = domain(Policy::Load)?;
+    let words: Vec<_> = (0..ADDRESSES).map(|_| AtomicU32::new(0)).collect();
+    timed_out(&domain, &words[0])?;
+    let first = domain.table_bytes();
+    for word in &words {
+        timed_out(&domain, word)?;
+    }
+    Ok(domain.table_bytes() as f64 - first as f64)
+}
+
+/// A wait that is queued, and has no time.
+fn timed_out(domain: &Domain<Live, Lean>, word: &AtomicU32) -> Result<()> {
+    match domain.wait_with(word, 0, &WaitOptions::new().timeout(Timeout::After(Duration::ZERO))) {
+        Err(Error::TimedOut) => Ok(()),
+        other => Err(anyhow!("a wait without time ended with {other:?}")),
+    }
+}

@@ -1,0 +1,132 @@
+//! The workloads, and the run over them.
+
+mod arena;
+mod growth;
+pub mod growth_child;
+mod hammer;
+mod memory;
+mod ping_pong;
+mod resize;
+mod sizes;
+
+pub use memory::Memory;
+pub use resize::GIVE_UP;
+pub use sizes::share_of_best;
+
+use crate::machine::{self, Distance};
+use crate::progress::Progress;
+use crate::report::{self, Row};
+use crate::series::Series;
+use crate::settings::Settings;
+use crate::targets::Operation;
+use anyhow::Result;
+use clap::ValueEnum;
+use std::fmt;
+use std::time::Duration;
+
+/// What `bench` can measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Workload {
+    /// Wait on a word that differs: perf's `futex hash`
+    Hash,
+    /// Wake where nobody waits
+    Wake,
+    /// Another table size under hammering threads
+    Resize,
+    /// Threads park one after another: the first wait of each
+    Growth,
+    /// Two threads wake one another in turn
+    PingPong,
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Workload::Hash => "hash",
+            Workload::Wake => "wake",
+            Workload::Resize => "resize",
+            Workload::Growth => "growth",
+            Workload::PingPong => "ping-pong",
+        })
+    }
+}
+
+/// What one workload found.
+#[derive(Default)]
+pub struct Outcome {
+    /// In the order of the table.
+    pub rows: Vec<Row>,
+    /// One line each: what is left out and why.
+    pub notes: Vec<String>,
+}
+
+/// What all workloads of a run share.
+pub struct Lab<'a> {
+    /// What was asked for.
+    pub settings: &'a Settings,
+    /// The CPUs that may be used.
+    pub cpus: Vec<usize>,
+    /// How far the first two are apart; none where there is one only.
+    pub distance: Option<Distance>,
+    /// Every sample so far.
+    pub series: Series,
+}
+
+impl Lab<'_> {
+    /// `-r`, or what this workload gets by default.
+    pub fn budget(&self, default_s: f64) -> Duration {
+        Duration::from_secs_f64(self.settings.runtime_s.unwrap_or(default_s))
+    }
+
+    /// `-t`, or this workload's default, without what needs more CPUs than there are.
+    pub fn threads(&self, defaults: &[usize], notes: &mut Vec<String>) -> Vec<usize> {
+        if let Some(threads) = &self.settings.threads {
+            return threads.clone();
+        }
+        if self.cpus.len() < 2 && defaults.contains(&2) {
+            notes.push("2 threads are skipped: this process may use one CPU only".to_string());
+            return defaults.iter().copied().filter(|threads| *threads != 2).collect();
+        }
+        defaults.to_vec()
+    }
+
+    /// Announces a stage of so many rounds.
+    pub fn progress(&self, stage: &str, rounds: usize) -> Progress {
+        Progress::start(stage, rounds, self.settings.silent)
+    }
+}
+
+/// Runs what was asked for, and prints each workload's results when it ends.
+pub fn run(settings: &Settings) -> Result<()> {
+    let cpus = machine::allowed_cpus();
+    let distance = (cpus.len() > 1).then(|| Distance::between(cpus[0], cpus[1]));
+    let mut lab = Lab { settings, cpus, distance, series: Series::default() };
+    report::opening(&lab)?;
+    for workload in &settings.workloads {
+        let outcome = measure(&mut lab, *workload)?;
+        report::workload(&lab, *workload, &outcome)?;
+        if *workload == Workload::Hash && settings.full && !settings.shared {
+            let outcome = sizes::run(&mut lab)?;
+            report::sizes(&lab, &outcome)?;
+        }
+    }
+    if settings.full {
+        let memory = memory::run(&lab)?;
+        report::figures(&lab, &memory)?;
+    }
+    Ok(())
+}
+
+fn measure(lab: &mut Lab<'_>, workload: Workload) -> Result<Outcome> {
+    if lab.settings.shared && matches!(workload, Workload::Resize | Workload::Growth) {
+        let note = "left out: shared futexes stand in the global table, whose size is fixed".to_string();
+        return Ok(Outcome { rows: Vec::new(), notes: vec![note] });
+    }
+    match workload {
+        Workload::Hash => hammer::run(lab, Operation::WaitDiffers),
+        Workload::Wake => hammer::run(lab, Operation::WakeNobody),
+        Workload::Resize => resize::run(lab),
+        Workload::Growth => growth::run(lab),
+        Workload::PingPong => ping_pong::run(lab),
+    }
+}

@@ -1,0 +1,209 @@
+//! The program as its users see it: exit codes, one line for a mistake, rows of JSON, tables. No timing is asserted.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn ufutex(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ufutex")).args(arguments).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// The rows of a run with `--json`: stdout must hold nothing else.
+fn rows(arguments: &[&str]) -> Vec<Value> {
+    let output = ufutex(&[&["bench"], arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    let rows = text(&output.stdout);
+    rows.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+}
+
+fn assert_keys(row: &Value, keys: &[&str]) {
+    for key in keys {
+        assert!(row.get(key).is_some(), "{key} is missing in {row}");
+    }
+}
+
+fn assert_numbers(row: &Value, object: &str, keys: &[&str]) {
+    for key in keys {
+        let number = row[object][key].as_f64();
+        assert!(number.is_some_and(|number| number >= 0.0), "{object}.{key} in {row}");
+    }
+}
+
+fn of<'a>(rows: &'a [Value], target: &str) -> Vec<&'a Value> {
+    rows.iter().filter(|row| row["target"] == target).collect()
+}
+
+#[test]
+fn a_mistake_is_one_line_that_names_the_value_and_what_is_accepted_and_exits_2() {
+    let cases: &[(&[&str], &str)] = &[
+        (&[], "bench"),
+        (&["bnch"], "bnch"),
+        (&["bench", "hush"], "hush"),
+        (&["bench", "hash", "wake"], "wake"),
+        (&["bench", "--targets", "seL4"], "seL4"),
+        (&["bench", "--targets", "live,"], "live,"),
+        (&["bench", "--targets", ""], "''"),
+        (&["bench", "-t", "0"], "'0'"),
+        (&["bench", "-t", "-1"], "'-1'"),
+        (&["bench", "-t", "1,,2"], "1,,2"),
+        (&["bench", "-t", ""], "''"),
+        (&["bench", "-t", "two"], "two"),
+        (&["bench", "-t"], "--threads"),
+        (&["bench", "-t", "99999999999999999999"], "99999999999999999999"),
+        (&["bench", "-t", "1", "-t", "2"], "--threads"),
+        (&["bench", "-b", "3"], "'3'"),
+        (&["bench", "-b", "1"], "'1'"),
+        (&["bench", "-b", "0"], "'0'"),
+        (&["bench", "-b", "4294967296"], "4294967296"),
+        (&["bench", "-f", "0"], "'0'"),
+        (&["bench", "-f", "18446744073709551616"], "18446744073709551616"),
+        (&["bench", "hash", "-t", "16384", "-f", "16777216"], "16777216"),
+        (&["bench", "-r", "0"], "'0'"),
+        (&["bench", "-r", "nan"], "nan"),
+        (&["bench", "-r", "1e9"], "1e9"),
+        (&["bench", "--repeat", "0"], "'0'"),
+        (&["bench", "--stride", "6"], "'6'"),
+        (&["bench", "--layout", "fat"], "fat"),
+        (&["bench", "--policy", "fastest"], "fastest"),
+        (&["bench", "--policy", "100"], "100"),
+        (&["bench", "resize", "--to", "1000"], "1000"),
+        (&["bench", "resize", "--from", "64", "--to", "64"], "64"),
+        (&["bench", "resize", "-S"], "resize"),
+        (&["bench", "ping-pong", "-t", "4"], "ping-pong"),
+        (&["bench", "growth", "-f", "4"], "growth"),
+        (&["bench", "--frobnicate"], "--frobnicate"),
+        (&["bench", "--json=yes"], "yes"),
+        (&["bench", "two\nlines"], "two\\nlines"),
+    ];
+    for (arguments, names) in cases {
+        let output = ufutex(arguments);
+        let line = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {line}");
+        assert_eq!(line.lines().count(), 1, "{arguments:?}: {line}");
+        assert!(line.starts_with("ufutex: ") && line.contains(names), "{arguments:?}: {line}");
+        assert!(line.contains("accepted: "), "{arguments:?}: {line}");
+        assert!(output.stdout.is_empty(), "{arguments:?} has run something");
+    }
+}
+
+#[test]
+fn help_and_version_go_to_stdout_with_exit_0() {
+    for arguments in [&["--help"][..], &["--version"], &["bench", "--help"], &["bench", "-h"]] {
+        let output = ufutex(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert!(!output.stdout.is_empty() && output.stderr.is_empty(), "{arguments:?}");
+    }
+    let help = text(&ufutex(&["bench", "--help"]).stdout);
+    for flag in ["--threads", "--futexes", "--buckets", "--runtime", "--shared", "--silent", "--targets", "--json"] {
+        assert!(help.contains(flag), "{flag}");
+    }
+    assert!(!help.contains("growth-child"));
+}
+
+#[test]
+fn hash_rows_have_the_specified_keys_and_the_early_return_stands_apart() {
+    let rows = rows(&["hash", "-t", "1,2", "-f", "64", "-r", "0.05", "--repeat", "2"]);
+    assert_eq!(rows.len(), 2 * 8, "seven targets and the early return, with one thread and with two");
+    for row in &rows {
+        assert_eq!(row["workload"], "hash");
+        assert_keys(
+            row,
+            &["target", "threads", "futexes", "buckets", "ops_per_sec", "early_return", "repeat", "stride"],
+        );
+        assert_eq!((&row["futexes"], &row["repeat"]), (&64.into(), &2.into()));
+        assert_numbers(row, "ns_per_op", &["p10", "median", "p90"]);
+        assert_keys(row, &["ratio_kernel", "ratio_parking_lot"]);
+    }
+    let early: Vec<_> = rows.iter().filter(|row| row["early_return"] == true).collect();
+    assert_eq!(early.len(), 2);
+    assert!(early.iter().all(|row| row["target"] == "live"));
+    assert!(of(&rows, "kernel").iter().all(|row| row["ratio_kernel"] == 1.0));
+    assert!(of(&rows, "live").iter().all(|row| row["layout"] == "lean" && row["policy"] == "load"));
+}
+
+#[test]
+fn explicit_buckets_are_what_the_rows_have() {
+    for layout in ["lean", "packed", "split"] {
+        let targets = "live,fixed,atomic,percpu";
+        let rows = rows(&["wake", "-t", "1", "-b", "64", "-r", "0.02", "--layout", layout, "--targets", targets]);
+        assert_eq!(rows.len(), 4);
+        assert!(rows.iter().all(|row| row["buckets"] == 64 && row["layout"] == layout), "{rows:?}");
+    }
+}
+
+#[test]
+fn shared_futexes_and_strides_run_on_every_target() {
+    let rows = rows(&["wake", "-S", "-t", "2", "-f", "16", "--stride", "64", "-r", "0.02", "--repeat", "1"]);
+    assert_eq!(rows.len(), 7);
+    assert!(rows.iter().all(|row| row["shared"] == true && row["stride"] == 64));
+}
+
+#[test]
+fn resize_rows_say_whether_it_completed_and_who_is_left_out() {
+    let arguments = ["bench", "resize", "-t", "2", "--from", "16", "--to", "64", "--repeat", "1", "--json"];
+    let output = ufutex(&arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("parking_lot"), "the note about who cannot resize");
+    let rows: Vec<Value> = text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    for row in &rows {
+        assert_keys(row, &["target", "threads", "futexes", "buckets", "resize_us"]);
+        assert!(row["completed"].is_boolean(), "{row}");
+        assert_numbers(row, "op_pause_us", &["p50", "p99", "max"]);
+    }
+    let live = of(&rows, "live");
+    assert_eq!((&live[0]["completed"], &live[0]["buckets"]), (&true.into(), &64.into()));
+    assert!(of(&rows, "fixed").is_empty() && of(&rows, "parking_lot").is_empty());
+}
+
+#[test]
+fn growth_rows_come_from_nine_repeats_at_least() {
+    let rows = rows(&["growth", "-t", "3,20", "--targets", "live,global,kernel,parking_lot", "--repeat", "1"]);
+    assert_eq!(rows.len(), 2 * 3, "the kernel is left out");
+    for row in &rows {
+        assert_numbers(row, "first_wait_us", &["p50", "p99", "max"]);
+        assert_eq!(row["repeat"], 9);
+        assert!(row["first_wait_us"]["p50"].as_f64() <= row["first_wait_us"]["max"].as_f64());
+    }
+}
+
+#[test]
+fn ping_pong_rows_tell_one_cpu_from_two() {
+    let rows = rows(&["ping-pong", "-r", "0.1", "--repeat", "1"]);
+    let cpus = |cpus: u64| rows.iter().filter(|row| row["cpus"] == cpus).count();
+    assert_eq!(cpus(1), 7);
+    assert_eq!(cpus(1) + cpus(2), rows.len());
+    for row in &rows {
+        assert_numbers(row, "ns_per_op", &["p10", "median", "p90"]);
+        assert_eq!(row.get("cpus_apart_ns").is_some(), row["cpus"] == 2);
+    }
+}
+
+#[test]
+fn a_table_and_a_sentence_go_to_stdout_and_silence_empties_stderr() {
+    let output = ufutex(&["bench", "hash", "-t", "1", "-r", "0.05", "--repeat", "1", "--silent"]);
+    let (out, progress) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && progress.is_empty(), "{progress}");
+    for target in ["live", "fixed", "atomic", "percpu", "global", "kernel", "parking_lot"] {
+        assert!(out.lines().any(|line| line.contains(&format!("| {target} "))), "{target} in {out}");
+    }
+    assert!(out.contains("A wait on a word that differs takes"), "{out}");
+    assert!(!out.contains('\u{1b}'), "colours where no terminal is");
+}
+
+#[test]
+fn without_a_workload_everything_runs_and_every_figure_is_judged() {
+    let targets = "live,kernel,parking_lot";
+    let rows = rows(&["-t", "2", "-f", "64", "-r", "0.05", "--repeat", "1", "--targets", targets]);
+    for workload in ["hash", "wake", "resize", "growth", "ping-pong", "figures"] {
+        assert!(rows.iter().any(|row| row["workload"] == workload), "{workload}");
+    }
+    assert!(rows.iter().any(|row| row["section"] == "sizes"));
+    let figures: Vec<_> = rows.iter().filter(|row| row["workload"] == "figures").collect();
+    let met = |name: &str| figures.iter().find(|row| row["figure"] == name).map(|row| &row["met"]);
+    assert_eq!(met("memory before the first wait"), Some(&Value::Bool(true)));
+    assert_eq!(met("hash 1T: live / parking_lot"), Some(&Value::Null), "one thread was not asked for");
+    assert!(met("hash 2T: live / parking_lot").is_some_and(Value::is_boolean));
+}
