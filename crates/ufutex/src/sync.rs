@@ -133,8 +133,12 @@ pub enum Mutant {
     NoContendedBarrier,
     /// An operation on the global table does not ask again, under the lock, whether its key has returned.
     GlobalSkipsRecheck,
-    /// The empty check on the global table does not ask again whether the key has returned.
+    /// An operation on the global table does not ask whether a move has begun while it looked.
+    GlobalIgnoresMoves,
+    /// The empty check on the global table does not ask whether a move has begun while it looked.
     EmptySkipsGlobalRecheck,
+    /// The empty check on the global table asks only whether the key is in the same table again.
+    EmptyTrustsSameTable,
     /// [D] is left out.
     NoUnlockBarrier,
     /// Who finds a contended bucket not live any more leaves without waking those who sleep on it.

@@ -47,7 +47,7 @@ fn set_slots(slots: usize) -> Result<(), Error> {
 }
 
 impl Futex for Kernel {
-    #[inline]
+    #[inline(always)]
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
         let operation = libc::FUTEX_WAIT | self.private_flag;
         let forever = std::ptr::null::<libc::timespec>();
@@ -59,7 +59,7 @@ impl Futex for Kernel {
         if Error::last_os_error().raw_os_error() == Some(libc::EAGAIN) { Waited::Differs } else { Waited::Failed }
     }
 
-    #[inline]
+    #[inline(always)]
     fn wake(&self, word: &AtomicU32) -> usize {
         let operation = libc::FUTEX_WAKE | self.private_flag;
         // SAFETY: FUTEX_WAKE takes the address as a key and reads nothing through it.

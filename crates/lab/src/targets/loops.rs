@@ -40,14 +40,14 @@ pub struct WaitDiffers;
 pub struct WakeNobody;
 
 impl Step for WaitDiffers {
-    #[inline]
+    #[inline(always)]
     fn take<F: Futex>(futex: &F, word: &AtomicU32) -> bool {
         futex.wait(word, DIFFERING_VALUE) == Waited::Differs
     }
 }
 
 impl Step for WakeNobody {
-    #[inline]
+    #[inline(always)]
     fn take<F: Futex>(futex: &F, word: &AtomicU32) -> bool {
         futex.wake(word) == 0
     }
@@ -77,7 +77,7 @@ struct Walk {
 }
 
 impl Walk {
-    #[inline]
+    #[inline(always)]
     fn batch<F: Futex, S: Step>(&mut self, futex: &F, words: &Words) {
         let mut left = BATCH;
         while left > 0 {

@@ -73,7 +73,7 @@ fn engine_policy(policy: Policy) -> ufutex::Policy {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn waited(result: Result<(), Error>) -> Waited {
     match result {
         Ok(()) => Waited::Woken,
@@ -83,12 +83,12 @@ fn waited(result: Result<(), Error>) -> Waited {
 }
 
 impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
-    #[inline]
+    #[inline(always)]
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
         waited(self.domain.wait(word, expected))
     }
 
-    #[inline]
+    #[inline(always)]
     fn wake(&self, word: &AtomicU32) -> usize {
         self.domain.wake(word, 1)
     }
@@ -123,12 +123,12 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
 }
 
 impl<S: Scheme<L>, L: Layout> Futex for SharedKeys<S, L> {
-    #[inline]
+    #[inline(always)]
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
         waited(self.domain.wait(shared(word), expected))
     }
 
-    #[inline]
+    #[inline(always)]
     fn wake(&self, word: &AtomicU32) -> usize {
         self.domain.wake(shared(word), 1)
     }
@@ -138,7 +138,7 @@ impl<S: Scheme<L>, L: Layout> Futex for SharedKeys<S, L> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn shared(word: &AtomicU32) -> Shared<&AtomicU32> {
     Shared::object(word, OBJECT, word.as_ptr() as u64)
 }

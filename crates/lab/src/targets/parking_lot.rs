@@ -26,12 +26,12 @@ fn park(word: &AtomicU32, expected: u32, before_sleep: impl FnOnce()) -> Waited 
 }
 
 impl Futex for ParkingLot {
-    #[inline]
+    #[inline(always)]
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
         park(word, expected, || {})
     }
 
-    #[inline]
+    #[inline(always)]
     fn wake(&self, word: &AtomicU32) -> usize {
         // SAFETY: as in `park`.
         unsafe { parking_lot_core::unpark_one(key(word), |_| DEFAULT_UNPARK_TOKEN) }.unparked_threads

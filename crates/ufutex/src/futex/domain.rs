@@ -38,6 +38,7 @@ pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
 pub(super) struct Hashed {
     pub key: Key,
     pub hash: u32,
+    pub line: u32,
     /// Whether the key is looked up in the domain's table.
     pub is_private: bool,
 }
@@ -69,15 +70,15 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
-    /// Locks the bucket of `place` in the domain's table, if it has one, or the global one.
+    /// Locks the bucket of `hash` in the domain's table, if it has one, or the global one.
     #[inline(always)]
-    pub(super) fn lock(&self, place: &Hashed) -> Option<Locked<'_, L, S>> {
-        if place.is_private {
-            return self.scheme.lock(&self.tables, place.hash);
+    pub(super) fn lock(&self, hash: u32, is_private: bool) -> Option<Locked<'_, L, S>> {
+        if is_private {
+            return self.scheme.lock(&self.tables, hash);
         }
         loop {
             // Global buckets are always live.
-            if let Some(guard) = self.tables.global.bucket(place.hash).lock() {
+            if let Some(guard) = self.tables.global.bucket(hash).lock() {
                 return Some(Locked::global(guard));
             }
         }
@@ -87,18 +88,24 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     #[inline(always)]
     pub(super) fn lock_or_make(&self, place: &Hashed) -> Locked<'_, L, S> {
         loop {
-            if let Some(locked) = self.lock(place) {
+            if let Some(locked) = self.lock(place.hash, place.is_private) {
                 return locked;
             }
-            self.tables.make_first(self.first_slots_log2());
+            self.make_first_table();
         }
+    }
+
+    #[cold]
+    fn make_first_table(&self) {
+        self.tables.make_first(self.first_slots_log2());
     }
 
     /// Where operations on `target` meet.
     #[inline(always)]
     pub(super) fn hashed<T: Target>(&self, target: &T) -> Hashed {
         let key = key_of(target, self.tables.space);
-        Hashed { key, hash: self.hasher.hash(key), is_private: target.scope() == Scope::Private }
+        let hash = self.hasher.hash(key);
+        Hashed { key, hash: hash.bits, line: hash.line, is_private: target.scope() == Scope::Private }
     }
 
     /// What the policy wants the first table to be.

@@ -65,6 +65,9 @@ impl WaitOptions {
 
 #[cfg(feature = "std")]
 mod thread {
+    // The whole of a wait that does not sleep is some fifty instructions, and is compiled into its caller: a call, and
+    // an out-of-line loop over its registers, cost a fifth of it. What sleeps is `block`, out of line.
+
     use core::pin::pin;
 
     use super::WaitOptions;
@@ -83,7 +86,7 @@ mod thread {
         /// # Errors
         /// [`Error::Again`] when the word does not hold `expected`, [`Error::Fault`] when it cannot be read,
         /// [`Error::Invalid`] when it cannot hold `expected` at all.
-        #[inline]
+        #[inline(always)]
         pub fn wait<T: Target>(&self, target: T, expected: T::Value) -> Result<(), Error> {
             self.wait_with(target, expected, &const { WaitOptions::new() })
         }
@@ -101,7 +104,7 @@ mod thread {
         ///
         /// # Errors
         /// As for `wait`, and [`Error::TimedOut`].
-        #[inline]
+        #[inline(always)]
         pub fn wait_with<T: Target>(&self, target: T, expected: T::Value, options: &WaitOptions) -> Result<(), Error> {
             let matched = self.lock_if_equal(&target, expected)?;
             self.block(matched, options)

@@ -12,7 +12,7 @@ use super::entry::Entry;
 use super::key::Target;
 use super::wait::WaitOptions;
 use crate::error::Error;
-use crate::sync::{Mutant, UnsafeCell, mutant, wait_barrier};
+use crate::sync::{Mutant, UnsafeCell, mutant, spin_loop, wait_barrier};
 #[cfg(feature = "std")]
 use crate::sys::clock::Deadline;
 use crate::sys::mem::Fault;
@@ -135,7 +135,7 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
                 (entry.node.key(), entry.woken_by())
             };
             let is_private = key.space == domain.tables.space;
-            domain.wake_hashed(&Hashed { key, hash, is_private }, 1, bitset);
+            domain.wake_hashed(key, hash, is_private, 1, bitset);
         }
         self.release();
     }
@@ -234,7 +234,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let place = self.hashed(target);
         loop {
             let mut locked = self.lock_or_make(&place);
-            let bounces = if place.is_private { locked.guard.note_use(place.hash) } else { 0 };
+            let bounces = if place.is_private { locked.guard.note_use(place.line) } else { 0 };
             wait_barrier(); // [A] pairs with [B]
             match target.load() {
                 Ok(value) if value == expected => return Ok(Matched { locked, place }),
@@ -261,7 +261,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         options: &WaitOptions,
         waker: Option<Waker>,
     ) -> Result<Pin<&'w mut Waiter<'d, S, L>>, Error> {
-        let Matched { mut locked, place: Hashed { key, hash, is_private } } = matched;
+        let Matched { mut locked, place: Hashed { key, hash, is_private, .. } } = matched;
         if waiter.is_busy() {
             return Err(Error::Busy);
         }
@@ -295,12 +295,12 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             // SAFETY: null, or a bucket of this domain's tables or its system's: with this layout, and valid as long
             // as the domain.
             let bucket: &Bucket<L> = unsafe { address.cast::<Bucket<L>>().as_ref() }?;
-            let Some(mut guard) = bucket.lock() else {
-                continue;
-            };
-            if entry.node.bucket() == address || mutant(Mutant::CancelSkipsRecheck) {
+            if let Some(mut guard) = bucket.lock()
+                && (entry.node.bucket() == address || mutant(Mutant::CancelSkipsRecheck))
+            {
                 return Some(f(&mut guard));
             }
+            spin_loop();
         }
     }
 }

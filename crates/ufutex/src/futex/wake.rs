@@ -2,10 +2,11 @@
 
 use core::num::NonZeroU32;
 
-use super::domain::{Domain, Hashed};
+use super::domain::Domain;
 use super::entry::{WakeList, pick};
 use super::key::Target;
 use crate::sync::wake_barrier;
+use crate::table::hash::Key;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
@@ -21,13 +22,13 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// let domain = Domain::new(&System::new());
     /// assert_eq!(domain.wake(&AtomicU32::new(0), usize::MAX), 0); // nobody waits
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn wake<T: Target>(&self, target: T, count: usize) -> usize {
         self.wake_bitset(target, count, NonZeroU32::MAX)
     }
 
     /// As [`wake`](Self::wake), for waiters whose bitset has a bit in common with `bitset`: `FUTEX_WAKE_BITSET`.
-    #[inline]
+    #[inline(always)]
     pub fn wake_bitset<T: Target>(&self, target: T, count: usize, bitset: NonZeroU32) -> usize {
         let place = self.hashed(&target);
         wake_barrier(); // [B] pairs with [A]
@@ -36,16 +37,16 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         } else {
             self.tables.global.bucket(place.hash).proves_empty()
         };
-        if nobody { 0 } else { self.wake_hashed(&place, count, bitset.get()) }
+        if nobody { 0 } else { self.wake_hashed(place.key, place.hash, place.is_private, count, bitset.get()) }
     }
 
     /// Takes waiters off the queue under the lock, and tells them after unlocking.
-    pub(super) fn wake_hashed(&self, place: &Hashed, count: usize, bitset: u32) -> usize {
+    pub(super) fn wake_hashed(&self, key: Key, hash: u32, is_private: bool, count: usize, bitset: u32) -> usize {
         // No table, no waiter.
-        let Some(mut locked) = self.lock(place) else {
+        let Some(mut locked) = self.lock(hash, is_private) else {
             return 0;
         };
-        let taken = locked.guard.take(place.key, count, pick(bitset));
+        let taken = locked.guard.take(key, count, pick(bitset));
         drop(locked);
         let woken = taken.len();
         drop(WakeList(taken));

@@ -48,6 +48,12 @@ pub fn restart_sequences() -> bool {
     membarrier(PRIVATE_EXPEDITED_RSEQ, REGISTER_PRIVATE_EXPEDITED_RSEQ)
 }
 
+/// Miri knows no restartable sequences.
+#[cfg(all(feature = "lab", miri, not(any(feature = "loom", feature = "shuttle"))))]
+pub fn restart_sequences() -> bool {
+    false
+}
+
 /// The kernel wants a process to announce the use of a command first; announcing on demand needs no global state, and
 /// a second announcement is harmless.
 #[cfg(all(feature = "std", target_os = "linux", not(miri)))]

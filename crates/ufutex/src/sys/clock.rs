@@ -42,6 +42,14 @@ impl Timeout {
     }
 }
 
+#[cfg(feature = "std")]
+impl Deadline {
+    /// Whether the clock shows that time or a later one.
+    pub fn has_passed(&self) -> bool {
+        now(self.clock) >= self.at
+    }
+}
+
 /// What `clock` shows, since its epoch.
 #[cfg(feature = "std")]
 pub fn now(clock: Clock) -> Duration {

@@ -1,83 +1,77 @@
 //! A counter for each CPU, added to without a locked instruction.
 //!
-//! The counter is open or closed. While it is open, [`CpuCounter::try_add`] adds to the counter of the CPU that runs it,
-//! in a restartable sequence that looks whether it is open: the kernel starts a sequence again if it was preempted,
+//! The counter is open or closed. While it is open, [`CpuCounter::try_take`] adds to the counter of the CPU that runs
+//! it, in a restartable sequence that looks whether it is open: the kernel starts a sequence again if it was preempted,
 //! migrated or interrupted by a signal before its last instruction. [`CpuCounter::close`] says "closed" and then has
 //! every sequence in flight end or start again, so that what it sums up is complete.
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
-pub use native::CpuCounter;
+pub use native::{CpuCounter, Taken};
 
 #[cfg(any(feature = "loom", feature = "shuttle"))]
-pub use model::CpuCounter;
+pub use model::{CpuCounter, Taken};
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 mod native {
-    use alloc::boxed::Box;
+    use alloc::vec::Vec;
 
-    use crate::sync::{AtomicU32, AtomicU64, Ordering};
+    use crate::sync::Ordering;
     use crate::sys::{barrier, rseq};
+
+    pub use rseq::Taken;
 
     const OPEN: u32 = 0;
     const CLOSED: u32 = 1;
 
-    #[repr(align(64))]
-    struct Slot(AtomicU64);
-
     /// See the module.
     pub struct CpuCounter {
-        state: AtomicU32,
-        area: Option<rseq::Area>,
-        slots: Box<[Slot]>,
+        /// `None`: closed for good.
+        open: Option<rseq::Counters>,
+        /// What `open` counts in.
+        slots: Vec<rseq::Slot>,
     }
 
     impl CpuCounter {
-        /// An open counter at zero; one that is closed for good where there are no restartable sequences.
+        /// An open counter at zero; one that is closed for good where there are no restartable sequences, or no memory.
         pub fn new() -> Self {
-            let usable = || barrier::restart_sequences().then(rseq::Area::find).flatten();
-            let area = usable();
-            let cpus = if area.is_some() { rseq::possible_cpus() } else { 0 };
-            Self {
-                state: AtomicU32::new(if area.is_some() { OPEN } else { CLOSED }),
-                area,
-                slots: (0..cpus).map(|_| Slot(AtomicU64::new(0))).collect(),
+            let mut slots = Vec::new();
+            let area = barrier::restart_sequences().then(rseq::Area::find).flatten();
+            let cpus = area.map_or(0, |_| rseq::possible_cpus());
+            if slots.try_reserve_exact(cpus).is_ok() {
+                slots.resize_with(cpus, rseq::Slot::default);
             }
+            let open = area.filter(|_| !slots.is_empty()).map(|area| {
+                // SAFETY: the vector does not change from here on, and is dropped with the result.
+                unsafe { rseq::Counters::new(area, slots.as_ptr(), slots.len() as u32) }
+            });
+            Self { open, slots }
         }
 
-        /// Adds `delta` for this CPU; `false` if the counter is closed, and nothing was added.
+        /// Counts a reference, on this CPU; `None` if the counter is closed, and nothing was counted.
         #[inline(always)]
-        pub fn try_add(&self, delta: i64) -> bool {
-            let Some(area) = self.area else { return false };
-            // SAFETY: `Slot` is 64 bytes with the counter first, and there are `slots.len()` of them.
-            unsafe {
-                rseq::add_if_zero(
-                    area,
-                    self.state.as_ptr(),
-                    self.slots.as_ptr().cast_mut().cast(),
-                    self.slots.len() as u32,
-                    delta,
-                )
-            }
+        pub fn try_take(&self) -> Option<Taken<'_>> {
+            self.open.as_ref()?.try_take()
         }
 
-        /// Closes the counter and answers what it stood at; it stands at zero then.
+        /// Closes the counter and answers how many references are out by it; it stands at zero then.
         pub fn close(&self) -> i64 {
-            if self.area.is_none() {
-                return 0;
-            }
-            self.state.store(CLOSED, Ordering::SeqCst);
+            let Some(counters) = &self.open else { return 0 };
+            counters.state.store(CLOSED, Ordering::SeqCst);
             // It worked when the counter was made, and the registration holds for the process.
             while !barrier::restart_sequences() {
                 crate::sync::spin_loop();
             }
-            self.slots.iter().fold(0, |sum: i64, s| sum.wrapping_add(s.0.swap(0, Ordering::AcqRel) as i64))
+            self.slots.iter().fold(0, |sum: i64, slot| {
+                let taken = slot.taken.swap(0, Ordering::AcqRel) as i64;
+                sum.wrapping_add(taken).wrapping_sub(slot.returned.swap(0, Ordering::AcqRel) as i64)
+            })
         }
 
         /// Opens it again.
         pub fn open(&self) {
-            if self.area.is_some() {
-                // Release: who adds from now on sees the table that was published before.
-                self.state.store(OPEN, Ordering::Release);
+            if let Some(counters) = &self.open {
+                // Release: who counts from now on sees the table that was published before.
+                counters.state.store(OPEN, Ordering::Release);
             }
         }
     }
@@ -90,6 +84,16 @@ mod model {
 
     use crate::sync::{AtomicU32, Mutant, Mutex, Ordering, fence, mutant};
 
+    /// A reference that was counted.
+    #[derive(Clone, Copy)]
+    pub struct Taken<'a>(&'a CpuCounter);
+
+    impl Taken<'_> {
+        pub fn try_return(self) -> bool {
+            self.0.try_add(-1)
+        }
+    }
+
     /// See the module.
     pub struct CpuCounter {
         closed: AtomicU32,
@@ -101,7 +105,11 @@ mod model {
             Self { closed: AtomicU32::new(0), slots: [Mutex::new(0), Mutex::new(0)] }
         }
 
-        pub fn try_add(&self, delta: i64) -> bool {
+        pub fn try_take(&self) -> Option<Taken<'_>> {
+            self.try_add(1).then_some(Taken(self))
+        }
+
+        fn try_add(&self, delta: i64) -> bool {
             // As if every operation were migrated between the two.
             let cpu = &self.slots[usize::from(delta < 0)];
             let mut section = cpu.lock().expect("never poisoned");

@@ -1,10 +1,14 @@
 //! Restartable sequences (rseq(2)), as glibc 2.35 and later register them for every thread.
 //!
 //! The sequence here retries inside the assembly and hands its verdict over in a register, so it needs nothing that is
-//! not in stable Rust.
+//! not in stable Rust. Its operands are fields of one structure, read inside: registers and instructions are what it
+//! costs.
+
+use crate::sync::{AtomicU32, AtomicU64};
 
 /// Where a thread's `struct rseq` lies, relative to its thread pointer; the same for all threads.
 #[derive(Clone, Copy)]
+#[repr(transparent)]
 pub struct Area {
     #[cfg_attr(
         not(any(target_arch = "x86_64", target_arch = "aarch64")),
@@ -39,114 +43,229 @@ pub fn possible_cpus() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).unwrap_or(1).max(1)
 }
 
-/// If `*state` is zero, adds `delta` to the `u64` at `counters + 64 * cpu` of the CPU this runs on, in one piece with
-/// the look at `*state`. `false`, and nothing added, if it is not zero or the CPU's number is not below `cpus`.
-///
-/// # Safety
-/// `state` is valid, and so are `cpus` counters that are only accessed atomically or like this.
+/// What one CPU has counted: references taken and references given back. Two words, so that taking one need not wait for
+/// the store of the last one's return.
+#[repr(C, align(64))]
+#[derive(Default)]
+pub struct Slot {
+    pub taken: AtomicU64,
+    pub returned: AtomicU64,
+}
+
+/// The counters of all CPUs, which can be counted in as long as they are open: what a sequence works on.
+#[repr(C)]
+pub struct Counters {
+    /// 0: open.
+    pub state: AtomicU32,
+    /// How many slots there are.
+    cpus: u32,
+    area: Area,
+    slots: *const Slot,
+}
+
+// SAFETY: the slots are shared memory, accessed by sequences and atomics alone.
+unsafe impl Send for Counters {}
+// SAFETY: as above.
+unsafe impl Sync for Counters {}
+
+/// Where a reference was counted.
+#[derive(Clone, Copy)]
+pub struct Taken<'a> {
+    slot: &'a Slot,
+    counters: &'a Counters,
+    cpu: u32,
+}
+
+impl Taken<'_> {
+    /// Counts the reference as given back. `false`: the counters are not open, and nothing was counted.
+    #[inline(always)]
+    pub fn try_return(self) -> bool {
+        // Most are given back on the CPU where they were taken. That the slot is known and only the CPU's number is
+        // compared takes the look-up of the slot out of the chain of loads behind the bucket's locked instruction.
+        self.counters.try_return_to(self) || self.counters.try_return_here().is_some()
+    }
+}
+
+impl Counters {
+    /// # Safety
+    /// `slots` points to `cpus` slots that stay valid as long as the result.
+    pub unsafe fn new(area: Area, slots: *const Slot, cpus: u32) -> Self {
+        Self { state: AtomicU32::new(0), cpus, area, slots }
+    }
+}
+
+/// Defines a function that counts 1 in one word of the slot of the CPU it runs on if `state` is 0, both in one piece.
+/// `None`, and nothing counted, if it is not 0 or the CPU's number is not below `cpus`, as in a thread whose area is
+/// not registered.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-pub unsafe fn add_if_zero(area: Area, state: *const u32, counters: *mut u64, cpus: u32, delta: i64) -> bool {
-    let refused: u32;
-    // SAFETY: the sequence writes this thread's rseq_cs, which is its to write, and one counter in bounds. It lies
-    // between 22 and 33; its only store is its last instruction; before it only registers change, and it starts again
-    // from 55, where they are set.
-    unsafe {
-        core::arch::asm!(
-            ".pushsection __rseq_cs, \"aw\"",
-            ".balign 32",
-            "77: .long 0, 0",
-            ".quad 22f, (33f - 22f), 44f",
-            ".popsection",
-            "55: lea {t}, [rip + 77b]",
-            "mov qword ptr fs:[{area} + 8], {t}",
-            "22: mov {refused:e}, 1",
-            "cmp dword ptr [{state}], 0",
-            "jne 33f",
-            "mov {t:e}, dword ptr fs:[{area} + 4]",
-            "cmp {t:e}, {cpus:e}",
-            "jae 33f",
-            "shl {t}, 6",
-            "add {t}, {counters}",
-            "xor {refused:e}, {refused:e}",
-            "add qword ptr [{t}], {delta}",
-            "33:",
-            ".pushsection __rseq_failure, \"ax\"",
-            ".byte 0x0f, 0xb9, 0x3d",
-            ".long 0x53053053",
-            "44: jmp 55b",
-            ".popsection",
-            t = out(reg) _,
-            refused = out(reg) refused,
-            area = in(reg) area.offset,
-            state = in(reg) state,
-            counters = in(reg) counters,
-            cpus = in(reg) cpus,
-            delta = in(reg) delta,
-            options(nostack),
-        );
-    }
-    refused == 0
+macro_rules! count_here {
+    ($name:ident, $offset:literal) => {
+        impl Counters {
+            #[inline(always)]
+            pub fn $name(&self) -> Option<Taken<'_>> {
+                let (slot, cpu): (*const Slot, u32);
+                // SAFETY: the sequence writes this thread's rseq_cs, which is its to write, and one slot in bounds. It
+                // lies between 22 and 33; its only store is its last instruction; before it only registers change, and
+                // it starts again from 55, which needs none of those.
+                unsafe {
+                    core::arch::asm!(
+                        ".pushsection __rseq_cs, \"aw\"",
+                        ".balign 32",
+                        "77: .long 0, 0",
+                        ".quad 22f, (33f - 22f), 44f",
+                        ".popsection",
+                        "mov {area}, qword ptr [{this} + 8]",
+                        "55: lea {slot}, [rip + 77b]",
+                        "mov qword ptr fs:[{area} + 8], {slot}",
+                        "22: cmp dword ptr [{this}], 0",
+                        "jne 66f",
+                        "mov {cpu:e}, dword ptr fs:[{area} + 4]",
+                        "cmp {cpu:e}, dword ptr [{this} + 4]",
+                        "jae 66f",
+                        "mov {slot:e}, {cpu:e}",
+                        "shl {slot}, 6",
+                        "add {slot}, qword ptr [{this} + 16]",
+                        concat!("add qword ptr [{slot} + ", $offset, "], 1"),
+                        "33:",
+                        ".pushsection __rseq_failure, \"ax\"",
+                        "66: xor {slot:e}, {slot:e}",
+                        "jmp 33b",
+                        ".byte 0x0f, 0xb9, 0x3d",
+                        ".long 0x53053053",
+                        "44: jmp 55b",
+                        ".popsection",
+                        slot = out(reg) slot,
+                        cpu = out(reg) cpu,
+                        area = out(reg) _,
+                        this = in(reg) self,
+                        options(nostack),
+                    );
+                }
+                // SAFETY: null, or a slot of ours.
+                unsafe { slot.as_ref() }.map(|slot| Taken { slot, counters: self, cpu })
+            }
+        }
+    };
 }
 
-/// If `*state` is zero, adds `delta` to the `u64` at `counters + 64 * cpu` of the CPU this runs on, in one piece with
-/// the look at `*state`. `false`, and nothing added, if it is not zero or the CPU's number is not below `cpus`.
-///
-/// # Safety
-/// `state` is valid, and so are `cpus` counters that are only accessed atomically or like this.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+impl Counters {
+    /// Counts 1 as given back in the slot of `taken` if open and still on its CPU.
+    #[inline(always)]
+    fn try_return_to(&self, taken: Taken<'_>) -> bool {
+        let refused: u32;
+        // SAFETY: as for `count_here`; `taken` points to a slot of ours.
+        unsafe {
+            core::arch::asm!(
+                ".pushsection __rseq_cs, \"aw\"",
+                ".balign 32",
+                "77: .long 0, 0",
+                ".quad 22f, (33f - 22f), 44f",
+                ".popsection",
+                "mov {area}, qword ptr [{this} + 8]",
+                "55: lea {refused:r}, [rip + 77b]",
+                "mov qword ptr fs:[{area} + 8], {refused:r}",
+                "22: mov {refused:e}, dword ptr [{this}]",
+                "test {refused:e}, {refused:e}",
+                "jnz 33f",
+                "cmp dword ptr fs:[{area} + 4], {cpu:e}",
+                "jne 66f",
+                "add qword ptr [{slot} + 8], 1",
+                "33:",
+                ".pushsection __rseq_failure, \"ax\"",
+                "66: mov {refused:e}, 1",
+                "jmp 33b",
+                ".byte 0x0f, 0xb9, 0x3d",
+                ".long 0x53053053",
+                "44: jmp 55b",
+                ".popsection",
+                refused = out(reg) refused,
+                area = out(reg) _,
+                slot = in(reg) core::ptr::from_ref(taken.slot),
+                cpu = in(reg) taken.cpu,
+                this = in(reg) self,
+                options(nostack),
+            );
+        }
+        refused == 0
+    }
+}
+
+/// As for x86-64; the word is written by the store right before 33.
 #[cfg(all(target_arch = "aarch64", not(miri)))]
-#[inline(always)]
-pub unsafe fn add_if_zero(area: Area, state: *const u32, counters: *mut u64, cpus: u32, delta: i64) -> bool {
-    let refused: u32;
-    // SAFETY: as for x86-64; the counter is written by the store right before 33, the last instruction.
-    unsafe {
-        core::arch::asm!(
-            ".pushsection __rseq_cs, \"aw\"",
-            ".balign 32",
-            "77: .word 0, 0",
-            ".quad 22f, (33f - 22f), 44f",
-            ".popsection",
-            "mrs {rs}, tpidr_el0",
-            "add {rs}, {rs}, {area}",
-            "55: adrp {t}, 77b",
-            "add {t}, {t}, :lo12:77b",
-            "str {t}, [{rs}, #8]",
-            "22: mov {refused:w}, #1",
-            "ldar {v:w}, [{state}]",
-            "cbnz {v:w}, 33f",
-            "ldr {t:w}, [{rs}, #4]",
-            "cmp {t:w}, {cpus:w}",
-            "b.hs 33f",
-            "add {t}, {counters}, {t}, lsl #6",
-            "ldr {v}, [{t}]",
-            "add {v}, {v}, {delta}",
-            "mov {refused:w}, #0",
-            "str {v}, [{t}]",
-            "33:",
-            ".pushsection __rseq_failure, \"ax\"",
-            ".inst 0xd428bc00",
-            "44: b 55b",
-            ".popsection",
-            rs = out(reg) _,
-            t = out(reg) _,
-            v = out(reg) _,
-            refused = out(reg) refused,
-            area = in(reg) area.offset,
-            state = in(reg) state,
-            counters = in(reg) counters,
-            cpus = in(reg) cpus,
-            delta = in(reg) delta,
-            options(nostack),
-        );
-    }
-    refused == 0
+macro_rules! count_here {
+    ($name:ident, $offset:literal) => {
+        impl Counters {
+            #[inline(always)]
+            pub fn $name(&self) -> Option<Taken<'_>> {
+                let (slot, cpu): (*const Slot, u32);
+                // SAFETY: as for x86-64.
+                unsafe {
+                    core::arch::asm!(
+                        ".pushsection __rseq_cs, \"aw\"",
+                        ".balign 32",
+                        "77: .word 0, 0",
+                        ".quad 22f, (33f - 22f), 44f",
+                        ".popsection",
+                        "ldr {v}, [{this}, #8]",
+                        "mrs {rs}, tpidr_el0",
+                        "add {rs}, {rs}, {v}",
+                        "55: adrp {v}, 77b",
+                        "add {v}, {v}, :lo12:77b",
+                        "str {v}, [{rs}, #8]",
+                        "22: mov {slot}, #0",
+                        "ldar {v:w}, [{this}]",
+                        "cbnz {v:w}, 33f",
+                        "ldr {cpu:w}, [{rs}, #4]",
+                        "ldr {v:w}, [{this}, #4]",
+                        "cmp {cpu:w}, {v:w}",
+                        "b.hs 33f",
+                        "ldr {v}, [{this}, #16]",
+                        "add {slot}, {v}, {cpu:x}, lsl #6",
+                        concat!("ldr {v}, [{slot}, #", $offset, "]"),
+                        "add {v}, {v}, #1",
+                        concat!("str {v}, [{slot}, #", $offset, "]"),
+                        "33:",
+                        ".pushsection __rseq_failure, \"ax\"",
+                        ".inst 0xd428bc00",
+                        "44: b 55b",
+                        ".popsection",
+                        rs = out(reg) _,
+                        v = out(reg) _,
+                        slot = out(reg) slot,
+                        cpu = out(reg) cpu,
+                        this = in(reg) self,
+                        options(nostack),
+                    );
+                }
+                // SAFETY: null, or a slot of ours.
+                unsafe { slot.as_ref() }.map(|slot| Taken { slot, counters: self, cpu })
+            }
+        }
+    };
 }
 
-/// No sequence is written for this architecture: nothing is ever added.
-///
-/// # Safety
-/// None needed here; elsewhere it is.
-#[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
-pub unsafe fn add_if_zero(_: Area, _: *const u32, _: *mut u64, _: u32, _: i64) -> bool {
-    false
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+impl Counters {
+    /// Here the look-up of the slot is repeated: whether a short cut pays has not been measured.
+    fn try_return_to(&self, taken: Taken<'_>) -> bool {
+        let _ = (taken.slot, taken.cpu);
+        false
+    }
 }
+
+/// No sequence is written for this architecture: nothing is ever counted.
+#[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
+macro_rules! count_here {
+    ($name:ident, $offset:literal) => {
+        impl Counters {
+            pub fn $name(&self) -> Option<Taken<'_>> {
+                let _ = (self.cpus, self.area, self.slots);
+                None
+            }
+        }
+    };
+}
+
+count_here!(try_take, "0");
+count_here!(try_return_here, "8");

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::hash::{Key, line_of};
+use super::hash::Key;
 use super::layout::{Back, Layout};
 use super::list::{Node, Pick, Queue, Ring, Taken};
 use super::lock::{LIVE, LOCKED, ONE_WAITER, StateLock};
@@ -61,6 +61,16 @@ impl<L: Layout> Bucket<L> {
     /// Locks the bucket if it is live.
     #[inline(always)]
     pub fn lock(&self) -> Option<Guard<'_, L>> {
+        if self.lock.lock_if_idle() {
+            return Some(Guard { bucket: self, state: LIVE });
+        }
+        self.lock_busy()
+    }
+
+    /// It has waiters, or is locked, or is not live.
+    #[cold]
+    #[inline(never)]
+    fn lock_busy(&self) -> Option<Guard<'_, L>> {
         let state = self.lock.lock()?;
         Some(Guard { bucket: self, state })
     }
@@ -219,22 +229,27 @@ impl<'t, L: Layout> Guard<'t, L> {
         }
     }
 
-    /// Notes that this thread uses the bucket for a word with `hash`. Answers how often the bucket has gone to another
-    /// thread for another cache line, if it just did; else 0.
+    /// Notes that this thread uses the bucket for a word in `line`. Answers how often the bucket has gone to another
+    /// thread for another line, if it just did; else 0.
     #[inline(always)]
-    pub fn note_use(&mut self, hash: u32) -> u32 {
-        let now = u64::from(thread_hint()) << 32 | u64::from(line_of(hash));
+    pub fn note_use(&mut self, line: u32) -> u32 {
+        let now = u64::from(thread_hint()) << 32 | u64::from(line);
         self.bucket.traffic.with_mut(|t| {
             // SAFETY: we hold the lock that guards it.
             let t = unsafe { &mut *t };
-            let changed = t.last ^ now;
-            t.last = now;
-            if changed >> 32 == 0 || changed as u32 == 0 {
-                return 0;
-            }
-            t.bounces = t.bounces.wrapping_add(1);
-            t.bounces
+            if t.last == now { 0 } else { t.change(now) }
         })
+    }
+}
+
+impl Traffic {
+    fn change(&mut self, now: u64) -> u32 {
+        let changed = core::mem::replace(&mut self.last, now) ^ now;
+        if changed >> 32 == 0 || changed as u32 == 0 {
+            return 0;
+        }
+        self.bounces = self.bounces.wrapping_add(1);
+        self.bounces
     }
 }
 

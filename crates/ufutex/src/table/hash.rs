@@ -18,6 +18,15 @@ const WITHIN_LINE_LOG2: u32 = 4;
 const WITHIN_LINE_SHIFT: u32 = 32 - LINE_BUCKETS_LOG2 - WITHIN_LINE_LOG2;
 const WITHIN_LINE: u32 = ((1 << WITHIN_LINE_LOG2) - 1) << WITHIN_LINE_SHIFT;
 
+/// Where a key hashes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hash {
+    /// 32 bits, whose top ones give the bucket.
+    pub bits: u32,
+    /// What the words of one cache line have in common.
+    pub line: u32,
+}
+
 /// The hash function of a `System`, with a secret so that a guest cannot choose addresses that collide.
 ///
 /// The bucket of a key is given by the top bits of its hash, so the bucket in a small table is implied by the one in a
@@ -40,21 +49,15 @@ impl Hasher {
         Self { secret: [a, b | 1 << 63] }
     }
 
-    /// 32 bits of hash.
+    /// The hash of `key`.
     #[inline(always)]
-    pub fn hash(&self, key: Key) -> u32 {
+    pub fn hash(&self, key: Key) -> Hash {
         let line = key.address >> 6;
         let product = u128::from(line ^ self.secret[0]) * u128::from(key.space ^ self.secret[1]);
-        let mixed = (product as u64 ^ (product >> 64) as u64) as u32;
+        let line = (product as u64 ^ (product >> 64) as u64) as u32;
         let within = (key.address >> 2) as u32;
-        mixed & !WITHIN_LINE | within << WITHIN_LINE_SHIFT & WITHIN_LINE
+        Hash { bits: line ^ (within << WITHIN_LINE_SHIFT & WITHIN_LINE), line }
     }
-}
-
-/// The part of a hash that words of one cache line have in common.
-#[inline(always)]
-pub const fn line_of(hash: u32) -> u32 {
-    hash & !WITHIN_LINE
 }
 
 /// One step of the SplitMix64 generator: spreads a seed over all bits.
@@ -68,6 +71,7 @@ const fn splitmix(seed: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
 
     fn key(address: u64) -> Key {
         Key { address, space: 4 }
@@ -76,13 +80,13 @@ mod tests {
     #[test]
     fn words_of_a_line_share_a_small_tables_bucket_and_part_in_a_large_one() {
         let hasher = Hasher::new(1);
-        let hashes: Vec<u32> = (0..16).map(|i| hasher.hash(key(0x7000 + 4 * i))).collect();
-        assert!(hashes.iter().all(|h| h >> 20 == hashes[0] >> 20));
-        let mut large: Vec<u32> = hashes.iter().map(|h| h >> 16).collect();
+        let hashes: Vec<Hash> = (0..16).map(|i| hasher.hash(key(0x7000 + 4 * i))).collect();
+        assert!(hashes.iter().all(|h| h.bits >> 20 == hashes[0].bits >> 20));
+        let mut large: Vec<u32> = hashes.iter().map(|h| h.bits >> 16).collect();
         large.sort_unstable();
         large.dedup();
         assert_eq!(large.len(), 16);
-        assert!(hashes.iter().all(|&h| line_of(h) == line_of(hashes[0])));
+        assert!(hashes.iter().all(|h| h.line == hashes[0].line));
     }
 
     #[test]
@@ -91,7 +95,7 @@ mod tests {
             let hasher = Hasher::new(stride);
             let mut counts = [0u32; 256];
             for i in 0..256 * 64 {
-                counts[hasher.hash(key(0x5555_0000_0000 + i * stride)) as usize >> 24] += 1;
+                counts[hasher.hash(key(0x5555_0000_0000 + i * stride)).bits as usize >> 24] += 1;
             }
             // Chi-square with 255 degrees of freedom: mean 255, standard deviation 22.6.
             let chi: f64 = counts.iter().map(|&c| (f64::from(c) - 64.0).powi(2) / 64.0).sum();
@@ -103,8 +107,8 @@ mod tests {
     fn another_seed_gives_other_collisions() {
         let (a, b) = (Hasher::new(1), Hasher::new(2));
         let collide = |h: &Hasher| -> Vec<u64> {
-            let first = h.hash(key(0)) >> 24;
-            (1..10_000u64).filter(|i| h.hash(key(i * 64)) >> 24 == first).collect()
+            let first = h.hash(key(0)).bits >> 24;
+            (1..10_000u64).filter(|i| h.hash(key(i * 64)).bits >> 24 == first).collect()
         };
         let (a, b) = (collide(&a), collide(&b));
         let both = a.iter().filter(|i| b.contains(i)).count();

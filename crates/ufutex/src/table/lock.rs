@@ -51,25 +51,21 @@ impl StateLock {
         self.state.load(order)
     }
 
-    /// Locks if live, and answers the state before; `None` when not live, now or once the holder is done.
+    /// Locks if the state is "live, unlocked, no waiters": the best guess, and then the whole cost is this one
+    /// instruction.
     #[inline(always)]
-    pub fn lock(&self) -> Option<u32> {
+    pub fn lock_if_idle(&self) -> bool {
         // Acquire pairs with the Release of `unlock`: we see what the last holder did to the queue.
-        match self.state.compare_exchange(LIVE, LIVE | LOCKED, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(state) => Some(state),
-            Err(seen) => self.lock_not_empty(seen),
-        }
+        self.state.compare_exchange(LIVE, LIVE | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// The first guess, "live with no waiters", was wrong.
+    /// Locks if live, and answers the state before; `None` when not live, now or once the holder is done.
     #[inline]
-    fn lock_not_empty(&self, seen: u32) -> Option<u32> {
-        if seen & (LIVE | LOCKED) == LIVE
-            && self.state.compare_exchange(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        {
-            return Some(seen);
+    pub fn lock(&self) -> Option<u32> {
+        match self.try_lock() {
+            Some(done) => done,
+            None => self.lock_contended(),
         }
-        self.lock_contended()
     }
 
     #[cold]
@@ -104,7 +100,9 @@ impl StateLock {
 
     /// `None`: locked by somebody. `Some(None)`: not live. `Some(Some(state))`: ours now.
     pub fn try_lock(&self) -> Option<Option<u32>> {
-        let mut seen = self.state.load(Ordering::Relaxed);
+        // Loom keeps one last access of each object: a load here would hide from it that a glance of another thread
+        // and the exchange below depend on each other.
+        let mut seen = if MODEL { LIVE } else { self.state.load(Ordering::Relaxed) };
         loop {
             if seen & LIVE == 0 {
                 return Some(None);

@@ -12,7 +12,7 @@
 use super::tables::{Current, Move, Tables};
 use super::{Locked, Scheme, lock_in, sealed::Sealed};
 use crate::error::Error;
-use crate::sync::{Mutant, mutant};
+use crate::sync::{Mutant, mutant, spin_loop};
 use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
 use crate::table::mover;
@@ -76,7 +76,7 @@ impl<L: Layout> Scheme<L> for Live {
             return;
         };
         resize.with(|going_on| {
-            if going_on.is_none() && tables.slots() < 1 << slots_log2 {
+            if going_on.is_none() && (1..1 << slots_log2).contains(&tables.slots()) {
                 // Without memory the table in use stays in use.
                 if let Ok(Some(plan)) = tables.plan(Some(slots_log2)) {
                     tables.announce(plan.to);
@@ -165,12 +165,17 @@ fn lock_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> Option<Guard<'_, 
             // It moved on while we looked; whoever moved it has published more by now.
             _ => {}
         }
+        spin_loop();
     }
 }
 
 /// Whether the key's live bucket is the global one. The caller holds that bucket's lock, without which the key cannot
 /// go back to a private table; so the answer holds until it unlocks.
+///
+/// A private bucket that is not live may be one that the key has not come to yet, or one that it has been in and left:
+/// only if no move has begun meanwhile is it what `next` and `current` made of it.
 fn is_in_global<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
+    let moves = tables.moves();
     let next = tables.next();
     let current = tables.current();
     let live_in = |place: Current<L>| match place {
@@ -178,22 +183,29 @@ fn is_in_global<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
         Current::None | Current::Global => false,
     };
     let uses_global = matches!(current, Current::Global) || matches!(next, Current::Global);
-    uses_global && !live_in(current) && !live_in(next)
+    let is_elsewhere = live_in(current) || live_in(next);
+    uses_global && !is_elsewhere && (tables.moves() == moves || mutant(Mutant::GlobalIgnoresMoves))
 }
 
 /// The empty check where the table in use is not a private one.
 fn proves_empty_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
-    match tables.current() {
+    let moves = tables.moves();
+    let next = tables.next();
+    match (tables.current(), next) {
         // A table is published before its first waiter looks at the word: [A] and [B] do the rest.
-        Current::None => true,
+        (Current::None, _) => true,
         // A global bucket is live whether our key is in it or not. If a waiter of the key got its lock in a private
         // table and then missed the new value of the word, its [A] came before our [B]; it had seen that table, so
-        // now we see it too.
-        Current::Global => {
-            tables.global.bucket(hash).proves_empty()
-                && (mutant(Mutant::EmptySkipsGlobalRecheck)
-                    || (matches!(tables.next(), Current::None) && matches!(tables.current(), Current::Global)))
+        // we see it too. And if the key has left since, maybe to come back, we see that move's number.
+        (Current::Global, Current::None) => {
+            tables.global.bucket(hash).proves_empty() && (tables.moves() == moves || is_deceived(tables))
         }
-        Current::Private(_) => false,
+        _ => false,
     }
+}
+
+/// In a mutant alone: what takes the place of the second look at `moves`.
+fn is_deceived<L: Layout>(tables: &Tables<L>) -> bool {
+    let is_same = || matches!((tables.next(), tables.current()), (Current::None, Current::Global));
+    mutant(Mutant::EmptySkipsGlobalRecheck) || (mutant(Mutant::EmptyTrustsSameTable) && is_same())
 }

@@ -110,9 +110,14 @@ fn move_all<L: Layout>(from: Place<L>, to: Place<L>) {
 /// For schemes that never move keys bucket by bucket: the bucket of `hash` in the table in use.
 #[inline(always)]
 fn lock_current<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Guard<'a, L>> {
-    if let Some(table) = tables.current_private() {
-        return lock_in(table, hash);
+    match tables.current_private() {
+        Some(table) => lock_in(table, hash),
+        None => lock_no_private(tables, hash),
     }
+}
+
+#[cold]
+fn lock_no_private<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Guard<'a, L>> {
     match tables.current() {
         Current::None => None,
         Current::Global => lock_in(tables.global, hash),
@@ -123,9 +128,14 @@ fn lock_current<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Guard
 /// For schemes that never move keys bucket by bucket: the glance at the table in use.
 #[inline(always)]
 fn current_proves_empty<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
-    if let Some(table) = tables.current_private() {
-        return table.bucket(hash).proves_empty();
+    match tables.current_private() {
+        Some(table) => table.bucket(hash).proves_empty(),
+        None => no_private_proves_empty(tables, hash),
     }
+}
+
+#[cold]
+fn no_private_proves_empty<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
     match tables.current() {
         Current::None => true,
         Current::Global => tables.global.bucket(hash).proves_empty(),
@@ -137,7 +147,7 @@ fn current_proves_empty<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
 #[cfg(feature = "lab")]
 fn try_to_grow<L: Layout, S: Scheme<L>>(scheme: &S, tables: &Tables<L>, slots_log2: u32) {
     let mut tries_left = 100;
-    if tables.slots() < 1 << slots_log2 {
+    if (1..1 << slots_log2).contains(&tables.slots()) {
         let _ = scheme.resize(tables, Some(slots_log2), &mut || {
             tries_left -= 1;
             tries_left > 0

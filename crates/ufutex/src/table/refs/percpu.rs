@@ -11,7 +11,7 @@ use super::count::Count;
 use super::tables::Tables;
 use super::{Locked, Scheme, current_proves_empty, lock_current, move_all, sealed::Sealed, try_to_grow};
 use crate::error::Error;
-use crate::sys::cpu_counter::CpuCounter;
+use crate::sys::cpu_counter::{CpuCounter, Taken};
 use crate::table::layout::Layout;
 
 /// The scheme with a reference count for each CPU.
@@ -22,13 +22,17 @@ pub struct PerCpu {
 
 /// A reference, given back when dropped: where we are by then, which the sum evens out.
 #[doc(hidden)]
-pub struct Pin<'a>(&'a PerCpu);
+pub struct Pin<'a> {
+    scheme: &'a PerCpu,
+    /// `None`: counted in the shared counter.
+    taken: Option<Taken<'a>>,
+}
 
 impl Drop for Pin<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if !self.0.cpus.try_add(-1) {
-            self.0.count.put();
+        if !self.taken.is_some_and(Taken::try_return) {
+            self.scheme.count.put();
         }
     }
 }
@@ -36,10 +40,11 @@ impl Drop for Pin<'_> {
 impl PerCpu {
     #[inline(always)]
     fn pin(&self) -> Pin<'_> {
-        if !self.cpus.try_add(1) {
+        let taken = self.cpus.try_take();
+        if taken.is_none() {
             self.count.get();
         }
-        Pin(self)
+        Pin { scheme: self, taken }
     }
 }
 

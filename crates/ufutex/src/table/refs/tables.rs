@@ -3,7 +3,7 @@
 use core::ptr::{null_mut, without_provenance_mut};
 
 use crate::error::Error;
-use crate::sync::{AtomicPtr, Ordering};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 use crate::table::bucket::Bucket;
 use crate::table::layout::Layout;
 use crate::table::lock::Lock;
@@ -57,6 +57,8 @@ pub struct Tables<L: Layout> {
     current: AtomicPtr<Bucket<L>>,
     /// Where keys are being moved to; `None` when nothing moves.
     next: AtomicPtr<Bucket<L>>,
+    /// How many moves have begun.
+    moves: AtomicUsize,
     /// The table of the `System`, always live.
     pub global: Table<L>,
     /// What private keys of this domain have as their space.
@@ -92,6 +94,7 @@ impl<L: Layout> Tables<L> {
         Self {
             current: AtomicPtr::new(current.into_raw()),
             next: AtomicPtr::new(null_mut()),
+            moves: AtomicUsize::new(0),
             global,
             space,
             store: Store::new(),
@@ -118,6 +121,13 @@ impl<L: Layout> Tables<L> {
         Current::from_raw(self.next.load(Ordering::Acquire))
     }
 
+    /// How many moves have begun: who reads the same number before and after a look at the tables has not been deceived
+    /// by a key that left and came back.
+    pub fn moves(&self) -> usize {
+        // Acquire pairs with `announce`.
+        self.moves.load(Ordering::Acquire)
+    }
+
     /// Whether a move has begun and not ended, by a glance.
     #[inline(always)]
     pub fn moving(&self) -> bool {
@@ -127,6 +137,8 @@ impl<L: Layout> Tables<L> {
     /// For a mover: `to` is where keys may be found from now on, too.
     pub fn announce(&self, to: Current<L>) {
         self.next.store(to.into_raw(), Ordering::Release);
+        let moves = self.moves.load(Ordering::Relaxed);
+        self.moves.store(moves.wrapping_add(1), Ordering::Release);
     }
 
     /// For a mover: all keys are in `to`. Whoever reads `next` and finds nothing, and `current` after it, sees `to`.
