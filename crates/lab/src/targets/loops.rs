@@ -77,7 +77,9 @@ struct Walk {
 }
 
 impl Walk {
-    #[inline(always)]
+    // Apart for each target and step: a loop compiled into a larger function shares its registers, and then targets with
+    // the same instructions differ by nanoseconds.
+    #[inline(never)]
     fn batch<F: Futex, S: Step>(&mut self, futex: &F, words: &Words) {
         let mut left = BATCH;
         while left > 0 {
