@@ -151,10 +151,22 @@ pub enum Mutant {
     LatePollIsSilent,
     /// A move that passed over a locked bucket does not come back to it.
     SkippedStepIsForgotten,
+    /// [E]: the lock is left without Release.
+    UnlockRelaxed,
+    /// [F]: a table is published without Release.
+    PublishRelaxed,
+    /// [G]: a move is numbered without Release.
+    MovesRelaxed,
     /// `atomic` and `percpu`: the pivot does not wait for the count to reach zero.
     PivotSkipsCount,
     /// `percpu`: the pivot does not wait for critical sections in flight.
     PivotSkipsSections,
+}
+
+/// `order`, but Relaxed in a mutant.
+#[inline(always)]
+pub fn relaxed_in(fault: Mutant, order: Ordering) -> Ordering {
+    if mutant(fault) { Ordering::Relaxed } else { order }
 }
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]

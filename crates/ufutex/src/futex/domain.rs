@@ -126,7 +126,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// A bucket has gone from one thread to another for another key, for the `bounces`th time.
     #[cold]
     pub(super) fn note_bounce(&self, bounces: u32) {
-        if bounces % size::BOUNCES_REPORTED != 0 || !self.sizes_itself() {
+        if !bounces.is_multiple_of(size::BOUNCES_REPORTED) || !self.sizes_itself() {
             return;
         }
         let limits = self.system.limits();

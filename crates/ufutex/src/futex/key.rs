@@ -82,7 +82,7 @@ macro_rules! native_target {
             }
             #[inline(always)]
             fn load(&self) -> Result<$value, Fault> {
-                Ok((**self).load(Ordering::Acquire))
+                Ok((**self).load(Ordering::Acquire)) // [M]
             }
             #[inline(always)]
             fn fault_in(&self) -> Result<(), Fault> {
@@ -116,7 +116,7 @@ impl<'m, M: UserMemory + ?Sized> Guest<'m, M> {
     /// # Errors
     /// [`Error::Invalid`] when `address` is not a multiple of the width.
     pub fn new(memory: &'m M, address: u64, width: Width) -> Result<Self, Error> {
-        if address % width.bytes() == 0 { Ok(Self { memory, address, width }) } else { Err(Error::Invalid) }
+        if address.is_multiple_of(width.bytes()) { Ok(Self { memory, address, width }) } else { Err(Error::Invalid) }
     }
 }
 

@@ -118,11 +118,11 @@ impl<L: Layout> Clone for System<L> {
 
 impl<L: Layout> Drop for System<L> {
     fn drop(&mut self) {
-        // Release: whoever frees sees the end of everybody's use. It pairs with the fence below.
+        // [L]: whoever frees sees the end of everybody's use. It pairs with the fence below.
         if self.inner().handles.fetch_sub(1, Ordering::Release) != 1 {
             return;
         }
-        fence(Ordering::Acquire);
+        fence(Ordering::Acquire); // [L]
         let global = self.inner().global;
         // SAFETY: this was the last handle, and domains hold one each; made like this in `with_config`.
         unsafe {

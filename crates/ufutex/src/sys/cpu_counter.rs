@@ -56,12 +56,13 @@ mod native {
         /// Closes the counter and answers how many references are out by it; it stands at zero then.
         pub fn close(&self) -> i64 {
             let Some(counters) = &self.open else { return 0 };
-            counters.state.store(CLOSED, Ordering::SeqCst);
+            counters.state.store(CLOSED, Ordering::SeqCst); // [I]
             // It worked when the counter was made, and the registration holds for the process.
             while !barrier::restart_sequences() {
                 crate::sync::spin_loop();
             }
             self.slots.iter().fold(0, |sum: i64, slot| {
+                // [I]
                 let taken = slot.taken.swap(0, Ordering::AcqRel) as i64;
                 sum.wrapping_add(taken).wrapping_sub(slot.returned.swap(0, Ordering::AcqRel) as i64)
             })
@@ -70,7 +71,7 @@ mod native {
         /// Opens it again.
         pub fn open(&self) {
             if let Some(counters) = &self.open {
-                // Release: who counts from now on sees the table that was published before.
+                // [I]: who counts from now on sees the table that was published before.
                 counters.state.store(OPEN, Ordering::Release);
             }
         }

@@ -81,20 +81,20 @@ impl Parker {
         // SAFETY: valid up to the store, says the caller.
         let word = unsafe { &raw const (*this).word };
         // SAFETY: as above.
-        unsafe { (*word).store(value, Ordering::Release) };
+        unsafe { (*word).store(value, Ordering::Release) }; // [J]
         wake(word.addr(), 1);
     }
 
-    /// Wakes up to `count` sleepers; answers how many.
-    pub fn wake(&self, count: u32) -> usize {
-        wake(self.word.as_ptr().addr(), count)
+    /// Wakes all sleepers; answers how many.
+    pub fn wake_all(&self) -> usize {
+        wake(self.word.as_ptr().addr(), i32::MAX)
     }
 }
 
-/// Wakes by address, which need not be mapped any more: futex(2) never reads the word of a private wake. If something
+/// Wakes by address (`count` is an `int` to the kernel, and -1 wakes one), which need not be mapped any more: futex(2) never reads the word of a private wake. If something
 /// else sleeps there by now it sees a spurious wakeup, which every user of futex(2) has to expect.
 #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
-fn wake(address: usize, count: u32) -> usize {
+fn wake(address: usize, count: i32) -> usize {
     let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: a private wake touches no memory of ours.
     let woken = unsafe { super::syscall::syscall4(libc::SYS_futex, address, op as usize, count as usize, 0) };
@@ -114,10 +114,10 @@ impl Parker {
     /// `this` must be valid up to the store.
     pub unsafe fn store_and_wake(this: *const Self, value: u32) {
         // SAFETY: valid up to the store, says the caller.
-        unsafe { (*this).word.store(value, Ordering::Release) };
+        unsafe { (*this).word.store(value, Ordering::Release) }; // [J]
     }
 
-    pub fn wake(&self, _count: u32) -> usize {
+    pub fn wake_all(&self) -> usize {
         0
     }
 }
@@ -164,13 +164,9 @@ mod model {
             drop(guard);
         }
 
-        pub fn wake(&self, count: u32) -> usize {
+        pub fn wake_all(&self) -> usize {
             let guard = self.model.mutex.lock().expect("a model's mutex is never poisoned");
-            if count == 1 {
-                self.model.awake.notify_one();
-            } else {
-                self.model.awake.notify_all();
-            }
+            self.model.awake.notify_all();
             drop(guard);
             0
         }

@@ -83,7 +83,7 @@ impl<L: Layout> Bucket<L> {
 
     /// Whether the bucket is live, for whoever holds a lock that keeps the answer from changing.
     pub fn is_live(&self) -> bool {
-        self.lock.peek(Ordering::Acquire) & LIVE != 0
+        self.lock.peek(Ordering::Acquire) & LIVE != 0 // [E]
     }
 
     /// How many wait here, by a glance.
@@ -96,7 +96,7 @@ impl<L: Layout> Bucket<L> {
     /// The caller has executed [B] before. ORDERING.md says why each of the three is needed.
     #[inline(always)]
     pub fn proves_empty(&self) -> bool {
-        let mut state = self.lock.peek(Ordering::Acquire);
+        let mut state = self.lock.peek(Ordering::Acquire); // [E], so that [G] is read after it
         if mutant(EmptyIgnoresLive) {
             state |= LIVE;
         }

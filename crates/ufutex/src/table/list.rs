@@ -54,12 +54,12 @@ impl Node {
 
     /// Where the node is queued, if it is.
     pub fn bucket(&self) -> *mut () {
-        // Acquire pairs with the Release of `set_bucket`: a bucket in a new table is seen with its contents.
+        // [K]: Acquire pairs with the Release of `set_bucket`; a bucket in a new table is seen with its contents.
         self.bucket.load(Ordering::Acquire)
     }
 
     fn set_bucket(&self, bucket: *mut ()) {
-        self.bucket.store(bucket, Ordering::Release);
+        self.bucket.store(bucket, Ordering::Release); // [K]
     }
 
     /// The key and hash that the node waits for.

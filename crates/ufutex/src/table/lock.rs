@@ -9,13 +9,13 @@
 //! Each could miss the other. So the contender, who has lost its time anyway, pays for both ([C] with [D] in
 //! `sys::barrier`). Where the platform cannot do that, it sleeps for a bounded time and looks again.
 //!
-//! A sleeper is woken while the bucket is unlocked or no longer live, and raises `contended` again before it tries
-//! again, so the next unlock wakes the next sleeper. As long as someone sleeps, `contended` is 1 or a woken sleeper is
-//! on its way to make it so.
+//! Whoever unlocks and finds `contended` raised takes it down and wakes all sleepers. One that was about to sleep and
+//! raised it before finds it down and does not sleep; one that raises it later is seen by the next to unlock. Of a bucket
+//! that is not live any more there is no next: whoever raised it and finds that out does the same as an unlock.
 
 use core::time::Duration;
 
-use crate::sync::{AtomicU32, MODEL, Mutant, Ordering, UnsafeCell, mutant, spin_loop};
+use crate::sync::{AtomicU32, MODEL, Mutant, Ordering, UnsafeCell, mutant, relaxed_in, spin_loop};
 use crate::sys::barrier;
 use crate::sys::clock::{Clock, Deadline, monotonic_ns};
 use crate::sys::park::{Parker, yield_now};
@@ -55,7 +55,7 @@ impl StateLock {
     /// instruction.
     #[inline(always)]
     pub fn lock_if_idle(&self) -> bool {
-        // Acquire pairs with the Release of `unlock`: we see what the last holder did to the queue.
+        // [E]: Acquire pairs with the Release of `unlock`, so we see what the last holder did to the queue.
         self.state.compare_exchange(LIVE, LIVE | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
@@ -69,31 +69,30 @@ impl StateLock {
     }
 
     #[cold]
+    #[allow(clippy::reversed_empty_ranges, reason = "nobody spins in a model")]
     fn lock_contended(&self) -> Option<u32> {
-        for _ in 0..SPINS {
-            if let Some(done) = self.try_lock() {
-                return done;
-            }
-            spin_loop();
-        }
         loop {
+            for _ in 0..SPINS {
+                if let Some(done) = self.try_lock() {
+                    return done;
+                }
+                spin_loop();
+            }
             self.contended.store(1, Ordering::Relaxed);
-            let seen = barrier::heavy(); // [C]
+            let seen = barrier::heavy(); // [C] pairs with [D]
             if let Some(done) = self.try_lock() {
                 return self.leave_contended(done);
             }
-            if seen {
-                self.contended.park(1, None);
-            } else {
-                self.contended.park(1, unseen_deadline().as_ref());
-            }
+            let deadline = if seen { None } else { unseen_deadline() };
+            self.contended.park(1, deadline.as_ref());
         }
     }
 
-    /// Nobody will unlock a bucket that is not live again, so nobody else would wake those who sleep beside us.
+    /// Nobody will unlock a bucket that is not live: `contended`, which we have raised, may send somebody to sleep who
+    /// missed the last wake, and is ours to take down.
     fn leave_contended(&self, done: Option<u32>) -> Option<u32> {
         if done.is_none() && !mutant(Mutant::LeaverForgetsSleepers) {
-            self.wake_contenders(u32::MAX);
+            self.wake_contenders();
         }
         done
     }
@@ -110,6 +109,7 @@ impl StateLock {
             if seen & LOCKED != 0 {
                 return None;
             }
+            // [E] as above.
             match self.state.compare_exchange_weak(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(state) => return Some(Some(state)),
                 Err(now) => seen = now,
@@ -123,10 +123,10 @@ impl StateLock {
     #[inline(always)]
     pub fn unlock(&self, next: u32) {
         debug_assert_eq!(next & LOCKED, 0);
-        self.state.store(next, Ordering::Release);
+        self.state.store(next, relaxed_in(Mutant::UnlockRelaxed, Ordering::Release)); // [E]
         barrier::light(); // [D] pairs with [C]
         if self.contended.load(Ordering::Relaxed) != 0 {
-            self.wake_contenders(if next & LIVE == 0 { u32::MAX } else { 1 });
+            self.wake_contenders();
         }
     }
 
@@ -151,21 +151,22 @@ impl StateLock {
     /// Only a mover calls this, and holds the locks of all buckets where its keys have been.
     pub fn make_live(&self) {
         let state = self.state.load(Ordering::Relaxed);
-        // Release: whoever locks the bucket next sees the queue that was moved here.
+        // [E]: whoever locks the bucket next sees the queue that was moved here.
         self.state.store(state | LIVE, Ordering::Release);
     }
 
+    /// Wakes them all: a baton passed from one to the next would stop at the first that waits for a CPU, while others
+    /// lock and unlock the bucket a million times.
     #[cold]
-    fn wake_contenders(&self, count: u32) {
+    fn wake_contenders(&self) {
         if mutant(Mutant::UnlockSkipsSleepers) {
             return;
         }
         self.contended.store(0, Ordering::Relaxed);
-        if self.contended.wake(count) == 0 {
-            return;
+        if self.contended.wake_all() != 0 {
+            // They have waited long enough to have lost their CPU, probably to us.
+            yield_now();
         }
-        // They have waited long enough to have lost their CPU, probably to us.
-        yield_now();
     }
 }
 

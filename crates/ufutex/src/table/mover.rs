@@ -65,6 +65,21 @@ pub fn step<L: Layout>(from: Place<L>, to: Place<L>, step: usize, locked: Locked
     }
 }
 
+/// The first step that has not been taken. Only the holder of the domain's resize lock gets a definite answer.
+pub fn first_left<L: Layout>(from: Place<L>, to: Place<L>) -> Option<usize> {
+    let steps = steps(from, to);
+    (0..steps).find(|&step| match (from, to) {
+        (Place::Private(from), _) => !is_done(from, &slots_of(from, step, steps)),
+        (Place::Global(..), Place::Private(to)) => !to.slot(slots_of(to, step, steps).start).is_live(),
+        (Place::Global(..), Place::Global(..)) => false,
+    })
+}
+
+/// Waits until each bucket that step `step` has to lock has been free for a moment, or is not live any more.
+pub fn wait_for<L: Layout>(from: Place<L>, to: Place<L>, step: usize) {
+    slots_of(from.table(), step, steps(from, to)).for_each(|slot| drop(from.table().slot(slot).lock()));
+}
+
 /// The slots of `table` whose keys belong to `step`.
 fn slots_of<L: Layout>(table: Table<L>, step: usize, steps: usize) -> Range<usize> {
     let ratio = table.slots() / steps;

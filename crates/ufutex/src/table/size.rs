@@ -119,8 +119,8 @@ mod tests {
     #[test]
     fn bounces_grow_the_table_only_when_they_are_frequent() {
         let mut quick = Contention::default();
-        let grown: u32 = (0..16).map(|_| quick.report(2, || Some(1_000_000))).sum();
-        assert_eq!(grown, 2, "a thousand bounces in a millisecond");
+        let grown: u32 = (0..16).map(|_| quick.report(2, || Some(200_000))).sum();
+        assert_eq!(grown, 2, "a thousand bounces in a fifth of a millisecond");
         let mut slow = Contention::default();
         let grown: u32 = (0..160).map(|i| slow.report(2, || Some(i * 1_000_000_000))).sum();
         assert_eq!(grown, 0, "a thousand bounces in sixteen seconds");

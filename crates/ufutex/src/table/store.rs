@@ -28,13 +28,13 @@ impl<L: Layout> Store<L> {
     /// Only the holder of the domain's resize lock calls this, and not for a table in use.
     pub fn get_or_make(&self, slots_log2: u32) -> Option<Table<L>> {
         let entry = &self.by_size[slots_log2 as usize];
-        let table = entry.load(Ordering::Acquire);
+        let table = entry.load(Ordering::Acquire); // [F]
         if !table.is_null() {
             // SAFETY: an entry that is not null is a table, and is valid until `drop`.
             return Some(unsafe { Table::from_raw(table) });
         }
         let table = make(slots_log2)?;
-        entry.store(table.into_raw(), Ordering::Release);
+        entry.store(table.into_raw(), Ordering::Release); // [F]
         Some(table)
     }
 

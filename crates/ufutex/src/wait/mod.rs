@@ -32,7 +32,7 @@ impl Signal {
     /// Whether the wake has come; everything before it has happened before what follows.
     #[inline]
     pub(crate) fn is_woken(&self) -> bool {
-        let woken = self.state.load(Ordering::Acquire) == WOKEN;
+        let woken = self.state.load(Ordering::Acquire) == WOKEN; // [J]
         #[cfg(any(feature = "loom", feature = "shuttle"))]
         if woken {
             self.state.settle();
@@ -52,7 +52,7 @@ impl Signal {
         match waker {
             // SAFETY: as above. The waker is ours by now and outlives the waiter.
             Some(waker) => unsafe {
-                Parker::store(&*state, WOKEN, Ordering::Release);
+                Parker::store(&*state, WOKEN, Ordering::Release); // [J]
                 waker.wake();
             },
             // SAFETY: as above.

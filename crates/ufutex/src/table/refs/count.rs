@@ -22,7 +22,7 @@ impl Count {
     /// Takes a reference; waits while frozen.
     #[inline(always)]
     pub fn get(&self) {
-        // Acquire pairs with `thaw`: we see the table that was published before it.
+        // [H]: Acquire pairs with `thaw`; we see the table that was published before it.
         while self.0.fetch_add(1, Ordering::Acquire) & FROZEN != 0 {
             self.0.fetch_sub(1, Ordering::Relaxed);
             self.wait_for_thaw();
@@ -40,7 +40,7 @@ impl Count {
     /// Gives a reference back.
     #[inline(always)]
     pub fn put(&self) {
-        // Release pairs with the Acquire in `freeze`: the mover sees what we did under this reference.
+        // [H]: Release pairs with the Acquire in `freeze` and `is_frozen`; the mover sees what we did under this reference.
         if self.0.fetch_sub(1, Ordering::Release) == 1 {
             self.freeze();
         }
@@ -48,11 +48,12 @@ impl Count {
 
     /// Adds references that were counted elsewhere, while the bias is on.
     pub fn add(&self, references: u64) {
-        self.0.fetch_add(references, Ordering::AcqRel);
+        self.0.fetch_add(references, Ordering::AcqRel); // [H]
     }
 
     /// Takes the bias off: the count may reach zero, and freezes there.
     pub fn let_go(&self) {
+        // [H]
         if self.0.fetch_sub(BIAS, Ordering::Release) == BIAS {
             self.freeze();
         }
@@ -61,19 +62,20 @@ impl Count {
     /// Freezes if nobody holds a reference.
     #[cold]
     fn freeze(&self) {
-        // It fails when somebody has taken a reference meanwhile; then that one's `put` comes by here.
+        // It fails when somebody has taken a reference meanwhile; then that one's `put` comes by here. [H]
         let _ = self.0.compare_exchange(0, FROZEN, Ordering::Acquire, Ordering::Relaxed);
     }
 
     /// Whether the count was seen at zero and stays there.
     pub fn is_frozen(&self) -> bool {
-        self.0.load(Ordering::Acquire) & FROZEN != 0
+        self.0.load(Ordering::Acquire) & FROZEN != 0 // [H]
     }
 
     /// Puts the bias back on, unless the count is frozen by now.
     pub fn take_back(&self) -> bool {
         let mut seen = self.0.load(Ordering::Relaxed);
         while seen & FROZEN == 0 {
+            // [H]
             match self.0.compare_exchange_weak(seen, seen + BIAS, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
@@ -84,6 +86,6 @@ impl Count {
 
     /// Lets operations in again.
     pub fn thaw(&self) {
-        self.0.fetch_sub(FROZEN - BIAS, Ordering::Release);
+        self.0.fetch_sub(FROZEN - BIAS, Ordering::Release); // [H]
     }
 }

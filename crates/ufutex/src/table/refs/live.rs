@@ -9,13 +9,13 @@
 //! the caller. One that the size policy began is carried on by whoever comes by: an operation that finds its bucket
 //! moved, or is about to sleep, moves a few more; no single one pays for it all.
 
-use super::tables::{Current, Move, Tables};
+use super::tables::{Current, Move, Moves, Tables};
 use super::{Locked, Scheme, lock_in, sealed::Sealed};
 use crate::error::Error;
 use crate::sync::{Mutant, mutant, spin_loop};
 use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
-use crate::table::mover;
+use crate::table::mover::{self, Place};
 
 /// The scheme without a reference count: resizes under load, bucket by bucket.
 pub struct Live;
@@ -60,13 +60,11 @@ impl<L: Layout> Scheme<L> for Live {
         slots_log2: Option<u32>,
         _keep_trying: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
-        let mut resize = tables.resize.lock();
-        resize.with(|going_on| finish(tables, going_on));
-        let Some(plan) = tables.plan(slots_log2)? else {
-            return Ok(());
-        };
-        tables.announce(plan.to);
-        finish(tables, &mut Some(plan));
+        let mut number = None;
+        while let Some(left) = go_on(tables, slots_log2, &mut number)? {
+            // Others take the rest of the steps as they come by, while we sleep until a bucket is free.
+            mover::wait_for(left.from, left.target, left.step);
+        }
         Ok(())
     }
 
@@ -75,15 +73,14 @@ impl<L: Layout> Scheme<L> for Live {
         let Some(mut resize) = tables.resize.try_lock() else {
             return;
         };
-        resize.with(|going_on| {
-            if going_on.is_none() && (1..1 << slots_log2).contains(&tables.slots()) {
+        resize.with(|moves| {
+            if moves.going_on.is_none() && (1..1 << slots_log2).contains(&tables.slots()) {
                 // Without memory the table in use stays in use.
                 if let Ok(Some(plan)) = tables.plan(Some(slots_log2)) {
-                    tables.announce(plan.to);
-                    *going_on = Some(plan);
+                    begin(tables, moves, plan);
                 }
             }
-            advance(tables, going_on, STEPS_AT_ONCE);
+            advance(tables, moves, STEPS_AT_ONCE);
         });
     }
 
@@ -98,42 +95,65 @@ impl<L: Layout> Scheme<L> for Live {
 #[cold]
 fn help_slowly<L: Layout>(tables: &Tables<L>) {
     if let Some(mut resize) = tables.resize.try_lock() {
-        resize.with(|going_on| advance(tables, going_on, STEPS_AT_ONCE));
+        resize.with(|moves| advance(tables, moves, STEPS_AT_ONCE));
     }
 }
 
-/// Goes on with a move for up to `limit` steps, and ends it when all are done. Buckets that are locked are passed over.
-fn advance<L: Layout>(tables: &Tables<L>, going_on: &mut Option<Move<L>>, limit: usize) {
-    let Some(plan) = going_on else { return };
-    if take_steps(plan, limit, mover::Locked::Skip) {
-        tables.publish(plan.to);
-        *going_on = None;
-    }
+/// A step that waits for a locked bucket.
+struct Left<L: Layout> {
+    from: Place<L>,
+    target: Place<L>,
+    step: usize,
 }
 
-/// Brings a move to its end. Buckets that are locked come last: by then most are not any more.
-fn finish<L: Layout>(tables: &Tables<L>, going_on: &mut Option<Move<L>>) {
-    let Some(mut plan) = going_on.take() else { return };
-    let mut locked = mover::Locked::Skip;
-    while !take_steps(&mut plan, usize::MAX, locked) {
-        locked = mover::Locked::Wait;
-    }
-    tables.publish(plan.to);
+/// Goes on with the move that somebody asked for, which is the one with `number` once it has begun, and with those before
+/// it. `None`: it has ended. Otherwise a step that cannot be taken yet.
+fn go_on<L: Layout>(
+    tables: &Tables<L>,
+    slots_log2: Option<u32>,
+    number: &mut Option<u64>,
+) -> Result<Option<Left<L>>, Error> {
+    tables.resize.lock().with(|moves| {
+        loop {
+            // Two passes: the first may be the rest of somebody else's.
+            advance(tables, moves, usize::MAX);
+            advance(tables, moves, usize::MAX);
+            if number.is_some_and(|number| moves.ended >= number) {
+                return Ok(None);
+            }
+            if let Some(plan) = &moves.going_on {
+                let step = mover::first_left(plan.from, plan.target);
+                return Ok(step.map(|step| Left { from: plan.from, target: plan.target, step }));
+            }
+            let Some(plan) = tables.plan(slots_log2)? else {
+                return Ok(None);
+            };
+            *number = Some(moves.ended + 1);
+            begin(tables, moves, plan);
+        }
+    })
 }
 
-/// Takes up to `limit` steps of a move; whether all are done.
-fn take_steps<L: Layout>(plan: &mut Move<L>, limit: usize, locked: mover::Locked) -> bool {
+fn begin<L: Layout>(tables: &Tables<L>, moves: &mut Moves<L>, plan: Move<L>) {
+    tables.announce(plan.to);
+    moves.going_on = Some(plan);
+}
+
+/// Goes on with a move for up to `limit` steps, and ends it when all are done. Buckets that are locked are passed over:
+/// whoever holds one has usually lost its CPU, and by the next pass most are free.
+fn advance<L: Layout>(tables: &Tables<L>, moves: &mut Moves<L>, limit: usize) {
+    let Some(plan) = &mut moves.going_on else { return };
     let steps = mover::steps(plan.from, plan.target);
     let end = steps.min(plan.next_step.saturating_add(limit));
     for step in plan.next_step..end {
-        plan.skipped |= !mover::step(plan.from, plan.target, step, locked) && !mutant(Mutant::SkippedStepIsForgotten);
+        plan.skipped |= !mover::step(plan.from, plan.target, step, mover::Locked::Skip);
     }
-    plan.next_step = end;
-    if end < steps {
-        return false;
+    plan.next_step = if end == steps { 0 } else { end };
+    if end == steps && !core::mem::take(&mut plan.skipped) {
+        tables.publish(plan.to);
+        moves.going_on = None;
+        moves.ended += 1;
     }
-    plan.next_step = 0;
-    !core::mem::take(&mut plan.skipped)
 }
 
 /// The first attempt found no private table, or a bucket that is not live.

@@ -3,7 +3,7 @@
 use core::ptr::{null_mut, without_provenance_mut};
 
 use crate::error::Error;
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::{AtomicPtr, AtomicUsize, Mutant, Ordering, relaxed_in};
 use crate::table::bucket::Bucket;
 use crate::table::layout::Layout;
 use crate::table::lock::Lock;
@@ -65,7 +65,14 @@ pub struct Tables<L: Layout> {
     pub space: u64,
     pub store: Store<L>,
     /// Held by whoever changes `current` or `next`, which is whoever moves buckets.
-    pub resize: Lock<Option<Move<L>>>,
+    pub resize: Lock<Moves<L>>,
+}
+
+/// The moves of a domain, one at a time.
+pub struct Moves<L: Layout> {
+    pub going_on: Option<Move<L>>,
+    /// How many have ended.
+    pub ended: u64,
 }
 
 /// A move that has begun.
@@ -98,33 +105,33 @@ impl<L: Layout> Tables<L> {
             global,
             space,
             store: Store::new(),
-            resize: Lock::new(None),
+            resize: Lock::new(Moves { going_on: None, ended: 0 }),
         }
     }
 
     #[inline(always)]
     pub fn current(&self) -> Current<L> {
-        // Acquire pairs with `publish`: the buckets are seen as they were made.
+        // [F]: Acquire pairs with `publish`; the buckets are seen as they were made.
         Current::from_raw(self.current.load(Ordering::Acquire))
     }
 
     /// The private table in use, for the first attempt: one comparison tells it from everything else.
     #[inline(always)]
     pub fn current_private(&self) -> Option<Table<L>> {
-        let raw = self.current.load(Ordering::Acquire);
+        let raw = self.current.load(Ordering::Acquire); // [F]
         // SAFETY: anything above the sentinels is a table of our store.
         (raw.addr() > GLOBAL).then(|| unsafe { Table::from_raw(raw) })
     }
 
     #[inline(always)]
     pub fn next(&self) -> Current<L> {
-        Current::from_raw(self.next.load(Ordering::Acquire))
+        Current::from_raw(self.next.load(Ordering::Acquire)) // [F]
     }
 
     /// How many moves have begun: who reads the same number before and after a look at the tables has not been deceived
     /// by a key that left and came back.
     pub fn moves(&self) -> usize {
-        // Acquire pairs with `announce`.
+        // [G]: Acquire pairs with `announce`.
         self.moves.load(Ordering::Acquire)
     }
 
@@ -136,15 +143,15 @@ impl<L: Layout> Tables<L> {
 
     /// For a mover: `to` is where keys may be found from now on, too.
     pub fn announce(&self, to: Current<L>) {
-        self.next.store(to.into_raw(), Ordering::Release);
+        self.next.store(to.into_raw(), Ordering::Release); // [F]
         let moves = self.moves.load(Ordering::Relaxed);
-        self.moves.store(moves.wrapping_add(1), Ordering::Release);
+        self.moves.store(moves.wrapping_add(1), relaxed_in(Mutant::MovesRelaxed, Ordering::Release)); // [G]
     }
 
     /// For a mover: all keys are in `to`. Whoever reads `next` and finds nothing, and `current` after it, sees `to`.
     pub fn publish(&self, to: Current<L>) {
-        self.current.store(to.into_raw(), Ordering::Release);
-        self.next.store(null_mut(), Ordering::Release);
+        self.current.store(to.into_raw(), relaxed_in(Mutant::PublishRelaxed, Ordering::Release)); // [F]
+        self.next.store(null_mut(), Ordering::Release); // [F]
     }
 
     /// For a mover: where the keys of `current` are, if there can be any.

@@ -1,0 +1,50 @@
+//! One waiter, one waker, one bucket: the heart of a futex.
+//!
+//! The interleaving looked for: the waiter loads the old value of the word, and the waker, which has stored the new one,
+//! finds the bucket empty. [A] and [B] exclude it: whichever barrier comes first, the other side sees what was stored
+//! before it. The waiter's store that must be seen is the locked bit, so the empty check has to look at that too.
+
+use std::pin::pin;
+
+use loom::thread;
+use ufutex_loom::Waiter;
+use ufutex_loom::layout::Lean;
+use ufutex_loom::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
+
+use crate::support::{World, assert_not_lost, catches, check_pair};
+
+fn handshake<S: Scheme<Lean>>() {
+    let world = World::<S>::with_slots(2);
+    let waker = {
+        let world = world.clone();
+        thread::spawn(move || world.store_and_wake())
+    };
+    let mut waiter = pin!(Waiter::new());
+    let queued = world.queue(waiter.as_mut());
+    assert_not_lost(queued, waker.join().unwrap());
+}
+
+#[test]
+fn handshake_holds_for_fixed() {
+    check_pair(handshake::<Fixed>);
+}
+
+#[test]
+fn handshake_holds_for_live() {
+    check_pair(handshake::<Live>);
+}
+
+#[test]
+fn handshake_holds_for_atomic() {
+    check_pair(handshake::<Atomic>);
+}
+
+#[test]
+fn handshake_holds_for_percpu() {
+    check_pair(handshake::<PerCpu>);
+}
+
+catches!(handshake_catches_unlock_relaxed, UnlockRelaxed, handshake::<Live>);
+catches!(handshake_catches_no_wait_barrier, NoWaitBarrier, handshake::<Live>);
+catches!(handshake_catches_no_wake_barrier, NoWakeBarrier, handshake::<Live>);
+catches!(handshake_catches_empty_ignores_lock, EmptyIgnoresLock, handshake::<Live>);

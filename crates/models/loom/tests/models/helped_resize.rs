@@ -1,0 +1,96 @@
+//! A resize that several threads carry on: one begins it, others help, and two ask for different sizes at once.
+//!
+//! The interleavings looked for: a step is taken twice, or never because each thought that the other would; the table
+//! is published before its last bucket has come. The steps belong to the holder of the resize lock ([E]), and a bucket that
+//! somebody had locked is passed over only until the next pass.
+
+use std::iter;
+use std::pin::pin;
+use std::task::Waker;
+
+use loom::sync::Arc;
+use loom::thread;
+use ufutex_loom::layout::Lean;
+use ufutex_loom::scheme::{Atomic, Live, Scheme};
+use ufutex_loom::{Queued, WaitOptions, Waiter};
+
+use crate::support::{Word, World, assert_not_lost, catches, check, hangs, resize};
+
+/// Two threads resize, to different sizes, with a waiter in the queue.
+fn two_movers<S: Scheme<Lean>>() {
+    let world = World::<S>::with_slots(2);
+    let mut waiter = pin!(Waiter::new());
+    let queued = world.queue(waiter.as_mut());
+    let movers = [resize(&world, &[4]), resize(&world, &[8])];
+    let woken = world.store_and_wake();
+    movers.into_iter().for_each(|mover| mover.join().unwrap());
+    assert_not_lost(queued, woken);
+    assert!([4, 8].contains(&world.domain.slots()));
+}
+
+/// Three words of the line of `World::word`, so in its bucket.
+fn neighbours() -> [Word; 3] {
+    [4, 8, 12].map(|offset| Word::at(0x1000 + offset))
+}
+
+/// A waiter on each of three words; a fourth makes the chain of keys long enough for the policy to grow the table.
+fn with_three_waiters(world: &World<Live>, f: impl FnOnce()) {
+    let words = neighbours();
+    let mut waiters = [(); 3].map(|()| Box::pin(Waiter::new()));
+    let queued: Vec<Queued<'_, '_, Live>> = iter::zip(&words, &mut waiters)
+        .map(|(word, waiter)| {
+            let noop = Waker::noop().clone();
+            world.domain.prepare_with(waiter.as_mut(), word, 0, &WaitOptions::new(), noop).expect("the word holds 0")
+        })
+        .collect();
+    f();
+    for (word, queued) in iter::zip(&words, queued) {
+        assert_eq!(world.domain.wake(word, 1), 1, "a waiter was left behind");
+        assert!(queued.is_woken());
+    }
+}
+
+/// The fourth waiter begins to grow the table, past the bucket that the waker holds. Whoever comes by next goes on.
+fn growth_by_policy() {
+    let world = Arc::new(World::<Live>::new());
+    with_three_waiters(&world, || {
+        let waker = {
+            let world = world.clone();
+            thread::spawn(move || world.store_and_wake())
+        };
+        let mut waiter = pin!(Waiter::new());
+        let fourth = world.queue(waiter.as_mut());
+        assert_not_lost(fourth, waker.join().unwrap());
+    });
+}
+
+/// The policy wants to grow a table while the embedder leaves it for the global one.
+fn growth_against_the_global_table() {
+    let world = Arc::new(World::<Live>::new());
+    with_three_waiters(&world, || {
+        let mover = resize(&world, &[0]);
+        let mut waiter = pin!(Waiter::new());
+        assert!(world.queue(waiter.as_mut()).expect("the word holds 0").cancel());
+        mover.join().unwrap();
+        assert_eq!(world.domain.slots(), 0, "what was asked for last holds");
+    });
+}
+
+#[test]
+fn two_movers_agree() {
+    check(two_movers::<Live>);
+    check(two_movers::<Atomic>);
+}
+
+#[test]
+fn growth_by_policy_does_not_leave_the_global_table() {
+    check(growth_against_the_global_table);
+}
+
+#[test]
+fn growth_by_policy_leaves_nobody_behind() {
+    check(growth_by_policy);
+}
+
+catches!(helped_resize_catches_source_stays_live, SourceStaysLive, two_movers::<Live>);
+hangs!(helped_resize_catches_skipped_step_is_forgotten, SkippedStepIsForgotten, growth_by_policy);

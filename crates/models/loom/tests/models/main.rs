@@ -1,0 +1,17 @@
+//! Models of the engine's own source, explored by loom: every interleaving, and every value that a load may return in
+//! the memory model, up to a bound on preemptions. Each model names the labels of ORDERING.md that it checks, and comes
+//! with faults in the engine (`Mutant`) that it has to catch.
+
+mod support;
+
+mod cancel_resize;
+mod first_table;
+mod future_drop;
+mod future_waker;
+mod global;
+mod handshake;
+mod helped_resize;
+mod lock;
+mod pivot_counted;
+mod pivot_live;
+mod timeout;

@@ -1,0 +1,86 @@
+//! The pivot of `live`: one key, two tables, a waiter and a waker that may hold a stale pointer to either.
+//!
+//! The interleavings looked for: the waker glances at a bucket that its key has left, or has not come to yet, and finds
+//! nobody; the waiter queues in a bucket where nobody will look. They are excluded by the invariant that exactly one
+//! bucket of a key is live, and by the mover holding the source's lock from before the target is live until the source
+//! is not ([E], [F]): see "the empty check with a stale table" in ORDERING.md.
+
+use std::pin::pin;
+
+use loom::sync::Arc;
+use loom::thread;
+use ufutex_loom::Waiter;
+use ufutex_loom::scheme::Live;
+
+use crate::support::{World, assert_not_lost, catches, check, resize};
+
+/// Waiter, waker and mover all at once.
+fn pivot(start: usize, sizes: &'static [usize]) {
+    let world = World::<Live>::with_slots(start);
+    let mover = resize(&world, sizes);
+    let waker = spawn_waker(&world);
+    let mut waiter = pin!(Waiter::new());
+    let queued = world.queue(waiter.as_mut());
+    let woken = waker.join().unwrap();
+    mover.join().unwrap();
+    assert_not_lost(queued, woken);
+}
+
+/// The waiter has queued before; the waker must find it wherever it is by then.
+fn pivot_with_a_waiter(start: usize, sizes: &'static [usize]) {
+    let world = World::<Live>::with_slots(start);
+    let mut waiter = pin!(Waiter::new());
+    let queued = world.queue(waiter.as_mut());
+    let waker = spawn_waker(&world);
+    let mover = resize(&world, sizes);
+    mover.join().unwrap();
+    assert_not_lost(queued, waker.join().unwrap());
+}
+
+fn spawn_waker(world: &Arc<World<Live>>) -> thread::JoinHandle<usize> {
+    let world = world.clone();
+    thread::spawn(move || world.store_and_wake())
+}
+
+fn grow() {
+    pivot(2, &[4]);
+}
+
+fn shrink() {
+    pivot(4, &[2]);
+}
+
+fn grow_and_shrink() {
+    pivot(2, &[4, 2]);
+}
+
+fn shrink_and_regrow_with_a_waiter() {
+    pivot_with_a_waiter(4, &[2, 4]);
+}
+
+#[test]
+fn growth_loses_no_wake() {
+    check(grow);
+}
+
+#[test]
+fn shrinking_loses_no_wake() {
+    check(shrink);
+}
+
+#[test]
+fn growing_and_shrinking_loses_no_wake() {
+    check(grow_and_shrink);
+}
+
+#[test]
+fn shrinking_and_regrowing_finds_the_waiter() {
+    check(shrink_and_regrow_with_a_waiter);
+}
+
+catches!(pivot_live_catches_no_wait_barrier, NoWaitBarrier, grow);
+catches!(pivot_live_catches_no_wake_barrier, NoWakeBarrier, grow);
+catches!(pivot_live_catches_empty_ignores_live, EmptyIgnoresLive, grow);
+catches!(pivot_live_catches_empty_ignores_lock, EmptyIgnoresLock, grow);
+catches!(pivot_live_catches_source_stays_live, SourceStaysLive, grow);
+catches!(pivot_live_catches_target_live_early, TargetLiveEarly, shrink_and_regrow_with_a_waiter);

@@ -1,0 +1,184 @@
+//! What the models share: how they are explored, how a mutant is shown to be caught, and the smallest world to run in.
+
+use std::process::Command;
+use std::task::Waker;
+
+use loom::sync::Arc;
+use loom::thread::JoinHandle;
+use ufutex_loom::layout::Lean;
+use ufutex_loom::model::{AtomicU32, Mutant, Ordering, with_mutant};
+use ufutex_loom::scheme::Scheme;
+use ufutex_loom::{Config, Domain, Error, Fault, Options, Queued, System, Target, WaitOptions, Waiter};
+
+/// Explores the interleavings with at most two preemptions, or as many as `UFUTEX_MODEL_BOUND` says.
+pub fn check(model: impl Fn() + Sync + Send + 'static) {
+    explore(asked_bound().unwrap_or(2), model);
+}
+
+/// As [`check`], for a model of two threads, which can afford three.
+pub fn check_pair(model: impl Fn() + Sync + Send + 'static) {
+    explore(asked_bound().unwrap_or(3), model);
+}
+
+fn asked_bound() -> Option<usize> {
+    std::env::var("UFUTEX_MODEL_BOUND").ok()?.parse().ok()
+}
+
+fn explore(bound: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(bound);
+    builder.max_branches = 20_000;
+    builder.check(model);
+}
+
+/// A test that `$model` fails with `$mutant` in the engine, and not merely by running for ever.
+macro_rules! catches {
+    ($test:ident, $mutant:ident, $model:expr) => {
+        #[test]
+        fn $test() {
+            let name = concat!(module_path!(), "::", stringify!($test));
+            $crate::support::assert_catches(name, ufutex_loom::model::Mutant::$mutant, $model);
+        }
+    };
+}
+
+/// A test that with `$mutant` in the engine somebody in `$model` looks for something for ever.
+macro_rules! hangs {
+    ($test:ident, $mutant:ident, $model:expr) => {
+        #[test]
+        fn $test() {
+            let name = concat!(module_path!(), "::", stringify!($test));
+            $crate::support::assert_hangs(name, ufutex_loom::model::Mutant::$mutant, $model);
+        }
+    };
+}
+
+pub(crate) use {catches, hangs};
+
+/// See the macro.
+pub fn assert_catches(test: &str, mutant: Mutant, model: fn()) {
+    let Some(output) = run_apart(test, mutant, model) else { return };
+    assert!(!output.contains(ENDLESS), "the broken engine only runs for ever:\n{output}");
+}
+
+/// See the macro.
+pub fn assert_hangs(test: &str, mutant: Mutant, model: fn()) {
+    let Some(output) = run_apart(test, mutant, model) else { return };
+    assert!(output.contains(ENDLESS), "the broken engine fails in another way:\n{output}");
+}
+
+/// What loom says of a model in which somebody goes round and round.
+const ENDLESS: &str = "maximum number of branches";
+
+/// Runs `model` with `mutant` in a process of its own, which must fail, and answers what that printed. A broken engine
+/// is free to do anything: panic while it panics, or use memory that is gone.
+fn run_apart(test: &str, mutant: Mutant, model: fn()) -> Option<String> {
+    const APART: &str = "UFUTEX_MODEL_APART";
+    if std::env::var_os(APART).is_some() {
+        // From few to many: what one preemption shows need not be looked for among three.
+        with_mutant(mutant, || (1..=3).for_each(|bound| explore(bound, model)));
+        return None;
+    }
+    let (_, name) = test.split_once("::").expect("a test is in a module");
+    let output = Command::new(std::env::current_exe().expect("a test has a file"))
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(APART, "1")
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .expect("a test can run itself");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(printed.contains("running 1 test"), "no test {name}:\n{printed}");
+    assert!(!output.status.success(), "the model holds although the engine is broken");
+    Some(printed)
+}
+
+/// A futex word whose address, and so its bucket, is the same in each run of a model.
+pub struct Word {
+    value: AtomicU32,
+    address: u64,
+}
+
+impl Word {
+    /// A word at `address` that holds 0.
+    pub fn at(address: u64) -> Self {
+        Self { value: AtomicU32::new(0), address }
+    }
+
+    /// The weakest store: what orders it before the look at the bucket is the engine's to add.
+    pub fn store(&self, value: u32) {
+        self.value.store(value, Ordering::Relaxed);
+    }
+}
+
+impl Target for &Word {
+    type Value = u32;
+
+    fn address(&self) -> u64 {
+        self.address
+    }
+    fn load(&self) -> Result<u32, Fault> {
+        Ok(self.value.load(Ordering::Acquire))
+    }
+    fn fault_in(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// A domain without a table, and a word.
+pub struct World<S: Scheme<Lean>> {
+    pub domain: Domain<S>,
+    pub word: Word,
+}
+
+impl<S: Scheme<Lean>> World<S> {
+    /// A world whose domain will make a table of two slots.
+    pub fn new() -> Self {
+        let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
+        let system = System::with_config(config).expect("the models' configuration is valid");
+        let domain = Domain::with_options(&system, Options::new().early_return(false));
+        Self { domain, word: Word::at(0x1000) }
+    }
+
+    /// A world with a table of so many slots, or the global one.
+    pub fn with_slots(slots: usize) -> Arc<Self> {
+        let world = Self::new();
+        world.domain.set_slots(slots).expect("a table can be made");
+        Arc::new(world)
+    }
+
+    /// Stores 1 and wakes one waiter; how many were woken.
+    pub fn store_and_wake(&self) -> usize {
+        self.word.store(1);
+        self.domain.wake(&self.word, 1)
+    }
+
+    /// Queues `waiter` if the word holds 0. It does not sleep: whether it would have been woken is seen afterwards.
+    pub fn queue<'w, 'd>(&'d self, waiter: std::pin::Pin<&'w mut Waiter<'d, S>>) -> Result<Queued<'w, 'd, S>, Error> {
+        self.domain.prepare_with(waiter, &self.word, 0, &WaitOptions::new(), Waker::noop().clone())
+    }
+}
+
+/// A thread that gives the table these sizes, one after the other.
+pub fn resize<S: Scheme<Lean>>(world: &Arc<World<S>>, sizes: &'static [usize]) -> JoinHandle<()> {
+    let world = world.clone();
+    loom::thread::spawn(move || {
+        for &slots in sizes {
+            world.domain.set_slots(slots).expect("a table can be made");
+        }
+    })
+}
+
+/// What must hold once one waiter and one waker are through: the waiter saw the new value, or the waker the waiter.
+pub fn assert_not_lost<S: Scheme<Lean>>(queued: Result<Queued<'_, '_, S>, Error>, woken: usize) {
+    match queued {
+        Ok(queued) => {
+            assert_eq!(woken, 1, "the waiter is queued, and the waker saw nobody");
+            assert!(queued.is_woken());
+            assert!(!queued.cancel());
+        }
+        Err(error) => {
+            assert_eq!(error, Error::Again);
+            assert_eq!(woken, 0);
+        }
+    }
+}

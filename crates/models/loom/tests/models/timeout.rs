@@ -1,0 +1,60 @@
+//! A timeout against a wake: the wait ends one way, and the waker has counted accordingly.
+//!
+//! The interleavings looked for: the waiter says "timed out" after a waker has counted it, so that the wake is lost;
+//! or it leaves its stack frame while the waker, which has taken the entry, still has to signal in it. A waiter that
+//! does not find itself queued any more waits for the signal ([J]), and then was woken.
+
+use std::time::Duration;
+
+use loom::thread;
+use ufutex_loom::layout::Lean;
+use ufutex_loom::scheme::{Atomic, Live, Scheme};
+use ufutex_loom::{Clock, Error, Timeout, WaitOptions};
+
+use crate::support::{World, catches, check, check_pair, resize};
+
+/// A deadline that a model does not wait for: who would sleep until then gives up at once.
+const SOME_TIME: WaitOptions = WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::MAX));
+
+fn timeout_against_wake<S: Scheme<Lean>>() {
+    let world = World::<S>::with_slots(2);
+    let waker = {
+        let world = world.clone();
+        thread::spawn(move || world.domain.wake(&world.word, 1))
+    };
+    let result = world.domain.wait_with(&world.word, 0, &SOME_TIME);
+    match waker.join().unwrap() {
+        0 => assert_eq!(result, Err(Error::TimedOut)),
+        woken => assert_eq!((result, woken), (Ok(()), 1)),
+    }
+}
+
+fn timeout_against_wake_and_resize() {
+    let world = World::<Live>::with_slots(2);
+    let mover = resize(&world, &[4]);
+    let waker = {
+        let world = world.clone();
+        thread::spawn(move || world.domain.wake(&world.word, 1))
+    };
+    let result = world.domain.wait_with(&world.word, 0, &SOME_TIME);
+    let woken = waker.join().unwrap();
+    mover.join().unwrap();
+    match woken {
+        0 => assert_eq!(result, Err(Error::TimedOut)),
+        woken => assert_eq!((result, woken), (Ok(()), 1)),
+    }
+}
+
+#[test]
+fn a_wait_is_timed_out_or_woken() {
+    check_pair(timeout_against_wake::<Live>);
+    check_pair(timeout_against_wake::<Atomic>);
+}
+
+#[test]
+fn a_wait_is_timed_out_or_woken_during_a_resize() {
+    check(timeout_against_wake_and_resize);
+}
+
+catches!(timeout_catches_timeout_loses_wake, TimeoutLosesWake, timeout_against_wake::<Live>);
+catches!(timeout_catches_drop_skips_handover, DropSkipsHandover, timeout_against_wake::<Live>);

@@ -1,0 +1,114 @@
+//! A semaphore on a futex: each post wakes one waiter, once, so one lost wake is a waiter that sleeps for ever.
+//!
+//! Around it: waits that time out, futures that are dropped, and a table that changes its size and its place. Whoever
+//! was woken and does not want the token hands the wake on; a dropped future does so by itself.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
+
+use shuttle::sync::Arc;
+use shuttle::thread;
+use ufutex_shuttle::layout::Lean;
+use ufutex_shuttle::model::Ordering::SeqCst;
+use ufutex_shuttle::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
+use ufutex_shuttle::{Error, WaitOptions};
+
+use crate::support::{SOME_TIME, Word, World, catches, check};
+
+const POSTERS: usize = 2;
+const POSTS: usize = 2;
+
+fn acquire<S: Scheme<Lean>>(world: &World<S>) {
+    let word = &world.words[0];
+    loop {
+        let tokens = word.value.load(SeqCst);
+        if tokens == 0 {
+            assert!(matches!(world.domain.wait(word, 0), Ok(()) | Err(Error::Again)));
+        } else if word.value.compare_exchange(tokens, tokens - 1, SeqCst, SeqCst).is_ok() {
+            return;
+        }
+    }
+}
+
+fn post<S: Scheme<Lean>>(world: &World<S>) {
+    for _ in 0..POSTS {
+        world.words[0].value.fetch_add(1, SeqCst);
+        world.domain.wake(&world.words[0], 1);
+    }
+}
+
+/// Waits for some time; a wake that comes is for somebody else.
+fn give_up<S: Scheme<Lean>>(world: &World<S>) {
+    if world.domain.wait_with(&world.words[0], 0, &SOME_TIME) == Ok(()) {
+        world.domain.wake(&world.words[0], 1);
+    }
+}
+
+/// Waits as a task that is dropped.
+fn drop_out<S: Scheme<Lean>>(world: &World<S>) {
+    let mut wait = pin!(world.domain.wait_async(&world.words[0], 0, WaitOptions::new()));
+    let _ = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    thread::yield_now();
+}
+
+fn semaphore<S: Scheme<Lean>>(sizes: &'static [usize]) {
+    let world = World::<S>::new();
+    let spawn = |f: fn(&World<S>)| {
+        let world: Arc<World<S>> = world.clone();
+        thread::spawn(move || f(&world))
+    };
+    let mut threads: Vec<_> = (0..POSTERS * POSTS).map(|_| spawn(acquire)).collect();
+    threads.extend((0..POSTERS).map(|_| spawn(post)));
+    threads.extend([spawn(give_up), spawn(give_up), spawn(drop_out), spawn(drop_out)]);
+    world.resize(sizes);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let left: &Word = &world.words[0];
+    assert_eq!((left.value.load(SeqCst), world.domain.wake(left, usize::MAX)), (0, 0));
+}
+
+fn live_up_and_down() {
+    semaphore::<Live>(&[4, 2, 8]);
+}
+
+fn live_to_the_global_table_and_back() {
+    semaphore::<Live>(&[0, 4, 0]);
+}
+
+fn atomic() {
+    semaphore::<Atomic>(&[4, 0, 2]);
+}
+
+fn percpu() {
+    semaphore::<PerCpu>(&[4, 0, 2]);
+}
+
+fn fixed() {
+    semaphore::<Fixed>(&[]);
+}
+
+#[test]
+fn no_post_is_lost_while_live_goes_up_and_down() {
+    check(1000, live_up_and_down);
+}
+
+#[test]
+fn no_post_is_lost_while_live_goes_to_the_global_table_and_back() {
+    check(1000, live_to_the_global_table_and_back);
+}
+
+#[test]
+fn no_post_is_lost_by_the_other_schemes() {
+    check(400, atomic);
+    check(400, percpu);
+    check(400, fixed);
+}
+
+catches!(semaphore_catches_empty_ignores_live, EmptyIgnoresLive, 2000, live_up_and_down);
+catches!(semaphore_catches_empty_ignores_lock, EmptyIgnoresLock, 2000, live_up_and_down);
+catches!(semaphore_catches_source_stays_live, SourceStaysLive, 2000, live_up_and_down);
+catches!(semaphore_catches_drop_loses_wake, DropLosesWake, 2000, live_up_and_down);
+catches!(semaphore_catches_timeout_loses_wake, TimeoutLosesWake, 2000, live_up_and_down);
+catches!(semaphore_catches_global_skips_recheck, GlobalSkipsRecheck, 2000, live_to_the_global_table_and_back);
+catches!(semaphore_catches_pivot_skips_count, PivotSkipsCount, 2000, atomic);
+catches!(semaphore_catches_pivot_skips_sections, PivotSkipsSections, 2000, percpu);

@@ -1,0 +1,114 @@
+//! What the models share: how they are run, how a mutant is shown to be caught, and the world they run in.
+
+use std::process::Command;
+use std::time::Duration;
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::sync::Arc;
+use shuttle::{Config as ShuttleConfig, FailurePersistence, MaxSteps, Runner};
+use ufutex_shuttle::layout::Lean;
+use ufutex_shuttle::model::{AtomicU32, Mutant, Ordering, with_mutant};
+use ufutex_shuttle::scheme::Scheme;
+use ufutex_shuttle::{Clock, Config, Domain, Fault, System, Target, Timeout, WaitOptions};
+
+/// Runs `model` on so many schedules, half of them with few preemptions at random places (PCT) and half wholly random.
+/// The schedules are the same each time, unless `SHUTTLE_RANDOM_SEED` says otherwise.
+pub fn check(schedules: usize, model: fn()) {
+    const SEED: u64 = 7;
+    const PREEMPTIONS: usize = 4;
+    Runner::new(PctScheduler::new_from_seed(SEED, PREEMPTIONS, schedules / 2), config()).run(model);
+    Runner::new(RandomScheduler::new_from_seed(SEED, schedules / 2), config()).run(model);
+}
+
+fn config() -> ShuttleConfig {
+    let mut config = ShuttleConfig::new();
+    config.stack_size = 128 * 1024;
+    config.silence_warnings = true;
+    config.failure_persistence = FailurePersistence::None;
+    config.max_steps = MaxSteps::FailAfter(200_000);
+    config
+}
+
+/// A test that `$model` fails with `$mutant` in the engine, within so many schedules.
+macro_rules! catches {
+    ($test:ident, $mutant:ident, $schedules:expr, $model:expr) => {
+        #[test]
+        fn $test() {
+            let name = concat!(module_path!(), "::", stringify!($test));
+            let mutant = ufutex_shuttle::model::Mutant::$mutant;
+            $crate::support::assert_catches(name, mutant, $schedules, $model);
+        }
+    };
+}
+
+pub(crate) use catches;
+
+/// See the macro. The model runs in a process of its own: a broken engine is free to do anything.
+pub fn assert_catches(test: &str, mutant: Mutant, schedules: usize, model: fn()) {
+    const APART: &str = "UFUTEX_MODEL_APART";
+    if std::env::var_os(APART).is_some() {
+        return with_mutant(mutant, || check(schedules, model));
+    }
+    let (_, name) = test.split_once("::").expect("a test is in a module");
+    let output = Command::new(std::env::current_exe().expect("a test has a file"))
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(APART, "1")
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .expect("a test can run itself");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.contains("running 1 test"), "no test {name}:\n{printed}");
+    assert!(!output.status.success(), "the model holds although the engine is broken");
+}
+
+/// A futex word at an address of its own choice.
+pub struct Word {
+    pub value: AtomicU32,
+    address: u64,
+}
+
+impl Word {
+    /// A word at `address` that holds 0.
+    pub fn at(address: u64) -> Self {
+        Self { value: AtomicU32::new(0), address }
+    }
+}
+
+impl Target for &Word {
+    type Value = u32;
+
+    fn address(&self) -> u64 {
+        self.address
+    }
+    fn load(&self) -> Result<u32, Fault> {
+        Ok(self.value.load(Ordering::SeqCst))
+    }
+    fn fault_in(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// A deadline that a model does not wait for: who would sleep until then gives up at once.
+pub const SOME_TIME: WaitOptions = WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::MAX));
+
+/// A domain whose first table has two slots, and two words in one line, so in one bucket.
+pub struct World<S: Scheme<Lean>> {
+    pub domain: Domain<S>,
+    pub words: [Word; 2],
+}
+
+impl<S: Scheme<Lean>> World<S> {
+    pub fn new() -> Arc<Self> {
+        let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
+        let system = System::with_config(config).expect("the models' configuration is valid");
+        let domain = Domain::with_options(&system, ufutex_shuttle::Options::new());
+        Arc::new(Self { domain, words: [Word::at(0x1000), Word::at(0x1004)] })
+    }
+
+    /// Gives the table these sizes, one after the other.
+    pub fn resize(&self, sizes: &[usize]) {
+        for &slots in sizes {
+            self.domain.set_slots(slots).expect("a table can be made");
+        }
+    }
+}

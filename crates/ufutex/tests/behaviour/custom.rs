@@ -1,0 +1,147 @@
+//! An embedder's own waiters: `prepare_with`, and what can be done with the result.
+
+use std::mem::forget;
+use std::pin::pin;
+use std::sync::atomic::AtomicU32;
+use std::task::Waker;
+use std::time::Duration;
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{Error, Timeout, WaitOptions, Waiter};
+
+use crate::common::domains::{domain, on_every_domain};
+use crate::common::waiters::{idle, queue};
+use crate::common::waker::Told;
+
+fn cancel_says_whether_no_wake_had_come<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let mut waiters = idle(3);
+    let mut queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
+    let last = queued.pop().expect("there are three");
+    assert!(queued.pop().expect("there are three").cancel());
+    assert_eq!(domain.wake(&word, 1), 1);
+    // A wake that has come counts as received: it does not go on to the last.
+    assert!(!queued.pop().expect("there are three").cancel());
+    assert!(!last.is_woken());
+    assert_eq!(domain.wake(&word, usize::MAX), 1);
+    assert!(!last.cancel());
+    assert_eq!(domain.wake(&word, usize::MAX), 0);
+}
+
+fn waiter_can_be_used_again_however_its_wait_ended<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let mut waiter = Box::pin(Waiter::new());
+    for _ in 0..3 {
+        assert!(queue(&domain, &mut waiter, &word).cancel());
+        drop(queue(&domain, &mut waiter, &word));
+        let queued = queue(&domain, &mut waiter, &word);
+        assert_eq!(domain.wake(&word, usize::MAX), 1);
+        assert!(!queued.cancel());
+        let queued = queue(&domain, &mut waiter, &word);
+        assert_eq!(domain.wake(&word, usize::MAX), 1);
+        assert_eq!(queued.finish(), Ok(()));
+    }
+    assert_eq!(domain.wake(&word, usize::MAX), 0);
+}
+
+fn dropped_before_a_wake_it_leaves_no_entry_behind<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let mut waiters = idle(2);
+    let [first, second] = &mut waiters[..] else { unreachable!() };
+    drop(queue(&domain, first, &word));
+    let second = queue(&domain, second, &word);
+    assert_eq!(domain.wake(&word, usize::MAX), 1);
+    assert!(second.is_woken());
+}
+
+fn dropped_after_a_wake_it_passes_it_on<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let mut waiters = idle(3);
+    let mut queued = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word));
+    let [first, second, third] = [(); 3].map(|()| queued.next().expect("there are three"));
+    assert_eq!(domain.wake(&word, 1), 1);
+    drop(first);
+    assert_eq!((second.is_woken(), third.is_woken()), (true, false));
+    assert!(!second.cancel());
+    assert!(third.cancel());
+}
+
+fn wake_passed_on_goes_by_priority<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let mut waiters = idle(3);
+    let queue = |waiter, priority| {
+        let options = WaitOptions::new().realtime_priority(priority);
+        crate::common::waiters::queue_with(&domain, waiter, &word, options)
+    };
+    let [a, b, c] = &mut waiters[..] else { unreachable!() };
+    let (highest, normal, high) = (queue(a, 99), queue(b, 0), queue(c, 1));
+    assert_eq!(domain.wake(&word, 1), 1);
+    assert!(highest.is_woken());
+    drop(highest);
+    assert_eq!((normal.is_woken(), high.is_woken()), (false, true));
+}
+
+/// The room for a waiter may go away before its wait is over, if the handle was forgotten.
+fn waiter_whose_handle_was_forgotten_is_busy_and_leaves_the_queue_when_dropped<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let mut waiters = idle(2);
+    let mut waiter = Box::pin(Waiter::new());
+    forget(queue(&domain, &mut waiter, &word));
+    let waker = Waker::noop().clone();
+    let again = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker);
+    assert_eq!(again.err(), Some(Error::Busy));
+    let [first, second] = &mut waiters[..] else { unreachable!() };
+    let first = queue(&domain, first, &word);
+    drop(waiter);
+    assert_eq!(domain.wake(&word, usize::MAX), 1);
+    assert!(first.is_woken());
+
+    let mut woken = Box::pin(Waiter::new());
+    forget(queue(&domain, &mut woken, &word));
+    let second = queue(&domain, second, &word);
+    assert_eq!(domain.wake(&word, 1), 1);
+    drop(woken);
+    assert!(second.is_woken(), "the wake is passed on");
+}
+
+fn waiter_that_differs_stays_idle<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let mut waiter = pin!(Waiter::new());
+    let (told, waker) = Told::new();
+    let result = domain.prepare_with(waiter.as_mut(), &word, 1, &WaitOptions::new(), waker.clone());
+    assert_eq!(result.err(), Some(Error::Again));
+    let result = domain.prepare(waiter.as_mut(), &word, 1, &WaitOptions::new());
+    assert_eq!(result.err(), Some(Error::Again));
+    assert_eq!(domain.wake(&word, usize::MAX), 0);
+    let queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker).expect("the word is 0");
+    assert_eq!(domain.wake(&word, 1), 1);
+    assert_eq!(told.times(), 1);
+    assert_eq!(queued.finish(), Ok(()));
+}
+
+fn deadline_begins_when_the_wait_is_prepared<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let options = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(5)));
+    let mut waiter = pin!(Waiter::new());
+    let queued = domain.prepare(waiter.as_mut(), &word, 0, &options).expect("the word is 0");
+    std::thread::sleep(Duration::from_millis(5));
+    assert!(!queued.is_woken());
+    assert_eq!(queued.finish(), Err(Error::TimedOut));
+    // A wake that came in time counts, even if nobody looked before the deadline had passed.
+    let queued = domain.prepare(waiter.as_mut(), &word, 0, &options).expect("the word is 0");
+    assert_eq!(domain.wake(&word, 1), 1);
+    std::thread::sleep(Duration::from_millis(5));
+    assert_eq!(queued.finish(), Ok(()));
+}
+
+on_every_domain![
+    cancel_says_whether_no_wake_had_come,
+    waiter_can_be_used_again_however_its_wait_ended,
+    dropped_before_a_wake_it_leaves_no_entry_behind,
+    dropped_after_a_wake_it_passes_it_on,
+    wake_passed_on_goes_by_priority,
+    waiter_whose_handle_was_forgotten_is_busy_and_leaves_the_queue_when_dropped,
+    waiter_that_differs_stays_idle,
+    deadline_begins_when_the_wait_is_prepared,
+];

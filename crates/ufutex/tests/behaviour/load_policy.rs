@@ -1,0 +1,137 @@
+//! The size policy `Load`: tables grow when different keys crowd them, and for nothing else.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use ufutex::layout::Lean;
+use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
+use ufutex::{Config, Domain, Error, Options, Policy, System};
+
+use crate::common::domains::domain;
+use crate::common::waiters::{idle, queue};
+
+/// Words a cache line apart, so that they can part in a table of any size.
+#[repr(align(64))]
+struct Line(AtomicU32);
+
+fn lines(count: usize) -> Vec<Line> {
+    (0..count).map(|_| Line(AtomicU32::new(0))).collect()
+}
+
+/// Queues one waiter on each of `count` words and answers the number of slots then. All are woken in the end.
+fn slots_with_waiters_on_distinct_words<S: Scheme<Lean>>(domain: &Domain<S>, count: usize) -> usize {
+    let (lines, mut waiters) = (lines(count), idle(count));
+    let queued: Vec<_> =
+        std::iter::zip(&lines, &mut waiters).map(|(line, waiter)| queue(domain, waiter, &line.0)).collect();
+    let slots = domain.slots();
+    for (line, queued) in std::iter::zip(&lines, &queued) {
+        assert_eq!(domain.wake(&line.0, usize::MAX), 1);
+        assert!(queued.is_woken());
+    }
+    slots
+}
+
+#[test]
+fn many_waiters_on_distinct_words_grow_the_table() {
+    for count in [200, 2_000, 20_000] {
+        let slots = slots_with_waiters_on_distinct_words(&domain::<Live, Lean>(), count);
+        assert!(slots >= count / 8, "{slots} slots for {count} waiters");
+        assert!(slots <= count * 8, "{slots} slots for {count} waiters");
+    }
+}
+
+#[test]
+fn few_waiters_need_no_more_than_the_first_table() {
+    assert_eq!(slots_with_waiters_on_distinct_words(&domain::<Live, Lean>(), 4), 16);
+}
+
+#[test]
+fn many_waiters_on_one_word_do_not_grow_the_table() {
+    let domain = domain::<Live, Lean>();
+    let (word, mut waiters) = (AtomicU32::new(0), idle(5_000));
+    let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
+    assert_eq!(domain.slots(), 16);
+    assert_eq!(domain.wake(&word, usize::MAX), 5_000);
+    assert!(queued.iter().all(ufutex::Queued::is_woken));
+}
+
+#[test]
+fn many_waiters_on_the_words_of_one_cache_line_do_not_grow_the_table() {
+    #[repr(align(64))]
+    struct Full([AtomicU32; 16]);
+    let domain = domain::<Live, Lean>();
+    let (line, mut waiters) = (Full([const { AtomicU32::new(0) }; 16]), idle(1_600));
+    let queued: Vec<_> =
+        waiters.iter_mut().enumerate().map(|(i, waiter)| queue(&domain, waiter, &line.0[i % 16])).collect();
+    assert_eq!(domain.slots(), 16);
+    assert_eq!(line.0.iter().map(|word| domain.wake(word, usize::MAX)).sum::<usize>(), queued.len());
+}
+
+#[test]
+fn growth_stops_at_the_configured_maximum() {
+    let config = Config::new().cpus(2).hash_seed(1).max_slots(64);
+    let system = System::<Lean>::with_config(config).expect("the memory is there");
+    let domain = Domain::<Live>::with_options(&system, Options::new());
+    assert_eq!(slots_with_waiters_on_distinct_words(&domain, 2_000), 64);
+}
+
+#[test]
+fn growth_ends_when_a_size_is_set_or_the_table_is_immutable() {
+    let set = domain::<Live, Lean>();
+    assert_eq!(set.set_slots(4), Ok(()));
+    assert_eq!(slots_with_waiters_on_distinct_words(&set, 500), 4);
+    let immutable = domain::<Live, Lean>();
+    immutable.set_immutable();
+    assert_eq!(slots_with_waiters_on_distinct_words(&immutable, 500), 16);
+}
+
+#[test]
+fn only_the_policy_load_grows_by_load() {
+    for (policy, slots) in [(Policy::Threads, 16), (Policy::Fixed(32), 32), (Policy::Fixed(0), 0)] {
+        let system = System::<Lean>::with_config(Config::new().cpus(2).hash_seed(1)).expect("the memory is there");
+        let domain = Domain::<Live>::with_options(&system, Options::new().policy(policy));
+        assert_eq!(slots_with_waiters_on_distinct_words(&domain, 500), slots, "{policy:?}");
+    }
+}
+
+#[test]
+fn schemes_that_would_have_to_wait_do_not_grow_by_load() {
+    assert_eq!(slots_with_waiters_on_distinct_words(&domain::<Fixed, Lean>(), 500), 16);
+    assert_eq!(slots_with_waiters_on_distinct_words(&domain::<Atomic, Lean>(), 500), 16);
+    assert_eq!(slots_with_waiters_on_distinct_words(&domain::<PerCpu, Lean>(), 500), 16);
+}
+
+/// Has two threads wait on words that differ, each on its own, until `until` says so or a second is over.
+fn contend(domain: &Domain, words: [&AtomicU32; 2], until: impl Fn() -> bool) {
+    let (running, begin) = (AtomicBool::new(true), Instant::now());
+    std::thread::scope(|scope| {
+        for word in words {
+            let running = &running;
+            scope.spawn(move || {
+                while running.load(Ordering::Relaxed) {
+                    assert_eq!(domain.wait(word, 1), Err(Error::Again));
+                }
+            });
+        }
+        while begin.elapsed() < Duration::from_millis(300) && !until() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        running.store(false, Ordering::Relaxed);
+    });
+}
+
+/// A domain where every wait goes through its bucket, with a table of the smallest size.
+fn contended_domain() -> Domain {
+    let config = Config::new().cpus(2).hash_seed(1).default_slots(2);
+    let system = System::with_config(config).expect("the memory is there");
+    let domain = Domain::with_options(&system, Options::new().early_return(false));
+    assert_eq!(domain.wait(&AtomicU32::new(0), 1), Err(Error::Again));
+    domain
+}
+
+#[test]
+fn contention_on_one_word_does_not_grow_the_table() {
+    let (domain, word) = (contended_domain(), AtomicU32::new(0));
+    contend(&domain, [&word; 2], || domain.slots() != 2);
+    assert_eq!(domain.slots(), 2);
+}

@@ -1,0 +1,214 @@
+//! Futures: polled, dropped at any point, moved between threads.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use ufutex::layout::{Layout, Lean};
+use ufutex::scheme::{Live, Scheme};
+use ufutex::{Domain, Error, Target, Wait, WaitOptions};
+
+use crate::common::domains::{domain, on_every_domain};
+use crate::common::patient::within_patience;
+use crate::common::waiters::{bits, nonzero};
+use crate::common::waker::{Calls, Told};
+
+type Boxed<'d, T, S, L> = Pin<Box<Wait<'d, T, S, L>>>;
+type Outcome = Poll<Result<(), Error>>;
+
+const WOKEN: Outcome = Poll::Ready(Ok(()));
+
+fn poll<T: Target, S: Scheme<L>, L: Layout>(wait: &mut Boxed<'_, T, S, L>, waker: &Waker) -> Outcome {
+    wait.as_mut().poll(&mut Context::from_waker(waker))
+}
+
+fn silently<T: Target, S: Scheme<L>, L: Layout>(wait: &mut Boxed<'_, T, S, L>) -> Outcome {
+    poll(wait, Waker::noop())
+}
+
+/// A future on `word` that has been polled once.
+fn pending<'d, 'w, S: Scheme<L>, L: Layout>(
+    domain: &'d Domain<S, L>,
+    word: &'w AtomicU32,
+    options: WaitOptions,
+) -> Boxed<'d, &'w AtomicU32, S, L> {
+    let mut wait = Box::pin(domain.wait_async(word, 0, options));
+    assert_eq!(silently(&mut wait), Poll::Pending);
+    wait
+}
+
+fn word_is_compared_at_the_first_poll<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let mut early = Box::pin(domain.wait_async(&word, 0, WaitOptions::new()));
+    let mut late = Box::pin(domain.wait_async(&word, 1, WaitOptions::new()));
+    assert_eq!(domain.wake(&word, usize::MAX), 0, "not queued before it is polled");
+    word.store(1, Ordering::Release);
+    assert_eq!(silently(&mut early), Poll::Ready(Err(Error::Again)));
+    assert_eq!(silently(&mut late), Poll::Pending);
+    assert_eq!(domain.wake(&word, usize::MAX), 1);
+    assert_eq!(silently(&mut late), WOKEN);
+}
+
+fn future_dropped_before_its_first_poll_was_never_there<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    drop(domain.wait_async(&word, 0, WaitOptions::new()));
+    assert_eq!(domain.wake(&word, usize::MAX), 0);
+    assert_eq!(domain.table_bytes(), 0);
+}
+
+fn future_dropped_while_queued_leaves_no_entry_behind<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let [first, mut second, third] = [(); 3].map(|()| pending(&domain, &word, WaitOptions::new()));
+    drop(first);
+    drop(third);
+    assert_eq!(domain.wake(&word, usize::MAX), 1);
+    assert_eq!(silently(&mut second), WOKEN);
+    drop(pending(&domain, &word, WaitOptions::new()));
+    assert_eq!(domain.wake(&word, usize::MAX), 0);
+}
+
+fn future_dropped_after_a_wake_passes_it_to_the_next<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let (told, waker) = Told::new();
+    let first = pending(&domain, &word, WaitOptions::new());
+    let mut second = pending(&domain, &word, WaitOptions::new());
+    let mut third = pending(&domain, &word, WaitOptions::new());
+    assert_eq!(poll(&mut second, &waker), Poll::Pending);
+    assert_eq!(domain.wake(&word, 1), 1);
+    drop(first);
+    assert_eq!(told.times(), 1);
+    assert_eq!(silently(&mut second), WOKEN);
+    assert_eq!(silently(&mut third), Poll::Pending);
+    assert_eq!(domain.wake(&word, usize::MAX), 1);
+}
+
+fn wake_goes_down_a_row_of_futures_that_are_dropped<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let mut waits: Vec<_> = (0..5).map(|_| pending(&domain, &word, WaitOptions::new())).collect();
+    assert_eq!(domain.wake(&word, 2), 2);
+    // The two wakes pass over four futures to the last, and the other ends with nobody.
+    let mut last = waits.pop().expect("there are five");
+    drop(waits);
+    assert_eq!(silently(&mut last), WOKEN);
+    let mut late = pending(&domain, &word, WaitOptions::new());
+    assert_eq!(silently(&mut late), Poll::Pending);
+}
+
+fn wake_is_passed_only_to_a_waiter_that_it_was_meant_for<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let first = pending(&domain, &word, bits(0b011));
+    let mut other = pending(&domain, &word, bits(0b001));
+    let mut fits = pending(&domain, &word, bits(0b110));
+    assert_eq!(domain.wake_bitset(&word, 1, nonzero(0b010)), 1);
+    drop(first);
+    assert_eq!(silently(&mut other), Poll::Pending);
+    assert_eq!(silently(&mut fits), WOKEN);
+}
+
+fn wake_that_was_reported_is_not_passed_on<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let mut first = pending(&domain, &word, WaitOptions::new());
+    let mut second = pending(&domain, &word, WaitOptions::new());
+    assert_eq!(domain.wake(&word, 1), 1);
+    assert_eq!(silently(&mut first), WOKEN);
+    drop(first);
+    assert_eq!(silently(&mut second), Poll::Pending);
+}
+
+fn dropped_future_passes_its_wake_on_to_a_thread<S: Scheme<L>, L: Layout>() {
+    let domain = Arc::new(domain::<S, L>());
+    let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
+    let first = pending(&domain, word, WaitOptions::new());
+    let mut second = pending(&domain, word, WaitOptions::new());
+    let its_domain = domain.clone();
+    let (send, is_next) = std::sync::mpsc::channel();
+    let thread = move || {
+        let mut waiter = pin!(ufutex::Waiter::new());
+        let queued = its_domain.prepare(waiter.as_mut(), word, 0, &WaitOptions::new()).expect("the word is 0");
+        send.send(()).expect("the test waits");
+        queued.finish()
+    };
+    let sleeper = std::thread::spawn(move || within_patience("the sleeping thread", thread));
+    is_next.recv().expect("the thread is queued");
+    assert_eq!(domain.wake(word, 2), 2);
+    assert_eq!(silently(&mut second), WOKEN);
+    drop(first);
+    assert_eq!(sleeper.join().expect("the thread is told"), Ok(()));
+}
+
+fn future_may_be_polled_and_dropped_by_different_threads<S: Scheme<L>, L: Layout>() {
+    let domain = Arc::new(domain::<S, L>());
+    let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
+    std::thread::scope(|scope| {
+        let mut wait = pending(&domain, word, WaitOptions::new());
+        let dropped = pending(&domain, word, WaitOptions::new());
+        scope.spawn(move || drop(dropped)).join().expect("it can be dropped there");
+        let (told, waker) = Told::new();
+        let polled = scope.spawn(move || (poll(&mut wait, &waker), wait));
+        let (outcome, mut wait) = polled.join().expect("it can be polled there");
+        assert_eq!(outcome, Poll::Pending);
+        assert_eq!(domain.wake(word, usize::MAX), 1);
+        assert_eq!(told.times(), 1);
+        assert_eq!(silently(&mut wait), WOKEN);
+    });
+}
+
+/// An executor for one task: it sleeps until the task's waker is told.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let thread = std::thread::current();
+    let waker = Calls::waker(move || thread.unpark());
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        std::thread::park();
+    }
+}
+
+fn tasks_on_two_threads_take_turns<S: Scheme<L>, L: Layout>() {
+    const TURNS: u32 = 500;
+    async fn take_turns<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, word: &AtomicU32, first: u32) {
+        for turn in (first..TURNS).step_by(2) {
+            loop {
+                let now = word.load(Ordering::Acquire);
+                if now == turn {
+                    break;
+                }
+                let _ = domain.wait_async(word, now, WaitOptions::new()).await;
+            }
+            word.store(turn + 1, Ordering::Release);
+            domain.wake(word, 1);
+        }
+    }
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| block_on(take_turns(&domain, &word, 0)));
+        scope.spawn(|| block_on(take_turns(&domain, &word, 1)));
+    });
+    assert_eq!(word.load(Ordering::Acquire), TURNS);
+}
+
+on_every_domain![
+    word_is_compared_at_the_first_poll,
+    future_dropped_before_its_first_poll_was_never_there,
+    future_dropped_while_queued_leaves_no_entry_behind,
+    future_dropped_after_a_wake_passes_it_to_the_next,
+    wake_goes_down_a_row_of_futures_that_are_dropped,
+    wake_is_passed_only_to_a_waiter_that_it_was_meant_for,
+    wake_that_was_reported_is_not_passed_on,
+    dropped_future_passes_its_wake_on_to_a_thread,
+    future_may_be_polled_and_dropped_by_different_threads,
+    tasks_on_two_threads_take_turns,
+];
+
+#[test]
+#[should_panic(expected = "polled after it had ended")]
+fn poll_after_the_end_panics() {
+    let (domain, word) = (domain::<Live, Lean>(), AtomicU32::new(1));
+    let mut wait = Box::pin(domain.wait_async(&word, 0, WaitOptions::new()));
+    assert_eq!(silently(&mut wait), Poll::Ready(Err(Error::Again)));
+    let _ = silently(&mut wait);
+}

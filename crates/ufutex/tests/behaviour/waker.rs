@@ -1,0 +1,211 @@
+//! Who is told, how often, and that it happens with no lock held: what a waker does is its owner's business.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{Domain, Error, Wait, WaitOptions};
+
+use crate::common::domains::{domain, on_every_domain};
+use crate::common::waiters::{idle, queue};
+use crate::common::waker::{Calls, Told};
+
+type Boxed<'d, 'w, S, L> = Pin<Box<Wait<'d, &'w AtomicU32, S, L>>>;
+
+fn poll<S: Scheme<L>, L: Layout>(wait: &mut Boxed<'_, '_, S, L>, waker: &Waker) -> Poll<Result<(), Error>> {
+    wait.as_mut().poll(&mut Context::from_waker(waker))
+}
+
+fn pending<'d, 'w, S: Scheme<L>, L: Layout>(
+    domain: &'d Domain<S, L>,
+    word: &'w AtomicU32,
+    waker: &Waker,
+) -> Boxed<'d, 'w, S, L> {
+    let mut wait = Box::pin(domain.wait_async(word, 0, WaitOptions::new()));
+    assert_eq!(poll(&mut wait, waker), Poll::Pending);
+    wait
+}
+
+fn waker_is_told_once_for_a_wake_and_not_before<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let (told, waker) = Told::new();
+    let mut wait = pending(&domain, &word, &waker);
+    assert_eq!(poll(&mut wait, &waker), Poll::Pending);
+    assert_eq!(told.times(), 0);
+    assert_eq!(domain.wake(&word, usize::MAX), 1);
+    assert_eq!(domain.wake(&word, usize::MAX), 0);
+    assert_eq!(told.times(), 1);
+    assert_eq!(poll(&mut wait, &waker), Poll::Ready(Ok(())));
+    drop(wait);
+    assert_eq!(told.times(), 1);
+}
+
+fn waker_of_the_last_poll_is_told_and_the_others_are_let_go<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let all: Vec<_> = (0..5).map(|_| Told::new()).collect();
+    let mut wait = pending(&domain, &word, &all[0].1);
+    for (_, waker) in &all {
+        assert_eq!(poll(&mut wait, waker), Poll::Pending);
+    }
+    let kept: Vec<_> = all.iter().map(|(told, _)| Arc::strong_count(told) - 2).collect();
+    assert_eq!(kept, [0, 0, 0, 0, 1]);
+    assert_eq!(domain.wake(&word, 1), 1);
+    let told: Vec<_> = all.iter().map(|(told, _)| told.times()).collect();
+    assert_eq!(told, [0, 0, 0, 0, 1]);
+    assert_eq!(poll(&mut wait, Waker::noop()), Poll::Ready(Ok(())));
+}
+
+fn waker_of_a_dropped_future_is_let_go_and_not_told<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let (told, waker) = Told::new();
+    drop(pending(&domain, &word, &waker));
+    assert_eq!(Arc::strong_count(&told), 2);
+    assert_eq!(domain.wake(&word, 1), 0);
+    assert_eq!(told.times(), 0);
+}
+
+fn waker_that_panics_does_not_keep_the_others_from_being_told<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let (told, counts) = Told::new();
+    let panics = Calls::waker(|| std::panic::resume_unwind(Box::new("a waker's own panic")));
+    let wakers = [&counts, &panics, &counts, &counts];
+    let mut waits: Vec<_> = wakers.iter().map(|waker| pending(&domain, &word, waker)).collect();
+    let result = catch_unwind(AssertUnwindSafe(|| domain.wake(&word, usize::MAX)));
+    assert!(result.is_err(), "the panic is the caller's to see");
+    assert_eq!(told.times(), 3);
+    for wait in &mut waits {
+        assert_eq!(poll(wait, &counts), Poll::Ready(Ok(())));
+    }
+    // And no lock is left behind.
+    let mut wait = pending(&domain, &word, &counts);
+    assert_eq!(domain.wake(&word, usize::MAX), 1);
+    assert_eq!(poll(&mut wait, &counts), Poll::Ready(Ok(())));
+}
+
+/// Uses the bucket of `word` in every way there is.
+fn use_the_bucket<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, word: &AtomicU32) {
+    assert_eq!(domain.wait(word, 1), Err(Error::Again));
+    let mut waiters = idle(2);
+    let [first, second] = &mut waiters[..] else { unreachable!() };
+    let first = queue(domain, first, word);
+    let second = queue(domain, second, word);
+    assert!(second.cancel());
+    assert!(domain.wake(word, 1) == 1 && first.is_woken());
+    if S::NAME != "fixed" {
+        let slots = if domain.slots() == 64 { 32 } else { 64 };
+        assert_eq!(domain.set_slots_while(slots, || true), Ok(()));
+    }
+}
+
+/// Two words that share a bucket in every table of these tests, because they share a cache line.
+fn neighbours() -> [&'static AtomicU32; 2] {
+    #[repr(align(64))]
+    struct Line([AtomicU32; 2]);
+    let line: &'static Line = Box::leak(Box::new(Line([const { AtomicU32::new(0) }; 2])));
+    [&line.0[0], &line.0[1]]
+}
+
+/// gVisor's, folly's and wasmtime's defect: they wake with the bucket locked.
+fn waker_is_told_without_any_lock_held<S: Scheme<L>, L: Layout>() {
+    let domain: &'static Domain<S, L> = Box::leak(Box::new(domain()));
+    let [word, neighbour] = neighbours();
+    let waker = Calls::waker(move || use_the_bucket(domain, neighbour));
+    let mut waits: Vec<_> = (0..3).map(|_| pending(domain, word, &waker)).collect();
+    assert_eq!(domain.wake(word, usize::MAX), 3);
+    for wait in &mut waits {
+        assert_eq!(poll(wait, &waker), Poll::Ready(Ok(())));
+    }
+    // The wake of a future that is dropped is passed on without a lock, too.
+    let [dropped, _next] = [(); 2].map(|()| pending(domain, word, &waker));
+    assert_eq!(domain.wake(word, 1), 1);
+    drop(dropped);
+}
+
+/// A waker whose clone and drop use the domain.
+struct Meddler<S: Scheme<L>, L: Layout> {
+    domain: &'static Domain<S, L>,
+    word: &'static AtomicU32,
+    meddled: AtomicUsize,
+}
+
+impl<S: Scheme<L>, L: Layout> Meddler<S, L> {
+    const TABLE: RawWakerVTable = RawWakerVTable::new(Self::clone, Self::meddle, Self::meddle, Self::meddle);
+
+    fn waker(&'static self) -> Waker {
+        // SAFETY: the functions of the table take a `&'static Self`, which this is, and may be called by any thread.
+        unsafe { Waker::from_raw(RawWaker::new(std::ptr::from_ref(self).cast(), &Self::TABLE)) }
+    }
+
+    unsafe fn clone(this: *const ()) -> RawWaker {
+        // SAFETY: as for `meddle`.
+        unsafe { Self::meddle(this) };
+        RawWaker::new(this, &Self::TABLE)
+    }
+
+    unsafe fn meddle(this: *const ()) {
+        // SAFETY: `waker` has put a `&'static Self` there.
+        let this = unsafe { &*this.cast::<Self>() };
+        use_the_bucket(this.domain, this.word);
+        this.meddled.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn wakers_clone_and_drop_happen_without_any_lock_held<S: Scheme<L>, L: Layout>() {
+    let domain: &'static Domain<S, L> = Box::leak(Box::new(domain()));
+    let [word, other] = neighbours();
+    let meddler: &'static Meddler<S, L> = Box::leak(Box::new(Meddler { domain, word, meddled: 0.into() }));
+    let waker = meddler.waker();
+    let mut wait = Box::pin(domain.wait_async(other, 0, WaitOptions::new()));
+    assert_eq!(poll(&mut wait, &waker), Poll::Pending); // clones
+    assert_eq!(poll(&mut wait, &waker), Poll::Pending); // clones, and drops the one before
+    drop(wait); // drops
+    assert_eq!(meddler.meddled.load(Ordering::Relaxed), 4);
+    let mut waiter = pin!(ufutex::Waiter::new());
+    let result = domain.prepare_with(waiter.as_mut(), other, 1, &WaitOptions::new(), waker.clone());
+    assert_eq!(result.err(), Some(Error::Again));
+    let queued = domain.prepare_with(waiter.as_mut(), other, 0, &WaitOptions::new(), waker);
+    assert!(queued.expect("the word is 0").cancel());
+    assert_eq!(meddler.meddled.load(Ordering::Relaxed), 4 + 3);
+}
+
+/// A waker that drops another future, which is queued too.
+struct DropsAnother<S: Scheme<L>, L: Layout>(std::sync::Mutex<Option<Boxed<'static, 'static, S, L>>>);
+
+impl<S: Scheme<L>, L: Layout> Wake for DropsAnother<S, L> {
+    fn wake(self: Arc<Self>) {
+        let another = self.0.lock().expect("nobody panics with it").take();
+        drop(another);
+    }
+}
+
+fn waker_may_drop_a_future_that_was_woken_with_it<S: Scheme<L>, L: Layout>() {
+    let domain: &'static Domain<S, L> = Box::leak(Box::new(domain()));
+    let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
+    let victim = Arc::new(DropsAnother(Default::default()));
+    // The victim comes first and is told first, so its entry is its own again when the other's waker drops it.
+    let (told, waker) = Told::new();
+    let first = pending(domain, word, &waker);
+    let mut second = pending(domain, word, &victim.clone().into());
+    let mut third = pending(domain, word, &waker);
+    *victim.0.lock().expect("nobody panics with it") = Some(first);
+    assert_eq!(domain.wake(word, 2), 2);
+    // The first had not looked yet, so its wake went on to the third.
+    assert_eq!(told.times(), 2);
+    assert_eq!(poll(&mut second, &waker), Poll::Ready(Ok(())));
+    assert_eq!(poll(&mut third, &waker), Poll::Ready(Ok(())));
+}
+
+on_every_domain![
+    waker_is_told_once_for_a_wake_and_not_before,
+    waker_of_the_last_poll_is_told_and_the_others_are_let_go,
+    waker_of_a_dropped_future_is_let_go_and_not_told,
+    waker_that_panics_does_not_keep_the_others_from_being_told,
+    waker_is_told_without_any_lock_held,
+    wakers_clone_and_drop_happen_without_any_lock_held,
+    waker_may_drop_a_future_that_was_woken_with_it,
+];

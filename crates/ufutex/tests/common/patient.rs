@@ -1,0 +1,19 @@
+//! Running what may hang.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+
+use super::PATIENCE;
+
+/// Runs `f` on a thread of its own. A test whose `f` hangs fails, saying `what` hangs, rather than hang itself.
+pub fn within_patience<R: Send + 'static>(what: &str, f: impl FnOnce() -> R + Send + 'static) -> R {
+    let (send, ended) = channel();
+    let thread = std::thread::spawn(move || _ = send.send(f()));
+    match ended.recv_timeout(PATIENCE) {
+        Ok(result) => result,
+        Err(RecvTimeoutError::Timeout) => panic!("{what} hangs"),
+        Err(RecvTimeoutError::Disconnected) => match thread.join() {
+            Err(panic) => std::panic::resume_unwind(panic),
+            Ok(()) => unreachable!("it has sent its result"),
+        },
+    }
+}

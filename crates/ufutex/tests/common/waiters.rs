@@ -1,0 +1,46 @@
+//! Waiters that need no thread.
+
+use std::num::NonZeroU32;
+use std::pin::Pin;
+use std::task::Waker;
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{Domain, Queued, Target, WaitOptions, Waiter};
+
+pub type Boxed<'d, S, L> = Pin<Box<Waiter<'d, S, L>>>;
+
+/// Idle waiters, each at a place of its own.
+pub fn idle<'d, S: Scheme<L>, L: Layout>(count: usize) -> Vec<Boxed<'d, S, L>> {
+    (0..count).map(|_| Box::pin(Waiter::new())).collect()
+}
+
+/// Queues `waiter` on a word that is 0, with nobody to be told.
+pub fn queue<'w, 'd, S: Scheme<L>, L: Layout, T: Target<Value: From<u8>>>(
+    domain: &'d Domain<S, L>,
+    waiter: &'w mut Boxed<'d, S, L>,
+    target: T,
+) -> Queued<'w, 'd, S, L> {
+    queue_with(domain, waiter, target, WaitOptions::new())
+}
+
+/// As `queue`, with options.
+pub fn queue_with<'w, 'd, S: Scheme<L>, L: Layout, T: Target<Value: From<u8>>>(
+    domain: &'d Domain<S, L>,
+    waiter: &'w mut Boxed<'d, S, L>,
+    target: T,
+    options: WaitOptions,
+) -> Queued<'w, 'd, S, L> {
+    domain
+        .prepare_with(waiter.as_mut(), target, 0.into(), &options, Waker::noop().clone())
+        .expect("the word is 0 and the waiter idle")
+}
+
+/// Options with this bitset.
+pub fn bits(bitset: u32) -> WaitOptions {
+    WaitOptions::new().bitset(nonzero(bitset))
+}
+
+pub fn nonzero(bitset: u32) -> NonZeroU32 {
+    NonZeroU32::new(bitset).expect("a bitset is not zero")
+}

@@ -1,0 +1,41 @@
+//! A waker that counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Wake, Waker};
+
+/// How often its waker has been told.
+#[derive(Default)]
+pub struct Told(AtomicUsize);
+
+impl Told {
+    pub fn new() -> (Arc<Self>, Waker) {
+        let told = Arc::new(Self::default());
+        (told.clone(), told.into())
+    }
+
+    pub fn times(&self) -> usize {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl Wake for Told {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// A waker that calls `f`.
+pub struct Calls<F>(pub F);
+
+impl<F: Fn() + Send + Sync + 'static> Calls<F> {
+    pub fn waker(f: F) -> Waker {
+        Arc::new(Self(f)).into()
+    }
+}
+
+impl<F: Fn() + Send + Sync + 'static> Wake for Calls<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}

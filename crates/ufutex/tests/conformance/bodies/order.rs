@@ -1,0 +1,56 @@
+//! In which order waiters are woken.
+
+use std::sync::Arc;
+
+use crate::common::asleep::until;
+use crate::futex::{Futex, How, PLAINLY, word};
+use crate::sleeper::{Order, Sleeper};
+
+/// Queues waiters with these priorities, wakes them one by one and answers who was woken, in order.
+fn wake_one_by_one(futex: &Arc<dyn Futex>, priorities: &[u8]) -> Vec<usize> {
+    let word = word(0);
+    let order = Order::default();
+    for (number, &priority) in priorities.iter().enumerate() {
+        let sleeper = Sleeper::start(futex, word, How { priority, ..PLAINLY }, order.note(number));
+        sleeper.until_asleep();
+    }
+    for woken in 1..=priorities.len() {
+        assert_eq!(futex.wake(word, 1), 1);
+        until("the waiter has noted its wake", || order.seen().len() == woken);
+    }
+    assert_eq!(futex.wake(word, 1), 0);
+    order.seen()
+}
+
+pub fn waiters_are_woken_in_the_order_in_which_they_came(futex: &Arc<dyn Futex>) {
+    assert_eq!(wake_one_by_one(futex, &[0; 8]), [0, 1, 2, 3, 4, 5, 6, 7]);
+}
+
+pub fn wake_of_several_takes_those_that_came_first(futex: &Arc<dyn Futex>) {
+    let word = word(0);
+    let mut sleepers: Vec<_> = (0..6).map(|_| Sleeper::new(futex, word, PLAINLY)).collect();
+    assert_eq!(futex.wake(word, 4), 4);
+    let late = sleepers.split_off(4);
+    for sleeper in sleepers {
+        assert_eq!(sleeper.outcome(), Ok(()));
+    }
+    assert!(late.iter().all(Sleeper::is_asleep));
+    assert_eq!(futex.wake(word, usize::MAX), 2);
+}
+
+pub fn real_time_priority_comes_first_and_then_the_order_of_arrival(futex: &Arc<dyn Futex>) {
+    if let Some(reason) = futex.lacks_priorities() {
+        println!("skipped: {reason}");
+        return;
+    }
+    let priorities = [0, 1, 99, 50, 0, 99, 1, 50];
+    assert_eq!(wake_one_by_one(futex, &priorities), [2, 5, 3, 7, 1, 6, 0, 4]);
+}
+
+pub fn real_time_waiter_that_comes_last_is_woken_before_all_others(futex: &Arc<dyn Futex>) {
+    if let Some(reason) = futex.lacks_priorities() {
+        println!("skipped: {reason}");
+        return;
+    }
+    assert_eq!(wake_one_by_one(futex, &[0, 0, 0, 1]), [3, 0, 1, 2]);
+}

@@ -1,0 +1,97 @@
+//! The engine, with each scheme, layout and kind of key.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{Domain, Error, ObjectId, Options, Policy, Shared, WaitOptions};
+
+use crate::common::asleep::Call;
+use crate::common::domains::system;
+use crate::futex::{Errno, Futex, How, Sharing};
+
+/// Which keys the words have when they are shared.
+#[derive(Clone, Copy)]
+enum SharedKeys {
+    Object(ObjectId),
+    AddressSpace,
+}
+
+struct Engine<S: Scheme<L>, L: Layout> {
+    domain: Domain<S, L>,
+    sharing: Sharing,
+    shared_keys: SharedKeys,
+}
+
+/// Whether a wait looks at the word before it takes its bucket's lock.
+fn options(early_return: bool) -> Options {
+    Options::new().early_return(early_return)
+}
+
+fn engine<S: Scheme<L>, L: Layout>(options: Options, sharing: Sharing, shared_keys: SharedKeys) -> Arc<dyn Futex> {
+    Arc::new(Engine::<S, L> { domain: Domain::with_options(&system(), options), sharing, shared_keys })
+}
+
+/// Private words in the domain's own table.
+pub fn private<S: Scheme<L>, L: Layout>(early_return: bool) -> Arc<dyn Futex> {
+    engine::<S, L>(options(early_return), Sharing::Private, SharedKeys::AddressSpace)
+}
+
+/// Private words in the system's table.
+pub fn global<S: Scheme<L>, L: Layout>(early_return: bool) -> Arc<dyn Futex> {
+    engine::<S, L>(options(early_return).policy(Policy::Fixed(0)), Sharing::Private, SharedKeys::AddressSpace)
+}
+
+/// Words in a shared object.
+pub fn object<S: Scheme<L>, L: Layout>(early_return: bool) -> Arc<dyn Futex> {
+    let id = ObjectId::new(7).expect("small enough");
+    engine::<S, L>(options(early_return), Sharing::Shared, SharedKeys::Object(id))
+}
+
+/// Words in memory of the domain's own, by operations that do not say so.
+pub fn address_space<S: Scheme<L>, L: Layout>(early_return: bool) -> Arc<dyn Futex> {
+    engine::<S, L>(options(early_return), Sharing::Shared, SharedKeys::AddressSpace)
+}
+
+impl<S: Scheme<L>, L: Layout> Engine<S, L> {
+    /// `word` as one of the shared kind. The object is all of memory, so the offset is the address.
+    fn shared<'w>(&self, word: &'w AtomicU32) -> Shared<&'w AtomicU32> {
+        match self.shared_keys {
+            SharedKeys::Object(id) => Shared::object(word, id, word.as_ptr().addr() as u64),
+            SharedKeys::AddressSpace => Shared::address_space(word),
+        }
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Futex for Engine<S, L> {
+    fn sharing(&self) -> Sharing {
+        self.sharing
+    }
+
+    fn wait_as(&self, sharing: Sharing, word: &AtomicU32, expected: u32, how: How) -> Result<(), Errno> {
+        let bitset = NonZeroU32::new(how.bitset).expect("a bitset is not zero");
+        let mut options = WaitOptions::new().bitset(bitset).realtime_priority(how.priority);
+        if let Some(timeout) = how.timeout {
+            options = options.timeout(timeout);
+        }
+        let result = match sharing {
+            Sharing::Private => self.domain.wait_with(word, expected, &options),
+            Sharing::Shared => self.domain.wait_with(self.shared(word), expected, &options),
+        };
+        result.map_err(Error::errno)
+    }
+
+    fn wake_as(&self, sharing: Sharing, word: &AtomicU32, count: usize, bitset: u32) -> usize {
+        let bitset = NonZeroU32::new(bitset).expect("a bitset is not zero");
+        match sharing {
+            Sharing::Private => self.domain.wake_bitset(word, count, bitset),
+            Sharing::Shared => self.domain.wake_bitset(self.shared(word), count, bitset),
+        }
+    }
+
+    fn sleeps_in(&self, call: Call, _word: &AtomicU32) -> bool {
+        call.is_of_the_engine()
+    }
+}

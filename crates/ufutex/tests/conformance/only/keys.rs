@@ -1,0 +1,105 @@
+//! Whose word it is: domains, shared objects, address spaces.
+
+use std::pin::Pin;
+use std::sync::atomic::AtomicU32;
+use std::task::Waker;
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{Domain, ObjectId, Options, Queued, Shared, Target, WaitOptions, Waiter};
+
+use crate::common::domains::{on_every_domain, system};
+
+type Pinned<'d, S, L> = Pin<Box<Waiter<'d, S, L>>>;
+
+fn queue<'w, 'd, S: Scheme<L>, L: Layout, T: Target<Value = u32>>(
+    domain: &'d Domain<S, L>,
+    waiter: &'w mut Pinned<'d, S, L>,
+    target: T,
+) -> Queued<'w, 'd, S, L> {
+    let waker = Waker::noop().clone();
+    domain.prepare_with(waiter.as_mut(), target, 0, &WaitOptions::new(), waker).expect("the word is 0")
+}
+
+fn object(id: u64) -> ObjectId {
+    ObjectId::new(id).expect("small enough")
+}
+
+fn two_domains<S: Scheme<L>, L: Layout>() -> [Domain<S, L>; 2] {
+    let system = system::<L>();
+    [(); 2].map(|()| Domain::with_options(&system, Options::new()))
+}
+
+fn object_mapped_at_two_addresses_of_two_domains_is_one<S: Scheme<L>, L: Layout>() {
+    let [a, b] = two_domains::<S, L>();
+    let (here, there) = (AtomicU32::new(0), AtomicU32::new(0));
+    let mut waiter = Box::pin(Waiter::new());
+    let queued = queue(&a, &mut waiter, Shared::object(&here, object(1), 64));
+    assert_eq!(b.wake(Shared::object(&there, object(2), 64), 1), 0, "another object");
+    assert_eq!(b.wake(Shared::object(&there, object(1), 68), 1), 0, "another offset");
+    assert_eq!(b.wake(Shared::object(&there, object(1), 64), 1), 1);
+    assert!(queued.is_woken());
+}
+
+fn private_word_of_one_domain_is_not_that_of_another<S: Scheme<L>, L: Layout>() {
+    let [a, b] = two_domains::<S, L>();
+    let word = AtomicU32::new(0);
+    let mut waiters = [(); 2].map(|()| Box::pin(Waiter::new()));
+    let [private, shared] = &mut waiters;
+    let private = queue(&a, private, &word);
+    let shared = queue(&a, shared, Shared::address_space(&word));
+    assert_eq!(b.wake(&word, usize::MAX), 0);
+    assert_eq!(b.wake(Shared::address_space(&word), usize::MAX), 0);
+    assert_eq!(a.wake(&word, usize::MAX), 1);
+    assert!(private.is_woken() && !shared.is_woken());
+    assert_eq!(a.wake(Shared::address_space(&word), usize::MAX), 1);
+    assert!(shared.is_woken());
+}
+
+/// The system's table holds the private words of domains with 0 slots beside everybody's shared ones.
+fn private_words_in_the_global_table_keep_their_domains<S: Scheme<L>, L: Layout>() {
+    let [a, b] = two_domains::<S, L>();
+    a.set_slots(0).expect("it has no table yet");
+    b.set_slots(0).expect("it has no table yet");
+    let word = AtomicU32::new(0);
+    let mut waiters = [(); 3].map(|()| Box::pin(Waiter::new()));
+    let [first, second, third] = &mut waiters;
+    let at_a = queue(&a, first, &word);
+    let at_b = queue(&b, second, &word);
+    let shared = queue(&a, third, Shared::address_space(&word));
+    assert_eq!(b.wake(&word, usize::MAX), 1);
+    assert_eq!((at_a.is_woken(), at_b.is_woken(), shared.is_woken()), (false, true, false));
+    assert_eq!(a.wake(&word, usize::MAX), 1);
+    assert_eq!((at_a.is_woken(), shared.is_woken()), (true, false));
+    assert_eq!(a.wake(Shared::address_space(&word), usize::MAX), 1);
+}
+
+fn shared_words_need_no_table_of_the_domains_own<S: Scheme<L>, L: Layout>() {
+    let [a, _] = two_domains::<S, L>();
+    let word = AtomicU32::new(0);
+    let mut waiter = Box::pin(Waiter::new());
+    let queued = queue(&a, &mut waiter, Shared::object(&word, object(1), 0));
+    assert_eq!((a.slots(), a.table_bytes()), (0, 0));
+    assert!(queued.cancel());
+}
+
+on_every_domain![
+    object_mapped_at_two_addresses_of_two_domains_is_one,
+    private_word_of_one_domain_is_not_that_of_another,
+    private_words_in_the_global_table_keep_their_domains,
+    shared_words_need_no_table_of_the_domains_own,
+];
+
+#[test]
+fn object_ids_end_where_keys_could_no_longer_tell_them_apart() {
+    assert!(ObjectId::new((1 << 61) - 1).is_some());
+    assert!(ObjectId::new(1 << 61).is_none());
+    let [a, b] = two_domains::<ufutex::scheme::Live, ufutex::layout::Lean>();
+    let word = AtomicU32::new(0);
+    let mut waiter = Box::pin(Waiter::new());
+    let queued = queue(&a, &mut waiter, Shared::object(&word, object((1 << 61) - 1), 0));
+    for id in [0, 1, 1 << 60] {
+        assert_eq!(b.wake(Shared::object(&word, object(id), 0), usize::MAX), 0);
+    }
+    assert!(queued.cancel());
+}

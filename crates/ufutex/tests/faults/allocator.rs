@@ -1,0 +1,111 @@
+//! The system's allocator, which fails when a test has asked it to.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    /// What is to come for this thread. Needs no memory itself and no destructor.
+    static PLAN: Cell<Plan> = const { Cell::new(Plan::OFF) };
+}
+
+#[derive(Clone, Copy)]
+struct Plan {
+    is_on: bool,
+    /// How many allocations succeed before the failure.
+    before: usize,
+    /// How many fail then.
+    failures: usize,
+    has_failed: bool,
+}
+
+impl Plan {
+    const OFF: Self = Self { is_on: false, before: 0, failures: 0, has_failed: false };
+
+    fn refuses(&mut self) -> bool {
+        if !self.is_on {
+            return false;
+        }
+        if self.before > 0 {
+            self.before -= 1;
+            return false;
+        }
+        if self.failures == 0 {
+            return false;
+        }
+        self.failures -= 1;
+        self.has_failed = true;
+        true
+    }
+}
+
+fn refuses() -> bool {
+    PLAN.try_with(|plan| {
+        let mut now = plan.get();
+        let refuses = now.refuses();
+        plan.set(now);
+        refuses
+    })
+    .unwrap_or(false)
+}
+
+pub struct Failing;
+
+// SAFETY: everything but the failures, which the trait allows, is the system's allocator.
+unsafe impl GlobalAlloc for Failing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as our caller promised.
+        if refuses() { std::ptr::null_mut() } else { unsafe { System.alloc(layout) } }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as our caller promised.
+        if refuses() { std::ptr::null_mut() } else { unsafe { System.alloc_zeroed(layout) } }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as our caller promised.
+        if refuses() { std::ptr::null_mut() } else { unsafe { System.realloc(memory, layout, size) } }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as our caller promised.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+/// Allocations of this thread that fail: only in `during`, so that the test's own do not.
+pub struct Failures {
+    plan: Plan,
+}
+
+impl Failures {
+    /// Runs `f`, an operation of the engine, with the failures that are to come.
+    pub fn during<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        PLAN.set(Plan { is_on: true, ..self.plan });
+        let result = f();
+        self.plan = PLAN.replace(Plan::OFF);
+        result
+    }
+
+    /// Whether an allocation has failed so far.
+    pub fn has_failed(&self) -> bool {
+        self.plan.has_failed
+    }
+}
+
+/// Runs `scenario` with the n-th allocation failing, and again with that and all after it, for every n there is.
+/// Answers how many that were.
+pub fn for_every_failure(scenario: impl Fn(&mut Failures)) -> usize {
+    let fails_at = |before, failures| {
+        let mut failures = Failures { plan: Plan { before, failures, ..Plan::OFF } };
+        scenario(&mut failures);
+        failures.has_failed()
+    };
+    let mut n = 0;
+    while fails_at(n, 1) {
+        fails_at(n, usize::MAX);
+        n += 1;
+        assert!(n < 1000, "the scenario allocates without end");
+    }
+    n
+}

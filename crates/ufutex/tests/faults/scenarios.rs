@@ -1,0 +1,200 @@
+//! What the engine does without memory: it answers `NoMemory` where that is documented, uses the table that it has, and
+//! loses nobody.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::AtomicU32;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{Config, Domain, Error, Options, Policy, Queued, System, Timeout, WaitOptions, Waiter};
+
+use crate::allocator::for_every_failure;
+use crate::common::domains::{domain, on_every_domain, on_every_resizable_domain, system};
+use crate::common::waiters::{Boxed, idle, queue};
+
+fn words(count: usize) -> Vec<AtomicU32> {
+    (0..count).map(|_| AtomicU32::new(0)).collect()
+}
+
+fn system_cannot_be_made<S: Scheme<L>, L: Layout>() {
+    let failures = for_every_failure(|memory| {
+        let system = memory.during(|| System::<L>::with_config(Config::new().cpus(1).hash_seed(1)));
+        assert_eq!(system.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
+        if let Ok(system) = system {
+            let word = AtomicU32::new(0);
+            assert_eq!(Domain::<S, L>::with_options(&system, Options::new()).wake(&word, 1), 0);
+        }
+    });
+    assert!(failures >= 2, "a system consists of two allocations at least");
+}
+
+fn domain_can_always_be_made_and_used<S: Scheme<L>, L: Layout>() {
+    for_every_failure(|memory| {
+        let system = system::<L>();
+        let domain = memory.during(|| Domain::<S, L>::with_options(&system, Options::new()));
+        let (words, mut waiters) = (words(20), idle(20));
+        let queued = queue_each(&domain, &words, &mut waiters);
+        each_is_woken_once(&domain, &words, &queued);
+    });
+}
+
+/// Queues one waiter on each word.
+fn queue_each<'w, 'd, S: Scheme<L>, L: Layout>(
+    domain: &'d Domain<S, L>,
+    words: &[AtomicU32],
+    waiters: &'w mut [Boxed<'d, S, L>],
+) -> Vec<Queued<'w, 'd, S, L>> {
+    std::iter::zip(words, waiters).map(|(word, waiter)| queue(domain, waiter, word)).collect()
+}
+
+fn each_is_woken_once<S: Scheme<L>, L: Layout>(
+    domain: &Domain<S, L>,
+    words: &[AtomicU32],
+    queued: &[Queued<'_, '_, S, L>],
+) {
+    for (word, queued) in std::iter::zip(words, queued) {
+        assert!(!queued.is_woken());
+        assert_eq!(domain.wake(word, usize::MAX), 1);
+        assert!(queued.is_woken());
+        assert_eq!(domain.wake(word, usize::MAX), 0);
+    }
+}
+
+fn first_wait_uses_the_global_table<S: Scheme<L>, L: Layout>() {
+    let failures = for_every_failure(|memory| {
+        let domain = domain::<S, L>();
+        let word = AtomicU32::new(0);
+        let [mut first, mut second] = [(); 2].map(|()| Box::pin(Waiter::new()));
+        let queued = memory.during(|| queue(&domain, &mut first, &word));
+        let expected = if memory.has_failed() { (0, 0) } else { (16, domain.table_bytes()) };
+        assert_eq!((domain.slots(), domain.table_bytes()), expected);
+        assert_eq!(domain.wake(&word, 1), 1);
+        assert!(queued.is_woken());
+        let queued = queue(&domain, &mut second, &word);
+        assert_eq!(domain.wake(&word, 1), 1);
+        assert!(queued.is_woken());
+    });
+    assert!(failures >= 1, "the first wait makes the table");
+}
+
+fn threads_and_tasks_wait_without_memory<S: Scheme<L>, L: Layout>() {
+    let failures = for_every_failure(|memory| {
+        let domain = domain::<S, L>();
+        let word = AtomicU32::new(0);
+        let soon = WaitOptions::new().timeout(Timeout::After(Duration::from_micros(10)));
+        assert_eq!(memory.during(|| domain.wait_with(&word, 0, &soon)), Err(Error::TimedOut));
+        assert_eq!(memory.during(|| domain.wait(&word, 1)), Err(Error::Again));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut wait = pin!(domain.wait_async(&word, 0, WaitOptions::new()));
+        assert_eq!(memory.during(|| wait.as_mut().poll(&mut context)), Poll::Pending);
+        assert_eq!(memory.during(|| domain.wake(&word, 1)), 1);
+        assert_eq!(memory.during(|| wait.as_mut().poll(&mut context)), Poll::Ready(Ok(())));
+    });
+    assert_eq!(failures, 1, "only the first wait allocates, and only the table");
+}
+
+fn set_slots_says_no_memory_and_changes_nothing<S: Scheme<L>, L: Layout>() {
+    for (before, after) in [(16, 64), (64, 16), (16, 2), (0, 32)] {
+        let failures = for_every_failure(|memory| {
+            let domain = domain::<S, L>();
+            assert_eq!(domain.set_slots(before), Ok(()));
+            let (words, mut waiters) = (words(50), idle(50));
+            let queued = queue_each(&domain, &words, &mut waiters);
+            let bytes = domain.table_bytes();
+            match memory.during(|| domain.set_slots(after)) {
+                Ok(()) => assert_eq!((memory.has_failed(), domain.slots()), (false, after)),
+                Err(error) => {
+                    assert_eq!((error, domain.slots(), domain.table_bytes()), (Error::NoMemory, before, bytes));
+                }
+            }
+            each_is_woken_once(&domain, &words, &queued);
+        });
+        assert_eq!(failures, 1, "from {before} to {after}");
+    }
+}
+
+fn set_slots_needs_no_memory_for_a_table_it_has_had<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    for slots in [64, 16, 0] {
+        assert_eq!(domain.set_slots(slots), Ok(()));
+    }
+    let (words, mut waiters) = (words(50), idle(50));
+    let queued = queue_each(&domain, &words, &mut waiters);
+    for slots in [64, 0, 16, 64] {
+        let failures = for_every_failure(|memory| assert_eq!(memory.during(|| domain.set_slots(slots)), Ok(())));
+        assert_eq!((failures, domain.slots()), (0, slots));
+    }
+    each_is_woken_once(&domain, &words, &queued);
+}
+
+/// A custom size is decided by whoever asked for it, and only once it is there.
+fn set_slots_that_fails_leaves_the_policy_in_charge<S: Scheme<L>, L: Layout>() {
+    for_every_failure(|memory| {
+        let system = System::<L>::with_config(Config::new().cpus(64).hash_seed(1)).expect("the memory is there");
+        let domain = Domain::<S, L>::with_options(&system, Options::new().policy(Policy::Threads));
+        assert!(queue(&domain, &mut Box::pin(Waiter::new()), &AtomicU32::new(0)).cancel());
+        let result = memory.during(|| domain.set_slots(4));
+        assert_eq!(result.err(), memory.has_failed().then_some(Error::NoMemory));
+        domain.note_threads(8);
+        assert_eq!(domain.slots(), if memory.has_failed() { 32 } else { 4 });
+    });
+}
+
+fn growth_that_fails_leaves_the_table_in_use<S: Scheme<L>, L: Layout>() {
+    for_every_failure(|memory| {
+        let domain = domain::<S, L>();
+        let (words, mut waiters) = (words(400), idle(400));
+        let queued: Vec<_> = std::iter::zip(&words, &mut waiters)
+            .map(|(word, waiter)| memory.during(|| queue(&domain, waiter, word)))
+            .collect();
+        each_is_woken_once(&domain, &words, &queued);
+    });
+}
+
+fn threads_policy_that_fails_leaves_the_table_in_use<S: Scheme<L>, L: Layout>() {
+    let failures = for_every_failure(|memory| {
+        let system = System::<L>::with_config(Config::new().cpus(64).hash_seed(1)).expect("the memory is there");
+        let domain = Domain::<S, L>::with_options(&system, Options::new().policy(Policy::Threads));
+        let (words, mut waiters) = (words(20), idle(20));
+        let queued = queue_each(&domain, &words, &mut waiters);
+        memory.during(|| domain.note_threads(8));
+        assert_eq!(domain.slots(), if memory.has_failed() { 16 } else { 32 });
+        each_is_woken_once(&domain, &words, &queued);
+    });
+    assert_eq!(failures, 1);
+}
+
+on_every_domain![
+    system_cannot_be_made,
+    domain_can_always_be_made_and_used,
+    first_wait_uses_the_global_table,
+    threads_and_tasks_wait_without_memory,
+    growth_that_fails_leaves_the_table_in_use,
+];
+mod resizable {
+    use super::*;
+    on_every_resizable_domain![
+        set_slots_says_no_memory_and_changes_nothing,
+        set_slots_needs_no_memory_for_a_table_it_has_had,
+        set_slots_that_fails_leaves_the_policy_in_charge,
+        threads_policy_that_fails_leaves_the_table_in_use,
+    ];
+}
+
+#[test]
+fn growth_by_load_does_allocate() {
+    // Or the scenario above would show nothing.
+    let failures = for_every_failure(|memory| {
+        let domain = domain::<ufutex::scheme::Live, ufutex::layout::Lean>();
+        let (words, mut waiters) = (words(400), idle(400));
+        let queued: Vec<_> = std::iter::zip(&words, &mut waiters)
+            .map(|(word, waiter)| memory.during(|| queue(&domain, waiter, word)))
+            .collect();
+        assert!(memory.has_failed() || domain.slots() > 16);
+        each_is_woken_once(&domain, &words, &queued);
+    });
+    assert!(failures >= 2, "the first table and a larger one");
+}

@@ -1,0 +1,171 @@
+//! The native calls: what they answer, and what they cost.
+
+use std::pin::pin;
+use std::sync::atomic::AtomicU32;
+use std::task::Waker;
+
+use ufutex::layout::{Layout, Lean};
+use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
+use ufutex::{Config, Domain, Error, Options, Policy, System, WaitOptions, Waiter};
+
+use crate::common::domains::{domain, on_every_domain, on_every_resizable_domain, system};
+
+/// Waits and gives up, so that the domain has its first table.
+fn wait_once<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>) {
+    let word = AtomicU32::new(0);
+    let mut waiter = pin!(Waiter::new());
+    let waker = Waker::noop().clone();
+    let queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker);
+    assert!(queued.expect("the word is 0").cancel());
+}
+
+fn slots_are_a_power_of_two_from_2_up<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    for slots in [1, 3, 6, 100, (1 << 24) + 1, usize::MAX] {
+        assert_eq!(domain.set_slots(slots), Err(Error::Invalid), "{slots}");
+    }
+    for slots in [1 << 25, 1 << 40, 1 << 63] {
+        assert_eq!(domain.set_slots(slots), Err(Error::NoMemory), "{slots}");
+    }
+    assert_eq!((domain.slots(), domain.table_bytes()), (0, 0));
+    assert_eq!(domain.set_slots(2), Ok(()));
+    assert_eq!(domain.slots(), 2);
+}
+
+fn table_comes_back_from_0_slots<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    for slots in [0, 16, 0, 0, 64, 0, 16] {
+        assert_eq!(domain.set_slots(slots), Ok(()), "{slots}");
+        assert_eq!(domain.slots(), slots);
+        wait_once(&domain);
+        assert_eq!(domain.slots(), slots, "after a wait");
+    }
+}
+
+fn immutable_table_stays_as_it_is<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    assert_eq!(domain.set_slots(32), Ok(()));
+    assert!(!domain.is_immutable());
+    domain.set_immutable();
+    assert!(domain.is_immutable());
+    for slots in [0, 16, 32, 64] {
+        assert_eq!(domain.set_slots(slots), Err(Error::Busy), "{slots}");
+    }
+    assert_eq!(domain.set_slots(3), Err(Error::Invalid));
+    assert_eq!(domain.slots(), 32);
+}
+
+/// A domain keeps one table of each size, however often it goes up and down.
+fn all_tables_take_at_most_twice_the_largest<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    let mut largest = 0;
+    for slots in (0..40).map(|i| 2 << (i * 7 % 10)) {
+        assert_eq!(domain.set_slots(slots), Ok(()));
+        largest = largest.max(slots);
+        let bytes = domain.table_bytes();
+        assert!(bytes >= largest * 64 && bytes <= 2 * largest * bucket_bytes::<L>(), "{bytes} bytes for {largest}");
+    }
+    let bytes = domain.table_bytes();
+    assert_eq!(domain.set_slots(0), Ok(()));
+    assert_eq!(domain.table_bytes(), bytes);
+}
+
+fn bucket_bytes<L: Layout>() -> usize {
+    if L::NAME == "split" { 128 } else { 64 }
+}
+
+on_every_domain![slots_are_a_power_of_two_from_2_up, immutable_table_stays_as_it_is];
+mod resizable {
+    use super::*;
+    on_every_resizable_domain![table_comes_back_from_0_slots, all_tables_take_at_most_twice_the_largest];
+}
+
+#[test]
+fn fixed_table_is_busy_once_there_is_one() {
+    let domain = domain::<Fixed, Lean>();
+    assert_eq!(domain.set_slots(32), Ok(()));
+    assert_eq!(domain.set_slots(32), Ok(()), "it has that many already");
+    let bytes = domain.table_bytes();
+    assert_eq!(domain.set_slots(1 << 10), Err(Error::Busy));
+    assert_eq!(domain.set_slots(0), Err(Error::Busy));
+    assert_eq!((domain.slots(), domain.table_bytes()), (32, bytes), "a refusal costs no memory");
+}
+
+#[test]
+fn fixed_table_of_a_domain_that_has_waited_is_busy() {
+    let domain = domain::<Fixed, Lean>();
+    wait_once(&domain);
+    assert_eq!(domain.set_slots(1 << 10), Err(Error::Busy));
+    assert_eq!(domain.slots(), 16);
+}
+
+/// `keep_trying` says no at once, and the schemes that need not ask have finished all the same.
+#[test]
+fn resize_that_may_not_wait_still_succeeds_when_nothing_is_in_flight() {
+    fn resize<S: Scheme<Lean>>() {
+        let domain = domain::<S, Lean>();
+        wait_once(&domain);
+        assert_eq!(domain.set_slots_while(64, || false), Ok(()), "{}", S::NAME);
+        assert_eq!(domain.slots(), 64);
+    }
+    resize::<Live>();
+    resize::<Atomic>();
+    resize::<PerCpu>();
+}
+
+#[test]
+fn policy_decides_the_first_table() {
+    let first = |config: Config, policy| {
+        let system = System::<Lean>::with_config(config.hash_seed(1)).expect("the memory is there");
+        let domain = Domain::<Live>::with_options(&system, Options::new().policy(policy));
+        assert_eq!(domain.slots(), 0);
+        wait_once(&domain);
+        domain.slots()
+    };
+    let config = || Config::new().cpus(2);
+    assert_eq!(first(config(), Policy::Load), 16);
+    assert_eq!(first(config().default_slots(64), Policy::Load), 64);
+    assert_eq!(first(config().default_slots(64).max_slots(8), Policy::Load), 8);
+    assert_eq!(first(config(), Policy::Threads), 16);
+    assert_eq!(first(config(), Policy::Fixed(0)), 0);
+    for slots in [2, 4, 256] {
+        assert_eq!(first(config(), Policy::Fixed(slots)), slots);
+    }
+    assert_eq!(first(config(), Policy::Fixed(1)), 2, "the smallest there is");
+    assert_eq!(first(config(), Policy::Fixed(100)), 128, "the next power of two");
+}
+
+#[test]
+fn one_slot_is_too_few_for_any_table() {
+    for config in [Config::new().global_slots(1), Config::new().default_slots(1), Config::new().max_slots(1)] {
+        assert_eq!(System::<Lean>::with_config(config).err(), Some(Error::Invalid));
+    }
+}
+
+#[test]
+fn threads_policy_grows_as_the_kernel_does_and_never_shrinks() {
+    let system = System::<Lean>::with_config(Config::new().cpus(64).hash_seed(1)).expect("the memory is there");
+    let domain = Domain::<Live>::with_options(&system, Options::new().policy(Policy::Threads));
+    domain.note_threads(3);
+    assert_eq!(domain.slots(), 0, "not before the first wait");
+    wait_once(&domain);
+    assert_eq!(domain.slots(), 16);
+    for (threads, slots) in [(4, 16), (5, 32), (9, 64), (2, 64), (1000, 256)] {
+        domain.note_threads(threads);
+        // A larger table is moved to bucket by bucket, by whoever waits meanwhile.
+        (0..32).for_each(|_| wait_once(&domain));
+        assert_eq!(domain.slots(), slots, "{threads} threads");
+    }
+    let late = Domain::<Live>::with_options(&system, Options::new().policy(Policy::Threads));
+    late.note_threads(20);
+    wait_once(&late);
+    assert_eq!(late.slots(), 128, "the threads noted before the first wait count");
+}
+
+#[test]
+fn threads_policy_ends_when_a_size_is_set() {
+    let domain = Domain::<Live>::with_options(&system(), Options::new().policy(Policy::Threads));
+    assert_eq!(domain.set_slots(4), Ok(()));
+    domain.note_threads(1000);
+    assert_eq!(domain.slots(), 4);
+}

@@ -1,0 +1,139 @@
+//! A resize takes every waiter along: up, down, to the global table and back.
+
+use std::pin::Pin;
+use std::sync::atomic::AtomicU32;
+use std::task::Waker;
+use std::time::Duration;
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{Domain, Error, Options, Queued, Timeout, WaitOptions, Waiter};
+
+use crate::common::domains::{on_every_resizable_domain, system};
+
+const WORDS: usize = 100;
+const EACH: usize = 3;
+
+/// Every table that the waiters go through; 0 is the global one, which has 64 slots here.
+const SIZES: [usize; 14] = [16, 1024, 2, 0, 512, 0, 2, 64, 0, 64, 32, 4096, 16, 8];
+
+type Waiters<'d, S, L> = Vec<Pin<Box<Waiter<'d, S, L>>>>;
+type AllQueued<'w, 'd, S, L> = Vec<Vec<Queued<'w, 'd, S, L>>>;
+
+fn words() -> Vec<AtomicU32> {
+    (0..WORDS).map(|_| AtomicU32::new(0)).collect()
+}
+
+fn waiters<'d, S: Scheme<L>, L: Layout>() -> Waiters<'d, S, L> {
+    (0..WORDS * EACH).map(|_| Box::pin(Waiter::new())).collect()
+}
+
+/// Queues `EACH` waiters on each word.
+fn queue_all<'w, 'd, S: Scheme<L>, L: Layout>(
+    domain: &'d Domain<S, L>,
+    words: &[AtomicU32],
+    waiters: &'w mut Waiters<'d, S, L>,
+) -> AllQueued<'w, 'd, S, L> {
+    let mut waiters = waiters.iter_mut();
+    let mut queue = |word| {
+        let waiter = waiters.next().expect("there are enough").as_mut();
+        domain.prepare_with(waiter, word, 0, &WaitOptions::new(), Waker::noop().clone()).expect("the word is 0")
+    };
+    words.iter().map(|word| (0..EACH).map(|_| queue(word)).collect()).collect()
+}
+
+fn woken<S: Scheme<L>, L: Layout>(queued: &[Queued<'_, '_, S, L>]) -> Vec<bool> {
+    queued.iter().map(Queued::is_woken).collect()
+}
+
+/// Each word's waiters are all there, in order, and nobody else is.
+fn wake_all_one_by_one<S: Scheme<L>, L: Layout>(
+    domain: &Domain<S, L>,
+    words: &[AtomicU32],
+    queued: &AllQueued<'_, '_, S, L>,
+) {
+    for (word, queued) in std::iter::zip(words, queued) {
+        for count in 1..=EACH {
+            assert_eq!(domain.wake(word, 1), 1);
+            assert_eq!(woken(queued), (0..EACH).map(|i| i < count).collect::<Vec<_>>());
+        }
+        assert_eq!(domain.wake(word, usize::MAX), 0);
+    }
+}
+
+fn no_waiter_is_lost_or_loses_its_turn<S: Scheme<L>, L: Layout>() {
+    let domain = Domain::<S, L>::with_options(&system(), Options::new());
+    for pair in SIZES.windows(2) {
+        let [before, after] = *pair else { unreachable!() };
+        assert_eq!(domain.set_slots(before), Ok(()));
+        let (words, mut waiters) = (words(), waiters());
+        let queued = queue_all(&domain, &words, &mut waiters);
+        assert_eq!(domain.set_slots(after), Ok(()));
+        wake_all_one_by_one(&domain, &words, &queued);
+    }
+}
+
+fn waiters_may_go_through_many_tables<S: Scheme<L>, L: Layout>() {
+    let domain = Domain::<S, L>::with_options(&system(), Options::new());
+    let (words, mut waiters) = (words(), waiters());
+    let queued = queue_all(&domain, &words, &mut waiters);
+    for slots in SIZES {
+        assert_eq!(domain.set_slots(slots), Ok(()));
+        assert_eq!(domain.slots(), slots);
+    }
+    wake_all_one_by_one(&domain, &words, &queued);
+}
+
+/// Asterinas's and Occlum's defect: a waiter that was moved looks for itself where it was queued first.
+fn waiter_that_gives_up_leaves_the_bucket_that_it_was_moved_to<S: Scheme<L>, L: Layout>() {
+    let domain = Domain::<S, L>::with_options(&system(), Options::new());
+    for slots in SIZES {
+        let (words, mut waiters) = (words(), waiters());
+        let mut queued = queue_all(&domain, &words, &mut waiters);
+        assert_eq!(domain.set_slots(slots), Ok(()));
+        for queued in &mut queued {
+            assert!(queued.remove(1).cancel(), "one from the middle");
+        }
+        for (word, queued) in std::iter::zip(&words, &queued) {
+            assert_eq!(domain.wake(word, usize::MAX), EACH - 1);
+            assert!(queued.iter().all(Queued::is_woken));
+        }
+    }
+}
+
+fn thread_that_times_out_after_a_resize_leaves_no_entry_behind<S: Scheme<L>, L: Layout>() {
+    let domain = Domain::<S, L>::with_options(&system(), Options::new());
+    let options = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(2)));
+    for slots in SIZES {
+        let word = AtomicU32::new(0);
+        let mut waiter = Box::pin(Waiter::new());
+        let queued = domain.prepare(waiter.as_mut(), &word, 0, &options).expect("the word is 0");
+        assert_eq!(domain.set_slots(slots), Ok(()));
+        assert_eq!(queued.finish(), Err(Error::TimedOut));
+        assert_eq!(domain.wake(&word, usize::MAX), 0);
+    }
+}
+
+/// Two domains in one global table: each takes its own waiters back and leaves the other's.
+fn waiters_in_the_global_table_stay_when_another_domain_leaves_it<S: Scheme<L>, L: Layout>() {
+    let system = system::<L>();
+    let [a, b] = [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
+    assert_eq!((a.set_slots(0), b.set_slots(0)), (Ok(()), Ok(())));
+    let words = words();
+    let (mut waiters_a, mut waiters_b) = (waiters(), waiters());
+    let queued_a = queue_all(&a, &words, &mut waiters_a);
+    let queued_b = queue_all(&b, &words, &mut waiters_b);
+    assert_eq!(a.set_slots(512), Ok(()));
+    wake_all_one_by_one(&a, &words, &queued_a);
+    assert!(queued_b.iter().flatten().all(|q| !q.is_woken()));
+    assert_eq!(b.set_slots(16), Ok(()));
+    wake_all_one_by_one(&b, &words, &queued_b);
+}
+
+on_every_resizable_domain![
+    no_waiter_is_lost_or_loses_its_turn,
+    waiters_may_go_through_many_tables,
+    waiter_that_gives_up_leaves_the_bucket_that_it_was_moved_to,
+    thread_that_times_out_after_a_resize_leaves_no_entry_behind,
+    waiters_in_the_global_table_stay_when_another_domain_leaves_it,
+];
