@@ -6,7 +6,7 @@ use super::slots::Control;
 use super::system::System;
 use crate::sys::clock::monotonic_ns;
 use crate::table::MAX_SLOTS_LOG2;
-use crate::table::hash::{Hasher, Key};
+use crate::table::hash::{Hasher, Key, Salt};
 use crate::table::layout::{Layout, Lean};
 use crate::table::lock::Lock;
 use crate::table::refs::tables::Tables;
@@ -25,6 +25,7 @@ pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
     pub(super) tables: Tables<L>,
     pub(super) scheme: S,
     pub(super) hasher: Hasher,
+    private_salt: Salt,
     pub(super) early_return: bool,
     pub(super) policy: Policy,
     pub(super) control: Control,
@@ -62,6 +63,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             tables: unsafe { Tables::new(system.global(), space, use_global) },
             scheme: S::new(),
             hasher: system.hasher(),
+            private_salt: system.hasher().salt(space),
             early_return: options.early_return,
             policy: options.policy,
             control: Control::new(),
@@ -104,8 +106,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     #[inline(always)]
     pub(super) fn hashed<T: Target>(&self, target: &T) -> Hashed {
         let key = key_of(target, self.tables.space);
-        let hash = self.hasher.hash(key);
-        Hashed { key, hash: hash.bits, line: hash.line, is_private: target.scope() == Scope::Private }
+        let is_private = target.scope() == Scope::Private;
+        let salt = if is_private { self.private_salt } else { self.hasher.salt(key.space) };
+        let hash = self.hasher.hash(key.address, salt);
+        Hashed { key, hash: hash.bits, line: hash.line, is_private }
     }
 
     /// What the policy wants the first table to be.
