@@ -168,7 +168,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         };
         let wanted = (table.slots_log2() + by_log2).min(limit_log2);
         if wanted > table.slots_log2() {
-            self.scheme.grow(&self.tables, wanted);
+            self.scheme.grow(&self.tables, wanted, &|| self.control.is_automatic());
         }
     }
 }

@@ -13,7 +13,8 @@ use crate::wait::Signal;
 pub(crate) struct Entry {
     // First, so that a pointer to the node is one to the entry.
     pub(crate) node: Node,
-    /// Queued: which wakes are meant for this waiter. Taken: the bitset of the wake that took it.
+    /// Queued: which wakes are meant for this waiter. Taken: whom the wake that took it goes to if this waiter does not
+    /// want it, which is nobody if it was meant for all.
     bitset: UnsafeCell<u32>,
     pub(crate) signal: Signal,
 }
@@ -23,18 +24,20 @@ impl Entry {
         Self { node: Node::new(key, hash, priority), bitset: UnsafeCell::new(bitset), signal: Signal::new(waker) }
     }
 
-    /// The bitset of the wake that took this entry.
+    /// The bitset that a wake passed on has; 0 if it is not to be passed on.
     ///
     /// # Safety
     /// The wake has been seen, so the entry is its waiter's again.
-    pub(crate) unsafe fn woken_by(&self) -> u32 {
+    pub(crate) unsafe fn passes_on(&self) -> u32 {
         // SAFETY: says the caller.
         self.bitset.with(|b| unsafe { *b })
     }
 }
 
-/// For a walk of a queue: takes the waiters whose bitset meets `mask`.
-pub(crate) fn pick(mask: u32) -> impl Fn(NonNull<Node>) -> Pick {
+/// For a walk of a queue: takes the waiters whose bitset meets `mask`. A wake of all waiters (`count` is `usize::MAX`)
+/// has nobody to go to but those: one that came later would take it for its own.
+pub(crate) fn pick(mask: u32, count: usize) -> impl Fn(NonNull<Node>) -> Pick {
+    let pass_on = if count == usize::MAX { 0 } else { mask };
     move |node| {
         let entry = node.cast::<Entry>();
         // SAFETY: every node of a queue is the first field of an entry, whose fields are guarded by the lock that the
@@ -45,7 +48,7 @@ pub(crate) fn pick(mask: u32) -> impl Fn(NonNull<Node>) -> Pick {
             if *b & mask == 0 {
                 return Pick::Skip;
             }
-            *b = mask;
+            *b = pass_on;
             Pick::Take
         })
     }

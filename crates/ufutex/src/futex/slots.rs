@@ -41,6 +41,15 @@ impl Control {
         self.flags.fetch_or(flag, Ordering::Relaxed);
     }
 
+    /// The size policy decides no more. Whether it did.
+    fn take_over(&self) -> bool {
+        self.flags.fetch_or(CUSTOM, Ordering::Relaxed) & CUSTOM == 0
+    }
+
+    fn give_back(&self) {
+        self.flags.fetch_and(!CUSTOM, Ordering::Relaxed);
+    }
+
     /// Whether the size policy still decides: nobody has set a size.
     pub(super) fn is_automatic(&self) -> bool {
         !self.has(CUSTOM)
@@ -102,9 +111,13 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if self.control.has(IMMUTABLE) {
             return Err(Error::Busy);
         }
-        self.scheme.resize(&self.tables, slots_log2, &mut keep_trying)?;
-        self.control.set(CUSTOM);
-        Ok(())
+        // Before the resize lock is taken: a growth that is decided under it by then comes first, a later one sees this.
+        let was_automatic = self.control.take_over();
+        let result = self.scheme.resize(&self.tables, slots_log2, &mut keep_trying);
+        if result.is_err() && was_automatic {
+            self.control.give_back();
+        }
+        result
     }
 
     /// Makes the table keep its size for good, as `FH_FLAG_IMMUTABLE` did in Linux 6.16.
@@ -125,8 +138,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.control.threads.fetch_max(threads, Ordering::Relaxed);
         let wanted = self.threads_log2(self.control.threads());
         let grows = self.slots() != 0 && 1 << wanted > self.slots();
-        if self.policy == Policy::Threads && self.control.is_automatic() && grows {
-            self.scheme.grow(&self.tables, wanted);
+        if self.policy == Policy::Threads && grows {
+            self.scheme.grow(&self.tables, wanted, &|| self.control.is_automatic());
         }
     }
 

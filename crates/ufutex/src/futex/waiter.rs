@@ -23,7 +23,8 @@ use crate::table::refs::{Live, Locked, Scheme};
 /// Room for one waiter's queue entry, in the waiter's own memory: pin it to the stack, or put it in a future.
 ///
 /// It is idle, or queued (or woken and not yet seen to be). Dropped while queued, it leaves the queue, wherever a resize
-/// has taken it by then; dropped after a wake that nobody has looked at, it passes that wake on to the next waiter.
+/// has taken it by then; dropped after a wake that nobody has looked at, it passes that wake on to the next waiter,
+/// unless the wake was one of all waiters.
 pub struct Waiter<'d, S: Scheme<L> = Live, L: Layout = Lean> {
     /// Not idle: the domain whose queues `entry` may stand in.
     domain: Option<&'d Domain<S, L>>,
@@ -132,10 +133,12 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
             // SAFETY: the wake has been seen, so the entry is ours again.
             let ((key, hash), bitset) = unsafe {
                 let entry = self.entry().as_ref();
-                (entry.node.key(), entry.woken_by())
+                (entry.node.key(), entry.passes_on())
             };
             let is_private = key.space == domain.tables.space;
-            domain.wake_hashed(key, hash, is_private, 1, bitset);
+            if bitset != 0 {
+                domain.wake_hashed(key, hash, is_private, 1, bitset);
+            }
         }
         self.release();
     }
@@ -189,6 +192,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// come, once, without any lock held.
     ///
     /// A timeout in `options` is not looked at: a scheduler that wants one calls [`Queued::cancel`] in time.
+    ///
+    /// `waker` should only note that its task can run, as an executor's does. It may call this domain; but one that
+    /// drops another waiter which the same wake has taken and not told yet would wait for itself.
     ///
     /// ```
     /// use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};

@@ -12,7 +12,7 @@ use crate::table::refs::Scheme;
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Wakes up to `count` waiters of the word, real-time priorities first, then in the order they came: `FUTEX_WAKE`.
-    /// Answers how many.
+    /// Answers how many. `usize::MAX` means all that wait now.
     ///
     /// Change the word first. The word itself is not touched: it may be gone already.
     ///
@@ -46,7 +46,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let Some(mut locked) = self.lock(hash, is_private) else {
             return 0;
         };
-        let taken = locked.guard.take(key, count, pick(bitset));
+        let taken = locked.guard.take(key, count, pick(bitset, count));
         drop(locked);
         let woken = taken.len();
         drop(WakeList(taken));

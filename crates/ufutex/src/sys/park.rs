@@ -91,8 +91,9 @@ impl Parker {
     }
 }
 
-/// Wakes by address (`count` is an `int` to the kernel, and -1 wakes one), which need not be mapped any more: futex(2) never reads the word of a private wake. If something
-/// else sleeps there by now it sees a spurious wakeup, which every user of futex(2) has to expect.
+/// Wakes by address, which need not be mapped any more: futex(2) never reads the word of a private wake. If something
+/// else sleeps there by now it sees a spurious wakeup, which every user of futex(2) has to expect. To the kernel `count`
+/// is an `int`, and -1 wakes one.
 #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
 fn wake(address: usize, count: i32) -> usize {
     let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
@@ -195,4 +196,19 @@ pub fn pause(round: &mut u32) {
 pub fn yield_now() {
     #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
     std::thread::yield_now();
+}
+
+/// Sleeps for a moment, a longer one each time; `false` where there is nothing to sleep by.
+pub fn nap(round: &mut u32) -> bool {
+    #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+    {
+        std::thread::sleep(core::time::Duration::from_micros(20 << (*round).min(5)));
+        *round += 1;
+        true
+    }
+    #[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle")))))]
+    {
+        *round += 1;
+        false
+    }
 }

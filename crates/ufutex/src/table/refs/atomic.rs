@@ -70,8 +70,8 @@ impl<L: Layout> Scheme<L> for Atomic {
         Ok(())
     }
 
-    fn grow(&self, tables: &Tables<L>, slots_log2: u32) {
-        try_to_grow(self, tables, slots_log2);
+    fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) {
+        try_to_grow(self, tables, slots_log2, is_wanted);
     }
 }
 

@@ -44,5 +44,5 @@ impl<L: Layout> Scheme<L> for Fixed {
         }
     }
 
-    fn grow(&self, _tables: &Tables<L>, _slots_log2: u32) {}
+    fn grow(&self, _tables: &Tables<L>, _slots_log2: u32, _is_wanted: &dyn Fn() -> bool) {}
 }

@@ -13,6 +13,7 @@ use super::tables::{Current, Move, Moves, Tables};
 use super::{Locked, Scheme, lock_in, sealed::Sealed};
 use crate::error::Error;
 use crate::sync::{Mutant, mutant, spin_loop};
+use crate::sys::park::nap;
 use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
 use crate::table::mover::{self, Place};
@@ -61,20 +62,24 @@ impl<L: Layout> Scheme<L> for Live {
         _keep_trying: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
         let mut number = None;
+        let mut round = 0;
         while let Some(left) = go_on(tables, slots_log2, &mut number)? {
-            // Others take the rest of the steps as they come by, while we sleep until a bucket is free.
-            mover::wait_for(left.from, left.target, left.step);
+            // Others take the rest of the steps as they come by. Asleep on the bucket we would be woken together with
+            // all its contenders, and then wait for a CPU behind them; who sleeps for a moment gets one sooner.
+            if !nap(&mut round) {
+                mover::wait_for(left.from, left.target, left.step);
+            }
         }
         Ok(())
     }
 
     #[cold]
-    fn grow(&self, tables: &Tables<L>, slots_log2: u32) {
+    fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) {
         let Some(mut resize) = tables.resize.try_lock() else {
             return;
         };
         resize.with(|moves| {
-            if moves.going_on.is_none() && (1..1 << slots_log2).contains(&tables.slots()) {
+            if moves.going_on.is_none() && (1..1 << slots_log2).contains(&tables.slots()) && is_wanted() {
                 // Without memory the table in use stays in use.
                 if let Ok(Some(plan)) = tables.plan(Some(slots_log2)) {
                     begin(tables, moves, plan);

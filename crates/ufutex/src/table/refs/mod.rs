@@ -68,8 +68,9 @@ pub trait Scheme<L: Layout>: Sealed + Sized + Send + Sync + 'static {
 
     /// Moves to a table with `1 << slots_log2` buckets, if it is smaller and that needs no long waiting: begins to, or
     /// tries for a moment. Without memory the table in use stays in use.
+    /// Nothing happens if by then `is_wanted` says no: it is asked under the lock that a request for a size takes.
     #[doc(hidden)]
-    fn grow(&self, tables: &Tables<L>, slots_log2: u32);
+    fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool);
 
     /// Goes on with a move that has begun, for a while.
     #[doc(hidden)]
@@ -145,9 +146,9 @@ fn no_private_proves_empty<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
 
 /// For schemes that must wait for a moment without operations: grows the table if that moment comes soon.
 #[cfg(feature = "lab")]
-fn try_to_grow<L: Layout, S: Scheme<L>>(scheme: &S, tables: &Tables<L>, slots_log2: u32) {
+fn try_to_grow<L: Layout, S: Scheme<L>>(scheme: &S, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) {
     let mut tries_left = 100;
-    if (1..1 << slots_log2).contains(&tables.slots()) {
+    if (1..1 << slots_log2).contains(&tables.slots()) && is_wanted() {
         let _ = scheme.resize(tables, Some(slots_log2), &mut || {
             tries_left -= 1;
             tries_left > 0
