@@ -84,9 +84,8 @@ impl Walk {
         let mut left = BATCH;
         while left > 0 {
             let end = words.count().min(self.next + left);
-            for number in self.next..end {
-                self.as_expected += u64::from(S::take(futex, words.word(number)));
-            }
+            let as_expected: u64 = words.range(self.next..end).map(|word| u64::from(S::take(futex, word))).sum();
+            self.as_expected += as_expected;
             left -= end - self.next;
             self.next = if end == words.count() { 0 } else { end };
         }

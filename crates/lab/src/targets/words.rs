@@ -1,5 +1,6 @@
 //! The futex words of one worker.
 
+use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 
 /// Words in one contiguous array, as perf's `calloc(nfutexes, sizeof(u32))`, or further apart.
@@ -20,6 +21,13 @@ impl Words {
     /// How many there are.
     pub fn count(&self) -> usize {
         self.count
+    }
+
+    /// Some of them, in order.
+    #[inline(always)]
+    pub fn range(&self, numbers: Range<usize>) -> impl Iterator<Item = &AtomicU32> {
+        let memory = &self.memory[numbers.start * self.step..numbers.end * self.step];
+        memory.chunks_exact(self.step).map(|chunk| &chunk[0])
     }
 
     /// One of them.

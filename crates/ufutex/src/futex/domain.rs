@@ -1,12 +1,12 @@
 //! The futexes of one process: a private table, and everything its operations share.
 
 use super::config::Options;
-use super::key::{Scope, Target, key_of, private_space};
+use super::key::{Target, private_space, target_key};
 use super::slots::Control;
 use super::system::System;
 use crate::sys::clock::monotonic_ns;
 use crate::table::MAX_SLOTS_LOG2;
-use crate::table::hash::{Hasher, Key, Salt};
+use crate::table::hash::{Hash, Hasher, Key, Salt};
 use crate::table::layout::{Layout, Lean};
 use crate::table::lock::Lock;
 use crate::table::refs::tables::Tables;
@@ -34,14 +34,14 @@ pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
     pub(super) system: System<L>,
 }
 
-/// A key and where to look for it.
+/// What is known of a key before anybody's queue is looked at, and where to look.
 #[derive(Clone, Copy)]
 pub(super) struct Hashed {
-    pub key: Key,
+    pub address: u64,
+    /// `None`: the private space of the domain, and looked up in its table.
+    pub shared_space: Option<u64>,
     pub hash: u32,
     pub line: u32,
-    /// Whether the key is looked up in the domain's table.
-    pub is_private: bool,
 }
 
 impl Domain {
@@ -90,7 +90,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     #[inline(always)]
     pub(super) fn lock_or_make(&self, place: &Hashed) -> Locked<'_, L, S> {
         loop {
-            if let Some(locked) = self.lock(place.hash, place.is_private) {
+            if let Some(locked) = self.lock(place.hash, place.shared_space.is_none()) {
                 return locked;
             }
             self.make_first_table();
@@ -105,11 +105,15 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Where operations on `target` meet.
     #[inline(always)]
     pub(super) fn hashed<T: Target>(&self, target: &T) -> Hashed {
-        let key = key_of(target, self.tables.space);
-        let is_private = target.scope() == Scope::Private;
-        let salt = if is_private { self.private_salt } else { self.hasher.salt(key.space) };
-        let hash = self.hasher.hash(key.address, salt);
-        Hashed { key, hash: hash.bits, line: hash.line, is_private }
+        let (address, shared_space) = target_key(target, self.tables.space);
+        let salt = shared_space.map_or(self.private_salt, |space| self.hasher.salt(space));
+        let Hash { bits, line } = self.hasher.hash(address, salt);
+        Hashed { address, shared_space, hash: bits, line }
+    }
+
+    /// The key itself, which only a queue needs.
+    pub(super) fn key(&self, address: u64, shared_space: Option<u64>) -> Key {
+        Key { address, space: shared_space.unwrap_or(self.tables.space) }
     }
 
     /// What the policy wants the first table to be.

@@ -3,7 +3,6 @@
 use crate::error::Error;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::sys::mem::{Access, Fault, UserMemory, Width};
-use crate::table::hash::Key;
 
 /// Who shares a futex word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -185,12 +184,12 @@ pub(crate) const fn private_space(domain: u64) -> u64 {
     domain << 2
 }
 
-/// The key of `target`, for a domain with this private space.
+/// The address of `target` in its space, and that space unless it is the private one of the domain.
 #[inline(always)]
-pub(crate) fn key_of<T: Target>(target: &T, private_space: u64) -> Key {
+pub(crate) fn target_key<T: Target>(target: &T, private_space: u64) -> (u64, Option<u64>) {
     match target.scope() {
-        Scope::Private => Key { address: target.address(), space: private_space },
-        Scope::Object { id, offset } => Key { address: offset, space: id.0 << 2 | SPACE_OF_OBJECT },
-        Scope::AddressSpace => Key { address: target.address(), space: private_space | SPACE_OF_SHARED_ADDRESSES },
+        Scope::Private => (target.address(), None),
+        Scope::Object { id, offset } => (offset, Some(id.0 << 2 | SPACE_OF_OBJECT)),
+        Scope::AddressSpace => (target.address(), Some(private_space | SPACE_OF_SHARED_ADDRESSES)),
     }
 }

@@ -135,9 +135,8 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
                 let entry = self.entry().as_ref();
                 (entry.node.key(), entry.passes_on())
             };
-            let is_private = key.space == domain.tables.space;
             if bitset != 0 {
-                domain.wake_hashed(key, hash, is_private, 1, bitset);
+                domain.wake_hashed(key, hash, 1, bitset);
             }
         }
         self.release();
@@ -240,10 +239,13 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let place = self.hashed(target);
         loop {
             let mut locked = self.lock_or_make(&place);
-            let bounces = if place.is_private { locked.guard.note_use(place.line) } else { 0 };
+            let bounces = if place.shared_space.is_none() { locked.guard.note_use(place.line) } else { 0 };
             wait_barrier(); // [A] pairs with [B]
             match target.load() {
-                Ok(value) if value == expected => return Ok(Matched { locked, place }),
+                Ok(value) if value == expected => {
+                    let Hashed { address, shared_space, hash, .. } = place;
+                    return Ok(Matched { locked, address, shared_space, hash });
+                }
                 Ok(_) => {
                     drop(locked);
                     if bounces != 0 {
@@ -267,7 +269,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         options: &WaitOptions,
         waker: Option<Waker>,
     ) -> Result<Pin<&'w mut Waiter<'d, S, L>>, Error> {
-        let Matched { mut locked, place: Hashed { key, hash, is_private, .. } } = matched;
+        let Matched { mut locked, address, shared_space, hash } = matched;
+        let key = self.key(address, shared_space);
         if waiter.is_busy() {
             return Err(Error::Busy);
         }
@@ -282,7 +285,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         // and in place until it is unqueued.
         let new_chain = unsafe { locked.guard.insert(node) };
         drop(locked);
-        if is_private {
+        if shared_space.is_none() {
             if let Some(keys) = new_chain {
                 self.note_chain(keys, hash);
             }
@@ -314,7 +317,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 /// A word that holds what was expected, and its bucket, locked.
 pub(super) struct Matched<'d, S: Scheme<L>, L: Layout> {
     locked: Locked<'d, L, S>,
-    place: Hashed,
+    address: u64,
+    shared_space: Option<u64>,
+    hash: u32,
 }
 
 /// A waiter that is queued, or has been woken and not looked yet. Dropping it cancels the wait; a wake that had come by

@@ -32,18 +32,22 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     pub fn wake_bitset<T: Target>(&self, target: T, count: usize, bitset: NonZeroU32) -> usize {
         let place = self.hashed(&target);
         wake_barrier(); // [B] pairs with [A]
-        let nobody = if place.is_private {
+        let nobody = if place.shared_space.is_none() {
             self.scheme.proves_empty(&self.tables, place.hash)
         } else {
             self.tables.global.bucket(place.hash).proves_empty()
         };
-        if nobody { 0 } else { self.wake_hashed(place.key, place.hash, place.is_private, count, bitset.get()) }
+        if nobody {
+            return 0;
+        }
+        let key = self.key(place.address, place.shared_space);
+        self.wake_hashed(key, place.hash, count, bitset.get())
     }
 
     /// Takes waiters off the queue under the lock, and tells them after unlocking.
-    pub(super) fn wake_hashed(&self, key: Key, hash: u32, is_private: bool, count: usize, bitset: u32) -> usize {
+    pub(super) fn wake_hashed(&self, key: Key, hash: u32, count: usize, bitset: u32) -> usize {
         // No table, no waiter.
-        let Some(mut locked) = self.lock(hash, is_private) else {
+        let Some(mut locked) = self.lock(hash, key.space == self.tables.space) else {
             return 0;
         };
         let taken = locked.guard.take(key, count, pick(bitset, count));

@@ -100,8 +100,13 @@ impl<L: Layout> Table<L> {
     #[inline(always)]
     pub fn slot<'a>(self, index: usize) -> &'a Bucket<L> {
         debug_assert!(index < self.slots());
-        // SAFETY: `new` was promised that many buckets, valid as long as a copy of the table is used.
-        unsafe { &*self.buckets().add(index) }
+        // SAFETY: `new` was promised that many buckets, valid as long as a copy of the table is used; so none is at null,
+        // which the arithmetic hides from the compiler.
+        unsafe {
+            let bucket = self.buckets().add(index);
+            core::hint::assert_unchecked(!bucket.is_null());
+            &*bucket
+        }
     }
 
     /// What a bucket's pointer back is compared with.

@@ -111,10 +111,12 @@ fn move_all<L: Layout>(from: Place<L>, to: Place<L>) {
 /// For schemes that never move keys bucket by bucket: the bucket of `hash` in the table in use.
 #[inline(always)]
 fn lock_current<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Guard<'a, L>> {
-    match tables.current_private() {
-        Some(table) => lock_in(table, hash),
-        None => lock_no_private(tables, hash),
+    if let Some(table) = tables.current_private()
+        && let Some(guard) = lock_in(table, hash)
+    {
+        return Some(guard);
     }
+    lock_no_private(tables, hash)
 }
 
 #[cold]
