@@ -19,7 +19,7 @@ use crate::table::size::{self, Contention, Policy};
 /// buckets are laid out ([`layout`](crate::layout)); the defaults are the ones to use, the others are there to be
 /// compared.
 ///
-/// No operation here panics or fails for want of memory: a domain that cannot have a table uses the system's.
+/// No wait or wake panics or fails for want of memory: a domain that cannot have a table uses the system's.
 pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
     // The fields that every operation reads come first.
     pub(super) tables: Tables<L>,
@@ -53,7 +53,7 @@ impl Domain {
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// A domain with `options`. Nothing is allocated.
+    /// A domain with `options`. No table is allocated.
     #[must_use]
     pub fn with_options(system: &System<L>, options: Options) -> Self {
         let space = private_space(system.number_domain());
@@ -157,8 +157,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let Some(table) = self.tables.current_private() else {
             return;
         };
-        if size::is_crowded(table.slots(), table.index(hash), |slot| table.slot(slot).waiters()) {
-            self.grow_by(2, self.system.limits().max_log2);
+        let by_log2 = size::crowding(table.slots(), table.index(hash), |slot| table.slot(slot).waiters());
+        if by_log2 > 0 {
+            self.grow_by(by_log2, self.system.limits().max_log2);
         }
     }
 

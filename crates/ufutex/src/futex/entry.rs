@@ -34,10 +34,13 @@ impl Entry {
     }
 }
 
-/// For a walk of a queue: takes the waiters whose bitset meets `mask`. A wake of all waiters (`count` is `usize::MAX`)
-/// has nobody to go to but those: one that came later would take it for its own.
+/// A wake of at least so many is one of all waiters: it is what futex(2)'s users say for all.
+const ALL: usize = i32::MAX as usize;
+
+/// For a walk of a queue: takes the waiters whose bitset meets `mask`. A wake of all waiters has nobody to go to but
+/// those: one that came later would take it for its own.
 pub(crate) fn pick(mask: u32, count: usize) -> impl Fn(NonNull<Node>) -> Pick {
-    let pass_on = if count == usize::MAX { 0 } else { mask };
+    let pass_on = if count >= ALL { 0 } else { mask };
     move |node| {
         let entry = node.cast::<Entry>();
         // SAFETY: every node of a queue is the first field of an entry, whose fields are guarded by the lock that the
@@ -54,23 +57,38 @@ pub(crate) fn pick(mask: u32, count: usize) -> impl Fn(NonNull<Node>) -> Pick {
     }
 }
 
-/// Waiters that have been taken off the queue and must be told. Telling them is what dropping it does, so that none is
-/// forgotten, not even if one's waker panics.
-pub(crate) struct WakeList(pub(crate) Taken);
+/// How many waiters a wake takes at a time.
+pub(crate) const BATCH: usize = 16;
 
-impl Drop for WakeList {
+/// Tells waiters that have been taken off the queue, at most [`BATCH`] of them.
+///
+/// Every one is told before the first waker runs. What a waker does is not ours to say: it may drop another of these
+/// waiters, or poll it, or block on a thread that does, and none of them must then wait for us.
+pub(crate) fn tell(mut taken: Taken) {
+    let mut wakers = Wakers([const { None }; BATCH]);
+    for slot in &mut wakers.0 {
+        let Some(node) = taken.pop() else { break };
+        // SAFETY: the node is the first field of an entry that we have taken; nothing of it is used after this.
+        *slot = unsafe { Signal::wake(&raw const (*node.cast::<Entry>().as_ptr()).signal) };
+    }
+    debug_assert_eq!(taken.len(), 0, "a wake takes no more than a batch");
+}
+
+/// Wakers to call. Calling them is what dropping it does, so that none is forgotten when one of them panics.
+struct Wakers([Option<Waker>; BATCH]);
+
+impl Drop for Wakers {
     fn drop(&mut self) {
-        while let Some(node) = self.0.pop() {
-            let rest = WakeList(core::mem::take(&mut self.0));
-            // SAFETY: the node is the first field of an entry that we have taken; nothing of it is used after this.
-            unsafe { Signal::wake(&raw const (*node.cast::<Entry>().as_ptr()).signal) };
+        while let Some(waker) = self.0.iter_mut().find_map(Option::take) {
+            let rest = Wakers(core::mem::replace(&mut self.0, [const { None }; BATCH]));
+            waker.wake();
             self.0 = rest.into_inner();
         }
     }
 }
 
-impl WakeList {
-    fn into_inner(mut self) -> Taken {
-        core::mem::take(&mut self.0)
+impl Wakers {
+    fn into_inner(mut self) -> [Option<Waker>; BATCH] {
+        core::mem::replace(&mut self.0, [const { None }; BATCH])
     }
 }

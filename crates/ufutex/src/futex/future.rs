@@ -28,8 +28,7 @@ pub struct Wait<'d, T: Target, S: Scheme<L> = Live, L: Layout = Lean> {
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Waits as a task while the word holds `expected`. The word is compared at the first poll.
     ///
-    /// Any executor will do. A timeout in `options` is not looked at: race the future against the executor's own timer,
-    /// and drop it.
+    /// Any executor will do. There is no timeout here yet: race the future against the executor's own timer, and drop it.
     ///
     /// ```
     /// use std::{future::Future, pin::pin, sync::atomic::AtomicU32, task::{Context, Poll, Waker}};
@@ -45,7 +44,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// ```
     ///
     /// # Errors
-    /// The future's output: as for [`prepare`](Self::prepare).
+    /// The future's output: as for [`prepare`](Self::prepare), and [`Error::Invalid`] when `options` has a timeout.
     pub fn wait_async<T: Target>(&self, target: T, expected: T::Value, options: WaitOptions) -> Wait<'_, T, S, L> {
         Wait { domain: self, target, expected, options, is_done: false, waiter: Waiter::new() }
     }
@@ -79,6 +78,9 @@ impl<T: Target, S: Scheme<L>, L: Layout> Future for Wait<'_, T, S, L> {
 
 impl<T: Target, S: Scheme<L>, L: Layout> Wait<'_, T, S, L> {
     fn begin(&mut self, context: &Context<'_>) -> Poll<Result<(), Error>> {
+        if self.options.timeout.is_some() {
+            return Poll::Ready(Err(Error::Invalid));
+        }
         // Before the lock is taken: what a waker's clone does is not ours to say.
         let waker = context.waker().clone();
         let queued = self.domain.lock_if_equal(&self.target, self.expected).and_then(|matched| {

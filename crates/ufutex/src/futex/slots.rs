@@ -52,7 +52,7 @@ impl Control {
 
     /// Whether the size policy still decides: nobody has set a size.
     pub(super) fn is_automatic(&self) -> bool {
-        !self.has(CUSTOM)
+        self.flags.load(Ordering::Relaxed) == 0
     }
 
     pub(super) fn threads(&self) -> usize {

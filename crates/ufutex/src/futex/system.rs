@@ -111,7 +111,9 @@ impl<L: Layout> System<L> {
 
 impl<L: Layout> Clone for System<L> {
     fn clone(&self) -> Self {
-        self.inner().handles.fetch_add(1, Ordering::Relaxed);
+        let handles = self.inner().handles.fetch_add(1, Ordering::Relaxed);
+        // As with `Arc`: only leaked handles get here, and a count that wraps would free what they mean.
+        assert!(handles < isize::MAX as usize, "too many handles of one system");
         Self { inner: self.inner }
     }
 }

@@ -75,6 +75,7 @@ mod thread {
     use crate::futex::domain::Domain;
     use crate::futex::key::Target;
     use crate::futex::waiter::{Matched, Queued, Waiter};
+    use crate::sys::clock::Deadline;
     use crate::table::layout::Layout;
     use crate::table::refs::Scheme;
 
@@ -106,14 +107,19 @@ mod thread {
         /// As for `wait`, and [`Error::TimedOut`].
         #[inline(always)]
         pub fn wait_with<T: Target>(&self, target: T, expected: T::Value, options: &WaitOptions) -> Result<(), Error> {
+            let deadline = options.timeout.map(|timeout| timeout.begin());
             let matched = self.lock_if_equal(&target, expected)?;
-            self.block(matched, options)
+            self.block(matched, options, deadline)
         }
 
         /// Queues the thread and sleeps. Apart, so that a wait which ends before has no part in its stack frame.
         #[inline(never)]
-        fn block<'d>(&'d self, matched: Matched<'d, S, L>, options: &WaitOptions) -> Result<(), Error> {
-            let deadline = options.timeout.map(|timeout| timeout.begin());
+        fn block<'d>(
+            &'d self,
+            matched: Matched<'d, S, L>,
+            options: &WaitOptions,
+            deadline: Option<Deadline>,
+        ) -> Result<(), Error> {
             let waiter = pin!(Waiter::new());
             Queued::new(self.queue(matched, waiter, options, None)?, deadline).finish()
         }

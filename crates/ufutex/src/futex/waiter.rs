@@ -88,14 +88,16 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
     /// Has `waker` told instead of whoever was to be. `false` if a waker has taken the entry already: then the old one
     /// is about to be told.
     pub(super) fn set_waker(&self, waker: &Waker) -> bool {
-        let Some(domain) = self.domain else {
-            return false;
-        };
         if mutant(Mutant::PollKeepsWaker) {
             return !self.is_woken();
         }
+        self.replace_waker(Some(waker.clone()))
+    }
+
+    /// As `set_waker`; `None` stands for the thread that sleeps on the entry.
+    fn replace_waker(&self, mut waker: Option<Waker>) -> bool {
         // What a waker's clone and drop do is not ours to say: not under the lock.
-        let mut waker = Some(waker.clone());
+        let Some(domain) = self.domain else { return false };
         // SAFETY: initialised while not idle, and in place.
         let entry = unsafe { self.entry().as_ref() };
         // SAFETY: the guard proves that the entry is queued and locked.
@@ -135,6 +137,8 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
                 let entry = self.entry().as_ref();
                 (entry.node.key(), entry.passes_on())
             };
+            // Idle first: another waiter's waker may panic, and this wake must not go out twice.
+            self.release();
             if bitset != 0 {
                 domain.wake_hashed(key, hash, 1, bitset);
             }
@@ -184,16 +188,13 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     ) -> Result<Queued<'w, 'd, S, L>, Error> {
         let deadline = options.timeout.map(|timeout| timeout.begin());
         let matched = self.lock_if_equal(&target, expected)?;
-        Ok(Queued { waiter: self.queue(matched, waiter, options, None)?, deadline })
+        Ok(Queued { waiter: self.queue(matched, waiter, options, None)?, deadline, by_waker: false })
     }
 
     /// Queues a waiter for an embedder's own scheduler, if the word holds `expected`; `waker` is told when a wake has
     /// come, once, without any lock held.
     ///
-    /// A timeout in `options` is not looked at: a scheduler that wants one calls [`Queued::cancel`] in time.
-    ///
-    /// `waker` should only note that its task can run, as an executor's does. It may call this domain; but one that
-    /// drops another waiter which the same wake has taken and not told yet would wait for itself.
+    /// There is no timeout here: a scheduler that wants one calls [`Queued::cancel`] in time.
     ///
     /// ```
     /// use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
@@ -209,7 +210,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// ```
     ///
     /// # Errors
-    /// As for [`prepare`](Self::prepare).
+    /// As for [`prepare`](Self::prepare), and [`Error::Invalid`] when `options` has a timeout.
     pub fn prepare_with<'w, 'd, T: Target>(
         &'d self,
         waiter: Pin<&'w mut Waiter<'d, S, L>>,
@@ -218,11 +219,16 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         options: &WaitOptions,
         waker: Waker,
     ) -> Result<Queued<'w, 'd, S, L>, Error> {
+        if options.timeout.is_some() {
+            return Err(Error::Invalid);
+        }
         let matched = self.lock_if_equal(&target, expected)?;
         Ok(Queued {
             waiter: self.queue(matched, waiter, options, Some(waker))?,
             #[cfg(feature = "std")]
             deadline: None,
+            #[cfg(feature = "std")]
+            by_waker: true,
         })
     }
 
@@ -329,13 +335,16 @@ pub struct Queued<'w, 'd, S: Scheme<L> = Live, L: Layout = Lean> {
     waiter: Pin<&'w mut Waiter<'d, S, L>>,
     #[cfg(feature = "std")]
     deadline: Option<Deadline>,
+    /// Whether a waker is to be told, rather than this thread.
+    #[cfg(feature = "std")]
+    by_waker: bool,
 }
 
 impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
     /// `waiter`, which has been queued, with a thread's deadline.
     #[cfg(feature = "std")]
     pub(super) fn new(waiter: Pin<&'w mut Waiter<'d, S, L>>, deadline: Option<Deadline>) -> Self {
-        Self { waiter, deadline }
+        Self { waiter, deadline, by_waker: false }
     }
 
     fn waiter(&mut self) -> &mut Waiter<'d, S, L> {
@@ -343,10 +352,23 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
         unsafe { self.waiter.as_mut().get_unchecked_mut() }
     }
 
-    /// Whether a wake has come.
+    /// Whether a wake has come. [`try_finish`](Self::try_finish), `finish` and [`cancel`](Self::cancel) receive it; dropped
+    /// without, it goes to the next waiter.
     #[must_use]
     pub fn is_woken(&self) -> bool {
         self.waiter.is_woken()
+    }
+
+    /// Receives the wake if one has come.
+    ///
+    /// # Errors
+    /// Itself, still queued.
+    pub fn try_finish(mut self) -> Result<(), Self> {
+        if !self.is_woken() {
+            return Err(self);
+        }
+        self.waiter().accept();
+        Ok(())
     }
 
     /// Leaves the queue. `true`: no wake had come, and none will. `false`: one has come, and counts as received.
@@ -360,8 +382,13 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
     /// [`Error::TimedOut`].
     #[cfg(feature = "std")]
     pub fn finish(mut self) -> Result<(), Error> {
-        let deadline = self.deadline;
+        let (deadline, by_waker) = (self.deadline, self.by_waker);
         let waiter = self.waiter();
+        if by_waker && !waiter.replace_waker(None) {
+            // Taken by a wake that tells the waker, and not this thread.
+            // SAFETY: initialised, as it is not idle.
+            unsafe { waiter.entry().as_ref() }.signal.wait_for_waker();
+        }
         // SAFETY: initialised, as it is not idle.
         let signal = unsafe { &waiter.entry().as_ref().signal };
         if signal.sleep(deadline.as_ref()) {

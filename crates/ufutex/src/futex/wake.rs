@@ -3,7 +3,7 @@
 use core::num::NonZeroU32;
 
 use super::domain::Domain;
-use super::entry::{WakeList, pick};
+use super::entry::{BATCH, pick, tell};
 use super::key::Target;
 use crate::sync::wake_barrier;
 use crate::table::hash::Key;
@@ -12,7 +12,7 @@ use crate::table::refs::Scheme;
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Wakes up to `count` waiters of the word, real-time priorities first, then in the order they came: `FUTEX_WAKE`.
-    /// Answers how many. `usize::MAX` means all that wait now.
+    /// Answers how many. `i32::MAX` or more means all that wait now.
     ///
     /// Change the word first. The word itself is not touched: it may be gone already.
     ///
@@ -44,16 +44,25 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.wake_hashed(key, place.hash, count, bitset.get())
     }
 
-    /// Takes waiters off the queue under the lock, and tells them after unlocking.
+    /// Takes waiters off the queue under the lock, and tells them after unlocking, a batch at a time.
     pub(super) fn wake_hashed(&self, key: Key, hash: u32, count: usize, bitset: u32) -> usize {
-        // No table, no waiter.
-        let Some(mut locked) = self.lock(hash, key.space == self.tables.space) else {
-            return 0;
-        };
-        let taken = locked.guard.take(key, count, pick(bitset, count));
-        drop(locked);
-        let woken = taken.len();
-        drop(WakeList(taken));
-        woken
+        let (mut woken, mut left) = (0, count);
+        loop {
+            // No table, no waiter.
+            let Some(mut locked) = self.lock(hash, key.space == self.tables.space) else { return woken };
+            if woken == 0 {
+                // Those who wait now: not those who come between two batches.
+                left = left.min(locked.guard.waiters() as usize);
+            }
+            let taken = locked.guard.take(key, left.min(BATCH), pick(bitset, count));
+            drop(locked);
+            let batch = taken.len();
+            tell(taken);
+            woken += batch;
+            left -= batch;
+            if batch < BATCH || left == 0 {
+                return woken;
+            }
+        }
     }
 }

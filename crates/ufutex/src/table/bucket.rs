@@ -156,6 +156,11 @@ impl<'t, L: Layout> Guard<'t, L> {
         self.bucket
     }
 
+    /// How many wait here.
+    pub fn waiters(&self) -> u32 {
+        self.state / ONE_WAITER
+    }
+
     fn with_queue<R>(&mut self, f: impl FnOnce(&mut Queue) -> R) -> R {
         // SAFETY: we hold the lock that guards the queue, and `&mut self` keeps a second reference away.
         self.bucket.queue.with_mut(|q| f(unsafe { &mut *q }))
@@ -227,6 +232,13 @@ impl<'t, L: Layout> Guard<'t, L> {
         if !mutant(crate::sync::Mutant::SourceStaysLive) {
             self.state = 0;
         }
+        self.unlock_and_stay();
+    }
+
+    /// For movers, who may hold other buckets: unlocks.
+    pub fn unlock_and_stay(self) {
+        self.bucket.lock.unlock_and_stay(self.state);
+        core::mem::forget(self);
     }
 
     /// Notes that this thread uses the bucket for a word in `line`. Answers how often the bucket has gone to another

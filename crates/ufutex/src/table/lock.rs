@@ -125,6 +125,16 @@ impl StateLock {
         debug_assert_eq!(next & LOCKED, 0);
         self.state.store(next, relaxed_in(Mutant::UnlockRelaxed, Ordering::Release)); // [E]
         barrier::light(); // [D] pairs with [C]
+        if self.contended.load(Ordering::Relaxed) != 0 && self.wake_contenders() {
+            // They have waited long enough to have lost their CPU, probably to us.
+            yield_now();
+        }
+    }
+
+    /// As `unlock`, for a mover, who holds other buckets and so keeps its CPU.
+    pub fn unlock_and_stay(&self, next: u32) {
+        self.state.store(next, Ordering::Release); // [E]
+        barrier::light(); // [D] pairs with [C]
         if self.contended.load(Ordering::Relaxed) != 0 {
             self.wake_contenders();
         }
@@ -155,18 +165,15 @@ impl StateLock {
         self.state.store(state | LIVE, Ordering::Release);
     }
 
-    /// Wakes them all: a baton passed from one to the next would stop at the first that waits for a CPU, while others
+    /// Wakes them all, and says whether there were any: a baton passed from one to the next would stop at the first that waits for a CPU, while others
     /// lock and unlock the bucket a million times.
     #[cold]
-    fn wake_contenders(&self) {
+    fn wake_contenders(&self) -> bool {
         if mutant(Mutant::UnlockSkipsSleepers) {
-            return;
+            return false;
         }
         self.contended.store(0, Ordering::Relaxed);
-        if self.contended.wake_all() != 0 {
-            // They have waited long enough to have lost their CPU, probably to us.
-            yield_now();
-        }
+        self.contended.wake_all() != 0
     }
 }
 

@@ -135,6 +135,7 @@ fn private_to_global<L: Layout>(from: Table<L>, global: Table<L>, step: usize, s
             let mut target = lock_live(global, global.index(ring.hash));
             // SAFETY: the ring's key had its only live bucket in `from`, so nobody waits for it in `global`.
             unsafe { target.push_ring(ring) };
+            target.unlock_and_stay();
         }
         source.suspend();
     }
@@ -196,7 +197,7 @@ fn lock_all<L: Layout>(table: Table<L>, slots: Range<usize>, locked: Locked) -> 
 fn unlock_all<L: Layout>(table: Table<L>, slots: Range<usize>) {
     for slot in slots {
         // SAFETY: locked by `lock_all`, and we are the one mover.
-        drop(unsafe { table.slot(slot).resume() });
+        unsafe { table.slot(slot).resume() }.unlock_and_stay();
     }
 }
 

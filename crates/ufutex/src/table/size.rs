@@ -26,9 +26,7 @@ pub fn for_threads(threads: usize, cpus: usize, global_slots: usize) -> u32 {
 /// A chain of this many keys makes the policy look at the table as a whole.
 const LONG_CHAIN: u32 = 4;
 /// How many buckets it looks at then.
-const SAMPLE: usize = 16;
-/// The sample grows the table when it holds so many waiters for each bucket.
-const CROWDED: u32 = 1;
+const SAMPLE: usize = 32;
 
 /// Whether the chain that a waiter has just been added to, with its `keys`, is a reason to look at the table: at every
 /// doubling from `LONG_CHAIN` on, so that a chain which cannot be helped does not cost each of its waiters a look.
@@ -36,15 +34,16 @@ pub fn is_long_chain(keys: u32) -> bool {
     keys >= LONG_CHAIN && keys.is_power_of_two()
 }
 
-/// Whether the table is crowded as a whole, by a sample of the waiters in its buckets, `waiters(i)` for i in `0..slots`.
+/// By which power of two a table should grow for being crowded as a whole, by a sample of the waiters in its buckets,
+/// `waiters(i)` for i in `0..slots`: by two from one waiter for each bucket on, by four from two.
 ///
 /// One bucket may be crowded because many wait for one key, or because the words of one cache line share it; more
 /// buckets would not help either. So each bucket of the sample counts for a few waiters at most.
-pub fn is_crowded(slots: usize, start: usize, waiters: impl Fn(usize) -> u32) -> bool {
+pub fn crowding(slots: usize, start: usize, waiters: impl Fn(usize) -> u32) -> u32 {
     let sample = SAMPLE.min(slots);
     let stride = slots / sample;
     let sum: u32 = (0..sample).map(|i| waiters((start + i * stride) & (slots - 1)).min(2 * LONG_CHAIN)).sum();
-    sum >= sample as u32 * CROWDED
+    (sum / sample as u32).min(2)
 }
 
 /// Every so many times that a bucket goes from one thread to another for another key, it says so.
@@ -111,9 +110,9 @@ mod tests {
 
     #[test]
     fn one_crowded_bucket_does_not_make_a_table_crowded() {
-        assert!(!is_crowded(64, 0, |i| if i == 0 { 10_000 } else { 0 }));
-        assert!(is_crowded(64, 5, |_| 1));
-        assert!(is_crowded(2, 1, |_| 1));
+        assert_eq!(crowding(64, 0, |i| if i == 0 { 10_000 } else { 0 }), 0);
+        assert_eq!(crowding(64, 5, |_| 1), 1);
+        assert_eq!(crowding(2, 1, |_| 3), 2);
     }
 
     #[test]

@@ -6,7 +6,7 @@ pub(crate) mod thread;
 use core::task::Waker;
 
 use crate::sync::{Ordering, UnsafeCell};
-use crate::sys::park::{Parker, pause};
+use crate::sys::park::{Parker, nap, pause};
 
 const WAITING: u32 = 0;
 const WOKEN: u32 = 1;
@@ -40,24 +40,23 @@ impl Signal {
         woken
     }
 
-    /// Tells the waiter.
+    /// Tells the waiter: a thread is woken, a waker is handed to the caller, who calls it.
     ///
     /// # Safety
     /// `this` is valid, its node was taken off the queue by the caller, and nothing of the waiter is used afterwards.
-    pub(crate) unsafe fn wake(this: *const Self) {
+    #[must_use]
+    pub(crate) unsafe fn wake(this: *const Self) -> Option<Waker> {
         // SAFETY: valid and ours until the store of WOKEN.
         let waker = unsafe { (*this).waker.with_mut(|w| (*w).take()) };
         // SAFETY: valid up to the store.
         let state = unsafe { &raw const (*this).state };
         match waker {
             // SAFETY: as above. The waker is ours by now and outlives the waiter.
-            Some(waker) => unsafe {
-                Parker::store(&*state, WOKEN, Ordering::Release); // [J]
-                waker.wake();
-            },
+            Some(_) => unsafe { Parker::store(&*state, WOKEN, Ordering::Release) }, // [J]
             // SAFETY: as above.
             None => unsafe { Parker::store_and_wake(state, WOKEN) },
         }
+        waker
     }
 
     /// Has `waker` told from now on, and leaves whoever was to be in its place.
@@ -69,12 +68,16 @@ impl Signal {
         self.waker.with_mut(|w| core::mem::swap(unsafe { &mut *w }, waker));
     }
 
-    /// Waits for a waker that has taken the node and is about to tell. That takes it a few instructions, unless it
-    /// is preempted.
+    /// Waits for a waker that has taken the node and is about to tell. That takes it a few instructions, unless it is
+    /// preempted, perhaps by us: then we sleep, so that it can run whatever our priority is.
     pub(crate) fn wait_for_waker(&self) {
         let mut round = 0;
         while !self.is_woken() {
-            pause(&mut round);
+            if round < SPINS || !nap(&mut round) {
+                pause(&mut round);
+            }
         }
     }
 }
+
+const SPINS: u32 = 100;

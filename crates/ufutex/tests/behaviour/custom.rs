@@ -135,7 +135,48 @@ fn deadline_begins_when_the_wait_is_prepared<S: Scheme<L>, L: Layout>() {
     assert_eq!(queued.finish(), Ok(()));
 }
 
+fn thread_may_finish_what_was_queued_for_a_waker<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let (told, waker) = Told::new();
+    std::thread::scope(|scope| {
+        let finished = scope.spawn(|| {
+            let mut waiter = pin!(Waiter::new());
+            let queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker.clone());
+            queued.expect("the word is 0").finish()
+        });
+        while domain.wake(&word, 1) == 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(finished.join().expect("it does not panic"), Ok(()));
+    });
+    assert!(told.times() <= 1);
+}
+
+fn try_finish_receives_a_wake_that_has_come_and_only_that<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let mut waiters = idle(2);
+    let mut queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
+    let second = queued.pop().expect("there are two");
+    let first = queued.pop().expect("there are two");
+    let first = first.try_finish().expect_err("no wake has come");
+    assert_eq!(domain.wake(&word, 1), 1);
+    assert!(first.try_finish().is_ok());
+    // Received, so it was not passed on.
+    assert!(!second.is_woken());
+}
+
+fn timeouts_where_nobody_looks_at_them_are_refused<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+    let options = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(1)));
+    let mut waiter = pin!(Waiter::new());
+    let queued = domain.prepare_with(waiter.as_mut(), &word, 0, &options, Waker::noop().clone());
+    assert_eq!(queued.err(), Some(Error::Invalid));
+}
+
 on_every_domain![
+    thread_may_finish_what_was_queued_for_a_waker,
+    try_finish_receives_a_wake_that_has_come_and_only_that,
+    timeouts_where_nobody_looks_at_them_are_refused,
     cancel_says_whether_no_wake_had_come,
     waiter_can_be_used_again_however_its_wait_ended,
     dropped_before_a_wake_it_leaves_no_entry_behind,

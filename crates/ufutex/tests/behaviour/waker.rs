@@ -186,18 +186,24 @@ impl<S: Scheme<L>, L: Layout> Wake for DropsAnother<S, L> {
 fn waker_may_drop_a_future_that_was_woken_with_it<S: Scheme<L>, L: Layout>() {
     let domain: &'static Domain<S, L> = Box::leak(Box::new(domain()));
     let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
-    let victim = Arc::new(DropsAnother(Default::default()));
-    // The victim comes first and is told first, so its entry is its own again when the other's waker drops it.
-    let (told, waker) = Told::new();
-    let first = pending(domain, word, &waker);
-    let mut second = pending(domain, word, &victim.clone().into());
-    let mut third = pending(domain, word, &waker);
-    *victim.0.lock().expect("nobody panics with it") = Some(first);
-    assert_eq!(domain.wake(word, 2), 2);
-    // The first had not looked yet, so its wake went on to the third.
-    assert_eq!(told.times(), 2);
-    assert_eq!(poll(&mut second, &waker), Poll::Ready(Ok(())));
-    assert_eq!(poll(&mut third, &waker), Poll::Ready(Ok(())));
+    for victim_comes_first in [true, false] {
+        let killer = Arc::new(DropsAnother(Default::default()));
+        let (told, waker) = Told::new();
+        let (victim, mut other) = if victim_comes_first {
+            let victim = pending(domain, word, &waker);
+            (victim, pending(domain, word, &killer.clone().into()))
+        } else {
+            let other = pending(domain, word, &killer.clone().into());
+            (pending(domain, word, &waker), other)
+        };
+        let mut third = pending(domain, word, &waker);
+        *killer.0.lock().expect("nobody panics with it") = Some(victim);
+        assert_eq!(domain.wake(word, 2), 2);
+        // The victim had not looked yet, so its wake went on to the third.
+        assert_eq!(told.times(), 2);
+        assert_eq!(poll(&mut other, &waker), Poll::Ready(Ok(())));
+        assert_eq!(poll(&mut third, &waker), Poll::Ready(Ok(())));
+    }
 }
 
 on_every_domain![

@@ -92,5 +92,6 @@ fn growth_by_policy_leaves_nobody_behind() {
     check(growth_by_policy);
 }
 
-catches!(helped_resize_catches_source_stays_live, SourceStaysLive, two_movers::<Live>);
+// A step whose source stays live is never done, and the resize goes on for ever.
+hangs!(helped_resize_catches_source_stays_live, SourceStaysLive, two_movers::<Live>);
 hangs!(helped_resize_catches_skipped_step_is_forgotten, SkippedStepIsForgotten, growth_by_policy);

@@ -21,6 +21,9 @@ use crate::table::mover::{self, Place};
 /// The scheme without a reference count: resizes under load, bucket by bucket.
 pub struct Live;
 
+/// After so many naps a resize waits for the locks of its steps in turn: some bucket may be locked whenever it looks.
+const PATIENCE: u32 = 10;
+
 /// How many steps an operation takes of a move that is not its own: a few microseconds' worth.
 const STEPS_AT_ONCE: usize = 32;
 
@@ -63,7 +66,7 @@ impl<L: Layout> Scheme<L> for Live {
     ) -> Result<(), Error> {
         let mut number = None;
         let mut round = 0;
-        while let Some(left) = go_on(tables, slots_log2, &mut number)? {
+        while let Some(left) = go_on(tables, slots_log2, &mut number, round >= PATIENCE)? {
             // Others take the rest of the steps as they come by. Asleep on the bucket we would be woken together with
             // all its contenders, and then wait for a CPU behind them; who sleeps for a moment gets one sooner.
             if !nap(&mut round) {
@@ -117,6 +120,7 @@ fn go_on<L: Layout>(
     tables: &Tables<L>,
     slots_log2: Option<u32>,
     number: &mut Option<u64>,
+    insist: bool,
 ) -> Result<Option<Left<L>>, Error> {
     tables.resize.lock().with(|moves| {
         loop {
@@ -127,8 +131,13 @@ fn go_on<L: Layout>(
                 return Ok(None);
             }
             if let Some(plan) = &moves.going_on {
-                let step = mover::first_left(plan.from, plan.target);
-                return Ok(step.map(|step| Left { from: plan.from, target: plan.target, step }));
+                let (from, target) = (plan.from, plan.target);
+                match mover::first_left(from, target) {
+                    Some(step) if insist => _ = mover::step(from, target, step, mover::Locked::Wait),
+                    Some(step) => return Ok(Some(Left { from, target, step })),
+                    None => {}
+                }
+                continue;
             }
             let Some(plan) = tables.plan(slots_log2)? else {
                 return Ok(None);
@@ -151,7 +160,8 @@ fn advance<L: Layout>(tables: &Tables<L>, moves: &mut Moves<L>, limit: usize) {
     let steps = mover::steps(plan.from, plan.target);
     let end = steps.min(plan.next_step.saturating_add(limit));
     for step in plan.next_step..end {
-        plan.skipped |= !mover::step(plan.from, plan.target, step, mover::Locked::Skip);
+        let is_done = mover::step(plan.from, plan.target, step, mover::Locked::Skip);
+        plan.skipped |= !is_done && !mutant(Mutant::SkippedStepIsForgotten);
     }
     plan.next_step = if end == steps { 0 } else { end };
     if end == steps && !core::mem::take(&mut plan.skipped) {
