@@ -72,11 +72,15 @@ impl Width {
 pub trait UserMemory {
     /// Reads the word of `width` at `address` in one piece, with acquire ordering or stronger; never blocks.
     ///
+    /// A bucket is locked meanwhile, so this must not use any [`Domain`](crate::Domain) either.
+    ///
     /// # Errors
     /// [`Fault`] when it cannot be read now.
     fn load(&self, address: u64, width: Width) -> Result<u64, Fault>;
 
     /// Makes `address` accessible; called without any lock held, after a [`Fault`].
+    ///
+    /// `Ok` means that a `load` there will succeed, unless the memory goes away again: the engine tries until it does.
     ///
     /// # Errors
     /// [`Fault`] when the access is not allowed at all: the operation then ends with `EFAULT`.

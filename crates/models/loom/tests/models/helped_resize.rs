@@ -14,7 +14,7 @@ use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Atomic, Live, Scheme};
 use ufutex_loom::{Queued, WaitOptions, Waiter};
 
-use crate::support::{Word, World, assert_not_lost, catches, check, hangs, resize};
+use crate::support::{Word, World, assert_not_lost, check, hangs, resize};
 
 /// Two threads resize, to different sizes, with a waiter in the queue.
 fn two_movers<S: Scheme<Lean>>() {
