@@ -117,27 +117,24 @@ impl StateLock {
         }
     }
 
-    /// Unlocks with `next` as the new state.
+    /// Unlocks with `next` as the new state, and lets contenders that slept have the CPU.
     ///
     /// Only the holder may call this, which only a guard does.
     #[inline(always)]
     pub fn unlock(&self, next: u32) {
-        debug_assert_eq!(next & LOCKED, 0);
-        self.state.store(next, relaxed_in(Mutant::UnlockRelaxed, Ordering::Release)); // [E]
-        barrier::light(); // [D] pairs with [C]
-        if self.contended.load(Ordering::Relaxed) != 0 && self.wake_contenders() {
+        if self.unlock_and_stay(next) {
             // They have waited long enough to have lost their CPU, probably to us.
             yield_now();
         }
     }
 
-    /// As `unlock`, for a mover, who holds other buckets and so keeps its CPU.
-    pub fn unlock_and_stay(&self, next: u32) {
-        self.state.store(next, Ordering::Release); // [E]
+    /// Unlocks as `unlock` does, for a mover, who holds other buckets and so keeps its CPU. Whether contenders slept.
+    #[inline(always)]
+    pub fn unlock_and_stay(&self, next: u32) -> bool {
+        debug_assert_eq!(next & LOCKED, 0);
+        self.state.store(next, relaxed_in(Mutant::UnlockRelaxed, Ordering::Release)); // [E]
         barrier::light(); // [D] pairs with [C]
-        if self.contended.load(Ordering::Relaxed) != 0 {
-            self.wake_contenders();
-        }
+        self.contended.load(Ordering::Relaxed) != 0 && self.wake_contenders()
     }
 
     /// Leaves `next` in the word while the lock stays held.
