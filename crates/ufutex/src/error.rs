@@ -54,3 +54,9 @@ impl fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
+
+impl From<crate::sys::mem::Fault> for Error {
+    fn from(_: crate::sys::mem::Fault) -> Self {
+        Self::Fault
+    }
+}

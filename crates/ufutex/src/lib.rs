@@ -49,12 +49,12 @@ pub use futex::config::EnvError;
 pub use futex::config::{Config, Options};
 pub use futex::domain::Domain;
 pub use futex::future::Wait;
-pub use futex::key::{Guest, ObjectId, Scope, Shared, Target};
+pub use futex::key::{Guest, Shared, Target};
 pub use futex::system::System;
 pub use futex::wait::WaitOptions;
 pub use futex::waiter::{Queued, Waiter};
 pub use sys::clock::{Clock, Timeout};
-pub use sys::mem::{Access, Fault, UserMemory, Width};
+pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 pub use table::size::Policy;
 
 /// How operations reach their bucket while tables change: a type parameter of [`Domain`].

@@ -2,36 +2,7 @@
 
 use crate::error::Error;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use crate::sys::mem::{Access, Fault, UserMemory, Width};
-
-/// Who shares a futex word.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scope {
-    /// The threads of one domain: futex(2) with `FUTEX_PRIVATE_FLAG`. Looked up in the domain's own table.
-    Private,
-    /// Whoever maps the object, each at an address of its own; the word lies at an offset in it.
-    Object {
-        /// Which object: a file or a piece of shared memory.
-        id: ObjectId,
-        /// Where in it, in bytes.
-        offset: u64,
-    },
-    /// The threads of one domain, by an operation without `FUTEX_PRIVATE_FLAG` on memory that nobody else maps. As in
-    /// the kernel, it does not meet private operations on the same address.
-    AddressSpace,
-}
-
-/// The number of a shared object, as the embedder gives them out: an inode's, for example. Below 2^61.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct ObjectId(u64);
-
-impl ObjectId {
-    /// The object `id`; `None` from 2^61 on.
-    #[must_use]
-    pub const fn new(id: u64) -> Option<Self> {
-        if id < 1 << 61 { Some(Self(id)) } else { None }
-    }
-}
+use crate::sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 
 /// A futex word that operations can be aimed at.
 ///
@@ -56,11 +27,22 @@ pub trait Target {
     /// [`Fault`] when it cannot be read now.
     fn load(&self) -> Result<Self::Value, Fault>;
 
-    /// Makes it readable; called without any lock held, after a [`Fault`].
+    /// Replaces it with `new` if it holds `current`, with acquire and release ordering or stronger; never blocks.
+    /// `Ok(Err(value))` is what it held instead.
     ///
     /// # Errors
-    /// [`Fault`] when it cannot be read at all.
-    fn fault_in(&self) -> Result<(), Fault>;
+    /// [`Fault`] when it cannot be written now.
+    fn compare_exchange(
+        &self,
+        current: Self::Value,
+        new: Self::Value,
+    ) -> Result<Result<Self::Value, Self::Value>, Fault>;
+
+    /// Makes it accessible; called without any lock held, after a [`Fault`].
+    ///
+    /// # Errors
+    /// [`Fault`] when the access is not allowed at all.
+    fn fault_in(&self, access: Access) -> Result<(), Fault>;
 
     /// Whether the word can hold `value` at all.
     #[inline(always)]
@@ -84,7 +66,11 @@ macro_rules! native_target {
                 Ok((**self).load(Ordering::Acquire)) // [M]
             }
             #[inline(always)]
-            fn fault_in(&self) -> Result<(), Fault> {
+            fn compare_exchange(&self, current: $value, new: $value) -> Result<Result<$value, $value>, Fault> {
+                Ok((**self).compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)) // [M]
+            }
+            #[inline(always)]
+            fn fault_in(&self, _access: Access) -> Result<(), Fault> {
                 Ok(())
             }
         }
@@ -128,8 +114,11 @@ impl<M: UserMemory + ?Sized> Target for Guest<'_, M> {
     fn load(&self) -> Result<u64, Fault> {
         self.memory.load(self.address, self.width)
     }
-    fn fault_in(&self) -> Result<(), Fault> {
-        self.memory.fault_in(self.address, Access::Read)
+    fn compare_exchange(&self, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
+        self.memory.compare_exchange(self.address, self.width, current, new)
+    }
+    fn fault_in(&self, access: Access) -> Result<(), Fault> {
+        self.memory.fault_in(self.address, access)
     }
     fn can_hold(&self, value: u64) -> bool {
         value <= self.width.max()
@@ -167,8 +156,11 @@ impl<T: Target> Target for Shared<T> {
     fn load(&self) -> Result<T::Value, Fault> {
         self.target.load()
     }
-    fn fault_in(&self) -> Result<(), Fault> {
-        self.target.fault_in()
+    fn compare_exchange(&self, current: T::Value, new: T::Value) -> Result<Result<T::Value, T::Value>, Fault> {
+        self.target.compare_exchange(current, new)
+    }
+    fn fault_in(&self, access: Access) -> Result<(), Fault> {
+        self.target.fault_in(access)
     }
     fn can_hold(&self, value: T::Value) -> bool {
         self.target.can_hold(value)
@@ -189,7 +181,7 @@ pub(crate) const fn private_space(domain: u64) -> u64 {
 pub(crate) fn target_key<T: Target>(target: &T, private_space: u64) -> (u64, Option<u64>) {
     match target.scope() {
         Scope::Private => (target.address(), None),
-        Scope::Object { id, offset } => (offset, Some(id.0 << 2 | SPACE_OF_OBJECT)),
+        Scope::Object { id, offset } => (offset, Some(id.get() << 2 | SPACE_OF_OBJECT)),
         Scope::AddressSpace => (target.address(), Some(private_space | SPACE_OF_SHARED_ADDRESSES)),
     }
 }

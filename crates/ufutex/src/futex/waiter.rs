@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::sync::{Mutant, UnsafeCell, mutant, spin_loop, wait_barrier};
 #[cfg(feature = "std")]
 use crate::sys::clock::Deadline;
-use crate::sys::mem::Fault;
+use crate::sys::mem::{Access, Fault, Faults};
 use crate::table::bucket::{Bucket, Guard};
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Locked, Scheme};
@@ -243,6 +243,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             return Err(Error::Again);
         }
         let place = self.hashed(target);
+        let mut faults = Faults::default();
         loop {
             let mut locked = self.lock_or_make(&place);
             let bounces = if place.shared_space.is_none() { locked.guard.note_use(place.line) } else { 0 };
@@ -261,7 +262,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
                 }
                 Err(Fault) => {
                     drop(locked);
-                    target.fault_in().map_err(|Fault| Error::Fault)?;
+                    faults.resolve(|| target.fault_in(Access::Read))?;
                 }
             }
         }

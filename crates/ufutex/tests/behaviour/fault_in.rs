@@ -56,6 +56,9 @@ impl UserMemory for Flaky {
         if faults.contains(&number) { Err(Fault) } else { Ok(self.value.load(Relaxed)) }
     }
 
+    fn compare_exchange(&self, _: u64, _: Width, _: u64, _: u64) -> Result<Result<u64, u64>, Fault> {
+        Err(Fault) // it is read-only
+    }
     fn fault_in(&self, address: u64, access: Access) -> Result<(), Fault> {
         assert_eq!((address & !4, access), (0x1000, Access::Read));
         self.faulted_in.fetch_add(1, Relaxed);

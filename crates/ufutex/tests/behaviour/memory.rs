@@ -17,6 +17,9 @@ impl UserMemory for Zeroes {
     fn load(&self, _: u64, _: Width) -> Result<u64, Fault> {
         Ok(0)
     }
+    fn compare_exchange(&self, _: u64, _: Width, _: u64, _: u64) -> Result<Result<u64, u64>, Fault> {
+        Err(Fault) // it is read-only
+    }
     fn fault_in(&self, _: u64, _: Access) -> Result<(), Fault> {
         Err(Fault)
     }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses a part")]
 
+pub mod arena;
 pub mod asleep;
 pub mod domains;
 pub mod patient;

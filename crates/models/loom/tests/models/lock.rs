@@ -11,7 +11,7 @@ use loom::sync::Arc;
 use loom::thread;
 use ufutex_loom::model::Lock;
 use ufutex_loom::scheme::Live;
-use ufutex_loom::{Error, Fault, Target, Waiter};
+use ufutex_loom::{Access, Error, Fault, Target, Waiter};
 
 use crate::support::{Word, World, catches, check, check_pair};
 
@@ -54,8 +54,11 @@ impl Target for SlowToLoad<'_> {
         thread::yield_now();
         self.0.load()
     }
-    fn fault_in(&self) -> Result<(), Fault> {
-        self.0.fault_in()
+    fn compare_exchange(&self, current: u32, new: u32) -> Result<Result<u32, u32>, Fault> {
+        self.0.compare_exchange(current, new)
+    }
+    fn fault_in(&self, access: Access) -> Result<(), Fault> {
+        self.0.fault_in(access)
     }
 }
 

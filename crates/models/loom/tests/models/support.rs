@@ -8,7 +8,7 @@ use loom::thread::JoinHandle;
 use ufutex_loom::layout::Lean;
 use ufutex_loom::model::{AtomicU32, Mutant, Ordering, with_mutant};
 use ufutex_loom::scheme::Scheme;
-use ufutex_loom::{Config, Domain, Error, Fault, Options, Queued, System, Target, WaitOptions, Waiter};
+use ufutex_loom::{Access, Config, Domain, Error, Fault, Options, Queued, System, Target, WaitOptions, Waiter};
 
 /// Explores the interleavings with at most two preemptions, or as many as `UFUTEX_MODEL_BOUND` says.
 pub fn check(model: impl Fn() + Sync + Send + 'static) {
@@ -119,7 +119,10 @@ impl Target for &Word {
     fn load(&self) -> Result<u32, Fault> {
         Ok(self.value.load(Ordering::Acquire))
     }
-    fn fault_in(&self) -> Result<(), Fault> {
+    fn compare_exchange(&self, current: u32, new: u32) -> Result<Result<u32, u32>, Fault> {
+        Ok(self.value.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire))
+    }
+    fn fault_in(&self, _access: Access) -> Result<(), Fault> {
         Ok(())
     }
 }

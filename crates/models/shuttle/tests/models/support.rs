@@ -9,7 +9,7 @@ use shuttle::{Config as ShuttleConfig, FailurePersistence, MaxSteps, Runner};
 use ufutex_shuttle::layout::Lean;
 use ufutex_shuttle::model::{AtomicU32, Mutant, Ordering, with_mutant};
 use ufutex_shuttle::scheme::Scheme;
-use ufutex_shuttle::{Clock, Config, Domain, Fault, System, Target, Timeout, WaitOptions};
+use ufutex_shuttle::{Access, Clock, Config, Domain, Fault, System, Target, Timeout, WaitOptions};
 
 /// Runs `model` on so many schedules, half of them with few preemptions at random places (PCT) and half wholly random.
 /// The schedules are the same each time, unless `SHUTTLE_RANDOM_SEED` says otherwise.
@@ -83,7 +83,10 @@ impl Target for &Word {
     fn load(&self) -> Result<u32, Fault> {
         Ok(self.value.load(Ordering::SeqCst))
     }
-    fn fault_in(&self) -> Result<(), Fault> {
+    fn compare_exchange(&self, current: u32, new: u32) -> Result<Result<u32, u32>, Fault> {
+        Ok(self.value.compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst))
+    }
+    fn fault_in(&self, _access: Access) -> Result<(), Fault> {
         Ok(())
     }
 }

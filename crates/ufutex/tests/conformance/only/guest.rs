@@ -30,6 +30,9 @@ impl UserMemory for Page {
         Ok(unit >> (offset % 8 * 8) & width.max())
     }
 
+    fn compare_exchange(&self, _: u64, _: Width, _: u64, _: u64) -> Result<Result<u64, u64>, Fault> {
+        Err(Fault) // it is read-only
+    }
     fn fault_in(&self, _address: u64, access: Access) -> Result<(), Fault> {
         assert_eq!(access, Access::Read);
         Err(Fault)
@@ -96,6 +99,9 @@ fn wake_never_touches_the_word<S: Scheme<L>, L: Layout>() {
     impl UserMemory for Untouchable {
         fn load(&self, _: u64, _: Width) -> Result<u64, Fault> {
             panic!("a wake has read the word")
+        }
+        fn compare_exchange(&self, _: u64, _: Width, _: u64, _: u64) -> Result<Result<u64, u64>, Fault> {
+            Err(Fault) // it is read-only
         }
         fn fault_in(&self, _: u64, _: Access) -> Result<(), Fault> {
             panic!("a wake has made the word present")

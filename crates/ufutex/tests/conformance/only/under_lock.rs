@@ -43,6 +43,9 @@ impl<S: Scheme<L>, L: Layout> UserMemory for ChangesWhenRead<S, L> {
         Ok(value.into())
     }
 
+    fn compare_exchange(&self, _: u64, _: Width, _: u64, _: u64) -> Result<Result<u64, u64>, Fault> {
+        Err(Fault) // it is read-only
+    }
     fn fault_in(&self, _: u64, _: Access) -> Result<(), Fault> {
         Err(Fault)
     }
@@ -53,6 +56,9 @@ struct Untouched;
 impl UserMemory for Untouched {
     fn load(&self, _: u64, _: Width) -> Result<u64, Fault> {
         Err(Fault)
+    }
+    fn compare_exchange(&self, _: u64, _: Width, _: u64, _: u64) -> Result<Result<u64, u64>, Fault> {
+        Err(Fault) // it is read-only
     }
     fn fault_in(&self, _: u64, _: Access) -> Result<(), Fault> {
         Err(Fault)
