@@ -47,6 +47,7 @@ pub use error::Error;
 #[cfg(feature = "std")]
 pub use futex::config::EnvError;
 pub use futex::config::{Config, Options};
+pub use futex::counters::Counters;
 pub use futex::domain::Domain;
 pub use futex::future::Wait;
 pub use futex::key::{Guest, Shared, Target};

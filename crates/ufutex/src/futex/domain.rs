@@ -1,6 +1,7 @@
 //! The futexes of one process: a private table, and everything its operations share.
 
 use super::config::Options;
+use super::counters::Counting;
 use super::key::{Target, private_space, target_key};
 use super::slots::Control;
 use super::system::System;
@@ -26,13 +27,18 @@ pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
     pub(super) scheme: S,
     pub(super) hasher: Hasher,
     private_salt: Salt,
-    pub(super) early_return: bool,
+    flags: u8,
     pub(super) policy: Policy,
     pub(super) control: Control,
     contention: Lock<Contention>,
+    pub(super) counting: Counting,
     // Last, so that the global table outlives the rest.
     pub(super) system: System<L>,
 }
+
+// Bits of `Domain::flags`.
+const EARLY_RETURN: u8 = 1;
+const COUNTS_OPERATIONS: u8 = 2;
 
 /// What is known of a key before anybody's queue is looked at, and where to look.
 #[derive(Clone, Copy)]
@@ -52,6 +58,12 @@ impl Domain {
     }
 }
 
+const fn flags_of(options: &Options) -> u8 {
+    let early_return = if options.early_return { EARLY_RETURN } else { 0 };
+    let counts_operations = if options.counters { COUNTS_OPERATIONS } else { 0 };
+    early_return | counts_operations
+}
+
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// A domain with `options`. No table is allocated.
     #[must_use]
@@ -64,12 +76,30 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             scheme: S::new(),
             hasher: system.hasher(),
             private_salt: system.hasher().salt(space),
-            early_return: options.early_return,
+            flags: flags_of(&options),
             policy: options.policy,
             control: Control::new(),
             contention: Lock::new(Contention::default()),
+            counting: Counting::new(options.max_waiters, options.counters, system.limits().cpus),
             system: system.clone(),
         }
+    }
+
+    /// Whether a wait looks at the word first, and nothing is counted.
+    #[inline(always)]
+    pub(super) fn only_looks_first(&self) -> bool {
+        self.flags == EARLY_RETURN
+    }
+
+    /// Whether a wait looks at the word first.
+    pub(super) fn looks_first(&self) -> bool {
+        self.flags & EARLY_RETURN != 0
+    }
+
+    /// Whether what operations do is counted.
+    #[inline(always)]
+    pub(super) fn counts_operations(&self) -> bool {
+        self.flags & COUNTS_OPERATIONS != 0
     }
 
     /// Locks the bucket of `hash` in the domain's table, if it has one, or the global one.
@@ -80,7 +110,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
         loop {
             // Global buckets are always live.
-            if let Some(guard) = self.tables.global.bucket(hash).lock() {
+            if let Some(guard) = self.tables.global.bucket(hash).lock(&self.tables.contended) {
                 return Some(Locked::global(guard));
             }
         }

@@ -1,6 +1,7 @@
 //! Futex operations: keys and queue entries on one side, buckets on the other.
 
 pub(crate) mod config;
+pub(crate) mod counters;
 pub(crate) mod domain;
 pub(crate) mod entry;
 pub(crate) mod future;

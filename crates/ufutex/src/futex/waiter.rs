@@ -16,6 +16,7 @@ use crate::sync::{Mutant, UnsafeCell, mutant, spin_loop, wait_barrier};
 #[cfg(feature = "std")]
 use crate::sys::clock::Deadline;
 use crate::sys::mem::{Access, Fault, Faults};
+use crate::sys::probe::probe;
 use crate::table::bucket::{Bucket, Guard};
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Locked, Scheme};
@@ -79,7 +80,8 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
 
     /// The entry is ours alone: idle again.
     fn release(&mut self) {
-        if self.domain.take().is_some() {
+        if let Some(domain) = self.domain.take() {
+            domain.dismiss_waiter();
             // SAFETY: initialised as it was not idle, and nobody else reaches it any more.
             self.entry.with_mut(|e| unsafe { (*e).assume_init_drop() });
         }
@@ -239,9 +241,34 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if !target.can_hold(expected) {
             return Err(Error::Invalid);
         }
-        if self.early_return && target.load().is_ok_and(|value| value != expected) {
-            return Err(Error::Again);
+        if self.only_looks_first() {
+            if target.load().is_ok_and(|value| value != expected) {
+                return Err(Error::Again);
+            }
+        } else if self.counts_operations() {
+            return self.lock_if_equal_and_count(target, expected);
         }
+        self.lock_and_compare(target, expected)
+    }
+
+    /// As `lock_if_equal`, where operations are counted.
+    #[cold]
+    #[inline(never)]
+    fn lock_if_equal_and_count<T: Target>(
+        &self,
+        target: &T,
+        expected: T::Value,
+    ) -> Result<Matched<'_, S, L>, Error> {
+        let differs = self.looks_first() && target.load().is_ok_and(|value| value != expected);
+        let matched = if differs { Err(Error::Again) } else { self.lock_and_compare(target, expected) };
+        if matched.as_ref().is_err_and(|error| *error == Error::Again) {
+            self.count(|c| c.mismatches.add(1));
+        }
+        matched
+    }
+
+    #[inline(always)]
+    fn lock_and_compare<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_, S, L>, Error> {
         let place = self.hashed(target);
         let mut faults = Faults::default();
         loop {
@@ -281,6 +308,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if waiter.is_busy() {
             return Err(Error::Busy);
         }
+        self.admit_waiter(locked.guard.waiters())?;
         let entry = Entry::new(key, hash, options.priority, options.bitset.get(), waker);
         // SAFETY: nothing is moved out of the pinned waiter.
         let idle = unsafe { waiter.get_unchecked_mut() };
@@ -292,6 +320,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         // and in place until it is unqueued.
         let new_chain = unsafe { locked.guard.insert(node) };
         drop(locked);
+        self.count(|c| c.waits.add(1));
+        probe!(wait_begin, key.address, hash);
+        if let Some(keys) = new_chain {
+            self.counting.longest_chain.note_max(keys.into());
+        }
         if shared_space.is_none() {
             if let Some(keys) = new_chain {
                 self.note_chain(keys, hash);
@@ -311,7 +344,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             // SAFETY: null, or a bucket of this domain's tables or its system's: with this layout, and valid as long
             // as the domain.
             let bucket: &Bucket<L> = unsafe { address.cast::<Bucket<L>>().as_ref() }?;
-            if let Some(mut guard) = bucket.lock()
+            if let Some(mut guard) = bucket.lock(&self.tables.contended)
                 && (entry.node.bucket() == address || mutant(Mutant::CancelSkipsRecheck))
             {
                 return Some(f(&mut guard));

@@ -38,10 +38,13 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             self.tables.global.bucket(place.hash).proves_empty()
         };
         if nobody {
+            self.count_wake(0);
             return 0;
         }
         let key = self.key(place.address, place.shared_space);
-        self.wake_hashed(key, place.hash, count, bitset.get())
+        let woken = self.wake_hashed(key, place.hash, count, bitset.get());
+        self.count_wake(woken);
+        woken
     }
 
     /// Takes waiters off the queue under the lock, and tells them after unlocking, a batch at a time.
