@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::sync::{Mutant, mutant};
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
+use crate::wait::Told;
 
 /// The future of [`Domain::wait_async`]. Dropping it cancels the wait; a wake that had come by then, and that it has
 /// not reported, goes to the next waiter.
@@ -86,7 +87,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Wait<'_, T, S, L> {
         let queued = self.domain.lock_if_equal(&self.target, self.expected).and_then(|matched| {
             // SAFETY: `self` is pinned, says `poll`, and so is its field.
             let waiter = unsafe { Pin::new_unchecked(&mut self.waiter) };
-            self.domain.queue(matched, waiter, &self.options, Some(waker))
+            self.domain.queue(matched, waiter, &self.options, Told::Waker(waker))
         });
         match queued {
             Ok(_) => Poll::Pending,
