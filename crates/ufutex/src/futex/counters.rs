@@ -28,11 +28,11 @@ pub struct Counters {
     pub mismatches: u64,
     /// Operations: wakes that woke somebody.
     pub wakes: u64,
-    /// Operations: waiters that those wakes woke.
+    /// Operations: waiters that wakes and requeues woke.
     pub woken: u64,
     /// Operations: wakes that woke nobody.
     pub empty_wakes: u64,
-    /// Operations: requeues that woke or moved somebody.
+    /// Operations: requeues that woke or moved somebody. One that did not is no wake either.
     pub requeues: u64,
     /// Operations: waiters that those requeues moved to another word.
     pub requeued: u64,

@@ -179,8 +179,16 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// A waiter has been added to a chain, which now has so many keys.
+    pub(super) fn note_keys(&self, keys: u32, hash: u32, is_private: bool) {
+        self.counting.longest_chain.note_max(keys.into());
+        if is_private {
+            self.note_chain(keys, hash);
+        }
+    }
+
+    /// As `note_keys`, for the size policy.
     #[cold]
-    pub(super) fn note_chain(&self, keys: u32, hash: u32) {
+    fn note_chain(&self, keys: u32, hash: u32) {
         if !size::is_long_chain(keys) || !self.sizes_itself() {
             return;
         }
@@ -216,6 +224,8 @@ impl<S: Scheme<L>, L: Layout> core::fmt::Debug for Domain<S, L> {
             .field("policy", &self.policy)
             .field("slots", &self.slots())
             .field("table_bytes", &self.table_bytes())
+            .field("waiting", &self.waiting())
+            .field("counters", &self.counters())
             .finish_non_exhaustive()
     }
 }

@@ -17,3 +17,4 @@ pub(crate) mod wait_any;
 pub(crate) mod waiter;
 pub(crate) mod wake;
 pub(crate) mod wake_op;
+pub(crate) mod who_waits;

@@ -118,6 +118,10 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
     fn release(&mut self) {
         if let Some(domain) = self.domain.take() {
             domain.dismiss_waiter();
+            // SAFETY: initialised as it was not idle.
+            let entry = unsafe { self.entry().as_ref() };
+            // SAFETY: nobody else reaches it any more.
+            probe!(wait_end, unsafe { entry.node.key() }.0.address, entry.signal.is_woken());
             // SAFETY: initialised as it was not idle, and nobody else reaches it any more.
             self.entry.with_mut(|e| unsafe { (*e).assume_init_drop() });
         }
@@ -290,11 +294,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// As `lock_if_equal`, where operations are counted.
     #[cold]
     #[inline(never)]
-    fn lock_if_equal_and_count<T: Target>(
-        &self,
-        target: &T,
-        expected: T::Value,
-    ) -> Result<Matched<'_, S, L>, Error> {
+    fn lock_if_equal_and_count<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_, S, L>, Error> {
         let differs = self.looks_first() && target.load().is_ok_and(|value| value != expected);
         let matched = if differs { Err(Error::Again) } else { self.lock_and_compare(target, expected) };
         if matched.as_ref().is_err_and(|error| *error == Error::Again) {
@@ -359,12 +359,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.count(|c| c.waits.add(1));
         probe!(wait_begin, key.address, hash);
         if let Some(keys) = new_chain {
-            self.counting.longest_chain.note_max(keys.into());
+            self.note_keys(keys, hash, shared_space.is_none());
         }
         if shared_space.is_none() {
-            if let Some(keys) = new_chain {
-                self.note_chain(keys, hash);
-            }
             self.scheme.help(&self.tables);
         }
         // SAFETY: it was pinned when it came.

@@ -5,7 +5,19 @@
 /// A probe of the provider `ufutex`: its name, and arguments that can be cast to `isize`.
 #[cfg(all(feature = "probes", target_os = "linux", not(any(feature = "loom", feature = "shuttle", miri))))]
 macro_rules! probe {
-    ($name:ident $(, $argument:expr)*) => { ::probe::probe!(ufutex, $name $(, $argument)*) };
+    // By the number of arguments, to have each evaluated here: the crate's macro does it within an `unsafe` block.
+    ($name:ident, $a:expr) => {{
+        let a = $a as isize;
+        ::probe::probe!(ufutex, $name, a)
+    }};
+    ($name:ident, $a:expr, $b:expr) => {{
+        let (a, b) = ($a as isize, $b as isize);
+        ::probe::probe!(ufutex, $name, a, b)
+    }};
+    ($name:ident, $a:expr, $b:expr, $c:expr, $d:expr) => {{
+        let (a, b, c, d) = ($a as isize, $b as isize, $c as isize, $d as isize);
+        ::probe::probe!(ufutex, $name, a, b, c, d)
+    }};
 }
 
 /// Without probes the arguments are looked at by the compiler alone.

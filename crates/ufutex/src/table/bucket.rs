@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use super::hash::Key;
 use super::layout::{Back, Layout};
-use super::list::{Node, Pick, Queue, Ring, Taken};
+use super::list::{Node, Pick, Queue, Ring, Taken, Waiters};
 use super::lock::{LIVE, LOCKED, ONE_WAITER, StateLock};
 use crate::sync::Mutant::{EmptyIgnoresLive, EmptyIgnoresLock};
 use crate::sync::{Ordering, Tally, UnsafeCell, mutant, thread_hint};
@@ -201,7 +201,7 @@ impl<'t, L: Layout> Guard<'t, L> {
     /// # Safety
     /// As for [`Queue::insert`], but for the bucket.
     pub unsafe fn insert(&mut self, node: NonNull<Node>) -> Option<u32> {
-        self.state += ONE_WAITER;
+        self.state = with_more(self.state, 1);
         let bucket = self.bucket.address();
         // SAFETY: says the caller.
         self.with_queue(|q| unsafe { q.insert(node, bucket) })
@@ -246,6 +246,11 @@ impl<'t, L: Layout> Guard<'t, L> {
         let taken = self.with_queue(|q| q.take(key, limit, pick));
         self.state -= taken.len() as u32 * ONE_WAITER;
         taken
+    }
+
+    /// Shows `look` what waits here: see [`Queue::for_each_key`].
+    pub fn for_each_key(&mut self, look: impl FnMut(Key, u32, Waiters<'_>)) {
+        self.with_queue(|q| q.for_each_key(look));
     }
 
     /// For movers: the next key of the chain, with its waiters. They still count here.

@@ -155,6 +155,13 @@ impl<L: Layout> Tables<L> {
         !self.next.load(Ordering::Relaxed).is_null()
     }
 
+    /// The last of the hashes that have the same bucket as `hash` has in the table of `bucket`, which is that one.
+    pub fn last_hash_of(&self, bucket: &Bucket<L>, hash: u32) -> u32 {
+        let is_in = |table: &Table<L>| core::ptr::eq(table.bucket(hash), bucket);
+        let table = self.current_private().filter(is_in).or_else(|| self.store.tables().find(is_in));
+        table.unwrap_or(self.global).last_hash_with(hash)
+    }
+
     /// For a mover: `to` is where keys may be found from now on, too.
     pub fn announce(&self, to: Current<L>) {
         self.next.store(to.into_raw(), Ordering::Release); // [F]
