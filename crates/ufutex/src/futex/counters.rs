@@ -184,7 +184,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Counts what an operation did, if that is to be counted.
     #[inline(always)]
     pub(super) fn count(&self, what: impl FnOnce(&Stripe)) {
-        if self.counts_operations() {
+        if self.extras.counts() {
             self.count_slowly(what);
         }
     }

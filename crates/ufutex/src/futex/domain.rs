@@ -21,13 +21,14 @@ use crate::table::size::{self, Contention, Policy};
 /// compared.
 ///
 /// No wait or wake panics or fails for want of memory: a domain that cannot have a table uses the system's.
+#[repr(C)]
 pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
-    // The fields that every operation reads come first.
+    // The fields that every operation reads come first: those from `hasher` to `extras` on one line.
     pub(super) tables: Tables<L>,
-    pub(super) scheme: S,
     pub(super) hasher: Hasher,
     private_salt: Salt,
-    flags: u8,
+    pub(super) extras: Extras,
+    pub(super) scheme: S,
     pub(super) policy: Policy,
     pub(super) control: Control,
     contention: Lock<Contention>,
@@ -36,9 +37,47 @@ pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
     pub(super) system: System<L>,
 }
 
-// Bits of `Domain::flags`.
-const EARLY_RETURN: u8 = 1;
-const COUNTS_OPERATIONS: u8 = 2;
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+const _: () = {
+    let first = core::mem::offset_of!(Domain, hasher);
+    assert!(first.is_multiple_of(64) && core::mem::offset_of!(Domain, extras) < first + 64);
+};
+
+/// What an operation does besides: one byte, because one comparison with 0 tells all three ways of a wait.
+#[derive(Clone, Copy)]
+pub(super) struct Extras(i8);
+
+impl Extras {
+    const NONE: Self = Self(0);
+    /// A wait looks at the word first.
+    const EARLY_RETURN: Self = Self(1);
+    /// Operations are counted; negative.
+    const COUNTED: Self = Self(i8::MIN);
+
+    const fn new(options: &Options) -> Self {
+        let early_return = if options.early_return { Self::EARLY_RETURN } else { Self::NONE };
+        let counted = if options.counters { Self::COUNTED } else { Self::NONE };
+        Self(early_return.0 | counted.0)
+    }
+
+    /// Whether what operations do is counted.
+    #[inline(always)]
+    pub(super) const fn counts(self) -> bool {
+        self.0 < 0
+    }
+
+    /// Whether a wait looks at the word before it locks anything.
+    #[inline(always)]
+    pub(super) const fn looks_first(self) -> bool {
+        self.0 & Self::EARLY_RETURN.0 != 0
+    }
+
+    /// The same, where operations are not counted.
+    #[inline(always)]
+    pub(super) const fn looks_first_uncounted(self) -> bool {
+        self.0 != 0
+    }
+}
 
 /// What is known of a key before anybody's queue is looked at, and where to look.
 #[derive(Clone, Copy)]
@@ -58,12 +97,6 @@ impl Domain {
     }
 }
 
-const fn flags_of(options: &Options) -> u8 {
-    let early_return = if options.early_return { EARLY_RETURN } else { 0 };
-    let counts_operations = if options.counters { COUNTS_OPERATIONS } else { 0 };
-    early_return | counts_operations
-}
-
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// A domain with `options`. No table is allocated.
     #[must_use]
@@ -76,30 +109,13 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             scheme: S::new(),
             hasher: system.hasher(),
             private_salt: system.hasher().salt(space),
-            flags: flags_of(&options),
+            extras: Extras::new(&options),
             policy: options.policy,
             control: Control::new(),
             contention: Lock::new(Contention::default()),
             counting: Counting::new(options.max_waiters, options.counters, system.limits().cpus),
             system: system.clone(),
         }
-    }
-
-    /// Whether a wait looks at the word first, and nothing is counted.
-    #[inline(always)]
-    pub(super) fn only_looks_first(&self) -> bool {
-        self.flags == EARLY_RETURN
-    }
-
-    /// Whether a wait looks at the word first.
-    pub(super) fn looks_first(&self) -> bool {
-        self.flags & EARLY_RETURN != 0
-    }
-
-    /// Whether what operations do is counted.
-    #[inline(always)]
-    pub(super) fn counts_operations(&self) -> bool {
-        self.flags & COUNTS_OPERATIONS != 0
     }
 
     /// Locks the bucket of `hash` in the domain's table, if it has one, or the global one.

@@ -276,35 +276,24 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// Locks the bucket of `target` if the word holds `expected`: the first part of every wait, and all of one on a
     /// word that differs.
-    #[inline(always)]
     pub(super) fn lock_if_equal<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_, S, L>, Error> {
-        if !target.can_hold(expected) {
-            return Err(Error::Invalid);
-        }
-        if self.only_looks_first() {
-            if target.load().is_ok_and(|value| value != expected) {
-                return Err(Error::Again);
-            }
-        } else if self.counts_operations() {
-            return self.lock_if_equal_and_count(target, expected);
-        }
-        self.lock_and_compare(target, expected)
-    }
-
-    /// As `lock_if_equal`, where operations are counted.
-    #[cold]
-    #[inline(never)]
-    fn lock_if_equal_and_count<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_, S, L>, Error> {
-        let differs = self.looks_first() && target.load().is_ok_and(|value| value != expected);
-        let matched = if differs { Err(Error::Again) } else { self.lock_and_compare(target, expected) };
+        let differs = self.extras.looks_first() && target.load().is_ok_and(|value| value != expected);
+        let matched = if !target.can_hold(expected) {
+            Err(Error::Invalid)
+        } else if differs {
+            Err(Error::Again)
+        } else {
+            self.lock_and_compare(target, expected)
+        };
         if matched.as_ref().is_err_and(|error| *error == Error::Again) {
             self.count(|c| c.mismatches.add(1));
         }
         matched
     }
 
+    /// The end of `lock_if_equal`, uncounted.
     #[inline(always)]
-    fn lock_and_compare<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_, S, L>, Error> {
+    pub(super) fn lock_and_compare<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_, S, L>, Error> {
         let place = self.hashed(target);
         let mut faults = Faults::default();
         loop {
