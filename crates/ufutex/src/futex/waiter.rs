@@ -293,7 +293,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// The end of `lock_if_equal`, uncounted.
     #[inline(always)]
-    pub(super) fn lock_and_compare<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_, S, L>, Error> {
+    pub(super) fn lock_and_compare<T: Target>(
+        &self,
+        target: &T,
+        expected: T::Value,
+    ) -> Result<Matched<'_, S, L>, Error> {
         let place = self.hashed(target);
         let mut faults = Faults::default();
         loop {
