@@ -126,11 +126,13 @@ fn words_are_reported_once_while_the_table_changes<S: Scheme<L>, L: Layout>() {
                     break;
                 }
                 assert_eq!(domain.set_slots(*slots), Ok(()));
+                // Where a resize stops operations, they need a moment without one.
+                std::thread::sleep(std::time::Duration::from_micros(50));
             }
         });
         let before = domain.counters().resizes;
         let mut walks = 0;
-        while walks < 100 || domain.counters().resizes < before + 100 {
+        while walks < 100 || domain.counters().resizes < before + 50 {
             let found = domain.who_waits(usize::MAX);
             let mut addresses: Vec<u64> = found.iter().map(|word| word.address).collect();
             addresses.sort_unstable();
