@@ -227,3 +227,18 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.counting.waiters.sub_one();
     }
 }
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::System;
+
+    #[test]
+    fn waiter_that_a_bucket_could_not_count_is_refused() {
+        let domain = Domain::new(&System::new());
+        assert_eq!(domain.admit_waiter(MAX_WAITERS - 1), Ok(()));
+        assert_eq!(domain.admit_waiter(MAX_WAITERS), Err(Error::NoMemory));
+        assert_eq!((domain.waiting(), domain.counters().refused_waiters), (1, 1));
+        domain.dismiss_waiter();
+    }
+}

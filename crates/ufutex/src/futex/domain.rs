@@ -20,7 +20,8 @@ use crate::table::size::{self, Contention, Policy};
 /// buckets are laid out ([`layout`](crate::layout)); the defaults are the ones to use, the others are there to be
 /// compared.
 ///
-/// No wait or wake panics or fails for want of memory: a domain that cannot have a table uses the system's.
+/// No wait or wake panics or fails for want of memory: a domain that cannot have a table uses the system's. Its own limit
+/// on waiters ([`Options::max_waiters`]) does refuse.
 #[repr(C)]
 pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
     // The fields that every operation reads come first: those from `hasher` to `extras` on one line.

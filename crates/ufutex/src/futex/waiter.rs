@@ -219,7 +219,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     ///
     /// # Errors
     /// [`Error::Again`] when the word differs, [`Error::Fault`], [`Error::Invalid`] when the word cannot hold
-    /// `expected`, [`Error::Busy`] when `waiter` is queued already.
+    /// `expected`, [`Error::Busy`] when `waiter` is queued already, [`Error::NoMemory`] when
+    /// [`Options::max_waiters`](crate::Options::max_waiters) wait already.
     #[cfg(feature = "std")]
     pub fn prepare<'w, 'd, T: Target>(
         &'d self,

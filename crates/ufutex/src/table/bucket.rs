@@ -338,6 +338,19 @@ impl<L: Layout> Drop for Guard<'_, L> {
     }
 }
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "a bucket cannot count 2^30 waiters")]
+    fn count_of_waiters_does_not_wrap() {
+        let full = with_more(LIVE, u32::MAX / ONE_WAITER);
+        assert_eq!(full / ONE_WAITER, (1 << 30) - 1);
+        with_more(full, 1);
+    }
+}
+
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 const _: () = {
     assert!(size_of::<Bucket<super::layout::Lean>>() == 64);

@@ -231,8 +231,8 @@ impl Queue {
     pub fn for_each_key(&mut self, mut look: impl FnMut(Key, u32, Waiters<'_>)) {
         let mut node = self.first;
         while !node.is_null() {
-            // SAFETY: queued nodes are valid, and we hold the lock.
             let (key, hash, next) = {
+                // SAFETY: queued nodes are valid, and we hold the lock.
                 let l = unsafe { links(node) };
                 (l.key, l.hash, l.chain_next)
             };
