@@ -338,6 +338,15 @@ impl<L: Layout> Drop for Guard<'_, L> {
     }
 }
 
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+const _: () = {
+    assert!(size_of::<Bucket<super::layout::Lean>>() == 64);
+    #[cfg(feature = "lab")]
+    assert!(size_of::<Bucket<super::layout::Packed>>() == 64);
+    #[cfg(feature = "lab")]
+    assert!(size_of::<Bucket<super::layout::Split>>() == 128);
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -350,12 +359,3 @@ mod tests {
         with_more(full, 1);
     }
 }
-
-#[cfg(not(any(feature = "loom", feature = "shuttle")))]
-const _: () = {
-    assert!(size_of::<Bucket<super::layout::Lean>>() == 64);
-    #[cfg(feature = "lab")]
-    assert!(size_of::<Bucket<super::layout::Packed>>() == 64);
-    #[cfg(feature = "lab")]
-    assert!(size_of::<Bucket<super::layout::Split>>() == 128);
-};
