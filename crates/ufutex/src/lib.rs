@@ -26,6 +26,9 @@
 //! [`Domain::prepare`]: three users of one queue. A word is a [`Target`]: an atomic of this program, or a [`Guest`]'s
 //! memory behind [`UserMemory`].
 //!
+//! What happens can be seen from outside: [`Domain::counters`], [`Domain::who_waits`], and, with the default feature
+//! `probes`, static probes for bpftrace, perf and SystemTap.
+//!
 //! Without the default feature `std` the crate needs only `alloc`: threads cannot sleep then, tasks and custom waiters
 //! can.
 

@@ -240,7 +240,7 @@ impl Options {
     }
 
     /// Whether what operations do is counted: see [`Counters`](crate::Counters). Off by default: it costs each operation
-    /// some nanoseconds. Without memory for more, all CPUs count in one place.
+    /// about ten nanoseconds. Without memory for more, all CPUs count in one place.
     #[must_use]
     pub const fn counters(mut self, counters: bool) -> Self {
         self.counters = counters;
