@@ -95,7 +95,9 @@ impl<L: Layout> System<L> {
     /// Tells the scheduler of the changes that it does not know.
     pub(crate) fn tell_scheduler(&self) {
         let Some(scheduler) = self.scheduler() else { return };
-        while let Some((tid, mut level)) = self.graph().lock().with(super::graph::Graph::next_changed) {
+        loop {
+            let change = self.graph().lock().with(super::graph::Graph::next_changed);
+            let Some((tid, mut level)) = change else { return };
             loop {
                 scheduler.set_priority(tid, Priority::from_level(level));
                 // Somebody else may have told of a later change while we told of this one: the last must be right.
