@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use super::domain::Domain;
 use crate::error::Error;
 use crate::sync::{Tally, thread_hint};
+use crate::sys::probe::probe;
 use crate::table::bucket::MAX_WAITERS;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
@@ -22,7 +23,7 @@ use crate::table::refs::Scheme;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Operations: waits that found the expected value and were queued, however they ended.
+    /// Operations: waits for a wake or a lock that were queued, however they ended.
     pub waits: u64,
     /// Operations: waits that found another value (`EAGAIN`).
     pub mismatches: u64,
@@ -222,9 +223,28 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         Err(Error::NoMemory)
     }
 
-    /// A waiter that was admitted is idle again.
+    /// A waiter that was admitted has been queued.
+    pub(super) fn note_queued(&self, address: u64, hash: u32) {
+        self.count(|c| c.waits.add(1));
+        probe!(wait_begin, address, hash);
+    }
+
+    /// A waiter that was admitted is idle again; or has not become busy, if it was not queued.
     pub(super) fn dismiss_waiter(&self) {
         self.counting.waiters.sub_one();
+    }
+
+    /// A requeue has woken so many and moved so many.
+    pub(super) fn note_requeue(&self, from: u64, to: u64, woken: usize, requeued: usize) {
+        if woken + requeued == 0 {
+            return;
+        }
+        self.count(|c| {
+            c.requeues.add(1);
+            c.woken.add(woken as u64);
+            c.requeued.add(requeued as u64);
+        });
+        probe!(requeue, from, to, woken, requeued);
     }
 }
 

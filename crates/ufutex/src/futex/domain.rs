@@ -74,6 +74,7 @@ impl Extras {
     }
 
     /// The same, where operations are not counted.
+    #[cfg(feature = "std")]
     #[inline(always)]
     pub(super) const fn looks_first_uncounted(self) -> bool {
         self.0 != 0

@@ -8,7 +8,6 @@ use super::key::Target;
 use super::pair::Pair;
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults};
-use crate::sys::probe::probe;
 use crate::table::hash::Key;
 use crate::table::layout::Layout;
 use crate::table::list::Node;
@@ -99,14 +98,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if let Some(keys) = moved.new_chain {
             self.note_keys(keys, target.hash, target.shared_space.is_none());
         }
-        if woken + moved.count > 0 {
-            self.count(|c| {
-                c.requeues.add(1);
-                c.woken.add(woken as u64);
-                c.requeued.add(moved.count as u64);
-            });
-            probe!(requeue, source.address, target.address, woken, moved.count);
-        }
+        self.note_requeue(source.address, target.address, woken, moved.count);
         if met_lock_waiter { Err(Error::Invalid) } else { Ok(Requeued { woken, requeued: moved.count }) }
     }
 

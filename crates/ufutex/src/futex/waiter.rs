@@ -350,8 +350,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         // and in place until it is unqueued.
         let new_chain = unsafe { locked.guard.insert(node) };
         drop(locked);
-        self.count(|c| c.waits.add(1));
-        probe!(wait_begin, key.address, hash);
+        self.note_queued(key.address, hash);
         if let Some(keys) = new_chain {
             self.note_keys(keys, hash, shared_space.is_none());
         }

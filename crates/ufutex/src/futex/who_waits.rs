@@ -184,7 +184,7 @@ impl fmt::Debug for WhoWaits {
                         write!(f, " {count} {what}")?;
                     }
                 }
-                write!(f, ", bits {bitset:#x}")
+                if threads + tasks > 0 { write!(f, ", bits {bitset:#x}") } else { Ok(()) }
             }
         }
         let mut list = f.debug_list();

@@ -88,6 +88,21 @@ fn requeues_are_counted<S: Scheme<L>, L: Layout>() {
     drop(queued);
 }
 
+fn requeues_to_a_lock_are_counted<S: Scheme<L>, L: Layout>() {
+    let domain = counting::<S, L>(Options::new());
+    let [condition, lock] = [(); 2].map(|()| AtomicU32::new(0));
+    let [first, second] = [1, 2].map(|tid| domain.task(tid).expect("the number is free"));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut waits = [&first, &second].map(|task| Box::pin(domain.wait_requeue_pi_async(&condition, 0, &lock, task)));
+    let both_wait = || waits.iter_mut().for_each(|wait| assert!(wait.as_mut().poll(&mut context).is_pending()));
+    assert_counts(&domain, both_wait, |c| c.waits = 2);
+    let both_go = || assert_eq!(domain.cmp_requeue_pi(&condition, 0, &lock, 1), Ok(2));
+    assert_counts(&domain, both_go, |c| (c.requeues, c.woken, c.requeued) = (1, 1, 1));
+    let who = domain.who_waits(10);
+    assert_eq!(who.iter().map(|word| (word.for_lock, word.tasks)).collect::<Vec<_>>(), [(1, 0)]);
+    assert!(format!("{who:?}").contains("1 for the lock"), "{who:?}");
+}
+
 fn threads_that_count_at_once_lose_nothing<S: Scheme<L>, L: Layout>() {
     const EACH: u64 = 5000;
     let domain = counting::<S, L>(Options::new());
@@ -209,6 +224,7 @@ on_every_domain![
     waits_and_mismatches_are_counted,
     wakes_are_counted_by_whether_they_woke_anybody,
     requeues_are_counted,
+    requeues_to_a_lock_are_counted,
     threads_that_count_at_once_lose_nothing,
     operations_are_not_counted_unless_asked_for,
     longest_chain_is_the_most_words_in_a_bucket,

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use ufutex::layout::{Layout, Lean};
@@ -93,6 +93,42 @@ fn wait_for_several_words_counts_each_of_them<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.waiting(), 0);
 }
 
+fn waiter_for_a_lock_counts_as_any_other<S: Scheme<L>, L: Layout>() {
+    let domain = limited::<S, L>(1);
+    let (word, condition) = (AtomicU32::new(0), AtomicU32::new(0));
+    let [owner, second, third] = [1, 2, 3].map(|tid| domain.task(tid).expect("the number is free"));
+    let mut context = Context::from_waker(Waker::noop());
+    assert_eq!(domain.try_lock_pi(&word, &owner), Ok(()));
+    {
+        let mut waits = pin!(domain.lock_pi_async(&word, &second));
+        assert_eq!(waits.as_mut().poll(&mut context), Poll::Pending);
+        assert_eq!(domain.waiting(), 1);
+        let mut refused = pin!(domain.lock_pi_async(&word, &third));
+        assert_eq!(refused.as_mut().poll(&mut context), Poll::Ready(Err(Error::NoMemory)));
+        let mut refused = pin!(domain.wait_requeue_pi_async(&condition, 0, &word, &third));
+        assert_eq!(refused.as_mut().poll(&mut context), Poll::Ready(Err(Error::NoMemory)));
+        assert_eq!((domain.waiting(), domain.counters().refused_waiters), (1, 2));
+        assert_eq!(domain.unlock_pi(&word, &owner), Ok(()));
+        assert_eq!(waits.as_mut().poll(&mut context), Poll::Ready(Ok(())));
+    }
+    assert_eq!(domain.waiting(), 0);
+    {
+        // Nobody waits for the lock: whoever is refused leaves no trace in the graph.
+        let mut fills = idle(1);
+        let queued = queue(&domain, &mut fills[0], &condition);
+        let mut refused = pin!(domain.lock_pi_async(&word, &third));
+        assert_eq!(refused.as_mut().poll(&mut context), Poll::Ready(Err(Error::NoMemory)));
+        drop(queued);
+    }
+    assert_eq!(domain.unlock_pi(&word, &second), Ok(()));
+    assert_eq!(word.load(Ordering::SeqCst), 0);
+    let mut given_up = pin!(domain.wait_requeue_pi_async(&condition, 0, &word, &third));
+    assert_eq!(given_up.as_mut().poll(&mut context), Poll::Pending);
+    assert_eq!(domain.waiting(), 1);
+    given_up.set(domain.wait_requeue_pi_async(&condition, 0, &word, &third));
+    assert_eq!(domain.waiting(), 0);
+}
+
 fn waiters_that_move_still_count_once<S: Scheme<L>, L: Layout>() {
     let domain = limited::<S, L>(20);
     let words = [(); 2].map(|()| AtomicU32::new(0));
@@ -124,6 +160,7 @@ on_every_domain![
     room_comes_back_when_a_waiter_is_idle_again,
     waiter_counts_in_its_own_domain_whoever_wakes_it,
     wait_for_several_words_counts_each_of_them,
+    waiter_for_a_lock_counts_as_any_other,
 ];
 mod resizable {
     use super::*;
