@@ -468,7 +468,7 @@ impl<E: Copy> Graph<E> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

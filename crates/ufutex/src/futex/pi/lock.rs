@@ -301,9 +301,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
                     Acquired::Owned(_) => return Ok(true),
                     Acquired::Contended(lock) => lock,
                 };
-                let admitted = domain
-                    .admit_waiter(locked.guard.waiters())
-                    .and_then(|()| self.task.begins_to_wait().inspect_err(|_| domain.dismiss_waiter()));
+                let admitted = PiWaiter::admit(domain, self.task, &locked.guard);
                 if let Err(error) = admitted {
                     g.drop_if_idle(lock);
                     return Err(Refused::Error(error));

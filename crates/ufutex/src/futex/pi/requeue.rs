@@ -241,7 +241,7 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> WaitRequeuePi<'_, '_, T, U, 
         if key == to {
             return Err(Error::Invalid);
         }
-        domain.admit_waiter(matched.locked.guard.waiters())?;
+        PiWaiter::admit(domain, self.task, &matched.locked.guard)?;
         let priority = self.task.own_priority().level();
         let purpose = Purpose::Requeue { to, task: self.task.id() };
         let entry = self.waiter.set(domain, self.task, PiEntry::new(key, matched.hash, priority, told, purpose));

@@ -15,6 +15,7 @@ use crate::futex::operation::By;
 use crate::sync::{Mutant, UnsafeCell, mutant};
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
+use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 use crate::wait::Told;
@@ -66,7 +67,13 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
         self.busy.is_some()
     }
 
-    /// Makes it busy with `entry`, which the domain has admitted, and which the caller queues, or takes back with
+    /// Whether one more waiter may join the bucket, and the task may wait: then [`set`](Self::set) must follow.
+    pub fn admit(domain: &Domain<S, L>, task: &Task<L>, bucket: &Guard<'_, L>) -> Result<(), Error> {
+        domain.admit_waiter(bucket.waiters())?;
+        task.begins_to_wait().inspect_err(|_| domain.dismiss_waiter())
+    }
+
+    /// Makes it busy with `entry`, which has been admitted, and which the caller queues, or takes back with
     /// [`release`](Self::release).
     pub fn set(&mut self, domain: &'d Domain<S, L>, task: &'t Task<L>, entry: PiEntry) -> EntryRef {
         debug_assert!(!self.is_busy());
