@@ -1,0 +1,51 @@
+//! Random programs of futex system calls, on the host kernel, on the engine, and on a plain model of what they mean:
+//! after each step all must agree about who has returned with what, who is blocked, and what the words hold.
+//!
+//! `UFUTEX_FUZZ_PROGRAMS` sets how many programs are run, `UFUTEX_FUZZ_SEED` which ones. One that fails is made smaller
+//! and printed as Rust, for `named.rs`.
+
+#[cfg(target_arch = "x86_64")]
+mod compare;
+#[cfg(target_arch = "x86_64")]
+mod generate;
+#[cfg(target_arch = "x86_64")]
+mod kernel;
+#[cfg(target_arch = "x86_64")]
+mod layout;
+#[cfg(target_arch = "x86_64")]
+mod memory;
+#[cfg(target_arch = "x86_64")]
+mod model;
+#[cfg(target_arch = "x86_64")]
+mod named;
+#[cfg(target_arch = "x86_64")]
+mod program;
+#[cfg(target_arch = "x86_64")]
+mod resolve;
+#[cfg(target_arch = "x86_64")]
+mod rng;
+#[cfg(target_arch = "x86_64")]
+mod shrink;
+#[cfg(target_arch = "x86_64")]
+mod suite;
+#[cfg(target_arch = "x86_64")]
+mod workers;
+
+#[cfg(target_arch = "x86_64")]
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable)
+        .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{variable}={value:?} is no number")))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn random_programs_do_the_same_everywhere() {
+    let (count, seed) = (number("UFUTEX_FUZZ_PROGRAMS", 5000), number("UFUTEX_FUZZ_SEED", 1));
+    suite::Suite::new().check_random(seed, count);
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[test]
+fn random_programs_do_the_same_everywhere() {
+    eprintln!("skipped: the instruction that calls the kernel is written for x86-64 alone");
+}

@@ -1,0 +1,178 @@
+//! What the tests share: the bench, and running programs on everything.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::compare::{Bench, Difference};
+use crate::generate::Generator;
+use crate::kernel::Kernel;
+use crate::memory::Memory;
+use crate::program::{Arg, Cmd, Number, PRIVATE, Program, Step};
+use crate::rng::Rng;
+use crate::shrink::shrink;
+use crate::workers::{Target, Workers};
+
+/// One test at a time: they share a CPU.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub struct Suite {
+    bench: Bench,
+    kernel: Arc<dyn Target>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Suite {
+    pub fn new() -> Self {
+        let turn = turn();
+        let workers = Workers::start();
+        let kernel: Arc<dyn Target> = Arc::new(Kernel::new(workers.tids()));
+        let mut bench = Bench { memory: Arc::new(Memory::new()), workers };
+        separate_words(&mut bench, &kernel);
+        Self { bench, kernel, _turn: turn }
+    }
+
+    /// Runs a program on everything. Says who differs from the model, and where.
+    fn run(&mut self, program: &Program) -> Result<(), (&'static str, Difference)> {
+        let by_model = self.bench.model(program);
+        self.bench.run(program, &by_model, &self.kernel).map_err(|difference| ("kernel", difference))
+    }
+
+    /// Runs a program on everything; panics with a smaller one if they differ.
+    pub fn check(&mut self, program: &Program) {
+        let Err((target, _)) = self.run(program) else { return };
+        let smallest = shrink(program.clone(), |p| matches!(self.run(p), Err((t, _)) if t == target));
+        let mut message = String::new();
+        match self.run(&smallest) {
+            Err((target, difference)) => write!(message, "the {target} differs {difference}{smallest}"),
+            Ok(()) => write!(message, "the {target} differed, but does so no more:\n{program}"),
+        }
+        .expect("a string takes everything");
+        panic!("{message}");
+    }
+
+    /// Runs `count` random programs.
+    pub fn check_random(&mut self, seed: u64, count: u64) {
+        let begin = Instant::now();
+        let mut next_report = Duration::from_secs(10);
+        let (layout, tids) = (self.bench.memory.layout, self.bench.workers.tids());
+        let watchdog = Watchdog::start(self.bench.workers.progress());
+        for index in 0..count {
+            let has_priorities = self.bench.workers.has_priorities();
+            let program = Generator::program(Rng::of_program(seed, index), layout, tids, has_priorities);
+            watchdog.show(&program);
+            self.check(&program);
+            let elapsed = begin.elapsed();
+            if elapsed > next_report {
+                next_report += Duration::from_secs(10);
+                let rate = (index + 1) as f64 / elapsed.as_secs_f64();
+                eprintln!("{} of {count} programs without a difference, {rate:.0} a second", index + 1);
+            }
+        }
+        eprintln!("seed {seed}: {count} programs without a difference in {:.1} s", begin.elapsed().as_secs_f64());
+    }
+}
+
+/// Runs one program on everything.
+pub fn check(program: &Program) {
+    Suite::new().check(program);
+}
+
+/// The kernel moves waiters between two words of one bucket without changing their order in the bucket, so that one
+/// who was requeued may come before others who were there already. The words shall be in buckets of their own.
+fn separate_words(bench: &mut Bench, kernel: &Arc<dyn Target>) {
+    const PR_FUTEX_HASH: i32 = 78;
+    const SET_SLOTS: u64 = 1;
+    const SLOTS: u64 = 1 << 14;
+    // SAFETY: changes the size of this process's hash table. An error leaves it as it is: collisions are likelier then.
+    unsafe { libc::prctl(PR_FUTEX_HASH, SET_SLOTS, SLOTS, 0, 0) };
+    const ATTEMPTS: usize = 100;
+    for _ in 0..ATTEMPTS {
+        if !has_collision(bench, kernel) {
+            return;
+        }
+        // The old pages stay, so that the new ones lie elsewhere.
+        std::mem::forget(std::mem::replace(&mut bench.memory, Arc::new(Memory::new())));
+    }
+    panic!("in {ATTEMPTS} attempts no words were found that the kernel keeps apart");
+}
+
+fn has_collision(bench: &mut Bench, kernel: &Arc<dyn Target>) -> bool {
+    const USABLE: usize = 6;
+    let pairs = (0..USABLE).flat_map(|from| (0..USABLE).map(move |to| (from, to)));
+    pairs.filter(|(from, to)| from != to).any(|(from, to)| {
+        [0, PRIVATE].into_iter().any(|privacy| {
+            let call = |worker, cmd, word, count, to| {
+                let op = Arg::Op(cmd, privacy);
+                Step::Call(worker, Number::Futex, [Arg::Word(word), op, Arg::Num(0), Arg::Num(count), to, Arg::Num(0)])
+            };
+            let program = Program {
+                steps: vec![
+                    call(0, Cmd::Wait, from, 0, Arg::Num(0)),
+                    call(1, Cmd::Wait, to, 0, Arg::Num(0)),
+                    call(2, Cmd::Requeue, from, 1, Arg::Word(to)),
+                    call(2, Cmd::Wake, to, 0, Arg::Num(0)),
+                ],
+                ..Program::default()
+            };
+            let by_model = bench.model(&program);
+            bench.run(&program, &by_model, kernel).is_err()
+        })
+    })
+}
+
+/// Ends the process with the program that hangs, if a target loses a worker: nobody else could.
+struct Watchdog {
+    program: Arc<Mutex<Program>>,
+    is_done: Arc<AtomicBool>,
+}
+
+impl Watchdog {
+    fn start(progress: Arc<std::sync::atomic::AtomicU64>) -> Self {
+        const LIMIT: Duration = Duration::from_secs(20);
+        let this = Self { program: Arc::default(), is_done: Arc::default() };
+        let (program, is_done) = (this.program.clone(), this.is_done.clone());
+        std::thread::spawn(move || {
+            unpin();
+            let mut last = (progress.load(Ordering::Relaxed), Instant::now());
+            while !is_done.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_secs(1));
+                let now = progress.load(Ordering::Relaxed);
+                if now != last.0 {
+                    last = (now, Instant::now());
+                } else if last.1.elapsed() > LIMIT && !is_done.load(Ordering::Relaxed) {
+                    eprintln!("this program hangs:\n{}", program.lock().unwrap_or_else(PoisonError::into_inner));
+                    std::process::abort();
+                }
+            }
+        });
+        this
+    }
+
+    fn show(&self, program: &Program) {
+        self.program.lock().unwrap_or_else(PoisonError::into_inner).clone_from(program);
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.is_done.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Lets the calling thread run anywhere, with no priority: it was started by the controller.
+fn unpin() {
+    // SAFETY: all CPUs are allowed; the set and the parameters are valid for the calls.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for cpu in 0..libc::CPU_SETSIZE as usize {
+            libc::CPU_SET(cpu, &mut set);
+        }
+        libc::sched_setaffinity(0, size_of_val(&set), &set);
+        libc::sched_setscheduler(0, libc::SCHED_OTHER, &libc::sched_param { sched_priority: 0 });
+    }
+}
