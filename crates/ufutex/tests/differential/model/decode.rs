@@ -7,14 +7,11 @@ use super::{Answer, Deadline, Model, OnSignal, errno};
 use crate::program::{Cmd, Number, PRIVATE, REALTIME};
 use crate::resolve::Raw;
 
-/// Flags of the newer calls: all that exist, of which only words of 32 bits are implemented.
+/// Flags of the newer calls: words of other sizes than 32 bits exist only in name.
 const SIZE_MASK: u32 = 3;
 const SIZE_32: u32 = 2;
-
-/// Whether the newer calls take these flags. NUMA and MPOL (4 and 8) are left out of programs.
-pub(super) fn check_flags2(flags: u32) -> Answer<()> {
-    if flags & !(SIZE_MASK | PRIVATE) != 0 || flags & SIZE_MASK != SIZE_32 { errno(libc::EINVAL) } else { Ok(()) }
-}
+/// Nodes, which the model doesn't know.
+const NUMA_AND_MPOL: u32 = 12;
 
 /// A value of the newer calls has to fit its word.
 pub(super) fn check_value(value: u64) -> Answer<u32> {
@@ -75,6 +72,17 @@ impl Model {
         }
     }
 
+    /// Whether the newer calls take these flags.
+    pub(super) fn check_flags2(&self, flags: u32) -> Answer<()> {
+        if flags & !(SIZE_MASK | NUMA_AND_MPOL | PRIVATE) != 0 || flags & SIZE_MASK != SIZE_32 {
+            return errno(libc::EINVAL);
+        }
+        if flags & NUMA_AND_MPOL != 0 {
+            self.is_defined.set(false);
+        }
+        Ok(())
+    }
+
     fn futex_waitv(&mut self, worker: usize, args: [u64; 6]) -> Answer {
         const MOST: u32 = 128;
         let [waiters, count, flags, time, clock, _] = args;
@@ -89,14 +97,14 @@ impl Model {
 
     fn futex_wake2(&mut self, args: [u64; 6]) -> Answer {
         let [address, mask, count, flags, ..] = args;
-        check_flags2(flags as u32)?;
+        self.check_flags2(flags as u32)?;
         let mask = check_value(mask)?;
         self.wake(address, flags as u32 & PRIVATE != 0, (count as u32).cast_signed(), mask, true)
     }
 
     fn futex_wait2(&mut self, worker: usize, args: [u64; 6]) -> Answer {
         let [address, value, mask, flags, time, clock] = args;
-        check_flags2(flags as u32)?;
+        self.check_flags2(flags as u32)?;
         let (value, bitset) = (check_value(value)?, check_value(mask)?);
         let deadline = self.deadline2(time, clock)?;
         let is_private = flags as u32 & PRIVATE != 0;
@@ -122,7 +130,7 @@ impl Model {
     }
 
     /// Whether the time at this address has passed.
-    fn deadline(&mut self, address: u64) -> Answer<Deadline> {
+    fn deadline(&self, address: u64) -> Answer<Deadline> {
         if address == 0 {
             return Ok(Deadline::None);
         }
@@ -133,12 +141,14 @@ impl Model {
             return errno(libc::EINVAL);
         }
         // Other times come from words that are taken for one: they may pass at any moment.
-        self.is_defined &= matches!((seconds, nanoseconds), (0, 0 | 1) | (4_000_000_000.., _));
+        if !matches!((seconds, nanoseconds), (0, 0 | 1) | (4_000_000_000.., _)) {
+            self.is_defined.set(false);
+        }
         Ok(if seconds == 0 { Deadline::Passed } else { Deadline::Far })
     }
 
     /// As the newer calls have it: the clock is looked at only when there is a time.
-    fn deadline2(&mut self, address: u64, clock: u64) -> Answer<Deadline> {
+    fn deadline2(&self, address: u64, clock: u64) -> Answer<Deadline> {
         let clock = clock as i32;
         if address != 0 && clock != libc::CLOCK_REALTIME && clock != libc::CLOCK_MONOTONIC {
             return errno(libc::EINVAL);

@@ -8,11 +8,14 @@ mod decode;
 mod key;
 mod memory;
 mod pi;
+mod priority;
 mod requeue;
 mod requeue_pi;
 mod vector;
 mod wait;
 mod wake;
+
+use std::cell::Cell;
 
 use crate::layout::Layout;
 use crate::program::{Program, Rights, Step, WORKERS};
@@ -80,7 +83,15 @@ struct PiState {
     key: Key,
     owner: usize,
     /// Who gets it next comes first.
-    waiters: Vec<usize>,
+    waiters: Vec<PiWaiter>,
+}
+
+/// One who waits to own a PI futex.
+#[derive(Clone, Copy, Debug)]
+struct PiWaiter {
+    worker: usize,
+    /// With what its own waiters lend it.
+    priority: u8,
 }
 
 /// A call that a worker sleeps in.
@@ -123,7 +134,7 @@ pub struct Model {
     /// Who was woken in this step, and the highest index of an entry that was.
     woken: [Option<usize>; WORKERS],
     /// False once the step depends on threads that are not part of the program.
-    is_defined: bool,
+    is_defined: Cell<bool>,
 }
 
 impl Model {
@@ -138,7 +149,7 @@ impl Model {
             blocked: [const { None }; WORKERS],
             returned: [None; WORKERS],
             woken: [None; WORKERS],
-            is_defined: true,
+            is_defined: Cell::new(true),
         }
     }
 
@@ -167,7 +178,7 @@ impl Model {
             Step::Protect(page, rights) => self.memory.protect(*page, *rights),
             Step::Call(..) | Step::Resize(_) => {}
         }
-        self.is_defined.then(|| Done { raw, value, seen: self.seen() })
+        self.is_defined.get().then(|| Done { raw, value, seen: self.seen() })
     }
 
     pub fn is_blocked(&self, worker: usize) -> bool {
@@ -231,10 +242,8 @@ impl Model {
         let was_requeued =
             self.queue.iter().any(|e| e.worker == worker && matches!(e.kind, Kind::Pi { requeued: true }));
         self.queue.retain(|entry| entry.worker != worker);
-        for state in &mut self.pi_states {
-            state.waiters.retain(|&waiter| waiter != worker);
-        }
-        self.pi_states.retain(|state| !state.waiters.is_empty());
+        self.unblock(worker);
+        self.drop_unused_states();
         was_requeued
     }
 

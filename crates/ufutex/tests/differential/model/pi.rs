@@ -27,16 +27,16 @@ impl Model {
     }
 
     fn block_on(&mut self, worker: usize, key: Key, deadline: Deadline) -> Answer {
-        if self.would_deadlock(worker, key) {
+        if self.block(worker, key).is_err() {
             // Own lock after all (the program has written another owner, or none, into the word): the kernel finds
             // on its way out that the caller owns it, and takes that for success.
             return if self.state(key).owner == worker { Ok(0) } else { errno(libc::EDEADLK) };
         }
         if deadline == Deadline::Passed {
+            self.unblock(worker);
             return errno(libc::ETIMEDOUT);
         }
         self.enqueue(Entry { worker, index: 0, key, bitset: u32::MAX, kind: Kind::Pi { requeued: false } });
-        self.queue_for_ownership(worker, key);
         Err(Stop::Sleeps(OnSignal::Restarts))
     }
 
@@ -71,7 +71,7 @@ impl Model {
         if !matches!(self.queue[top].kind, Kind::Pi { .. }) || self.state(key).owner != worker {
             return errno(libc::EINVAL);
         }
-        let next = self.state(key).waiters[0];
+        let next = self.state(key).waiters[0].worker;
         self.store(address, WAITERS | self.tids[next])?;
         let state = self.state(key);
         state.owner = next;
@@ -131,35 +131,12 @@ impl Model {
             }
             None => {
                 // It may be anybody's, even a kernel thread's.
-                self.is_defined &= tid >= TIDS_END;
+                if tid < TIDS_END {
+                    self.is_defined.set(false);
+                }
                 errno(libc::ESRCH)
             }
         }
-    }
-
-    /// Whether the worker would wait for itself, along a chain of owners.
-    pub(super) fn would_deadlock(&self, worker: usize, key: Key) -> bool {
-        let state_of = |key: Key| self.pi_states.iter().find(|state| state.key == key);
-        let mut owner = state_of(key).map(|state| state.owner);
-        while let Some(current) = owner {
-            if current == worker {
-                return true;
-            }
-            let blocking = self.pi_states.iter().find(|state| state.waiters.contains(&current));
-            if blocking.is_some_and(|state| state.key == key) {
-                return true;
-            }
-            owner = blocking.map(|state| state.owner);
-        }
-        false
-    }
-
-    /// The worker is to own the futex once those before it have.
-    pub(super) fn queue_for_ownership(&mut self, worker: usize, key: Key) {
-        let priorities = self.priorities;
-        let waiters = &mut self.state(key).waiters;
-        let at = waiters.iter().position(|&w| priorities[w] < priorities[worker]);
-        waiters.insert(at.unwrap_or(waiters.len()), worker);
     }
 
     pub(super) fn state(&mut self, key: Key) -> &mut PiState {

@@ -67,14 +67,13 @@ impl Model {
                 return errno(libc::EINVAL);
             }
             let worker = self.queue[top].worker;
-            if self.would_deadlock(worker, to) {
+            if self.block(worker, to).is_err() {
                 return errno(libc::EDEADLK);
             }
             let mut entry = self.queue.remove(top);
             entry.key = to;
             entry.kind = Kind::Pi { requeued: true };
             self.enqueue(entry);
-            self.queue_for_ownership(worker, to);
             moved += 1;
         }
         Ok(moved)

@@ -1,6 +1,6 @@
 //! Waiting on several words.
 
-use super::decode::{check_flags2, check_value};
+use super::decode::check_value;
 use super::key::Access;
 use super::{Answer, Deadline, Entry, Kind, Model, OnSignal, Stop, errno};
 use crate::program::PRIVATE;
@@ -22,7 +22,7 @@ impl Model {
                 let Ok(bytes) = self.memory.read::<{ BYTES as usize }>(at) else { return errno(libc::EFAULT) };
                 let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
                 let (flags, reserved) = (word(16) as u32, word(16) >> 32);
-                check_flags2(flags)?;
+                self.check_flags2(flags)?;
                 if reserved != 0 {
                     return errno(libc::EINVAL);
                 }
