@@ -47,12 +47,19 @@ pub struct Bench {
 }
 
 impl Bench {
-    pub fn model(&self, program: &Program) -> Vec<Done> {
-        Model::run(self.memory.layout, self.workers.tids(), program)
+    /// Runs a program on the model and on the target that `make` makes for these threads.
+    pub fn compare(
+        &mut self,
+        program: &Program,
+        make: impl FnOnce(&Self) -> Arc<dyn Target>,
+    ) -> Result<(), Difference> {
+        let by_model = Model::run(self.memory.layout, self.workers.tids(), program);
+        let target = make(self);
+        self.run(program, &by_model, &target)
     }
 
     /// Runs a program, as far as the model has. Nobody is blocked afterwards.
-    pub fn run(&mut self, program: &Program, by_model: &[Done], target: &Arc<dyn Target>) -> Result<(), Difference> {
+    fn run(&mut self, program: &Program, by_model: &[Done], target: &Arc<dyn Target>) -> Result<(), Difference> {
         self.memory.reset();
         self.workers.set_priorities(program.priorities);
         let result = program.steps.iter().zip(by_model).enumerate().try_for_each(|(index, (step, done))| {
@@ -63,6 +70,7 @@ impl Bench {
             Err(Difference { step: index, model: done.seen.clone(), target: seen })
         });
         self.workers.abandon_all(target);
+        self.workers.replace_the_dead();
         result
     }
 
@@ -77,6 +85,13 @@ impl Bench {
                     self.workers.call(*worker, target, raw.clone());
                 }
             }
+            Step::Exit(worker, ..) => {
+                if let Some(robust) = &done.robust {
+                    self.memory.prepare_robust(robust);
+                    self.workers.exit(*worker, target, robust.clone());
+                }
+            }
+            Step::Signal(worker, _) if !self.workers.lives(*worker) => {}
             Step::Signal(worker, sa_restart) => {
                 target.signal(*worker, *sa_restart);
                 self.workers.rest();

@@ -4,8 +4,8 @@
 use crate::layout::{Layout, PROTECTED, WORDS};
 use crate::model::Model;
 use crate::program::{
-    Arg, Cmd, Entries, Entry, Number, OWNER_DIED, PRIVATE, Program, REALTIME, Rights, Step, TID_MASK, Time, WAITERS,
-    WORKERS,
+    Arg, Cmd, Entries, Entry, Lock, Locks, Number, OWNER_DIED, PRIVATE, Program, REALTIME, Rights, Step, TID_MASK,
+    Time, WAITERS, WORKERS,
 };
 use crate::rng::Rng;
 
@@ -45,6 +45,8 @@ pub struct Generator {
     /// The words that this program is about.
     words: Vec<usize>,
     is_private: bool,
+    /// How likely it is that a thread ends: that is slow, so it happens in few programs.
+    exits: usize,
     /// How often, in a hundred calls, an argument is anything.
     wild_percent: usize,
 }
@@ -60,9 +62,10 @@ impl Generator {
         let words = (0..count).map(|_| rng.one(&[0, 0, 1, 2, 3, 3, 4, 5])).collect();
         let is_private = rng.percent(60);
         let wild_percent = rng.one(&[0, 0, 3, 30]);
+        let exits = if rng.percent(10) { 8 } else { 0 };
         let length = 3 + rng.below(22);
         let model = Model::new(layout, tids, priorities);
-        let mut this = Self { rng, model, tids, theme, words, is_private, wild_percent };
+        let mut this = Self { rng, model, tids, theme, words, is_private, exits, wild_percent };
         let mut steps = Vec::with_capacity(length);
         for _ in 0..length {
             let step = this.step();
@@ -75,11 +78,12 @@ impl Generator {
     }
 
     fn step(&mut self) -> Step {
-        let idle: Vec<usize> = (0..WORKERS).filter(|&worker| !self.model.is_blocked(worker)).collect();
+        let idle: Vec<usize> = (0..WORKERS).filter(|&worker| self.model.is_idle(worker)).collect();
         let blocked: Vec<usize> = (0..WORKERS).filter(|&worker| self.model.is_blocked(worker)).collect();
         let calls = if idle.is_empty() { 0 } else { 75 };
         let signals = if blocked.is_empty() { 1 } else { 8 };
-        match self.rng.weighted(&[(calls, 0), (signals, 1), (12, 2), (3, 3), (3, 4)]) {
+        let exits = if idle.is_empty() { 0 } else { self.exits };
+        match self.rng.weighted(&[(calls, 0), (signals, 1), (12, 2), (3, 3), (3, 4), (exits, 5)]) {
             0 => {
                 let worker = self.rng.one(&idle);
                 self.call(worker)
@@ -93,8 +97,30 @@ impl Generator {
                 let rights = self.rng.weighted(&[(50, Rights::ReadWrite), (25, Rights::Read), (25, Rights::Nothing)]);
                 Step::Protect(self.rng.one(&PROTECTED), rights)
             }
-            _ => Step::Resize(self.rng.one(&[2, 4, 16, 64, 256])),
+            4 => Step::Resize(self.rng.one(&[2, 4, 16, 64, 256])),
+            _ => {
+                let worker = self.rng.one(&idle);
+                self.exit(worker)
+            }
         }
+    }
+
+    /// The end of a thread. It mostly lists what it owns, if anything.
+    fn exit(&mut self, worker: usize) -> Step {
+        let owned: Vec<usize> =
+            (0..USABLE).filter(|&word| self.model.value(word) & TID_MASK == self.tids[worker]).collect();
+        let lock = |this: &mut Self| {
+            let word = match this.rng.below(20) {
+                0 => this.rng.below(WORDS.len()),
+                1..15 if !owned.is_empty() => this.rng.one(&owned),
+                _ => this.word(),
+            };
+            Lock(word, this.rng.percent(50))
+        };
+        let count = self.rng.weighted(&[(30, 0), (40, 1), (20, 2), (10, 4)]);
+        let locks = (0..count).map(|_| lock(self)).collect();
+        let pending = self.rng.percent(30).then(|| lock(self));
+        Step::Exit(worker, Locks(locks), pending)
     }
 
     fn word(&mut self) -> usize {
@@ -210,6 +236,12 @@ impl Generator {
 
     fn call(&mut self, worker: usize) -> Step {
         let call = self.cmd();
+        let owns = |worker: usize| (0..USABLE).any(|word| self.model.value(word) & TID_MASK == self.tids[worker]);
+        let owner = (0..WORKERS).find(|&worker| self.model.is_idle(worker) && owns(worker));
+        let worker = match call {
+            Call::Futex(Cmd::UnlockPi) if self.rng.percent(80) => owner.unwrap_or(worker),
+            _ => worker,
+        };
         let (number, mut args) = match call {
             Call::Futex(cmd) => (Number::Futex, self.futex(worker, cmd)),
             Call::Waitv => (Number::Waitv, self.waitv()),

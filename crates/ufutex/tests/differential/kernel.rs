@@ -4,10 +4,9 @@
 //! own, whose address a handler knows: it steps over the instruction that was about to be repeated.
 
 use std::sync::Once;
-use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::program::WORKERS;
-use crate::resolve::Raw;
+use crate::resolve::{Raw, Robust};
 use crate::workers::Target;
 
 std::arch::global_asm!(
@@ -36,7 +35,7 @@ const INSTRUCTION_BYTES: i64 = 2;
 
 /// The kernel, as the workers call it.
 pub struct Kernel {
-    tids: [AtomicI32; WORKERS],
+    tids: [u32; WORKERS],
 }
 
 /// Interrupts; calls that can be restarted are.
@@ -54,13 +53,12 @@ impl Kernel {
             handle(RESTARTING, nothing as extern "C" fn(i32) as usize, libc::SA_RESTART);
             handle(ABANDONING, abandon as Handler as usize, libc::SA_SIGINFO);
         });
-        Self { tids: tids.map(|tid| AtomicI32::new(tid.cast_signed())) }
+        Self { tids }
     }
 
     fn kill(&self, worker: usize, signal: i32) {
-        let tid = self.tids[worker].load(Ordering::Relaxed);
         // SAFETY: sends a signal that is handled to a thread of this process.
-        let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, signal) };
+        let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.tids[worker], signal) };
         assert_eq!(result, 0, "tgkill: {}", std::io::Error::last_os_error());
     }
 }
@@ -77,6 +75,14 @@ impl Target for Kernel {
 
     fn abandon(&self, worker: usize) {
         self.kill(worker, ABANDONING);
+    }
+
+    fn exit(&self, _: usize, robust: &Robust) {
+        const LENGTH: usize = 24;
+        // SAFETY: the list lies in pages that stay, and nobody but this thread's end uses it. What glibc has registered
+        // is not needed any more: this thread holds none of its robust mutexes.
+        let result = unsafe { libc::syscall(libc::SYS_set_robust_list, robust.head, LENGTH) };
+        assert_eq!(result, 0, "set_robust_list: {}", std::io::Error::last_os_error());
     }
 
     fn resize(&self, _: usize) {}

@@ -30,14 +30,21 @@ pub const PAGES: [(Kind, Rights); 8] = [
 pub const PROTECTED: [usize; 4] = [1, 2, 3, 4];
 
 /// Where each word lies: page and offset.
-pub const WORDS: [(usize, u64); 9] = [(0, 0), (0, 4), (1, 8), (2, 0), (3, 16), (4, 0), (5, 0), (6, 0), (7, 0)];
+pub const WORDS: [(usize, u64); 9] = [(0, 0), (0, 8), (1, 8), (2, 0), (3, 16), (4, 0), (5, 0), (6, 0), (7, 0)];
 
-/// A page for each worker follows, where its calls find their times and vectors.
-pub const ALL_PAGES: usize = PAGES.len() + WORKERS;
+/// A page for each worker follows, where its calls find their times and vectors. The pages of robust lists come last:
+/// the entry for a word lies so many pages after it, whatever may be done with the word.
+pub const ALL_PAGES: usize = LINKS + PAGES.len();
+const LINKS: usize = PAGES.len() + WORKERS;
 
 /// Where in a worker's page a time lies, and where a vector.
 pub const TIME_OFFSET: u64 = 0;
 pub const VECTOR_OFFSET: u64 = 64;
+/// And where the head of its robust list lies.
+pub const ROBUST_OFFSET: u64 = 3584;
+
+/// From an entry of a robust list to its word.
+pub const FUTEX_OFFSET: i64 = -(LINKS as i64 * PAGE as i64);
 
 /// Addresses.
 #[derive(Clone, Copy)]
@@ -57,6 +64,11 @@ impl Layout {
 
     pub fn scratch(self, worker: usize) -> u64 {
         self.page(PAGES.len() + worker)
+    }
+
+    /// The address of the entry for a word in a robust list.
+    pub fn link(self, word: usize) -> u64 {
+        self.word(word).wrapping_add_signed(-FUTEX_OFFSET)
     }
 
     /// The page of `address` and the offset in it.

@@ -6,7 +6,7 @@ use ufutex::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 
 use crate::layout::{ALL_PAGES, Kind, Layout, PAGE, PAGES, TIME_OFFSET, VECTOR_OFFSET, WORDS};
 use crate::program::Rights;
-use crate::resolve::Raw;
+use crate::resolve::{Raw, Robust};
 
 pub struct Memory {
     pub layout: Layout,
@@ -80,14 +80,7 @@ impl Memory {
 
     /// Puts what the arguments of a worker's call point to into its page.
     pub fn prepare(&self, worker: usize, raw: &Raw) {
-        let scratch = self.layout.scratch(worker);
-        let words = |offset: u64, words: &[u64]| {
-            for (i, word) in words.iter().enumerate() {
-                // SAFETY: within the worker's page, which is always writable and long enough for a vector of 129.
-                let at: &AtomicU64 = unsafe { &*pointer(scratch + offset + 8 * i as u64) };
-                at.store(*word, Ordering::Relaxed);
-            }
-        };
+        let words = |offset: u64, words: &[u64]| self.put(self.layout.scratch(worker) + offset, words);
         if let Some(time) = raw.time {
             words(TIME_OFFSET, &time.map(i64::cast_unsigned));
         }
@@ -95,6 +88,23 @@ impl Memory {
         if !raw.vector.is_empty() && raw.vector.len() < 100 {
             // A call may take it for longer than it is, and must not find what an earlier call has left.
             words(VECTOR_OFFSET + 24 * raw.vector.len() as u64, &[0; 24]);
+        }
+    }
+
+    /// Puts a robust list where it belongs.
+    pub fn prepare_robust(&self, robust: &Robust) {
+        self.put(robust.head, &robust.members);
+        for [at, next] in &robust.links {
+            self.put(*at, &[*next]);
+        }
+    }
+
+    /// Writes to pages that are always writable.
+    fn put(&self, address: u64, words: &[u64]) {
+        for (i, word) in words.iter().enumerate() {
+            // SAFETY: callers stay within the workers' pages, long enough for a vector of 129, and those of the lists.
+            let at: &AtomicU64 = unsafe { &*pointer(address + 8 * i as u64) };
+            at.store(*word, Ordering::Relaxed);
         }
     }
 

@@ -36,8 +36,30 @@ pub enum Step {
     Store(usize, Arg),
     /// The program changes what may be done with a page.
     Protect(usize, Rights),
+    /// A worker's thread ends, if it is idle: it leaves a robust list with these locks, the first of them first, and
+    /// this one that it was about to take or give back. No thread takes its place in this program.
+    Exit(usize, Locks, Option<Lock>),
     /// The engine's table gets another size. Must change nothing; the kernel's and the model's have none.
     Resize(usize),
+}
+
+/// An entry of a robust list: a word, and whether it says to be a PI futex.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lock(pub usize, pub bool);
+
+#[derive(Clone, PartialEq)]
+pub struct Locks(pub Vec<Lock>);
+
+/// The locks of a robust list.
+#[allow(dead_code, reason = "only named programs say this")]
+pub fn locks(locks: &[Lock]) -> Locks {
+    Locks(locks.to_vec())
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "locks(&{:?})", self.0)
+    }
 }
 
 /// What may be done with a page.

@@ -1,7 +1,7 @@
 //! From what a program says to what a system call gets.
 
-use crate::layout::{Layout, TIME_OFFSET, VECTOR_OFFSET};
-use crate::program::{Arg, Number, WORKERS};
+use crate::layout::{FUTEX_OFFSET, Layout, ROBUST_OFFSET, TIME_OFFSET, VECTOR_OFFSET};
+use crate::program::{Arg, Lock, Number, WORKERS};
 
 /// A system call with the arguments that it gets in this process.
 #[derive(Clone, Debug)]
@@ -12,6 +12,17 @@ pub struct Raw {
     pub time: Option<[i64; 2]>,
     /// What has to lie at `VECTOR_OFFSET`: one `struct futex_waitv` each.
     pub vector: Vec<[u64; 3]>,
+}
+
+/// A robust list with the addresses that it has in this process.
+#[derive(Clone, Debug)]
+pub struct Robust {
+    /// The address of its `struct robust_list_head`.
+    pub head: u64,
+    /// Which has these members.
+    pub members: [u64; 3],
+    /// What the entries hold: address and content.
+    pub links: Vec<[u64; 2]>,
 }
 
 /// What the arguments of a program mean here.
@@ -40,6 +51,20 @@ impl Meaning<'_> {
             };
         }
         raw
+    }
+
+    /// The robust list of `worker` with these locks.
+    pub fn robust(&self, worker: usize, locks: &[Lock], pending: Option<Lock>) -> Robust {
+        let head = self.layout.scratch(worker) + ROBUST_OFFSET;
+        let pointer = |Lock(word, is_pi): Lock| self.layout.link(word) | u64::from(is_pi);
+        let pointers = locks.iter().map(|&lock| pointer(lock)).chain([head]);
+        let links = locks.iter().map(|lock| self.layout.link(lock.0)).zip(pointers.clone().skip(1));
+        let first = pointers.clone().next().expect("the head is one");
+        Robust {
+            head,
+            members: [first, FUTEX_OFFSET.cast_unsigned(), pending.map_or(0, pointer)],
+            links: links.map(<[u64; 2]>::from).collect(),
+        }
     }
 
     fn entry(&self, entry: &crate::program::Entry) -> [u64; 3] {

@@ -65,6 +65,14 @@ fn simpler_arguments(program: &Program) -> Vec<Program> {
                 })
                 .collect(),
             Step::Store(word, value) => simpler(value).into_iter().map(|value| Step::Store(*word, value)).collect(),
+            Step::Exit(worker, locks, pending) => {
+                let fewer = (0..locks.0.len()).map(|i| {
+                    let mut fewer = locks.clone();
+                    fewer.0.remove(i);
+                    Step::Exit(*worker, fewer, *pending)
+                });
+                fewer.chain(pending.map(|_| Step::Exit(*worker, locks.clone(), None))).collect()
+            }
             Step::Signal(worker, true) => vec![Step::Signal(*worker, false)],
             _ => Vec::new(),
         };
@@ -113,6 +121,7 @@ fn size(program: &Program) -> usize {
     let of_step = |step: &Step| match step {
         Step::Call(_, _, args) => 100 + args.iter().map(of_arg).sum::<usize>(),
         Step::Store(_, value) => 100 + of_arg(value),
+        Step::Exit(_, locks, pending) => 100 + locks.0.len() + usize::from(pending.is_some()),
         Step::Signal(_, sa_restart) => 100 + usize::from(*sa_restart),
         Step::Protect(..) | Step::Resize(_) => 100,
     };

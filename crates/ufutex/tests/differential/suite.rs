@@ -22,7 +22,6 @@ fn turn() -> MutexGuard<'static, ()> {
 
 pub struct Suite {
     bench: Bench,
-    kernel: Arc<dyn Target>,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -30,16 +29,14 @@ impl Suite {
     pub fn new() -> Self {
         let turn = turn();
         let workers = Workers::start();
-        let kernel: Arc<dyn Target> = Arc::new(Kernel::new(workers.tids()));
         let mut bench = Bench { memory: Arc::new(Memory::new()), workers };
-        separate_words(&mut bench, &kernel);
-        Self { bench, kernel, _turn: turn }
+        separate_words(&mut bench);
+        Self { bench, _turn: turn }
     }
 
     /// Runs a program on everything. Says who differs from the model, and where.
     fn run(&mut self, program: &Program) -> Result<(), (&'static str, Difference)> {
-        let by_model = self.bench.model(program);
-        self.bench.run(program, &by_model, &self.kernel).map_err(|difference| ("kernel", difference))
+        self.bench.compare(program, kernel).map_err(|difference| ("kernel", difference))
     }
 
     /// Runs a program on everything; panics with a smaller one if they differ.
@@ -59,10 +56,10 @@ impl Suite {
     pub fn check_random(&mut self, seed: u64, count: u64) {
         let begin = Instant::now();
         let mut next_report = Duration::from_secs(10);
-        let (layout, tids) = (self.bench.memory.layout, self.bench.workers.tids());
+        let layout = self.bench.memory.layout;
         let watchdog = Watchdog::start(self.bench.workers.progress());
         for index in 0..count {
-            let has_priorities = self.bench.workers.has_priorities();
+            let (tids, has_priorities) = (self.bench.workers.tids(), self.bench.workers.has_priorities());
             let program = Generator::program(Rng::of_program(seed, index), layout, tids, has_priorities);
             watchdog.show(&program);
             self.check(&program);
@@ -77,6 +74,10 @@ impl Suite {
     }
 }
 
+fn kernel(bench: &Bench) -> Arc<dyn Target> {
+    Arc::new(Kernel::new(bench.workers.tids()))
+}
+
 /// Runs one program on everything.
 pub fn check(program: &Program) {
     Suite::new().check(program);
@@ -84,7 +85,7 @@ pub fn check(program: &Program) {
 
 /// The kernel moves waiters between two words of one bucket without changing their order in the bucket, so that one
 /// who was requeued may come before others who were there already. The words shall be in buckets of their own.
-fn separate_words(bench: &mut Bench, kernel: &Arc<dyn Target>) {
+fn separate_words(bench: &mut Bench) {
     const PR_FUTEX_HASH: i32 = 78;
     const SET_SLOTS: u64 = 1;
     const SLOTS: u64 = 1 << 14;
@@ -92,7 +93,7 @@ fn separate_words(bench: &mut Bench, kernel: &Arc<dyn Target>) {
     unsafe { libc::prctl(PR_FUTEX_HASH, SET_SLOTS, SLOTS, 0, 0) };
     const ATTEMPTS: usize = 100;
     for _ in 0..ATTEMPTS {
-        if !has_collision(bench, kernel) {
+        if !has_collision(bench) {
             return;
         }
         // The old pages stay, so that the new ones lie elsewhere.
@@ -101,7 +102,7 @@ fn separate_words(bench: &mut Bench, kernel: &Arc<dyn Target>) {
     panic!("in {ATTEMPTS} attempts no words were found that the kernel keeps apart");
 }
 
-fn has_collision(bench: &mut Bench, kernel: &Arc<dyn Target>) -> bool {
+fn has_collision(bench: &mut Bench) -> bool {
     const USABLE: usize = 6;
     let pairs = (0..USABLE).flat_map(|from| (0..USABLE).map(move |to| (from, to)));
     pairs.filter(|(from, to)| from != to).any(|(from, to)| {
@@ -119,8 +120,7 @@ fn has_collision(bench: &mut Bench, kernel: &Arc<dyn Target>) -> bool {
                 ],
                 ..Program::default()
             };
-            let by_model = bench.model(&program);
-            bench.run(&program, &by_model, kernel).is_err()
+            bench.compare(&program, kernel).is_err()
         })
     })
 }

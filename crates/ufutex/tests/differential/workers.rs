@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::program::WORKERS;
-use crate::resolve::Raw;
+use crate::resolve::{Raw, Robust};
 
 /// What answers the calls: the kernel or the engine.
 pub trait Target: Send + Sync {
@@ -23,6 +23,8 @@ pub trait Target: Send + Sync {
     fn signal(&self, worker: usize, sa_restart: bool);
     /// Ends the worker's call.
     fn abandon(&self, worker: usize);
+    /// What happens when the worker's thread ends; called on that thread, before it does.
+    fn exit(&self, worker: usize, robust: &Robust);
     /// Gives the table another size.
     fn resize(&self, slots: usize);
 }
@@ -50,6 +52,7 @@ enum Order {
     #[default]
     None,
     Call(Arc<dyn Target>, Raw),
+    Exit(Arc<dyn Target>, Robust),
     Stop,
 }
 
@@ -61,6 +64,7 @@ struct Worker {
 
 pub struct Workers {
     workers: Vec<Worker>,
+    cpu: usize,
     /// Whether priorities see to it that everything is at rest when the controller runs.
     is_scheduled: bool,
     /// How many more times the above is checked.
@@ -114,7 +118,11 @@ fn work(index: usize, slot: &Slot) {
             futex(&slot.go, libc::FUTEX_WAIT, 0);
         }
         let order = std::mem::take(&mut *slot.order.lock().expect("nobody panics with it"));
-        let Order::Call(target, raw) = order else { return };
+        let (target, raw) = match order {
+            Order::Call(target, raw) => (target, raw),
+            Order::Exit(target, robust) => return target.exit(index, &robust),
+            Order::Stop | Order::None => return,
+        };
         slot.result.store(target.call(index, &raw), Ordering::Relaxed);
         drop(target);
         slot.busy.store(false, Ordering::Release);
@@ -168,7 +176,7 @@ impl Workers {
         }
         let (audit, priorities) = (1000, [0; WORKERS]);
         let progress = Arc::new(AtomicU64::new(0));
-        Self { workers, is_scheduled, audit, priorities, progress }
+        Self { workers, cpu, is_scheduled, audit, priorities, progress }
     }
 
     pub fn tids(&self) -> [u32; WORKERS] {
@@ -196,6 +204,10 @@ impl Workers {
         }
     }
 
+    pub fn lives(&self, worker: usize) -> bool {
+        self.workers[worker].thread.is_some()
+    }
+
     pub fn is_busy(&self, worker: usize) -> bool {
         self.workers[worker].is_busy()
     }
@@ -209,6 +221,29 @@ impl Workers {
     pub fn call(&mut self, worker: usize, target: &Arc<dyn Target>, raw: Raw) {
         self.workers[worker].give(Order::Call(target.clone(), raw));
         self.rest();
+    }
+
+    /// Lets the thread of an idle worker end.
+    pub fn exit(&mut self, worker: usize, target: &Arc<dyn Target>, robust: Robust) {
+        self.workers[worker].give(Order::Exit(target.clone(), robust));
+        let thread = self.workers[worker].thread.take().expect("it lives");
+        thread.join().expect("a worker does not panic");
+        self.workers[worker].slot.busy.store(false, Ordering::Relaxed);
+        self.rest();
+    }
+
+    /// Starts a thread for each worker whose thread has ended.
+    pub fn replace_the_dead(&mut self) {
+        for worker in 0..WORKERS {
+            if self.workers[worker].thread.is_none() {
+                self.workers[worker] = Worker::start(worker, self.cpu);
+                if self.is_scheduled {
+                    assert!(set_priority(self.workers[worker].tid, WORKER_PRIORITY), "it could be set before");
+                    self.priorities[worker] = 0;
+                }
+                self.rest();
+            }
+        }
     }
 
     /// Waits until the worker's call has returned; false if it doesn't. Only for calls that return by themselves, when
@@ -243,7 +278,7 @@ impl Workers {
             self.poll();
         } else if self.audit > 0 {
             self.audit -= 1;
-            for worker in &self.workers {
+            for worker in self.workers.iter().filter(|worker| worker.thread.is_some()) {
                 assert!(worker.is_asleep(), "thread {} has not come to rest when the controller runs", worker.tid);
             }
         }
@@ -253,7 +288,7 @@ impl Workers {
     /// and nothing has returned between, nobody was awake to wake anybody.
     fn poll(&self) {
         let look = || {
-            let asleep = self.workers.iter().all(Worker::is_asleep);
+            let asleep = self.workers.iter().all(|worker| worker.thread.is_none() || worker.is_asleep());
             asleep.then(|| self.workers.iter().map(|w| (w.is_busy(), w.slot.go.load(Ordering::Relaxed))).collect())
         };
         let mut last: Option<Vec<_>> = None;
@@ -271,7 +306,7 @@ impl Workers {
 impl Drop for Workers {
     fn drop(&mut self) {
         for worker in &mut self.workers {
-            if !worker.is_busy() {
+            if !worker.is_busy() && worker.thread.is_some() {
                 worker.give(Order::Stop);
                 let _ = worker.thread.take().map(JoinHandle::join);
             }

@@ -58,7 +58,8 @@ impl Memory {
             return Err(Fault);
         }
         let bytes = match page.checked_sub(PAGES.len()) {
-            Some(worker) => &self.scratch[worker][..],
+            // Robust lists are not read from here.
+            Some(worker) => self.scratch.get(worker).map_or(&[][..], |scratch| &scratch[..]),
             None => &self.frames[frame(page)][..],
         };
         Ok(bytes.get(offset as usize).copied().unwrap_or(0))
@@ -85,6 +86,12 @@ impl Memory {
         let at = offset as usize;
         self.frames[frame(page)][at..at + 4].copy_from_slice(&value.to_ne_bytes());
         Ok(())
+    }
+
+    /// Which bytes these are: the same for all addresses of one word.
+    pub fn place(&self, address: u64) -> Option<(usize, u64)> {
+        let (page, offset) = self.layout.find(address)?;
+        Some((frame(page), offset))
     }
 
     /// What a word holds, whether it may be read or not.

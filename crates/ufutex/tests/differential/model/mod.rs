@@ -11,6 +11,7 @@ mod pi;
 mod priority;
 mod requeue;
 mod requeue_pi;
+mod robust;
 mod vector;
 mod wait;
 mod wake;
@@ -18,8 +19,8 @@ mod wake;
 use std::cell::Cell;
 
 use crate::layout::Layout;
-use crate::program::{Program, Rights, Step, WORKERS};
-use crate::resolve::{Meaning, Raw};
+use crate::program::{Cmd, PRIVATE, Program, REALTIME, Rights, Step, WORKERS};
+use crate::resolve::{Meaning, Raw, Robust};
 
 use key::Key;
 use memory::Memory;
@@ -100,6 +101,15 @@ struct Blocked {
     on_signal: OnSignal,
 }
 
+impl Blocked {
+    /// The address of the PI futex that the call is to lock.
+    fn pi_address(&self) -> u64 {
+        let [address, op, .., address2, _] = self.raw.args;
+        let cmd = Cmd::from_number(op as u32 & !(PRIVATE | REALTIME));
+        if cmd == Cmd::WaitRequeuePi { address2 } else { address }
+    }
+}
+
 /// What can be seen after a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seen {
@@ -115,6 +125,8 @@ pub struct Seen {
 pub struct Done {
     /// The call that it made, if it made one.
     pub raw: Option<Raw>,
+    /// The robust list that a worker left, if one has ended.
+    pub robust: Option<Robust>,
     /// The value that it was to store, if it was to.
     pub value: u32,
     pub seen: Seen,
@@ -130,6 +142,8 @@ pub struct Model {
     queue: Vec<Entry>,
     pi_states: Vec<PiState>,
     blocked: [Option<Blocked>; WORKERS],
+    /// Whose thread has ended.
+    is_dead: [bool; WORKERS],
     returned: [Option<i64>; WORKERS],
     /// Who was woken in this step, and the highest index of an entry that was.
     woken: [Option<usize>; WORKERS],
@@ -147,6 +161,7 @@ impl Model {
             queue: Vec::new(),
             pi_states: Vec::new(),
             blocked: [const { None }; WORKERS],
+            is_dead: [false; WORKERS],
             returned: [None; WORKERS],
             woken: [None; WORKERS],
             is_defined: Cell::new(true),
@@ -162,9 +177,9 @@ impl Model {
     /// Makes a step. `None` if what it comes to depends on threads outside of the program.
     pub fn step(&mut self, step: &Step) -> Option<Done> {
         self.returned = [None; WORKERS];
-        let (mut raw, mut value) = (None, 0);
+        let (mut raw, mut robust, mut value) = (None, None, 0);
         match step {
-            Step::Call(worker, number, args) if self.blocked[*worker].is_none() => {
+            Step::Call(worker, number, args) if self.is_idle(*worker) => {
                 let call = self.meaning(|meaning| meaning.call(*worker, *number, args));
                 self.memory.prepare(*worker, &call);
                 raw = Some(call.clone());
@@ -176,9 +191,19 @@ impl Model {
                 let _ = self.memory.store(self.layout.word(*word), value);
             }
             Step::Protect(page, rights) => self.memory.protect(*page, *rights),
-            Step::Call(..) | Step::Resize(_) => {}
+            Step::Exit(worker, locks, pending) if self.is_idle(*worker) => {
+                let list = self.meaning(|meaning| meaning.robust(*worker, &locks.0, *pending));
+                self.exit(*worker, &list);
+                robust = Some(list);
+            }
+            Step::Call(..) | Step::Exit(..) | Step::Resize(_) => {}
         }
-        self.is_defined.get().then(|| Done { raw, value, seen: self.seen() })
+        self.is_defined.get().then(|| Done { raw, robust, value, seen: self.seen() })
+    }
+
+    /// Whether it can make a call.
+    pub fn is_idle(&self, worker: usize) -> bool {
+        !self.is_blocked(worker) && !self.is_dead[worker]
     }
 
     pub fn is_blocked(&self, worker: usize) -> bool {
@@ -210,6 +235,10 @@ impl Model {
             Err(Stop::Errno(errno)) => self.returned[worker] = Some(-i64::from(errno)),
             Err(Stop::Sleeps(on_signal)) => self.blocked[worker] = Some(Blocked { raw, on_signal }),
         }
+        self.end_woken();
+    }
+
+    fn end_woken(&mut self) {
         for worker in 0..WORKERS {
             if let Some(index) = self.woken[worker].take() {
                 // A vector's other entries go, too.

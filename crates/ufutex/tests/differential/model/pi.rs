@@ -125,6 +125,7 @@ impl Model {
         // Linux gives out TIDs below this.
         const TIDS_END: u32 = 1 << 22;
         match (0..WORKERS).find(|&worker| self.tids[worker] == tid) {
+            Some(owner) if self.is_dead[owner] => errno(libc::ESRCH),
             Some(owner) => {
                 self.pi_states.push(PiState { key, owner, waiters: Vec::new() });
                 Ok(Attempt::Contended)
