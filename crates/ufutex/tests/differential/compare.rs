@@ -52,14 +52,14 @@ impl Bench {
         &mut self,
         program: &Program,
         make: impl FnOnce(&Self) -> Arc<dyn Target>,
-    ) -> Result<(), Difference> {
+    ) -> Result<(), Box<Difference>> {
         let by_model = Model::run(self.memory.layout, self.workers.tids(), program);
         let target = make(self);
         self.run(program, &by_model, &target)
     }
 
     /// Runs a program, as far as the model has. Nobody is blocked afterwards.
-    fn run(&mut self, program: &Program, by_model: &[Done], target: &Arc<dyn Target>) -> Result<(), Difference> {
+    fn run(&mut self, program: &Program, by_model: &[Done], target: &Arc<dyn Target>) -> Result<(), Box<Difference>> {
         self.memory.reset();
         self.workers.set_priorities(program.priorities);
         let result = program.steps.iter().zip(by_model).enumerate().try_for_each(|(index, (step, done))| {
@@ -67,7 +67,7 @@ impl Bench {
             if seen == done.seen {
                 return Ok(());
             }
-            Err(Difference { step: index, model: done.seen.clone(), target: seen })
+            Err(Box::new(Difference { step: index, model: done.seen.clone(), target: seen }))
         });
         self.workers.abandon_all(target);
         self.workers.replace_the_dead();

@@ -45,6 +45,8 @@ pub struct Generator {
     /// The words that this program is about.
     words: Vec<usize>,
     is_private: bool,
+    /// Whether a worker has another priority than others.
+    has_priorities: bool,
     /// How likely it is that a thread ends: that is slow, so it happens in few programs.
     exits: usize,
     /// How often, in a hundred calls, an argument is anything.
@@ -62,10 +64,11 @@ impl Generator {
         let words = (0..count).map(|_| rng.one(&[0, 0, 1, 2, 3, 3, 4, 5])).collect();
         let is_private = rng.percent(60);
         let wild_percent = rng.one(&[0, 0, 3, 30]);
+        let has_priorities = priorities != [priorities[0]; WORKERS];
         let exits = if rng.percent(10) { 8 } else { 0 };
         let length = 3 + rng.below(22);
         let model = Model::new(layout, tids, priorities);
-        let mut this = Self { rng, model, tids, theme, words, is_private, exits, wild_percent };
+        let mut this = Self { rng, model, tids, theme, words, is_private, has_priorities, exits, wild_percent };
         let mut steps = Vec::with_capacity(length);
         for _ in 0..length {
             let step = this.step();
@@ -350,7 +353,8 @@ impl Generator {
 
     fn waitv(&mut self) -> [Arg; 6] {
         let mut length = self.rng.weighted(&[(30, 1), (40, 2), (20, 3), (10, 4)]);
-        let vector = if self.rng.percent(1) {
+        // A target may wake a crowd in several goes, and one that has a higher priority than the waker returns in between.
+        let vector = if !self.has_priorities && self.rng.percent(1) {
             length = self.rng.one(&[128, 129]);
             let word = self.word();
             let entry = Entry { value: Arg::Same(word), address: Arg::Word(word), flags: 2 | PRIVATE, reserved: 0 };

@@ -1,11 +1,14 @@
 //! Random programs of futex system calls, on the host kernel, on the engine, and on a plain model of what they mean:
 //! after each step all must agree about who has returned with what, who is blocked, and what the words hold.
 //!
-//! `UFUTEX_FUZZ_PROGRAMS` sets how many programs are run, `UFUTEX_FUZZ_SEED` which ones. One that fails is made smaller
+//! `UFUTEX_FUZZ_PROGRAMS` sets how many programs are run, `UFUTEX_FUZZ_SEED` which ones, and
+//! `UFUTEX_FUZZ_FAILURES` how many of them may fail before it ends. One that fails is made smaller
 //! and printed as Rust, for `named.rs`.
 
 #[cfg(target_arch = "x86_64")]
 mod compare;
+#[cfg(target_arch = "x86_64")]
+mod engine;
 #[cfg(target_arch = "x86_64")]
 mod generate;
 #[cfg(target_arch = "x86_64")]
@@ -40,8 +43,10 @@ fn number(variable: &str, default: u64) -> u64 {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn random_programs_do_the_same_everywhere() {
-    let (count, seed) = (number("UFUTEX_FUZZ_PROGRAMS", 5000), number("UFUTEX_FUZZ_SEED", 1));
-    suite::Suite::new().check_random(seed, count);
+    let mut suite = suite::Suite::new();
+    let count = number("UFUTEX_FUZZ_PROGRAMS", if suite.is_fast() { 20_000 } else { 500 });
+    let (seed, most) = (number("UFUTEX_FUZZ_SEED", 1), number("UFUTEX_FUZZ_FAILURES", 1));
+    suite.check_random(seed, count, most as usize);
 }
 
 #[cfg(not(target_arch = "x86_64"))]

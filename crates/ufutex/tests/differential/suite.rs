@@ -1,11 +1,12 @@
 //! What the tests share: the bench, and running programs on everything.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::compare::{Bench, Difference};
+use crate::engine::Variant;
 use crate::generate::Generator;
 use crate::kernel::Kernel;
 use crate::memory::Memory;
@@ -34,35 +35,59 @@ impl Suite {
         Self { bench, _turn: turn }
     }
 
-    /// Runs a program on everything. Says who differs from the model, and where.
-    fn run(&mut self, program: &Program) -> Result<(), (&'static str, Difference)> {
-        self.bench.compare(program, kernel).map_err(|difference| ("kernel", difference))
+    /// Whether thousands of programs can be run in a second.
+    pub fn is_fast(&self) -> bool {
+        self.bench.workers.has_priorities()
     }
 
-    /// Runs a program on everything; panics with a smaller one if they differ.
-    pub fn check(&mut self, program: &Program) {
-        let Err((target, _)) = self.run(program) else { return };
-        let smallest = shrink(program.clone(), |p| matches!(self.run(p), Err((t, _)) if t == target));
+    /// Runs a program on the model and on these. Says who differs from the model first, and where.
+    fn run(&mut self, program: &Program, subjects: &[Subject]) -> Result<(), (Subject, Box<Difference>)> {
+        subjects.iter().try_for_each(|&subject| {
+            let result = self.bench.compare(program, |bench| subject.make(bench, program));
+            result.map_err(|difference| (subject, difference))
+        })
+    }
+
+    /// Runs a program on these. If they differ, shows a smaller one that does.
+    fn check(&mut self, program: &Program, subjects: &[Subject]) -> Result<(), Failure> {
+        let Err((subject, first)) = self.run(program, subjects) else { return Ok(()) };
+        // Some differences take luck.
+        const RUNS: usize = 50;
+        if (0..RUNS).all(|_| self.run(program, &[subject]).is_ok()) {
+            let message = format!("{subject} differed once in {RUNS} runs, {first}{program}");
+            return Err(Failure { message, calls: calls(program) });
+        }
+        let smallest = shrink(program.clone(), |p| self.run(p, &[subject]).is_err());
         let mut message = String::new();
-        match self.run(&smallest) {
-            Err((target, difference)) => write!(message, "the {target} differs {difference}{smallest}"),
-            Ok(()) => write!(message, "the {target} differed, but does so no more:\n{program}"),
+        match self.run(&smallest, &[subject]) {
+            Err((_, difference)) => write!(message, "{subject} differs {difference}{smallest}"),
+            Ok(()) => write!(message, "{subject} differs not every time, {first}{program}"),
         }
         .expect("a string takes everything");
-        panic!("{message}");
+        Err(Failure { message, calls: calls(&smallest) })
     }
 
-    /// Runs `count` random programs.
-    pub fn check_random(&mut self, seed: u64, count: u64) {
+    /// Runs `count` random programs, until as many as `most` have failed that don't make the same calls.
+    pub fn check_random(&mut self, seed: u64, count: u64, most: usize) {
         let begin = Instant::now();
         let mut next_report = Duration::from_secs(10);
+        let mut failures: Vec<Failure> = Vec::new();
         let layout = self.bench.memory.layout;
         let watchdog = Watchdog::start(self.bench.workers.progress());
         for index in 0..count {
             let (tids, has_priorities) = (self.bench.workers.tids(), self.bench.workers.has_priorities());
             let program = Generator::program(Rng::of_program(seed, index), layout, tids, has_priorities);
             watchdog.show(&program);
-            self.check(&program);
+            let subjects = [Subject::Kernel, Subject::Engine(Variant::number(index as usize))];
+            if let Err(failure) = self.check(&program, &subjects)
+                && failures.iter().all(|known| known.calls != failure.calls)
+            {
+                eprintln!("program {index} of seed {seed}: {}", failure.message);
+                failures.push(failure);
+            }
+            if failures.len() >= most {
+                break;
+            }
             let elapsed = begin.elapsed();
             if elapsed > next_report {
                 next_report += Duration::from_secs(10);
@@ -70,17 +95,63 @@ impl Suite {
                 eprintln!("{} of {count} programs without a difference, {rate:.0} a second", index + 1);
             }
         }
+        assert!(failures.is_empty(), "{} programs differ", failures.len());
         eprintln!("seed {seed}: {count} programs without a difference in {:.1} s", begin.elapsed().as_secs_f64());
     }
 }
 
-fn kernel(bench: &Bench) -> Arc<dyn Target> {
-    Arc::new(Kernel::new(bench.workers.tids()))
+/// A program that failed, made smaller.
+struct Failure {
+    message: String,
+    /// What it calls: failures that differ in arguments alone are mostly the same.
+    calls: String,
+}
+
+fn calls(program: &Program) -> String {
+    let call = |step: &Step| match step {
+        Step::Call(_, Number::Futex, args) => match &args[1] {
+            Arg::Op(cmd, _) => format!("{cmd:?} "),
+            _ => String::from("futex "),
+        },
+        Step::Call(_, number, _) => format!("{number:?} "),
+        Step::Exit(..) => String::from("exit "),
+        _ => String::new(),
+    };
+    program.steps.iter().map(call).collect()
+}
+
+/// What is compared with the model.
+#[derive(Clone, Copy)]
+enum Subject {
+    Kernel,
+    Engine(Variant),
+}
+
+impl Subject {
+    fn make(self, bench: &Bench, program: &Program) -> Arc<dyn Target> {
+        match self {
+            Self::Kernel => Arc::new(Kernel::new(bench.workers.tids())),
+            Self::Engine(variant) => variant.make(bench, program),
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kernel => write!(f, "the kernel"),
+            Self::Engine(variant) => write!(f, "the engine ({variant})"),
+        }
+    }
 }
 
 /// Runs one program on everything.
 pub fn check(program: &Program) {
-    Suite::new().check(program);
+    let engines = (0..Variant::COUNT).map(|number| Subject::Engine(Variant::number(number)));
+    let subjects: Vec<Subject> = [Subject::Kernel].into_iter().chain(engines).collect();
+    if let Err(failure) = Suite::new().check(program, &subjects) {
+        panic!("{}", failure.message);
+    }
 }
 
 /// The kernel moves waiters between two words of one bucket without changing their order in the bucket, so that one
@@ -120,7 +191,7 @@ fn has_collision(bench: &mut Bench) -> bool {
                 ],
                 ..Program::default()
             };
-            bench.compare(&program, kernel).is_err()
+            bench.compare(&program, |bench| Subject::Kernel.make(bench, &program)).is_err()
         })
     })
 }

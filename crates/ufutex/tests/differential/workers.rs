@@ -31,7 +31,7 @@ pub trait Target: Send + Sync {
 
 /// Real-time priorities. A program's own come on top of the workers'.
 const CONTROLLER_PRIORITY: i32 = 1;
-const WORKER_PRIORITY: i32 = 10;
+pub const WORKER_PRIORITY: i32 = 10;
 
 /// How long a call may take whose time has passed, or that has been abandoned.
 const PATIENCE: Duration = Duration::from_millis(500);

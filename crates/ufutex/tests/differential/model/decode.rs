@@ -12,6 +12,8 @@ const SIZE_MASK: u32 = 3;
 const SIZE_32: u32 = 2;
 /// Nodes, which the model doesn't know.
 const NUMA_AND_MPOL: u32 = 12;
+/// A flag of futex(2) that Linux has had since 7.2. This kernel may not know it, the engine does.
+const ROBUST_UNLOCK: u32 = 512;
 
 /// A value of the newer calls has to fit its word.
 pub(super) fn check_value(value: u64) -> Answer<u32> {
@@ -32,6 +34,9 @@ impl Model {
     fn futex(&mut self, worker: usize, args: [u64; 6]) -> Answer {
         let [address, op, value, time, address2, value3] = args;
         let (op, value, value2, value3) = (op as u32, value as u32, time as u32, value3 as u32);
+        if op & ROBUST_UNLOCK != 0 {
+            self.is_defined.set(false);
+        }
         let (is_private, is_realtime) = (op & PRIVATE != 0, op & REALTIME != 0);
         let cmd = Cmd::from_number(op & !(PRIVATE | REALTIME));
 
