@@ -63,6 +63,16 @@ impl WaitOptions {
     }
 }
 
+/// A wait with a timeout that has not run out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Continued {
+    pub address: u64,
+    pub expected: u32,
+    pub bitset: NonZeroU32,
+    pub is_private: bool,
+    pub timeout: Timeout,
+}
+
 #[cfg(feature = "std")]
 mod thread {
     // The whole of a wait that does not sleep is some fifty instructions, and is compiled into its caller: a call, and
@@ -78,6 +88,7 @@ mod thread {
     use crate::sys::clock::Deadline;
     use crate::table::layout::Layout;
     use crate::table::refs::Scheme;
+    use crate::wait::Told;
 
     impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         /// Blocks the calling thread while the word holds `expected`: `FUTEX_WAIT`.
@@ -121,7 +132,7 @@ mod thread {
             deadline: Option<Deadline>,
         ) -> Result<(), Error> {
             let waiter = pin!(Waiter::new());
-            Queued::new(self.queue(matched, waiter, options, None)?, deadline).finish()
+            Queued::new(self.queue(matched, waiter, options, Told::Thread)?, deadline).finish()
         }
     }
 }
