@@ -47,15 +47,14 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Runs a program on the model and on the target that `make` makes for these threads.
+    /// Runs a program on the model and on the target that `make` makes for these threads, if it does.
     pub fn compare(
         &mut self,
         program: &Program,
-        make: impl FnOnce(&Self) -> Arc<dyn Target>,
+        make: impl FnOnce(&Self) -> Option<Arc<dyn Target>>,
     ) -> Result<(), Box<Difference>> {
         let by_model = Model::run(self.memory.layout, self.workers.tids(), program);
-        let target = make(self);
-        self.run(program, &by_model, &target)
+        make(self).map_or(Ok(()), |target| self.run(program, &by_model, &target))
     }
 
     /// Runs a program, as far as the model has. Nobody is blocked afterwards.

@@ -35,6 +35,7 @@ enum Call {
     Wake2,
     Wait2,
     Requeue2,
+    Restart,
 }
 
 pub struct Generator {
@@ -208,7 +209,8 @@ impl Generator {
                     (10, CmpRequeue),
                     (10, WakeOp),
                 ];
-                let newer = [(10, Call::Waitv), (5, Call::Wake2), (6, Call::Wait2), (6, Call::Requeue2)];
+                let newer =
+                    [(10, Call::Waitv), (5, Call::Wake2), (6, Call::Wait2), (6, Call::Requeue2), (0, Call::Restart)];
                 older.map(futex).into_iter().chain(newer).collect()
             }
             Theme::Pi => {
@@ -251,6 +253,7 @@ impl Generator {
             Call::Wake2 => (Number::Wake2, self.wake2()),
             Call::Wait2 => (Number::Wait2, self.wait2()),
             Call::Requeue2 => (Number::Requeue2, self.requeue2()),
+            Call::Restart => (Number::Restart, [const { Arg::Num(0) }; 6]),
         };
         if self.rng.percent(self.wild_percent) {
             let which = self.rng.below(args.len());

@@ -75,6 +75,8 @@ pub enum Rights {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Number {
     Futex = 202,
+    /// `restart_syscall`, which programs don't call.
+    Restart = 219,
     Waitv = 449,
     Wake2 = 454,
     Wait2 = 455,

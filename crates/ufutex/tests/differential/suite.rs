@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use crate::compare::{Bench, Difference};
 use crate::engine::Variant;
 use crate::generate::Generator;
-use crate::kernel::Kernel;
 use crate::memory::Memory;
 use crate::program::{Arg, Cmd, Number, PRIVATE, Program, Step};
 use crate::rng::Rng;
@@ -28,6 +27,9 @@ pub struct Suite {
 
 impl Suite {
     pub fn new() -> Self {
+        if cfg!(not(target_arch = "x86_64")) {
+            eprintln!("skipped: the kernel, as the instruction that calls it is written for x86-64 alone");
+        }
         let turn = turn();
         let workers = Workers::start();
         let mut bench = Bench { memory: Arc::new(Memory::new()), workers };
@@ -128,10 +130,13 @@ enum Subject {
 }
 
 impl Subject {
-    fn make(self, bench: &Bench, program: &Program) -> Arc<dyn Target> {
+    fn make(self, bench: &Bench, program: &Program) -> Option<Arc<dyn Target>> {
         match self {
-            Self::Kernel => Arc::new(Kernel::new(bench.workers.tids())),
-            Self::Engine(variant) => variant.make(bench, program),
+            #[cfg(target_arch = "x86_64")]
+            Self::Kernel => Some(Arc::new(crate::kernel::Kernel::new(bench.workers.tids()))),
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Kernel => None,
+            Self::Engine(variant) => Some(variant.make(bench, program)),
         }
     }
 }

@@ -24,6 +24,8 @@ impl Model {
     pub(super) fn decode(&mut self, worker: usize, raw: &Raw) -> Answer {
         match raw.number {
             Number::Futex => self.futex(worker, raw.args),
+            // There is nothing to restart once a handler has run.
+            Number::Restart => errno(libc::EINTR),
             Number::Waitv => self.futex_waitv(worker, raw.args),
             Number::Wake2 => self.futex_wake2(raw.args),
             Number::Wait2 => self.futex_wait2(worker, raw.args),
