@@ -148,6 +148,7 @@ impl<S: Scheme<L>, L: Layout, M: UserMemory + Send + Sync> Target for Engine<S, 
                 interruption => Some(interruption == BY_RESTARTING_SIGNAL),
             };
             task.interrupt().clear();
+            task.forget_restart();
             match resume(result, handler) {
                 Resume::Return(result) => break result,
                 Resume::Again => {}

@@ -67,7 +67,8 @@ impl Generator {
         let wild_percent = rng.one(&[0, 0, 3, 30]);
         let has_priorities = priorities != [priorities[0]; WORKERS];
         let exits = if rng.percent(10) { 8 } else { 0 };
-        let length = 3 + rng.below(22);
+        let most = if rng.percent(5) { 80 } else { 22 };
+        let length = 3 + rng.below(most);
         let model = Model::new(layout, tids, priorities);
         let mut this = Self { rng, model, tids, theme, words, is_private, has_priorities, exits, wild_percent };
         let mut steps = Vec::with_capacity(length);
@@ -210,7 +211,7 @@ impl Generator {
                     (10, WakeOp),
                 ];
                 let newer =
-                    [(10, Call::Waitv), (5, Call::Wake2), (6, Call::Wait2), (6, Call::Requeue2), (0, Call::Restart)];
+                    [(10, Call::Waitv), (5, Call::Wake2), (6, Call::Wait2), (6, Call::Requeue2), (1, Call::Restart)];
                 older.map(futex).into_iter().chain(newer).collect()
             }
             Theme::Pi => {

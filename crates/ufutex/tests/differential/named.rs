@@ -110,6 +110,13 @@ fn wake_that_meets_a_waiter_for_a_lock_says_einval_but_has_woken_those_before_it
 }
 
 #[test]
+fn restart_syscall_has_nothing_to_go_on_with_once_a_handler_has_run() {
+    let wait = Call(3, Futex, [Word(1), Op(Wait, PRIVATE), Num(0), Time(Far), Num(0), Num(0)]);
+    let restart = Call(3, Restart, [const { Num(0) }; 6]);
+    check_steps(vec![restart.clone(), wait, Signal(3, false), restart]);
+}
+
+#[test]
 fn futex_requeue_with_flags_that_differ_is_einval() {
     let entry = |word, flags| crate::program::Entry { value: Same(word), address: Word(word), flags, reserved: 0 };
     let both = |first, second| Vector(entries(&[entry(0, first), entry(1, second)]));

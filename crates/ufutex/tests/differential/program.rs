@@ -75,7 +75,7 @@ pub enum Rights {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Number {
     Futex = 202,
-    /// `restart_syscall`, which programs don't call.
+    /// `restart_syscall`, which a program has no reason to call.
     Restart = 219,
     Waitv = 449,
     Wake2 = 454,
