@@ -50,13 +50,17 @@ pub use futex::config::{Config, Options};
 pub use futex::domain::Domain;
 pub use futex::future::Wait;
 pub use futex::key::{Guest, Shared, Target};
+pub use futex::numa::{NodeFlags, OnNode};
 pub use futex::requeue::Requeued;
 pub use futex::system::System;
 pub use futex::wait::WaitOptions;
 pub use futex::waiter::{Queued, Waiter};
 pub use futex::wake_op::{Compare, Modify, WakeOp};
 pub use sys::clock::{Clock, Timeout};
+#[cfg(feature = "std")]
+pub use sys::host_nodes::HostTopology;
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
+pub use sys::topology::{NodeMemory, Topology};
 pub use table::size::Policy;
 
 /// How operations reach their bucket while tables change: a type parameter of [`Domain`].

@@ -6,6 +6,7 @@ use super::slots::Control;
 use super::system::System;
 use crate::sys::clock::monotonic_ns;
 use crate::table::MAX_SLOTS_LOG2;
+use crate::table::bucket::Bucket;
 use crate::table::hash::{Hash, Hasher, Key, Salt};
 use crate::table::layout::{Layout, Lean};
 use crate::table::lock::Lock;
@@ -27,6 +28,8 @@ pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
     pub(super) hasher: Hasher,
     private_salt: Salt,
     pub(super) early_return: bool,
+    /// Whether the system has a table for each of several nodes.
+    has_nodes: bool,
     pub(super) policy: Policy,
     pub(super) control: Control,
     contention: Lock<Contention>,
@@ -38,8 +41,9 @@ pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
 #[derive(Clone, Copy)]
 pub(super) struct Hashed {
     pub address: u64,
-    /// `None`: the private space of the domain, and looked up in its table.
+    /// `None`: the private space of the domain, and looked up in its table; else in one of the system's.
     pub shared_space: Option<u64>,
+    /// With a shared space, it says in which one: see `Globals::place`.
     pub hash: u32,
     pub line: u32,
 }
@@ -58,13 +62,16 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     pub fn with_options(system: &System<L>, options: Options) -> Self {
         let space = private_space(system.number_domain());
         let use_global = options.policy == Policy::Fixed(0);
+        let globals = system.globals();
+        let home = globals.on(globals.current_node());
         Self {
             // SAFETY: the domain holds a handle of the system, and so the global table, until after `tables`.
-            tables: unsafe { Tables::new(system.global(), space, use_global) },
+            tables: unsafe { Tables::new(home, space, use_global, globals.nodes().clone()) },
             scheme: S::new(),
             hasher: system.hasher(),
             private_salt: system.hasher().salt(space),
             early_return: options.early_return,
+            has_nodes: globals.count() > 1,
             policy: options.policy,
             control: Control::new(),
             contention: Lock::new(Contention::default()),
@@ -72,7 +79,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
-    /// Locks the bucket of `hash` in the domain's table, if it has one, or the global one.
+    /// Locks the bucket of `hash` in the domain's table, if it has one, or a global one.
     #[inline(always)]
     pub(super) fn lock(&self, hash: u32, is_private: bool) -> Option<Locked<'_, L, S>> {
         if is_private {
@@ -80,10 +87,16 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
         loop {
             // Global buckets are always live.
-            if let Some(guard) = self.tables.global.bucket(hash).lock() {
+            if let Some(guard) = self.global_bucket(hash).lock() {
                 return Some(Locked::global(guard));
             }
         }
+    }
+
+    /// The bucket of a key that is in no domain's table.
+    #[inline(always)]
+    pub(super) fn global_bucket(&self, hash: u32) -> &Bucket<L> {
+        if self.has_nodes { self.system.globals().placed(hash).bucket(hash) } else { self.tables.global.bucket(hash) }
     }
 
     /// As `lock`; a domain without a table gets one.
@@ -108,7 +121,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let (address, shared_space) = target_key(target, self.tables.space);
         let salt = shared_space.map_or(self.private_salt, |space| self.hasher.salt(space));
         let Hash { bits, line } = self.hasher.hash(address, salt);
-        Hashed { address, shared_space, hash: bits, line }
+        let is_spread = shared_space.is_some() && self.has_nodes;
+        let hash = if is_spread { self.system.globals().place(bits, target.node()) } else { bits };
+        Hashed { address, shared_space, hash, line }
     }
 
     /// The key itself, which only a queue needs.

@@ -5,6 +5,7 @@ pub(crate) mod domain;
 pub(crate) mod entry;
 pub(crate) mod future;
 pub(crate) mod key;
+pub(crate) mod numa;
 pub(crate) mod pair;
 pub(crate) mod requeue;
 pub(crate) mod slots;
