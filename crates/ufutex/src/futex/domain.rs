@@ -21,10 +21,11 @@ use crate::table::size::{self, Contention, Policy};
 /// compared.
 ///
 /// No wait or wake panics or fails for want of memory: a domain that cannot have a table uses the system's.
+// In this order: what every operation reads are the first line of `tables`, and the line behind `tables`.
+#[repr(C)]
 pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
-    // The fields that every operation reads come first.
-    pub(super) tables: Tables<L>,
     pub(super) scheme: S,
+    pub(super) tables: Tables<L>,
     pub(super) hasher: Hasher,
     private_salt: Salt,
     pub(super) early_return: bool,
@@ -65,9 +66,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let globals = system.globals();
         let home = globals.on(globals.current_node());
         Self {
+            scheme: S::new(),
             // SAFETY: the domain holds a handle of the system, and so the global table, until after `tables`.
             tables: unsafe { Tables::new(home, space, use_global, globals.nodes().clone()) },
-            scheme: S::new(),
             hasher: system.hasher(),
             private_salt: system.hasher().salt(space),
             early_return: options.early_return,

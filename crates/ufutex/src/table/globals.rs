@@ -83,6 +83,8 @@ impl<L: Layout> Globals<L> {
     ///
     /// As in the kernel the choice is not quite even where the number of nodes is no power of two, or numbers are left
     /// out.
+    // Not inlined, nor the next: what shared keys cost on a machine with one node is a comparison.
+    #[inline(never)]
     pub fn place(&self, hash: u32, node: Option<u32>) -> u32 {
         let count = self.tables.len() as u32;
         let node = node.filter(|&node| self.has_node(node)).unwrap_or_else(|| {
@@ -93,6 +95,7 @@ impl<L: Layout> Globals<L> {
     }
 
     /// The table that a hash from [`place`](Self::place) says.
+    #[inline(never)]
     pub fn placed(&self, hash: u32) -> Table<L> {
         self.on(hash & NODE)
     }
