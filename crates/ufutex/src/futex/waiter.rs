@@ -10,6 +10,7 @@ use core::task::Waker;
 use super::domain::{Domain, Hashed};
 use super::entry::Entry;
 use super::key::Target;
+use super::operation::By;
 use super::wait::WaitOptions;
 use crate::error::Error;
 use crate::sync::{Mutant, UnsafeCell, mutant, spin_loop, wait_barrier};
@@ -70,6 +71,40 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
     pub(super) fn is_woken(&self) -> bool {
         // SAFETY: initialised while not idle; `signal` may be looked at by its waiter at any time.
         self.is_busy() && unsafe { self.entry().as_ref() }.signal.is_woken()
+    }
+
+    /// Looks again whether a wake has come; if so it is received. If not, `by` is told of it.
+    pub(super) fn has_arrived(&mut self, by: By<'_>) -> bool {
+        let is_woken = self.looks_taken(by);
+        if is_woken {
+            self.wait_for_waker();
+            self.accept();
+        }
+        is_woken
+    }
+
+    /// Whether a wake has come, or, for a thread, is about to. If not, `by` is told of it.
+    pub(super) fn looks_taken(&self, by: By<'_>) -> bool {
+        if self.is_woken() {
+            return true;
+        }
+        match by {
+            By::Task(waker) => {
+                if !self.set_waker(waker) && !mutant(Mutant::LatePollIsSilent) {
+                    // Taken, and about to tell a waker that may not be this task's any more. Come again.
+                    waker.wake_by_ref();
+                }
+                false
+            }
+            // SAFETY: initialised, if it is not idle.
+            By::Thread(_) => self.is_busy() && unsafe { self.entry().as_ref() }.node.bucket().is_null(),
+        }
+    }
+
+    /// It has been taken: waits for the rest.
+    fn wait_for_waker(&self) {
+        // SAFETY: initialised, as it is not idle.
+        unsafe { self.entry().as_ref() }.signal.wait_for_waker();
     }
 
     /// The wake that came has been noticed: idle again.
@@ -388,8 +423,7 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
         let waiter = self.waiter();
         if by_waker && !waiter.set_told(Told::Thread) {
             // Taken by a wake that tells the waker, and not this thread.
-            // SAFETY: initialised, as it is not idle.
-            unsafe { waiter.entry().as_ref() }.signal.wait_for_waker();
+            waiter.wait_for_waker();
         }
         // SAFETY: initialised, as it is not idle.
         let signal = unsafe { &waiter.entry().as_ref().signal };

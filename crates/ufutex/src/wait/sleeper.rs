@@ -5,7 +5,7 @@
 //! finds `TOLD` knows that some entry of its own has been taken, and is about to be given back: it looks for it, and
 //! waits for the last few instructions of the waker if it has to. It never sleeps on a wake that has been announced.
 
-use crate::sync::Ordering;
+use crate::sync::{AtomicU32, Ordering};
 #[cfg(feature = "std")]
 use crate::sys::clock::Deadline;
 #[cfg(feature = "std")]
@@ -20,6 +20,19 @@ const INTERRUPTED: u32 = 2;
 /// Where one thread sleeps.
 pub(crate) struct Sleeper {
     word: Parker,
+    /// 1 while a thread uses it: two would steal each other's wakes.
+    in_use: AtomicU32,
+}
+
+/// A thread's use of a [`Sleeper`].
+#[cfg(feature = "std")]
+pub(crate) struct InUse<'a>(&'a Sleeper);
+
+#[cfg(feature = "std")]
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        self.0.in_use.store(0, Ordering::Release);
+    }
 }
 
 /// Why [`Sleeper::sleep`] returned.
@@ -36,7 +49,13 @@ pub(crate) enum Slept {
 
 impl Sleeper {
     pub(crate) fn new() -> Self {
-        Self { word: Parker::new(0) }
+        Self { word: Parker::new(0), in_use: AtomicU32::new(0) }
+    }
+
+    /// For the calling thread alone; `None` while another one uses it.
+    #[cfg(feature = "std")]
+    pub(crate) fn occupy(&self) -> Option<InUse<'_>> {
+        (self.in_use.swap(1, Ordering::AcqRel) == 0).then_some(InUse(self))
     }
 
     /// Announces a wake. The caller gives the entry back and wakes at the address then.
@@ -76,5 +95,11 @@ impl Sleeper {
                 return Slept::TimedOut;
             }
         }
+    }
+}
+
+impl core::fmt::Debug for Sleeper {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Sleeper").field("is_interrupted", &self.is_interrupted()).finish_non_exhaustive()
     }
 }
