@@ -8,6 +8,7 @@ mod custom;
 mod fault_in;
 mod load_policy;
 mod memory;
+mod numa;
 mod queue_model;
 mod task;
 mod waker;
