@@ -226,13 +226,13 @@ mod tests {
     fn host_memory_is_zeroed_and_prefers_its_node_if_there_is_one() {
         let layout = Layout::from_size_align(1 << 20, 64).expect("a layout");
         let here = node_of_this_cpu();
-        let mut has_policies = false;
+        let probe = HostMemory.allocate(layout, here);
+        let has_policies = prefer(probe.cast(), layout.size(), here);
+        // SAFETY: allocated with this layout.
+        unsafe { HostMemory.free(probe, layout) };
         for node in [here, MAX_NODES as u32 - 1, u32::MAX] {
             let memory = HostMemory.allocate(layout, node);
             assert!(!memory.is_null());
-            if node == here {
-                has_policies = prefer(memory.cast(), layout.size(), here);
-            }
             // SAFETY: that many bytes, which are ours.
             let bytes = unsafe { core::slice::from_raw_parts_mut(memory, layout.size()) };
             assert!(bytes.iter().all(|&byte| byte == 0));

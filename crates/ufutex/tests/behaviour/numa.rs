@@ -3,14 +3,12 @@
 mod resolve;
 mod tables;
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::Waker;
 
 use ufutex::layout::{Layout, Lean};
 use ufutex::scheme::Scheme;
-use ufutex::{Domain, Error, ObjectId, OnNode, Options, Policy, Shared, System, Target, WaitOptions, Waiter};
+use ufutex::{Domain, Error, ObjectId, OnNode, Options, Policy, Shared, System, Target, Waiter};
 
 use crate::common::domains::{on_every_domain, on_every_resizable_domain};
 use crate::common::nodes::Machine;
@@ -286,18 +284,20 @@ fn word_cannot_be_on_a_node_that_is_not_there() {
     }
 }
 
-/// That is a mistake, but not one that may reach for memory that is not there.
+/// That is a mistake, but not one that may reach for memory that is not there, or for another word's bucket.
 #[test]
 fn word_on_a_node_of_another_system_is_a_word_without_one() {
-    let (_machine, large) = machine::<Lean>();
+    let many = Machine::new(1000).system::<Lean>().expect("the memory is there");
     let two = Machine::new(2).system::<Lean>().expect("the memory is there");
-    let domain = Domain::new(&two);
-    let word = AtomicU32::new(0);
-    let mut waiter: Pin<Box<Waiter<'_>>> = Box::pin(Waiter::new());
-    let target = Shared::address_space(on(&large, &word, 2));
-    let queued = domain.prepare_with(waiter.as_mut(), target, 0, &WaitOptions::new(), Waker::noop().clone());
-    assert_eq!(domain.wake(Shared::address_space(&word), 1), 1);
-    assert!(queued.expect("the word is 0").is_woken());
+    let domain: Domain = Domain::new(&two);
+    let mut waiter = Box::pin(Waiter::new());
+    for OwnLine(word) in &words(20) {
+        for node in [2, 3, 999] {
+            let queued = queue(&domain, &mut waiter, Shared::address_space(on(&many, word, node)));
+            assert_eq!(domain.wake(Shared::address_space(word), 1), 1);
+            assert!(queued.is_woken());
+        }
+    }
 }
 
 on_every_domain![

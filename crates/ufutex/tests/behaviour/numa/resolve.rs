@@ -1,6 +1,6 @@
 //! How a futex2 word comes by its node. What the kernel says of the same words is in the conformance suite.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use ufutex::layout::Lean;
 use ufutex::{Access, Domain, Error, Fault, Guest, NodeFlags, OnNode, Scope, System, UserMemory, Width};
@@ -196,19 +196,34 @@ struct Raced {
     node: AtomicU32,
     /// What somebody else writes just before we do.
     other: Option<u32>,
+    /// How many accesses go well before the first fault.
+    first_fault: usize,
     faults_left: AtomicUsize,
     accesses: AtomicUsize,
+    /// Whether the last access was meant to write.
+    has_written: AtomicBool,
     spurious: bool,
 }
 
 impl Raced {
     fn new(other: Option<u32>, faults: usize) -> Self {
         let [faults_left, accesses] = [faults, 0].map(AtomicUsize::new);
-        Self { node: AtomicU32::new(NONE), other, faults_left, accesses, spurious: false }
+        Self {
+            node: AtomicU32::new(NONE),
+            other,
+            first_fault: 0,
+            faults_left,
+            accesses,
+            has_written: AtomicBool::new(false),
+            spurious: false,
+        }
     }
 
-    fn access(&self) -> Result<(), Fault> {
-        self.accesses.fetch_add(1, Ordering::Relaxed);
+    fn access(&self, access: Access) -> Result<(), Fault> {
+        self.has_written.store(access == Access::Write, Ordering::Relaxed);
+        if self.accesses.fetch_add(1, Ordering::Relaxed) < self.first_fault {
+            return Ok(());
+        }
         let take = |left: usize| left.checked_sub(1);
         match self.faults_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(_) => Err(Fault),
@@ -220,12 +235,12 @@ impl Raced {
 impl UserMemory for Raced {
     fn load(&self, address: u64, width: Width) -> Result<u64, Fault> {
         assert_eq!((address, width), (0x1004, Width::U32));
-        self.access()?;
+        self.access(Access::Read)?;
         Ok(self.node.load(Ordering::Relaxed).into())
     }
     fn compare_exchange(&self, address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
         assert_eq!((address, width, current), (0x1004, Width::U32, NONE.into()));
-        self.access()?;
+        self.access(Access::Write)?;
         if self.spurious {
             return Ok(Err(current));
         }
@@ -235,8 +250,9 @@ impl UserMemory for Raced {
         let result = self.node.compare_exchange(current as u32, new as u32, Ordering::Relaxed, Ordering::Relaxed);
         Ok(result.map(u64::from).map_err(u64::from))
     }
-    fn fault_in(&self, address: u64, _: Access) -> Result<(), Fault> {
+    fn fault_in(&self, address: u64, access: Access) -> Result<(), Fault> {
         assert_eq!(address, 0x1004);
+        assert!(self.spurious || (access == Access::Write) == self.has_written.load(Ordering::Relaxed));
         Ok(())
     }
 }
@@ -255,8 +271,8 @@ fn who_comes_second_takes_the_node_of_who_came_first() {
 fn faults_that_are_cured_do_no_harm() {
     let (machine, system) = machine::<Lean>();
     machine.go_to(1);
-    for faults in 0..10 {
-        let memory = Raced::new(None, faults);
+    for (first_fault, faults) in (0..3).flat_map(|first| (0..10).map(move |faults| (first, faults))) {
+        let memory = Raced { first_fault, ..Raced::new(None, faults) };
         assert_eq!(system.resolve_node(&memory, 0x1000, NUMA), Ok(Some(1)));
         assert_eq!(memory.node.load(Ordering::Relaxed), 1);
     }
