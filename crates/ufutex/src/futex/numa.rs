@@ -5,11 +5,13 @@
 //! Private, it meets only those that name the node, too; the kernel has them meet the others when the process uses the
 //! global hash.
 
+use super::domain::Domain;
 use super::key::Target;
 use super::system::System;
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults, Scope, UserMemory, Width};
 use crate::table::layout::Layout;
+use crate::table::refs::Scheme;
 
 /// `FUTEX_NO_NODE`: whatever node is near.
 const NO_NODE: u32 = u32::MAX;
@@ -21,14 +23,6 @@ const NO_NODE: u32 = u32::MAX;
 pub struct OnNode<T> {
     target: T,
     node: Option<u32>,
-}
-
-impl<T: Target> OnNode<T> {
-    /// `target` on `node`, as [`resolve`] found it; without one, `target` itself.
-    #[allow(dead_code, reason = "for who decodes system calls")]
-    pub(crate) fn new(target: T, node: Option<u32>) -> Self {
-        Self { target, node }
-    }
 }
 
 impl<T: Target> Target for OnNode<T> {
@@ -104,17 +98,27 @@ impl<L: Layout> System<L> {
         address: u64,
         flags: NodeFlags,
     ) -> Result<Option<u32>, Error> {
-        resolve(self, memory, address, flags.numa, flags.mpol)
+        resolve(self, memory, address, flags)
     }
 }
 
-/// See [`System::resolve_node`].
-pub(crate) fn resolve<L: Layout, M: UserMemory + ?Sized>(
+impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+    /// See [`System::resolve_node`].
+    pub(crate) fn resolve_node<M: UserMemory + ?Sized>(
+        &self,
+        memory: &M,
+        address: u64,
+        flags: NodeFlags,
+    ) -> Result<Option<u32>, Error> {
+        resolve(&self.system, memory, address, flags)
+    }
+}
+
+fn resolve<L: Layout, M: UserMemory + ?Sized>(
     system: &System<L>,
     memory: &M,
     address: u64,
-    numa: bool,
-    mpol: bool,
+    NodeFlags { numa, mpol }: NodeFlags,
 ) -> Result<Option<u32>, Error> {
     let size = Width::U32.bytes() << u32::from(numa);
     if !address.is_multiple_of(size) {

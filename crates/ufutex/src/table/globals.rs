@@ -88,10 +88,10 @@ impl<L: Layout> Globals<L> {
     pub fn place(&self, hash: u32, node: Option<u32>) -> u32 {
         let count = self.tables.len() as u32;
         let node = node.filter(|&node| self.has_node(node)).unwrap_or_else(|| {
-            let picked = (hash & NODE) * count >> NODE_BITS;
+            let picked = ((hash & NODE) * count) >> NODE_BITS;
             (picked..count).find(|&node| self.has_node(node)).unwrap_or(self.first)
         });
-        hash & !NODE | node
+        (hash & !NODE) | node
     }
 
     /// The table that a hash from [`place`](Self::place) says.

@@ -9,8 +9,8 @@ use std::task::Waker;
 use ufutex::layout::Lean;
 use ufutex::scheme::Live;
 use ufutex::{
-    Access, Domain, Error, Fault, Guest, HostTopology, NodeFlags, Options, Scope, Shared, System, Topology, UserMemory,
-    WaitOptions, Waiter, Width,
+    Access, Domain, Error, Fault, Guest, HostTopology, NodeFlags, Number, Options, Scope, Shared, System, Topology,
+    UserMemory, WaitOptions, Waiter, Width,
 };
 
 use crate::common::PATIENCE;
@@ -94,6 +94,12 @@ fn kernel_wait(address: u64, expected: u32, flags: u32) -> Answer {
     let result = unsafe {
         libc::syscall(SYS_FUTEX_WAIT, address, u64::from(expected), mask, flags, never, libc::CLOCK_MONOTONIC)
     };
+    if result < 0 { -errno() } else { result }
+}
+
+fn kernel_call(number: libc::c_long, [a, b, c, d, e, f]: [u64; 6]) -> Answer {
+    // SAFETY: the calls write nothing but nodes, which are the test's.
+    let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
     if result < 0 { -errno() } else { result }
 }
 
@@ -279,6 +285,60 @@ fn words_with_a_node_fail_as_the_kernels_do_and_get_the_node_that_the_kernel_wri
             let ours = run(&|| engine.wait(&memory, address, 77, flags));
             assert_eq!(kernels.0, ours.0, "wait: {what}");
             assert!(same_node(kernels.1, ours.1), "wait: {what}: {kernels:?}, {ours:?}");
+        }
+    }
+}
+
+/// The calls with two words, at 0 and 8 of the arena; those that a wrong argument ends before or after a node was written.
+#[test]
+fn calls_refuse_in_the_kernels_order_and_write_the_nodes_that_it_writes() {
+    if !kernel_has_nodes() {
+        return;
+    }
+    const ARRAY: u64 = 64;
+    let engine = Engine::new();
+    let task = engine.domain.task(1).expect("nobody else has that number");
+    let memory = Memory { arena: Arena::new(1), prefers_0: false };
+    let (at, all) = (memory.arena.at(0), u64::from(u32::MAX));
+    let beyond = HostTopology::get().nodes() as u32;
+    let calls = |flags: u64| {
+        [
+            (Number::FutexWake, 454, [at, all, 0, flags, 0, 0]),
+            (Number::FutexWake, 454, [at, 0, 1, flags, 0, 0]),
+            (Number::FutexWake, 454, [at, all, 1, flags | 16, 0, 0]),
+            (Number::FutexWake, 454, [at, all, 1, flags & !3, 0, 0]),
+            (Number::FutexWait, 455, [at, 1, all, flags, 0, 1]),
+            (Number::FutexWait, 455, [at, 1, 0, flags, 0, 1]),
+            (Number::FutexWaitv, 449, [at + ARRAY, 2, 0, 0, 0, 0]),
+            (Number::FutexRequeue, 456, [at + ARRAY, 0, 1, 1, 0, 0]),
+            (Number::FutexRequeue, 456, [at + ARRAY, 0, all, 1, 0, 0]),
+        ]
+    };
+    let nodes = [0, u32::MAX, beyond];
+    let node_pairs = || nodes.into_iter().flat_map(|first| nodes.map(|second| [first, second]));
+    // What the first word should hold, where the second one is, and what its flags have besides. That the second should hold 77
+    // keeps the waits from sleeping.
+    let arrays = [(1, 8, 0), (0, 8, 0), (0, 12, 0), (0, 8, u64::from(PRIVATE)), (0, 8, 1 << 32)];
+    for (flags, pair, (expected, second, besides)) in kinds()
+        .flat_map(|flags| node_pairs().map(move |pair| (flags, pair)))
+        .flat_map(|(flags, pair)| arrays.map(|array| (flags, pair, array)))
+    {
+        let word = |value: u64, address: u64, flags: u64| [value, address, flags].map(u64::to_ne_bytes).concat();
+        let flags = u64::from(flags);
+        memory.arena.write(ARRAY, &word(expected, at, flags));
+        memory.arena.write(ARRAY + 24, &word(77, at + second, flags ^ besides));
+        for (number, kernels_number, args) in calls(flags) {
+            let run = |call: &dyn Fn() -> Answer| {
+                memory.arena.word(4).store(pair[0], Ordering::Relaxed);
+                memory.arena.word(12).store(pair[1], Ordering::Relaxed);
+                (call(), [4, 12].map(|offset| memory.arena.word(offset).load(Ordering::Relaxed)))
+            };
+            let kernels = run(&|| kernel_call(kernels_number, args));
+            let ours = run(&|| engine.domain.syscall(&task, &memory, number, args) as Answer);
+            let what = format!("{number:?} {args:x?}, nodes {pair:x?}, array {expected} {second} {besides}");
+            assert_eq!(kernels.0, ours.0, "{what}");
+            let is_same = std::iter::zip(kernels.1, ours.1).all(|(kernels, ours)| same_node(kernels, ours));
+            assert!(is_same, "{what}: {kernels:x?}, {ours:x?}");
         }
     }
 }
