@@ -316,8 +316,8 @@ fn calls_refuse_in_the_kernels_order_and_write_the_nodes_that_it_writes() {
     };
     let nodes = [0, u32::MAX, beyond];
     let node_pairs = || nodes.into_iter().flat_map(|first| nodes.map(|second| [first, second]));
-    // What the first word should hold, where the second one is, and what its flags have besides. That the second should hold 77
-    // keeps the waits from sleeping.
+    // What the first word should hold, where the second one is, and what its flags have besides. That the second should
+    // hold 77 keeps the waits from sleeping.
     let arrays = [(1, 8, 0), (0, 8, 0), (0, 12, 0), (0, 8, u64::from(PRIVATE)), (0, 8, 1 << 32)];
     for (flags, pair, (expected, second, besides)) in kinds()
         .flat_map(|flags| node_pairs().map(move |pair| (flags, pair)))

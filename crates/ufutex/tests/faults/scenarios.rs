@@ -49,6 +49,10 @@ fn system_of_several_nodes_cannot_be_made<S: Scheme<L>, L: Layout>() {
         let config = Config::new().cpus(1).hash_seed(1).topology(Arc::new(Three));
         let system = memory.during(|| System::<L>::with_config(config));
         assert_eq!(system.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
+        if let Ok(system) = system {
+            let word = AtomicU32::new(0);
+            assert_eq!(Domain::<S, L>::with_options(&system, Options::new()).wake(&word, 1), 0);
+        }
     });
     assert!(failures >= 4, "a table for each node, and the system itself");
 }
