@@ -56,6 +56,7 @@ pub use futex::domain::Domain;
 pub use futex::future::Wait;
 pub use futex::interrupt::Interrupt;
 pub use futex::key::{Guest, Shared, Target};
+pub use futex::numa::{NodeFlags, OnNode};
 pub use futex::operation::Cause;
 pub use futex::pi::lock::LockPi;
 pub use futex::pi::requeue::WaitRequeuePi;
@@ -71,7 +72,10 @@ pub use futex::waiter::{Queued, Waiter};
 pub use futex::wake_op::{Compare, Modify, WakeOp};
 pub use futex::who_waits::{WaitedWord, WhoWaits};
 pub use sys::clock::{Clock, Timeout};
+#[cfg(feature = "std")]
+pub use sys::host_nodes::HostTopology;
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
+pub use sys::topology::{NodeMemory, Topology};
 pub use syscall::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, Resume, Syscall, resume};
 pub use table::size::Policy;
 

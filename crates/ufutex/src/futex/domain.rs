@@ -7,6 +7,7 @@ use super::slots::Control;
 use super::system::System;
 use crate::sys::clock::monotonic_ns;
 use crate::table::MAX_SLOTS_LOG2;
+use crate::table::bucket::Bucket;
 use crate::table::hash::{Hash, Hasher, Key, Salt};
 use crate::table::layout::{Layout, Lean};
 use crate::table::lock::Lock;
@@ -22,14 +23,16 @@ use crate::table::size::{self, Contention, Policy};
 ///
 /// No wait or wake panics or fails for want of memory: a domain that cannot have a table uses the system's. Its own limit
 /// on waiters ([`Options::max_waiters`]) does refuse.
+// In this order: what every operation reads are the first line of `tables`, and the line behind `tables`.
 #[repr(C)]
 pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
-    // The fields that every operation reads come first: those from `hasher` to `extras` on one line.
+    pub(super) scheme: S,
     pub(super) tables: Tables<L>,
     pub(super) hasher: Hasher,
     private_salt: Salt,
     pub(super) extras: Extras,
-    pub(super) scheme: S,
+    /// Whether the system has a table for each of several nodes.
+    has_nodes: bool,
     pub(super) policy: Policy,
     pub(super) control: Control,
     contention: Lock<Contention>,
@@ -85,8 +88,9 @@ impl Extras {
 #[derive(Clone, Copy)]
 pub(super) struct Hashed {
     pub address: u64,
-    /// `None`: the private space of the domain, and looked up in its table.
+    /// `None`: the private space of the domain, and looked up in its table; else in one of the system's.
     pub shared_space: Option<u64>,
+    /// With a shared space, it says in which one: see `Globals::place`.
     pub hash: u32,
     pub line: u32,
 }
@@ -105,13 +109,16 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     pub fn with_options(system: &System<L>, options: Options) -> Self {
         let space = private_space(system.number_domain());
         let use_global = options.policy == Policy::Fixed(0);
+        let globals = system.globals();
+        let home = globals.on(globals.current_node());
         Self {
-            // SAFETY: the domain holds a handle of the system, and so the global table, until after `tables`.
-            tables: unsafe { Tables::new(system.global(), space, use_global) },
             scheme: S::new(),
+            // SAFETY: the domain holds a handle of the system, and so the global table, until after `tables`.
+            tables: unsafe { Tables::new(home, space, use_global, globals.nodes().clone()) },
             hasher: system.hasher(),
             private_salt: system.hasher().salt(space),
             extras: Extras::new(&options),
+            has_nodes: globals.count() > 1,
             policy: options.policy,
             control: Control::new(),
             contention: Lock::new(Contention::default()),
@@ -120,7 +127,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
-    /// Locks the bucket of `hash` in the domain's table, if it has one, or the global one.
+    /// Locks the bucket of `hash` in the domain's table, if it has one, or a global one.
     #[inline(always)]
     pub(super) fn lock(&self, hash: u32, is_private: bool) -> Option<Locked<'_, L, S>> {
         if is_private {
@@ -128,10 +135,16 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
         loop {
             // Global buckets are always live.
-            if let Some(guard) = self.tables.global.bucket(hash).lock(&self.tables.contended) {
+            if let Some(guard) = self.global_bucket(hash).lock(&self.tables.contended) {
                 return Some(Locked::global(guard));
             }
         }
+    }
+
+    /// The bucket of a key that is in no domain's table.
+    #[inline(always)]
+    pub(super) fn global_bucket(&self, hash: u32) -> &Bucket<L> {
+        if self.has_nodes { self.system.globals().placed(hash).bucket(hash) } else { self.tables.global.bucket(hash) }
     }
 
     /// As `lock`; a domain without a table gets one.
@@ -156,7 +169,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let (address, shared_space) = target_key(target, self.tables.space);
         let salt = shared_space.map_or(self.private_salt, |space| self.hasher.salt(space));
         let Hash { bits, line } = self.hasher.hash(address, salt);
-        Hashed { address, shared_space, hash: bits, line }
+        let is_spread = shared_space.is_some() && self.has_nodes;
+        let hash = if is_spread { self.system.globals().place(bits, target.node()) } else { bits };
+        Hashed { address, shared_space, hash, line }
     }
 
     /// The key itself, which only a queue needs.

@@ -22,6 +22,13 @@ pub trait Target {
         Scope::Private
     }
 
+    /// The node whose table it is looked up in, if it says so: see [`OnNode`](crate::OnNode). One that the system does
+    /// not have means none.
+    #[inline(always)]
+    fn node(&self) -> Option<u32> {
+        None
+    }
+
     /// Its size.
     #[inline(always)]
     fn width(&self) -> Width {
@@ -190,6 +197,9 @@ impl<T: Target> Target for Shared<T> {
     fn scope(&self) -> Scope {
         self.scope
     }
+    fn node(&self) -> Option<u32> {
+        self.target.node()
+    }
     fn width(&self) -> Width {
         self.target.width()
     }
@@ -211,6 +221,8 @@ impl<T: Target> Target for Shared<T> {
 const SPACE_KIND: u64 = 3;
 const SPACE_OF_OBJECT: u64 = 2;
 const SPACE_OF_SHARED_ADDRESSES: u64 = 1;
+/// Private keys with a node are never in the domain's table: whoever moves that one's keys must not take them along.
+const SPACE_ON_NODES: u64 = 3;
 
 /// The space of the private keys of the domain with this number.
 pub(crate) const fn private_space(domain: u64) -> u64 {
@@ -221,7 +233,7 @@ pub(crate) const fn private_space(domain: u64) -> u64 {
 #[inline(always)]
 pub(crate) fn target_key<T: Target>(target: &T, private_space: u64) -> (u64, Option<u64>) {
     match target.scope() {
-        Scope::Private => (target.address(), None),
+        Scope::Private => (target.address(), target.node().map(|_| private_space | SPACE_ON_NODES)),
         Scope::Object { id, offset } => (offset, Some(id.get() << 2 | SPACE_OF_OBJECT)),
         Scope::AddressSpace => (target.address(), Some(private_space | SPACE_OF_SHARED_ADDRESSES)),
     }

@@ -12,6 +12,11 @@ pub(super) struct Pair<'d, S: Scheme<L>, L: Layout> {
 }
 
 impl<'d, S: Scheme<L>, L: Layout> Pair<'d, S, L> {
+    /// Whether the words have buckets of their own.
+    pub fn are_two(&self) -> bool {
+        self.second.is_some()
+    }
+
     /// The first word's bucket.
     pub fn first(&mut self) -> &mut Guard<'d, L> {
         &mut self.first.guard
@@ -53,6 +58,6 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if place.shared_space.is_none() {
             return self.scheme.lock_second(&self.tables, place.hash, first);
         }
-        Second::of(self.tables.global.bucket(place.hash), first)
+        Second::of(self.global_bucket(place.hash), first)
     }
 }

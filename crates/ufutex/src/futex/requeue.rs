@@ -145,8 +145,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
                 continue;
             }
             moved.count += 1;
-            // A waiter that is to wait for the same word keeps its place.
-            if to != key {
+            // A waiter that is to wait for the same word keeps its place, unless it is to do so on another node.
+            if to != key || pair.are_two() {
                 // SAFETY: queued in the first bucket; both are locked until it is in the second, for `pair` is.
                 let new_chain = unsafe {
                     pair.first().take_to(node, to, target.hash);

@@ -74,7 +74,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if place.shared_space.is_none() {
             self.scheme.proves_empty(&self.tables, place.hash)
         } else {
-            self.tables.global.bucket(place.hash).proves_empty()
+            self.global_bucket(place.hash).proves_empty()
         }
     }
 

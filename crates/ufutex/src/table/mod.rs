@@ -2,6 +2,7 @@
 //! while tables change.
 
 pub(crate) mod bucket;
+pub(crate) mod globals;
 pub(crate) mod hash;
 pub(crate) mod layout;
 pub(crate) mod list;

@@ -10,6 +10,7 @@ mod fault_in;
 mod limits;
 mod load_policy;
 mod memory;
+mod numa;
 #[cfg(all(feature = "probes", target_os = "linux"))]
 mod probes;
 mod queue_model;

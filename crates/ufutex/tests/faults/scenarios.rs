@@ -3,13 +3,14 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Config, Domain, Error, Options, Policy, Queued, System, Timeout, WaitOptions, Waiter};
+use ufutex::{Config, Domain, Error, Options, Policy, Queued, System, Timeout, Topology, WaitOptions, Waiter};
 
 use crate::allocator::for_every_failure;
 use crate::common::domains::{domain, on_every_domain, on_every_resizable_domain, system};
@@ -29,6 +30,31 @@ fn system_cannot_be_made<S: Scheme<L>, L: Layout>() {
         }
     });
     assert!(failures >= 2, "a system consists of two allocations at least");
+}
+
+/// Three nodes, all with the memory of the global allocator.
+struct Three;
+
+impl Topology for Three {
+    fn nodes(&self) -> usize {
+        3
+    }
+    fn current_node(&self) -> u32 {
+        1
+    }
+}
+
+fn system_of_several_nodes_cannot_be_made<S: Scheme<L>, L: Layout>() {
+    let failures = for_every_failure(|memory| {
+        let config = Config::new().cpus(1).hash_seed(1).topology(Arc::new(Three));
+        let system = memory.during(|| System::<L>::with_config(config));
+        assert_eq!(system.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
+        if let Ok(system) = system {
+            let word = AtomicU32::new(0);
+            assert_eq!(Domain::<S, L>::with_options(&system, Options::new()).wake(&word, 1), 0);
+        }
+    });
+    assert!(failures >= 4, "a table for each node, and the system itself");
 }
 
 fn domain_can_always_be_made_and_used<S: Scheme<L>, L: Layout>() {
@@ -195,6 +221,7 @@ fn threads_policy_that_fails_leaves_the_table_in_use<S: Scheme<L>, L: Layout>() 
 
 on_every_domain![
     system_cannot_be_made,
+    system_of_several_nodes_cannot_be_made,
     domain_can_always_be_made_and_used,
     counters_count_without_memory,
     who_waits_leaves_out_what_there_is_no_memory_for,

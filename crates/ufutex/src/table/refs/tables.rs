@@ -5,6 +5,7 @@ use core::ptr::{null_mut, without_provenance_mut};
 use crate::error::Error;
 use crate::sync::{AtomicPtr, AtomicUsize, Mutant, Ordering, Tally, relaxed_in};
 use crate::sys::probe::probe;
+use crate::sys::topology::Nodes;
 use crate::table::bucket::Bucket;
 use crate::table::layout::Layout;
 use crate::table::lock::Lock;
@@ -60,7 +61,8 @@ pub struct Tables<L: Layout> {
     next: AtomicPtr<Bucket<L>>,
     /// How many moves have begun.
     moves: AtomicUsize,
-    /// The table of the `System`, always live.
+    /// The table of the `System` that this domain's private keys are in when they are in none of its own: always live,
+    /// and always the same one, so that a mover knows where to find them.
     pub global: Table<L>,
     /// What private keys of this domain have as their space.
     pub space: u64,
@@ -108,7 +110,7 @@ unsafe impl<L: Layout> Send for Move<L> {}
 impl<L: Layout> Tables<L> {
     /// # Safety
     /// The global table stays valid as long as the result.
-    pub unsafe fn new(global: Table<L>, space: u64, use_global: bool) -> Self {
+    pub unsafe fn new(global: Table<L>, space: u64, use_global: bool, nodes: Nodes) -> Self {
         let current = if use_global { Current::<L>::Global } else { Current::None };
         Self {
             current: AtomicPtr::new(current.into_raw()),
@@ -116,7 +118,7 @@ impl<L: Layout> Tables<L> {
             moves: AtomicUsize::new(0),
             global,
             space,
-            store: Store::new(),
+            store: Store::new(nodes),
             resize: Lock::new(Moves { going_on: None, ended: 0 }),
             resizes: Tally::new(),
             contended: Tally::new(),
