@@ -40,6 +40,8 @@ pub struct Settings {
     pub stride_bytes: usize,
     /// `resize`: slots before and after.
     pub resize: (usize, usize),
+    /// `crowd`: `-n`, when given.
+    pub waiters: Option<Vec<usize>>,
     /// JSON in place of tables.
     pub json: bool,
 }
@@ -69,6 +71,7 @@ impl Settings {
             repeat: args.repeat,
             stride_bytes: args.stride.unwrap_or(4),
             resize,
+            waiters: args.waiters.map(|List(waiters)| waiters),
             json: args.json,
         };
         settings.refuse_too_many_words()?;
@@ -99,16 +102,17 @@ impl Settings {
 
 /// A flag that a workload does not look at must not pass in silence.
 fn refuse_flags_of_others(args: &BenchArgs, workload: Workload) -> Result<(), String> {
-    use Workload::{Growth, Hash, PingPong, Resize, Wake};
-    let rules: [(&str, bool, &[Workload]); 8] = [
+    use Workload::{Crowd, Growth, Hash, PingPong, Resize, Wake};
+    let rules: [(&str, bool, &[Workload]); 9] = [
         ("--threads", args.threads.is_some(), &[Hash, Wake, Resize, Growth]),
         ("--futexes", args.futexes.is_some(), &[Hash, Wake, Resize]),
-        ("--buckets", args.buckets.is_some(), &[Hash, Wake, Growth, PingPong]),
-        ("--policy", args.policy.is_some(), &[Hash, Wake, Growth, PingPong]),
+        ("--buckets", args.buckets.is_some(), &[Hash, Wake, Growth, PingPong, Crowd]),
+        ("--policy", args.policy.is_some(), &[Hash, Wake, Growth, PingPong, Crowd]),
         ("--shared", args.shared, &[Hash, Wake, PingPong]),
         ("--stride", args.stride.is_some(), &[Hash, Wake]),
         ("--from", args.from.is_some(), &[Resize]),
         ("--to", args.to.is_some(), &[Resize]),
+        ("--waiters", args.waiters.is_some(), &[Crowd]),
     ];
     for (flag, given, workloads) in rules {
         if given && !workloads.contains(&workload) {

@@ -101,6 +101,9 @@ pub struct BenchArgs {
     /// resize: slots after [default: 1024]
     #[arg(long, value_name = "N", value_parser = values::slots, allow_negative_numbers = true)]
     pub to: Option<usize>,
+    /// crowd: waiters, a comma list [default: distinct 100,100000; same-bucket 10000]
+    #[arg(short = 'n', long, value_name = "LIST", value_parser = values::waiters, allow_negative_numbers = true)]
+    pub waiters: Option<List<usize>>,
     /// One JSON object a line on stdout, nothing else there
     #[arg(long)]
     pub json: bool,

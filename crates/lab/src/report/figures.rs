@@ -1,7 +1,8 @@
 //! The figures that the project holds itself to, each computed from the samples of this run.
 
 use crate::series::{Key, Series};
-use crate::workloads::Memory;
+use crate::targets::crowd::Kind;
+use crate::workloads::{CrowdCase, Memory, crowd_section};
 use serde_json::{Value, json};
 
 /// What a figure must not pass.
@@ -55,6 +56,7 @@ fn figure(name: &'static str, measured: Option<f64>, bound: Bound, unit: &'stati
 pub fn all(series: &Series, memory: &Memory) -> Vec<Figure> {
     let mut figures = operations(series);
     figures.extend(tables(series));
+    figures.extend(crowds(series));
     figures.extend(bytes(memory));
     figures
 }
@@ -104,6 +106,21 @@ fn tables(series: &Series) -> Vec<Figure> {
         figure("growth 1366: worst first wait, live / parking_lot", growth, AtMost(0.25), ""),
         figure("load policy from cold / best explicit -b", policy, AtLeast(0.97), ""),
     ]
+}
+
+fn crowds(series: &Series) -> Vec<Figure> {
+    let rows = [
+        ("crowd, distinct futures: 100000 / 100", CrowdCase::Distinct, Kind::Future, 100_000, 100),
+        ("crowd, distinct custom waiters: 100000 / 100", CrowdCase::Distinct, Kind::Custom, 100_000, 100),
+        ("crowd, same-bucket futures: 10000 / none", CrowdCase::SameBucket, Kind::Future, 10_000, 0),
+        ("crowd, same-bucket custom waiters: 10000 / none", CrowdCase::SameBucket, Kind::Custom, 10_000, 0),
+    ];
+    let judge = |(name, case, kind, many, few)| {
+        let section = crowd_section(case, kind);
+        let ratio = series.ratio((&section, "live", many), (&section, "live", few));
+        figure(name, ratio, Bound::AtMost(2.0), "")
+    };
+    rows.into_iter().map(judge).collect()
 }
 
 fn bytes(memory: &Memory) -> Vec<Figure> {

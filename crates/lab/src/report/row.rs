@@ -76,6 +76,18 @@ pub struct Row {
     /// `growth`: from the call until the thread sleeps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_wait_us: Option<Tail>,
+    /// `crowd`: `distinct` or `same-bucket`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub case: Option<&'static str>,
+    /// `crowd`: `distinct`, all that wait; `same-bucket`, those that wait for the other word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiters: Option<usize>,
+    /// `crowd`: `future` or `custom`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiter_kind: Option<&'static str>,
+    /// `crowd`: this row's time over that of the same row with the fewest waiters, pairwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_fewest: Option<f64>,
     /// One way of a cache line between the first two CPUs, where two are used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus_apart_ns: Option<f64>,
@@ -113,6 +125,10 @@ impl Row {
             completed_share: None,
             op_pause_us: None,
             first_wait_us: None,
+            case: None,
+            waiters: None,
+            waiter_kind: None,
+            ratio_fewest: None,
             cpus_apart_ns: None,
             cpus_distance: None,
         };

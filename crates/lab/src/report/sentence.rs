@@ -12,6 +12,7 @@ pub fn workload(lab: &Lab<'_>, workload: Workload, rows: &[Row]) -> String {
         Workload::Resize => resize(rows),
         Workload::Growth => growth(rows),
         Workload::PingPong => ping_pong(rows),
+        Workload::Crowd => crowd(rows),
     }
 }
 
@@ -124,6 +125,22 @@ fn ping_pong(rows: &[Row]) -> String {
         ))
     };
     capital(&(join([say(1), say(2)]) + "."))
+}
+
+fn crowd(rows: &[Row]) -> String {
+    let Some(target) = hero(rows, |row| row.case.is_some()).map(|row| row.target) else {
+        return String::new();
+    };
+    let say = |case: &str, kind: &str| {
+        let these = rows.iter().filter(|row| (row.target, row.case) == (target, Some(case)));
+        let most = these.filter(|row| row.waiter_kind == Some(kind)).max_by_key(|row| row.waiters)?;
+        let (waiters, ratio, time) = (most.waiters?, most.ratio_fewest?, most.ns_per_op?.median);
+        Some(format!("{case}, {waiters} waiters, {kind}: {time:.1} ns, {ratio:.2} times that of the fewest"))
+    };
+    let cases = ["distinct", "same-bucket"].into_iter();
+    let parts = cases.flat_map(|case| ["future", "custom"].map(|kind| say(case, kind)));
+    let parts: Vec<_> = parts.flatten().collect();
+    format!("A wake of one waiter on {target}: {}.", parts.join("; "))
 }
 
 /// For the size policy's section.

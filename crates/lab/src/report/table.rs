@@ -14,6 +14,7 @@ pub fn workload(lab: &Lab<'_>, workload: Workload, rows: &[Row]) -> String {
         Workload::Resize => resize(lab, rows),
         Workload::Growth => growth(rows),
         Workload::PingPong => ping_pong(rows),
+        Workload::Crowd => crowd(rows),
     }
 }
 
@@ -81,6 +82,20 @@ fn growth(rows: &[Row]) -> String {
         cells.extend(tail(row.first_wait_us));
         cells.push(ratio(row.ratio_parking_lot));
         table.add_row(align(cells, 1));
+    }
+    finish(table)
+}
+
+fn crowd(rows: &[Row]) -> String {
+    let header = ["target", "case", "kind", "waiters", "buckets", "ns/wake", "p10", "p90", "/ fewest"];
+    let mut table = new(&header);
+    for row in rows {
+        let waiters = row.waiters.map_or_else(dash, |waiters| waiters.to_string());
+        let (case, kind) = (row.case.unwrap_or_default(), row.waiter_kind.unwrap_or_default());
+        let mut cells = vec![row.target.to_string(), case.to_string(), kind.to_string(), waiters, buckets(row)];
+        cells.extend(spread(row, 1));
+        cells.push(ratio(row.ratio_fewest));
+        table.add_row(align(cells, 3));
     }
     finish(table)
 }

@@ -1,5 +1,6 @@
 //! What the lab measures: each target is a [`Futex`], each measured loop is generic over it and written once.
 
+pub mod crowd;
 mod kernel;
 pub mod loops;
 mod ours;
@@ -11,6 +12,7 @@ pub use words::Words;
 use crate::cli::values::Policy;
 use crate::pool::Gate;
 use clap::ValueEnum;
+use crowd::{Crowd, Stage};
 use hdrhistogram::Histogram;
 use loops::{Court, Side, Tally, WaitDiffers, WakeNobody, Window};
 use std::fmt;
@@ -131,6 +133,9 @@ pub trait Futex: Send + Sync + 'static {
 
     /// Brings state that targets share (the process has one kernel hash) to what this target measures.
     fn make_ready(&self) {}
+
+    /// Has a crowd wait, and measures wakes as long as it is told to; at once back where only threads can wait.
+    fn host(&self, _crowd: &Crowd, _stage: &Stage) {}
 }
 
 /// Which operation a worker repeats.
@@ -162,6 +167,8 @@ pub trait Subject: Send + Sync {
     fn note_threads(&self, threads: usize);
     /// See [`Futex::make_ready`].
     fn make_ready(&self);
+    /// See [`Futex::host`].
+    fn host(&self, crowd: &Crowd, stage: &Stage);
 }
 
 impl<F: Futex> Subject for F {
@@ -202,6 +209,10 @@ impl<F: Futex> Subject for F {
 
     fn make_ready(&self) {
         Futex::make_ready(self);
+    }
+
+    fn host(&self, crowd: &Crowd, stage: &Stage) {
+        Futex::host(self, crowd, stage);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The engine's targets: a scheme and a layout by type, private keys or shared ones.
 
+use super::crowd::{self, Crowd, Stage};
 use super::{Futex, Layout as LayoutName, Name, Shape, Subject, Waited};
 use crate::cli::values::Policy;
 use std::collections::hash_map::RandomState;
@@ -119,6 +120,10 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
 
     fn note_threads(&self, threads: usize) {
         self.domain.note_threads(threads);
+    }
+
+    fn host(&self, crowd: &Crowd, stage: &Stage) {
+        crowd::host(&self.domain, crowd, stage);
     }
 }
 

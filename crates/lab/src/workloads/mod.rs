@@ -1,6 +1,7 @@
 //! The workloads, and the run over them.
 
 mod arena;
+mod crowd;
 mod growth;
 pub mod growth_child;
 mod hammer;
@@ -9,6 +10,7 @@ mod ping_pong;
 mod resize;
 mod sizes;
 
+pub use crowd::{Case as CrowdCase, section as crowd_section};
 pub use memory::Memory;
 pub use resize::GIVE_UP;
 pub use sizes::share_of_best;
@@ -37,6 +39,8 @@ pub enum Workload {
     Growth,
     /// Two threads wake one another in turn
     PingPong,
+    /// Wakes where many wait: futures, custom waiters
+    Crowd,
 }
 
 impl fmt::Display for Workload {
@@ -47,6 +51,7 @@ impl fmt::Display for Workload {
             Workload::Resize => "resize",
             Workload::Growth => "growth",
             Workload::PingPong => "ping-pong",
+            Workload::Crowd => "crowd",
         })
     }
 }
@@ -118,7 +123,7 @@ pub fn run(settings: &Settings) -> Result<()> {
 }
 
 fn measure(lab: &mut Lab<'_>, workload: Workload) -> Result<Outcome> {
-    if lab.settings.shared && matches!(workload, Workload::Resize | Workload::Growth) {
+    if lab.settings.shared && matches!(workload, Workload::Resize | Workload::Growth | Workload::Crowd) {
         let note = "left out: shared futexes stand in the global table, whose size is fixed".to_string();
         return Ok(Outcome { rows: Vec::new(), notes: vec![note] });
     }
@@ -128,5 +133,6 @@ fn measure(lab: &mut Lab<'_>, workload: Workload) -> Result<Outcome> {
         Workload::Resize => resize::run(lab),
         Workload::Growth => growth::run(lab),
         Workload::PingPong => ping_pong::run(lab),
+        Workload::Crowd => crowd::run(lab),
     }
 }
