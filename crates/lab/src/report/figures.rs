@@ -116,7 +116,7 @@ fn crowds(series: &Series) -> Vec<Figure> {
         ("crowd, same-bucket custom waiters: 10000 / none", CrowdCase::SameBucket, Kind::Custom, 10_000, 0),
     ];
     let judge = |(name, case, kind, many, few)| {
-        let section = crowd_section(case, kind);
+        let section = crowd_section(case, kind, 1);
         let ratio = series.ratio((&section, "live", many), (&section, "live", few));
         figure(name, ratio, Bound::AtMost(2.0), "")
     };

@@ -85,7 +85,10 @@ pub struct Row {
     /// `crowd`: `future` or `custom`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiter_kind: Option<&'static str>,
-    /// `crowd`: this row's time over that of the same row with the fewest waiters, pairwise.
+    /// `crowd`: domains of so many waiters each, all measured together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domains: Option<usize>,
+    /// `crowd`: this row's time over that of the row with the fewest waiters, pairwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_fewest: Option<f64>,
     /// One way of a cache line between the first two CPUs, where two are used.
@@ -128,6 +131,7 @@ impl Row {
             case: None,
             waiters: None,
             waiter_kind: None,
+            domains: None,
             ratio_fewest: None,
             cpus_apart_ns: None,
             cpus_distance: None,

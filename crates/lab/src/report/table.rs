@@ -90,7 +90,10 @@ fn crowd(rows: &[Row]) -> String {
     let header = ["target", "case", "kind", "waiters", "buckets", "ns/wake", "p10", "p90", "/ fewest"];
     let mut table = new(&header);
     for row in rows {
-        let waiters = row.waiters.map_or_else(dash, |waiters| waiters.to_string());
+        let waiters = match (row.waiters, row.domains) {
+            (Some(waiters), Some(domains)) if domains > 1 => format!("{domains} x {waiters}"),
+            (waiters, _) => waiters.map_or_else(dash, |waiters| waiters.to_string()),
+        };
         let (case, kind) = (row.case.unwrap_or_default(), row.waiter_kind.unwrap_or_default());
         let mut cells = vec![row.target.to_string(), case.to_string(), kind.to_string(), waiters, buckets(row)];
         cells.extend(spread(row, 1));

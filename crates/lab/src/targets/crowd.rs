@@ -12,6 +12,9 @@
 //! there are many. So words are woken in random order, each one before any comes again, and no prefetcher knows the next.
 //! A round that does not count goes before each sample: measured is a crowd that the caches know as well as they can, not
 //! what the rows before have left in them.
+//!
+//! A hundred waiters fit into any cache, a hundred thousand into few. What of the difference is the caches' shows in a
+//! third crowd: as many waiters in all, in domains of a hundred each. It has as much memory, and no domain with many.
 
 use super::Words;
 use crate::clock;
@@ -30,6 +33,9 @@ use ufutex::{Domain, Error, WaitOptions, Waiter};
 
 /// The most wakes between two time stamps.
 pub const BATCH_MAX: usize = 16;
+
+/// The round before a sample is cut off after so long, where chains are long.
+const LEAD_IN_MAX: Duration = Duration::from_millis(100);
 
 /// What waits, where it is no thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +69,16 @@ pub struct Crowd {
     pub order: Vec<u32>,
     /// How many wakes make a batch: fewer than there are waiters, so that nearly all of them wait at any time.
     pub batch: usize,
-    /// Waiters that are never woken: how many, and for which word. They queue last.
+    /// Waiters that are never woken: how many, and for which word. They queue last, in the first domain.
     pub bystanders: (usize, u32),
+    /// Over how many domains `places` are dealt out, in equal shares, the first ones to the first.
+    pub domains: usize,
+}
+
+impl Crowd {
+    fn domain_of(&self, waiter: usize) -> usize {
+        waiter / self.places.len().div_ceil(self.domains)
+    }
 }
 
 /// How the thread that hosts a crowd is told to go on, and how it answers. It ends when nobody can tell it any more.
@@ -84,11 +98,11 @@ pub struct Beat {
     pub ticks: u64,
 }
 
-/// Queues the crowd, then wakes and times, turn by turn.
-pub fn host<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, crowd: &Crowd, stage: &Stage) {
+/// Queues the crowd, then wakes and times, turn by turn. There are as many domains as the crowd needs.
+pub fn host<S: Scheme<L>, L: Layout>(domains: &[&Domain<S, L>], crowd: &Crowd, stage: &Stage) {
     match crowd.kind {
-        Kind::Future => serve(domain, crowd, stage, wait_as_future),
-        Kind::Custom => serve(domain, crowd, stage, wait_as_custom),
+        Kind::Future => serve(domains, crowd, stage, wait_as_future),
+        Kind::Custom => serve(domains, crowd, stage, wait_as_custom),
     }
 }
 
@@ -119,7 +133,7 @@ async fn wait_as_custom<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, word: &A
 }
 
 fn serve<'a, S, L, F>(
-    domain: &'a Domain<S, L>,
+    domains: &'a [&'a Domain<S, L>],
     crowd: &'a Crowd,
     stage: &Stage,
     sleep: impl Fn(&'a Domain<S, L>, &'a AtomicU32) -> F,
@@ -129,20 +143,21 @@ fn serve<'a, S, L, F>(
     F: Future<Output = Error>,
 {
     // Each one in an allocation of its own, as executors keep their tasks.
-    let sleeper = |word: u32| Box::pin(sleep(domain, crowd.words.word(word as usize)));
-    let mut sleepers: Vec<_> = crowd.places.iter().map(|word| sleeper(*word)).collect();
+    let sleeper = |domain: usize, word: u32| Box::pin(sleep(domains[domain], crowd.words.word(word as usize)));
+    let places = crowd.places.iter().enumerate();
+    let mut sleepers: Vec<_> = places.map(|(waiter, word)| sleeper(crowd.domain_of(waiter), *word)).collect();
     let (count, word) = crowd.bystanders;
-    let mut bystanders: Vec<_> = (0..count).map(|_| sleeper(word)).collect();
+    let mut bystanders: Vec<_> = (0..count).map(|_| sleeper(0, word)).collect();
     let queued = sleepers.iter_mut().chain(&mut bystanders).try_for_each(queue);
     let _ = stage.beats.send(queued.map(|()| Beat::default()));
-    let mut host = Host { domain, crowd, sleepers, next: 0 };
+    let mut host = Host { domains, crowd, sleepers, next: 0 };
     while let Ok(length) = stage.turns.recv() {
         let _ = stage.beats.send(host.turn(length));
     }
 }
 
 struct Host<'a, S: Scheme<L>, L: Layout, F> {
-    domain: &'a Domain<S, L>,
+    domains: &'a [&'a Domain<S, L>],
     crowd: &'a Crowd,
     sleepers: Vec<Pin<Box<F>>>,
     /// Where in the crowd's order the next batch begins.
@@ -151,9 +166,12 @@ struct Host<'a, S: Scheme<L>, L: Layout, F> {
 
 impl<'a, S: Scheme<L>, L: Layout, F: Future<Output = Error>> Host<'a, S, L, F> {
     fn turn(&mut self, length: Duration) -> Result<Beat, String> {
-        let round = self.crowd.order.len().div_ceil(self.crowd.batch);
+        let (round, start) = (self.crowd.order.len().div_ceil(self.crowd.batch), Instant::now());
         for _ in 0..round {
             self.batch()?;
+            if start.elapsed() > LEAD_IN_MAX {
+                break;
+            }
         }
         let (mut beat, start) = (Beat::default(), Instant::now());
         while beat.wakes == 0 || start.elapsed() < length {
@@ -168,10 +186,13 @@ impl<'a, S: Scheme<L>, L: Layout, F: Future<Output = Error>> Host<'a, S, L, F> {
         let (crowd, count) = (self.crowd, self.crowd.batch);
         let order = &crowd.order;
         let numbers: [usize; BATCH_MAX] = array::from_fn(|i| order[(self.next + i) % order.len()] as usize);
-        let words = numbers.map(|number| crowd.words.word(crowd.places[number] as usize));
+        let calls = numbers.map(|number| {
+            let word = crowd.words.word(crowd.places[number] as usize);
+            (self.domains[crowd.domain_of(number)], word)
+        });
         let told = TOLD.load(Ordering::Relaxed);
         let start = clock::ticks();
-        let woken = wake(self.domain, black_box(&words[..count]));
+        let woken = wake(black_box(&calls[..count]));
         let ticks = clock::ticks().wrapping_sub(start);
         let told = TOLD.load(Ordering::Relaxed) - told;
         if woken != count || told != count as u64 {
@@ -187,8 +208,8 @@ impl<'a, S: Scheme<L>, L: Layout, F: Future<Output = Error>> Host<'a, S, L, F> {
 
 /// The timed part. Apart, so that it does not share its registers with what is around it.
 #[inline(never)]
-fn wake<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, words: &[&AtomicU32]) -> usize {
-    words.iter().map(|word| domain.wake(*word, 1)).sum()
+fn wake<S: Scheme<L>, L: Layout>(calls: &[(&Domain<S, L>, &AtomicU32)]) -> usize {
+    calls.iter().map(|(domain, word)| domain.wake(*word, 1)).sum()
 }
 
 /// Queues a sleeper, for the first time or after a wake.

@@ -18,6 +18,8 @@ const OBJECT: ObjectId = ObjectId::new(7).unwrap();
 /// A domain whose private keys are measured, in its own table or in the global one.
 struct Private<S: Scheme<L>, L: Layout> {
     domain: Domain<S, L>,
+    system: System<L>,
+    options: Options,
     global_slots: Option<usize>,
 }
 
@@ -56,7 +58,7 @@ fn subject<S: Scheme<L>, L: Layout>(name: Name, shape: &Shape) -> anyhow::Result
     Ok(if shape.shared {
         Arc::new(SharedKeys { domain, global_slots })
     } else {
-        Arc::new(Private { domain, global_slots: global.then_some(global_slots) })
+        Arc::new(Private { domain, system, options, global_slots: global.then_some(global_slots) })
     })
 }
 
@@ -123,7 +125,9 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
     }
 
     fn host(&self, crowd: &Crowd, stage: &Stage) {
-        crowd::host(&self.domain, crowd, stage);
+        let others: Vec<_> = (1..crowd.domains).map(|_| Domain::with_options(&self.system, self.options)).collect();
+        let domains: Vec<_> = [&self.domain].into_iter().chain(&others).collect();
+        crowd::host(&domains, crowd, stage);
     }
 }
 

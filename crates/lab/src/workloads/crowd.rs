@@ -49,16 +49,25 @@ impl Case {
     }
 }
 
-/// The section in the series; the last part of a key is the number of waiters.
-pub fn section(case: Case, kind: Kind) -> String {
-    format!("crowd {} {}", case.text(), kind.text())
+/// The section in the series; the last part of a key is the number of waiters of a domain.
+pub fn section(case: Case, kind: Kind, domains: usize) -> String {
+    let many = if domains > 1 { ", many domains" } else { "" };
+    format!("crowd {} {}{many}", case.text(), kind.text())
 }
 
-/// A crowd in a domain of its own.
+/// How many wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Size {
+    /// In each domain.
+    waiters: usize,
+    domains: usize,
+}
+
+/// A crowd in a domain of its own, or in many.
 struct Competitor {
     kind: Kind,
     case: Case,
-    waiters: usize,
+    size: Size,
     policy: Policy,
     subject: Arc<dyn Subject>,
     session: Session,
@@ -90,7 +99,9 @@ fn target(lab: &mut Lab<'_>, name: Name, targets: usize, notes: &mut Vec<String>
     let settings = lab.settings;
     let competitors = line_up(lab, name, notes)?;
     let budget = lab.budget(BUDGET_S) / targets as u32;
-    let pace = Pace::new(budget, settings.runtime_s.is_some(), settings.repeat, competitors.len());
+    let mut pace = Pace::new(budget, settings.runtime_s.is_some(), settings.repeat, competitors.len());
+    // Each sample has its own.
+    pace.course.warm_up = false;
     let stage = format!("crowd: {name}, {} rows, {} rounds at most", competitors.len(), pace.course.rounds);
     let progress = lab.progress(&stage, pace.course.rounds);
     let ns_per_tick = clock::nanoseconds_per_tick();
@@ -99,7 +110,8 @@ fn target(lab: &mut Lab<'_>, name: Name, targets: usize, notes: &mut Vec<String>
         Ok(beat.ticks as f64 * ns_per_tick / beat.wakes as f64)
     })?;
     for (one, samples) in competitors.iter().zip(&samples) {
-        lab.series.put((&section(one.case, one.kind), name.text(), one.waiters), samples.clone());
+        lab.series
+            .put((&section(one.case, one.kind, one.size.domains), name.text(), one.size.waiters), samples.clone());
     }
     Ok(competitors.iter().zip(&samples).map(|(one, samples)| row(lab, name, one, samples)).collect())
 }
@@ -108,8 +120,8 @@ fn line_up(lab: &Lab<'_>, name: Name, notes: &mut Vec<String>) -> Result<Vec<Com
     let mut competitors = Vec::new();
     for case in [Case::Distinct, Case::SameBucket] {
         for kind in [Kind::Future, Kind::Custom] {
-            for waiters in waiters(lab, case) {
-                let one = competitor(lab, name, case, kind, waiters)?;
+            for size in sizes(lab, name, case) {
+                let one = competitor(lab, name, case, kind, size)?;
                 if case == Case::SameBucket && one.subject.buckets().is_some_and(|buckets| buckets > SHARED_BUCKETS_MAX)
                 {
                     notes.push(format!(
@@ -125,25 +137,35 @@ fn line_up(lab: &Lab<'_>, name: Name, notes: &mut Vec<String>) -> Result<Vec<Com
     Ok(competitors)
 }
 
-/// How many wait besides; the first one is what the others are compared with.
-fn waiters(lab: &Lab<'_>, case: Case) -> Vec<usize> {
+/// The first one is what the others are compared with. Last in case `distinct`, as many as in the largest crowd, but in
+/// domains that are small: its distance to the largest is what one large domain costs, and what is left the caches take.
+fn sizes(lab: &Lab<'_>, name: Name, case: Case) -> Vec<Size> {
+    let one_domain = |waiters| Size { waiters, domains: 1 };
     let asked = lab.settings.waiters.as_deref();
-    match case {
+    let mut sizes = match case {
         Case::Distinct => asked.unwrap_or(&DISTINCT).to_vec(),
         Case::SameBucket => [&[0], asked.unwrap_or(&SAME_BUCKET)].concat(),
+    };
+    sizes.sort_unstable();
+    let (fewest, most) = (sizes[0], sizes[sizes.len() - 1]);
+    let mut sizes: Vec<_> = sizes.into_iter().map(one_domain).collect();
+    // Domains of the global table have no tables of their own.
+    if case == Case::Distinct && most >= 2 * fewest && name != Name::Global {
+        sizes.push(Size { waiters: fewest, domains: most / fewest });
     }
+    sizes
 }
 
-fn competitor(lab: &Lab<'_>, name: Name, case: Case, kind: Kind, waiters: usize) -> Result<Competitor> {
-    let policy = policy(lab, name, case, waiters);
+fn competitor(lab: &Lab<'_>, name: Name, case: Case, kind: Kind, size: Size) -> Result<Competitor> {
+    let policy = policy(lab, name, case, size.waiters);
     let shape = Shape { layout: lab.settings.layout, policy, shared: false, early_return: false };
     let subject = targets::build(name, &shape)?;
     let crowd = match case {
-        Case::Distinct => distinct(kind, waiters),
-        Case::SameBucket => same_bucket(kind, waiters),
+        Case::Distinct => distinct(kind, size),
+        Case::SameBucket => same_bucket(kind, size.waiters),
     };
     let session = Session::start(subject.clone(), crowd, lab.cpus[0])?;
-    Ok(Competitor { kind, case, waiters, policy, subject, session })
+    Ok(Competitor { kind, case, size, policy, subject, session })
 }
 
 /// What does not follow its waiters is large enough from the start. Case `same-bucket` is about one bucket: its table
@@ -157,7 +179,8 @@ fn policy(lab: &Lab<'_>, name: Name, case: Case, waiters: usize) -> Policy {
     }
 }
 
-fn distinct(kind: Kind, waiters: usize) -> Crowd {
+fn distinct(kind: Kind, size: Size) -> Crowd {
+    let waiters = size.waiters * size.domains;
     Crowd {
         kind,
         words: Arc::new(Words::new(waiters, LINE_BYTES)),
@@ -165,6 +188,7 @@ fn distinct(kind: Kind, waiters: usize) -> Crowd {
         order: shuffled(waiters as u32),
         batch: (waiters / 4).clamp(1, BATCH_MAX),
         bystanders: (0, 0),
+        domains: size.domains,
     }
 }
 
@@ -178,6 +202,7 @@ fn same_bucket(kind: Kind, bystanders: usize) -> Crowd {
         order: (0..BATCH_MAX as u32 + 1).collect(),
         batch: BATCH_MAX,
         bystanders: (bystanders, 1),
+        domains: 1,
     }
 }
 
@@ -241,18 +266,21 @@ impl Drop for Session {
 }
 
 fn row(lab: &Lab<'_>, name: Name, one: &Competitor, samples: &[f64]) -> Row {
-    let section = section(one.case, one.kind);
-    let key = |waiters| (section.as_str(), name.text(), waiters);
-    let fewest = waiters(lab, one.case).into_iter().min();
+    let fewest = sizes(lab, name, one.case)[0];
+    let section_of = |size: Size| section(one.case, one.kind, size.domains);
+    let (mine, theirs) = (section_of(one.size), section_of(fewest));
+    let ratio = lab.series.ratio((&mine, name.text(), one.size.waiters), (&theirs, name.text(), fewest.waiters));
+    let waiting = one.size.waiters * one.size.domains;
     Row {
-        futexes: if one.case == Case::Distinct { one.waiters } else { 2 },
+        futexes: if one.case == Case::Distinct { waiting } else { 2 },
         buckets: one.subject.buckets(),
         policy: Some(super::hammer::policy_name(name, one.policy)),
         case: Some(one.case.text()),
-        waiters: Some(one.waiters),
+        waiters: Some(one.size.waiters),
         waiter_kind: Some(one.kind.text()),
+        domains: Some(one.size.domains),
         ns_per_op: Some(Spread::of(samples)),
-        ratio_fewest: fewest.and_then(|fewest| lab.series.ratio(key(one.waiters), key(fewest))),
+        ratio_fewest: ratio,
         repeat: samples.len(),
         ..Row::new(lab, "crowd", name, 1)
     }
@@ -276,7 +304,8 @@ mod tests {
     #[test]
     fn nearly_all_of_a_crowd_wait_at_any_time() {
         for (waiters, batch) in [(1, 1), (4, 1), (63, 15), (100, 16), (100_000, 16)] {
-            assert_eq!(distinct(Kind::Future, waiters).batch, batch);
+            let size = Size { waiters, domains: 1 };
+            assert_eq!(distinct(Kind::Future, size).batch, batch);
         }
         let crowd = same_bucket(Kind::Custom, 0);
         assert!(crowd.places.len() > crowd.batch);
