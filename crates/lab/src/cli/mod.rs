@@ -13,7 +13,7 @@ use values::{Buckets, List, Policy};
 /// What the command line asks for, checked.
 pub enum Command {
     /// `ufutex bench`.
-    Bench(Settings),
+    Bench(Box<Settings>),
     /// The hidden child of `bench growth`.
     GrowthChild(GrowthChildArgs),
 }
@@ -34,7 +34,9 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
         .and_then(|matches| Top::from_arg_matches(&matches))
         .map_err(|error| mistake::refusal(&error, &shape))?;
     match top.verb {
-        Verb::Bench(args) => Settings::new(args).map(Command::Bench).map_err(Refusal::Mistake),
+        Verb::Bench(args) => {
+            Settings::new(*args).map(|settings| Command::Bench(Box::new(settings))).map_err(Refusal::Mistake)
+        }
         Verb::GrowthChild(args) => Ok(Command::GrowthChild(args)),
     }
 }
@@ -50,7 +52,7 @@ struct Top {
 enum Verb {
     /// Measure every scheme beside the kernel's futex and parking_lot_core
     #[command(after_long_help = ROWS)]
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
     /// One repeat of `bench growth`, in a process of its own
     #[command(hide = true)]
     GrowthChild(GrowthChildArgs),
@@ -62,7 +64,8 @@ pub struct BenchArgs {
     /// What to measure; without it, every workload
     #[arg(value_enum)]
     pub workload: Option<Workload>,
-    /// Threads, a comma list [default: hash, wake 1,2; resize 2,16; growth 43,171,683,1366]
+    /// Threads, a comma list [default: hash, wake, lock-pi 1,2; resize 2,16; growth
+    /// 43,171,683,1366; requeue, wake-parallel 1000]
     #[arg(short, long, value_name = "LIST", value_parser = values::threads, allow_negative_numbers = true)]
     pub threads: Option<List<usize>>,
     /// Futexes (words) of each thread [default: 1024]
@@ -101,6 +104,24 @@ pub struct BenchArgs {
     /// resize: slots after [default: 1024]
     #[arg(long, value_name = "N", value_parser = values::slots, allow_negative_numbers = true)]
     pub to: Option<usize>,
+    /// requeue: waiters to move in one call [default: 1, and all]
+    #[arg(short = 'q', long, value_name = "N", value_parser = values::nrequeue, allow_negative_numbers = true)]
+    pub nrequeue: Option<usize>,
+    /// requeue: all waiters in one call
+    #[arg(short = 'B', long)]
+    pub broadcast: bool,
+    /// requeue: to a lock with priority inheritance
+    #[arg(short, long)]
+    pub pi: bool,
+    /// wake-parallel: threads that wake; they share the sleepers evenly [default: 2]
+    #[arg(short = 'w', long, value_name = "N", value_parser = values::nwakers, allow_negative_numbers = true)]
+    pub nwakers: Option<usize>,
+    /// lock-pi: a lock for each thread in place of one for all
+    #[arg(short = 'M', long)]
+    pub multi: bool,
+    /// lock-pi: microseconds to sleep with the lock [default: 0; perf sleeps 1]
+    #[arg(long, value_name = "US", value_parser = values::hold, allow_negative_numbers = true)]
+    pub hold: Option<u64>,
     /// crowd: waiters, a comma list [default: distinct 100,100000; same-bucket 10000]
     #[arg(short = 'n', long, value_name = "LIST", value_parser = values::waiters, allow_negative_numbers = true)]
     pub waiters: Option<List<usize>>,

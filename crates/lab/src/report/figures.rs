@@ -2,7 +2,7 @@
 
 use crate::series::{Key, Series};
 use crate::targets::crowd::Kind;
-use crate::workloads::{CrowdCase, Memory, crowd_section};
+use crate::workloads::{AtOnce, CrowdCase, LOCK_PI, Memory, crowd_section, requeue_section};
 use serde_json::{Value, json};
 
 /// What a figure must not pass.
@@ -56,6 +56,7 @@ fn figure(name: &'static str, measured: Option<f64>, bound: Bound, unit: &'stati
 pub fn all(series: &Series, memory: &Memory) -> Vec<Figure> {
     let mut figures = operations(series);
     figures.extend(tables(series));
+    figures.extend(calls(series));
     figures.extend(crowds(series));
     figures.extend(bytes(memory));
     figures
@@ -105,6 +106,20 @@ fn tables(series: &Series) -> Vec<Figure> {
         figure("resize, 16 hammer: live / kernel", at_16, AtMost(0.5), ""),
         figure("growth 1366: worst first wait, live / parking_lot", growth, AtMost(0.25), ""),
         figure("load policy from cold / best explicit -b", policy, AtLeast(0.97), ""),
+    ]
+}
+
+fn calls(series: &Series) -> Vec<Figure> {
+    use Bound::AtMost;
+    let requeue = |at_once| {
+        let section = requeue_section(at_once);
+        series.ratio((&section, "live", 1000), (&section, "kernel", 1000))
+    };
+    let lock_pi = series.ratio((LOCK_PI, "live", 1), (LOCK_PI, "kernel", 1));
+    vec![
+        figure("requeue 1000, one a call: live / kernel", requeue(AtOnce::Some(1)), AtMost(0.8), ""),
+        figure("requeue 1000, all in one call: live / kernel", requeue(AtOnce::All), AtMost(0.8), ""),
+        figure("lock-pi 1T: live / kernel", lock_pi, AtMost(0.25), ""),
     ]
 }
 

@@ -76,6 +76,21 @@ pub struct Row {
     /// `growth`: from the call until the thread sleeps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_wait_us: Option<Tail>,
+    /// `requeue`: waiters that a call moves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nrequeue: Option<usize>,
+    /// `requeue`: to a lock that lends priorities.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pi: Option<bool>,
+    /// `wake-parallel`: threads that wake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nwakers: Option<usize>,
+    /// `lock-pi`: a lock for each thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multi: Option<bool>,
+    /// `lock-pi`: for how long a thread sleeps with the lock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold_us: Option<u64>,
     /// `crowd`: `distinct` or `same-bucket`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub case: Option<&'static str>,
@@ -128,6 +143,11 @@ impl Row {
             completed_share: None,
             op_pause_us: None,
             first_wait_us: None,
+            nrequeue: None,
+            pi: None,
+            nwakers: None,
+            multi: None,
+            hold_us: None,
             case: None,
             waiters: None,
             waiter_kind: None,

@@ -86,6 +86,8 @@ fn waited(result: Result<(), Error>) -> Waited {
 }
 
 impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
+    type Task = ();
+
     #[inline(always)]
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
         waited(self.domain.wait(word, expected))
@@ -95,6 +97,18 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
     fn wake(&self, word: &AtomicU32) -> usize {
         self.domain.wake(word, 1)
     }
+
+    #[inline(always)]
+    fn wake_many(&self, word: &AtomicU32, count: usize) -> usize {
+        self.domain.wake(word, count)
+    }
+
+    #[inline(always)]
+    fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, count: usize) -> usize {
+        self.domain.cmp_requeue(from, 0, to, 0, count).map_or(0, |done| done.requeued)
+    }
+
+    fn task(&self) {}
 
     fn wait_announced(&self, word: &AtomicU32, expected: u32, queued: &mut dyn FnMut()) -> Option<Waited> {
         let mut waiter = pin!(Waiter::new());
@@ -132,6 +146,8 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
 }
 
 impl<S: Scheme<L>, L: Layout> Futex for SharedKeys<S, L> {
+    type Task = ();
+
     #[inline(always)]
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
         waited(self.domain.wait(shared(word), expected))
@@ -141,6 +157,18 @@ impl<S: Scheme<L>, L: Layout> Futex for SharedKeys<S, L> {
     fn wake(&self, word: &AtomicU32) -> usize {
         self.domain.wake(shared(word), 1)
     }
+
+    #[inline(always)]
+    fn wake_many(&self, word: &AtomicU32, count: usize) -> usize {
+        self.domain.wake(shared(word), count)
+    }
+
+    #[inline(always)]
+    fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, count: usize) -> usize {
+        self.domain.cmp_requeue(shared(from), 0, shared(to), 0, count).map_or(0, |done| done.requeued)
+    }
+
+    fn task(&self) {}
 
     fn buckets(&self) -> Option<usize> {
         Some(self.global_slots)

@@ -35,7 +35,7 @@ pub struct Sample {
 impl Sample {
     /// All threads count from the moment when the first one passed the gate: where there are more threads than CPUs,
     /// one that gets its first slice late has waited for it.
-    fn of(tallies: &[Tally]) -> Sample {
+    pub fn of(tallies: &[Tally]) -> Sample {
         let operations: u64 = tallies.iter().map(|tally| tally.operations).sum();
         let start = tallies.iter().map(|tally| tally.start).min().unwrap_or_else(Instant::now);
         let elapsed = || tallies.iter().map(|tally| tally.end - start);
@@ -140,7 +140,8 @@ impl Arena {
     }
 }
 
-fn is_disturbed(tallies: &[Tally]) -> bool {
+/// Whether a thread had no CPU for a while.
+pub fn is_disturbed(tallies: &[Tally]) -> bool {
     tallies.iter().any(|tally| tally.on_cpu.as_secs_f64() < UNDISTURBED_MIN * (tally.end - tally.start).as_secs_f64())
 }
 

@@ -3,7 +3,7 @@
 //! Case `distinct`: each has a word of its own, in a cache line of its own, as a lock in its own object has. Case
 //! `same-bucket`: a few wait for the word that is woken, and many for its neighbour, which shares the bucket.
 
-use super::{Lab, Outcome};
+use super::{BUCKETS_MIN, Lab, Outcome};
 use crate::cli::values::{Buckets, Policy};
 use crate::clock;
 use crate::machine;
@@ -25,8 +25,6 @@ const BUDGET_S: f64 = 9.0;
 const LINE_BYTES: usize = 64;
 /// Up to so many buckets the words of a line share theirs: the engine spreads them in larger tables.
 const SHARED_BUCKETS_MAX: usize = 4096;
-/// What targets get where nothing else is asked for.
-const BUCKETS_MIN: usize = 16;
 /// Of the order in which words are woken: the same in each run.
 const SEED: u64 = 42;
 
