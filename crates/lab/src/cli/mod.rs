@@ -152,12 +152,19 @@ Rows of --json, one object a line:
   workload, target, threads, futexes, buckets (null: cannot be seen from outside), repeat (rounds), shared;
   policy and layout on our targets; stride (bytes) on hash and wake.
   hash, wake     ns_per_op {p10, median, p90} as one thread sees it, ops_per_sec of all threads, early_return;
-                 ratio_kernel, ratio_parking_lot: medians of this row's ns_per_op over theirs, pairwise in a round
+                 ratio_kernel, ratio_parking_lot: medians of this row's ns_per_op over theirs, pairwise in a round,
+                 also of the other workloads where the two can do it
   hash, \"section\":\"sizes\"  `live` at explicit sizes and under load; share_of_best: of the best one's ops_per_sec
   resize         resize_us (median; given up after 200 ms), completed (every round), completed_share,
                  op_pause_us {p50, p99, max}: the hammering threads' operations during the resize, all rounds
   growth         first_wait_us {p50, p99, max}, each the median over the repeats
   ping-pong      cpus 1 or 2, ns_per_op one way
+  requeue        nrequeue (waiters a call moves), pi, ns_per_op for each waiter moved: the calls alone are timed
+  wake-parallel  nwakers, ns_per_op for each waiter woken, as one waker sees it
+  lock-pi        multi, hold_us, ns_per_op for one lock and unlock as a thread sees it, ops_per_sec of all threads
+  crowd          case (distinct, same-bucket), waiter_kind (future, custom), waiters (same-bucket: that wait for the
+                 other word), domains (each with so many), ns_per_op for a wake of one waiter, ratio_fewest: over the
+                 row with the fewest waiters, pairwise
   figures        figure, measured, bound, at (most or least), met; after a run of all workloads
   Rows of two threads or more, and ping-pong's on two CPUs, carry cpus_apart_ns, the one-way time of a cache line
   between the first two CPUs, and cpus_distance: near (below 60 ns) or far.
