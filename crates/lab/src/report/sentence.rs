@@ -193,16 +193,16 @@ fn crowd(rows: &[Row]) -> String {
     let Some(target) = hero(rows, |row| row.case.is_some()).map(|row| row.target) else {
         return String::new();
     };
-    let say = |case: &str, kind: &str| {
+    let say = |case: &str, (name, kind): (&str, &str)| {
         let these = rows.iter().filter(|row| (row.target, row.case) == (target, Some(case)));
-        let most = these.filter(|row| row.waiter_kind == Some(kind)).max_by_key(|row| row.waiters)?;
+        let most = these.filter(|row| row.waiter_kind == Some(name)).max_by_key(|row| row.waiters)?;
         let (waiters, ratio, time) = (most.waiters?, most.ratio_fewest?, most.ns_per_op?.median);
-        Some(format!("{case}, {waiters} waiters, {kind}: {time:.1} ns, {ratio:.2} times that of the fewest"))
+        Some(format!("{time:.0} ns with {waiters} {case} {kind}s, {ratio:.2} times that with the fewest"))
     };
+    let kinds = [("future", "future"), ("custom", "custom waiter")];
     let cases = ["distinct", "same-bucket"].into_iter();
-    let parts = cases.flat_map(|case| ["future", "custom"].map(|kind| say(case, kind)));
-    let parts: Vec<_> = parts.flatten().collect();
-    format!("A wake of one waiter on {target}: {}.", parts.join("; "))
+    let parts: Vec<_> = cases.flat_map(|case| kinds.map(|kind| say(case, kind))).flatten().collect();
+    format!("A wake of one waiter on {target} takes {}.", parts.join("; "))
 }
 
 /// For the size policy's section.
