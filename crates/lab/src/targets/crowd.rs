@@ -96,6 +96,10 @@ pub struct Beat {
     pub wakes: u64,
     /// Their time together.
     pub ticks: u64,
+    /// How long the sample was, with all that is not timed …
+    pub elapsed: Duration,
+    /// … and for how much of that the thread had a CPU.
+    pub on_cpu: Duration,
 }
 
 /// Queues the crowd, then wakes and times, turn by turn. There are as many domains as the crowd needs.
@@ -173,12 +177,12 @@ impl<'a, S: Scheme<L>, L: Layout, F: Future<Output = Error>> Host<'a, S, L, F> {
                 break;
             }
         }
-        let (mut beat, start) = (Beat::default(), Instant::now());
+        let (mut beat, start, on_cpu) = (Beat::default(), Instant::now(), clock::thread_cpu_time());
         while beat.wakes == 0 || start.elapsed() < length {
             beat.ticks += self.batch()?;
             beat.wakes += self.crowd.batch as u64;
         }
-        Ok(beat)
+        Ok(Beat { on_cpu: clock::thread_cpu_time() - on_cpu, elapsed: start.elapsed(), ..beat })
     }
 
     /// Wakes as many waiters as make a batch, queues them again, and answers what the wakes took.

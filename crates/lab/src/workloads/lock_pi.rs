@@ -17,8 +17,6 @@ use std::time::Duration;
 
 const THREADS: [usize; 2] = [1, 2];
 const BUDGET_S: f64 = 5.0;
-/// A disturbed sample is taken once more.
-const TRIES: usize = 2;
 
 /// The section in the series.
 pub const SECTION: &str = "lock-pi";
@@ -79,7 +77,7 @@ fn once(lab: &Lab<'_>, pool: &Pool, one: &Competitor, length: Duration) -> Resul
     let hold = lab.settings.hold;
     let needs_nobody = one.locks.len() == one.threads && one.threads <= lab.cpus.len() && hold.is_none();
     let mut tallies = Vec::new();
-    for _ in 0..TRIES {
+    for _ in 0..arena::TRIES {
         tallies = hammer(pool, one, hold, length)?;
         if !needs_nobody || !arena::is_disturbed(&tallies) {
             break;
