@@ -216,8 +216,11 @@ fn requeue_takes_perfs_flags() {
     assert!(shared.len() == 2 && shared.iter().all(|row| row["nrequeue"] == 8 && row["shared"] == true));
     let all = rows(&["requeue", "-B", "-t", "20", "--repeat", "1", "--targets", "live,parking_lot"]);
     assert!(all.len() == 2 && all.iter().all(|row| row["nrequeue"] == 20));
-    let pi = rows(&["requeue", "-p", "-t", "20", "--repeat", "1", "--targets", "kernel,parking_lot"]);
-    assert!(pi.len() == 2 && pi.iter().all(|row| row["pi"] == true && row["target"] == "kernel"));
+    for shared in [&[][..], &["-S"]] {
+        let pi = rows(&[&["requeue", "-p", "-t", "20", "--repeat", "1"], shared].concat());
+        assert_eq!(pi.len(), 2 * 6, "one at a time, all at once; parking_lot is left out");
+        assert!(pi.iter().all(|row| row["pi"] == true && row["target"] != "parking_lot"));
+    }
 }
 
 #[test]
@@ -232,10 +235,11 @@ fn wake_parallel_shares_the_sleepers_among_the_wakers() {
 
 #[test]
 fn lock_pi_rows_have_one_lock_or_one_for_each_thread() {
-    for (flags, locks, multi) in [(&[][..], 1, false), (&["-M"], 2, true), (&["--hold", "1"], 1, false)] {
+    let shapes: [(&[&str], usize, bool); 4] =
+        [(&[], 1, false), (&["-M"], 2, true), (&["-M", "-S"], 2, true), (&["--hold", "1"], 1, false)];
+    for (flags, locks, multi) in shapes {
         let rows = rows(&[&["lock-pi", "-t", "2", "-r", "0.05", "--repeat", "1"], flags].concat());
-        assert_eq!(of(&rows, "kernel").len(), 1);
-        assert!(of(&rows, "parking_lot").is_empty());
+        assert_eq!((rows.len(), of(&rows, "parking_lot").len()), (6, 0));
         for row in &rows {
             assert_eq!((&row["futexes"], &row["multi"]), (&locks.into(), &multi.into()));
             assert_numbers(row, "ns_per_op", &["p10", "median", "p90"]);

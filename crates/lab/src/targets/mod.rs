@@ -67,7 +67,7 @@ impl Name {
 
     /// Whether it has locks that lend priorities.
     pub fn has_pi(self) -> bool {
-        self == Name::Kernel
+        self != Name::ParkingLot
     }
 
     /// Whether its table can be given another size while it is used.

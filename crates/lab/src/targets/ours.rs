@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 use ufutex::layout::{Layout, Lean, Packed, Split};
 use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
-use ufutex::{Config, Domain, Error, ObjectId, Options, Shared, System, WaitOptions, Waiter};
+use ufutex::{Config, Domain, Error, ObjectId, Options, Shared, System, Task, WaitOptions, Waiter};
 
 /// The object of all shared words; the offset tells them apart.
 const OBJECT: ObjectId = ObjectId::new(7).unwrap();
@@ -86,7 +86,7 @@ fn waited(result: Result<(), Error>) -> Waited {
 }
 
 impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
-    type Task = ();
+    type Task = Task<L>;
 
     #[inline(always)]
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
@@ -108,7 +108,29 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
         self.domain.cmp_requeue(from, 0, to, 0, count).map_or(0, |done| done.requeued)
     }
 
-    fn task(&self) {}
+    fn task(&self) -> Task<L> {
+        task(&self.domain)
+    }
+
+    #[inline(always)]
+    fn lock_pi(&self, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.lock_pi(lock, task, None).is_ok()
+    }
+
+    #[inline(always)]
+    fn unlock_pi(&self, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.unlock_pi(lock, task).is_ok()
+    }
+
+    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.wait_requeue_pi(from, 0, lock, task, None).is_ok()
+    }
+
+    #[inline(always)]
+    fn cmp_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, count: usize) -> usize {
+        // The first waiter is taken in any case.
+        self.domain.cmp_requeue_pi(from, 0, lock, count - 1).unwrap_or(0)
+    }
 
     fn wait_announced(&self, word: &AtomicU32, expected: u32, queued: &mut dyn FnMut()) -> Option<Waited> {
         let mut waiter = pin!(Waiter::new());
@@ -146,7 +168,7 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
 }
 
 impl<S: Scheme<L>, L: Layout> Futex for SharedKeys<S, L> {
-    type Task = ();
+    type Task = Task<L>;
 
     #[inline(always)]
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
@@ -168,11 +190,40 @@ impl<S: Scheme<L>, L: Layout> Futex for SharedKeys<S, L> {
         self.domain.cmp_requeue(shared(from), 0, shared(to), 0, count).map_or(0, |done| done.requeued)
     }
 
-    fn task(&self) {}
+    fn task(&self) -> Task<L> {
+        task(&self.domain)
+    }
+
+    #[inline(always)]
+    fn lock_pi(&self, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.lock_pi(shared(lock), task, None).is_ok()
+    }
+
+    #[inline(always)]
+    fn unlock_pi(&self, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.unlock_pi(shared(lock), task).is_ok()
+    }
+
+    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.wait_requeue_pi(shared(from), 0, shared(lock), task, None).is_ok()
+    }
+
+    #[inline(always)]
+    fn cmp_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, count: usize) -> usize {
+        // The first waiter is taken in any case.
+        self.domain.cmp_requeue_pi(shared(from), 0, shared(lock), count - 1).unwrap_or(0)
+    }
 
     fn buckets(&self) -> Option<usize> {
         Some(self.global_slots)
     }
+}
+
+/// The calling thread, by the TID that the kernel knows it by: no other has it.
+fn task<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>) -> Task<L> {
+    // SAFETY: the call takes nothing and changes nothing.
+    let tid = unsafe { libc::gettid() } as u32;
+    domain.task(tid).expect("nobody else of this system has the TID")
 }
 
 #[inline(always)]
