@@ -33,6 +33,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 /// What tables get where nothing else is asked for, and nothing is gained by more.
@@ -127,6 +128,8 @@ impl Lab<'_> {
         let shape = Shape { layout: settings.layout, policy, shared: settings.shared, early_return: false };
         let subject = targets::build(name, &shape)?;
         subject.note_threads(threads);
+        // So that the table exists: nobody measures an empty domain.
+        subject.wait(&AtomicU32::new(0), 1);
         Ok((policy, subject))
     }
 
