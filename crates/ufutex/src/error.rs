@@ -6,7 +6,7 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The futex word did not hold the expected value (`EAGAIN`).
+    /// The futex word did not hold the expected value, or the lock is taken (`EAGAIN`).
     Again,
     /// The deadline passed before a wake came (`ETIMEDOUT`).
     TimedOut,
@@ -15,10 +15,21 @@ pub enum Error {
     /// An argument is not of the form that the operation takes: a misaligned address, a value wider than the word, a
     /// number of slots that is no power of two (`EINVAL`).
     Invalid,
-    /// The table cannot change any more: it was made immutable, or set to 0 slots (`EBUSY`).
+    /// The table cannot change any more: it was made immutable, or set to 0 slots. Or a waiter, a task or an interrupt is
+    /// in use elsewhere (`EBUSY`).
     Busy,
-    /// The memory for a table could not be had (`ENOMEM`).
+    /// The memory for a table, or for a task's place, could not be had (`ENOMEM`).
     NoMemory,
+    /// The wait was interrupted (`EINTR`).
+    Interrupted,
+    /// The lock is another task's, or its owner cannot be waited for (`EPERM`).
+    NotPermitted,
+    /// The word names an owner that does not exist (`ESRCH`).
+    NoTask,
+    /// The task owns the lock, or waits for one whose owner waits for the task (`EDEADLK`).
+    Deadlock,
+    /// There is no such operation (`ENOSYS`).
+    Unsupported,
 }
 
 impl Error {
@@ -30,11 +41,16 @@ impl Error {
     #[must_use]
     pub const fn errno(self) -> i32 {
         match self {
+            Self::NotPermitted => 1,
+            Self::NoTask => 3,
+            Self::Interrupted => 4,
             Self::Again => 11,
             Self::NoMemory => 12,
             Self::Fault => 14,
             Self::Busy => 16,
             Self::Invalid => 22,
+            Self::Deadlock => 35,
+            Self::Unsupported => 38,
             Self::TimedOut => 110,
         }
     }
@@ -43,10 +59,15 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Again => "the futex word does not hold the expected value (EAGAIN)",
-            Self::NoMemory => "no memory for a futex table (ENOMEM)",
+            Self::Again => "the futex word does not hold the expected value, or the lock is taken (EAGAIN)",
+            Self::Interrupted => "the wait was interrupted (EINTR)",
+            Self::NotPermitted => "the lock is another task's, or its owner cannot be waited for (EPERM)",
+            Self::NoTask => "the futex word names an owner that does not exist (ESRCH)",
+            Self::Deadlock => "waiting for the lock would be a deadlock (EDEADLK)",
+            Self::Unsupported => "there is no such operation (ENOSYS)",
+            Self::NoMemory => "no memory for a futex table or a task (ENOMEM)",
             Self::Fault => "the futex word's memory cannot be reached (EFAULT)",
-            Self::Busy => "the futex table can no longer change its size (EBUSY)",
+            Self::Busy => "the futex table can no longer change its size, or the waiter or task is in use (EBUSY)",
             Self::Invalid => "an argument is not of the form this operation takes (EINVAL)",
             Self::TimedOut => "the deadline passed before a wake came (ETIMEDOUT)",
         })

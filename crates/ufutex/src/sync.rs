@@ -151,6 +151,8 @@ pub enum Mutant {
     LatePollIsSilent,
     /// A move that passed over a locked bucket does not come back to it.
     SkippedStepIsForgotten,
+    /// A requeued waiter looks taken between the queue that it leaves and the one that it joins.
+    RequeueShowsTaken,
     /// [E]: the lock is left without Release.
     UnlockRelaxed,
     /// [F]: a table is published without Release.

@@ -21,13 +21,25 @@ pub struct Config {
     hash_seed: Option<u64>,
     default_slots: Option<usize>,
     max_slots: Option<usize>,
+    max_waitv: Option<usize>,
+    max_robust: Option<usize>,
+    max_pi_depth: Option<usize>,
 }
 
 impl Config {
     /// All defaults.
     #[must_use]
     pub const fn new() -> Self {
-        Self { cpus: None, global_slots: None, hash_seed: None, default_slots: None, max_slots: None }
+        Self {
+            cpus: None,
+            global_slots: None,
+            hash_seed: None,
+            default_slots: None,
+            max_slots: None,
+            max_waitv: None,
+            max_robust: None,
+            max_pi_depth: None,
+        }
     }
 
     /// How many CPUs run at the same time. Default: what the operating system says; 1 without `std`.
@@ -67,6 +79,29 @@ impl Config {
         self
     }
 
+    /// How many words one wait may wait for at once. Default: 128, the kernel's `FUTEX_WAITV_MAX`. Beyond it: `EINVAL`.
+    #[must_use]
+    pub const fn max_waitv(mut self, words: usize) -> Self {
+        self.max_waitv = Some(words);
+        self
+    }
+
+    /// How many entries of a robust list are walked when a task ends. Default: 2048, the kernel's `ROBUST_LIST_LIMIT`. The
+    /// rest of a longer list is left alone.
+    #[must_use]
+    pub const fn max_robust(mut self, entries: usize) -> Self {
+        self.max_robust = Some(entries);
+        self
+    }
+
+    /// How long a chain of locks may be whose owners each wait for the next. Default: 1024, as the kernel's
+    /// `max_lock_depth`. Whoever would make it longer gets `EDEADLK`.
+    #[must_use]
+    pub const fn max_pi_depth(mut self, locks: usize) -> Self {
+        self.max_pi_depth = Some(locks);
+        self
+    }
+
     pub(crate) fn resolve(&self) -> Result<Limits, Error> {
         let cpus = self.cpus.unwrap_or_else(online_cpus);
         let log2 = |slots: usize| match slots.checked_ilog2() {
@@ -84,6 +119,9 @@ impl Config {
             default_log2: log2(self.default_slots.unwrap_or(1 << size::SMALLEST_LOG2))?.min(max_log2),
             max_log2,
             seed: self.hash_seed,
+            max_waitv: self.max_waitv.unwrap_or(128),
+            max_robust: self.max_robust.unwrap_or(2048),
+            max_pi_depth: self.max_pi_depth.unwrap_or(1024),
         })
     }
 }
@@ -96,6 +134,9 @@ pub(crate) struct Limits {
     pub default_log2: u32,
     pub max_log2: u32,
     pub seed: Option<u64>,
+    pub max_waitv: usize,
+    pub max_robust: usize,
+    pub max_pi_depth: usize,
 }
 
 #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]

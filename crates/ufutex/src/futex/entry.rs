@@ -1,27 +1,36 @@
 //! What stands in a bucket's queue: a node, a bitset, and how the waiter is told.
 
 use core::ptr::NonNull;
-use core::task::Waker;
 
 use crate::sync::UnsafeCell;
 use crate::table::hash::Key;
 use crate::table::list::{Node, Pick, Taken};
-use crate::wait::Signal;
+use crate::wait::{Rest, Signal, Told};
 
 /// A waiter's entry, in the waiter's own memory. Ownership follows the node's: see `table::list` and `wait`.
 #[repr(C)]
 pub(crate) struct Entry {
     // First, so that a pointer to the node is one to the entry.
     pub(crate) node: Node,
-    /// Queued: which wakes are meant for this waiter. Taken: whom the wake that took it goes to if this waiter does not
+    /// Queued: which wakes are meant for this waiter; none for one that waits for a lock, which is handed to it and not
+    /// woken (see `pi`). Taken: whom the wake that took it goes to if this waiter does not
     /// want it, which is nobody if it was meant for all.
     bitset: UnsafeCell<u32>,
     pub(crate) signal: Signal,
 }
 
 impl Entry {
-    pub(crate) fn new(key: Key, hash: u32, priority: u8, bitset: u32, waker: Option<Waker>) -> Self {
-        Self { node: Node::new(key, hash, priority), bitset: UnsafeCell::new(bitset), signal: Signal::new(waker) }
+    pub(crate) fn new(key: Key, hash: u32, priority: u8, bitset: u32, told: Told) -> Self {
+        Self { node: Node::new(key, hash, priority), bitset: UnsafeCell::new(bitset), signal: Signal::new(told) }
+    }
+
+    /// Whether a wake may take it; otherwise it waits for a lock.
+    ///
+    /// # Safety
+    /// The caller holds the lock of the bucket where it is queued.
+    pub(crate) unsafe fn is_plain(&self) -> bool {
+        // SAFETY: says the caller.
+        self.bitset.with(|b| unsafe { *b != WAITS_FOR_LOCK })
     }
 
     /// The bitset that a wake passed on has; 0 if it is not to be passed on.
@@ -34,10 +43,13 @@ impl Entry {
     }
 }
 
+/// The bitset of those that no wake is meant for.
+pub(crate) const WAITS_FOR_LOCK: u32 = 0;
+
 /// A wake of at least so many is one of all waiters: it is what futex(2)'s users say for all.
 const ALL: usize = i32::MAX as usize;
 
-/// For a walk of a queue: takes the waiters whose bitset meets `mask`. A wake of all waiters has nobody to go to but
+/// For a walk of a queue: takes the waiters whose bitset meets `mask`, and stops at one that waits for a lock. A wake of all waiters has nobody to go to but
 /// those: one that came later would take it for its own.
 pub(crate) fn pick(mask: u32, count: usize) -> impl Fn(NonNull<Node>) -> Pick {
     let pass_on = if count >= ALL { 0 } else { mask };
@@ -49,7 +61,7 @@ pub(crate) fn pick(mask: u32, count: usize) -> impl Fn(NonNull<Node>) -> Pick {
             // SAFETY: as above.
             let b = unsafe { &mut *b };
             if *b & mask == 0 {
-                return Pick::Skip;
+                return if *b == WAITS_FOR_LOCK { Pick::Stop } else { Pick::Skip };
             }
             *b = pass_on;
             Pick::Take
@@ -60,35 +72,54 @@ pub(crate) fn pick(mask: u32, count: usize) -> impl Fn(NonNull<Node>) -> Pick {
 /// How many waiters a wake takes at a time.
 pub(crate) const BATCH: usize = 16;
 
-/// Tells waiters that have been taken off the queue, at most [`BATCH`] of them.
+/// Tells waiters that have been taken off the queue, at most [`BATCH`] of them. Who was to be woken otherwise than by
+/// the entry itself is woken when the result is dropped.
 ///
 /// Every one is told before the first waker runs. What a waker does is not ours to say: it may drop another of these
 /// waiters, or poll it, or block on a thread that does, and none of them must then wait for us.
-pub(crate) fn tell(mut taken: Taken) {
-    let mut wakers = Wakers([const { None }; BATCH]);
-    for slot in &mut wakers.0 {
+pub(crate) fn tell(mut taken: Taken) -> Rests {
+    let mut rests = Rests([const { Rest::Nothing }; BATCH]);
+    for slot in &mut rests.0 {
         let Some(node) = taken.pop() else { break };
         // SAFETY: the node is the first field of an entry that we have taken; nothing of it is used after this.
         *slot = unsafe { Signal::wake(&raw const (*node.cast::<Entry>().as_ptr()).signal) };
     }
     debug_assert_eq!(taken.len(), 0, "a wake takes no more than a batch");
+    rests
 }
 
-/// Wakers to call. Calling them is what dropping it does, so that none is forgotten when one of them panics.
-struct Wakers([Option<Waker>; BATCH]);
+/// What is left to do for waiters that have been told. Doing it is what dropping it does, so that none is forgotten when
+/// one of the wakers panics.
+#[must_use]
+pub(crate) struct Rests([Rest; BATCH]);
 
-impl Drop for Wakers {
+impl Rests {
+    /// Of one alone.
+    pub(crate) fn one(rest: Rest) -> Self {
+        let mut rests = [const { Rest::Nothing }; BATCH];
+        rests[0] = rest;
+        Self(rests)
+    }
+}
+
+impl Drop for Rests {
     fn drop(&mut self) {
-        while let Some(waker) = self.0.iter_mut().find_map(Option::take) {
-            let rest = Wakers(core::mem::replace(&mut self.0, [const { None }; BATCH]));
-            waker.wake();
-            self.0 = rest.into_inner();
+        for i in 0..BATCH {
+            match core::mem::replace(&mut self.0[i], Rest::Nothing) {
+                Rest::Nothing => {}
+                Rest::Wake(address) => address.wake(),
+                Rest::Call(waker) => {
+                    let others = Self(core::mem::replace(&mut self.0, [const { Rest::Nothing }; BATCH]));
+                    waker.wake();
+                    self.0 = others.into_inner();
+                }
+            }
         }
     }
 }
 
-impl Wakers {
-    fn into_inner(mut self) -> [Option<Waker>; BATCH] {
-        core::mem::replace(&mut self.0, [const { None }; BATCH])
+impl Rests {
+    fn into_inner(mut self) -> [Rest; BATCH] {
+        core::mem::replace(&mut self.0, [const { Rest::Nothing }; BATCH])
     }
 }

@@ -1,15 +1,16 @@
 //! Waiting, as a task.
 
-use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::Poll;
 
 use super::domain::Domain;
 use super::key::Target;
+#[cfg(feature = "std")]
+use super::operation::block_on;
+use super::operation::{By, Cause, Operation, operation_is_a_future};
 use super::wait::WaitOptions;
 use super::waiter::Waiter;
 use crate::error::Error;
-use crate::sync::{Mutant, mutant};
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
 
@@ -50,47 +51,76 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 }
 
-impl<T: Target, S: Scheme<L>, L: Layout> Future for Wait<'_, T, S, L> {
-    type Output = Result<(), Error>;
+operation_is_a_future!([T: Target, S: Scheme<L>, L: Layout] Wait<'_, T, S, L> => ());
 
-    /// # Panics
-    /// When polled again after it was ready.
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+impl<T: Target, S: Scheme<L>, L: Layout> Operation for Wait<'_, T, S, L> {
+    type Output = ();
+
+    fn poll_by(self: Pin<&mut Self>, by: By<'_>) -> Poll<Result<(), Error>> {
         // SAFETY: `waiter` is the one field that must stay in place, and is only reached through a pin below.
         let this = unsafe { self.get_unchecked_mut() };
-        assert!(!this.is_done, "a wait was polled after it had ended");
-        let result = if !this.waiter.is_busy() {
-            this.begin(context)
-        } else if this.waiter.is_woken() {
-            this.waiter.accept();
-            Poll::Ready(Ok(()))
+        if this.waiter.is_busy() {
+            if this.waiter.has_arrived(by) { Poll::Ready(Ok(())) } else { Poll::Pending }
         } else {
-            if !this.waiter.set_waker(context.waker()) && !mutant(Mutant::LatePollIsSilent) {
-                // Taken, and about to tell a waker that may not be this task's any more. Come again.
-                context.waker().wake_by_ref();
-            }
-            Poll::Pending
-        };
-        this.is_done = result.is_ready();
-        result
+            this.begin(by)
+        }
+    }
+
+    fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
+        // SAFETY: as in `poll_by`.
+        let this = unsafe { self.get_unchecked_mut() };
+        if this.waiter.give_up() { Err(cause.into()) } else { Ok(()) }
     }
 }
 
 impl<T: Target, S: Scheme<L>, L: Layout> Wait<'_, T, S, L> {
-    fn begin(&mut self, context: &Context<'_>) -> Poll<Result<(), Error>> {
-        if self.options.timeout.is_some() {
+    fn begin(&mut self, by: By<'_>) -> Poll<Result<(), Error>> {
+        if self.options.timeout.is_some() && matches!(by, By::Task(_)) {
             return Poll::Ready(Err(Error::Invalid));
         }
         // Before the lock is taken: what a waker's clone does is not ours to say.
-        let waker = context.waker().clone();
+        let told = by.told();
         let queued = self.domain.lock_if_equal(&self.target, self.expected).and_then(|matched| {
-            // SAFETY: `self` is pinned, says `poll`, and so is its field.
+            // SAFETY: `self` is pinned, says `poll_by`, and so is its field.
             let waiter = unsafe { Pin::new_unchecked(&mut self.waiter) };
-            self.domain.queue(matched, waiter, &self.options, Some(waker))
+            self.domain.queue(matched, waiter, &self.options, told)
         });
         match queued {
             Ok(_) => Poll::Pending,
             Err(error) => Poll::Ready(Err(error)),
         }
+    }
+}
+
+#[cfg(feature = "std")]
+impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+    /// As [`wait_with`](Self::wait_with), and ends when `interrupt` is raised.
+    ///
+    /// ```
+    /// use std::sync::atomic::AtomicU32;
+    /// use ufutex::{Domain, Error, Interrupt, System, WaitOptions};
+    ///
+    /// let domain = Domain::new(&System::new());
+    /// let (word, interrupt) = (AtomicU32::new(0), Interrupt::new());
+    /// std::thread::scope(|scope| {
+    ///     let waiter = scope.spawn(|| domain.wait_interruptible(&word, 0, &WaitOptions::new(), &interrupt));
+    ///     interrupt.raise();
+    ///     assert_eq!(waiter.join().unwrap(), Err(Error::Interrupted));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// As for `wait_with`; [`Error::Interrupted`], also when the interrupt had been raised before; [`Error::Busy`]
+    /// when another thread waits with it.
+    pub fn wait_interruptible<T: Target>(
+        &self,
+        target: T,
+        expected: T::Value,
+        options: &WaitOptions,
+        interrupt: &crate::Interrupt,
+    ) -> Result<(), Error> {
+        let deadline = options.timeout.map(|timeout| timeout.begin());
+        let wait = core::pin::pin!(self.wait_async(target, expected, *options));
+        block_on(wait, &interrupt.sleeper, deadline.as_ref())
     }
 }

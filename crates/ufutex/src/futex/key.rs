@@ -10,7 +10,7 @@ use crate::sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 /// [`Shared`].
 pub trait Target {
     /// What the word holds.
-    type Value: Copy + PartialEq;
+    type Value: Copy + PartialEq + Into<u64> + TryFrom<u64>;
 
     /// Where it is.
     fn address(&self) -> u64;
@@ -19,6 +19,17 @@ pub trait Target {
     #[inline(always)]
     fn scope(&self) -> Scope {
         Scope::Private
+    }
+
+    /// Its size.
+    #[inline(always)]
+    fn width(&self) -> Width {
+        match size_of::<Self::Value>() {
+            1 => Width::U8,
+            2 => Width::U16,
+            4 => Width::U32,
+            _ => Width::U64,
+        }
     }
 
     /// Reads it, with acquire ordering or stronger; never blocks.
@@ -43,6 +54,28 @@ pub trait Target {
     /// # Errors
     /// [`Fault`] when the access is not allowed at all.
     fn fault_in(&self, access: Access) -> Result<(), Fault>;
+
+    /// As [`load`](Self::load), of a word of 32 bits; what a wider one holds beyond those is lost.
+    ///
+    /// # Errors
+    /// As for `load`.
+    #[doc(hidden)]
+    fn load32(&self) -> Result<u32, Fault> {
+        self.load().map(|value| value.into() as u32)
+    }
+
+    /// As [`compare_exchange`](Self::compare_exchange), of a word of 32 bits.
+    ///
+    /// # Errors
+    /// As for `compare_exchange`, and [`Fault`] for a word that is narrower.
+    #[doc(hidden)]
+    fn compare_exchange32(&self, current: u32, new: u32) -> Result<Result<u32, u32>, Fault> {
+        let (Ok(current), Ok(new)) = (u64::from(current).try_into(), u64::from(new).try_into()) else {
+            return Err(Fault);
+        };
+        let truncated = |value: Self::Value| value.into() as u32;
+        Ok(self.compare_exchange(current, new)?.map(truncated).map_err(truncated))
+    }
 
     /// Whether the word can hold `value` at all.
     #[inline(always)]
@@ -111,6 +144,9 @@ impl<M: UserMemory + ?Sized> Target for Guest<'_, M> {
     fn address(&self) -> u64 {
         self.address
     }
+    fn width(&self) -> Width {
+        self.width
+    }
     fn load(&self) -> Result<u64, Fault> {
         self.memory.load(self.address, self.width)
     }
@@ -152,6 +188,9 @@ impl<T: Target> Target for Shared<T> {
     }
     fn scope(&self) -> Scope {
         self.scope
+    }
+    fn width(&self) -> Width {
+        self.target.width()
     }
     fn load(&self) -> Result<T::Value, Fault> {
         self.target.load()

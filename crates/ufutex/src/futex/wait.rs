@@ -78,6 +78,7 @@ mod thread {
     use crate::sys::clock::Deadline;
     use crate::table::layout::Layout;
     use crate::table::refs::Scheme;
+    use crate::wait::Told;
 
     impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         /// Blocks the calling thread while the word holds `expected`: `FUTEX_WAIT`.
@@ -121,7 +122,7 @@ mod thread {
             deadline: Option<Deadline>,
         ) -> Result<(), Error> {
             let waiter = pin!(Waiter::new());
-            Queued::new(self.queue(matched, waiter, options, None)?, deadline).finish()
+            Queued::new(self.queue(matched, waiter, options, Told::Thread)?, deadline).finish()
         }
     }
 }

@@ -10,6 +10,7 @@ use core::task::Waker;
 use super::domain::{Domain, Hashed};
 use super::entry::Entry;
 use super::key::Target;
+use super::operation::By;
 use super::wait::WaitOptions;
 use crate::error::Error;
 use crate::sync::{Mutant, UnsafeCell, mutant, spin_loop, wait_barrier};
@@ -19,6 +20,7 @@ use crate::sys::mem::{Access, Fault, Faults};
 use crate::table::bucket::{Bucket, Guard};
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Locked, Scheme};
+use crate::wait::Told;
 
 /// Room for one waiter's queue entry, in the waiter's own memory: pin it to the stack, or put it in a future.
 ///
@@ -71,6 +73,40 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
         self.is_busy() && unsafe { self.entry().as_ref() }.signal.is_woken()
     }
 
+    /// Looks again whether a wake has come; if so it is received. If not, `by` is told of it.
+    pub(super) fn has_arrived(&mut self, by: By<'_>) -> bool {
+        let is_woken = self.looks_taken(by);
+        if is_woken {
+            self.wait_for_waker();
+            self.accept();
+        }
+        is_woken
+    }
+
+    /// Whether a wake has come, or, for a thread, is about to. If not, `by` is told of it.
+    pub(super) fn looks_taken(&self, by: By<'_>) -> bool {
+        if self.is_woken() {
+            return true;
+        }
+        match by {
+            By::Task(waker) => {
+                if !self.set_waker(waker) && !mutant(Mutant::LatePollIsSilent) {
+                    // Taken, and about to tell a waker that may not be this task's any more. Come again.
+                    waker.wake_by_ref();
+                }
+                false
+            }
+            // SAFETY: initialised, if it is not idle.
+            By::Thread(_) => self.is_busy() && unsafe { self.entry().as_ref() }.node.bucket().is_null(),
+        }
+    }
+
+    /// It has been taken: waits for the rest.
+    fn wait_for_waker(&self) {
+        // SAFETY: initialised, as it is not idle.
+        unsafe { self.entry().as_ref() }.signal.wait_for_waker();
+    }
+
     /// The wake that came has been noticed: idle again.
     pub(super) fn accept(&mut self) {
         debug_assert!(self.is_woken());
@@ -91,17 +127,17 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
         if mutant(Mutant::PollKeepsWaker) {
             return !self.is_woken();
         }
-        self.replace_waker(Some(waker.clone()))
+        self.set_told(Told::Waker(waker.clone()))
     }
 
-    /// As `set_waker`; `None` stands for the thread that sleeps on the entry.
-    fn replace_waker(&self, mut waker: Option<Waker>) -> bool {
+    /// As `set_waker`, for anybody.
+    pub(super) fn set_told(&self, mut told: Told) -> bool {
         // What a waker's clone and drop do is not ours to say: not under the lock.
         let Some(domain) = self.domain else { return false };
         // SAFETY: initialised while not idle, and in place.
         let entry = unsafe { self.entry().as_ref() };
         // SAFETY: the guard proves that the entry is queued and locked.
-        domain.with_queued(entry, |_| unsafe { entry.signal.swap_waker(&mut waker) }).is_some()
+        domain.with_queued(entry, |_| unsafe { entry.signal.swap_told(&mut told) }).is_some()
     }
 
     /// Leaves the queue. `false`: a wake had come, and whoever gives up has to answer for it. Either way the entry is
@@ -140,7 +176,7 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
             // Idle first: another waiter's waker may panic, and this wake must not go out twice.
             self.release();
             if bitset != 0 {
-                domain.wake_hashed(key, hash, 1, bitset);
+                _ = domain.wake_hashed(key, hash, 1, bitset);
             }
         }
         self.release();
@@ -188,7 +224,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     ) -> Result<Queued<'w, 'd, S, L>, Error> {
         let deadline = options.timeout.map(|timeout| timeout.begin());
         let matched = self.lock_if_equal(&target, expected)?;
-        Ok(Queued { waiter: self.queue(matched, waiter, options, None)?, deadline, by_waker: false })
+        Ok(Queued { waiter: self.queue(matched, waiter, options, Told::Thread)?, deadline, by_waker: false })
     }
 
     /// Queues a waiter for an embedder's own scheduler, if the word holds `expected`; `waker` is told when a wake has
@@ -224,7 +260,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
         let matched = self.lock_if_equal(&target, expected)?;
         Ok(Queued {
-            waiter: self.queue(matched, waiter, options, Some(waker))?,
+            waiter: self.queue(matched, waiter, options, Told::Waker(waker))?,
             #[cfg(feature = "std")]
             deadline: None,
             #[cfg(feature = "std")]
@@ -274,14 +310,14 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         matched: Matched<'d, S, L>,
         waiter: Pin<&'w mut Waiter<'d, S, L>>,
         options: &WaitOptions,
-        waker: Option<Waker>,
+        told: Told,
     ) -> Result<Pin<&'w mut Waiter<'d, S, L>>, Error> {
         let Matched { mut locked, address, shared_space, hash } = matched;
         let key = self.key(address, shared_space);
         if waiter.is_busy() {
             return Err(Error::Busy);
         }
-        let entry = Entry::new(key, hash, options.priority, options.bitset.get(), waker);
+        let entry = Entry::new(key, hash, options.priority, options.bitset.get(), told);
         // SAFETY: nothing is moved out of the pinned waiter.
         let idle = unsafe { waiter.get_unchecked_mut() };
         // SAFETY: idle, so nobody else reaches it.
@@ -385,10 +421,9 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
     pub fn finish(mut self) -> Result<(), Error> {
         let (deadline, by_waker) = (self.deadline, self.by_waker);
         let waiter = self.waiter();
-        if by_waker && !waiter.replace_waker(None) {
+        if by_waker && !waiter.set_told(Told::Thread) {
             // Taken by a wake that tells the waker, and not this thread.
-            // SAFETY: initialised, as it is not idle.
-            unsafe { waiter.entry().as_ref() }.signal.wait_for_waker();
+            waiter.wait_for_waker();
         }
         // SAFETY: initialised, as it is not idle.
         let signal = unsafe { &waiter.entry().as_ref().signal };

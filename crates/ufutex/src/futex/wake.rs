@@ -2,9 +2,10 @@
 
 use core::num::NonZeroU32;
 
-use super::domain::Domain;
+use super::domain::{Domain, Hashed};
 use super::entry::{BATCH, pick, tell};
 use super::key::Target;
+use crate::error::Error;
 use crate::sync::wake_barrier;
 use crate::table::hash::Key;
 use crate::table::layout::Layout;
@@ -28,41 +29,80 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// As [`wake`](Self::wake), for waiters whose bitset has a bit in common with `bitset`: `FUTEX_WAKE_BITSET`.
+    ///
+    /// Waiters of a lock ([`lock_pi`](Self::lock_pi)) are not woken: they are handed the lock. Where one of them is met
+    /// the wake ends; [`try_wake_bitset`](Self::try_wake_bitset) says so.
     #[inline(always)]
     pub fn wake_bitset<T: Target>(&self, target: T, count: usize, bitset: NonZeroU32) -> usize {
         let place = self.hashed(&target);
-        wake_barrier(); // [B] pairs with [A]
-        let nobody = if place.shared_space.is_none() {
-            self.scheme.proves_empty(&self.tables, place.hash)
-        } else {
-            self.tables.global.bucket(place.hash).proves_empty()
-        };
-        if nobody {
+        if self.nobody_waits(&place) {
             return 0;
         }
         let key = self.key(place.address, place.shared_space);
-        self.wake_hashed(key, place.hash, count, bitset.get())
+        self.wake_hashed(key, place.hash, count, bitset.get()).count
+    }
+
+    /// As [`wake_bitset`](Self::wake_bitset), but an error where the kernel has one.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when a waiter of a lock stands in the word's queue; those before it have been woken.
+    pub fn try_wake_bitset<T: Target>(&self, target: T, count: usize, bitset: NonZeroU32) -> Result<usize, Error> {
+        let place = self.hashed(&target);
+        if self.nobody_waits(&place) {
+            return Ok(0);
+        }
+        let key = self.key(place.address, place.shared_space);
+        self.wake_hashed(key, place.hash, count, bitset.get()).into_result()
+    }
+
+    /// Whether a glance proves that nobody waits there. Everything that the caller stored before is seen by whoever waits
+    /// from now on.
+    #[inline(always)]
+    pub(super) fn nobody_waits(&self, place: &Hashed) -> bool {
+        wake_barrier(); // [B] pairs with [A]
+        if place.shared_space.is_none() {
+            self.scheme.proves_empty(&self.tables, place.hash)
+        } else {
+            self.tables.global.bucket(place.hash).proves_empty()
+        }
     }
 
     /// Takes waiters off the queue under the lock, and tells them after unlocking, a batch at a time.
-    pub(super) fn wake_hashed(&self, key: Key, hash: u32, count: usize, bitset: u32) -> usize {
+    pub(super) fn wake_hashed(&self, key: Key, hash: u32, count: usize, bitset: u32) -> Woken {
         let (mut woken, mut left) = (0, count);
         loop {
             // No table, no waiter.
-            let Some(mut locked) = self.lock(hash, key.space == self.tables.space) else { return woken };
+            let Some(mut locked) = self.lock(hash, key.space == self.tables.space) else {
+                return Woken { count: woken, met_lock_waiter: false };
+            };
             if woken == 0 {
                 // Those who wait now: not those who come between two batches.
                 left = left.min(locked.guard.waiters() as usize);
             }
             let taken = locked.guard.take(key, left.min(BATCH), pick(bitset, count));
             drop(locked);
-            let batch = taken.len();
-            tell(taken);
+            let (batch, met_lock_waiter) = (taken.len(), taken.was_stopped);
+            drop(tell(taken));
             woken += batch;
             left -= batch;
             if batch < BATCH || left == 0 {
-                return woken;
+                return Woken { count: woken, met_lock_waiter };
             }
         }
+    }
+}
+
+/// What a wake did.
+#[derive(Clone, Copy)]
+pub(super) struct Woken {
+    pub count: usize,
+    /// It ended at a waiter that no wake is meant for.
+    pub met_lock_waiter: bool,
+}
+
+impl Woken {
+    /// The kernel's answer.
+    pub fn into_result(self) -> Result<usize, Error> {
+        if self.met_lock_waiter { Err(Error::Invalid) } else { Ok(self.count) }
     }
 }

@@ -40,7 +40,16 @@ impl Parker {
     pub fn store(&self, value: u32, order: Ordering) {
         self.word.store(value, order);
     }
+
+    /// Takes `bits` down. Answers the word before.
+    pub fn take_down(&self, bits: u32) -> u32 {
+        self.word.fetch_and(!bits, Ordering::AcqRel) // [N]
+    }
 }
+
+/// Where a sleeper may be, which outlives the word that it sleeps on.
+#[must_use = "the sleeper sleeps on"]
+pub struct Address(usize);
 
 #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
 impl Parker {
@@ -89,6 +98,20 @@ impl Parker {
     pub fn wake_all(&self) -> usize {
         wake(self.word.as_ptr().addr(), i32::MAX)
     }
+
+    /// Raises `bits`. Whoever sleeps on the word is to be woken, by the address alone: the word may be gone by then.
+    pub fn raise(&self, bits: u32) -> Address {
+        self.word.fetch_or(bits, Ordering::AcqRel); // [N]
+        Address(self.word.as_ptr().addr())
+    }
+}
+
+#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+impl Address {
+    /// Wakes the sleeper there, if there is one.
+    pub fn wake(self) {
+        wake(self.0, 1);
+    }
 }
 
 /// Wakes by address, which need not be mapped any more: futex(2) never reads the word of a private wake. If something
@@ -120,6 +143,18 @@ impl Parker {
 
     pub fn wake_all(&self) -> usize {
         0
+    }
+
+    pub fn raise(&self, bits: u32) -> Address {
+        self.word.fetch_or(bits, Ordering::AcqRel); // [N]
+        Address(0)
+    }
+}
+
+#[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle")))))]
+impl Address {
+    pub fn wake(self) {
+        let Self(_nobody_sleeps_there) = self;
     }
 }
 
@@ -163,6 +198,15 @@ mod model {
             this.word.store(value, Ordering::Release);
             this.model.awake.notify_one();
             drop(guard);
+        }
+
+        /// A sleeper in a model leaves only with the mutex, so it is woken here and not by its address.
+        pub fn raise(&self, bits: u32) -> super::Address {
+            let guard = self.model.mutex.lock().expect("a model's mutex is never poisoned");
+            self.word.fetch_or(bits, Ordering::AcqRel);
+            self.model.awake.notify_all();
+            drop(guard);
+            super::Address(0)
         }
 
         pub fn wake_all(&self) -> usize {

@@ -76,9 +76,12 @@ impl<L: Layout> Bucket<L> {
     }
 
     /// Locks the bucket if it is live and nobody holds it.
-    pub fn try_lock(&self) -> Option<Guard<'_, L>> {
-        let state = self.lock.try_lock()??;
-        Some(Guard { bucket: self, state })
+    pub fn try_lock(&self) -> Tried<'_, L> {
+        match self.lock.try_lock() {
+            None => Tried::Busy,
+            Some(None) => Tried::NotLive,
+            Some(Some(state)) => Tried::Locked(Guard { bucket: self, state }),
+        }
     }
 
     /// Whether the bucket is live, for whoever holds a lock that keeps the answer from changing.
@@ -143,6 +146,15 @@ impl<L: Layout> Bucket<L> {
     }
 }
 
+/// What came of [`Bucket::try_lock`].
+pub enum Tried<'t, L: Layout> {
+    Locked(Guard<'t, L>),
+    /// Somebody else holds it.
+    Busy,
+    /// Its keys are elsewhere.
+    NotLive,
+}
+
 /// The lock of a bucket, held. Unlocks when dropped.
 pub struct Guard<'t, L: Layout> {
     bucket: &'t Bucket<L>,
@@ -185,6 +197,30 @@ impl<'t, L: Layout> Guard<'t, L> {
         self.state -= ONE_WAITER;
         // SAFETY: says the caller.
         self.with_queue(|q| unsafe { q.remove(node) });
+    }
+
+    /// Takes one waiter off this queue and leaves it looking queued: see [`Queue::take_to`].
+    ///
+    /// # Safety
+    /// As for that.
+    pub unsafe fn take_to(&mut self, node: NonNull<Node>, key: Key, hash: u32) {
+        self.state -= ONE_WAITER;
+        // SAFETY: says the caller.
+        self.with_queue(|q| unsafe { q.take_to(node, key, hash) });
+    }
+
+    /// The waiter of `key` that would be woken first.
+    pub fn first(&mut self, key: Key) -> Option<NonNull<Node>> {
+        self.with_queue(|q| q.first(key))
+    }
+
+    /// The waiter behind `node` in wake order.
+    ///
+    /// # Safety
+    /// `node` is queued in this bucket.
+    pub unsafe fn after(&mut self, node: NonNull<Node>) -> Option<NonNull<Node>> {
+        // SAFETY: says the caller.
+        self.with_queue(|q| unsafe { q.after(node) })
     }
 
     /// Takes waiters of `key`: see [`Queue::take`].

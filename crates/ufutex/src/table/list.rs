@@ -12,7 +12,7 @@
 use core::ptr::{self, NonNull};
 
 use super::hash::Key;
-use crate::sync::{AtomicPtr, Ordering, UnsafeCell};
+use crate::sync::{AtomicPtr, Mutant, Ordering, UnsafeCell, mutant};
 
 /// What a waiter is queued by.
 #[repr(C)]
@@ -93,6 +93,8 @@ pub struct Queue {
 pub enum Pick {
     Take,
     Skip,
+    /// Look no further.
+    Stop,
 }
 
 impl Queue {
@@ -104,8 +106,8 @@ impl Queue {
     /// stand in the chain if this one is new there.
     ///
     /// # Safety
-    /// `node` is valid and unqueued, its fields are the caller's, and it stays valid and in place until it is
-    /// unqueued again. `bucket` is the bucket of this queue.
+    /// `node` is valid and unqueued (or unlinked by [`take_to`](Self::take_to)), its fields are the caller's, and it stays
+    /// valid and in place until it is unqueued again. `bucket` is the bucket of this queue.
     pub unsafe fn insert(&mut self, node: NonNull<Node>, bucket: *mut ()) -> Option<u32> {
         let node = node.as_ptr();
         // SAFETY: unqueued and the caller's.
@@ -133,6 +135,34 @@ impl Queue {
     /// # Safety
     /// `node` is queued in this queue.
     pub unsafe fn remove(&mut self, node: NonNull<Node>) {
+        // SAFETY: says the caller; unlinked, it is still the lock's until its bucket is null.
+        unsafe {
+            self.unlink(node);
+            node.as_ref().set_bucket(ptr::null_mut());
+        }
+    }
+
+    /// Takes `node` off the queue and leaves it looking queued, so that its owner waits for the lock: for a requeue, which
+    /// inserts it elsewhere at once, as a waiter of `key`.
+    ///
+    /// # Safety
+    /// `node` is queued in this queue. The lock of the queue where it goes next is held too, and stays so until it is there.
+    pub unsafe fn take_to(&mut self, node: NonNull<Node>, key: Key, hash: u32) {
+        // SAFETY: says the caller; the fields are guarded by the lock that we hold.
+        unsafe {
+            self.unlink(node);
+            let l = links(node.as_ptr());
+            (l.key, l.hash) = (key, hash);
+        }
+        if mutant(Mutant::RequeueShowsTaken) {
+            // SAFETY: valid, as it is queued.
+            unsafe { node.as_ref() }.set_bucket(ptr::null_mut());
+        }
+    }
+
+    /// # Safety
+    /// `node` is queued in this queue.
+    unsafe fn unlink(&mut self, node: NonNull<Node>) {
         let node = node.as_ptr();
         // SAFETY: the nodes of this queue are valid, and we hold the lock.
         unsafe {
@@ -145,7 +175,23 @@ impl Queue {
                 }
             }
             ring_remove(node);
-            (*node).set_bucket(ptr::null_mut());
+        }
+    }
+
+    /// The waiter of `key` that would be woken first.
+    pub fn first(&self, key: Key) -> Option<NonNull<Node>> {
+        NonNull::new(self.find(key).0)
+    }
+
+    /// The waiter behind `node` in wake order.
+    ///
+    /// # Safety
+    /// `node` is queued in this queue.
+    pub unsafe fn after(&self, node: NonNull<Node>) -> Option<NonNull<Node>> {
+        // SAFETY: the nodes of this queue are valid, and we hold the lock.
+        unsafe {
+            let next = links(node.as_ptr()).next;
+            (!links(next).is_head).then(|| NonNull::new_unchecked(next))
         }
     }
 
@@ -163,9 +209,16 @@ impl Queue {
             while !node.is_null() && taken.count < limit {
                 let next = links(node).next;
                 let at = NonNull::new_unchecked(node);
-                if pick(at) == Pick::Take {
-                    self.remove(at);
-                    taken.push(at);
+                match pick(at) {
+                    Pick::Take => {
+                        self.remove(at);
+                        taken.push(at);
+                    }
+                    Pick::Skip => {}
+                    Pick::Stop => {
+                        taken.was_stopped = true;
+                        break;
+                    }
                 }
                 node = if node == last { ptr::null_mut() } else { next };
             }
@@ -376,6 +429,8 @@ pub struct Taken {
     first: Option<NonNull<Node>>,
     last: Option<NonNull<Node>>,
     count: usize,
+    /// Whether a [`Pick::Stop`] ended the walk.
+    pub was_stopped: bool,
 }
 
 impl Taken {

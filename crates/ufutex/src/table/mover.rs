@@ -11,7 +11,7 @@
 use core::ops::Range;
 
 use super::Table;
-use super::bucket::Guard;
+use super::bucket::{Guard, Tried};
 use super::layout::Layout;
 use crate::sync::{Mutant, mutant};
 
@@ -180,7 +180,10 @@ fn lock_all<L: Layout>(table: Table<L>, slots: Range<usize>, locked: Locked) -> 
     for slot in slots.clone() {
         let guard = match locked {
             Locked::Wait => Some(lock_live(table, slot)),
-            Locked::Skip => table.slot(slot).try_lock(),
+            Locked::Skip => match table.slot(slot).try_lock() {
+                Tried::Locked(guard) => Some(guard),
+                Tried::Busy | Tried::NotLive => None,
+            },
         };
         match guard {
             Some(guard) => guard.suspend(),

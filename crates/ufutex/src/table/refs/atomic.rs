@@ -5,10 +5,14 @@
 
 use super::count::Count;
 use super::tables::Tables;
-use super::{Locked, Scheme, current_proves_empty, lock_current, move_all, sealed::Sealed, try_to_grow};
+use super::{
+    Locked, Scheme, Second, current_proves_empty, lock_current, move_all, sealed::Sealed, second_in_current,
+    try_to_grow,
+};
 use crate::error::Error;
 use crate::sync::{Mutant, mutant};
 use crate::sys::park::pause;
+use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
 
 /// The scheme with one shared reference count.
@@ -43,6 +47,13 @@ impl<L: Layout> Scheme<L> for Atomic {
         self.count.get();
         let pin = Pin(&self.count);
         Some(Locked { guard: lock_current(tables, hash)?, _pin: Some(pin) })
+    }
+
+    fn lock_second<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: &Guard<'_, L>) -> Second<'a, L, Self> {
+        if !self.count.try_get() {
+            return Second::Busy;
+        }
+        second_in_current(tables, hash, first, Some(Pin(&self.count)))
     }
 
     #[inline(always)]

@@ -29,6 +29,15 @@ impl Count {
         }
     }
 
+    /// Takes a reference unless frozen: for those who hold a bucket that the mover may want.
+    pub fn try_get(&self) -> bool {
+        let is_free = self.0.fetch_add(1, Ordering::Acquire) & FROZEN == 0; // [H]
+        if !is_free {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+        is_free
+    }
+
     #[cold]
     fn wait_for_thaw(&self) {
         let mut round = 0;

@@ -1,8 +1,9 @@
 //! `fixed`: one table for good, nothing to hold in place. The kernel's "immutable", and the oracle for tests.
 
 use super::tables::{Current, Tables};
-use super::{Locked, Scheme, current_proves_empty, lock_current, sealed::Sealed};
+use super::{Locked, Scheme, Second, current_proves_empty, lock_current, sealed::Sealed, second_in_current};
 use crate::error::Error;
+use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
 
 /// The scheme whose table never changes, once there is one.
@@ -22,6 +23,10 @@ impl<L: Layout> Scheme<L> for Fixed {
     #[inline(always)]
     fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>> {
         Some(Locked { guard: lock_current(tables, hash)?, _pin: None })
+    }
+
+    fn lock_second<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: &Guard<'_, L>) -> Second<'a, L, Self> {
+        second_in_current(tables, hash, first, None)
     }
 
     #[inline(always)]

@@ -10,7 +10,7 @@
 //! moved, or is about to sleep, moves a few more; no single one pays for it all.
 
 use super::tables::{Current, Move, Moves, Tables};
-use super::{Locked, Scheme, lock_in, sealed::Sealed};
+use super::{Locked, Scheme, Second, lock_in, sealed::Sealed};
 use crate::error::Error;
 use crate::sync::{Mutant, mutant, spin_loop};
 use crate::sys::park::nap;
@@ -47,6 +47,32 @@ impl<L: Layout> Scheme<L> for Live {
         }
         let guard = lock_elsewhere(tables, hash)?;
         Some(Locked { guard, _pin: None })
+    }
+
+    fn lock_second<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: &Guard<'_, L>) -> Second<'a, L, Self> {
+        loop {
+            // In this order: see `Tables::publish`.
+            let next = tables.next();
+            let current = tables.current();
+            for place in [current, next] {
+                if let Current::Private(table) = place {
+                    match Second::of(table.bucket(hash), first) {
+                        Second::Busy if !table.bucket(hash).is_live() => {}
+                        second => return second,
+                    }
+                }
+            }
+            match (current, next) {
+                (Current::None, _) => return Second::Busy,
+                (Current::Global, _) | (_, Current::Global) => match Second::of(tables.global.bucket(hash), first) {
+                    Second::Busy => return Second::Busy,
+                    second if is_in_global(tables, hash) => return second,
+                    _ => {}
+                },
+                _ => {}
+            }
+            spin_loop();
+        }
     }
 
     #[inline(always)]

@@ -20,7 +20,7 @@ pub use live::Live;
 pub use percpu::PerCpu;
 
 use super::Table;
-use super::bucket::Guard;
+use super::bucket::{Bucket, Guard, Tried};
 use super::layout::Layout;
 #[cfg(feature = "lab")]
 use super::mover::{self, Place};
@@ -47,6 +47,10 @@ pub trait Scheme<L: Layout>: Sealed + Sized + Send + Sync + 'static {
     /// Locks the live bucket of `hash`; `None` when the domain has no table yet.
     #[doc(hidden)]
     fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>>;
+
+    /// Goes for the bucket of `hash` while `first` is locked, and does not wait for it: whoever holds it may want `first`.
+    #[doc(hidden)]
+    fn lock_second<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: &Guard<'_, L>) -> Second<'a, L, Self>;
 
     /// Whether a glance proves that nobody waits for `hash`. The caller has executed [B].
     #[doc(hidden)]
@@ -89,6 +93,47 @@ impl<'a, L: Layout, S: Scheme<L>> Locked<'a, L, S> {
     /// A bucket of the global table, which is always in place.
     pub fn global(guard: Guard<'a, L>) -> Self {
         Self { guard, _pin: None }
+    }
+}
+
+/// What came of going for a second bucket.
+#[doc(hidden)]
+pub enum Second<'a, L: Layout, S: Scheme<L>> {
+    Locked(Locked<'a, L, S>),
+    /// It is the first one.
+    Same,
+    /// Somebody holds it; or there is no table yet, or not any more.
+    Busy,
+}
+
+impl<'a, L: Layout, S: Scheme<L>> Second<'a, L, S> {
+    /// For a bucket that needs nothing to keep its table in place.
+    pub fn of(bucket: &'a Bucket<L>, first: &Guard<'_, L>) -> Self {
+        Self::pinned(bucket, first, || None)
+    }
+
+    fn pinned(bucket: &'a Bucket<L>, first: &Guard<'_, L>, pin: impl FnOnce() -> Option<S::Pin<'a>>) -> Self {
+        if core::ptr::eq(bucket, first.bucket()) {
+            return Self::Same;
+        }
+        match bucket.try_lock() {
+            Tried::Locked(guard) => Self::Locked(Locked { guard, _pin: pin() }),
+            Tried::Busy | Tried::NotLive => Self::Busy,
+        }
+    }
+}
+
+/// For schemes that never move keys bucket by bucket; `pin` holds the table in use in place.
+fn second_in_current<'a, L: Layout, S: Scheme<L>>(
+    tables: &'a Tables<L>,
+    hash: u32,
+    first: &Guard<'_, L>,
+    pin: Option<S::Pin<'a>>,
+) -> Second<'a, L, S> {
+    match tables.current() {
+        Current::None => Second::Busy,
+        Current::Global => Second::pinned(tables.global.bucket(hash), first, || pin),
+        Current::Private(table) => Second::pinned(table.bucket(hash), first, || pin),
     }
 }
 

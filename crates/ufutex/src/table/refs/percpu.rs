@@ -9,9 +9,13 @@
 use super::atomic::wait_until_frozen;
 use super::count::Count;
 use super::tables::Tables;
-use super::{Locked, Scheme, current_proves_empty, lock_current, move_all, sealed::Sealed, try_to_grow};
+use super::{
+    Locked, Scheme, Second, current_proves_empty, lock_current, move_all, sealed::Sealed, second_in_current,
+    try_to_grow,
+};
 use crate::error::Error;
 use crate::sys::cpu_counter::{CpuCounter, Taken};
+use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
 
 /// The scheme with a reference count for each CPU.
@@ -63,6 +67,14 @@ impl<L: Layout> Scheme<L> for PerCpu {
     fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>> {
         let pin = self.pin();
         Some(Locked { guard: lock_current(tables, hash)?, _pin: Some(pin) })
+    }
+
+    fn lock_second<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: &Guard<'_, L>) -> Second<'a, L, Self> {
+        let taken = self.cpus.try_take();
+        if taken.is_none() && !self.count.try_get() {
+            return Second::Busy;
+        }
+        second_in_current(tables, hash, first, Some(Pin { scheme: self, taken }))
     }
 
     #[inline(always)]

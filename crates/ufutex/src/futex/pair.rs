@@ -1,0 +1,58 @@
+//! Two buckets locked at once, for operations on two words.
+
+use super::domain::{Domain, Hashed};
+use crate::table::bucket::Guard;
+use crate::table::layout::Layout;
+use crate::table::refs::{Locked, Scheme, Second};
+
+/// The buckets of two words, which may be one.
+pub(super) struct Pair<'d, S: Scheme<L>, L: Layout> {
+    first: Locked<'d, L, S>,
+    second: Option<Locked<'d, L, S>>,
+}
+
+impl<'d, S: Scheme<L>, L: Layout> Pair<'d, S, L> {
+    /// The first word's bucket.
+    pub fn first(&mut self) -> &mut Guard<'d, L> {
+        &mut self.first.guard
+    }
+
+    /// The second word's.
+    pub fn second(&mut self) -> &mut Guard<'d, L> {
+        match &mut self.second {
+            Some(second) => &mut second.guard,
+            None => &mut self.first.guard,
+        }
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+    /// Locks the buckets of both words.
+    ///
+    /// There is no order among buckets of several tables that every scheme could keep while a resize goes on. So the
+    /// second is only tried; if somebody holds it we let go of the first, wait for that one, and try the first. Nobody
+    /// waits for a bucket with another one locked, but for movers, who wait in order of index.
+    pub(super) fn lock_pair(&self, first: &Hashed, second: &Hashed) -> Pair<'_, S, L> {
+        loop {
+            let locked = self.lock_or_make(first);
+            match self.lock_second(second, &locked.guard) {
+                Second::Locked(second) => return Pair { first: locked, second: Some(second) },
+                Second::Same => return Pair { first: locked, second: None },
+                Second::Busy => drop(locked),
+            }
+            let locked = self.lock_or_make(second);
+            match self.lock_second(first, &locked.guard) {
+                Second::Locked(first) => return Pair { first, second: Some(locked) },
+                Second::Same => return Pair { first: locked, second: None },
+                Second::Busy => drop(locked),
+            }
+        }
+    }
+
+    fn lock_second(&self, place: &Hashed, first: &Guard<'_, L>) -> Second<'_, L, S> {
+        if place.shared_space.is_none() {
+            return self.scheme.lock_second(&self.tables, place.hash, first);
+        }
+        Second::of(self.tables.global.bucket(place.hash), first)
+    }
+}

@@ -1,0 +1,133 @@
+//! Waiting on several words at once.
+
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+use core::pin::Pin;
+use core::task::Poll;
+
+use super::domain::Domain;
+use super::key::Target;
+#[cfg(feature = "std")]
+use super::operation::block_on;
+use super::operation::{By, Cause, Operation, operation_is_a_future};
+use super::wait::WaitOptions;
+use super::waiter::Waiter;
+use crate::error::Error;
+use crate::table::layout::{Layout, Lean};
+use crate::table::refs::{Live, Scheme};
+#[cfg(feature = "std")]
+use crate::wait::sleeper::Sleeper;
+
+/// The future of [`Domain::wait_any_async`]. Dropping it cancels the wait; wakes that had come by then, and that it has not
+/// reported, go to the next waiters.
+#[must_use = "futures do nothing unless polled"]
+pub struct WaitAny<'d, T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L> = Live, L: Layout = Lean> {
+    domain: &'d Domain<S, L>,
+    words: A,
+    _target: PhantomData<fn() -> T>,
+    options: WaitOptions,
+    is_done: bool,
+    /// Room for all from the first poll on, so that none is moved while it is queued.
+    waiters: Vec<Waiter<'d, S, L>>,
+}
+
+impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+    /// Blocks the calling thread while each word holds what is expected of it, until one of them is woken: `futex_waitv`.
+    /// Answers which.
+    ///
+    /// If several have been woken by the time the thread runs it is the last of them, as in the kernel; each of their
+    /// wakers has counted one.
+    ///
+    /// ```
+    /// use std::{sync::atomic::AtomicU32, time::Duration};
+    /// use ufutex::{Domain, Error, System, Timeout, WaitOptions};
+    ///
+    /// let domain = Domain::new(&System::new());
+    /// let (a, b) = (AtomicU32::new(0), AtomicU32::new(0));
+    /// let soon = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(1)));
+    /// assert_eq!(domain.wait_any(&[(&a, 0), (&b, 0)], &soon), Err(Error::TimedOut));
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`wait_with`](Self::wait_with), of the first word that has one, if none before it has been woken by then;
+    /// [`Error::Invalid`] for no word at all, and for more than the system's
+    /// [`max_waitv`](crate::Config::max_waitv); [`Error::NoMemory`].
+    #[cfg(feature = "std")]
+    pub fn wait_any<T: Target>(&self, words: &[(T, T::Value)], options: &WaitOptions) -> Result<usize, Error> {
+        let deadline = options.timeout.map(|timeout| timeout.begin());
+        // Before the wait, which must not outlive it.
+        let sleeper = Sleeper::new();
+        let wait = core::pin::pin!(self.wait_any_async(words, *options));
+        block_on(wait, &sleeper, deadline.as_ref())
+    }
+
+    /// As [`wait_any`](Self::wait_any), as a task. The words are compared at the first poll; a timeout is
+    /// [`Error::Invalid`], as for [`wait_async`](Self::wait_async).
+    pub fn wait_any_async<T: Target, A: AsRef<[(T, T::Value)]>>(
+        &self,
+        words: A,
+        options: WaitOptions,
+    ) -> WaitAny<'_, T, A, S, L> {
+        WaitAny { domain: self, words, _target: PhantomData, options, is_done: false, waiters: Vec::new() }
+    }
+}
+
+operation_is_a_future!([T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout] WaitAny<'_, T, A, S, L> => usize);
+
+impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> Operation for WaitAny<'_, T, A, S, L> {
+    type Output = usize;
+
+    fn poll_by(self: Pin<&mut Self>, by: By<'_>) -> Poll<Result<usize, Error>> {
+        // SAFETY: the waiters stay where they are: the vector does not grow beyond the room it has at first.
+        let this = unsafe { self.get_unchecked_mut() };
+        if this.waiters.is_empty() {
+            return match this.begin(by) {
+                Ok(()) => Poll::Pending,
+                Err(error) => Poll::Ready(this.leave().ok_or(error)),
+            };
+        }
+        // Every one is told of the task's new waker, up to the first that has been woken.
+        if this.waiters.iter_mut().all(|waiter| !waiter.looks_taken(by)) {
+            return Poll::Pending;
+        }
+        // One was taken, so somebody has counted it.
+        Poll::Ready(this.leave().ok_or(Error::Again))
+    }
+
+    fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<usize, Error> {
+        // SAFETY: as in `poll_by`.
+        unsafe { self.get_unchecked_mut() }.leave().ok_or(cause.into())
+    }
+}
+
+impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> WaitAny<'_, T, A, S, L> {
+    /// Queues them all, or stops at the first that is not to be waited for.
+    fn begin(&mut self, by: By<'_>) -> Result<(), Error> {
+        let words = self.words.as_ref();
+        let is_refused = words.is_empty() || words.len() > self.domain.system.limits().max_waitv;
+        if is_refused || (self.options.timeout.is_some() && matches!(by, By::Task(_))) {
+            return Err(Error::Invalid);
+        }
+        self.waiters.try_reserve_exact(words.len()).map_err(|_| Error::NoMemory)?;
+        self.waiters.resize_with(words.len(), Waiter::new);
+        for ((word, expected), waiter) in core::iter::zip(words, &mut self.waiters) {
+            let told = by.told();
+            let matched = self.domain.lock_if_equal(word, *expected)?;
+            // SAFETY: the vector had room for all, so they stay where they are until it is dropped.
+            let waiter = unsafe { Pin::new_unchecked(waiter) };
+            self.domain.queue(matched, waiter, &self.options, told)?;
+        }
+        Ok(())
+    }
+
+    /// Takes them all off their queues. Answers the last that had been woken.
+    fn leave(&mut self) -> Option<usize> {
+        let mut woken = None;
+        for (i, waiter) in self.waiters.iter_mut().enumerate() {
+            if !waiter.give_up() {
+                woken = Some(i);
+            }
+        }
+        woken
+    }
+}
