@@ -52,9 +52,8 @@ impl Arena {
             let address = arena.base as usize + pages * PAGE as usize + twin * length;
             let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
             // SAFETY: it replaces pages of our own mapping, of which nobody knows yet.
-            let at = unsafe {
-                libc::mmap(std::ptr::with_exposed_provenance_mut(address), length, access, flags, file, 0)
-            };
+            let at =
+                unsafe { libc::mmap(std::ptr::with_exposed_provenance_mut(address), length, access, flags, file, 0) };
             assert_eq!(at.addr(), address, "mmap: {}", std::io::Error::last_os_error());
         }
         // SAFETY: our own file, which the mappings keep alive.

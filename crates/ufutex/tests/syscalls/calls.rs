@@ -61,7 +61,14 @@ impl Machine {
         self.futex(from, libc::FUTEX_REQUEUE, wake as u32).address2(to).value2(requeue)
     }
 
-    pub fn cmp_requeue(&self, from: impl Into<u64>, expected: u32, to: impl Into<u64>, wake: i32, requeue: i32) -> Call {
+    pub fn cmp_requeue(
+        &self,
+        from: impl Into<u64>,
+        expected: u32,
+        to: impl Into<u64>,
+        wake: i32,
+        requeue: i32,
+    ) -> Call {
         self.futex(from, libc::FUTEX_CMP_REQUEUE, wake as u32).address2(to).value2(requeue).value3(expected)
     }
 
@@ -155,7 +162,7 @@ impl Machine {
 
     /// A deadline that does not come while a test runs.
     pub fn far(&self, clock: libc::clockid_t) -> u64 {
-        self.from_now(clock, Duration::from_secs(1000))
+        self.time_from_now(clock, Duration::from_secs(1000))
     }
 
     /// Checks that exactly so many threads wait on `word`, by waking them.

@@ -105,7 +105,7 @@ fn timeout_is_absolute_of_either_clock(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     for clock in [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME] {
         let call = m.wait2(word, 0, EVERY).argument(5, clock as u64);
-        assert_eq!(t.call(call.timeout(m.from_now(clock, Duration::from_millis(10)))), ETIMEDOUT);
+        assert_eq!(t.call(call.timeout(m.time_from_now(clock, Duration::from_millis(10)))), ETIMEDOUT);
         assert_eq!(t.call(call.timeout(m.past())), ETIMEDOUT);
         let waiting = t.begin(call.timeout(m.far(clock)));
         m.assert_waiters(word, 1);

@@ -183,7 +183,7 @@ fn lock_pi_that_is_restarted_keeps_its_deadline(m: &Machine) {
     m.in_time(|length| {
         let ([owner, t], word) = (m.threads(), m.word(0));
         assert_eq!(owner.call(m.lock_pi(word)), 0);
-        let deadline = m.from_now(MONOTONIC, length);
+        let deadline = m.time_from_now(MONOTONIC, length);
         let begin = Instant::now();
         let waiting = t.start(m.lock_pi2(word).timeout(deadline));
         waiting.until_asleep_or_over();

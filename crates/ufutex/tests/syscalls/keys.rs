@@ -8,7 +8,7 @@ use crate::memory::Word;
 use crate::on_every_machine;
 
 /// Addresses that no program may name.
-const KERNELS: [u64; 4] = [1 << 63, 0xffff_8000_0000_0000, u64::MAX & !3, 1 << 60];
+const KERNELS: [u64; 4] = [1 << 63, 0xffff_8000_0000_0000, !3, 1 << 60];
 
 fn misaligned_address_is_einval(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));

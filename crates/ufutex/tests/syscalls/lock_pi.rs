@@ -134,21 +134,24 @@ fn lock_is_handed_on_in_the_order_of_arrival(m: &Machine) {
 fn timeout_of_lock_pi_is_absolute_and_of_the_realtime_clock(m: &Machine) {
     let ([owner, t], word) = (m.threads(), m.word(0));
     word.set(owner.tid());
-    let soon = m.from_now(libc::CLOCK_REALTIME, Duration::from_millis(10));
+    let soon = m.time_from_now(libc::CLOCK_REALTIME, Duration::from_millis(10));
     assert_eq!(t.call(m.lock_pi(word).timeout(soon)), ETIMEDOUT);
     // By the monotonic clock this time is far ahead, unless the machine has been up for decades.
-    assert_eq!(t.call(m.lock_pi(word).timeout(m.from_now(libc::CLOCK_MONOTONIC, Duration::from_secs(9999)))), ETIMEDOUT);
+    assert_eq!(
+        t.call(m.lock_pi(word).timeout(m.time_from_now(libc::CLOCK_MONOTONIC, Duration::from_secs(9999)))),
+        ETIMEDOUT
+    );
     assert_eq!(word.get(), owner.tid() | WAITERS, "the flag stays");
 }
 
 fn timeout_of_lock_pi2_is_of_the_clock_that_it_names(m: &Machine) {
     let ([owner, t], word) = (m.threads(), m.word(0));
     word.set(owner.tid());
-    let soon = m.from_now(libc::CLOCK_MONOTONIC, Duration::from_millis(10));
+    let soon = m.time_from_now(libc::CLOCK_MONOTONIC, Duration::from_millis(10));
     assert_eq!(t.call(m.lock_pi2(word).timeout(soon)), ETIMEDOUT);
-    let soon = m.from_now(libc::CLOCK_REALTIME, Duration::from_millis(10));
+    let soon = m.time_from_now(libc::CLOCK_REALTIME, Duration::from_millis(10));
     assert_eq!(t.call(m.lock_pi2(word).realtime().timeout(soon)), ETIMEDOUT);
-    let waiting = t.begin(m.lock_pi2(word).timeout(m.from_now(libc::CLOCK_REALTIME, Duration::ZERO)));
+    let waiting = t.begin(m.lock_pi2(word).timeout(m.time_from_now(libc::CLOCK_REALTIME, Duration::ZERO)));
     waiting.stays_asleep();
     assert_eq!(owner.call(m.unlock_pi(word)), 0);
     assert_eq!(waiting.finish(), 0);

@@ -93,10 +93,6 @@ impl Machine {
         Self { system, sharing, memory: Memory::new() }
     }
 
-    pub fn sharing(&self) -> Sharing {
-        self.sharing
-    }
-
     pub fn is_private(&self) -> bool {
         self.sharing == Sharing::Private
     }

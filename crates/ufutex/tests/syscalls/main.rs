@@ -15,12 +15,15 @@ mod memory;
 mod robust_list;
 mod tracer;
 
+mod futex2;
 mod interruption;
 mod keys;
 mod lock_pi;
+mod numa;
 mod order_of_checks;
 mod owner_death;
 mod peers;
+mod peers_engine;
 mod pi_deadlock;
 mod pi_priority;
 mod pi_states;
@@ -33,8 +36,6 @@ mod wait;
 mod waitv;
 mod wake;
 mod wake_op;
-mod futex2;
-mod numa;
 
 /// Makes a `#[test]` of each `fn name(m: &Machine)` on every machine.
 macro_rules! on_every_machine {

@@ -134,7 +134,7 @@ impl Memory {
     }
 
     /// A `timespec` that means a time on `clock`, so long from now.
-    pub fn from_now(&self, clock: libc::clockid_t, length: Duration) -> u64 {
+    pub fn time_from_now(&self, clock: libc::clockid_t, length: Duration) -> u64 {
         self.time(now(clock) + length)
     }
 }

@@ -11,13 +11,8 @@ const NOWHERE: u64 = 8;
 /// An address that no program may name.
 const KERNELS: u64 = 1 << 63;
 
-const WITH_TIMEOUT: [i32; 5] = [
-    libc::FUTEX_WAIT,
-    libc::FUTEX_WAIT_BITSET,
-    libc::FUTEX_LOCK_PI,
-    FUTEX_LOCK_PI2,
-    libc::FUTEX_WAIT_REQUEUE_PI,
-];
+const WITH_TIMEOUT: [i32; 5] =
+    [libc::FUTEX_WAIT, libc::FUTEX_WAIT_BITSET, libc::FUTEX_LOCK_PI, FUTEX_LOCK_PI2, libc::FUTEX_WAIT_REQUEUE_PI];
 
 const WITHOUT_TIMEOUT: [i32; 8] = [
     libc::FUTEX_WAKE,

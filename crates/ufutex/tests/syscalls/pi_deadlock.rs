@@ -53,6 +53,35 @@ fn deadlock_of_ten_is_found(m: &Machine) {
     deadlock_over::<10>(m);
 }
 
+/// Chains are followed so far and no farther: what lies beyond might be a circle.
+fn chain_that_is_too_long_is_taken_for_a_deadlock(m: &Machine) {
+    let threads: Vec<Thread> = (0..1100).map(|_| m.thread()).collect();
+    // More words than a shared object here has room for; whose words they are makes no difference.
+    let locks: Vec<Word> = threads.iter().map(|_| m.private_word(0)).collect();
+    for (thread, lock) in std::iter::zip(&threads, &locks) {
+        assert_eq!(thread.call(m.lock_pi(*lock).private()), 0);
+    }
+    let mut waiting = Vec::new();
+    for (thread, &next) in std::iter::zip(&threads[1..], &locks) {
+        let pending = thread.start(m.lock_pi(next).private());
+        pending.until_asleep_or_over();
+        match pending.result() {
+            None => waiting.push(pending),
+            Some(result) => {
+                assert_eq!(result, EDEADLK);
+                break;
+            }
+        }
+    }
+    // The kernel's own limit is 1024 by default, and it counts from the second waiter.
+    assert!((1000..1100 - 1).contains(&waiting.len()), "a chain of {} waiters", waiting.len());
+    assert_eq!(threads[0].call(m.unlock_pi(locks[0]).private()), 0);
+    for (i, waiting) in waiting.into_iter().enumerate() {
+        assert_eq!(waiting.finish(), 0);
+        assert_eq!(threads[i + 1].call(m.unlock_pi(locks[i + 1]).private()), 0);
+    }
+}
+
 fn trylock_does_not_block_so_it_is_no_deadlock(m: &Machine) {
     let threads: [Thread; 2] = m.threads();
     let (locks, waiting) = chain(m, &threads);
@@ -97,6 +126,7 @@ on_every_machine![
     deadlock_of_two_is_found,
     deadlock_of_three_is_found,
     deadlock_of_ten_is_found,
+    chain_that_is_too_long_is_taken_for_a_deadlock,
     trylock_does_not_block_so_it_is_no_deadlock,
     long_chain_without_an_end_in_itself_is_no_deadlock,
     chain_that_a_timeout_has_broken_is_no_deadlock,

@@ -127,7 +127,7 @@ fn waiter_that_times_out_takes_its_priority_with_it_along_the_chain(m: &Machine)
         let b_waits = b.begin(m.lock_pi(first));
         let c_waits = c.begin(m.lock_pi(second));
         assert_eq!([&a, &b].map(Thread::priority), [10; 2]);
-        let deadline = m.from_now(libc::CLOCK_MONOTONIC, length);
+        let deadline = m.time_from_now(libc::CLOCK_MONOTONIC, length);
         let t_waits = t.start(m.lock_pi2(second).timeout(deadline));
         t_waits.until_asleep_or_over();
         let is_in_time = [&b, &a].map(Thread::priority) == [50; 2];

@@ -248,9 +248,9 @@ fn lock_of_the_dead_is_esrch(m: &Machine) {
 fn timeout_before_the_requeue_leaves_nobody_behind(m: &Machine) {
     let ([w, t], [from, lock]) = (m.threads(), m.words(0));
     assert_eq!(w.call(m.wait_requeue_pi(from, 0, lock).timeout(m.past())), ETIMEDOUT);
-    let soon = m.from_now(libc::CLOCK_MONOTONIC, Duration::from_millis(10));
+    let soon = m.time_from_now(libc::CLOCK_MONOTONIC, Duration::from_millis(10));
     assert_eq!(w.call(m.wait_requeue_pi(from, 0, lock).timeout(soon)), ETIMEDOUT);
-    let soon = m.from_now(libc::CLOCK_REALTIME, Duration::from_millis(10));
+    let soon = m.time_from_now(libc::CLOCK_REALTIME, Duration::from_millis(10));
     assert_eq!(w.call(m.wait_requeue_pi(from, 0, lock).realtime().timeout(soon)), ETIMEDOUT);
     assert_eq!(t.call(m.cmp_requeue_pi(from, 0, lock, ALL)), 0);
     assert_eq!(lock.get(), 0);
@@ -260,7 +260,7 @@ fn timeout_after_the_requeue_leaves_nobody_behind(m: &Machine) {
     m.in_time(|length| {
         let ([owner, w, t], [from, lock]) = (m.threads(), m.words(0));
         assert_eq!(owner.call(m.lock_pi(lock)), 0);
-        let deadline = m.from_now(libc::CLOCK_MONOTONIC, length);
+        let deadline = m.time_from_now(libc::CLOCK_MONOTONIC, length);
         let waiting = w.start(m.wait_requeue_pi(from, 0, lock).timeout(deadline));
         waiting.until_asleep_or_over();
         let is_in_time = t.call(m.cmp_requeue_pi(from, 0, lock, ALL)) == 1;

@@ -5,11 +5,11 @@
 
 use crate::calls::{ANY, OWNER_DIED, WAITERS};
 use crate::common::arena::Rights;
-use crate::errno::{EFAULT, EINVAL, ESRCH};
+use crate::errno::{EFAULT, EINVAL, EPERM, ESRCH};
 use crate::machine::{Machine, Pending, Thread};
 use crate::memory::Word;
-use crate::on_every_machine;
 use crate::robust_list::{HEAD, Lock, PI, RobustList};
+use crate::{on_every_machine, on_the_kernel};
 
 /// As many entries as are looked at.
 const LIMIT: usize = 2048;
@@ -30,7 +30,8 @@ fn list_can_be_asked_for_by_number(m: &Machine) {
     let ([a, b], [head, at, length]) = (m.threads(), [(); 3].map(|()| m.bytes(HEAD)));
     assert_eq!(a.call(m.set_robust_list(head, HEAD)), 0);
     assert_eq!(b.call(m.set_robust_list(0, HEAD)), 0);
-    for (asks, tid, expected) in [(&a, 0, head), (&b, 0, 0), (&b, a.tid(), head), (&a, b.tid(), 0), (&a, a.tid(), head)] {
+    for (asks, tid, expected) in [(&a, 0, head), (&b, 0, 0), (&b, a.tid(), head), (&a, b.tid(), 0), (&a, a.tid(), head)]
+    {
         m.put_u64(at, u64::MAX);
         m.put_u64(length, u64::MAX);
         assert_eq!(asks.call(m.get_robust_list(tid, at, length)), 0);
@@ -331,17 +332,30 @@ fn pending_lock_that_is_on_the_list_is_done_once(m: &Machine) {
 }
 
 /// Ends a thread with a pending lock whose word it has given up: whether the waiter is woken, and the word after that.
-fn given_up(m: &Machine, mark: u64, value: impl Fn(u32) -> u32) -> (bool, u32) {
+fn given_up(m: &Machine, mark: u64, value: u32) -> (bool, u32) {
     let [t, w] = m.threads();
     let list = RobustList::new(m, &t);
-    let lock = list.lock(value(t.tid()));
+    let lock = list.lock(value);
     list.pending(lock, mark);
     (wakes(m, t, &w, lock.word), lock.word.get())
 }
 
 fn pending_lock_that_is_free_wakes_one_and_stays_as_it_is(m: &Machine) {
-    assert_eq!(given_up(m, 0, |_| 0), (true, 0));
-    assert_eq!(given_up(m, PI, |_| 0), (false, 0));
+    for value in [0, WAITERS, OWNER_DIED, WAITERS | OWNER_DIED] {
+        assert_eq!(given_up(m, 0, value), (true, value), "{value:#x}");
+        assert_eq!(given_up(m, PI, value), (false, value), "{value:#x}");
+    }
+}
+
+/// A lock that was given up in user space and that somebody else has taken since.
+fn pending_lock_that_another_has_taken_wakes_nobody(m: &Machine) {
+    let other = m.thread();
+    for flags in [0, WAITERS, OWNER_DIED, WAITERS | OWNER_DIED] {
+        for mark in [0, PI] {
+            let value = other.tid() | flags;
+            assert_eq!(given_up(m, mark, value), (false, value), "{flags:#x} {mark}");
+        }
+    }
 }
 
 fn pending_lock_on_the_list_that_is_free_wakes_nobody_as_an_entry(m: &Machine) {
@@ -386,6 +400,29 @@ fn list_that_was_taken_back_is_not_walked(m: &Machine) {
     assert_eq!(lock.word.get(), tid);
 }
 
+/// Who may look at whose threads is not a matter of futexes.
+fn list_of_a_process_that_one_may_not_look_at_is_eperm(m: &Machine) {
+    let [head, length] = [(); 2].map(|()| m.bytes(8));
+    const NOBODY: libc::uid_t = 65534;
+    let result = std::thread::spawn(move || {
+        // SAFETY: the raw call changes the user of this thread alone, which ends after it; the list's head and length are
+        // written to an arena.
+        unsafe {
+            if libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) != 0 {
+                return None;
+            }
+            let result = libc::syscall(libc::SYS_get_robust_list, 1, head, length);
+            Some(if result < 0 { -(*libc::__errno_location() as isize) } else { result as isize })
+        }
+    });
+    match result.join().expect("it does not panic") {
+        Some(result) => assert_eq!(result, EPERM),
+        None => println!("skipped: a thread cannot become another user's here"),
+    }
+}
+
+on_the_kernel![list_of_a_process_that_one_may_not_look_at_is_eperm];
+
 on_every_machine![
     length_must_be_that_of_a_head,
     list_can_be_asked_for_by_number,
@@ -412,6 +449,7 @@ on_every_machine![
     pending_lock_is_done_like_the_others,
     pending_lock_that_is_on_the_list_is_done_once,
     pending_lock_that_is_free_wakes_one_and_stays_as_it_is,
+    pending_lock_that_another_has_taken_wakes_nobody,
     pending_lock_on_the_list_that_is_free_wakes_nobody_as_an_entry,
     pending_wake_wakes_one,
     misaligned_pending_lock_does_no_harm,

@@ -64,7 +64,7 @@ fn time_may_lie_anywhere(m: &Machine) {
 fn time_that_has_passed_ends_the_wait_at_once(m: &Machine) {
     let ([owner, t], [word, lock]) = (m.threads(), m.words(0));
     assert_eq!(t.call(m.wait(word, 0).timeout(m.raw_time(0, 0))), ETIMEDOUT);
-    let past = [m.raw_time(0, 0), m.past(), m.from_now(MONOTONIC, Duration::ZERO)];
+    let past = [m.raw_time(0, 0), m.past(), m.time_from_now(MONOTONIC, Duration::ZERO)];
     for past in past {
         assert_eq!(t.call(m.wait_bitset(word, 0, 1).timeout(past)), ETIMEDOUT);
         assert_eq!(t.call(m.wait_bitset(word, 0, 1).realtime().timeout(past)), ETIMEDOUT);
@@ -93,9 +93,9 @@ fn relative_wait_does_not_end_before_its_time(m: &Machine) {
 fn absolute_wait_does_not_end_before_its_time(m: &Machine) {
     let word = m.word(0);
     let begin = Instant::now();
-    ends_in_time(m, word, begin, m.wait_bitset(word, 0, ANY).timeout(m.from_now(MONOTONIC, LENGTH)));
+    ends_in_time(m, word, begin, m.wait_bitset(word, 0, ANY).timeout(m.time_from_now(MONOTONIC, LENGTH)));
     let begin = Instant::now();
-    ends_in_time(m, word, begin, m.wait_bitset(word, 0, ANY).realtime().timeout(m.from_now(REALTIME, LENGTH)));
+    ends_in_time(m, word, begin, m.wait_bitset(word, 0, ANY).realtime().timeout(m.time_from_now(REALTIME, LENGTH)));
 }
 
 fn plain_wait_is_relative(m: &Machine) {
@@ -110,7 +110,7 @@ fn plain_wait_is_relative(m: &Machine) {
 fn bitset_wait_is_absolute_of_the_clock_that_it_names(m: &Machine) {
     let ([t, waker], word) = (m.threads(), m.word(0));
     // By the realtime clock this has passed, by the monotonic one it is ahead.
-    let ahead = m.from_now(MONOTONIC, Duration::from_secs(1000));
+    let ahead = m.time_from_now(MONOTONIC, Duration::from_secs(1000));
     assert_eq!(t.call(m.wait_bitset(word, 0, 1).realtime().timeout(ahead)), ETIMEDOUT);
     let waiting = t.begin(m.wait_bitset(word, 0, 1).timeout(ahead));
     waiting.stays_asleep();

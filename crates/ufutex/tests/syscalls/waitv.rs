@@ -211,7 +211,7 @@ fn timeout_is_absolute_of_either_clock(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     for clock in [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME] {
         let call = m.waitv(&[m.entry(word, 0)]).argument(4, clock as u64);
-        let soon = m.from_now(clock, Duration::from_millis(10));
+        let soon = m.time_from_now(clock, Duration::from_millis(10));
         assert_eq!(t.call(call.timeout(soon)), ETIMEDOUT);
         assert_eq!(t.call(call.timeout(m.past())), ETIMEDOUT);
         let waiting = t.begin(call.timeout(m.far(clock)));

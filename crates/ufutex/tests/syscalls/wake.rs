@@ -65,6 +65,41 @@ fn real_time_priority_comes_before_the_order_of_arrival(m: &Machine) {
     }
 }
 
+fn priority_counts_as_it_was_when_the_wait_began(m: &Machine) {
+    if !m.has_priorities() {
+        return;
+    }
+    let ([a, b, waker], word) = (m.threads(), m.word(0));
+    let first = a.begin(m.wait(word, 0));
+    let second = b.begin(m.wait(word, 0));
+    b.set_priority(50);
+    assert_eq!(waker.call(m.wake(word, 1)), 1);
+    assert_eq!(first.finish(), 0);
+    second.stays_asleep();
+    assert_eq!(waker.call(m.wake(word, 1)), 1);
+    assert_eq!(second.finish(), 0);
+}
+
+fn priority_that_is_lent_does_not_count(m: &Machine) {
+    if !m.has_priorities() {
+        return;
+    }
+    let ([a, b, lender, waker], [word, lock]) = (m.threads(), m.words(0));
+    assert_eq!(b.call(m.lock_pi(lock)), 0);
+    lender.set_priority(50);
+    let lending = lender.begin(m.lock_pi(lock));
+    assert_eq!(b.priority(), 50);
+    let first = a.begin(m.wait(word, 0));
+    let second = b.begin(m.wait(word, 0));
+    assert_eq!(waker.call(m.wake(word, 1)), 1);
+    assert_eq!(first.finish(), 0);
+    second.stays_asleep();
+    assert_eq!(waker.call(m.wake(word, 1)), 1);
+    assert_eq!(second.finish(), 0);
+    assert_eq!(b.call(m.unlock_pi(lock)), 0);
+    assert_eq!(lending.finish(), 0);
+}
+
 fn bitset_0_is_einval(m: &Machine) {
     let ([t, waker], word) = (m.threads(), m.word(0));
     let waiting = t.begin(m.wait(word, 0));
@@ -157,6 +192,8 @@ on_every_machine![
     count_of_0_wakes_one_that_meets_the_bitset,
     waiters_are_woken_in_the_order_in_which_they_came,
     real_time_priority_comes_before_the_order_of_arrival,
+    priority_counts_as_it_was_when_the_wait_began,
+    priority_that_is_lent_does_not_count,
     bitset_0_is_einval,
     bitset_chooses_and_those_passed_over_keep_their_turn,
     words_beside_each_other_do_not_mix,

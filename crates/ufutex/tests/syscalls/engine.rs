@@ -1,0 +1,168 @@
+//! The engine, in the place of the kernel: each thread of a test is a task of a domain.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::{Arc, Mutex};
+
+use ufutex::layout::Lean;
+use ufutex::scheme::Scheme;
+use ufutex::{Domain, Resume, Task};
+
+use crate::call::{Call, Number};
+use crate::common::arena::Arena;
+use crate::common::asleep::{futex_call, thread_id, until};
+use crate::common::domains::domain;
+use crate::machine::{Interruption, Machine, Seat, Sharing, System};
+
+/// A system with one domain of this scheme.
+pub fn machine<S: Scheme<Lean> + 'static>(sharing: Sharing) -> Machine {
+    Machine::new(Arc::new(Engine::<S> { domain: Arc::new(domain()) }), sharing)
+}
+
+struct Engine<S: Scheme<Lean>> {
+    domain: Arc<Domain<S, Lean>>,
+}
+
+impl<S: Scheme<Lean> + 'static> System for Engine<S> {
+    fn enter(&self, memory: &'static Arena) -> Arc<dyn Seat> {
+        let tid = thread_id();
+        let task = self.domain.task(tid as u32).expect("no other task has the number of this thread");
+        Arc::new(Guest {
+            domain: self.domain.clone(),
+            memory,
+            tid,
+            task: Mutex::new(Some(Arc::new(task))),
+            current: Mutex::new(None),
+            interruption: Mutex::new(None),
+            noticed: AtomicUsize::new(0),
+        })
+    }
+}
+
+/// A thread as a user-mode kernel would run it: it makes the guest's calls, and handles the guest's signals between
+/// them.
+struct Guest<S: Scheme<Lean>> {
+    domain: Arc<Domain<S, Lean>>,
+    memory: &'static Arena,
+    tid: i32,
+    /// Until it leaves.
+    task: Mutex<Option<Arc<Task<Lean>>>>,
+    /// The call that it is in.
+    current: Mutex<Option<Call>>,
+    /// What it has not noticed yet.
+    interruption: Mutex<Option<Interruption>>,
+    noticed: AtomicUsize,
+}
+
+fn number(call: Call) -> ufutex::Number {
+    match call.number {
+        Number::Futex => ufutex::Number::Futex,
+        Number::FutexWaitv => ufutex::Number::FutexWaitv,
+        Number::FutexWake => ufutex::Number::FutexWake,
+        Number::FutexWait => ufutex::Number::FutexWait,
+        Number::FutexRequeue => ufutex::Number::FutexRequeue,
+        Number::SetRobustList => ufutex::Number::SetRobustList,
+        Number::GetRobustList => ufutex::Number::GetRobustList,
+        Number::Restart => ufutex::Number::Restart,
+    }
+}
+
+/// The result of a wait that is to be continued by restart_syscall(2).
+const RESTART_BLOCK: isize = -516;
+const RESTARTS: [isize; 3] = [-512, -513, RESTART_BLOCK];
+
+impl<S: Scheme<Lean>> Guest<S> {
+    fn task(&self) -> Option<Arc<Task<Lean>>> {
+        self.task.lock().expect("nobody panics with it").clone()
+    }
+
+    fn set_current(&self, call: Option<Call>) {
+        *self.current.lock().expect("nobody panics with it") = call;
+    }
+
+    fn current(&self) -> Option<Call> {
+        *self.current.lock().expect("nobody panics with it")
+    }
+
+    /// What a kernel does on its way back to the program: if there is a signal, its handler runs.
+    fn notice(&self, task: &Task<Lean>) -> Option<Interruption> {
+        let interruption = self.interruption.lock().expect("nobody panics with it").take()?;
+        task.clear_interrupt();
+        self.noticed.fetch_add(1, AcqRel);
+        Some(interruption)
+    }
+
+    fn is_asleep(&self, is_right: impl Fn(Call) -> bool) -> bool {
+        self.current().is_some_and(is_right) && futex_call(self.tid).is_some_and(|call| call.is_of_the_engine())
+    }
+}
+
+impl<S: Scheme<Lean>> Seat for Guest<S> {
+    fn call(&self, mut call: Call) -> isize {
+        let task = self.task().expect("it has not left");
+        loop {
+            self.set_current(Some(call));
+            let result = self.domain.syscall(&task, self.memory, number(call), call.args);
+            self.set_current(None);
+            let noticed = self.notice(&task);
+            if !RESTARTS.contains(&result) {
+                return result;
+            }
+            let has_sa_restart = match noticed.expect("nothing else ends a wait early") {
+                Interruption::Handler => false,
+                Interruption::RestartingHandler => true,
+                Interruption::NoHandler => {
+                    if result == RESTART_BLOCK {
+                        call = Call::new(Number::Restart, [0; 6]);
+                    }
+                    continue;
+                }
+            };
+            if let Resume::Return(result) = ufutex::resume(result, has_sa_restart) {
+                return result;
+            }
+        }
+    }
+
+    fn leave(&self) {
+        let mut task = self.task.lock().expect("nobody panics with it").take().expect("it leaves once");
+        // Another thread may hold it, for the time of one look.
+        let task = loop {
+            match Arc::try_unwrap(task) {
+                Ok(task) => break task,
+                Err(shared) => task = shared,
+            }
+            std::thread::yield_now();
+        };
+        self.domain.exit(task, self.memory);
+    }
+
+    fn is_asleep_in(&self, call: Call) -> bool {
+        self.is_asleep(|current| current == call)
+    }
+
+    fn is_asleep_again(&self) -> bool {
+        self.is_asleep(|current| current.number == Number::Restart)
+    }
+
+    fn interrupt(&self, how: Interruption) {
+        let task = self.task().expect("it has not left");
+        let before = self.noticed.load(Acquire);
+        *self.interruption.lock().expect("nobody panics with it") = Some(how);
+        task.interrupt();
+        until("the interruption is noticed", || {
+            if self.current().is_none() {
+                self.notice(&task); // between two calls it has nothing to be interrupted in
+            }
+            self.noticed.load(Acquire) != before
+        });
+    }
+
+    fn set_priority(&self, priority: u8) {
+        self.task().expect("it has not left").set_realtime_priority(priority);
+    }
+
+    fn priority(&self) -> u8 {
+        self.task().expect("it has not left").effective_priority()
+    }
+}
