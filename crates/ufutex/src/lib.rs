@@ -40,6 +40,7 @@ mod error;
 mod futex;
 mod sync;
 mod sys;
+mod syscall;
 mod table;
 mod wait;
 
@@ -52,7 +53,13 @@ pub use futex::future::Wait;
 pub use futex::interrupt::Interrupt;
 pub use futex::key::{Guest, Shared, Target};
 pub use futex::operation::Cause;
+pub use futex::pi::lock::LockPi;
+pub use futex::pi::requeue::WaitRequeuePi;
+pub use futex::pi::scheduler::{Priority, Scheduler};
+pub use futex::pi::task::Task;
+pub use futex::pi::{OWNER_DIED, TID_MASK, WAITERS};
 pub use futex::requeue::Requeued;
+pub use futex::robust::Pointers;
 pub use futex::system::System;
 pub use futex::wait::WaitOptions;
 pub use futex::wait_any::WaitAny;
@@ -60,6 +67,7 @@ pub use futex::waiter::{Queued, Waiter};
 pub use futex::wake_op::{Compare, Modify, WakeOp};
 pub use sys::clock::{Clock, Timeout};
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
+pub use syscall::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, Resume, Syscall, resume};
 pub use table::size::Policy;
 
 /// How operations reach their bucket while tables change: a type parameter of [`Domain`].

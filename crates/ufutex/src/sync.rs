@@ -153,6 +153,10 @@ pub enum Mutant {
     SkippedStepIsForgotten,
     /// A requeued waiter looks taken between the queue that it leaves and the one that it joins.
     RequeueShowsTaken,
+    /// A lock is handed to a waiter and stays its last owner's.
+    HandOverKeepsOwner,
+    /// A waiter that has inherited a lock gives up as if it had not.
+    HeirLeaves,
     /// [E]: the lock is left without Release.
     UnlockRelaxed,
     /// [F]: a table is published without Release.

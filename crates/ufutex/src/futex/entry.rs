@@ -78,7 +78,7 @@ pub(crate) const BATCH: usize = 16;
 /// Every one is told before the first waker runs. What a waker does is not ours to say: it may drop another of these
 /// waiters, or poll it, or block on a thread that does, and none of them must then wait for us.
 pub(crate) fn tell(mut taken: Taken) -> Rests {
-    let mut rests = Rests([const { Rest::Nothing }; BATCH]);
+    let mut rests = Rests::none();
     for slot in &mut rests.0 {
         let Some(node) = taken.pop() else { break };
         // SAFETY: the node is the first field of an entry that we have taken; nothing of it is used after this.
@@ -94,11 +94,22 @@ pub(crate) fn tell(mut taken: Taken) -> Rests {
 pub(crate) struct Rests([Rest; BATCH]);
 
 impl Rests {
+    pub(crate) fn none() -> Self {
+        Self([const { Rest::Nothing }; BATCH])
+    }
+
     /// Of one alone.
     pub(crate) fn one(rest: Rest) -> Self {
-        let mut rests = [const { Rest::Nothing }; BATCH];
-        rests[0] = rest;
-        Self(rests)
+        let mut rests = Self::none();
+        rests.push(rest);
+        rests
+    }
+
+    /// One more; there is room for a batch.
+    pub(crate) fn push(&mut self, rest: Rest) {
+        if let Some(slot) = self.0.iter_mut().find(|slot| matches!(slot, Rest::Nothing)) {
+            *slot = rest;
+        }
     }
 }
 

@@ -1,14 +1,19 @@
 //! What there is once: the global table, the hash secret, limits.
 
 use alloc::alloc::{Layout as MemoryLayout, alloc, dealloc};
+use alloc::sync::Arc;
 use core::ptr::NonNull;
 
 use super::config::{Config, Limits};
+use super::pi::EntryRef;
+use super::pi::graph::Graph;
+use super::pi::scheduler::Scheduler;
 use crate::error::Error;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::table::Table;
 use crate::table::hash::Hasher;
 use crate::table::layout::{Layout, Lean};
+use crate::table::lock::Lock;
 use crate::table::store::{free, make, make_all_live};
 
 /// What all domains of an embedder have in common: the global table, where shared futexes are looked up and private
@@ -31,6 +36,9 @@ struct Inner<L: Layout> {
     global: Table<L>,
     hasher: Hasher,
     limits: Limits,
+    graph: Lock<Graph<EntryRef>>,
+    scheduler: Option<Arc<dyn Scheduler>>,
+    robust_lists_cut: AtomicU64,
 }
 
 // SAFETY: everything in `Inner` may be shared: atomics, plain values, and buckets, which are `Sync`.
@@ -56,6 +64,18 @@ impl<L: Layout> System<L> {
     /// # Errors
     /// [`Error::Invalid`] for a number of slots that is no power of two from 2 to 2^24, or no CPUs; [`Error::NoMemory`].
     pub fn with_config(config: Config) -> Result<Self, Error> {
+        Self::make(config, None)
+    }
+
+    /// A system with `config`, whose tasks run with the priorities that `scheduler` is told of.
+    ///
+    /// # Errors
+    /// As for [`with_config`](Self::with_config).
+    pub fn with_scheduler(config: Config, scheduler: Arc<dyn Scheduler>) -> Result<Self, Error> {
+        Self::make(config, Some(scheduler))
+    }
+
+    fn make(config: Config, scheduler: Option<Arc<dyn Scheduler>>) -> Result<Self, Error> {
         let limits = config.resolve()?;
         let global = make::<L>(limits.global_log2).ok_or(Error::NoMemory)?;
         // SAFETY: `Inner` has a size.
@@ -75,6 +95,9 @@ impl<L: Layout> System<L> {
                 global,
                 hasher: Hasher::new(seed),
                 limits,
+                graph: Lock::new(Graph::new(limits.max_pi_depth, scheduler.is_some())),
+                scheduler,
+                robust_lists_cut: AtomicU64::new(0),
             });
         }
         Ok(Self { inner })
@@ -101,6 +124,36 @@ impl<L: Layout> System<L> {
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.inner().limits
+    }
+
+    /// How many robust lists were longer than is allowed, and walked no further.
+    #[must_use]
+    pub fn robust_lists_cut(&self) -> u64 {
+        self.inner().robust_lists_cut.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_robust_list_cut(&self) {
+        self.inner().robust_lists_cut.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many waits for a lock were refused because the chain of owners would have been longer than is allowed.
+    #[must_use]
+    pub fn pi_chains_refused(&self) -> u64 {
+        self.graph().lock().with(|g| g.chains_refused)
+    }
+
+    /// Who owns which lock, in all domains.
+    pub(crate) fn graph(&self) -> &Lock<Graph<EntryRef>> {
+        &self.inner().graph
+    }
+
+    pub(crate) fn scheduler(&self) -> Option<&dyn Scheduler> {
+        self.inner().scheduler.as_deref()
+    }
+
+    /// Whether the two are handles of one system.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.inner == other.inner
     }
 
     /// A number that no other domain of this system has.

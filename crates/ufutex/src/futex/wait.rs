@@ -63,6 +63,16 @@ impl WaitOptions {
     }
 }
 
+/// A wait with a timeout that has not run out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Continued {
+    pub address: u64,
+    pub expected: u32,
+    pub bitset: NonZeroU32,
+    pub is_private: bool,
+    pub timeout: Timeout,
+}
+
 #[cfg(feature = "std")]
 mod thread {
     // The whole of a wait that does not sleep is some fifty instructions, and is compiled into its caller: a call, and

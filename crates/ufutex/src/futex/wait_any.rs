@@ -61,6 +61,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         block_on(wait, &sleeper, deadline.as_ref())
     }
 
+    /// How many words one wait may wait for.
+    pub(crate) fn max_waitv(&self) -> usize {
+        self.system.limits().max_waitv
+    }
+
     /// As [`wait_any`](Self::wait_any), as a task. The words are compared at the first poll; a timeout is
     /// [`Error::Invalid`], as for [`wait_async`](Self::wait_async).
     pub fn wait_any_async<T: Target, A: AsRef<[(T, T::Value)]>>(
@@ -104,7 +109,7 @@ impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> WaitAny<'_, 
     /// Queues them all, or stops at the first that is not to be waited for.
     fn begin(&mut self, by: By<'_>) -> Result<(), Error> {
         let words = self.words.as_ref();
-        let is_refused = words.is_empty() || words.len() > self.domain.system.limits().max_waitv;
+        let is_refused = words.is_empty() || words.len() > self.domain.max_waitv();
         if is_refused || (self.options.timeout.is_some() && matches!(by, By::Task(_))) {
             return Err(Error::Invalid);
         }

@@ -341,7 +341,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Runs `f` under the lock of the bucket where `entry` is queued now; `None` if it is not queued any more.
     ///
     /// A resize may move the entry while we go for the lock: so look again under it.
-    fn with_queued<R>(&self, entry: &Entry, f: impl FnOnce(&mut Guard<'_, L>) -> R) -> Option<R> {
+    pub(super) fn with_queued<R>(&self, entry: &Entry, f: impl FnOnce(&mut Guard<'_, L>) -> R) -> Option<R> {
         loop {
             let address = entry.node.bucket();
             // SAFETY: null, or a bucket of this domain's tables or its system's: with this layout, and valid as long
@@ -359,10 +359,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
 /// A word that holds what was expected, and its bucket, locked.
 pub(super) struct Matched<'d, S: Scheme<L>, L: Layout> {
-    locked: Locked<'d, L, S>,
-    address: u64,
-    shared_space: Option<u64>,
-    hash: u32,
+    pub locked: Locked<'d, L, S>,
+    pub address: u64,
+    pub shared_space: Option<u64>,
+    pub hash: u32,
 }
 
 /// A waiter that is queued, or has been woken and not looked yet. Dropping it cancels the wait; a wake that had come by

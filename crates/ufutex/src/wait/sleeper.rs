@@ -5,7 +5,9 @@
 //! finds `TOLD` knows that some entry of its own has been taken, and is about to be given back: it looks for it, and
 //! waits for the last few instructions of the waker if it has to. It never sleeps on a wake that has been announced.
 
-use crate::sync::{AtomicU32, Ordering};
+#[cfg(feature = "std")]
+use crate::sync::AtomicU32;
+use crate::sync::Ordering;
 #[cfg(feature = "std")]
 use crate::sys::clock::Deadline;
 #[cfg(feature = "std")]
@@ -21,6 +23,7 @@ const INTERRUPTED: u32 = 2;
 pub(crate) struct Sleeper {
     word: Parker,
     /// 1 while a thread uses it: two would steal each other's wakes.
+    #[cfg(feature = "std")]
     in_use: AtomicU32,
 }
 
@@ -49,7 +52,11 @@ pub(crate) enum Slept {
 
 impl Sleeper {
     pub(crate) fn new() -> Self {
-        Self { word: Parker::new(0), in_use: AtomicU32::new(0) }
+        Self {
+            word: Parker::new(0),
+            #[cfg(feature = "std")]
+            in_use: AtomicU32::new(0),
+        }
     }
 
     /// For the calling thread alone; `None` while another one uses it.

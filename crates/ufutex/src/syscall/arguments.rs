@@ -1,0 +1,78 @@
+//! Arguments in the guest's memory.
+
+use core::time::Duration;
+
+use crate::error::Error;
+use crate::sys::clock::{Clock, Timeout};
+use crate::sys::mem::{Access, Fault, Faults, UserMemory, Width};
+
+/// Nanoseconds in a second.
+const NSEC_PER_SEC: u64 = 1_000_000_000;
+
+/// Reads a `struct timespec` of 64-bit code.
+///
+/// # Errors
+/// [`Error::Fault`]; [`Error::Invalid`] when it is negative or its nanoseconds are a second or more.
+pub fn timespec<M: UserMemory + ?Sized>(memory: &M, address: u64) -> Result<Duration, Error> {
+    let [seconds, nanoseconds] = read_words(memory, address)?;
+    if seconds.cast_signed() < 0 || nanoseconds >= NSEC_PER_SEC {
+        return Err(Error::Invalid);
+    }
+    Ok(Duration::new(seconds, nanoseconds as u32))
+}
+
+/// A timeout of the newer calls: absolute, on the clock with this number. `None` for a null pointer, and then any number
+/// will do.
+///
+/// # Errors
+/// As for [`timespec`]; [`Error::Invalid`] for another clock than the two.
+pub fn timeout_on<M: UserMemory + ?Sized>(memory: &M, address: u64, clock: u64) -> Result<Option<Timeout>, Error> {
+    if address == 0 {
+        return Ok(None);
+    }
+    let clock = match clock as i32 {
+        0 => Clock::Realtime,
+        1 => Clock::Monotonic,
+        _ => return Err(Error::Invalid),
+    };
+    Ok(Some(Timeout::At(clock, timespec(memory, address)?)))
+}
+
+/// Reads words of 64 bits, wherever they lie.
+pub fn read_words<M: UserMemory + ?Sized, const N: usize>(memory: &M, address: u64) -> Result<[u64; N], Error> {
+    let mut words = [0; N];
+    for (i, word) in words.iter_mut().enumerate() {
+        let mut bytes = [0; 8];
+        let at = address.checked_add(8 * i as u64).ok_or(Error::Fault)?;
+        if !memory.access_ok(at, 8) {
+            return Err(Error::Fault);
+        }
+        memory.read(at, &mut bytes)?;
+        *word = u64::from_le_bytes(bytes);
+    }
+    Ok(words)
+}
+
+/// Writes bytes, wherever they lie.
+pub fn write<M: UserMemory + ?Sized>(memory: &M, address: u64, bytes: &[u8]) -> Result<(), Error> {
+    if !memory.access_ok(address, bytes.len() as u64) {
+        return Err(Error::Fault);
+    }
+    for (at, byte) in core::iter::zip(address.., bytes) {
+        store(memory, at, Width::U8, (*byte).into())?;
+    }
+    Ok(())
+}
+
+/// Stores a word in one piece.
+pub fn store<M: UserMemory + ?Sized>(memory: &M, address: u64, width: Width, value: u64) -> Result<(), Error> {
+    let mut faults = Faults::default();
+    let mut current = 0;
+    loop {
+        match memory.compare_exchange(address, width, current, value) {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(now)) => current = now,
+            Err(Fault) => faults.resolve(|| memory.fault_in(address, Access::Write))?,
+        }
+    }
+}

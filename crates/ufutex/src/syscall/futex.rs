@@ -1,0 +1,278 @@
+//! futex(2): one call, fourteen operations.
+
+use core::num::NonZeroU32;
+
+use super::{Caller, Calling, Restart, Started, arguments};
+use crate::error::Error;
+use crate::futex::pi::TID_MASK;
+use crate::futex::wait::Continued;
+use crate::futex::wake_op::{Compare, Modify, WakeOp};
+use crate::futex::word::Word;
+use crate::sys::clock::{Clock, Timeout};
+use crate::sys::mem::{Access, UserMemory, Width};
+use crate::table::layout::Layout;
+use crate::table::refs::Scheme;
+
+const WAIT: u32 = 0;
+const WAKE: u32 = 1;
+const REQUEUE: u32 = 3;
+const CMP_REQUEUE: u32 = 4;
+const WAKE_OP: u32 = 5;
+const LOCK_PI: u32 = 6;
+const UNLOCK_PI: u32 = 7;
+const TRYLOCK_PI: u32 = 8;
+const WAIT_BITSET: u32 = 9;
+const WAKE_BITSET: u32 = 10;
+const WAIT_REQUEUE_PI: u32 = 11;
+const CMP_REQUEUE_PI: u32 = 12;
+const LOCK_PI2: u32 = 13;
+
+const PRIVATE_FLAG: u32 = 128;
+const CLOCK_REALTIME: u32 = 256;
+/// Since Linux 7.2: the call also does what a robust unlock would do around it, so that a thread that is killed in
+/// between leaves nothing undone. `uaddr2` points to the thread's `list_op_pending`.
+const ROBUST_UNLOCK: u32 = 512;
+
+/// The arguments, by their names in the kernel.
+#[derive(Clone, Copy)]
+struct Args {
+    uaddr: u64,
+    command: u32,
+    is_private: bool,
+    is_realtime: bool,
+    is_robust_unlock: bool,
+    val: u32,
+    /// The fourth argument, of calls that take no time.
+    val2: u32,
+    uaddr2: u64,
+    val3: u32,
+}
+
+impl Args {
+    fn new([uaddr, op, val, utime, uaddr2, val3]: [u64; 6]) -> Self {
+        let op = op as u32;
+        let without_flags = op & !(PRIVATE_FLAG | CLOCK_REALTIME);
+        let is_robust_unlock = matches!(without_flags ^ ROBUST_UNLOCK, WAKE | WAKE_BITSET | UNLOCK_PI);
+        Self {
+            uaddr,
+            command: if is_robust_unlock { without_flags & !ROBUST_UNLOCK } else { without_flags },
+            is_private: op & PRIVATE_FLAG != 0,
+            is_realtime: op & CLOCK_REALTIME != 0,
+            is_robust_unlock,
+            val: val as u32,
+            val2: utime as u32,
+            uaddr2,
+            val3: val3 as u32,
+        }
+    }
+
+    fn has_timeout(&self) -> bool {
+        matches!(self.command, WAIT | LOCK_PI | LOCK_PI2 | WAIT_BITSET | WAIT_REQUEUE_PI)
+    }
+
+    /// The clock of an absolute timeout.
+    fn clock(&self) -> Clock {
+        if self.is_realtime || self.command == LOCK_PI { Clock::Realtime } else { Clock::Monotonic }
+    }
+}
+
+/// How many to wake: the kernel takes an `int`, and wakes one before it looks at it.
+pub(super) fn at_least_one(count: u32) -> usize {
+    usize::try_from(count.cast_signed()).unwrap_or(0).max(1)
+}
+
+/// A count that must not be negative.
+pub(super) fn not_negative(count: u32) -> Result<usize, Error> {
+    usize::try_from(count.cast_signed()).map_err(|_| Error::Invalid)
+}
+
+impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't, 'm, M, S, L> {
+    pub fn futex(&self, registers: [u64; 6]) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
+        let args = Args::new(registers);
+        let utime = registers[3];
+        let time = if utime != 0 && args.has_timeout() { Some(arguments::timespec(self.memory, utime)?) } else { None };
+        if args.is_realtime && !matches!(args.command, WAIT_BITSET | WAIT_REQUEUE_PI | LOCK_PI2) {
+            return Err(Error::Unsupported);
+        }
+        let until = time.map(|time| match args.command {
+            WAIT => Timeout::After(time),
+            _ => Timeout::At(args.clock(), time),
+        });
+        match args.command {
+            WAIT => self.wait(args, u32::MAX, until),
+            WAIT_BITSET => self.wait(args, args.val3, until),
+            WAKE => self.wake(args, u32::MAX).map(Started::done),
+            WAKE_BITSET => self.wake(args, args.val3).map(Started::done),
+            REQUEUE => self.requeue(args, None).map(Started::done),
+            CMP_REQUEUE => self.requeue(args, Some(args.val3)).map(Started::done),
+            WAKE_OP => self.wake_op(args).map(Started::done),
+            LOCK_PI | LOCK_PI2 => self.lock_pi(args, until),
+            TRYLOCK_PI => {
+                let word = self.word(args.uaddr, args.is_private, Access::Write)?;
+                self.domain.try_lock_pi(word, self.task).map(|()| Started::done(0))
+            }
+            UNLOCK_PI => self.unlock_pi(args).map(Started::done),
+            WAIT_REQUEUE_PI => self.wait_requeue_pi(args, until),
+            CMP_REQUEUE_PI => self.cmp_requeue_pi(args).map(Started::done),
+            _ => Err(Error::Unsupported),
+        }
+    }
+
+    fn wait(&self, args: Args, bitset: u32, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
+        let bitset = NonZeroU32::new(bitset).ok_or(Error::Invalid)?;
+        let Args { uaddr, is_private, val, .. } = args;
+        if let Some(timeout) = until {
+            let timeout = begun(timeout);
+            return self.wait_until(Continued { address: uaddr, expected: val, bitset, is_private, timeout });
+        }
+        let word = self.word(uaddr, is_private, Access::Read)?;
+        Ok(Started {
+            calling: Calling::Wait(self.domain.wait_async(word, val.into(), self.options().bitset(bitset))),
+            timeout: None,
+            on_interrupt: Restart::IfAsked,
+        })
+    }
+
+    fn wake(&self, args: Args, bitset: u32) -> Result<isize, Error> {
+        let bitset = NonZeroU32::new(bitset).ok_or(Error::Invalid)?;
+        let word = self.word(args.uaddr, args.is_private, Access::Read)?;
+        if args.is_robust_unlock {
+            arguments::store(self.memory, args.uaddr, Width::U32, 0)?;
+            self.clear_pending(args.uaddr2)?;
+        }
+        Ok(self.domain.try_wake_bitset(word, at_least_one(args.val), bitset)? as isize)
+    }
+
+    /// The robust operation is over.
+    fn clear_pending(&self, pointer: u64) -> Result<(), Error> {
+        arguments::write(self.memory, pointer, &[0; 8])
+    }
+
+    fn requeue(&self, args: Args, expected: Option<u32>) -> Result<isize, Error> {
+        let (wake, requeue) = (not_negative(args.val)?, not_negative(args.val2)?);
+        let from = self.word(args.uaddr, args.is_private, Access::Read)?;
+        let to = self.word(args.uaddr2, args.is_private, Access::Read)?;
+        self.requeue_words(from, expected, to, wake, requeue)
+    }
+
+    pub(super) fn requeue_words(
+        &self,
+        from: Word<'m, M>,
+        expected: Option<u32>,
+        to: Word<'m, M>,
+        wake: usize,
+        requeue: usize,
+    ) -> Result<isize, Error> {
+        let done = match expected {
+            Some(expected) => self.domain.cmp_requeue(from, expected.into(), to, wake, requeue)?,
+            None => self.domain.requeue(from, to, wake, requeue)?,
+        };
+        Ok((done.woken + done.requeued) as isize)
+    }
+
+    fn wake_op(&self, args: Args) -> Result<isize, Error> {
+        let first = self.word(args.uaddr, args.is_private, Access::Read)?;
+        let second = self.word(args.uaddr2, args.is_private, Access::Write)?;
+        let modify = modification(args.val3).ok_or(Error::Unsupported)?;
+        let Some(compare) = comparison(args.val3) else {
+            // The word is changed before anybody looks at the comparison.
+            let op = WakeOp { modify, compare: Compare::Eq(0) };
+            self.domain.wake_op(first, 0, second, op, 0)?;
+            return Err(Error::Unsupported);
+        };
+        let (count, second_count) = (at_least_one(args.val), at_least_one(args.val2));
+        Ok(self.domain.wake_op(first, count, second, WakeOp { modify, compare }, second_count)? as isize)
+    }
+
+    fn lock_pi(&self, args: Args, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
+        let word = self.word(args.uaddr, args.is_private, Access::Write)?;
+        Ok(Started {
+            calling: Calling::LockPi(self.domain.lock_pi_async(word, self.task)),
+            timeout: until,
+            on_interrupt: Restart::Always,
+        })
+    }
+
+    fn unlock_pi(&self, args: Args) -> Result<isize, Error> {
+        // The owner is looked at before the address: an unlock by another task of a misaligned word is EPERM.
+        let mut bytes = [0; 4];
+        if !self.memory.access_ok(args.uaddr, 4) {
+            return Err(Error::Fault);
+        }
+        self.memory.read(args.uaddr, &mut bytes)?;
+        if u32::from_le_bytes(bytes) & TID_MASK != self.task.tid() {
+            return Err(Error::NotPermitted);
+        }
+        let word = self.word(args.uaddr, args.is_private, Access::Write)?;
+        self.domain.unlock_pi(word, self.task)?;
+        if args.is_robust_unlock {
+            self.clear_pending(args.uaddr2)?;
+        }
+        Ok(0)
+    }
+
+    fn wait_requeue_pi(&self, args: Args, until: Option<Timeout>) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
+        if args.uaddr == args.uaddr2 {
+            return Err(Error::Invalid);
+        }
+        let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
+        let from = self.word(args.uaddr, args.is_private, Access::Read)?;
+        let wait = self.domain.wait_requeue_pi_async(from, args.val.into(), lock, self.task);
+        Ok(Started { calling: Calling::WaitRequeuePi(wait), timeout: until, on_interrupt: Restart::Always })
+    }
+
+    fn cmp_requeue_pi(&self, args: Args) -> Result<isize, Error> {
+        let (wake, requeue) = (not_negative(args.val)?, not_negative(args.val2)?);
+        if args.uaddr == args.uaddr2 || wake != 1 {
+            return Err(Error::Invalid);
+        }
+        let from = self.word(args.uaddr, args.is_private, Access::Read)?;
+        let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
+        Ok(self.domain.cmp_requeue_pi(from, args.val3.into(), lock, requeue)? as isize)
+    }
+}
+
+/// A relative timeout runs from now on, where there is a clock.
+fn begun(timeout: Timeout) -> Timeout {
+    #[cfg(feature = "std")]
+    let timeout = {
+        let deadline = timeout.begin();
+        Timeout::At(deadline.clock, deadline.at)
+    };
+    timeout
+}
+
+/// An argument of twelve bits with a sign.
+fn sign_extended(bits: u32) -> i32 {
+    (bits << 20).cast_signed() >> 20
+}
+
+/// The operation of `FUTEX_WAKE_OP`: bits 28 to 30, its argument bits 12 to 23, which with bit 31 is the number of a bit.
+fn modification(encoded: u32) -> Option<Modify> {
+    let mut arg = sign_extended(encoded >> 12 & 0xfff).cast_unsigned();
+    if encoded >> 31 != 0 {
+        arg = 1 << (arg & 31);
+    }
+    match encoded >> 28 & 7 {
+        0 => Some(Modify::Set(arg)),
+        1 => Some(Modify::Add(arg)),
+        2 => Some(Modify::Or(arg)),
+        3 => Some(Modify::AndNot(arg)),
+        4 => Some(Modify::Xor(arg)),
+        _ => None,
+    }
+}
+
+/// The comparison of `FUTEX_WAKE_OP`: bits 24 to 27, its argument bits 0 to 11.
+fn comparison(encoded: u32) -> Option<Compare> {
+    let arg = sign_extended(encoded & 0xfff);
+    match encoded >> 24 & 15 {
+        0 => Some(Compare::Eq(arg)),
+        1 => Some(Compare::Ne(arg)),
+        2 => Some(Compare::Lt(arg)),
+        3 => Some(Compare::Le(arg)),
+        4 => Some(Compare::Gt(arg)),
+        5 => Some(Compare::Ge(arg)),
+        _ => None,
+    }
+}

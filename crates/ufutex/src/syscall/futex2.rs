@@ -1,0 +1,128 @@
+//! The newer calls: an operation each, and flags that say what the word is.
+
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use super::futex::at_least_one;
+use super::{Caller, Calling, Restart, Started, Words, arguments};
+use crate::error::Error;
+use crate::futex::word::Word;
+use crate::sys::mem::{Access, UserMemory};
+use crate::table::layout::Layout;
+use crate::table::refs::Scheme;
+
+/// The bits of a size; 2 is 32 bits, the only one that there is.
+const SIZE_MASK: u32 = 3;
+const SIZE_U32: u32 = 2;
+const NUMA: u32 = 4;
+const MPOL: u32 = 8;
+const PRIVATE: u32 = 128;
+
+/// Valid flags of a word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Flags(u32);
+
+impl Flags {
+    fn new(flags: u32) -> Result<Self, Error> {
+        let is_known = flags & !(SIZE_MASK | NUMA | MPOL | PRIVATE) == 0;
+        if is_known && flags & SIZE_MASK == SIZE_U32 { Ok(Self(flags)) } else { Err(Error::Invalid) }
+    }
+
+    fn is_private(self) -> bool {
+        self.0 & PRIVATE != 0
+    }
+}
+
+/// A `struct futex_waitv`.
+#[derive(Clone, Copy)]
+struct Waitv {
+    val: u32,
+    uaddr: u64,
+    flags: Flags,
+}
+
+impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't, 'm, M, S, L> {
+    pub fn futex_waitv(&self, args: [u64; 6]) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
+        let [waiters, count, flags, timeout, clock, _] = args;
+        let (count, flags) = (count as u32 as usize, flags as u32);
+        let most = self.domain.max_waitv();
+        if flags != 0 || count == 0 || count > most || waiters == 0 {
+            return Err(Error::Invalid);
+        }
+        let timeout = arguments::timeout_on(self.memory, timeout, clock)?;
+        let mut parsed: Vec<Waitv> = Vec::new();
+        let mut words: Words<'m, M> = Vec::new();
+        parsed.try_reserve_exact(count).map_err(|_| Error::NoMemory)?;
+        words.try_reserve_exact(count).map_err(|_| Error::NoMemory)?;
+        for i in 0..count {
+            parsed.push(self.waitv(waiters, i)?);
+        }
+        for Waitv { val, uaddr, flags } in parsed {
+            words.push((self.word_of(uaddr, flags, Access::Read)?, val.into()));
+        }
+        Ok(Started {
+            calling: Calling::WaitAny(self.domain.wait_any_async(words, self.options())),
+            timeout,
+            on_interrupt: Restart::IfAsked,
+        })
+    }
+
+    pub fn futex_wake(&self, args: [u64; 6]) -> Result<isize, Error> {
+        let [uaddr, mask, count, flags, ..] = args;
+        let flags = Flags::new(flags as u32)?;
+        let mask = u32::try_from(mask).ok().and_then(NonZeroU32::new).ok_or(Error::Invalid)?;
+        let word = self.word_of(uaddr, flags, Access::Read)?;
+        // Unlike futex(2): 0 is none, though anything below it is one here too.
+        if count as u32 == 0 {
+            return Ok(0);
+        }
+        Ok(self.domain.try_wake_bitset(word, at_least_one(count as u32), mask)? as isize)
+    }
+
+    pub fn futex_wait(&self, args: [u64; 6]) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
+        let [uaddr, val, mask, flags, timeout, clock] = args;
+        let flags = Flags::new(flags as u32)?;
+        let (Ok(val), Ok(mask)) = (u32::try_from(val), u32::try_from(mask)) else {
+            return Err(Error::Invalid);
+        };
+        let timeout = arguments::timeout_on(self.memory, timeout, clock)?;
+        let mask = NonZeroU32::new(mask).ok_or(Error::Invalid)?;
+        let word = self.word_of(uaddr, flags, Access::Read)?;
+        let options = self.options().bitset(mask);
+        Ok(Started {
+            calling: Calling::Wait(self.domain.wait_async(word, val.into(), options)),
+            timeout,
+            on_interrupt: Restart::IfAsked,
+        })
+    }
+
+    pub fn futex_requeue(&self, args: [u64; 6]) -> Result<isize, Error> {
+        let [waiters, flags, wake, requeue, ..] = args;
+        if flags as u32 != 0 || waiters == 0 {
+            return Err(Error::Invalid);
+        }
+        let (from, to) = (self.waitv(waiters, 0)?, self.waitv(waiters, 1)?);
+        if from.flags != to.flags {
+            return Err(Error::Invalid);
+        }
+        let (wake, requeue) = (super::futex::not_negative(wake as u32)?, super::futex::not_negative(requeue as u32)?);
+        let source = self.word_of(from.uaddr, from.flags, Access::Read)?;
+        let target = self.word_of(to.uaddr, to.flags, Access::Read)?;
+        self.requeue_words(source, Some(from.val), target, wake, requeue)
+    }
+
+    /// Reads and checks the `i`th of an array.
+    fn waitv(&self, array: u64, i: usize) -> Result<Waitv, Error> {
+        let address = array.checked_add(24 * i as u64).ok_or(Error::Fault)?;
+        let [val, uaddr, flags_and_reserved] = arguments::read_words(self.memory, address)?;
+        if flags_and_reserved >> 32 != 0 {
+            return Err(Error::Invalid);
+        }
+        let flags = Flags::new(flags_and_reserved as u32)?;
+        Ok(Waitv { val: u32::try_from(val).map_err(|_| Error::Invalid)?, uaddr, flags })
+    }
+
+    fn word_of(&self, uaddr: u64, flags: Flags, access: Access) -> Result<Word<'m, M>, Error> {
+        self.word(uaddr, flags.is_private(), access)
+    }
+}

@@ -1,0 +1,199 @@
+//! The kernel's own interface: system calls by number, with the kernel's arguments, results and order of errors. What a
+//! user-mode kernel calls with its guest's registers.
+//!
+//! Decoding is apart from doing: the files here turn numbers into operations of `futex`, and results into numbers.
+
+mod arguments;
+mod futex;
+mod futex2;
+mod number;
+mod restart;
+mod robust;
+
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use alloc::vec::Vec;
+
+use crate::error::Error;
+use crate::futex::domain::Domain;
+use crate::futex::future::Wait;
+#[cfg(feature = "std")]
+use crate::futex::operation::block_on;
+use crate::futex::operation::{By, Cause, Operation};
+use crate::futex::pi::lock::LockPi;
+use crate::futex::pi::requeue::WaitRequeuePi;
+use crate::futex::pi::task::Task;
+use crate::futex::wait_any::WaitAny;
+use crate::futex::word::Word;
+use crate::sys::clock::Timeout;
+use crate::sys::mem::UserMemory;
+use crate::table::layout::{Layout, Lean};
+use crate::table::refs::{Live, Scheme};
+
+pub use number::Number;
+pub(crate) use restart::Restart;
+pub use restart::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Resume, resume};
+
+impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+    /// A system call of `task`, on the calling thread: a result from 0 up, or `-errno`, exactly as the kernel's. Blocks
+    /// when the call does.
+    ///
+    /// A call that the task's interrupt ended answers what the kernel has inside, -512, -513 or -516: [`resume`] says
+    /// what becomes of it.
+    ///
+    /// ```
+    /// use ufutex::{Domain, Number, System};
+    /// # use ufutex::{Access, Fault, UserMemory, Width};
+    /// # struct Memory;
+    /// # impl UserMemory for Memory {
+    /// #     fn load(&self, _: u64, _: Width) -> Result<u64, Fault> { Ok(0) }
+    /// #     fn compare_exchange(&self, _: u64, _: Width, _: u64, _: u64) -> Result<Result<u64, u64>, Fault> { Err(Fault) }
+    /// #     fn fault_in(&self, _: u64, _: Access) -> Result<(), Fault> { Err(Fault) }
+    /// # }
+    /// # let memory = Memory; // reads as zeroes
+    /// let domain = Domain::new(&System::new());
+    /// let task = domain.task(100)?;
+    /// const FUTEX_WAIT_PRIVATE: u64 = 128;
+    /// let number = Number::x86_64(202).expect("futex(2)");
+    /// // The guest waits at 0x1000 for a 7 to change, which is a 0: EAGAIN.
+    /// assert_eq!(domain.syscall(&task, &memory, number, [0x1000, FUTEX_WAIT_PRIVATE, 7, 0, 0, 0]), -11);
+    /// # Ok::<(), ufutex::Error>(())
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn syscall<M: UserMemory + ?Sized>(&self, task: &Task<L>, memory: &M, number: Number, args: [u64; 6]) -> isize {
+        let call = core::pin::pin!(self.syscall_async(task, memory, number, args));
+        let deadline = call.timeout().map(Timeout::begin);
+        if let Calling::Done(result) = call.calling {
+            return result;
+        }
+        as_number(block_on(call, &task.interrupt().sleeper, deadline.as_ref()))
+    }
+
+    /// As [`syscall`](Self::syscall), as a future: for guests' threads that are not threads of the host. What does not
+    /// block is done here and now.
+    ///
+    /// The call's timeout is the embedder's to watch: [`Syscall::timeout`], [`Syscall::end`].
+    pub fn syscall_async<'d, 't, 'm, M: UserMemory + ?Sized>(
+        &'d self,
+        task: &'t Task<L>,
+        memory: &'m M,
+        number: Number,
+        args: [u64; 6],
+    ) -> Syscall<'d, 't, 'm, M, S, L> {
+        let caller = Caller { domain: self, task, memory };
+        let started = match number {
+            Number::Futex => caller.futex(args),
+            Number::FutexWaitv => caller.futex_waitv(args),
+            Number::FutexWake => caller.futex_wake(args).map(Started::done),
+            Number::FutexWait => caller.futex_wait(args),
+            Number::FutexRequeue => caller.futex_requeue(args).map(Started::done),
+            Number::SetRobustList => caller.set_robust_list(args).map(Started::done),
+            Number::GetRobustList => caller.get_robust_list(args).map(Started::done),
+            Number::RestartSyscall => caller.restart(),
+        };
+        let started = started.unwrap_or_else(|error| Started::done(-(error.errno() as isize)));
+        Syscall { task, timeout: started.timeout, on_interrupt: started.on_interrupt, calling: started.calling }
+    }
+}
+
+/// Who calls.
+struct Caller<'d, 't, 'm, M: ?Sized, S: Scheme<L>, L: Layout> {
+    domain: &'d Domain<S, L>,
+    task: &'t Task<L>,
+    memory: &'m M,
+}
+
+/// A system call that has begun: the future of [`Domain::syscall_async`].
+#[must_use = "futures do nothing unless polled"]
+pub struct Syscall<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L> = Live, L: Layout = Lean> {
+    task: &'t Task<L>,
+    timeout: Option<Timeout>,
+    on_interrupt: Restart,
+    calling: Calling<'d, 't, 'm, M, S, L>,
+}
+
+type Words<'m, M> = Vec<(Word<'m, M>, u64)>;
+
+enum Calling<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> {
+    Done(isize),
+    Wait(Wait<'d, Word<'m, M>, S, L>),
+    WaitAny(WaitAny<'d, Word<'m, M>, Words<'m, M>, S, L>),
+    LockPi(LockPi<'d, 't, Word<'m, M>, S, L>),
+    WaitRequeuePi(WaitRequeuePi<'d, 't, Word<'m, M>, Word<'m, M>, S, L>),
+}
+
+/// A call, decoded.
+struct Started<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> {
+    calling: Calling<'d, 't, 'm, M, S, L>,
+    timeout: Option<Timeout>,
+    on_interrupt: Restart,
+}
+
+impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Started<'_, '_, '_, M, S, L> {
+    fn done(result: isize) -> Self {
+        Self { calling: Calling::Done(result), timeout: None, on_interrupt: Restart::Always }
+    }
+}
+
+impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Syscall<'_, '_, '_, M, S, L> {
+    /// When the call ends by itself: [`end`](Self::end) it with [`Cause::TimedOut`] then.
+    #[must_use]
+    pub fn timeout(&self) -> Option<Timeout> {
+        self.timeout
+    }
+
+    /// Ends the call now, if it has not ended by itself, and answers its result. It is not to be polled afterwards.
+    pub fn end(self: Pin<&mut Self>, cause: Cause) -> isize {
+        as_number(self.end_by(cause))
+    }
+}
+
+impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> core::future::Future for Syscall<'_, '_, '_, M, S, L> {
+    type Output = isize;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<isize> {
+        self.poll_by(By::Task(context.waker())).map(as_number)
+    }
+}
+
+impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Operation for Syscall<'_, '_, '_, M, S, L> {
+    type Output = isize;
+
+    fn poll_by(self: Pin<&mut Self>, by: By<'_>) -> Poll<Result<isize, Error>> {
+        // SAFETY: what is pinned is not moved out of, and reached through pins alone.
+        unsafe {
+            let this = self.get_unchecked_mut();
+            match &mut this.calling {
+                Calling::Done(result) => Poll::Ready(Ok(*result)),
+                Calling::Wait(wait) => Pin::new_unchecked(wait).poll_by(by).map_ok(|()| 0),
+                Calling::WaitAny(wait) => Pin::new_unchecked(wait).poll_by(by).map_ok(|index| index as isize),
+                Calling::LockPi(lock) => Pin::new_unchecked(lock).poll_by(by).map_ok(|()| 0),
+                Calling::WaitRequeuePi(wait) => Pin::new_unchecked(wait).poll_by(by).map_ok(|()| 0),
+            }
+        }
+    }
+
+    fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<isize, Error> {
+        // SAFETY: as in `poll_by`.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: as in `poll_by`.
+        let result = unsafe {
+            match &mut this.calling {
+                Calling::Done(result) => Ok(*result),
+                Calling::Wait(wait) => Pin::new_unchecked(wait).end_by(cause).map(|()| 0),
+                Calling::WaitAny(wait) => Pin::new_unchecked(wait).end_by(cause).map(|index| index as isize),
+                Calling::LockPi(lock) => Pin::new_unchecked(lock).end_by(cause).map(|()| 0),
+                Calling::WaitRequeuePi(wait) => Pin::new_unchecked(wait).end_by(cause).map(|()| 0),
+            }
+        };
+        match result {
+            Err(Error::Interrupted) => Ok(this.on_interrupt.leave(this.task)),
+            result => result,
+        }
+    }
+}
+
+fn as_number(result: Result<isize, Error>) -> isize {
+    result.unwrap_or_else(|error| -(error.errno() as isize))
+}

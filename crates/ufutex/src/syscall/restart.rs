@@ -1,0 +1,103 @@
+//! What becomes of a call that a signal has ended.
+
+use super::{Caller, Calling, Started};
+use crate::error::Error;
+use crate::futex::pi::task::Task;
+use crate::futex::wait::{Continued, WaitOptions};
+use crate::futex::word::Word;
+use crate::sys::mem::{Access, UserMemory};
+use crate::table::layout::Layout;
+use crate::table::refs::Scheme;
+
+/// Interrupted; to be made again if the signal's handler was installed with `SA_RESTART`, or there was none.
+pub const ERESTARTSYS: isize = 512;
+/// Interrupted; to be made again in any case.
+pub const ERESTARTNOINTR: isize = 513;
+/// Interrupted; if no handler ran, to be continued with [`Number::RestartSyscall`](super::Number::RestartSyscall), which
+/// knows when the time is up.
+pub const ERESTART_RESTARTBLOCK: isize = 516;
+
+/// What an embedder does about the result of a system call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Resume {
+    /// The program gets this result.
+    Return(isize),
+    /// The same call is made again, after the handler if one runs.
+    Again,
+    /// `restart_syscall` is called in place of it.
+    Continue,
+}
+
+/// What becomes of the `result` of a system call for the program. `handler` is `None` if no signal handler runs, else
+/// whether it was installed with `SA_RESTART`.
+///
+/// ```
+/// use ufutex::{ERESTARTSYS, Resume, resume};
+///
+/// assert_eq!(resume(-ERESTARTSYS, Some(true)), Resume::Again);
+/// assert_eq!(resume(-ERESTARTSYS, Some(false)), Resume::Return(-4)); // EINTR
+/// assert_eq!(resume(0, Some(false)), Resume::Return(0));
+/// ```
+#[must_use]
+pub const fn resume(result: isize, handler: Option<bool>) -> Resume {
+    let interrupted = Resume::Return(-(Error::Interrupted.errno() as isize));
+    match (-result, handler) {
+        (ERESTARTNOINTR, _) | (ERESTARTSYS, None | Some(true)) => Resume::Again,
+        (ERESTARTSYS, Some(false)) | (ERESTART_RESTARTBLOCK, Some(_)) => interrupted,
+        (ERESTART_RESTARTBLOCK, None) => Resume::Continue,
+        _ => Resume::Return(result),
+    }
+}
+
+/// How a call wants to be interrupted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Restart {
+    /// Made again always.
+    Always,
+    /// Made again where the program asked for that.
+    IfAsked,
+    /// Continued where it was.
+    Continue(Continued),
+}
+
+impl Restart {
+    /// The result of a call that was interrupted.
+    pub fn leave<L: Layout>(self, task: &Task<L>) -> isize {
+        match self {
+            Self::Always => -ERESTARTNOINTR,
+            Self::IfAsked => -ERESTARTSYS,
+            Self::Continue(wait) => {
+                task.set_restart(wait);
+                -ERESTART_RESTARTBLOCK
+            }
+        }
+    }
+}
+
+impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't, 'm, M, S, L> {
+    /// `restart_syscall`.
+    pub fn restart(&self) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
+        let wait = self.task.take_restart().ok_or(Error::Interrupted)?;
+        self.wait_until(wait)
+    }
+
+    /// A wait with a timeout, that goes on after an interruption.
+    pub fn wait_until(&self, wait: Continued) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
+        let word = self.word(wait.address, wait.is_private, Access::Read)?;
+        let options = self.options().bitset(wait.bitset);
+        Ok(Started {
+            calling: Calling::Wait(self.domain.wait_async(word, wait.expected.into(), options)),
+            timeout: Some(wait.timeout),
+            on_interrupt: Restart::Continue(wait),
+        })
+    }
+
+    pub fn word(&self, address: u64, is_private: bool, access: Access) -> Result<Word<'m, M>, Error> {
+        if is_private { Word::private(self.memory, address) } else { Word::shared(self.memory, address, access) }
+    }
+
+    /// How this task waits.
+    pub fn options(&self) -> WaitOptions {
+        WaitOptions::new().realtime_priority(self.task.own_priority().as_realtime())
+    }
+}
