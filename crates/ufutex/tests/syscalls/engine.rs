@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use ufutex::layout::Lean;
 use ufutex::scheme::Scheme;
-use ufutex::{Domain, Resume, Task};
+use ufutex::{Domain, Priority, Resume, Task};
 
 use crate::call::{Call, Number};
 use crate::common::arena::Arena;
@@ -16,11 +16,23 @@ use crate::machine::{Interruption, Machine, Seat, Sharing, System};
 
 /// A system with one domain of this scheme.
 pub fn machine<S: Scheme<Lean> + 'static>(sharing: Sharing) -> Machine {
-    Machine::new(Arc::new(Engine::<S> { domain: Arc::new(domain()) }), sharing)
+    Machine::new(Arc::new(Engine::<S>::new()), sharing)
 }
 
 struct Engine<S: Scheme<Lean>> {
     domain: Arc<Domain<S, Lean>>,
+    kernel_task: Task<Lean>,
+}
+
+/// No thread of a program has this number, not here either.
+const KERNEL_TASK: u32 = 2;
+
+impl<S: Scheme<Lean>> Engine<S> {
+    fn new() -> Self {
+        let domain = domain::<S, Lean>();
+        let kernel_task = domain.kernel_task(KERNEL_TASK).expect("it is the first task");
+        Self { domain: Arc::new(domain), kernel_task }
+    }
 }
 
 impl<S: Scheme<Lean> + 'static> System for Engine<S> {
@@ -36,6 +48,10 @@ impl<S: Scheme<Lean> + 'static> System for Engine<S> {
             interruption: Mutex::new(None),
             noticed: AtomicUsize::new(0),
         })
+    }
+
+    fn kernel_thread(&self) -> Result<u32, String> {
+        Ok(self.kernel_task.tid())
     }
 }
 
@@ -63,13 +79,9 @@ fn number(call: Call) -> ufutex::Number {
         Number::FutexRequeue => ufutex::Number::FutexRequeue,
         Number::SetRobustList => ufutex::Number::SetRobustList,
         Number::GetRobustList => ufutex::Number::GetRobustList,
-        Number::Restart => ufutex::Number::Restart,
+        Number::Restart => ufutex::Number::RestartSyscall,
     }
 }
-
-/// The result of a wait that is to be continued by restart_syscall(2).
-const RESTART_BLOCK: isize = -516;
-const RESTARTS: [isize; 3] = [-512, -513, RESTART_BLOCK];
 
 impl<S: Scheme<Lean>> Guest<S> {
     fn task(&self) -> Option<Arc<Task<Lean>>> {
@@ -87,7 +99,7 @@ impl<S: Scheme<Lean>> Guest<S> {
     /// What a kernel does on its way back to the program: if there is a signal, its handler runs.
     fn notice(&self, task: &Task<Lean>) -> Option<Interruption> {
         let interruption = self.interruption.lock().expect("nobody panics with it").take()?;
-        task.clear_interrupt();
+        task.interrupt().clear();
         self.noticed.fetch_add(1, AcqRel);
         Some(interruption)
     }
@@ -105,21 +117,15 @@ impl<S: Scheme<Lean>> Seat for Guest<S> {
             let result = self.domain.syscall(&task, self.memory, number(call), call.args);
             self.set_current(None);
             let noticed = self.notice(&task);
-            if !RESTARTS.contains(&result) {
-                return result;
-            }
-            let has_sa_restart = match noticed.expect("nothing else ends a wait early") {
-                Interruption::Handler => false,
-                Interruption::RestartingHandler => true,
-                Interruption::NoHandler => {
-                    if result == RESTART_BLOCK {
-                        call = Call::new(Number::Restart, [0; 6]);
-                    }
-                    continue;
-                }
+            let handler = match noticed {
+                Some(Interruption::Handler) => Some(false),
+                Some(Interruption::RestartingHandler) => Some(true),
+                Some(Interruption::NoHandler) | None => None,
             };
-            if let Resume::Return(result) = ufutex::resume(result, has_sa_restart) {
-                return result;
+            match ufutex::resume(result, handler) {
+                Resume::Return(result) => return result,
+                Resume::Again => assert!(noticed.is_some(), "nothing else ends a wait early"),
+                Resume::Continue => call = Call::new(Number::Restart, [0; 6]),
             }
         }
     }
@@ -149,7 +155,7 @@ impl<S: Scheme<Lean>> Seat for Guest<S> {
         let task = self.task().expect("it has not left");
         let before = self.noticed.load(Acquire);
         *self.interruption.lock().expect("nobody panics with it") = Some(how);
-        task.interrupt();
+        task.interrupt().raise();
         until("the interruption is noticed", || {
             if self.current().is_none() {
                 self.notice(&task); // between two calls it has nothing to be interrupted in
@@ -159,10 +165,10 @@ impl<S: Scheme<Lean>> Seat for Guest<S> {
     }
 
     fn set_priority(&self, priority: u8) {
-        self.task().expect("it has not left").set_realtime_priority(priority);
+        self.task().expect("it has not left").set_priority(Priority::realtime(priority));
     }
 
     fn priority(&self) -> u8 {
-        self.task().expect("it has not left").effective_priority()
+        self.task().expect("it has not left").priority().as_realtime()
     }
 }

@@ -70,6 +70,13 @@ impl System for Kernel {
         Some(format!("sched_setscheduler(SCHED_FIFO) is not permitted here: {error}"))
     }
 
+    fn kernel_thread(&self) -> Result<u32, String> {
+        match std::fs::read_to_string("/proc/2/comm") {
+            Ok(name) if name.trim() == "kthreadd" => Ok(2),
+            _ => Err("process 2 is not the kernel's thread kthreadd here".to_owned()),
+        }
+    }
+
     fn lacks_stops(&self) -> Option<String> {
         tracer::lack()
     }

@@ -8,7 +8,7 @@ use crate::calls::{OWNER_DIED, TID_MASK, WAITERS, begin_all};
 use crate::errno::{EAGAIN, EDEADLK, EFAULT, EINVAL, ENOSYS, EPERM, ESRCH, ETIMEDOUT};
 use crate::machine::{Machine, Thread};
 use crate::memory::Word;
-use crate::{on_every_machine, on_the_kernel};
+use crate::on_every_machine;
 
 /// The three ways to ask for a lock.
 fn ways(m: &Machine, word: Word) -> [Call; 3] {
@@ -59,17 +59,15 @@ fn lock_of_a_thread_that_never_was_is_esrch(m: &Machine) {
     assert_eq!(word.get(), TID_MASK | WAITERS);
 }
 
-/// Which threads are the kernel's own is a matter of the machine.
-fn lock_of_a_kernel_thread_is_eperm(m: &Machine) {
-    match std::fs::read_to_string("/proc/2/comm") {
-        Ok(name) if name.trim() == "kthreadd" => {}
-        _ => return println!("skipped: process 2 is not the kernel's thread kthreadd here"),
-    }
+fn lock_of_a_kernel_thread_is_eperm_and_waiters_is_set(m: &Machine) {
+    let Some(kernels) = m.kernel_thread() else {
+        return;
+    };
     let t = m.thread();
     for call in [0, 1, 2] {
-        let word = m.word(2);
+        let word = m.word(kernels);
         assert_eq!(t.call(ways(m, word)[call]), EPERM);
-        assert_eq!(word.get(), 2 | WAITERS);
+        assert_eq!(word.get(), kernels | WAITERS);
     }
 }
 
@@ -209,6 +207,7 @@ on_every_machine![
     own_lock_is_edeadlk,
     lock_of_a_dead_thread_is_esrch_and_waiters_is_set,
     lock_of_a_thread_that_never_was_is_esrch,
+    lock_of_a_kernel_thread_is_eperm_and_waiters_is_set,
     trylock_of_a_lock_that_is_held_is_eagain_and_waiters_is_set,
     trylock_with_a_waiter_queued_is_eagain,
     trylock_has_no_timeout,
@@ -222,5 +221,3 @@ on_every_machine![
     all_waiters_time_out_and_the_owner_unlocks,
     lock_must_be_aligned_and_there,
 ];
-
-on_the_kernel![lock_of_a_kernel_thread_is_eperm];

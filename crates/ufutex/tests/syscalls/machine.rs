@@ -38,6 +38,9 @@ pub trait System: Send + Sync {
         None
     }
 
+    /// The number of a thread of the kernel's own, or why there is none here.
+    fn kernel_thread(&self) -> Result<u32, String>;
+
     /// Why a thread cannot be interrupted without a handler here, if it cannot.
     fn lacks_stops(&self) -> Option<String> {
         None
@@ -121,8 +124,8 @@ impl Machine {
             let _ = tell.send((thread_id() as u32, seat.clone()));
             for (call, answer) in its_jobs {
                 let result = seat.call(call);
-                its_open.fetch_sub(1, SeqCst);
                 let _ = answer.send(result);
+                its_open.fetch_sub(1, SeqCst);
             }
             seat.leave();
         });
@@ -145,6 +148,12 @@ impl Machine {
     /// Whether threads can have real-time priorities here; if not, says why not.
     pub fn has_priorities(&self) -> bool {
         is_possible(self.system.lacks_priorities())
+    }
+
+    /// The number of a thread of the kernel's own; if there is none, says why not.
+    pub fn kernel_thread(&self) -> Option<u32> {
+        let thread = self.system.kernel_thread();
+        is_possible(thread.as_ref().err().cloned()).then(|| thread.ok()).flatten()
     }
 
     /// Whether threads can be interrupted without a handler here; if not, says why not.

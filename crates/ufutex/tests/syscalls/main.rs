@@ -8,6 +8,7 @@ mod common;
 
 mod call;
 mod calls;
+mod engine;
 mod errno;
 mod kernel;
 mod machine;
@@ -43,6 +44,11 @@ macro_rules! on_every_machine {
         $crate::on_machines! { [$($name)*]
             kernel: $crate::kernel::machine(crate::machine::Sharing::Private);
             kernel_shared: $crate::kernel::machine(crate::machine::Sharing::Shared);
+            live: $crate::engine::machine::<ufutex::scheme::Live>(crate::machine::Sharing::Private);
+            live_shared: $crate::engine::machine::<ufutex::scheme::Live>(crate::machine::Sharing::Shared);
+            fixed: $crate::engine::machine::<ufutex::scheme::Fixed>(crate::machine::Sharing::Private);
+            atomic: $crate::engine::machine::<ufutex::scheme::Atomic>(crate::machine::Sharing::Private);
+            percpu: $crate::engine::machine::<ufutex::scheme::PerCpu>(crate::machine::Sharing::Private);
         }
     };
 }
