@@ -92,7 +92,12 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             let attempt = self.system.graph().lock().with(|g| {
                 let attempt = self.acquire(&mut locked.guard, g, key, &word, task.id(), false);
                 if let Ok(Acquired::Contended(lock)) = attempt {
+                    let is_ours = g.owner(lock) == Some(task.id());
                     g.drop_if_idle(lock);
+                    if is_ours {
+                        // [S6], by somebody else's hand: it is not ending. The kernel puts that right here.
+                        exchange(&word, word.load32()?, task.tid() | WAITERS | OWNER_DIED)?;
+                    }
                 }
                 attempt
             });
@@ -298,8 +303,10 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
                 let entry = PiEntry::new(key, place.hash, priority, told, Purpose::Lock(lock));
                 let entry = self.waiter.set(domain, entry);
                 if let Err(error) = g.block(task, lock, entry) {
+                    let is_ours = g.owner(lock) == Some(task);
                     g.drop_if_idle(lock);
-                    return Err(Refused::Error(error));
+                    // [S6], by somebody else's hand: the kernel finds a deadlock, and then that the lock is ours.
+                    return if is_ours { Ok(true) } else { Err(Refused::Error(error)) };
                 }
                 // SAFETY: fresh and unqueued; it stays in place until it has left queue and graph.
                 unsafe { locked.guard.insert(entry.node()) };
@@ -308,6 +315,9 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
             drop(locked);
             match attempt {
                 Ok(is_ours) => {
+                    if is_ours {
+                        self.waiter.release();
+                    }
                     domain.system.tell_scheduler();
                     return Ok(is_ours);
                 }

@@ -127,6 +127,8 @@ struct Requeuing<'a, 'd, U: Target, S: Scheme<L>, L: Layout> {
 impl<U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, '_, U, S, L> {
     /// Whoever is to be told that it has the lock is left in `rest`.
     fn run(&mut self, graph: &mut Graph<EntryRef>, requeue: usize, rest: &mut Rest) -> Result<(), Refused> {
+        // The kernel looks at the lock first, and so finds that it cannot, even if nobody waits.
+        self.lock.load32()?;
         let Some(first) = self.pair.first().first(self.keys[0]) else { return Ok(()) };
         let (entry, task) = self.meant_for_lock(first)?;
         let key = self.keys[1];

@@ -163,7 +163,8 @@ impl<'d, S: Scheme<L>, L: Layout> PiWaiter<'d, S, L> {
         }
     }
 
-    /// For an heir: writes its TID into the lock's word, and is the owner then. From [S4] to [S8].
+    /// For an heir: writes its TID into the lock's word, and is the owner then. From [S4] to [S8]. It is the owner even if
+    /// the word cannot be written, and the next waiter goes on waiting for it: as in the kernel.
     pub fn put_word_right<T: Target>(&mut self, word: &T, tid: u32) -> Result<(), Error> {
         let Some(domain) = self.domain else { return Ok(()) };
         let mut faults = Faults::default();
@@ -172,7 +173,7 @@ impl<'d, S: Scheme<L>, L: Layout> PiWaiter<'d, S, L> {
                 Ok(()) => return Ok(()),
                 Err(Fault) => {
                     if faults.resolve(|| word.fault_in(Access::Write)).is_err() {
-                        self.renounce();
+                        _ = self.with_lock_inherited(domain, || Ok(()));
                         return Err(Error::Fault);
                     }
                 }
