@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use ufutex::layout::Lean;
 use ufutex::scheme::Scheme;
@@ -44,8 +44,7 @@ impl<S: Scheme<Lean> + 'static> System for Engine<S> {
             memory,
             tid,
             task: Mutex::new(Some(Arc::new(task))),
-            current: Mutex::new(None),
-            interruption: Mutex::new(None),
+            state: Mutex::new(State { current: None, interruption: None }),
             noticed: AtomicUsize::new(0),
         })
     }
@@ -63,11 +62,16 @@ struct Guest<S: Scheme<Lean>> {
     tid: i32,
     /// Until it leaves.
     task: Mutex<Option<Arc<Task<Lean>>>>,
-    /// The call that it is in.
-    current: Mutex<Option<Call>>,
-    /// What it has not noticed yet.
-    interruption: Mutex<Option<Interruption>>,
+    state: Mutex<State>,
+    /// How often it has been interrupted.
     noticed: AtomicUsize,
+}
+
+struct State {
+    /// The call that it is in.
+    current: Option<Call>,
+    /// What it has to notice when that returns.
+    interruption: Option<Interruption>,
 }
 
 fn number(call: Call) -> ufutex::Number {
@@ -88,24 +92,22 @@ impl<S: Scheme<Lean>> Guest<S> {
         self.task.lock().expect("nobody panics with it").clone()
     }
 
-    fn set_current(&self, call: Option<Call>) {
-        *self.current.lock().expect("nobody panics with it") = call;
-    }
-
-    fn current(&self) -> Option<Call> {
-        *self.current.lock().expect("nobody panics with it")
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nobody panics with it")
     }
 
     /// What a kernel does on its way back to the program: if there is a signal, its handler runs.
-    fn notice(&self, task: &Task<Lean>) -> Option<Interruption> {
-        let interruption = self.interruption.lock().expect("nobody panics with it").take()?;
+    fn leave_call(&self, task: &Task<Lean>) -> Option<Interruption> {
+        let mut state = self.state();
+        state.current = None;
+        let interruption = state.interruption.take()?;
         task.interrupt().clear();
         self.noticed.fetch_add(1, AcqRel);
         Some(interruption)
     }
 
     fn is_asleep(&self, is_right: impl Fn(Call) -> bool) -> bool {
-        self.current().is_some_and(is_right) && futex_call(self.tid).is_some_and(|call| call.is_of_the_engine())
+        self.state().current.is_some_and(is_right) && futex_call(self.tid).is_some_and(|call| call.is_of_the_engine())
     }
 }
 
@@ -113,10 +115,9 @@ impl<S: Scheme<Lean>> Seat for Guest<S> {
     fn call(&self, mut call: Call) -> isize {
         let task = self.task().expect("it has not left");
         loop {
-            self.set_current(Some(call));
+            self.state().current = Some(call);
             let result = self.domain.syscall(&task, self.memory, number(call), call.args);
-            self.set_current(None);
-            let noticed = self.notice(&task);
+            let noticed = self.leave_call(&task);
             let handler = match noticed {
                 Some(Interruption::Handler) => Some(false),
                 Some(Interruption::RestartingHandler) => Some(true),
@@ -154,14 +155,14 @@ impl<S: Scheme<Lean>> Seat for Guest<S> {
     fn interrupt(&self, how: Interruption) {
         let task = self.task().expect("it has not left");
         let before = self.noticed.load(Acquire);
-        *self.interruption.lock().expect("nobody panics with it") = Some(how);
+        let mut state = self.state();
+        if state.current.is_none() {
+            return; // between two calls there is nothing to interrupt
+        }
+        state.interruption = Some(how);
         task.interrupt().raise();
-        until("the interruption is noticed", || {
-            if self.current().is_none() {
-                self.notice(&task); // between two calls it has nothing to be interrupted in
-            }
-            self.noticed.load(Acquire) != before
-        });
+        drop(state);
+        until("the interruption is noticed", || self.noticed.load(Acquire) != before);
     }
 
     fn set_priority(&self, priority: u8) {
