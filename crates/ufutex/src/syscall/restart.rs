@@ -29,7 +29,7 @@ pub enum Resume {
 }
 
 /// What becomes of the `result` of a system call for the program. `handler` is `None` if no signal handler runs, else
-/// whether it was installed with `SA_RESTART`.
+/// whether it was installed with `SA_RESTART`; then call [`Task::forget_restart`] too.
 ///
 /// ```
 /// use ufutex::{ERESTARTSYS, Resume, resume};

@@ -105,6 +105,12 @@ impl<L: Layout> Task<L> {
         Priority::from_level(self.system.graph().lock().with(|g| g.effective(self.id)))
     }
 
+    /// A signal handler runs: a wait that was interrupted before it is not continued after it, by
+    /// [`Number::RestartSyscall`](crate::Number::RestartSyscall).
+    pub fn forget_restart(&self) {
+        self.take_restart();
+    }
+
     pub(crate) fn id(&self) -> TaskId<EntryRef> {
         self.id
     }
