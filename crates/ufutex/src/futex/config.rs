@@ -71,8 +71,9 @@ impl Config {
         self
     }
 
-    /// Slots that a size policy may grow a table to, a power of two. Default: 2^20. A request by
-    /// [`Domain::set_slots`](crate::Domain::set_slots) may exceed it.
+    /// Slots that a size policy may grow a table to, and that a guest may ask for by
+    /// [`Domain::prctl_futex_hash`](crate::Domain::prctl_futex_hash), a power of two. Default: 2^20. The embedder's own
+    /// request by [`Domain::set_slots`](crate::Domain::set_slots) may exceed it.
     #[must_use]
     pub const fn max_slots(mut self, slots: usize) -> Self {
         self.max_slots = Some(slots);
@@ -214,6 +215,8 @@ mod env {
 pub struct Options {
     pub(crate) policy: Policy,
     pub(crate) early_return: bool,
+    pub(crate) counters: bool,
+    pub(crate) max_waiters: usize,
 }
 
 impl Default for Options {
@@ -223,16 +226,32 @@ impl Default for Options {
 }
 
 impl Options {
-    /// [`Policy::Load`], with the early return.
+    /// [`Policy::Load`], with the early return, without counters of operations, up to 2^24 waiters.
     #[must_use]
     pub const fn new() -> Self {
-        Self { policy: Policy::Load, early_return: true }
+        Self { policy: Policy::Load, early_return: true, counters: false, max_waiters: 1 << 24 }
     }
 
     /// What decides the size of the table.
     #[must_use]
     pub const fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// Whether what operations do is counted: see [`Counters`](crate::Counters). Off by default: it costs each operation
+    /// about ten nanoseconds. Without memory for more, all CPUs count in one place.
+    #[must_use]
+    pub const fn counters(mut self, counters: bool) -> Self {
+        self.counters = counters;
+        self
+    }
+
+    /// How many may wait through the domain at a time, threads, tasks and custom waiters together: 2^24 by default, 2^28
+    /// at most. Further waits are refused with [`Error::NoMemory`] (`ENOMEM`), and counted.
+    #[must_use]
+    pub const fn max_waiters(mut self, waiters: usize) -> Self {
+        self.max_waiters = if waiters < 1 << 28 { waiters } else { 1 << 28 };
         self
     }
 

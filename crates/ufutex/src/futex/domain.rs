@@ -1,6 +1,7 @@
 //! The futexes of one process: a private table, and everything its operations share.
 
 use super::config::Options;
+use super::counters::Counting;
 use super::key::{Target, private_space, target_key};
 use super::slots::Control;
 use super::system::System;
@@ -19,19 +20,65 @@ use crate::table::size::{self, Contention, Policy};
 /// buckets are laid out ([`layout`](crate::layout)); the defaults are the ones to use, the others are there to be
 /// compared.
 ///
-/// No wait or wake panics or fails for want of memory: a domain that cannot have a table uses the system's.
+/// No wait or wake panics or fails for want of memory: a domain that cannot have a table uses the system's. Its own limit
+/// on waiters ([`Options::max_waiters`]) does refuse.
+#[repr(C)]
 pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
-    // The fields that every operation reads come first.
+    // The fields that every operation reads come first: those from `hasher` to `extras` on one line.
     pub(super) tables: Tables<L>,
-    pub(super) scheme: S,
     pub(super) hasher: Hasher,
     private_salt: Salt,
-    pub(super) early_return: bool,
+    pub(super) extras: Extras,
+    pub(super) scheme: S,
     pub(super) policy: Policy,
     pub(super) control: Control,
     contention: Lock<Contention>,
+    pub(super) counting: Counting,
     // Last, so that the global table outlives the rest.
     pub(super) system: System<L>,
+}
+
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+const _: () = {
+    let first = core::mem::offset_of!(Domain, hasher);
+    assert!(first.is_multiple_of(64) && core::mem::offset_of!(Domain, extras) < first + 64);
+};
+
+/// What an operation does besides: one byte, because one comparison with 0 tells all three ways of a wait.
+#[derive(Clone, Copy)]
+pub(super) struct Extras(i8);
+
+impl Extras {
+    const NONE: Self = Self(0);
+    /// A wait looks at the word first.
+    const EARLY_RETURN: Self = Self(1);
+    /// Operations are counted; negative.
+    const COUNTED: Self = Self(i8::MIN);
+
+    const fn new(options: &Options) -> Self {
+        let early_return = if options.early_return { Self::EARLY_RETURN } else { Self::NONE };
+        let counted = if options.counters { Self::COUNTED } else { Self::NONE };
+        Self(early_return.0 | counted.0)
+    }
+
+    /// Whether what operations do is counted.
+    #[inline(always)]
+    pub(super) const fn counts(self) -> bool {
+        self.0 < 0
+    }
+
+    /// Whether a wait looks at the word before it locks anything.
+    #[inline(always)]
+    pub(super) const fn looks_first(self) -> bool {
+        self.0 & Self::EARLY_RETURN.0 != 0
+    }
+
+    /// The same, where operations are not counted.
+    #[cfg(feature = "std")]
+    #[inline(always)]
+    pub(super) const fn looks_first_uncounted(self) -> bool {
+        self.0 != 0
+    }
 }
 
 /// What is known of a key before anybody's queue is looked at, and where to look.
@@ -64,10 +111,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             scheme: S::new(),
             hasher: system.hasher(),
             private_salt: system.hasher().salt(space),
-            early_return: options.early_return,
+            extras: Extras::new(&options),
             policy: options.policy,
             control: Control::new(),
             contention: Lock::new(Contention::default()),
+            counting: Counting::new(options.max_waiters, options.counters, system.limits().cpus),
             system: system.clone(),
         }
     }
@@ -80,7 +128,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
         loop {
             // Global buckets are always live.
-            if let Some(guard) = self.tables.global.bucket(hash).lock() {
+            if let Some(guard) = self.tables.global.bucket(hash).lock(&self.tables.contended) {
                 return Some(Locked::global(guard));
             }
         }
@@ -149,8 +197,16 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// A waiter has been added to a chain, which now has so many keys.
+    pub(super) fn note_keys(&self, keys: u32, hash: u32, is_private: bool) {
+        self.counting.longest_chain.note_max(keys.into());
+        if is_private {
+            self.note_chain(keys, hash);
+        }
+    }
+
+    /// As `note_keys`, for the size policy.
     #[cold]
-    pub(super) fn note_chain(&self, keys: u32, hash: u32) {
+    fn note_chain(&self, keys: u32, hash: u32) {
         if !size::is_long_chain(keys) || !self.sizes_itself() {
             return;
         }
@@ -186,6 +242,8 @@ impl<S: Scheme<L>, L: Layout> core::fmt::Debug for Domain<S, L> {
             .field("policy", &self.policy)
             .field("slots", &self.slots())
             .field("table_bytes", &self.table_bytes())
+            .field("waiting", &self.waiting())
+            .field("counters", &self.counters())
             .finish_non_exhaustive()
     }
 }

@@ -33,6 +33,24 @@ impl Entry {
         self.bitset.with(|b| unsafe { *b != WAITS_FOR_LOCK })
     }
 
+    /// What waits here, and its bitset.
+    ///
+    /// # Safety
+    /// The caller holds the lock of the bucket where it is queued.
+    pub(crate) unsafe fn describe(&self) -> (Kind, u32) {
+        // SAFETY: says the caller.
+        let bitset = self.bitset.with(|b| unsafe { *b });
+        let kind = if bitset == WAITS_FOR_LOCK {
+            Kind::ForLock
+        // SAFETY: as above; of a waiter that may be woken it guards this, too.
+        } else if unsafe { self.signal.tells_thread() } {
+            Kind::Thread
+        } else {
+            Kind::Task
+        };
+        (kind, bitset)
+    }
+
     /// The bitset that a wake passed on has; 0 if it is not to be passed on.
     ///
     /// # Safety
@@ -41,6 +59,16 @@ impl Entry {
         // SAFETY: says the caller.
         self.bitset.with(|b| unsafe { *b })
     }
+}
+
+/// What waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Thread,
+    /// Whoever has a waker.
+    Task,
+    /// Either, for a lock that is handed to it.
+    ForLock,
 }
 
 /// The bitset of those that no wake is meant for.

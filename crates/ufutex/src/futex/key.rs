@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
+use crate::table::hash::Key;
 
 /// A futex word that operations can be aimed at.
 ///
@@ -207,6 +208,7 @@ impl<T: Target> Target for Shared<T> {
 }
 
 // The two low bits of a key's space say what kind it is of.
+const SPACE_KIND: u64 = 3;
 const SPACE_OF_OBJECT: u64 = 2;
 const SPACE_OF_SHARED_ADDRESSES: u64 = 1;
 
@@ -223,4 +225,25 @@ pub(crate) fn target_key<T: Target>(target: &T, private_space: u64) -> (u64, Opt
         Scope::Object { id, offset } => (offset, Some(id.get() << 2 | SPACE_OF_OBJECT)),
         Scope::AddressSpace => (target.address(), Some(private_space | SPACE_OF_SHARED_ADDRESSES)),
     }
+}
+
+/// Who shares a word with this key.
+pub(crate) fn scope_of(key: Key) -> Scope {
+    match key.space & SPACE_KIND {
+        SPACE_OF_SHARED_ADDRESSES => Scope::AddressSpace,
+        SPACE_OF_OBJECT => {
+            ObjectId::new(key.space >> 2).map_or(Scope::AddressSpace, |id| Scope::Object { id, offset: key.address })
+        }
+        _ => Scope::Private,
+    }
+}
+
+/// Whether the key is one of the domain with `private_space`, and never in its own table.
+pub(crate) fn is_shared_of(key: Key, private_space: u64) -> bool {
+    !is_of_object(key) && key.space != private_space && key.space & !SPACE_KIND == private_space
+}
+
+/// Whether the key is that of a word in a shared object.
+pub(crate) fn is_of_object(key: Key) -> bool {
+    key.space & SPACE_KIND == SPACE_OF_OBJECT
 }

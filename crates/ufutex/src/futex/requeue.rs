@@ -95,11 +95,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             let rest = self.wake_hashed(key, source.hash, wake - BATCH, u32::MAX);
             woken += rest.count;
         }
-        if let Some(keys) = moved.new_chain
-            && target.shared_space.is_none()
-        {
-            self.note_chain(keys, target.hash);
+        if let Some(keys) = moved.new_chain {
+            self.note_keys(keys, target.hash, target.shared_space.is_none());
         }
+        self.note_requeue(source.address, target.address, woken, moved.count);
         if met_lock_waiter { Err(Error::Invalid) } else { Ok(Requeued { woken, requeued: moved.count }) }
     }
 

@@ -114,6 +114,11 @@ impl<L: Layout> System<L> {
         self.inner().global.slots()
     }
 
+    /// The tables of keys that are in no domain's own.
+    pub(crate) fn shared_tables(&self) -> impl Iterator<Item = Table<L>> {
+        core::iter::once(self.inner().global)
+    }
+
     pub(crate) fn global(&self) -> Table<L> {
         self.inner().global
     }

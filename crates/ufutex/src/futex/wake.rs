@@ -7,6 +7,7 @@ use super::entry::{BATCH, pick, tell};
 use super::key::Target;
 use crate::error::Error;
 use crate::sync::wake_barrier;
+use crate::sys::probe::probe;
 use crate::table::hash::Key;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
@@ -36,10 +37,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     pub fn wake_bitset<T: Target>(&self, target: T, count: usize, bitset: NonZeroU32) -> usize {
         let place = self.hashed(&target);
         if self.nobody_waits(&place) {
+            self.count_wake(0);
             return 0;
         }
-        let key = self.key(place.address, place.shared_space);
-        self.wake_hashed(key, place.hash, count, bitset.get()).count
+        self.wake_somebody(&place, count, bitset.get()).count
     }
 
     /// As [`wake_bitset`](Self::wake_bitset), but an error where the kernel has one.
@@ -49,10 +50,20 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     pub fn try_wake_bitset<T: Target>(&self, target: T, count: usize, bitset: NonZeroU32) -> Result<usize, Error> {
         let place = self.hashed(&target);
         if self.nobody_waits(&place) {
+            self.count_wake(0);
             return Ok(0);
         }
-        let key = self.key(place.address, place.shared_space);
-        self.wake_hashed(key, place.hash, count, bitset.get()).into_result()
+        self.wake_somebody(&place, count, bitset.get()).into_result()
+    }
+
+    /// A wake where somebody may wait.
+    fn wake_somebody(&self, place: &Hashed, count: usize, bitset: u32) -> Woken {
+        let woken = self.wake_hashed(self.key(place.address, place.shared_space), place.hash, count, bitset);
+        self.count_wake(woken.count);
+        if woken.count > 0 {
+            probe!(wake, place.address, woken.count);
+        }
+        woken
     }
 
     /// Whether a glance proves that nobody waits there. Everything that the caller stored before is seen by whoever waits

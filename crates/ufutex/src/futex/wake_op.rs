@@ -5,6 +5,7 @@ use super::entry::{BATCH, pick, tell};
 use super::key::Target;
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults, Width};
+use crate::sys::probe::probe;
 use crate::table::layout::Layout;
 use crate::table::list::Taken;
 use crate::table::refs::Scheme;
@@ -142,6 +143,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         woken += second_woken;
         if second_woken == BATCH && second_count > BATCH {
             woken += self.wake_hashed(second_key, modified.hash, second_count - BATCH, u32::MAX).count;
+        }
+        self.count_wake(woken);
+        if woken > 0 {
+            probe!(wake, at.address, woken);
         }
         if met_lock_waiter { Err(Error::Invalid) } else { Ok(woken) }
     }

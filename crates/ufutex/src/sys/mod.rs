@@ -6,6 +6,7 @@ pub(crate) mod clock;
 pub(crate) mod cpu_counter;
 pub(crate) mod mem;
 pub(crate) mod park;
+pub(crate) mod probe;
 #[cfg(all(feature = "std", feature = "lab", not(any(feature = "loom", feature = "shuttle"))))]
 pub(crate) mod rseq;
 #[cfg(feature = "std")]

@@ -96,6 +96,11 @@ impl<L: Layout> Table<L> {
         hash.wrapping_shr(self.tagged.addr().get() as u32) as usize
     }
 
+    /// The last hash whose bucket is that of `hash`.
+    pub fn last_hash_with(self, hash: u32) -> u32 {
+        hash | u32::MAX >> self.slots_log2()
+    }
+
     /// The bucket at `index`.
     #[inline(always)]
     pub fn slot<'a>(self, index: usize) -> &'a Bucket<L> {

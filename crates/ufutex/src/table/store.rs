@@ -38,6 +38,15 @@ impl<L: Layout> Store<L> {
         Some(table)
     }
 
+    /// The tables that there are.
+    pub fn tables(&self) -> impl Iterator<Item = Table<L>> {
+        self.by_size.iter().filter_map(|entry| {
+            let table = entry.load(Ordering::Acquire); // [F]
+            // SAFETY: an entry that is not null is a table, and is valid until `drop`.
+            (!table.is_null()).then(|| unsafe { Table::from_raw(table) })
+        })
+    }
+
     /// What all tables take, in bytes.
     pub fn bytes(&self) -> usize {
         (0..self.by_size.len())

@@ -106,6 +106,15 @@ impl Signal {
         })
     }
 
+    /// Whether a thread is told, rather than a waker.
+    ///
+    /// # Safety
+    /// The node is queued and the caller holds the bucket's lock.
+    pub(crate) unsafe fn tells_thread(&self) -> bool {
+        // SAFETY: guarded by the lock that the caller holds.
+        self.told.with(|t| !matches!(unsafe { &*t }, Told::Waker(_)))
+    }
+
     /// Has `told` told from now on, and leaves who was to be in its place.
     ///
     /// # Safety

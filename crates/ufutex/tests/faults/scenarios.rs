@@ -41,6 +41,32 @@ fn domain_can_always_be_made_and_used<S: Scheme<L>, L: Layout>() {
     });
 }
 
+fn counters_count_without_memory<S: Scheme<L>, L: Layout>() {
+    let failures = for_every_failure(|memory| {
+        let system = System::<L>::with_config(Config::new().cpus(4).hash_seed(1)).expect("the memory is there");
+        let domain = memory.during(|| Domain::<S, L>::with_options(&system, Options::new().counters(true)));
+        let word = AtomicU32::new(0);
+        assert_eq!(domain.wait(&word, 1), Err(Error::Again));
+        assert_eq!(domain.wake(&word, 1), 0);
+        let counters = memory.during(|| domain.counters());
+        assert_eq!((counters.mismatches, counters.empty_wakes), (1, 1));
+    });
+    assert!(failures >= 1, "there is a line for each CPU");
+}
+
+fn who_waits_leaves_out_what_there_is_no_memory_for<S: Scheme<L>, L: Layout>() {
+    let failures = for_every_failure(|memory| {
+        let domain = domain::<S, L>();
+        let (words, mut waiters) = (words(500), idle(500));
+        let queued = queue_each(&domain, &words, &mut waiters);
+        let found = memory.during(|| domain.who_waits(usize::MAX));
+        assert_eq!(found.iter().count() + found.omitted(), 500);
+        assert!(memory.has_failed() || found.omitted() == 0);
+        each_is_woken_once(&domain, &words, &queued);
+    });
+    assert!(failures >= 2, "there is not room for all at once");
+}
+
 /// Queues one waiter on each word.
 fn queue_each<'w, 'd, S: Scheme<L>, L: Layout>(
     domain: &'d Domain<S, L>,
@@ -170,6 +196,8 @@ fn threads_policy_that_fails_leaves_the_table_in_use<S: Scheme<L>, L: Layout>() 
 on_every_domain![
     system_cannot_be_made,
     domain_can_always_be_made_and_used,
+    counters_count_without_memory,
+    who_waits_leaves_out_what_there_is_no_memory_for,
     first_wait_uses_the_global_table,
     threads_and_tasks_wait_without_memory,
     growth_that_fails_leaves_the_table_in_use,

@@ -22,6 +22,7 @@ use crate::table::bucket::Guard;
 use crate::table::hash::Key;
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
+use crate::wait::Told;
 
 /// The future of [`Domain::lock_pi_async`]. Dropped before it is ready it takes back the wait, or the lock.
 #[must_use = "futures do nothing unless polled"]
@@ -290,7 +291,8 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
         let mut faults = Faults::default();
         loop {
             // Before the lock is taken: what a waker's clone does is not ours to say.
-            let told = by.told();
+            let mut told = Some(by.told());
+            let mut new_chain = None;
             let mut locked = domain.lock_or_make(&place);
             let key = domain.key(place.address, place.shared_space);
             let task = self.task.id();
@@ -299,7 +301,13 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
                     Acquired::Owned(_) => return Ok(true),
                     Acquired::Contended(lock) => lock,
                 };
+                if let Err(error) = domain.admit_waiter(locked.guard.waiters()) {
+                    g.drop_if_idle(lock);
+                    return Err(Refused::Error(error));
+                }
                 let priority = self.task.own_priority().level();
+                // What is left of it is dropped without a lock, like a waker's clone.
+                let told = told.take().unwrap_or(Told::Thread);
                 let entry = PiEntry::new(key, place.hash, priority, told, Purpose::Lock(lock));
                 let entry = self.waiter.set(domain, entry);
                 if let Err(error) = g.block(task, lock, entry) {
@@ -309,7 +317,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
                     return if is_ours { Ok(true) } else { Err(Refused::Error(error)) };
                 }
                 // SAFETY: fresh and unqueued; it stays in place until it has left queue and graph.
-                unsafe { locked.guard.insert(entry.node()) };
+                new_chain = unsafe { locked.guard.insert(entry.node()) };
                 Ok(false)
             });
             drop(locked);
@@ -317,6 +325,11 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
                 Ok(is_ours) => {
                     if is_ours {
                         self.waiter.release();
+                    } else {
+                        domain.note_queued(place.address, place.hash);
+                    }
+                    if let Some(keys) = new_chain {
+                        domain.note_keys(keys, place.hash, place.shared_space.is_none());
                     }
                     domain.system.tell_scheduler();
                     return Ok(is_ours);

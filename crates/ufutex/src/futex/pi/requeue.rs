@@ -98,12 +98,14 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let mut faults = Faults::default();
         loop {
             let pair = self.lock_pair_if_equal(&source, &target, &from, Some(expected))?;
-            let mut requeuing = Requeuing { domain: self, pair, keys, target: &target, lock: &lock, count: 0 };
+            let mut requeuing =
+                Requeuing { domain: self, pair, keys, target: &target, lock: &lock, count: 0, woken: 0 };
             let mut rest = Rest::Nothing;
             let result = self.system.graph().lock().with(|g| requeuing.run(g, requeue, &mut rest));
-            let count = requeuing.count;
+            let (count, woken) = (requeuing.count, requeuing.woken);
             drop(requeuing);
             drop(Rests::one(rest));
+            self.note_requeue(source.address, target.address, woken, count - woken);
             self.system.tell_scheduler();
             match result {
                 Ok(()) => return Ok(count),
@@ -122,6 +124,8 @@ struct Requeuing<'a, 'd, U: Target, S: Scheme<L>, L: Layout> {
     lock: &'a U,
     /// How many have the lock or wait for it.
     count: usize,
+    /// How many of those have it.
+    woken: usize,
 }
 
 impl<U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, '_, U, S, L> {
@@ -136,7 +140,7 @@ impl<U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, '_, U, S, L> {
         let lock = match self.domain.acquire(self.pair.second(), graph, key, self.lock, task, sets_waiters)? {
             Acquired::Contended(lock) => lock,
             Acquired::Owned(lock) => {
-                self.count = 1;
+                (self.count, self.woken) = (1, 1);
                 // SAFETY: queued in the first bucket.
                 unsafe { self.pair.first().remove(first) };
                 // SAFETY: taken off its queue; not used afterwards.
@@ -237,12 +241,18 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> WaitRequeuePi<'_, '_, T, U, 
         if key == to {
             return Err(Error::Invalid);
         }
+        domain.admit_waiter(matched.locked.guard.waiters())?;
         let priority = self.task.own_priority().level();
         let purpose = Purpose::Requeue { to, task: self.task.id() };
         let entry = self.waiter.set(domain, PiEntry::new(key, matched.hash, priority, told, purpose));
         let mut locked = matched.locked;
         // SAFETY: fresh and unqueued; it stays in place until it has left its queue.
-        unsafe { locked.guard.insert(entry.node()) };
+        let new_chain = unsafe { locked.guard.insert(entry.node()) };
+        drop(locked);
+        domain.note_queued(matched.address, matched.hash);
+        if let Some(keys) = new_chain {
+            domain.note_keys(keys, matched.hash, matched.shared_space.is_none());
+        }
         Ok(())
     }
 }

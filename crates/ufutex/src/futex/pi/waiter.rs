@@ -13,6 +13,7 @@ use crate::futex::key::Target;
 use crate::futex::operation::By;
 use crate::sync::{Mutant, UnsafeCell, mutant};
 use crate::sys::mem::{Access, Fault, Faults};
+use crate::sys::probe::probe;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 use crate::wait::Told;
@@ -63,7 +64,8 @@ impl<'d, S: Scheme<L>, L: Layout> PiWaiter<'d, S, L> {
         self.domain.is_some()
     }
 
-    /// Makes it busy with `entry`, which the caller queues, or takes back with [`release`](Self::release).
+    /// Makes it busy with `entry`, which the domain has admitted, and which the caller queues, or takes back with
+    /// [`release`](Self::release).
     pub fn set(&mut self, domain: &'d Domain<S, L>, entry: PiEntry) -> EntryRef {
         debug_assert!(!self.is_busy());
         // SAFETY: idle, so nobody else reaches it.
@@ -74,7 +76,13 @@ impl<'d, S: Scheme<L>, L: Layout> PiWaiter<'d, S, L> {
 
     /// The entry is ours alone: idle again.
     pub fn release(&mut self) {
-        if self.domain.take().is_some() {
+        if let Some(domain) = self.domain.take() {
+            domain.dismiss_waiter();
+            // SAFETY: initialised as it was not idle.
+            let entry = unsafe { self.entry_ref().0.as_ref() };
+            let has_lock = || entry.entry.signal.is_woken() || entry.is_heir();
+            // SAFETY: nobody else reaches it any more.
+            probe!(wait_end, unsafe { entry.entry.node.key() }.0.address, has_lock());
             // SAFETY: initialised as it was not idle, and nobody else reaches it any more.
             self.entry.with_mut(|e| unsafe { (*e).assume_init_drop() });
         }
