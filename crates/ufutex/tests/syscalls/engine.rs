@@ -123,6 +123,9 @@ impl<S: Scheme<Lean>> Seat for Guest<S> {
                 Some(Interruption::RestartingHandler) => Some(true),
                 Some(Interruption::NoHandler) | None => None,
             };
+            if handler.is_some() {
+                task.forget_restart();
+            }
             match ufutex::resume(result, handler) {
                 Resume::Return(result) => return result,
                 Resume::Again => assert!(noticed.is_some(), "nothing else ends a wait early"),
