@@ -62,7 +62,7 @@ impl Sleeper {
     /// For the calling thread alone; `None` while another one uses it.
     #[cfg(feature = "std")]
     pub(crate) fn occupy(&self) -> Option<InUse<'_>> {
-        (self.in_use.swap(1, Ordering::AcqRel) == 0).then_some(InUse(self))
+        (self.in_use.swap(1, Ordering::AcqRel) == 0).then(|| InUse(self))
     }
 
     /// Announces a wake. The caller gives the entry back and wakes at the address then.

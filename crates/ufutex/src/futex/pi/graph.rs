@@ -144,6 +144,11 @@ impl<E: Copy> Graph<E> {
         self.tasks.remove(task);
     }
 
+    /// Nobody finds the task any more, but its place stays: something names it that will not be heard of again.
+    pub fn hide(&mut self, task: TaskId<E>) {
+        self.by_tid.remove(&self.tasks[task].tid);
+    }
+
     /// The task with this number, if `space` is not that of another domain.
     pub fn find(&self, tid: u32, space: Option<u64>) -> Option<TaskId<E>> {
         let task = *self.by_tid.get(&tid)?;

@@ -31,7 +31,7 @@ pub struct LockPi<'d, 't, T: Target, S: Scheme<L> = Live, L: Layout = Lean> {
     task: &'t Task<L>,
     word: T,
     is_done: bool,
-    waiter: PiWaiter<'d, S, L>,
+    waiter: PiWaiter<'d, 't, S, L>,
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
@@ -259,17 +259,17 @@ impl<T: Target, S: Scheme<L>, L: Layout> Operation for LockPi<'_, '_, T, S, L> {
         match this.waiter.look(by) {
             Seen::Waiting => Poll::Pending,
             Seen::Locked => Poll::Ready(Ok(())),
-            Seen::Heir => Poll::Ready(this.waiter.put_word_right(&this.word, this.task.tid())),
+            Seen::Heir => Poll::Ready(this.waiter.put_word_right(&this.word)),
         }
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
         // SAFETY: as in `poll_by`.
         let this = unsafe { self.get_unchecked_mut() };
-        match this.waiter.leave(this.task.id()) {
+        match this.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => Err(cause.into()),
             Left::Locked => Ok(()),
-            Left::Heir => this.waiter.put_word_right(&this.word, this.task.tid()),
+            Left::Heir => this.waiter.put_word_right(&this.word),
         }
     }
 }
@@ -301,7 +301,10 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
                     Acquired::Owned(_) => return Ok(true),
                     Acquired::Contended(lock) => lock,
                 };
-                if let Err(error) = domain.admit_waiter(locked.guard.waiters()) {
+                let admitted = domain
+                    .admit_waiter(locked.guard.waiters())
+                    .and_then(|()| self.task.begins_to_wait().inspect_err(|_| domain.dismiss_waiter()));
+                if let Err(error) = admitted {
                     g.drop_if_idle(lock);
                     return Err(Refused::Error(error));
                 }
@@ -309,7 +312,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
                 // What is left of it is dropped without a lock, like a waker's clone.
                 let told = told.take().unwrap_or(Told::Thread);
                 let entry = PiEntry::new(key, place.hash, priority, told, Purpose::Lock(lock));
-                let entry = self.waiter.set(domain, entry);
+                let entry = self.waiter.set(domain, self.task, entry);
                 if let Err(error) = g.block(task, lock, entry) {
                     let is_ours = g.owner(lock) == Some(task);
                     g.drop_if_idle(lock);
@@ -348,7 +351,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Drop for LockPi<'_, '_, T, S, L> {
         if !self.waiter.is_busy() {
             return;
         }
-        match self.waiter.leave(self.task.id()) {
+        match self.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => {}
             // A word that cannot be written any more has nobody to be unlocked for.
             Left::Locked => _ = self.domain.unlock_word(&self.word, self.task),

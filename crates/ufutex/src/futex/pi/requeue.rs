@@ -36,7 +36,7 @@ pub struct WaitRequeuePi<'d, 't, T: Target, U: Target, S: Scheme<L> = Live, L: L
     expected: T::Value,
     lock: U,
     is_done: bool,
-    waiter: PiWaiter<'d, S, L>,
+    waiter: PiWaiter<'d, 't, S, L>,
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
@@ -211,20 +211,20 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Operation for WaitRequeuePi<
         match this.waiter.look(by) {
             Seen::Waiting => Poll::Pending,
             Seen::Locked => Poll::Ready(Ok(())),
-            Seen::Heir => Poll::Ready(this.waiter.put_word_right(&this.lock, this.task.tid())),
+            Seen::Heir => Poll::Ready(this.waiter.put_word_right(&this.lock)),
         }
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
         // SAFETY: as in `poll_by`.
         let this = unsafe { self.get_unchecked_mut() };
-        match this.waiter.leave(this.task.id()) {
+        match this.waiter.leave() {
             Left::Unrequeued => Err(cause.into()),
             // The word has changed since, so the same call again would find that; the kernel saves it the detour.
             Left::Unlocked if cause == Cause::Interrupted => Err(Error::Again),
             Left::Unlocked => Err(cause.into()),
             Left::Locked => Ok(()),
-            Left::Heir => this.waiter.put_word_right(&this.lock, this.task.tid()),
+            Left::Heir => this.waiter.put_word_right(&this.lock),
         }
     }
 }
@@ -244,7 +244,7 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> WaitRequeuePi<'_, '_, T, U, 
         domain.admit_waiter(matched.locked.guard.waiters())?;
         let priority = self.task.own_priority().level();
         let purpose = Purpose::Requeue { to, task: self.task.id() };
-        let entry = self.waiter.set(domain, PiEntry::new(key, matched.hash, priority, told, purpose));
+        let entry = self.waiter.set(domain, self.task, PiEntry::new(key, matched.hash, priority, told, purpose));
         let mut locked = matched.locked;
         // SAFETY: fresh and unqueued; it stays in place until it has left its queue.
         let new_chain = unsafe { locked.guard.insert(entry.node()) };
@@ -262,7 +262,7 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Drop for WaitRequeuePi<'_, '
         if !self.waiter.is_busy() {
             return;
         }
-        match self.waiter.leave(self.task.id()) {
+        match self.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => {}
             Left::Locked => _ = self.domain.unlock_word(&self.lock, self.task),
             Left::Heir => self.waiter.renounce(),

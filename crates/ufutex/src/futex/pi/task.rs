@@ -16,7 +16,7 @@ use crate::table::refs::Scheme;
 
 /// A thread of a guest, or of this program, by its TID: who owns locks, and who waits for them.
 ///
-/// One thread (or future) waits with a task at a time. Dropped, it has ended: each lock that it owned and that somebody
+/// One thread (or future) waits for a lock with a task at a time. Dropped, it has ended: each lock that it owned and that somebody
 /// waits for goes to the first waiter, with `FUTEX_OWNER_DIED` in the word. [`Domain::exit`] walks its robust lists
 /// before.
 ///
@@ -34,6 +34,8 @@ pub struct Task<L: Layout = Lean> {
     tid: u32,
     space: u64,
     own: AtomicU8,
+    /// Whether an entry of the task stands in a queue. If the task is dropped nevertheless, its future was forgotten.
+    waits: AtomicU8,
     interrupt: Interrupt,
     /// A wait with a timeout that was interrupted.
     restart: Lock<Option<Continued>>,
@@ -72,6 +74,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             tid,
             space,
             own: AtomicU8::new(Priority::NORMAL.level()),
+            waits: AtomicU8::new(0),
             interrupt: Interrupt::new(),
             restart: Lock::new(None),
         })
@@ -111,6 +114,15 @@ impl<L: Layout> Task<L> {
         self.take_restart();
     }
 
+    /// One wait at a time: `Busy` while there is another one.
+    pub(crate) fn begins_to_wait(&self) -> Result<(), Error> {
+        if self.waits.swap(1, Ordering::AcqRel) == 0 { Ok(()) } else { Err(Error::Busy) }
+    }
+
+    pub(crate) fn waits_no_more(&self) {
+        self.waits.store(0, Ordering::Release);
+    }
+
     pub(crate) fn id(&self) -> TaskId<EntryRef> {
         self.id
     }
@@ -146,7 +158,12 @@ impl<L: Layout> Drop for Task<L> {
             is_left = self.system.graph().lock().with(|g| {
                 for _ in 0..BATCH {
                     let Some(lock) = g.any_held(self.id) else {
-                        g.unregister(self.id);
+                        // An entry of a future that was forgotten names the task for ever.
+                        if self.waits.load(Ordering::Acquire) == 0 {
+                            g.unregister(self.id);
+                        } else {
+                            g.hide(self.id);
+                        }
                         return false;
                     };
                     if let Some((_, heir)) = g.orphan(lock) {
