@@ -219,6 +219,16 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
+    /// A waiter for a lock has been queued: the table may have to grow, or is growing.
+    pub(super) fn note_lock_waiter(&self, new_chain: Option<u32>, hash: u32, is_private: bool) {
+        if let Some(keys) = new_chain {
+            self.note_keys(keys, hash, is_private);
+        }
+        if is_private {
+            self.scheme.help(&self.tables);
+        }
+    }
+
     /// As `note_keys`, for the size policy.
     #[cold]
     fn note_chain(&self, keys: u32, hash: u32) {

@@ -31,6 +31,15 @@ impl<'d, S: Scheme<L>, L: Layout> Pair<'d, S, L> {
     }
 }
 
+impl<S: Scheme<L>, L: Layout> Drop for Pair<'_, S, L> {
+    fn drop(&mut self) {
+        if let Some(second) = self.second.take() {
+            // With the first still locked we keep our CPU.
+            second.unlock_and_stay();
+        }
+    }
+}
+
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Locks the buckets of both words.
     ///

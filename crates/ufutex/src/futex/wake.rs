@@ -3,11 +3,12 @@
 use core::num::NonZeroU32;
 
 use super::domain::{Domain, Hashed};
-use super::entry::{BATCH, pick, tell};
+use super::entry::{BATCH, Room, pick, tell, tell_one};
 use super::key::Target;
 use crate::error::Error;
 use crate::sync::wake_barrier;
 use crate::sys::probe::probe;
+use crate::table::bucket::Guard;
 use crate::table::hash::Key;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
@@ -78,29 +79,72 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
-    /// Takes waiters off the queue under the lock, and tells them after unlocking, a batch at a time.
+    /// Takes waiters off the queue under the lock, and tells them after unlocking.
     pub(super) fn wake_hashed(&self, key: Key, hash: u32, count: usize, bitset: u32) -> Woken {
-        let (mut woken, mut left) = (0, count);
+        let mut room = Room::default();
         loop {
             // No table, no waiter.
             let Some(mut locked) = self.lock(hash, key.space == self.tables.space) else {
-                return Woken { count: woken, met_lock_waiter: false };
+                return Woken { count: 0, met_lock_waiter: false };
             };
-            if woken == 0 {
-                // Those who wait now: not those who come between two batches.
-                left = left.min(locked.guard.waiters() as usize);
+            let wanted = wanted(&mut locked.guard, key, count);
+            if !room.holds(wanted) {
+                drop(locked);
+                room.make(wanted);
+                continue;
             }
-            let taken = locked.guard.take(key, left.min(BATCH), pick(bitset, count));
+            let mut taken = locked.guard.take(key, wanted.min(room.limit()), pick(bitset, count));
             drop(locked);
-            let (batch, met_lock_waiter) = (taken.len(), taken.was_stopped);
-            drop(tell(taken));
-            woken += batch;
-            left -= batch;
-            if batch < BATCH || left == 0 {
-                return Woken { count: woken, met_lock_waiter };
+            let woken = Woken { count: taken.len(), met_lock_waiter: taken.was_stopped };
+            if woken.count == 1 {
+                // As most do; and without what it takes to tell several.
+                if let Some(node) = taken.pop() {
+                    // SAFETY: taken, and popped.
+                    unsafe { tell_one(node) }.finish();
+                }
+                return woken;
             }
+            let is_left = woken.count == room.limit() && wanted > woken.count;
+            drop(tell(taken, core::mem::take(&mut room)));
+            if is_left {
+                return self.wake_rest(key, hash, wanted - woken.count, count, bitset, woken);
+            }
+            return woken;
         }
     }
+
+    /// Goes on with a wake for which there was no memory to take all at once: of those who waited then, a batch at a
+    /// time.
+    #[cold]
+    pub(super) fn wake_rest(
+        &self,
+        key: Key,
+        hash: u32,
+        mut left: usize,
+        count: usize,
+        bitset: u32,
+        mut woken: Woken,
+    ) -> Woken {
+        while left > 0 && !woken.met_lock_waiter {
+            let Some(mut locked) = self.lock(hash, key.space == self.tables.space) else { break };
+            let taken = locked.guard.take(key, left.min(BATCH), pick(bitset, count));
+            drop(locked);
+            let batch = taken.len();
+            woken.met_lock_waiter = taken.was_stopped;
+            drop(tell(taken, Room::default()));
+            if batch == 0 {
+                break;
+            }
+            woken.count += batch;
+            left -= batch;
+        }
+        woken
+    }
+}
+
+/// How many of `count` there are to be taken. They are counted only if that is more than there is always room for.
+pub(super) fn wanted<L: Layout>(bucket: &mut Guard<'_, L>, key: Key, count: usize) -> usize {
+    if count <= BATCH { count } else { bucket.count(key, count) }
 }
 
 /// What a wake did.

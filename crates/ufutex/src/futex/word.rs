@@ -34,7 +34,12 @@ impl<'m, M: UserMemory + ?Sized> Word<'m, M> {
     /// As for `private`, and [`Error::Fault`] when the memory is not there or does not allow it.
     pub fn shared(memory: &'m M, address: u64, access: Access) -> Result<Self, Error> {
         let guest = Self::checked(memory, address)?;
-        Ok(Self { guest, scope: memory.scope(address, access)?, node: None })
+        let scope = match memory.scope(address, access)? {
+            // Nobody else maps it; but an operation that does not say so itself is apart from those that do.
+            Scope::Private => Scope::AddressSpace,
+            scope => scope,
+        };
+        Ok(Self { guest, scope, node: None })
     }
 
     /// The same on `node`, as `Domain::resolve_node` found it.

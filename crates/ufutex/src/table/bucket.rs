@@ -227,6 +227,11 @@ impl<'t, L: Layout> Guard<'t, L> {
         self.with_queue(|q| unsafe { q.take_to(node, key, hash) });
     }
 
+    /// How many waiters of `key` there are, counted up to `limit`.
+    pub fn count(&mut self, key: Key, limit: usize) -> usize {
+        self.with_queue(|q| q.count(key, limit))
+    }
+
     /// The waiter of `key` that would be woken first.
     pub fn first(&mut self, key: Key) -> Option<NonNull<Node>> {
         self.with_queue(|q| q.first(key))

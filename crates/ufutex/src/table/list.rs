@@ -179,6 +179,24 @@ impl Queue {
         }
     }
 
+    /// How many waiters of `key` there are, counted up to `limit`.
+    pub fn count(&self, key: Key, limit: usize) -> usize {
+        let head = self.find(key).0;
+        if head.is_null() {
+            return 0;
+        }
+        let (mut node, mut count) = (head, 1);
+        while count < limit {
+            // SAFETY: the nodes of this queue are valid, and we hold the lock.
+            node = unsafe { links(node) }.next;
+            if node == head {
+                break;
+            }
+            count += 1;
+        }
+        count
+    }
+
     /// The waiter of `key` that would be woken first.
     pub fn first(&self, key: Key) -> Option<NonNull<Node>> {
         NonNull::new(self.find(key).0)

@@ -45,6 +45,17 @@ pub(crate) enum Rest {
     Call(Waker),
 }
 
+impl Rest {
+    /// Does it.
+    pub(crate) fn finish(self) {
+        match self {
+            Self::Nothing => {}
+            Self::Wake(address) => address.wake(),
+            Self::Call(waker) => waker.wake(),
+        }
+    }
+}
+
 impl Signal {
     pub(crate) fn new(told: Told) -> Self {
         Self { state: Parker::new(WAITING), told: UnsafeCell::new(told) }

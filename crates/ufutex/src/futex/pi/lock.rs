@@ -10,7 +10,7 @@ use super::waiter::{Left, PiWaiter, Seen};
 use super::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::error::Error;
 use crate::futex::domain::Domain;
-use crate::futex::key::Target;
+use crate::futex::key::{Target, is_of_object};
 #[cfg(feature = "std")]
 use crate::futex::operation::block_on;
 use crate::futex::operation::{By, Cause, Operation, operation_is_a_future};
@@ -159,7 +159,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
         // [S2]. From here on the owner cannot unlock without us.
         exchange(word, value, value | WAITERS)?;
-        let space = (key.space == self.tables.space).then_some(key.space);
+        // In memory that only this domain maps, another domain's task is not to be found.
+        let space = (!is_of_object(key)).then_some(self.tables.space);
         let Some(owner) = graph.find(value & TID_MASK, space) else {
             // Perhaps it has ended a moment ago, and its robust list has changed the word.
             return Err(if word.load32()? == value | WAITERS { Error::NoTask.into() } else { Refused::Retry });
@@ -329,9 +330,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
                     } else {
                         domain.note_queued(place.address, place.hash);
                     }
-                    if let Some(keys) = new_chain {
-                        domain.note_keys(keys, place.hash, place.shared_space.is_none());
-                    }
+                    domain.note_lock_waiter(new_chain, place.hash, place.shared_space.is_none());
                     domain.system.tell_scheduler();
                     return Ok(is_ours);
                 }

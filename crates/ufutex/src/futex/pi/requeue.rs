@@ -11,7 +11,6 @@ use super::task::Task;
 use super::waiter::{Left, PiWaiter, Seen};
 use crate::error::Error;
 use crate::futex::domain::{Domain, Hashed};
-use crate::futex::entry::Rests;
 use crate::futex::key::Target;
 #[cfg(feature = "std")]
 use crate::futex::operation::block_on;
@@ -98,15 +97,25 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let mut faults = Faults::default();
         loop {
             let pair = self.lock_pair_if_equal(&source, &target, &from, Some(expected))?;
-            let mut requeuing =
-                Requeuing { domain: self, pair, keys, target: &target, lock: &lock, count: 0, woken: 0 };
+            let mut requeuing = Requeuing {
+                domain: self,
+                pair,
+                keys,
+                target: &target,
+                lock: &lock,
+                count: 0,
+                woken: 0,
+                new_chain: None,
+            };
             let mut rest = Rest::Nothing;
             let result = self.system.graph().lock().with(|g| requeuing.run(g, requeue, &mut rest));
-            let (count, woken) = (requeuing.count, requeuing.woken);
+            let (count, woken, new_chain) = (requeuing.count, requeuing.woken, requeuing.new_chain);
             drop(requeuing);
-            drop(Rests::one(rest));
-            self.note_requeue(source.address, target.address, woken, count - woken);
+            // Before anybody runs: others may lend it their priority.
             self.system.tell_scheduler();
+            rest.finish();
+            self.note_requeue(source.address, target.address, woken, count - woken);
+            self.note_lock_waiter(new_chain, target.hash, target.shared_space.is_none());
             match result {
                 Ok(()) => return Ok(count),
                 Err(refused) => refused.resolve(&lock, &mut faults)?,
@@ -126,6 +135,8 @@ struct Requeuing<'a, 'd, U: Target, S: Scheme<L>, L: Layout> {
     count: usize,
     /// How many of those have it.
     woken: usize,
+    /// How many keys the lock's bucket has, if its key is new there.
+    new_chain: Option<u32>,
 }
 
 impl<U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, '_, U, S, L> {
@@ -172,7 +183,8 @@ impl<U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, '_, U, S, L> {
             unsafe {
                 self.pair.first().take_to(node, self.keys[1], self.target.hash);
                 entry.get().set_purpose(Purpose::Lock(lock));
-                self.pair.second().insert(node);
+                let new_chain = self.pair.second().insert(node);
+                self.new_chain = self.new_chain.or(new_chain);
             }
             self.count += 1;
         }
@@ -250,9 +262,7 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> WaitRequeuePi<'_, '_, T, U, 
         let new_chain = unsafe { locked.guard.insert(entry.node()) };
         drop(locked);
         domain.note_queued(matched.address, matched.hash);
-        if let Some(keys) = new_chain {
-            domain.note_keys(keys, matched.hash, matched.shared_space.is_none());
-        }
+        domain.note_lock_waiter(new_chain, matched.hash, matched.shared_space.is_none());
         Ok(())
     }
 }

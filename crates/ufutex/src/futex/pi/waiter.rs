@@ -146,7 +146,7 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
 
     /// Leaves queue and graph, unless it is too late.
     pub fn leave(&mut self) -> Left {
-        let Some((domain, task)) = self.busy else { return Left::Unlocked };
+        let Some((domain, task)) = self.busy else { return Left::Unrequeued };
         let (entry, node) = (self.entry(), self.entry_ref().node());
         let left = domain.with_queued(&entry.entry, |guard| {
             domain.system.graph().lock().with(|g| {
@@ -169,8 +169,9 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
         match left {
             Some(Left::Heir) => Left::Heir,
             Some(left) => {
-                domain.system.tell_scheduler();
+                // Idle first: what a scheduler does is not ours to say.
                 self.release();
+                domain.system.tell_scheduler();
                 left
             }
             None => {
@@ -251,8 +252,8 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
             })
         });
         self.release();
-        drop(rests);
         domain.system.tell_scheduler();
+        drop(rests);
     }
 }
 

@@ -94,6 +94,12 @@ impl<'a, L: Layout, S: Scheme<L>> Locked<'a, L, S> {
     pub fn global(guard: Guard<'a, L>) -> Self {
         Self { guard, _pin: None }
     }
+
+    /// Unlocks, for those who hold another bucket.
+    pub fn unlock_and_stay(self) {
+        let Self { guard, _pin } = self;
+        guard.unlock_and_stay();
+    }
 }
 
 /// What came of going for a second bucket.
