@@ -209,6 +209,16 @@ impl<'t, L: Layout> Guard<'t, L> {
         self.with_queue(|q| unsafe { q.take_to(node, key, hash) });
     }
 
+    /// For a mutant alone: lets others have the lock for a moment.
+    pub fn let_go(&mut self) {
+        self.bucket.lock.unlock(self.state);
+        self.state = loop {
+            if let Some(state) = self.bucket.lock.lock() {
+                break state;
+            }
+        };
+    }
+
     /// The waiter of `key` that would be woken first.
     pub fn first(&mut self, key: Key) -> Option<NonNull<Node>> {
         self.with_queue(|q| q.first(key))

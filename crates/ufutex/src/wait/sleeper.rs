@@ -8,6 +8,10 @@
 #[cfg(feature = "std")]
 use crate::sync::AtomicU32;
 use crate::sync::Ordering;
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+use crate::sync::UnsafeCell;
+#[cfg(feature = "std")]
+use crate::sync::{Mutant, mutant};
 #[cfg(feature = "std")]
 use crate::sys::clock::Deadline;
 #[cfg(feature = "std")]
@@ -25,6 +29,9 @@ pub(crate) struct Sleeper {
     /// 1 while a thread uses it: two would steal each other's wakes.
     #[cfg(feature = "std")]
     in_use: AtomicU32,
+    /// Shows a model who uses it after its end.
+    #[cfg(any(feature = "loom", feature = "shuttle"))]
+    life: UnsafeCell<()>,
 }
 
 /// A thread's use of a [`Sleeper`].
@@ -56,6 +63,8 @@ impl Sleeper {
             word: Parker::new(0),
             #[cfg(feature = "std")]
             in_use: AtomicU32::new(0),
+            #[cfg(any(feature = "loom", feature = "shuttle"))]
+            life: UnsafeCell::new(()),
         }
     }
 
@@ -67,6 +76,8 @@ impl Sleeper {
 
     /// Announces a wake. The caller gives the entry back and wakes at the address then.
     pub(crate) fn tell(&self) -> Address {
+        #[cfg(any(feature = "loom", feature = "shuttle"))]
+        self.life.with(|_| ());
         self.word.raise(TOLD)
     }
 
@@ -90,7 +101,7 @@ impl Sleeper {
     pub(crate) fn sleep(&self, deadline: Option<&Deadline>) -> Slept {
         loop {
             let before = self.word.take_down(TOLD); // [N]
-            if before & TOLD != 0 {
+            if before & TOLD != 0 && !mutant(Mutant::SleeperForgets) {
                 return Slept::Told;
             }
             if before & INTERRUPTED != 0 {
@@ -102,6 +113,13 @@ impl Sleeper {
                 return Slept::TimedOut;
             }
         }
+    }
+}
+
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.life.with_mut(|_| ());
     }
 }
 

@@ -14,4 +14,5 @@ mod helped_resize;
 mod lock;
 mod pivot_counted;
 mod pivot_live;
+mod requeue;
 mod timeout;

@@ -14,7 +14,7 @@ use crate::futex::key::Target;
 #[cfg(feature = "std")]
 use crate::futex::operation::block_on;
 use crate::futex::operation::{By, Cause, Operation, operation_is_a_future};
-use crate::sync::spin_loop;
+use crate::sync::{Mutant, mutant, spin_loop};
 #[cfg(feature = "std")]
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults, Width};
@@ -157,7 +157,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             return taken.map(|()| Acquired::Owned(lock));
         }
         // [S2]. From here on the owner cannot unlock without us.
-        exchange(word, value, value | WAITERS)?;
+        let waiters = if mutant(Mutant::LockHidesWaiter) { 0 } else { WAITERS };
+        exchange(word, value, value | waiters)?;
         let space = (key.space == self.tables.space).then_some(key.space);
         let Some(owner) = graph.find(value & TID_MASK, space) else {
             // Perhaps it has ended a moment ago, and its robust list has changed the word.
@@ -267,6 +268,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Operation for LockPi<'_, '_, T, S, L> {
         let this = unsafe { self.get_unchecked_mut() };
         match this.waiter.leave(this.task.id()) {
             Left::Unrequeued | Left::Unlocked => Err(cause.into()),
+            Left::Locked if mutant(Mutant::TimeoutLosesWake) => Err(cause.into()),
             Left::Locked => Ok(()),
             Left::Heir => this.waiter.put_word_right(&this.word, this.task.tid()),
         }

@@ -9,7 +9,7 @@ use crate::futex::entry::{BATCH, Rests};
 use crate::futex::interrupt::Interrupt;
 use crate::futex::system::System;
 use crate::futex::wait::Continued;
-use crate::sync::{AtomicU8, Ordering};
+use crate::sync::{AtomicU8, Mutant, Ordering, mutant};
 use crate::table::layout::{Layout, Lean};
 use crate::table::lock::Lock;
 use crate::table::refs::Scheme;
@@ -153,9 +153,15 @@ impl<L: Layout> Drop for Task<L> {
                         // SAFETY: it was in the graph a moment ago, which we have locked; it stays queued until it has
                         // locked the graph itself.
                         let entry = unsafe { heir.get() };
-                        entry.make_heir();
+                        let is_marked_first = !mutant(Mutant::DeathMarksNoHeir) && !mutant(Mutant::HeirIsToldFirst);
+                        if is_marked_first {
+                            entry.make_heir();
+                        }
                         // SAFETY: queued, and the graph is locked.
                         rests.push(unsafe { entry.entry.signal.prod() });
+                        if mutant(Mutant::HeirIsToldFirst) {
+                            entry.make_heir();
+                        }
                     }
                 }
                 true

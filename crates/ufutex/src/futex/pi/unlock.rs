@@ -36,8 +36,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let place = self.hashed(word);
         let tid = task.tid();
         // What a program does itself, when the word holds nothing but its TID. Not when somebody is queued.
-        if self.nobody_waits(&place) && matches!(word.compare_exchange32(tid, 0), Ok(Ok(_))) {
-            return Ok(());
+        if self.nobody_waits(&place) {
+            let seen = if mutant(Mutant::UnlockTrustsGlance) { word.load32()? } else { tid };
+            if matches!(word.compare_exchange32(seen, 0), Ok(Ok(_))) {
+                return Ok(());
+            }
         }
         self.unlock_slowly(word, &place, task)
     }
