@@ -95,8 +95,11 @@ fn run_apart(test: &str, mutant: Mutant, model: fn()) -> Option<String> {
     Some(printed)
 }
 
-/// A deadline that a model does not wait for: who would sleep until then gives up at once.
-pub const SOME_TIME: WaitOptions = WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::MAX));
+/// A time that a model does not wait for: who would sleep until then gives up at once.
+pub const NEVER: Timeout = Timeout::At(Clock::Monotonic, Duration::MAX);
+
+/// A wait until [`NEVER`].
+pub const SOME_TIME: WaitOptions = WaitOptions::new().timeout(NEVER);
 
 /// A futex word whose address, and so its bucket, is the same in each run of a model.
 pub struct Word {

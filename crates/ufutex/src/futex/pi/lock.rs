@@ -339,8 +339,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Drop for LockPi<'_, '_, T, S, L> {
         }
         match self.waiter.leave(self.task.id()) {
             Left::Unrequeued | Left::Unlocked => {}
-            // A word that cannot be written any more has nobody to be unlocked for.
-            Left::Locked => _ = self.domain.unlock_word(&self.word, self.task),
+            Left::Locked => self.domain.give_back(&self.word, self.task),
             Left::Heir => self.waiter.renounce(),
         }
     }

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::futex::domain::{Domain, Hashed};
 use crate::futex::entry::Rests;
 use crate::futex::key::Target;
-use crate::sync::{Mutant, mutant};
+use crate::sync::{Mutant, mutant, spin_loop};
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::table::bucket::Guard;
 use crate::table::hash::Key;
@@ -43,6 +43,14 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             }
         }
         self.unlock_slowly(word, &place, task)
+    }
+
+    /// Unlocks for a task that was given the lock and does not know of it: there is nobody to whom `Again` could be said.
+    pub(super) fn give_back<T: Target>(&self, word: &T, task: &Task<L>) {
+        // A word that cannot be written any more has nobody to be unlocked for.
+        while self.unlock_word(word, task) == Err(Error::Again) && !mutant(Mutant::DropKeepsLock) {
+            spin_loop();
+        }
     }
 
     #[cold]
