@@ -8,7 +8,7 @@
 #[cfg(feature = "std")]
 use crate::sync::AtomicU32;
 use crate::sync::Ordering;
-#[cfg(any(feature = "loom", feature = "shuttle"))]
+#[cfg(feature = "loom")]
 use crate::sync::UnsafeCell;
 #[cfg(feature = "std")]
 use crate::sync::{Mutant, mutant};
@@ -30,7 +30,7 @@ pub(crate) struct Sleeper {
     #[cfg(feature = "std")]
     in_use: AtomicU32,
     /// Shows a model who uses it after its end.
-    #[cfg(any(feature = "loom", feature = "shuttle"))]
+    #[cfg(feature = "loom")]
     life: UnsafeCell<()>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct InUse<'a>(&'a Sleeper);
 #[cfg(feature = "std")]
 impl Drop for InUse<'_> {
     fn drop(&mut self) {
-        self.0.in_use.store(0, Ordering::Release);
+        self.0.in_use.store(0, Ordering::Release); // [N]
     }
 }
 
@@ -63,7 +63,7 @@ impl Sleeper {
             word: Parker::new(0),
             #[cfg(feature = "std")]
             in_use: AtomicU32::new(0),
-            #[cfg(any(feature = "loom", feature = "shuttle"))]
+            #[cfg(feature = "loom")]
             life: UnsafeCell::new(()),
         }
     }
@@ -71,12 +71,13 @@ impl Sleeper {
     /// For the calling thread alone; `None` while another one uses it.
     #[cfg(feature = "std")]
     pub(crate) fn occupy(&self) -> Option<InUse<'_>> {
-        (self.in_use.swap(1, Ordering::AcqRel) == 0).then_some(InUse(self))
+        // [N]: Acquire pairs with the Release of the last user's end.
+        (self.in_use.swap(1, Ordering::Acquire) == 0).then_some(InUse(self))
     }
 
     /// Announces a wake. The caller gives the entry back and wakes at the address then.
     pub(crate) fn tell(&self) -> Address {
-        #[cfg(any(feature = "loom", feature = "shuttle"))]
+        #[cfg(feature = "loom")]
         self.life.with(|_| ());
         self.word.raise(TOLD)
     }
@@ -93,7 +94,7 @@ impl Sleeper {
 
     /// Whether an interrupt waits to be cleared.
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.word.load(Ordering::Acquire) & INTERRUPTED != 0
+        self.word.load(Ordering::Acquire) & INTERRUPTED != 0 // [N]
     }
 
     /// Sleeps until it is told, or interrupted, or the deadline passes.
@@ -116,7 +117,7 @@ impl Sleeper {
     }
 }
 
-#[cfg(any(feature = "loom", feature = "shuttle"))]
+#[cfg(feature = "loom")]
 impl Drop for Sleeper {
     fn drop(&mut self) {
         self.life.with_mut(|_| ());

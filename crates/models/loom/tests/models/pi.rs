@@ -245,11 +245,9 @@ fn requeue_against_drop_and_timeout() {
     let domain = &locks.world.domain;
     let other = {
         let locks = locks.clone();
-        thread::spawn(move || {
-            match locks.world.domain.lock_pi(locks.word(), &two, SOON) {
-                Ok(()) => locks.unlock(&two),
-                result => assert_eq!(result, Err(Error::TimedOut)),
-            }
+        thread::spawn(move || match locks.world.domain.lock_pi(locks.word(), &two, SOON) {
+            Ok(()) => locks.unlock(&two),
+            result => assert_eq!(result, Err(Error::TimedOut)),
         })
     };
     let mut wait = Box::pin(domain.wait_requeue_pi_async(&locks.world.other, 0, locks.word(), &one));

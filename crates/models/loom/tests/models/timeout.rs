@@ -5,9 +5,9 @@
 //! does not find itself queued any more waits for the signal ([J]), and then was woken.
 
 use loom::thread;
+use ufutex_loom::Error;
 use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Atomic, Live, Scheme};
-use ufutex_loom::Error;
 
 use crate::support::{SOME_TIME, World, catches, check, check_pair, resize};
 
