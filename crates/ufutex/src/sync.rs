@@ -194,10 +194,30 @@ pub enum Mutant {
     SkippedStepIsForgotten,
     /// A requeued waiter looks taken between the queue that it leaves and the one that it joins.
     RequeueShowsTaken,
+    /// A requeue lets go of the queue that it takes from before the waiter is in the other one.
+    RequeueLetsGo,
+    /// Who goes for a second bucket in the global table does not ask, under the lock, whether its key has returned.
+    SecondSkipsRecheck,
+    /// [N]: a sleeper is told without Release.
+    TellRelaxed,
+    /// A sleeper notes that it has been told, and sleeps on.
+    SleeperForgets,
+    /// A sleeper is told after its entry has been given back.
+    TellsTooLate,
+    /// A wait on several words that finds one of them changed says so, although one before it was woken meanwhile.
+    WaitAnyForgetsWake,
+    /// A waiter of a lock queues without setting the waiters' bit.
+    LockHidesWaiter,
+    /// Unlocking writes 0 where a glance saw nobody, although the waiters' bit has come since.
+    UnlockTrustsGlance,
+    /// The death of a lock's owner marks no heir.
+    DeathMarksNoHeir,
+    /// The death of a lock's owner marks the heir after having told it.
+    HeirIsToldFirst,
+    /// A dropped future that was given a lock keeps it if the word changes while it is given back.
+    DropKeepsLock,
     /// A lock is handed to a waiter and stays its last owner's.
     HandOverKeepsOwner,
-    /// The death of a lock's owner does not mark the heir.
-    DeathTellsNobody,
     /// A waiter that has inherited a lock gives up as if it had not.
     HeirLeaves,
     /// [E]: the lock is left without Release.

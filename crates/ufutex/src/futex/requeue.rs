@@ -8,6 +8,7 @@ use super::key::Target;
 use super::pair::Pair;
 use super::wake::{Woken, wanted};
 use crate::error::Error;
+use crate::sync::{Mutant, mutant};
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::table::hash::Key;
 use crate::table::layout::Layout;
@@ -166,6 +167,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
                 // SAFETY: queued in the first bucket; both are locked until it is in the second, for `pair` is.
                 let new_chain = unsafe {
                     pair.first().take_to(node, to, target.hash);
+                    if mutant(Mutant::RequeueLetsGo) {
+                        pair.first().let_go();
+                    }
                     pair.second().insert(node)
                 };
                 moved.new_chain = moved.new_chain.or(new_chain);

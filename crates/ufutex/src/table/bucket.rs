@@ -227,6 +227,16 @@ impl<'t, L: Layout> Guard<'t, L> {
         self.with_queue(|q| unsafe { q.take_to(node, key, hash) });
     }
 
+    /// For a mutant alone: lets others have the lock for a moment.
+    pub fn let_go(&mut self) {
+        self.bucket.lock.unlock(self.state);
+        self.state = loop {
+            if let Some(state) = self.bucket.lock.lock() {
+                break state;
+            }
+        };
+    }
+
     /// How many waiters of `key` there are, counted up to `limit`.
     pub fn count(&mut self, key: Key, limit: usize) -> usize {
         self.with_queue(|q| q.count(key, limit))

@@ -7,7 +7,7 @@ pub(crate) mod thread;
 use core::ptr::NonNull;
 use core::task::Waker;
 
-use crate::sync::{Ordering, UnsafeCell};
+use crate::sync::{Mutant, Ordering, UnsafeCell, mutant};
 use crate::sys::park::{Address, Parker, nap, pause};
 use sleeper::Sleeper;
 
@@ -88,7 +88,12 @@ impl Signal {
                 return Rest::Nothing;
             }
             // SAFETY: the sleeper's owner does not leave before it has seen the store below.
-            Told::Sleeper(sleeper) => Rest::Wake(unsafe { sleeper.as_ref() }.tell()),
+            Told::Sleeper(sleeper) => unsafe {
+                if mutant(Mutant::TellsTooLate) {
+                    Parker::store(&*state, WOKEN, Ordering::Release);
+                }
+                Rest::Wake(sleeper.as_ref().tell())
+            },
             // The waker is ours by now and outlives the waiter.
             Told::Waker(waker) => Rest::Call(waker),
         };

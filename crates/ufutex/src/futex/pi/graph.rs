@@ -316,13 +316,13 @@ impl<E: Copy> Graph<E> {
             if holder == task {
                 return Err(Error::Deadlock);
             }
-            let Some(blocked) = &self.tasks[holder].blocked else { return Ok(()) };
-            holder = self.locks[blocked.lock].holder;
-            depth += 1;
             if depth > self.max_depth {
                 self.chains_refused += 1;
                 return Err(Error::Deadlock);
             }
+            let Some(blocked) = &self.tasks[holder].blocked else { return Ok(()) };
+            holder = self.locks[blocked.lock].holder;
+            depth += 1;
         }
     }
 

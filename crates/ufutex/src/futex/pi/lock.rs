@@ -14,7 +14,7 @@ use crate::futex::key::{Target, is_of_object};
 #[cfg(feature = "std")]
 use crate::futex::operation::block_on;
 use crate::futex::operation::{By, Cause, Operation, operation_is_a_future};
-use crate::sync::spin_loop;
+use crate::sync::{Mutant, mutant, spin_loop};
 #[cfg(feature = "std")]
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults, Width};
@@ -158,7 +158,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             return taken.map(|()| Acquired::Owned(lock));
         }
         // [S2]. From here on the owner cannot unlock without us.
-        exchange(word, value, value | WAITERS)?;
+        let waiters = if mutant(Mutant::LockHidesWaiter) { 0 } else { WAITERS };
+        exchange(word, value, value | waiters)?;
         // In memory that only this domain maps, another domain's task is not to be found.
         let space = (!is_of_object(key)).then_some(self.tables.space);
         let Some(owner) = graph.find(value & TID_MASK, space) else {
@@ -269,6 +270,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Operation for LockPi<'_, '_, T, S, L> {
         let this = unsafe { self.get_unchecked_mut() };
         match this.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => Err(cause.into()),
+            Left::Locked if mutant(Mutant::TimeoutLosesWake) => Err(cause.into()),
             Left::Locked => Ok(()),
             Left::Heir => this.waiter.put_word_right(&this.word),
         }
@@ -350,8 +352,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Drop for LockPi<'_, '_, T, S, L> {
         }
         match self.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => {}
-            // A word that cannot be written any more has nobody to be unlocked for.
-            Left::Locked => _ = self.domain.unlock_word(&self.word, self.task),
+            Left::Locked => self.domain.give_back(&self.word, self.task),
             Left::Heir => self.waiter.renounce(),
         }
     }

@@ -274,7 +274,7 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Drop for WaitRequeuePi<'_, '
         }
         match self.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => {}
-            Left::Locked => _ = self.domain.unlock_word(&self.lock, self.task),
+            Left::Locked => self.domain.give_back(&self.lock, self.task),
             Left::Heir => self.waiter.renounce(),
         }
     }

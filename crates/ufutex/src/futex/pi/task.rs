@@ -197,11 +197,14 @@ impl<L: Layout> Task<L> {
                 // SAFETY: it was in the graph a moment ago, which we have locked; it stays queued until it has
                 // locked the graph itself.
                 let entry = unsafe { heir.get() };
-                if !mutant(Mutant::DeathTellsNobody) {
+                if !mutant(Mutant::DeathMarksNoHeir) && !mutant(Mutant::HeirIsToldFirst) {
                     entry.make_heir();
                 }
                 // SAFETY: queued, and the graph is locked.
                 rests.push(unsafe { entry.entry.signal.prod() });
+                if mutant(Mutant::HeirIsToldFirst) {
+                    entry.make_heir();
+                }
             }
         }
         true
