@@ -15,3 +15,6 @@ mod requeue_stress;
 mod requeued;
 mod wait_any;
 mod wake_op;
+mod lock;
+mod lock_priority;
+mod scheduler;
