@@ -18,3 +18,6 @@ mod wake_op;
 mod lock;
 mod lock_priority;
 mod scheduler;
+mod lock_death;
+mod lock_leave;
+mod lock_shared;
