@@ -156,12 +156,13 @@ fn ended_as_heir_it_puts_the_word_right_and_has_the_lock<S: Scheme<L>, L: Layout
 /// waiter is its heir.
 fn heir_that_cannot_write_the_word_is_the_owner<S: Scheme<L>, L: Layout>() {
     let (domain, memory) = (domain::<S, L>(), Memory::new());
-    let [owner, heir, third] = tasks(&domain, [0, 0, 30]);
+    let [owner, heir, third] = tasks(&domain, [0; 3]);
     let word = memory.target(0);
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
     let mut lock = pending(domain.lock_pi_async(word, &heir));
     let mut next = pending(domain.lock_pi_async(word, &third));
     drop(owner);
+    third.set_priority(Priority::realtime(30));
     memory.make_read_only(true);
     assert_eq!(poll(&mut lock), Poll::Ready(Err(Error::Fault)));
     drop(lock);

@@ -21,3 +21,5 @@ mod scheduler;
 mod lock_death;
 mod lock_leave;
 mod lock_shared;
+mod requeue_pi;
+mod robust;
