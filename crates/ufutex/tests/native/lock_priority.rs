@@ -137,7 +137,7 @@ fn boost_goes_along_a_chain_and_back<S: Scheme<L>, L: Layout>() {
     // One in the middle leaves.
     let again = pending(domain.lock_pi_async(locks[2], &tasks[4]));
     assert_eq!(all(), [60, 60, 60, 0, 60]);
-    waits.remove(0);
+    drop(waits.remove(0));
     assert_eq!(all(), [1, 60, 60, 0, 60]);
     drop(again);
     assert_eq!(all(), [1, 2, 0, 0, 60]);
@@ -194,7 +194,7 @@ fn chain_longer_than_the_system_allows_is_refused_and_counted<S: Scheme<L>, L: L
     assert_eq!(at_once(domain.lock_pi_async(locks[2], &tasks[0])), Err(Error::Deadlock));
     assert_eq!(system.pi_chains_refused(), 2);
     // Shorter again, it is allowed.
-    waits.remove(0);
+    drop(waits.remove(0));
     let _last = pending(domain.lock_pi_async(locks[3], &tasks[4]));
     assert_eq!(log.told(&tasks.each_ref()), [0, 9, 9, 9, 9]);
 }

@@ -23,3 +23,5 @@ mod lock_leave;
 mod lock_shared;
 mod requeue_pi;
 mod robust;
+mod lock_stress;
+mod syscalls;

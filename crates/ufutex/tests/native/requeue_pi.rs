@@ -221,7 +221,10 @@ fn ended_as_heir_it_has_the_lock<S: Scheme<L>, L: Layout>() {
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(1));
         let mut next_waits = pending(domain.lock_pi_async(lock, &next));
         drop(owner);
-        let result = cause.map_or_else(|| poll(&mut wait), |cause| Poll::Ready(wait.as_mut().end(cause)));
+        let result = match cause {
+            Some(cause) => Poll::Ready(wait.as_mut().end(cause)),
+            None => poll(&mut wait),
+        };
         assert_eq!((result, lock.load(Relaxed)), (Poll::Ready(Ok(())), OWNER_DIED | WAITERS | 2));
         assert_eq!(domain.unlock_pi(lock, &task), Ok(()));
         assert_eq!(poll(&mut next_waits), Poll::Ready(Ok(())));

@@ -177,7 +177,7 @@ fn list_longer_than_the_system_allows_is_cut_and_counted<S: Scheme<L>, L: Layout
         let domain = Domain::<S, L>::with_options(&system, Options::new());
         let entries = [0x100, 0x200, 0x300, 0x400];
         let list = List::new(&memory, pointers);
-        for length in 0..=4 {
+        for length in [0, 1, 2, 4] {
             let task = domain.task(TID).expect("it is free");
             list.link(&task, &entries[..length], 0x500);
             for entry in entries.into_iter().chain([0x500]) {
@@ -193,6 +193,23 @@ fn list_longer_than_the_system_allows_is_cut_and_counted<S: Scheme<L>, L: Layout
     }
 }
 
+fn list_of_just_as_many_entries_as_allowed_is_not_cut<S: Scheme<L>, L: Layout>() {
+    for pointers in BOTH {
+        let (system, memory) = (limited(3), Memory::new());
+        let domain = Domain::<S, L>::with_options(&system, Options::new());
+        let task = domain.task(TID).expect("it is free");
+        let list = List::new(&memory, pointers);
+        let entries = [0x100, 0x200, 0x300];
+        list.link(&task, &entries, 0);
+        for entry in entries {
+            list.set(entry, TID);
+        }
+        domain.exit(task, &memory);
+        assert_eq!(entries.map(|entry| list.word(entry)), [OWNER_DIED; 3]);
+        assert_eq!(system.robust_lists_cut(), 0);
+    }
+}
+
 fn list_that_goes_in_a_circle_ends<S: Scheme<L>, L: Layout>() {
     for pointers in BOTH {
         let (domain, memory) = (domain::<S, L>(), Memory::new());
@@ -200,7 +217,7 @@ fn list_that_goes_in_a_circle_ends<S: Scheme<L>, L: Layout>() {
         let list = List::new(&memory, pointers);
         list.link(&task, &[0x100, 0x200], 0);
         memory.store(0x200, list.bytes, memory.at(0x100));
-        [0x100, 0x200].map(|entry| list.set(entry, TID));
+        [0x100, 0x200].into_iter().for_each(|entry| list.set(entry, TID));
         domain.exit(task, &memory);
         assert_eq!([0x100, 0x200].map(|entry| list.word(entry)), [OWNER_DIED; 2]);
     }
@@ -240,7 +257,7 @@ fn faults_of_a_list_and_its_words_are_cured<S: Scheme<L>, L: Layout>() {
         let task = domain.task(TID).expect("it is free");
         let list = List::new(&memory, pointers);
         list.link(&task, &[0x100, 0x200], 0);
-        [0x100, 0x200].map(|entry| list.set(entry, TID));
+        [0x100, 0x200].into_iter().for_each(|entry| list.set(entry, TID));
         memory.fault_next_reads(20);
         memory.fault_next_writes(20);
         domain.exit(task, &memory);
@@ -258,7 +275,7 @@ fn both_lists_are_walked_and_a_task_without_leaves_memory_alone<S: Scheme<L>, L:
     memory.store(0x804, 4, OFFSET);
     memory.store(0x808, 4, memory.at(0x200));
     assert_eq!(task.set_robust_list(Pointers::Narrow, memory.at(0x800), 12), Ok(()));
-    [0x100, 0x200].map(|entry| narrow.set(entry, TID));
+    [0x100, 0x200].into_iter().for_each(|entry| narrow.set(entry, TID));
     domain.exit(task, &memory);
     assert_eq!([0x100, 0x200].map(|entry| wide.word(entry)), [OWNER_DIED; 2]);
     memory.lose();
@@ -273,6 +290,7 @@ on_every_scheme![
     pending_operation_is_released_or_its_wake_is_made_up_for,
     pending_entry_that_is_on_the_list_is_released_once_and_last,
     list_longer_than_the_system_allows_is_cut_and_counted,
+    list_of_just_as_many_entries_as_allowed_is_not_cut,
     list_that_goes_in_a_circle_ends,
     what_cannot_be_read_ends_the_walk,
     faults_of_a_list_and_its_words_are_cured,

@@ -64,7 +64,7 @@ fn word_that_differs_ends_the_wait_before_it_begins<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     for words in triples() {
         for i in 0..3 {
-            words.map(|word| word.store(0, Relaxed));
+            words.iter().for_each(|word| word.store(0, Relaxed));
             words[i].store(1, Relaxed);
             assert_eq!(at_once(domain.wait_any_async(any(words), PLAINLY)), Err(Error::Again));
             assert_eq!(domain.wait_any(&any(words), &PLAINLY), Err(Error::Again));
