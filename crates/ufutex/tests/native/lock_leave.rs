@@ -16,8 +16,7 @@ use crate::places::{Word, lasting_domain, lasting_task, words};
 use crate::scheduler::tasks;
 use crate::sleeping::Sleeping;
 
-const CAUSES: [(Cause, Error); 2] =
-    [(Cause::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted)];
+const CAUSES: [(Cause, Error); 2] = [(Cause::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted)];
 
 fn dropped_before_its_first_poll_it_was_never_there<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();

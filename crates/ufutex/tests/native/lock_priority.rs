@@ -22,7 +22,12 @@ fn prioritise<L: Layout>(task: &Task<L>, priority: u8) {
 }
 
 /// The TIDs in whose order the lock is handed over, beginning with its owner's.
-fn order<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, word: Word, tasks: &[Task<L>], mut locks: Locks<'_, '_, S, L>) -> Vec<u32> {
+fn order<S: Scheme<L>, L: Layout>(
+    domain: &Domain<S, L>,
+    word: Word,
+    tasks: &[Task<L>],
+    mut locks: Locks<'_, '_, S, L>,
+) -> Vec<u32> {
     let mut order = vec![word.load(Relaxed) & ufutex::TID_MASK];
     while let Some(owner) = tasks.iter().find(|task| task.tid() == *order.last().expect("there is one")) {
         let before = locks.len();

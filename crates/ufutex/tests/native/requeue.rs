@@ -80,9 +80,7 @@ fn requeue_takes_waiters_by_priority<S: Scheme<L>, L: Layout>() {
     for [from, to] in pairs() {
         let mut waiters = idle(5);
         let queued: Rest<'_, '_, S, L> = std::iter::zip(&mut waiters, [0, 1, 50, 1, 99])
-            .map(|(waiter, priority)| {
-                queue_with(&domain, waiter, from, WaitOptions::new().realtime_priority(priority))
-            })
+            .map(|(waiter, priority)| queue_with(&domain, waiter, from, WaitOptions::new().realtime_priority(priority)))
             .collect();
         assert_eq!(domain.requeue(from, to, 1, 2), Ok(Requeued { woken: 1, requeued: 2 }));
         assert_eq!(woken(&queued), [4]);

@@ -83,7 +83,8 @@ fn threads_wait_and_have_the_lock_on_return<S: Scheme<L>, L: Layout>() {
     let domain: &'static Domain<S, L> = lasting_domain();
     let tasks = [1, 2].map(|tid| lasting_task(domain, tid));
     let [condition, lock]: [Word; 2] = words();
-    let [first, second] = tasks.map(|task| Sleeping::new(move || domain.wait_requeue_pi(condition, 0, lock, task, None)));
+    let [first, second] =
+        tasks.map(|task| Sleeping::new(move || domain.wait_requeue_pi(condition, 0, lock, task, None)));
     assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(2));
     assert_eq!((first.outcome(), lock.load(Relaxed)), (Ok(()), WAITERS | 1));
     assert!(second.is_asleep());
@@ -173,10 +174,9 @@ fn lock_whose_owner_cannot_be_waited_for<S: Scheme<L>, L: Layout>() {
 
 /// How a wait may end before its time, and with what.
 fn ended_it_says_where_it_was<S: Scheme<L>, L: Layout>() {
-    for (cause, before, after) in [
-        (Cause::TimedOut, Error::TimedOut, Error::TimedOut),
-        (Cause::Interrupted, Error::Interrupted, Error::Again),
-    ] {
+    for (cause, before, after) in
+        [(Cause::TimedOut, Error::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted, Error::Again)]
+    {
         let domain = domain::<S, L>();
         let [owner, task] = tasks(&domain, [0, 5]);
         for words in pairs() {

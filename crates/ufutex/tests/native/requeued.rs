@@ -124,8 +124,7 @@ fn dropped_future_passes_its_wake_on_where_it_was_moved_to<S: Scheme<L>, L: Layo
 fn wake_by_a_requeue_is_passed_on_to_those_who_stayed<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     for [from, to] in pairs() {
-        let mut waits: Vec<_> =
-            (0..3).map(|_| Some(pending(domain.wait_async(from, 0, WaitOptions::new())))).collect();
+        let mut waits: Vec<_> = (0..3).map(|_| Some(pending(domain.wait_async(from, 0, WaitOptions::new())))).collect();
         assert_eq!(domain.requeue(from, to, 1, 1), Ok(Requeued { woken: 1, requeued: 1 }));
         waits[0] = None;
         assert_eq!(poll(waits[1].as_mut().expect("it is there")), Poll::Pending);

@@ -5,9 +5,7 @@ use std::task::Poll;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{
-    Config, Domain, Error, Guest, OWNER_DIED, Options, Pointers, Shared, System, Task, WAITERS, Wait,
-};
+use ufutex::{Config, Domain, Error, Guest, OWNER_DIED, Options, Pointers, Shared, System, Task, WAITERS, Wait};
 
 use crate::common::domains::{domain, on_every_scheme};
 use crate::futures::{Boxed, pending, poll};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Cause, Clock, Domain, ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, OWNER_DIED, Resume, Syscall, Task,
-    Timeout, WAITERS, resume,
+    Cause, Clock, Domain, ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, OWNER_DIED, Resume, Syscall,
+    Task, Timeout, WAITERS, resume,
 };
 
 use crate::common::domains::{domain, on_every_scheme};
@@ -146,7 +146,8 @@ fn waits_are_woken_and_requeued<S: Scheme<L>, L: Layout>() {
     let array = guest.waitv(&[512, WORD]);
     let mut any = pending(guest.with(&tasks[2]).call(Number::FutexWaitv, [array, 2, 0, 0, 0, 0]));
     let mask = u64::from(u32::MAX);
-    let mut newer = pending(guest.with(&tasks[3]).call(Number::FutexWait, [memory.at(WORD), 0, mask, PRIVATE | 2, 0, 1]));
+    let mut newer =
+        pending(guest.with(&tasks[3]).call(Number::FutexWait, [memory.at(WORD), 0, mask, PRIVATE | 2, 0, 1]));
     assert_eq!(guest.with(&tasks[4]).futex_now(WORD, CMP_REQUEUE, [1, 3, memory.at(LOCK), 0]), 4);
     assert_eq!((told.times(), poll(&mut wait)), (1, Poll::Ready(0)));
     assert_eq!((poll(&mut bits), poll(&mut any), poll(&mut newer)), (Poll::Pending, Poll::Pending, Poll::Pending));
