@@ -182,7 +182,7 @@ fn depth(depth: usize) -> Config {
 }
 
 fn chain_longer_than_the_system_allows_is_refused_and_counted<S: Scheme<L>, L: Layout>() {
-    let (log, system) = Log::system::<L>(depth(3));
+    let (log, system) = Log::system::<L>(depth(2));
     let domain = Domain::<S, L>::with_options(&system, Options::new());
     let tasks = tasks(&domain, [0, 0, 0, 0, 9]);
     let locks: [Word; 4] = words();
@@ -206,7 +206,7 @@ fn chain_longer_than_the_system_allows_is_refused_and_counted<S: Scheme<L>, L: L
 
 /// The same length, but each new wait is that of the last owner: the chain grows at its other end.
 fn chain_that_grows_at_its_end_is_limited_too<S: Scheme<L>, L: Layout>() {
-    let (_, system) = Log::system::<L>(depth(3));
+    let (_, system) = Log::system::<L>(depth(2));
     let domain = Domain::<S, L>::with_options(&system, Options::new());
     let tasks = tasks(&domain, [0; 6]);
     let locks: [Word; 6] = words();

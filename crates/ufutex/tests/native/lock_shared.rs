@@ -30,8 +30,8 @@ fn private_lock_of_another_domains_task_names_nobody<S: Scheme<L>, L: Layout>() 
     assert_eq!(here.lock_pi(word, &task, None), Err(Error::NoTask));
     assert_eq!(at_once(here.lock_pi_async(word, &task)), Err(Error::NoTask));
     assert_eq!(here.try_lock_pi(word, &task), Err(Error::NoTask));
-    // Shared within one's own memory, it may be anybody's.
-    drop(pending(here.lock_pi_async(Shared::address_space(word), &task)));
+    // Nor shared within one's own memory.
+    assert_eq!(here.try_lock_pi(Shared::address_space(word), &task), Err(Error::NoTask));
 }
 
 fn lock_goes_to_and_fro_and_lends_across<S: Scheme<L>, L: Layout>() {

@@ -311,19 +311,23 @@ impl<E: Copy> Graph<E> {
 
     fn look_for_deadlock(&mut self, task: TaskId<E>, lock: LockId<E>) -> Result<(), Error> {
         let mut holder = self.locks[lock].holder;
-        let mut depth = self.tasks[task].height;
+        let mut depth = 0;
         loop {
             if holder == task {
                 return Err(Error::Deadlock);
             }
             if depth > self.max_depth {
-                self.chains_refused += 1;
-                return Err(Error::Deadlock);
+                break;
             }
-            let Some(blocked) = &self.tasks[holder].blocked else { return Ok(()) };
+            let Some(blocked) = &self.tasks[holder].blocked else { break };
             holder = self.locks[blocked.lock].holder;
             depth += 1;
         }
+        if self.tasks[task].height + depth > self.max_depth {
+            self.chains_refused += 1;
+            return Err(Error::Deadlock);
+        }
+        Ok(())
     }
 
     /// A task has begun to wait: the chains of those along its own have become longer.
