@@ -45,6 +45,17 @@ pub(crate) enum Rest {
     Call(Waker),
 }
 
+impl Rest {
+    /// Does it.
+    pub(crate) fn finish(self) {
+        match self {
+            Self::Nothing => {}
+            Self::Wake(address) => address.wake(),
+            Self::Call(waker) => waker.wake(),
+        }
+    }
+}
+
 impl Signal {
     pub(crate) fn new(told: Told) -> Self {
         Self { state: Parker::new(WAITING), told: UnsafeCell::new(told) }
@@ -109,6 +120,15 @@ impl Signal {
                 },
             }
         })
+    }
+
+    /// Whether a thread is told, rather than a waker.
+    ///
+    /// # Safety
+    /// The node is queued and the caller holds the bucket's lock.
+    pub(crate) unsafe fn tells_thread(&self) -> bool {
+        // SAFETY: guarded by the lock that the caller holds.
+        self.told.with(|t| !matches!(unsafe { &*t }, Told::Waker(_)))
     }
 
     /// Has `told` told from now on, and leaves who was to be in its place.

@@ -72,7 +72,7 @@ impl Sleeper {
     #[cfg(feature = "std")]
     pub(crate) fn occupy(&self) -> Option<InUse<'_>> {
         // [N]: Acquire pairs with the Release of the last user's end.
-        (self.in_use.swap(1, Ordering::Acquire) == 0).then_some(InUse(self))
+        (self.in_use.swap(1, Ordering::Acquire) == 0).then(|| InUse(self))
     }
 
     /// Announces a wake. The caller gives the entry back and wakes at the address then.

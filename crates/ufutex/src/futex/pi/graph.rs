@@ -140,8 +140,16 @@ impl<E: Copy> Graph<E> {
         if self.tasks[task].is_changed {
             self.forget_change(task);
         }
-        self.by_tid.remove(&self.tasks[task].tid);
+        self.hide(task);
         self.tasks.remove(task);
+    }
+
+    /// Nobody finds the task any more, but its place stays: something names it that will not be heard of again.
+    pub fn hide(&mut self, task: TaskId<E>) {
+        let tid = self.tasks[task].tid;
+        if self.by_tid.get(&tid) == Some(&task) {
+            self.by_tid.remove(&tid);
+        }
     }
 
     /// The task with this number, if `space` is not that of another domain.
@@ -298,7 +306,7 @@ impl<E: Copy> Graph<E> {
 
     fn look_for_deadlock(&mut self, task: TaskId<E>, lock: LockId<E>) -> Result<(), Error> {
         let mut holder = self.locks[lock].holder;
-        let mut depth = 1;
+        let mut depth = 0;
         loop {
             if holder == task {
                 return Err(Error::Deadlock);
@@ -463,7 +471,7 @@ impl<E: Copy> Graph<E> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -605,7 +613,7 @@ mod tests {
 
     #[test]
     fn chain_longer_than_allowed_is_refused_and_counted() {
-        let (mut graph, ids) = graph(3);
+        let (mut graph, ids) = graph(2);
         let locks: Vec<_> = ids.iter().map(|&id| graph.add_lock(id).unwrap()).collect();
         for i in 1..4 {
             assert_eq!(graph.block(ids[i], locks[i - 1], i), Ok(()), "lock {i}");

@@ -8,7 +8,6 @@ use super::lock::Refused;
 use super::task::Task;
 use crate::error::Error;
 use crate::futex::domain::{Domain, Hashed};
-use crate::futex::entry::Rests;
 use crate::futex::key::Target;
 use crate::sync::{Mutant, mutant, spin_loop};
 use crate::sys::mem::{Access, Fault, Faults};
@@ -73,8 +72,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             drop(locked);
             match result {
                 Ok(rest) => {
-                    drop(Rests::one(rest));
+                    // Before it runs: others may lend it their priority.
                     self.system.tell_scheduler();
+                    rest.finish();
                     return Ok(());
                 }
                 Err(refused) => refused.resolve(word, &mut faults)?,
