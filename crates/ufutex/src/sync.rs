@@ -210,8 +210,6 @@ pub enum Mutant {
     LockHidesWaiter,
     /// Unlocking writes 0 where a glance saw nobody, although the waiters' bit has come since.
     UnlockTrustsGlance,
-    /// The death of a lock's owner marks no heir.
-    DeathMarksNoHeir,
     /// The death of a lock's owner marks the heir after having told it.
     HeirIsToldFirst,
     /// A dropped future that was given a lock keeps it if the word changes while it is given back.

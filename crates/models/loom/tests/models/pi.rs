@@ -57,6 +57,7 @@ impl Locks {
 
     fn assert_free(&self, locked: u32) {
         assert_eq!(self.word().value(), 0);
+        // SAFETY: nobody has the lock any more.
         assert_eq!(self.guarded.with(|count| unsafe { *count }), locked);
         assert_eq!(self.world.domain.try_wake_bitset(self.word(), 9, std::num::NonZeroU32::MAX), Ok(0), "nobody waits");
     }
@@ -137,6 +138,7 @@ fn death_against_lock() {
                 assert_eq!(result, Err(Error::NoTask));
                 assert_eq!(locks.word().value(), 1 | WAITERS, "nobody puts the word of a task right that is gone");
                 locks.word().store(0);
+                // SAFETY: its owner is gone, and nobody else wants it.
                 locks.guarded.with_mut(|count| unsafe { *count += 1 });
             }
         })
@@ -186,11 +188,11 @@ fn owner_against_leaver(owner_dies: bool, leaves: Leaves) {
     assert_eq!(poll(second.as_mut()), Poll::Ready(Ok(())), "the lock is the second waiter's");
     locks.work(&three);
     locks.unlock(&three);
-    assert!(poll_again_is_free(&locks, &two));
+    assert!(can_lock_at_once(&locks, &two));
 }
 
 /// Somebody comes when all are through.
-fn poll_again_is_free(locks: &Locks, task: &Task) -> bool {
+fn can_lock_at_once(locks: &Locks, task: &Task) -> bool {
     locks.world.domain.try_lock_pi(locks.word(), task) == Ok(()) && locks.word().value() == task.tid()
 }
 
@@ -330,7 +332,7 @@ catches!(pi_catches_tell_relaxed, TellRelaxed, lock_against_lock);
 catches!(pi_catches_timeout_loses_wake, TimeoutLosesWake, timeout_against_unlock);
 catches!(pi_catches_heir_leaves_by_drop, HeirLeaves, death_against_drop);
 catches!(pi_catches_heir_leaves_by_timeout, HeirLeaves, death_against_timeout);
-catches!(pi_catches_death_marks_no_heir, DeathMarksNoHeir, death_against_lock);
+catches!(pi_catches_death_tells_nobody, DeathTellsNobody, death_against_lock);
 catches!(pi_catches_heir_is_told_first, HeirIsToldFirst, death_against_lock);
 catches!(pi_catches_drop_keeps_lock, DropKeepsLock, requeue_against_drop_and_timeout);
 catches!(pi_catches_cancel_skips_recheck, CancelSkipsRecheck, requeue_against_timeout_then_unlock);
