@@ -32,7 +32,7 @@ impl Place {
     fn be_inside(&self, tid: u32) {
         assert_eq!(self.inside.swap(tid, SeqCst), 0, "{tid} is not alone");
         assert_eq!(self.lock.load(Relaxed) & ufutex::TID_MASK, tid);
-        if self.times.fetch_add(1, Relaxed) % 3 == 0 {
+        if self.times.fetch_add(1, Relaxed).is_multiple_of(3) {
             std::thread::yield_now();
         }
         assert_eq!(self.inside.swap(0, SeqCst), tid, "somebody else came");
@@ -49,7 +49,7 @@ fn lock_as_future<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, lock: Word, ta
     let (told, waker) = Told::new();
     let mut wait = Box::pin(domain.lock_pi_async(lock, task));
     let mut seen = 0;
-    let patience = if round % 3 == 0 { round % 7 } else { usize::MAX };
+    let patience = if round.is_multiple_of(3) { round % 7 } else { usize::MAX };
     for polls in 0.. {
         if let Poll::Ready(result) = poll_with(&mut wait, &waker) {
             assert_eq!(result, Ok(()));
