@@ -3,8 +3,9 @@
 use crate::cli::BenchArgs;
 use crate::cli::values::{Buckets, List, Policy};
 use crate::targets::{Layout, Name};
-use crate::workloads::Workload;
+use crate::workloads::{WAKE_PARALLEL_THREADS, Workload};
 use clap::ValueEnum;
+use std::time::Duration;
 
 /// The most memory for the words of one workload.
 const WORDS_BYTES_MAX: usize = 1 << 30;
@@ -40,6 +41,20 @@ pub struct Settings {
     pub stride_bytes: usize,
     /// `resize`: slots before and after.
     pub resize: (usize, usize),
+    /// `crowd`: `-n`, when given.
+    pub waiters: Option<Vec<usize>>,
+    /// `requeue`: `-q`, when given.
+    pub nrequeue: Option<usize>,
+    /// `requeue`: all at once.
+    pub broadcast: bool,
+    /// `requeue`: to a lock that lends priorities.
+    pub pi: bool,
+    /// `wake-parallel`: `-w`, when given.
+    pub nwakers: Option<usize>,
+    /// `lock-pi`: a lock for each thread.
+    pub multi: bool,
+    /// `lock-pi`: how long a thread sleeps with the lock.
+    pub hold: Option<Duration>,
     /// JSON in place of tables.
     pub json: bool,
 }
@@ -50,6 +65,7 @@ impl Settings {
         if let Some(workload) = args.workload {
             refuse_flags_of_others(&args, workload)?;
         }
+        refuse_two_ways_to_requeue(&args)?;
         let resize = (args.from.unwrap_or(16), args.to.unwrap_or(1024));
         if resize.0 == resize.1 {
             return Err(format!("--to '{}' is --from; accepted: a power of two that differs", resize.1));
@@ -69,9 +85,17 @@ impl Settings {
             repeat: args.repeat,
             stride_bytes: args.stride.unwrap_or(4),
             resize,
+            waiters: args.waiters.map(|List(waiters)| waiters),
+            nrequeue: args.nrequeue,
+            broadcast: args.broadcast,
+            pi: args.pi,
+            nwakers: args.nwakers,
+            multi: args.multi,
+            hold: args.hold.filter(|us| *us > 0).map(Duration::from_micros),
             json: args.json,
         };
         settings.refuse_too_many_words()?;
+        settings.refuse_uneven_shares()?;
         Ok(settings)
     }
 
@@ -81,6 +105,18 @@ impl Settings {
             (Some(policy), _) => policy,
             (None, Buckets::Exactly(slots)) => Policy::Fixed(slots),
             (None, Buckets::Auto) => Policy::Load,
+        }
+    }
+
+    /// perf's rule: every waker has as many to wake as the others.
+    fn refuse_uneven_shares(&self) -> Result<(), String> {
+        let Some(nwakers) = self.nwakers else { return Ok(()) };
+        let threads = self.threads.as_deref().unwrap_or(&WAKE_PARALLEL_THREADS);
+        match threads.iter().find(|threads| nwakers < **threads && **threads % nwakers != 0) {
+            Some(threads) => {
+                Err(format!("--nwakers '{nwakers}' cannot share {threads} threads; accepted: a divisor of them"))
+            }
+            None => Ok(()),
         }
     }
 
@@ -97,18 +133,36 @@ impl Settings {
     }
 }
 
+/// All at once, or so many: not both.
+fn refuse_two_ways_to_requeue(args: &BenchArgs) -> Result<(), String> {
+    match args.nrequeue {
+        Some(count) if args.broadcast => {
+            Err(format!("--nrequeue '{count}' says nothing to --broadcast; accepted: one of them"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A flag that a workload does not look at must not pass in silence.
 fn refuse_flags_of_others(args: &BenchArgs, workload: Workload) -> Result<(), String> {
-    use Workload::{Growth, Hash, PingPong, Resize, Wake};
-    let rules: [(&str, bool, &[Workload]); 8] = [
-        ("--threads", args.threads.is_some(), &[Hash, Wake, Resize, Growth]),
+    use Workload::{Crowd, Growth, Hash, LockPi, PingPong, Requeue, Resize, Wake, WakeParallel};
+    let with_tables = &[Hash, Wake, Growth, PingPong, Requeue, WakeParallel, LockPi, Crowd];
+    let rules: [(&str, bool, &[Workload]); 15] = [
+        ("--threads", args.threads.is_some(), &[Hash, Wake, Resize, Growth, Requeue, WakeParallel, LockPi]),
         ("--futexes", args.futexes.is_some(), &[Hash, Wake, Resize]),
-        ("--buckets", args.buckets.is_some(), &[Hash, Wake, Growth, PingPong]),
-        ("--policy", args.policy.is_some(), &[Hash, Wake, Growth, PingPong]),
-        ("--shared", args.shared, &[Hash, Wake, PingPong]),
+        ("--buckets", args.buckets.is_some(), with_tables),
+        ("--policy", args.policy.is_some(), with_tables),
+        ("--shared", args.shared, &[Hash, Wake, PingPong, Requeue, WakeParallel, LockPi]),
         ("--stride", args.stride.is_some(), &[Hash, Wake]),
         ("--from", args.from.is_some(), &[Resize]),
         ("--to", args.to.is_some(), &[Resize]),
+        ("--nrequeue", args.nrequeue.is_some(), &[Requeue]),
+        ("--broadcast", args.broadcast, &[Requeue]),
+        ("--pi", args.pi, &[Requeue]),
+        ("--nwakers", args.nwakers.is_some(), &[WakeParallel]),
+        ("--multi", args.multi, &[LockPi]),
+        ("--hold", args.hold.is_some(), &[LockPi]),
+        ("--waiters", args.waiters.is_some(), &[Crowd]),
     ];
     for (flag, given, workloads) in rules {
         if given && !workloads.contains(&workload) {

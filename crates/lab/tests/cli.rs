@@ -74,6 +74,22 @@ fn a_mistake_is_one_line_that_names_the_value_and_what_is_accepted_and_exits_2()
         (&["bench", "resize", "-S"], "resize"),
         (&["bench", "ping-pong", "-t", "4"], "ping-pong"),
         (&["bench", "growth", "-f", "4"], "growth"),
+        (&["bench", "requeue", "-q", "0"], "'0'"),
+        (&["bench", "requeue", "-q", "x"], "'x'"),
+        (&["bench", "requeue", "-q", "4", "-B"], "'4'"),
+        (&["bench", "hash", "-B"], "--broadcast"),
+        (&["bench", "hash", "-p"], "--pi"),
+        (&["bench", "requeue", "-w", "2"], "--nwakers"),
+        (&["bench", "wake-parallel", "-w", "0"], "'0'"),
+        (&["bench", "wake-parallel", "-t", "10", "-w", "3"], "'3'"),
+        (&["bench", "wake-parallel", "-w", "7"], "'7'"),
+        (&["bench", "wake-parallel", "-M"], "--multi"),
+        (&["bench", "lock-pi", "--hold", "-1"], "'-1'"),
+        (&["bench", "crowd", "-n", "0"], "'0'"),
+        (&["bench", "crowd", "-n", "100,"], "100,"),
+        (&["bench", "crowd", "-n", "1000001"], "1000001"),
+        (&["bench", "crowd", "-t", "2"], "crowd"),
+        (&["bench", "crowd", "-S"], "crowd"),
         (&["bench", "--frobnicate"], "--frobnicate"),
         (&["bench", "--json=yes"], "yes"),
         (&["bench", "two\nlines"], "two\\nlines"),
@@ -182,6 +198,76 @@ fn ping_pong_rows_tell_one_cpu_from_two() {
 }
 
 #[test]
+fn requeue_moves_one_at_a_time_and_all_at_once() {
+    let rows = rows(&["requeue", "-t", "20", "--repeat", "2"]);
+    let moved = |count: u64| rows.iter().filter(|row| row["nrequeue"] == count).collect::<Vec<_>>();
+    assert_eq!((moved(1).len(), moved(20).len()), (6, 7), "parking_lot moves all or none");
+    for row in &rows {
+        assert_eq!((&row["workload"], &row["threads"], &row["pi"]), (&"requeue".into(), &20.into(), &false.into()));
+        assert_numbers(row, "ns_per_op", &["p10", "median", "p90"]);
+        assert_keys(row, &["buckets", "ratio_kernel", "repeat"]);
+    }
+    assert!(of(&rows, "parking_lot").iter().all(|row| row["nrequeue"] == 20));
+}
+
+#[test]
+fn requeue_takes_perfs_flags() {
+    let shared = rows(&["requeue", "-S", "-q", "8", "-t", "20", "--repeat", "1", "--targets", "live,kernel"]);
+    assert!(shared.len() == 2 && shared.iter().all(|row| row["nrequeue"] == 8 && row["shared"] == true));
+    let all = rows(&["requeue", "-B", "-t", "20", "--repeat", "1", "--targets", "live,parking_lot"]);
+    assert!(all.len() == 2 && all.iter().all(|row| row["nrequeue"] == 20));
+    for shared in [&[][..], &["-S"]] {
+        let pi = rows(&[&["requeue", "-p", "-t", "20", "--repeat", "1"], shared].concat());
+        assert_eq!(pi.len(), 2 * 6, "one at a time, all at once; parking_lot is left out");
+        assert!(pi.iter().all(|row| row["pi"] == true && row["target"] != "parking_lot"));
+    }
+}
+
+#[test]
+fn wake_parallel_shares_the_sleepers_among_the_wakers() {
+    let rows = rows(&["wake-parallel", "-t", "20", "-w", "4", "--repeat", "1"]);
+    assert_eq!(rows.len(), 7);
+    for row in &rows {
+        assert_eq!((&row["threads"], &row["nwakers"]), (&20.into(), &4.into()));
+        assert_numbers(row, "ns_per_op", &["p10", "median", "p90"]);
+    }
+}
+
+#[test]
+fn lock_pi_rows_have_one_lock_or_one_for_each_thread() {
+    let shapes: [(&[&str], usize, bool); 4] =
+        [(&[], 1, false), (&["-M"], 2, true), (&["-M", "-S"], 2, true), (&["--hold", "1"], 1, false)];
+    for (flags, locks, multi) in shapes {
+        let rows = rows(&[&["lock-pi", "-t", "2", "-r", "0.05", "--repeat", "1"], flags].concat());
+        assert_eq!((rows.len(), of(&rows, "parking_lot").len()), (6, 0));
+        for row in &rows {
+            assert_eq!((&row["futexes"], &row["multi"]), (&locks.into(), &multi.into()));
+            assert_numbers(row, "ns_per_op", &["p10", "median", "p90"]);
+            assert_keys(row, &["hold_us", "ops_per_sec"]);
+        }
+    }
+}
+
+#[test]
+fn crowd_rows_say_who_waits_and_where() {
+    let rows = rows(&["crowd", "-n", "40,80", "--repeat", "1", "--targets", "live,global,kernel"]);
+    assert!(of(&rows, "kernel").is_empty());
+    let count = |target: &str, case: &str, kind: &str| {
+        let these = of(&rows, target).into_iter();
+        these.filter(|row| row["case"] == case && row["waiter_kind"] == kind).count()
+    };
+    for kind in ["future", "custom"] {
+        assert_eq!(count("live", "distinct", kind), 3, "40, 80, and twice 40");
+        assert_eq!(count("live", "same-bucket", kind), 3, "none, 40, 80");
+        assert_eq!(count("global", "distinct", kind), 2);
+    }
+    for row in &rows {
+        assert_numbers(row, "ns_per_op", &["p10", "median", "p90"]);
+        assert_keys(row, &["waiters", "domains", "ratio_fewest", "buckets", "futexes"]);
+    }
+}
+
+#[test]
 fn a_table_and_a_sentence_go_to_stdout_and_silence_empties_stderr() {
     let output = ufutex(&["bench", "hash", "-t", "1", "-r", "0.05", "--repeat", "1", "--silent"]);
     let (out, progress) = (text(&output.stdout), text(&output.stderr));
@@ -197,7 +283,9 @@ fn a_table_and_a_sentence_go_to_stdout_and_silence_empties_stderr() {
 fn without_a_workload_everything_runs_and_every_figure_is_judged() {
     let targets = "live,kernel,parking_lot";
     let rows = rows(&["-t", "2", "-f", "64", "-r", "0.05", "--repeat", "1", "--targets", targets]);
-    for workload in ["hash", "wake", "resize", "growth", "ping-pong", "figures"] {
+    let all =
+        ["hash", "wake", "resize", "growth", "ping-pong", "requeue", "wake-parallel", "lock-pi", "crowd", "figures"];
+    for workload in all {
         assert!(rows.iter().any(|row| row["workload"] == workload), "{workload}");
     }
     assert!(rows.iter().any(|row| row["section"] == "sizes"));

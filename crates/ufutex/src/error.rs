@@ -18,7 +18,7 @@ pub enum Error {
     /// The table cannot change any more: it was made immutable, or set to 0 slots. Or a waiter, a task or an interrupt is
     /// in use elsewhere (`EBUSY`).
     Busy,
-    /// The memory for a table, or for a task's place, could not be had (`ENOMEM`).
+    /// The memory for a table, or for a task's place, could not be had; or a limit for guests has been reached (`ENOMEM`).
     NoMemory,
     /// The wait was interrupted (`EINTR`).
     Interrupted,
@@ -65,7 +65,7 @@ impl fmt::Display for Error {
             Self::NoTask => "the futex word names an owner that does not exist (ESRCH)",
             Self::Deadlock => "waiting for the lock would be a deadlock (EDEADLK)",
             Self::Unsupported => "there is no such operation (ENOSYS)",
-            Self::NoMemory => "no memory for a futex table or a task (ENOMEM)",
+            Self::NoMemory => "no memory for a futex table or a task, or a limit has been reached (ENOMEM)",
             Self::Fault => "the futex word's memory cannot be reached (EFAULT)",
             Self::Busy => "the futex table can no longer change its size, or the waiter or task is in use (EBUSY)",
             Self::Invalid => "an argument is not of the form this operation takes (EINVAL)",

@@ -26,6 +26,9 @@
 //! [`Domain::prepare`]: three users of one queue. A word is a [`Target`]: an atomic of this program, or a [`Guest`]'s
 //! memory behind [`UserMemory`].
 //!
+//! What happens can be seen from outside: [`Domain::counters`], [`Domain::who_waits`], and, with the default feature
+//! `probes`, static probes for bpftrace, perf and SystemTap.
+//!
 //! Without the default feature `std` the crate needs only `alloc`: threads cannot sleep then, tasks and custom waiters
 //! can.
 
@@ -48,10 +51,12 @@ pub use error::Error;
 #[cfg(feature = "std")]
 pub use futex::config::EnvError;
 pub use futex::config::{Config, Options};
+pub use futex::counters::Counters;
 pub use futex::domain::Domain;
 pub use futex::future::Wait;
 pub use futex::interrupt::Interrupt;
 pub use futex::key::{Guest, Shared, Target};
+pub use futex::numa::{NodeFlags, OnNode};
 pub use futex::operation::Cause;
 pub use futex::pi::lock::LockPi;
 pub use futex::pi::requeue::WaitRequeuePi;
@@ -65,8 +70,12 @@ pub use futex::wait::WaitOptions;
 pub use futex::wait_any::WaitAny;
 pub use futex::waiter::{Queued, Waiter};
 pub use futex::wake_op::{Compare, Modify, WakeOp};
+pub use futex::who_waits::{WaitedWord, WhoWaits};
 pub use sys::clock::{Clock, Timeout};
+#[cfg(feature = "std")]
+pub use sys::host_nodes::HostTopology;
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
+pub use sys::topology::{NodeMemory, Topology};
 pub use syscall::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, Resume, Syscall, resume};
 pub use table::size::Policy;
 

@@ -104,6 +104,47 @@ pub fn thread_hint() -> u32 {
     (core::ptr::addr_of!(here).addr() >> 16) as u32
 }
 
+/// A number that is counted and told, and that orders nothing: whoever reads it learns nothing about other memory. So
+/// every access is relaxed, and a model need not look at it, or it would explore what does not matter.
+#[derive(Default)]
+pub struct Tally(core::sync::atomic::AtomicU64);
+
+impl Tally {
+    /// Starts at zero.
+    pub const fn new() -> Self {
+        Self(core::sync::atomic::AtomicU64::new(0))
+    }
+
+    /// Counts `n` more.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, core::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Counts one more unless `limit` has been reached; whether it did.
+    pub fn add_below(&self, limit: u64) -> bool {
+        let relaxed = core::sync::atomic::Ordering::Relaxed;
+        self.0.fetch_update(relaxed, relaxed, |n| (n < limit).then_some(n + 1)).is_ok()
+    }
+
+    /// Takes back one that was counted.
+    pub fn sub_one(&self) {
+        self.0.fetch_sub(1, core::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Keeps the greatest value that was noted.
+    pub fn note_max(&self, value: u64) {
+        // Most are not greater, and then nothing is written.
+        if value > self.get() {
+            self.0.fetch_max(value, core::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    /// The number.
+    pub fn get(&self) -> u64 {
+        self.0.load(core::sync::atomic::Ordering::Relaxed)
+    }
+}
+
 /// Faults that the model tests put into the engine to prove that a model can fail. In every other build
 /// [`mutant`] is the constant `false`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,6 +194,28 @@ pub enum Mutant {
     SkippedStepIsForgotten,
     /// A requeued waiter looks taken between the queue that it leaves and the one that it joins.
     RequeueShowsTaken,
+    /// A requeue lets go of the queue that it takes from before the waiter is in the other one.
+    RequeueLetsGo,
+    /// Who goes for a second bucket in the global table does not ask, under the lock, whether its key has returned.
+    SecondSkipsRecheck,
+    /// [N]: a sleeper is told without Release.
+    TellRelaxed,
+    /// A sleeper notes that it has been told, and sleeps on.
+    SleeperForgets,
+    /// A sleeper is told after its entry has been given back.
+    TellsTooLate,
+    /// A wait on several words that finds one of them changed says so, although one before it was woken meanwhile.
+    WaitAnyForgetsWake,
+    /// A waiter of a lock queues without setting the waiters' bit.
+    LockHidesWaiter,
+    /// Unlocking writes 0 where a glance saw nobody, although the waiters' bit has come since.
+    UnlockTrustsGlance,
+    /// The death of a lock's owner marks no heir.
+    DeathMarksNoHeir,
+    /// The death of a lock's owner marks the heir after having told it.
+    HeirIsToldFirst,
+    /// A dropped future that was given a lock keeps it if the word changes while it is given back.
+    DropKeepsLock,
     /// A lock is handed to a waiter and stays its last owner's.
     HandOverKeepsOwner,
     /// A waiter that has inherited a lock gives up as if it had not.

@@ -13,7 +13,7 @@ use values::{Buckets, List, Policy};
 /// What the command line asks for, checked.
 pub enum Command {
     /// `ufutex bench`.
-    Bench(Settings),
+    Bench(Box<Settings>),
     /// The hidden child of `bench growth`.
     GrowthChild(GrowthChildArgs),
 }
@@ -34,7 +34,9 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
         .and_then(|matches| Top::from_arg_matches(&matches))
         .map_err(|error| mistake::refusal(&error, &shape))?;
     match top.verb {
-        Verb::Bench(args) => Settings::new(args).map(Command::Bench).map_err(Refusal::Mistake),
+        Verb::Bench(args) => {
+            Settings::new(*args).map(|settings| Command::Bench(Box::new(settings))).map_err(Refusal::Mistake)
+        }
         Verb::GrowthChild(args) => Ok(Command::GrowthChild(args)),
     }
 }
@@ -50,7 +52,7 @@ struct Top {
 enum Verb {
     /// Measure every scheme beside the kernel's futex and parking_lot_core
     #[command(after_long_help = ROWS)]
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
     /// One repeat of `bench growth`, in a process of its own
     #[command(hide = true)]
     GrowthChild(GrowthChildArgs),
@@ -62,7 +64,8 @@ pub struct BenchArgs {
     /// What to measure; without it, every workload
     #[arg(value_enum)]
     pub workload: Option<Workload>,
-    /// Threads, a comma list [default: hash, wake 1,2; resize 2,16; growth 43,171,683,1366]
+    /// Threads, a comma list [default: hash, wake, lock-pi 1,2; resize 2,16; growth
+    /// 43,171,683,1366; requeue, wake-parallel 1000]
     #[arg(short, long, value_name = "LIST", value_parser = values::threads, allow_negative_numbers = true)]
     pub threads: Option<List<usize>>,
     /// Futexes (words) of each thread [default: 1024]
@@ -101,6 +104,27 @@ pub struct BenchArgs {
     /// resize: slots after [default: 1024]
     #[arg(long, value_name = "N", value_parser = values::slots, allow_negative_numbers = true)]
     pub to: Option<usize>,
+    /// requeue: waiters to move in one call [default: 1, and all]
+    #[arg(short = 'q', long, value_name = "N", value_parser = values::nrequeue, allow_negative_numbers = true)]
+    pub nrequeue: Option<usize>,
+    /// requeue: all waiters in one call
+    #[arg(short = 'B', long)]
+    pub broadcast: bool,
+    /// requeue: to a lock with priority inheritance
+    #[arg(short, long)]
+    pub pi: bool,
+    /// wake-parallel: threads that wake; they share the sleepers evenly [default: 2]
+    #[arg(short = 'w', long, value_name = "N", value_parser = values::nwakers, allow_negative_numbers = true)]
+    pub nwakers: Option<usize>,
+    /// lock-pi: a lock for each thread in place of one for all
+    #[arg(short = 'M', long)]
+    pub multi: bool,
+    /// lock-pi: microseconds to sleep with the lock [default: 0; perf sleeps 1]
+    #[arg(long, value_name = "US", value_parser = values::hold, allow_negative_numbers = true)]
+    pub hold: Option<u64>,
+    /// crowd: waiters, a comma list [default: distinct 100,100000; same-bucket 10000]
+    #[arg(short = 'n', long, value_name = "LIST", value_parser = values::waiters, allow_negative_numbers = true)]
+    pub waiters: Option<List<usize>>,
     /// One JSON object a line on stdout, nothing else there
     #[arg(long)]
     pub json: bool,
@@ -128,12 +152,19 @@ Rows of --json, one object a line:
   workload, target, threads, futexes, buckets (null: cannot be seen from outside), repeat (rounds), shared;
   policy and layout on our targets; stride (bytes) on hash and wake.
   hash, wake     ns_per_op {p10, median, p90} as one thread sees it, ops_per_sec of all threads, early_return;
-                 ratio_kernel, ratio_parking_lot: medians of this row's ns_per_op over theirs, pairwise in a round
+                 ratio_kernel, ratio_parking_lot: medians of this row's ns_per_op over theirs, pairwise in a round,
+                 also of the other workloads where the two can do it
   hash, \"section\":\"sizes\"  `live` at explicit sizes and under load; share_of_best: of the best one's ops_per_sec
   resize         resize_us (median; given up after 200 ms), completed (every round), completed_share,
                  op_pause_us {p50, p99, max}: the hammering threads' operations during the resize, all rounds
   growth         first_wait_us {p50, p99, max}, each the median over the repeats
   ping-pong      cpus 1 or 2, ns_per_op one way
+  requeue        nrequeue (waiters a call moves), pi, ns_per_op for each waiter moved: the calls alone are timed
+  wake-parallel  nwakers, ns_per_op for each waiter woken, as one waker sees it
+  lock-pi        multi, hold_us, ns_per_op for one lock and unlock as a thread sees it, ops_per_sec of all threads
+  crowd          case (distinct, same-bucket), waiter_kind (future, custom), waiters (same-bucket: that wait for the
+                 other word), domains (each with so many), ns_per_op for a wake of one waiter, ratio_fewest: over the
+                 row with the fewest waiters, pairwise
   figures        figure, measured, bound, at (most or least), met; after a run of all workloads
   Rows of two threads or more, and ping-pong's on two CPUs, carry cpus_apart_ns, the one-way time of a cache line
   between the first two CPUs, and cpus_distance: near (below 60 ns) or far.

@@ -10,6 +10,12 @@ pub const THREADS_MAX: usize = 16_384;
 pub const FUTEXES_MAX: usize = 1 << 24;
 /// The most buckets: PR_FUTEX_HASH takes as many.
 pub const BUCKETS_MAX: usize = 1 << 20;
+/// The largest crowd.
+pub const WAITERS_MAX: usize = 1_000_000;
+/// The most threads that wake at the same time.
+const NWAKERS_MAX: usize = 1024;
+/// The longest sleep with a lock.
+const HOLD_MAX_US: usize = 10_000;
 const REPEAT_MAX: usize = 10_000;
 const STRIDE_MAX: usize = 65_536;
 const RUNTIME_MAX_S: f64 = 3600.0;
@@ -71,6 +77,29 @@ fn power_of_two(text: &str) -> Option<usize> {
 pub fn threads(text: &str) -> Result<List<usize>, String> {
     let accepted = format!("1 to {THREADS_MAX} threads, or a comma list of such numbers");
     list(text, &accepted, |part| whole(part, 1, THREADS_MAX))
+}
+
+/// `-q`.
+pub fn nrequeue(text: &str) -> Result<usize, String> {
+    whole(text, 1, THREADS_MAX).ok_or_else(|| format!("is not accepted; accepted: 1 to {THREADS_MAX} waiters a call"))
+}
+
+/// `-w`.
+pub fn nwakers(text: &str) -> Result<usize, String> {
+    whole(text, 1, NWAKERS_MAX).ok_or_else(|| format!("is not accepted; accepted: 1 to {NWAKERS_MAX} threads"))
+}
+
+/// `--hold`.
+pub fn hold(text: &str) -> Result<u64, String> {
+    whole(text, 0, HOLD_MAX_US)
+        .map(|us| us as u64)
+        .ok_or_else(|| format!("is not accepted; accepted: 0 to {HOLD_MAX_US} microseconds"))
+}
+
+/// `-n`.
+pub fn waiters(text: &str) -> Result<List<usize>, String> {
+    let accepted = format!("1 to {WAITERS_MAX} waiters, or a comma list of such numbers");
+    list(text, &accepted, |part| whole(part, 1, WAITERS_MAX))
 }
 
 /// `-f`.

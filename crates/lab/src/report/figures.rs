@@ -1,7 +1,8 @@
 //! The figures that the project holds itself to, each computed from the samples of this run.
 
 use crate::series::{Key, Series};
-use crate::workloads::Memory;
+use crate::targets::crowd::Kind;
+use crate::workloads::{AtOnce, CrowdCase, LOCK_PI, Memory, crowd_section, requeue_section};
 use serde_json::{Value, json};
 
 /// What a figure must not pass.
@@ -55,6 +56,8 @@ fn figure(name: &'static str, measured: Option<f64>, bound: Bound, unit: &'stati
 pub fn all(series: &Series, memory: &Memory) -> Vec<Figure> {
     let mut figures = operations(series);
     figures.extend(tables(series));
+    figures.extend(calls(series));
+    figures.extend(crowds(series));
     figures.extend(bytes(memory));
     figures
 }
@@ -106,6 +109,40 @@ fn tables(series: &Series) -> Vec<Figure> {
     ]
 }
 
+fn calls(series: &Series) -> Vec<Figure> {
+    use Bound::AtMost;
+    let requeue = |at_once| {
+        let section = requeue_section(at_once);
+        series.ratio((&section, "live", 1000), (&section, "kernel", 1000))
+    };
+    let lock_pi = series.ratio((LOCK_PI, "live", 1), (LOCK_PI, "kernel", 1));
+    vec![
+        figure("requeue 1000, one a call: live / kernel", requeue(AtOnce::Some(1)), AtMost(0.8), ""),
+        figure("requeue 1000, all in one call: live / kernel", requeue(AtOnce::All), AtMost(0.8), ""),
+        figure("lock-pi 1T: live / kernel", lock_pi, AtMost(0.25), ""),
+    ]
+}
+
+fn crowds(series: &Series) -> Vec<Figure> {
+    use CrowdCase::{Distinct, SameBucket};
+    use Kind::{Custom, Future};
+    // A crowd, and the one it is compared with: waiters, domains.
+    let (many, few, spread_out) = ((100_000, 1), (100, 1), (100, 1000));
+    let rows = [
+        ("crowd, distinct futures: 100000 / 100", Distinct, Future, many, few),
+        ("crowd, distinct custom waiters: 100000 / 100", Distinct, Custom, many, few),
+        ("crowd, distinct futures: 100000 / 100 in each of 1000 domains", Distinct, Future, many, spread_out),
+        ("crowd, distinct custom waiters: 100000 / 100 in each of 1000 domains", Distinct, Custom, many, spread_out),
+        ("crowd, same-bucket futures: 10000 / none", SameBucket, Future, (10_000, 1), (0, 1)),
+        ("crowd, same-bucket custom waiters: 10000 / none", SameBucket, Custom, (10_000, 1), (0, 1)),
+    ];
+    let judge = |(name, case, kind, this, that): (_, _, _, (usize, usize), (usize, usize))| {
+        let (these, those) = (crowd_section(case, kind, this.1), crowd_section(case, kind, that.1));
+        figure(name, series.ratio((&these, "live", this.0), (&those, "live", that.0)), Bound::AtMost(2.0), "")
+    };
+    rows.into_iter().map(judge).collect()
+}
+
 fn bytes(memory: &Memory) -> Vec<Figure> {
     use Bound::AtMost;
     let before = memory.bytes_before_first_wait as f64;
@@ -139,6 +176,11 @@ mod tests {
         let mut series = Series::default();
         series.put(("hash", "live", 1), vec![10.0, 10.0]);
         series.put(("hash", "kernel", 1), vec![110.0, 110.0]);
+        series.put(("requeue 1", "live", 1000), vec![90.0]);
+        series.put(("requeue 1", "kernel", 1000), vec![100.0]);
+        series.put(("crowd distinct future", "live", 100_000), vec![190.0]);
+        series.put(("crowd distinct future", "live", 100), vec![100.0]);
+        series.put(("crowd distinct future, many domains", "live", 100), vec![210.0]);
         let memory = Memory {
             bytes_before_first_wait: 0,
             bytes_per_bucket: 64.0,
@@ -149,6 +191,11 @@ mod tests {
         let met = |name: &str| figures.iter().find(|figure| figure.name == name).and_then(Figure::met);
         assert_eq!(met("hash 1T: kernel / live"), Some(false));
         assert_eq!(met("hash 1T: live / parking_lot"), None);
+        assert_eq!(met("requeue 1000, one a call: live / kernel"), Some(false));
+        assert_eq!(met("requeue 1000, all in one call: live / kernel"), None);
+        assert_eq!(met("crowd, distinct futures: 100000 / 100"), Some(true));
+        assert_eq!(met("crowd, distinct futures: 100000 / 100 in each of 1000 domains"), Some(true));
+        assert_eq!(met("crowd, same-bucket futures: 10000 / none"), None);
         assert_eq!(met("memory of a bucket"), Some(true));
         assert_eq!(met("memory of a thread waiter"), Some(false));
     }

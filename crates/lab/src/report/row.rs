@@ -76,6 +76,36 @@ pub struct Row {
     /// `growth`: from the call until the thread sleeps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_wait_us: Option<Tail>,
+    /// `requeue`: waiters that a call moves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nrequeue: Option<usize>,
+    /// `requeue`: to a lock that lends priorities.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pi: Option<bool>,
+    /// `wake-parallel`: threads that wake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nwakers: Option<usize>,
+    /// `lock-pi`: a lock for each thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multi: Option<bool>,
+    /// `lock-pi`: for how long a thread sleeps with the lock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold_us: Option<u64>,
+    /// `crowd`: `distinct` or `same-bucket`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub case: Option<&'static str>,
+    /// `crowd`: `distinct`, all that wait; `same-bucket`, those that wait for the other word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiters: Option<usize>,
+    /// `crowd`: `future` or `custom`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiter_kind: Option<&'static str>,
+    /// `crowd`: domains of so many waiters each, all measured together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domains: Option<usize>,
+    /// `crowd`: this row's time over that of the row with the fewest waiters, pairwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_fewest: Option<f64>,
     /// One way of a cache line between the first two CPUs, where two are used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus_apart_ns: Option<f64>,
@@ -113,6 +143,16 @@ impl Row {
             completed_share: None,
             op_pause_us: None,
             first_wait_us: None,
+            nrequeue: None,
+            pi: None,
+            nwakers: None,
+            multi: None,
+            hold_us: None,
+            case: None,
+            waiters: None,
+            waiter_kind: None,
+            domains: None,
+            ratio_fewest: None,
             cpus_apart_ns: None,
             cpus_distance: None,
         };

@@ -12,6 +12,10 @@ pub fn workload(lab: &Lab<'_>, workload: Workload, rows: &[Row]) -> String {
         Workload::Resize => resize(rows),
         Workload::Growth => growth(rows),
         Workload::PingPong => ping_pong(rows),
+        Workload::Requeue => requeue(rows),
+        Workload::WakeParallel => wake_parallel(rows),
+        Workload::LockPi => lock_pi(rows),
+        Workload::Crowd => crowd(rows),
     }
 }
 
@@ -124,6 +128,81 @@ fn ping_pong(rows: &[Row]) -> String {
         ))
     };
     capital(&(join([say(1), say(2)]) + "."))
+}
+
+/// "X takes 12 ns (3.1 times as fast as the kernel)", for a row.
+fn takes(row: &Row, what: &str) -> Option<String> {
+    let time = row.ns_per_op?.median;
+    let others = join([
+        against(row.ratio_kernel.filter(|_| row.target != "kernel"), "the kernel"),
+        against(row.ratio_parking_lot.filter(|_| row.target != "parking_lot"), "parking_lot"),
+    ]);
+    let others = if others.is_empty() { others } else { format!(" ({others})") };
+    Some(format!("{what} takes {time:.0} ns{others}"))
+}
+
+/// One part for each different value that `of` has in the rows, about its hero.
+fn each<T: PartialEq>(rows: &[Row], of: impl Fn(&Row) -> T, say: impl Fn(&Row) -> Option<String>) -> String {
+    let mut values: Vec<T> = Vec::new();
+    for row in rows {
+        let value = of(row);
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    let parts = values.iter().map(|value| hero(rows, |row| of(row) == *value).and_then(&say));
+    let parts: Vec<_> = parts.flatten().collect();
+    if parts.is_empty() { String::new() } else { capital(&(parts.join("; ") + ".")) }
+}
+
+fn requeue(rows: &[Row]) -> String {
+    each(
+        rows,
+        |row| (row.threads, row.nrequeue),
+        |row| {
+            let (count, of) = (row.nrequeue?, row.threads);
+            takes(row, &format!("{}: a waiter of {of} that are moved {count} at a time", row.target))
+        },
+    )
+}
+
+fn wake_parallel(rows: &[Row]) -> String {
+    each(
+        rows,
+        |row| row.threads,
+        |row| takes(row, &format!("{}: each wake by {} threads of {} sleepers", row.target, row.nwakers?, row.threads)),
+    )
+}
+
+fn lock_pi(rows: &[Row]) -> String {
+    each(
+        rows,
+        |row| row.threads,
+        |row| {
+            let locks = if row.futexes == 1 { "one lock".to_string() } else { format!("{} locks", row.futexes) };
+            takes(row, &format!("{}: lock and unlock by {} on {locks}", row.target, count(row.threads, "thread")))
+        },
+    )
+}
+
+fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+fn crowd(rows: &[Row]) -> String {
+    let Some(target) = hero(rows, |row| row.case.is_some()).map(|row| row.target) else {
+        return String::new();
+    };
+    let say = |case: &str, (name, kind): (&str, &str)| {
+        let these = rows.iter().filter(|row| (row.target, row.case) == (target, Some(case)));
+        let most = these.filter(|row| row.waiter_kind == Some(name)).max_by_key(|row| row.waiters)?;
+        let (waiters, ratio, time) = (most.waiters?, most.ratio_fewest?, most.ns_per_op?.median);
+        Some(format!("{time:.0} ns with {waiters} {case} {kind}s, {ratio:.2} times that with the fewest"))
+    };
+    let kinds = [("future", "future"), ("custom", "custom waiter")];
+    let cases = ["distinct", "same-bucket"].into_iter();
+    let parts: Vec<_> = cases.flat_map(|case| kinds.map(|kind| say(case, kind))).flatten().collect();
+    format!("A wake of one waiter on {target} takes {}.", parts.join("; "))
 }
 
 /// For the size policy's section.

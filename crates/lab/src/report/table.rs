@@ -14,6 +14,10 @@ pub fn workload(lab: &Lab<'_>, workload: Workload, rows: &[Row]) -> String {
         Workload::Resize => resize(lab, rows),
         Workload::Growth => growth(rows),
         Workload::PingPong => ping_pong(rows),
+        Workload::Requeue => requeue(rows),
+        Workload::WakeParallel => wake_parallel(rows),
+        Workload::LockPi => lock_pi(rows),
+        Workload::Crowd => crowd(rows),
     }
 }
 
@@ -81,6 +85,63 @@ fn growth(rows: &[Row]) -> String {
         cells.extend(tail(row.first_wait_us));
         cells.push(ratio(row.ratio_parking_lot));
         table.add_row(align(cells, 1));
+    }
+    finish(table)
+}
+
+fn requeue(rows: &[Row]) -> String {
+    let header = ["target", "threads", "at once", "buckets", "ns/waiter", "p10", "p90", "/ kernel", "/ parking_lot"];
+    let mut table = new(&header);
+    for row in rows {
+        let target = if row.pi == Some(true) { format!("{} (pi)", row.target) } else { row.target.to_string() };
+        let at_once = row.nrequeue.map_or_else(dash, |count| count.to_string());
+        let mut cells = vec![target, row.threads.to_string(), at_once, buckets(row)];
+        cells.extend(spread(row, 1));
+        cells.extend([ratio(row.ratio_kernel), ratio(row.ratio_parking_lot)]);
+        table.add_row(align(cells, 1));
+    }
+    finish(table)
+}
+
+fn wake_parallel(rows: &[Row]) -> String {
+    let header = ["target", "threads", "wakers", "buckets", "ns/wake", "p10", "p90", "/ kernel", "/ parking_lot"];
+    let mut table = new(&header);
+    for row in rows {
+        let nwakers = row.nwakers.map_or_else(dash, |count| count.to_string());
+        let mut cells = vec![row.target.to_string(), row.threads.to_string(), nwakers, buckets(row)];
+        cells.extend(spread(row, 0));
+        cells.extend([ratio(row.ratio_kernel), ratio(row.ratio_parking_lot)]);
+        table.add_row(align(cells, 1));
+    }
+    finish(table)
+}
+
+fn lock_pi(rows: &[Row]) -> String {
+    let header = ["target", "threads", "locks", "buckets", "ns/lock+unlock", "p10", "p90", "Mop/s", "/ kernel"];
+    let mut table = new(&header);
+    for row in rows {
+        let mut cells = vec![row.target.to_string(), threads(row), row.futexes.to_string(), buckets(row)];
+        cells.extend(spread(row, 1));
+        cells.push(row.ops_per_sec.map_or_else(dash, |rate| format!("{:.2}", rate / 1e6)));
+        cells.push(ratio(row.ratio_kernel));
+        table.add_row(align(cells, 1));
+    }
+    finish(table)
+}
+
+fn crowd(rows: &[Row]) -> String {
+    let header = ["target", "case", "kind", "waiters", "buckets", "ns/wake", "p10", "p90", "/ fewest"];
+    let mut table = new(&header);
+    for row in rows {
+        let waiters = match (row.waiters, row.domains) {
+            (Some(waiters), Some(domains)) if domains > 1 => format!("{domains} x {waiters}"),
+            (waiters, _) => waiters.map_or_else(dash, |waiters| waiters.to_string()),
+        };
+        let (case, kind) = (row.case.unwrap_or_default(), row.waiter_kind.unwrap_or_default());
+        let mut cells = vec![row.target.to_string(), case.to_string(), kind.to_string(), waiters, buckets(row)];
+        cells.extend(spread(row, 1));
+        cells.push(ratio(row.ratio_fewest));
+        table.add_row(align(cells, 3));
     }
     finish(table)
 }

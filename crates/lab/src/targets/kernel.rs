@@ -46,7 +46,21 @@ fn set_slots(slots: usize) -> Result<(), Error> {
     if failed == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
 
+impl Kernel {
+    /// futex(2) with an operation that takes a word, two numbers and another word; a negative answer is an error.
+    #[inline(always)]
+    fn call(&self, operation: libc::c_int, word: &AtomicU32, first: usize, second: usize, other: *const u32) -> isize {
+        let operation = operation | self.private_flag;
+        // The word is compared with 0, by those that compare. A count is at most what the kernel takes for one.
+        let (first, second) = (first.min(i32::MAX as usize), second.min(i32::MAX as usize));
+        // SAFETY: both words live as long as their references; where `second` stands for a timeout it is null.
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, first, second, other, 0) as isize }
+    }
+}
+
 impl Futex for Kernel {
+    type Task = ();
+
     #[inline(always)]
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
         let operation = libc::FUTEX_WAIT | self.private_flag;
@@ -65,6 +79,38 @@ impl Futex for Kernel {
         // SAFETY: FUTEX_WAKE takes the address as a key and reads nothing through it.
         let woken = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1) };
         usize::try_from(woken).unwrap_or(usize::MAX)
+    }
+
+    #[inline(always)]
+    fn wake_many(&self, word: &AtomicU32, count: usize) -> usize {
+        counted(self.call(libc::FUTEX_WAKE, word, count, 0, std::ptr::null()))
+    }
+
+    #[inline(always)]
+    fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, count: usize) -> usize {
+        counted(self.call(libc::FUTEX_CMP_REQUEUE, from, 0, count, to.as_ptr()))
+    }
+
+    fn task(&self) {}
+
+    #[inline(always)]
+    fn lock_pi(&self, lock: &AtomicU32, (): &()) -> bool {
+        self.call(libc::FUTEX_LOCK_PI, lock, 0, 0, std::ptr::null()) == 0
+    }
+
+    #[inline(always)]
+    fn unlock_pi(&self, lock: &AtomicU32, (): &()) -> bool {
+        self.call(libc::FUTEX_UNLOCK_PI, lock, 0, 0, std::ptr::null()) == 0
+    }
+
+    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, (): &()) -> bool {
+        self.call(libc::FUTEX_WAIT_REQUEUE_PI, from, 0, 0, lock.as_ptr()) == 0
+    }
+
+    #[inline(always)]
+    fn cmp_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, count: usize) -> usize {
+        // The call takes the first waiter apart from the others: for it the lock may be free.
+        counted(self.call(libc::FUTEX_CMP_REQUEUE_PI, from, 1, count - 1, lock.as_ptr()))
     }
 
     fn buckets(&self) -> Option<usize> {
@@ -87,4 +133,9 @@ impl Futex for Kernel {
             eprintln!("ufutex: PR_FUTEX_HASH refused {slots} slots: {error}");
         }
     }
+}
+
+/// How many waiters a call met; an error met none, and the workloads find that they are missing.
+fn counted(answer: isize) -> usize {
+    usize::try_from(answer).unwrap_or(0)
 }

@@ -1,9 +1,12 @@
 //! What the lab measures: each target is a [`Futex`], each measured loop is generic over it and written once.
 
+pub mod crowd;
 mod kernel;
 pub mod loops;
 mod ours;
 mod parking_lot;
+pub mod pi;
+pub mod requeue;
 mod words;
 
 pub use words::Words;
@@ -11,11 +14,14 @@ pub use words::Words;
 use crate::cli::values::Policy;
 use crate::pool::Gate;
 use clap::ValueEnum;
+use crowd::{Crowd, Stage};
 use hdrhistogram::Histogram;
 use loops::{Court, Side, Tally, WaitDiffers, WakeNobody, Window};
+use requeue::{Move, Moved};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 pub use kernel::has_private_hash as kernel_has_private_hash;
 
@@ -57,6 +63,11 @@ impl Name {
     /// Whether the engine of this workspace serves it.
     pub fn is_ours(self) -> bool {
         !matches!(self, Name::Kernel | Name::ParkingLot)
+    }
+
+    /// Whether it has locks that lend priorities.
+    pub fn has_pi(self) -> bool {
+        self != Name::ParkingLot
     }
 
     /// Whether its table can be given another size while it is used.
@@ -103,13 +114,45 @@ pub enum Waited {
     Failed,
 }
 
-/// The two operations, as every target has them.
+/// The operations, as the targets have them. What only some have ([`Name::has_pi`]) fails on the others.
 pub trait Futex: Send + Sync + 'static {
+    /// What a thread needs to own locks.
+    type Task: Send + Sync;
+
     /// Sleeps while the word has the expected value; the comparison happens under the bucket's lock.
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited;
 
     /// Wakes at most one waiter, and says how many it woke.
     fn wake(&self, word: &AtomicU32) -> usize;
+
+    /// Wakes up to `count` waiters at once.
+    fn wake_many(&self, word: &AtomicU32, count: usize) -> usize;
+
+    /// Has up to `count` waiters of `from`, which holds 0, wait for `to` instead, and wakes nobody.
+    fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, count: usize) -> usize;
+
+    /// The calling thread, as an owner of locks.
+    fn task(&self) -> Self::Task;
+
+    /// Locks; whether it did.
+    fn lock_pi(&self, _lock: &AtomicU32, _task: &Self::Task) -> bool {
+        false
+    }
+
+    /// Unlocks; whether it did.
+    fn unlock_pi(&self, _lock: &AtomicU32, _task: &Self::Task) -> bool {
+        false
+    }
+
+    /// Waits at `from`, which holds 0, to be moved to `lock`, and then for that; whether it has it.
+    fn wait_requeue_pi(&self, _from: &AtomicU32, _lock: &AtomicU32, _task: &Self::Task) -> bool {
+        false
+    }
+
+    /// Has up to `count` such waiters wait for `lock`, which the caller owns.
+    fn cmp_requeue_pi(&self, _from: &AtomicU32, _lock: &AtomicU32, _count: usize) -> usize {
+        0
+    }
 
     /// Waits, and calls `queued` when the waiter is in the table and about to sleep.
     ///
@@ -131,6 +174,9 @@ pub trait Futex: Send + Sync + 'static {
 
     /// Brings state that targets share (the process has one kernel hash) to what this target measures.
     fn make_ready(&self) {}
+
+    /// Has a crowd wait, and measures wakes as long as it is told to; at once back where only threads can wait.
+    fn host(&self, _crowd: &Crowd, _stage: &Stage) {}
 }
 
 /// Which operation a worker repeats.
@@ -150,6 +196,18 @@ pub trait Subject: Send + Sync {
     fn hammer_timed(&self, words: &Words, gate: &Gate, window: &Window) -> Histogram<u64>;
     /// One player of ping-pong; the first player's result counts.
     fn play(&self, court: &Court, side: Side, gate: &Gate) -> Tally;
+    /// Locks and unlocks until the gate says stop; each time it sleeps with the lock for so long.
+    fn hammer_pi(&self, lock: &AtomicU32, hold: Option<Duration>, gate: &Gate) -> Tally;
+    /// Moves waiters.
+    fn requeue(&self, it: Move<'_>) -> Moved;
+    /// Moves waiters to a lock, which this thread owns meanwhile.
+    fn requeue_pi(&self, it: Move<'_>) -> Option<Moved>;
+    /// Waits to be moved to a lock, and unlocks it when it has it; whether all of that went well.
+    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32) -> bool;
+    /// See [`Futex::wait`].
+    fn wait(&self, word: &AtomicU32, expected: u32) -> Waited;
+    /// See [`Futex::wake_many`].
+    fn wake_many(&self, word: &AtomicU32, count: usize) -> usize;
     /// See [`Futex::wait_announced`].
     fn wait_announced(&self, word: &AtomicU32, expected: u32, queued: &mut dyn FnMut()) -> Option<Waited>;
     /// See [`Futex::wake`].
@@ -162,6 +220,8 @@ pub trait Subject: Send + Sync {
     fn note_threads(&self, threads: usize);
     /// See [`Futex::make_ready`].
     fn make_ready(&self);
+    /// See [`Futex::host`].
+    fn host(&self, crowd: &Crowd, stage: &Stage);
 }
 
 impl<F: Futex> Subject for F {
@@ -178,6 +238,34 @@ impl<F: Futex> Subject for F {
 
     fn play(&self, court: &Court, side: Side, gate: &Gate) -> Tally {
         loops::play(self, court, side, gate)
+    }
+
+    fn hammer_pi(&self, lock: &AtomicU32, hold: Option<Duration>, gate: &Gate) -> Tally {
+        pi::hammer(self, lock, hold, gate)
+    }
+
+    fn requeue(&self, it: Move<'_>) -> Moved {
+        requeue::requeue(self, it)
+    }
+
+    fn requeue_pi(&self, it: Move<'_>) -> Option<Moved> {
+        let task = self.task();
+        self.lock_pi(it.to, &task).then_some(())?;
+        let moved = requeue::requeue_pi(self, it);
+        self.unlock_pi(it.to, &task).then_some(moved)
+    }
+
+    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32) -> bool {
+        let task = self.task();
+        Futex::wait_requeue_pi(self, from, lock, &task) && self.unlock_pi(lock, &task)
+    }
+
+    fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
+        Futex::wait(self, word, expected)
+    }
+
+    fn wake_many(&self, word: &AtomicU32, count: usize) -> usize {
+        Futex::wake_many(self, word, count)
     }
 
     fn wait_announced(&self, word: &AtomicU32, expected: u32, queued: &mut dyn FnMut()) -> Option<Waited> {
@@ -202,6 +290,10 @@ impl<F: Futex> Subject for F {
 
     fn make_ready(&self) {
         Futex::make_ready(self);
+    }
+
+    fn host(&self, crowd: &Crowd, stage: &Stage) {
+        Futex::host(self, crowd, stage);
     }
 }
 

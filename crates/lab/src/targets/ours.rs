@@ -1,5 +1,6 @@
 //! The engine's targets: a scheme and a layout by type, private keys or shared ones.
 
+use super::crowd::{self, Crowd, Stage};
 use super::{Futex, Layout as LayoutName, Name, Shape, Subject, Waited};
 use crate::cli::values::Policy;
 use std::collections::hash_map::RandomState;
@@ -9,7 +10,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 use ufutex::layout::{Layout, Lean, Packed, Split};
 use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
-use ufutex::{Config, Domain, Error, ObjectId, Options, Shared, System, WaitOptions, Waiter};
+use ufutex::{Config, Domain, Error, ObjectId, Options, Shared, System, Task, WaitOptions, Waiter};
 
 /// The object of all shared words; the offset tells them apart.
 const OBJECT: ObjectId = ObjectId::new(7).unwrap();
@@ -17,6 +18,8 @@ const OBJECT: ObjectId = ObjectId::new(7).unwrap();
 /// A domain whose private keys are measured, in its own table or in the global one.
 struct Private<S: Scheme<L>, L: Layout> {
     domain: Domain<S, L>,
+    system: System<L>,
+    options: Options,
     global_slots: Option<usize>,
 }
 
@@ -55,7 +58,7 @@ fn subject<S: Scheme<L>, L: Layout>(name: Name, shape: &Shape) -> anyhow::Result
     Ok(if shape.shared {
         Arc::new(SharedKeys { domain, global_slots })
     } else {
-        Arc::new(Private { domain, global_slots: global.then_some(global_slots) })
+        Arc::new(Private { domain, system, options, global_slots: global.then_some(global_slots) })
     })
 }
 
@@ -83,6 +86,8 @@ fn waited(result: Result<(), Error>) -> Waited {
 }
 
 impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
+    type Task = Task<L>;
+
     #[inline(always)]
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
         waited(self.domain.wait(word, expected))
@@ -91,6 +96,40 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
     #[inline(always)]
     fn wake(&self, word: &AtomicU32) -> usize {
         self.domain.wake(word, 1)
+    }
+
+    #[inline(always)]
+    fn wake_many(&self, word: &AtomicU32, count: usize) -> usize {
+        self.domain.wake(word, count)
+    }
+
+    #[inline(always)]
+    fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, count: usize) -> usize {
+        self.domain.cmp_requeue(from, 0, to, 0, count).map_or(0, |done| done.requeued)
+    }
+
+    fn task(&self) -> Task<L> {
+        task(&self.domain)
+    }
+
+    #[inline(always)]
+    fn lock_pi(&self, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.lock_pi(lock, task, None).is_ok()
+    }
+
+    #[inline(always)]
+    fn unlock_pi(&self, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.unlock_pi(lock, task).is_ok()
+    }
+
+    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.wait_requeue_pi(from, 0, lock, task, None).is_ok()
+    }
+
+    #[inline(always)]
+    fn cmp_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, count: usize) -> usize {
+        // The first waiter is taken in any case.
+        self.domain.cmp_requeue_pi(from, 0, lock, count - 1).unwrap_or(0)
     }
 
     fn wait_announced(&self, word: &AtomicU32, expected: u32, queued: &mut dyn FnMut()) -> Option<Waited> {
@@ -120,9 +159,17 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
     fn note_threads(&self, threads: usize) {
         self.domain.note_threads(threads);
     }
+
+    fn host(&self, crowd: &Crowd, stage: &Stage) {
+        let others: Vec<_> = (1..crowd.domains).map(|_| Domain::with_options(&self.system, self.options)).collect();
+        let domains: Vec<_> = [&self.domain].into_iter().chain(&others).collect();
+        crowd::host(&domains, crowd, stage);
+    }
 }
 
 impl<S: Scheme<L>, L: Layout> Futex for SharedKeys<S, L> {
+    type Task = Task<L>;
+
     #[inline(always)]
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
         waited(self.domain.wait(shared(word), expected))
@@ -133,9 +180,50 @@ impl<S: Scheme<L>, L: Layout> Futex for SharedKeys<S, L> {
         self.domain.wake(shared(word), 1)
     }
 
+    #[inline(always)]
+    fn wake_many(&self, word: &AtomicU32, count: usize) -> usize {
+        self.domain.wake(shared(word), count)
+    }
+
+    #[inline(always)]
+    fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, count: usize) -> usize {
+        self.domain.cmp_requeue(shared(from), 0, shared(to), 0, count).map_or(0, |done| done.requeued)
+    }
+
+    fn task(&self) -> Task<L> {
+        task(&self.domain)
+    }
+
+    #[inline(always)]
+    fn lock_pi(&self, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.lock_pi(shared(lock), task, None).is_ok()
+    }
+
+    #[inline(always)]
+    fn unlock_pi(&self, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.unlock_pi(shared(lock), task).is_ok()
+    }
+
+    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.wait_requeue_pi(shared(from), 0, shared(lock), task, None).is_ok()
+    }
+
+    #[inline(always)]
+    fn cmp_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, count: usize) -> usize {
+        // The first waiter is taken in any case.
+        self.domain.cmp_requeue_pi(shared(from), 0, shared(lock), count - 1).unwrap_or(0)
+    }
+
     fn buckets(&self) -> Option<usize> {
         Some(self.global_slots)
     }
+}
+
+/// The calling thread, by the TID that the kernel knows it by: no other has it.
+fn task<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>) -> Task<L> {
+    // SAFETY: the call takes nothing and changes nothing.
+    let tid = unsafe { libc::gettid() } as u32;
+    domain.task(tid).expect("nobody else of this system has the TID")
 }
 
 #[inline(always)]

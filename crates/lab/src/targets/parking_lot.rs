@@ -1,7 +1,8 @@
 //! parking_lot_core: one table for the process, which follows the number of threads that have parked and never shrinks.
 
 use super::{Futex, Waited};
-use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN, ParkResult};
+use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN, FilterOp, ParkResult, RequeueOp};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// All instances are the same table.
@@ -26,6 +27,8 @@ fn park(word: &AtomicU32, expected: u32, before_sleep: impl FnOnce()) -> Waited 
 }
 
 impl Futex for ParkingLot {
+    type Task = ();
+
     #[inline(always)]
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
         park(word, expected, || {})
@@ -36,6 +39,32 @@ impl Futex for ParkingLot {
         // SAFETY: as in `park`.
         unsafe { parking_lot_core::unpark_one(key(word), |_| DEFAULT_UNPARK_TOKEN) }.unparked_threads
     }
+
+    #[inline(always)]
+    fn wake_many(&self, word: &AtomicU32, count: usize) -> usize {
+        let left = Cell::new(count);
+        let filter = |_token| {
+            if left.get() == 0 {
+                return FilterOp::Stop;
+            }
+            left.set(left.get() - 1);
+            FilterOp::Unpark
+        };
+        // SAFETY: as in `park`.
+        unsafe { parking_lot_core::unpark_filter(key(word), filter, |_| DEFAULT_UNPARK_TOKEN) }.unparked_threads
+    }
+
+    /// There is a comparison in the sense that a closure of ours runs with both buckets locked, and no count: all go.
+    #[inline(always)]
+    fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, _count: usize) -> usize {
+        let validate = || if from.load(Ordering::Relaxed) == 0 { RequeueOp::RequeueAll } else { RequeueOp::Abort };
+        // SAFETY: as in `park`.
+        let result =
+            unsafe { parking_lot_core::unpark_requeue(key(from), key(to), validate, |_, _| DEFAULT_UNPARK_TOKEN) };
+        result.requeued_threads
+    }
+
+    fn task(&self) {}
 
     fn wait_announced(&self, word: &AtomicU32, expected: u32, queued: &mut dyn FnMut()) -> Option<Waited> {
         Some(park(word, expected, queued))

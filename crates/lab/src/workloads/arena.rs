@@ -19,7 +19,7 @@ const SETTLE_STEP: Duration = Duration::from_millis(15);
 /// Where a thread has its CPU for less of a sample, somebody else's work has run there …
 const UNDISTURBED_MIN: f64 = 0.95;
 /// … and the sample is taken once more.
-const TRIES: usize = 2;
+pub const TRIES: usize = 2;
 /// More disturbed samples than this share are worth a remark.
 const DISTURBED_SHARE_MAX: f64 = 0.2;
 
@@ -35,7 +35,7 @@ pub struct Sample {
 impl Sample {
     /// All threads count from the moment when the first one passed the gate: where there are more threads than CPUs,
     /// one that gets its first slice late has waited for it.
-    fn of(tallies: &[Tally]) -> Sample {
+    pub fn of(tallies: &[Tally]) -> Sample {
         let operations: u64 = tallies.iter().map(|tally| tally.operations).sum();
         let start = tallies.iter().map(|tally| tally.start).min().unwrap_or_else(Instant::now);
         let elapsed = || tallies.iter().map(|tally| tally.end - start);
@@ -112,13 +112,7 @@ impl Arena {
 
     /// A remark for the reader where too many samples were disturbed.
     pub fn remark(&self) -> Option<String> {
-        let share = self.disturbed.get() as f64 / self.samples.get().max(1) as f64;
-        (share > DISTURBED_SHARE_MAX).then(|| {
-            format!(
-                "in {:.0} % of the samples the threads shared their CPUs with other work: take the figures as rough",
-                100.0 * share
-            )
-        })
+        remark(self.disturbed.get(), self.samples.get())
     }
 
     /// Hammers with waits until the table keeps its size, and says which that is.
@@ -140,8 +134,25 @@ impl Arena {
     }
 }
 
-fn is_disturbed(tallies: &[Tally]) -> bool {
-    tallies.iter().any(|tally| tally.on_cpu.as_secs_f64() < UNDISTURBED_MIN * (tally.end - tally.start).as_secs_f64())
+/// Whether a thread had no CPU for a while.
+pub fn is_disturbed(tallies: &[Tally]) -> bool {
+    tallies.iter().any(|tally| had_no_cpu(tally.on_cpu, tally.end - tally.start))
+}
+
+/// Whether a thread had no CPU for more than a little of that time.
+pub fn had_no_cpu(on_cpu: Duration, elapsed: Duration) -> bool {
+    on_cpu.as_secs_f64() < UNDISTURBED_MIN * elapsed.as_secs_f64()
+}
+
+/// What the reader is told where too many samples were disturbed.
+pub fn remark(disturbed: usize, samples: usize) -> Option<String> {
+    let share = disturbed as f64 / samples.max(1) as f64;
+    (share > DISTURBED_SHARE_MAX).then(|| {
+        format!(
+            "in {:.0} % of the samples the threads shared their CPUs with other work: take the figures as rough",
+            100.0 * share
+        )
+    })
 }
 
 /// Each worker's own array.

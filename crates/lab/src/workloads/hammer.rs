@@ -1,7 +1,7 @@
 //! `hash` and `wake`: the same loop over the same words on every target, interleaved.
 
 use super::arena::{Arena, Sample};
-use super::{Lab, Outcome};
+use super::{BUCKETS_MIN, Lab, Outcome};
 use crate::cli::values::{Buckets, Policy};
 use crate::report::Row;
 use crate::sample::{self, Pace};
@@ -13,8 +13,6 @@ use std::sync::Arc;
 const THREADS: [usize; 2] = [1, 2];
 const HASH_BUDGET_S: f64 = 14.0;
 const WAKE_BUDGET_S: f64 = 9.0;
-/// What targets get where `live` has no table to copy the size of.
-const BUCKETS_MIN: usize = 16;
 
 /// The label of the row with the early return, which must not mix with the others.
 pub const EARLY_RETURN: &str = "live, early return";

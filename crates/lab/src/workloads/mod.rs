@@ -1,28 +1,43 @@
 //! The workloads, and the run over them.
 
 mod arena;
+mod crowd;
 mod growth;
 pub mod growth_child;
 mod hammer;
+mod lock_pi;
 mod memory;
 mod ping_pong;
+mod requeue;
 mod resize;
 mod sizes;
+mod sleepers;
+mod wake_parallel;
 
+pub use crowd::{Case as CrowdCase, section as crowd_section};
+pub use lock_pi::SECTION as LOCK_PI;
 pub use memory::Memory;
+pub use requeue::{AtOnce, section as requeue_section};
 pub use resize::GIVE_UP;
 pub use sizes::share_of_best;
+pub use wake_parallel::THREADS as WAKE_PARALLEL_THREADS;
 
+use crate::cli::values::{Buckets, Policy};
 use crate::machine::{self, Distance};
 use crate::progress::Progress;
 use crate::report::{self, Row};
 use crate::series::Series;
 use crate::settings::Settings;
-use crate::targets::Operation;
+use crate::targets::{self, Name, Operation, Shape, Subject};
 use anyhow::Result;
 use clap::ValueEnum;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
+
+/// What tables get where nothing else is asked for, and nothing is gained by more.
+pub const BUCKETS_MIN: usize = 16;
 
 /// What `bench` can measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -37,6 +52,14 @@ pub enum Workload {
     Growth,
     /// Two threads wake one another in turn
     PingPong,
+    /// Sleeping threads are moved to another word: perf's `futex requeue`
+    Requeue,
+    /// Several threads wake a share of the sleepers each: perf's `futex wake-parallel`
+    WakeParallel,
+    /// Lock and unlock with priority inheritance: perf's `futex lock-pi`
+    LockPi,
+    /// Wakes where many wait: futures, custom waiters
+    Crowd,
 }
 
 impl fmt::Display for Workload {
@@ -47,6 +70,10 @@ impl fmt::Display for Workload {
             Workload::Resize => "resize",
             Workload::Growth => "growth",
             Workload::PingPong => "ping-pong",
+            Workload::Requeue => "requeue",
+            Workload::WakeParallel => "wake-parallel",
+            Workload::LockPi => "lock-pi",
+            Workload::Crowd => "crowd",
         })
     }
 }
@@ -90,6 +117,22 @@ impl Lab<'_> {
         defaults.to_vec()
     }
 
+    /// A target whose table need not be large: with as many buckets as `-b` says, or the fewest; `live` as it likes.
+    pub fn small_table(&self, name: Name, threads: usize) -> Result<(Policy, Arc<dyn Subject>)> {
+        let settings = self.settings;
+        let buckets = match settings.buckets {
+            Buckets::Exactly(buckets) => buckets,
+            Buckets::Auto => BUCKETS_MIN,
+        };
+        let policy = if name == Name::Live { settings.live_policy() } else { Policy::Fixed(buckets) };
+        let shape = Shape { layout: settings.layout, policy, shared: settings.shared, early_return: false };
+        let subject = targets::build(name, &shape)?;
+        subject.note_threads(threads);
+        // So that the table exists: nobody measures an empty domain.
+        subject.wait(&AtomicU32::new(0), 1);
+        Ok((policy, subject))
+    }
+
     /// Announces a stage of so many rounds.
     pub fn progress(&self, stage: &str, rounds: usize) -> Progress {
         Progress::start(stage, rounds, self.settings.silent)
@@ -118,7 +161,7 @@ pub fn run(settings: &Settings) -> Result<()> {
 }
 
 fn measure(lab: &mut Lab<'_>, workload: Workload) -> Result<Outcome> {
-    if lab.settings.shared && matches!(workload, Workload::Resize | Workload::Growth) {
+    if lab.settings.shared && matches!(workload, Workload::Resize | Workload::Growth | Workload::Crowd) {
         let note = "left out: shared futexes stand in the global table, whose size is fixed".to_string();
         return Ok(Outcome { rows: Vec::new(), notes: vec![note] });
     }
@@ -128,5 +171,9 @@ fn measure(lab: &mut Lab<'_>, workload: Workload) -> Result<Outcome> {
         Workload::Resize => resize::run(lab),
         Workload::Growth => growth::run(lab),
         Workload::PingPong => ping_pong::run(lab),
+        Workload::Requeue => requeue::run(lab),
+        Workload::WakeParallel => wake_parallel::run(lab),
+        Workload::LockPi => lock_pi::run(lab),
+        Workload::Crowd => crowd::run(lab),
     }
 }

@@ -1,21 +1,19 @@
 //! `ping-pong`: two threads wake one another in turn, on one CPU and on two.
 
 use super::{Lab, Outcome};
-use crate::cli::values::{Buckets, Policy};
+use crate::cli::values::Policy;
 use crate::pool::{Gate, Pool};
 use crate::report::Row;
 use crate::sample::{self, Pace};
 use crate::stats::Spread;
 use crate::targets::loops::{Court, Side, Tally};
-use crate::targets::{self, Name, Shape, Subject};
+use crate::targets::{Name, Subject};
 use anyhow::Result;
 use std::sync::Arc;
 use std::time::Duration;
 
 const BUDGET_S: f64 = 6.0;
 const PLAYERS: usize = 2;
-/// Two waiting threads need no more, whatever else `live` is asked for.
-const BUCKETS: usize = 16;
 
 /// The section's name in the series; the last part of a key is the number of CPUs.
 pub const SECTION: &str = "ping-pong";
@@ -51,18 +49,10 @@ pub fn run(lab: &mut Lab<'_>) -> Result<Outcome> {
 }
 
 fn line_up(lab: &Lab<'_>) -> Result<Vec<Competitor>> {
-    let settings = lab.settings;
-    let buckets = match settings.buckets {
-        Buckets::Exactly(buckets) => buckets,
-        Buckets::Auto => BUCKETS,
-    };
     let mut competitors = Vec::new();
     for cpus in 1..=lab.cpus.len().min(2) {
-        for name in settings.targets.iter().copied() {
-            let policy = if name == Name::Live { settings.live_policy() } else { Policy::Fixed(buckets) };
-            let shape = Shape { layout: settings.layout, policy, shared: settings.shared, early_return: false };
-            let subject = targets::build(name, &shape)?;
-            subject.note_threads(PLAYERS);
+        for name in lab.settings.targets.iter().copied() {
+            let (policy, subject) = lab.small_table(name, PLAYERS)?;
             competitors.push(Competitor { name, cpus, policy, subject });
         }
     }

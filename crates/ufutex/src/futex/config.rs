@@ -1,6 +1,10 @@
 //! What an embedder can set: once for a system, and for each domain.
 
+use alloc::sync::Arc;
+
 use crate::error::Error;
+use crate::sys::topology::{Given, MAX_NODES, Nodes, Topology};
+use crate::table::globals::MAX_SHARE_LOG2;
 use crate::table::size::{self, Policy};
 use crate::table::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2};
 
@@ -21,6 +25,7 @@ pub struct Config {
     hash_seed: Option<u64>,
     default_slots: Option<usize>,
     max_slots: Option<usize>,
+    topology: Given,
     max_waitv: Option<usize>,
     max_robust: Option<usize>,
     max_pi_depth: Option<usize>,
@@ -36,6 +41,7 @@ impl Config {
             hash_seed: None,
             default_slots: None,
             max_slots: None,
+            topology: Given(None),
             max_waitv: None,
             max_robust: None,
             max_pi_depth: None,
@@ -49,7 +55,8 @@ impl Config {
         self
     }
 
-    /// Slots of the global table, a power of two. Default: 256 for each CPU, as in the kernel.
+    /// Slots of the global table of each node, a power of two; with several nodes 2^22 at most. Default: 256 for each
+    /// CPU, divided among the nodes, as in the kernel.
     #[must_use]
     pub const fn global_slots(mut self, slots: usize) -> Self {
         self.global_slots = Some(slots);
@@ -71,8 +78,9 @@ impl Config {
         self
     }
 
-    /// Slots that a size policy may grow a table to, a power of two. Default: 2^20. A request by
-    /// [`Domain::set_slots`](crate::Domain::set_slots) may exceed it.
+    /// Slots that a size policy may grow a table to, and that a guest may ask for by
+    /// [`Domain::prctl_futex_hash`](crate::Domain::prctl_futex_hash), a power of two. Default: 2^20. The embedder's own
+    /// request by [`Domain::set_slots`](crate::Domain::set_slots) may exceed it.
     #[must_use]
     pub const fn max_slots(mut self, slots: usize) -> Self {
         self.max_slots = Some(slots);
@@ -102,20 +110,37 @@ impl Config {
         self
     }
 
-    pub(crate) fn resolve(&self) -> Result<Limits, Error> {
+    /// The nodes of the machine. Default: what the operating system says; one without `std`.
+    #[must_use]
+    pub fn topology(mut self, topology: Arc<dyn Topology>) -> Self {
+        self.topology = Given(Some(topology));
+        self
+    }
+
+    pub(crate) fn nodes(&self) -> Nodes {
+        Nodes::new(self.topology.0.clone())
+    }
+
+    /// These settings on `nodes` nodes.
+    pub(crate) fn resolve(&self, nodes: usize) -> Result<Limits, Error> {
         let cpus = self.cpus.unwrap_or_else(online_cpus);
         let log2 = |slots: usize| match slots.checked_ilog2() {
             Some(log2) if slots.is_power_of_two() && (MIN_SLOTS_LOG2..=MAX_SLOTS_LOG2).contains(&log2) => Ok(log2),
             _ => Err(Error::Invalid),
         };
-        if cpus == 0 {
+        if cpus == 0 || !(1..=MAX_NODES).contains(&nodes) {
             return Err(Error::Invalid);
         }
-        let global = cpus.saturating_mul(256).next_power_of_two().min(1 << MAX_SLOTS_LOG2);
+        let share_log2 = if nodes == 1 { MAX_SLOTS_LOG2 } else { MAX_SHARE_LOG2 };
+        let global = (cpus.saturating_mul(256) / nodes).max(4).min(1 << share_log2).next_power_of_two();
+        let global_log2 = log2(self.global_slots.unwrap_or(global))?;
+        if global_log2 > share_log2 {
+            return Err(Error::Invalid);
+        }
         let max_log2 = log2(self.max_slots.unwrap_or(1 << 20))?;
         Ok(Limits {
             cpus,
-            global_log2: log2(self.global_slots.unwrap_or(global))?,
+            global_log2,
             default_log2: log2(self.default_slots.unwrap_or(1 << size::SMALLEST_LOG2))?.min(max_log2),
             max_log2,
             seed: self.hash_seed,
@@ -214,6 +239,8 @@ mod env {
 pub struct Options {
     pub(crate) policy: Policy,
     pub(crate) early_return: bool,
+    pub(crate) counters: bool,
+    pub(crate) max_waiters: usize,
 }
 
 impl Default for Options {
@@ -223,16 +250,32 @@ impl Default for Options {
 }
 
 impl Options {
-    /// [`Policy::Load`], with the early return.
+    /// [`Policy::Load`], with the early return, without counters of operations, up to 2^24 waiters.
     #[must_use]
     pub const fn new() -> Self {
-        Self { policy: Policy::Load, early_return: true }
+        Self { policy: Policy::Load, early_return: true, counters: false, max_waiters: 1 << 24 }
     }
 
     /// What decides the size of the table.
     #[must_use]
     pub const fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// Whether what operations do is counted: see [`Counters`](crate::Counters). Off by default: it costs each operation
+    /// about ten nanoseconds. Without memory for more, all CPUs count in one place.
+    #[must_use]
+    pub const fn counters(mut self, counters: bool) -> Self {
+        self.counters = counters;
+        self
+    }
+
+    /// How many may wait through the domain at a time, threads, tasks and custom waiters together: 2^24 by default, 2^28
+    /// at most. Further waits are refused with [`Error::NoMemory`] (`ENOMEM`), and counted.
+    #[must_use]
+    pub const fn max_waiters(mut self, waiters: usize) -> Self {
+        self.max_waiters = if waiters < 1 << 28 { waiters } else { 1 << 28 };
         self
     }
 
@@ -253,7 +296,7 @@ mod tests {
     #[test]
     fn environment_sets_slots_and_names_what_it_cannot_use() {
         let vars = |name: &str| (name == "UFUTEX_MAX_SLOTS").then(|| String::from("64"));
-        assert_eq!(Config::from_vars(vars).unwrap().resolve().unwrap().max_log2, 6);
+        assert_eq!(Config::from_vars(vars).unwrap().resolve(1).unwrap().max_log2, 6);
         for bad in ["", "0", "1", "3", "-4", "1e3", "33554432"] {
             let error = Config::from_vars(|_| Some(bad.to_string())).unwrap_err();
             assert_eq!((error.name, error.value.as_str()), ("UFUTEX_GLOBAL_SLOTS", bad));
@@ -264,7 +307,20 @@ mod tests {
     #[test]
     fn config_that_is_no_power_of_two_or_has_no_cpu_is_invalid() {
         for config in [Config::new().global_slots(3), Config::new().max_slots(1), Config::new().cpus(0)] {
-            assert_eq!(config.resolve().err(), Some(Error::Invalid));
+            assert_eq!(config.resolve(1).err(), Some(Error::Invalid));
         }
+    }
+
+    #[test]
+    fn nodes_share_the_slots_as_in_the_kernel() {
+        for (cpus, nodes, slots) in [(2, 1, 512), (3, 1, 1024), (8, 2, 1024), (6, 4, 512), (9, 2, 2048), (1, 1024, 4)] {
+            let limits = Config::new().cpus(cpus).resolve(nodes).unwrap();
+            assert_eq!(1 << limits.global_log2, slots, "{cpus} CPUs, {nodes} nodes");
+        }
+        for (slots, nodes) in [(64, 0), (64, 1025), (1 << 23, 2)] {
+            assert_eq!(Config::new().global_slots(slots).resolve(nodes).err(), Some(Error::Invalid));
+        }
+        assert!(Config::new().global_slots(1 << 24).resolve(1).is_ok());
+        assert!(Config::new().cpus(usize::MAX).resolve(1024).is_ok());
     }
 }

@@ -1,11 +1,13 @@
 //! The futexes of one process: a private table, and everything its operations share.
 
 use super::config::Options;
+use super::counters::Counting;
 use super::key::{Target, private_space, target_key};
 use super::slots::Control;
 use super::system::System;
 use crate::sys::clock::monotonic_ns;
 use crate::table::MAX_SLOTS_LOG2;
+use crate::table::bucket::Bucket;
 use crate::table::hash::{Hash, Hasher, Key, Salt};
 use crate::table::layout::{Layout, Lean};
 use crate::table::lock::Lock;
@@ -19,27 +21,76 @@ use crate::table::size::{self, Contention, Policy};
 /// buckets are laid out ([`layout`](crate::layout)); the defaults are the ones to use, the others are there to be
 /// compared.
 ///
-/// No wait or wake panics or fails for want of memory: a domain that cannot have a table uses the system's.
+/// No wait or wake panics or fails for want of memory: a domain that cannot have a table uses the system's. Its own limit
+/// on waiters ([`Options::max_waiters`]) does refuse.
+// In this order: what every operation reads are the first line of `tables`, and the line behind `tables`.
+#[repr(C)]
 pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
-    // The fields that every operation reads come first.
-    pub(super) tables: Tables<L>,
     pub(super) scheme: S,
+    pub(super) tables: Tables<L>,
     pub(super) hasher: Hasher,
     private_salt: Salt,
-    pub(super) early_return: bool,
+    pub(super) extras: Extras,
+    /// Whether the system has a table for each of several nodes.
+    has_nodes: bool,
     pub(super) policy: Policy,
     pub(super) control: Control,
     contention: Lock<Contention>,
+    pub(super) counting: Counting,
     // Last, so that the global table outlives the rest.
     pub(super) system: System<L>,
+}
+
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+const _: () = {
+    let first = core::mem::offset_of!(Domain, hasher);
+    assert!(first.is_multiple_of(64) && core::mem::offset_of!(Domain, extras) < first + 64);
+};
+
+/// What an operation does besides: one byte, because one comparison with 0 tells all three ways of a wait.
+#[derive(Clone, Copy)]
+pub(super) struct Extras(i8);
+
+impl Extras {
+    const NONE: Self = Self(0);
+    /// A wait looks at the word first.
+    const EARLY_RETURN: Self = Self(1);
+    /// Operations are counted; negative.
+    const COUNTED: Self = Self(i8::MIN);
+
+    const fn new(options: &Options) -> Self {
+        let early_return = if options.early_return { Self::EARLY_RETURN } else { Self::NONE };
+        let counted = if options.counters { Self::COUNTED } else { Self::NONE };
+        Self(early_return.0 | counted.0)
+    }
+
+    /// Whether what operations do is counted.
+    #[inline(always)]
+    pub(super) const fn counts(self) -> bool {
+        self.0 < 0
+    }
+
+    /// Whether a wait looks at the word before it locks anything.
+    #[inline(always)]
+    pub(super) const fn looks_first(self) -> bool {
+        self.0 & Self::EARLY_RETURN.0 != 0
+    }
+
+    /// The same, where operations are not counted.
+    #[cfg(feature = "std")]
+    #[inline(always)]
+    pub(super) const fn looks_first_uncounted(self) -> bool {
+        self.0 != 0
+    }
 }
 
 /// What is known of a key before anybody's queue is looked at, and where to look.
 #[derive(Clone, Copy)]
 pub(super) struct Hashed {
     pub address: u64,
-    /// `None`: the private space of the domain, and looked up in its table.
+    /// `None`: the private space of the domain, and looked up in its table; else in one of the system's.
     pub shared_space: Option<u64>,
+    /// With a shared space, it says in which one: see `Globals::place`.
     pub hash: u32,
     pub line: u32,
 }
@@ -58,21 +109,25 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     pub fn with_options(system: &System<L>, options: Options) -> Self {
         let space = private_space(system.number_domain());
         let use_global = options.policy == Policy::Fixed(0);
+        let globals = system.globals();
+        let home = globals.on(globals.current_node());
         Self {
-            // SAFETY: the domain holds a handle of the system, and so the global table, until after `tables`.
-            tables: unsafe { Tables::new(system.global(), space, use_global) },
             scheme: S::new(),
+            // SAFETY: the domain holds a handle of the system, and so the global table, until after `tables`.
+            tables: unsafe { Tables::new(home, space, use_global, globals.nodes().clone()) },
             hasher: system.hasher(),
             private_salt: system.hasher().salt(space),
-            early_return: options.early_return,
+            extras: Extras::new(&options),
+            has_nodes: globals.count() > 1,
             policy: options.policy,
             control: Control::new(),
             contention: Lock::new(Contention::default()),
+            counting: Counting::new(options.max_waiters, options.counters, system.limits().cpus),
             system: system.clone(),
         }
     }
 
-    /// Locks the bucket of `hash` in the domain's table, if it has one, or the global one.
+    /// Locks the bucket of `hash` in the domain's table, if it has one, or a global one.
     #[inline(always)]
     pub(super) fn lock(&self, hash: u32, is_private: bool) -> Option<Locked<'_, L, S>> {
         if is_private {
@@ -80,10 +135,16 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
         loop {
             // Global buckets are always live.
-            if let Some(guard) = self.tables.global.bucket(hash).lock() {
+            if let Some(guard) = self.global_bucket(hash).lock(&self.tables.contended) {
                 return Some(Locked::global(guard));
             }
         }
+    }
+
+    /// The bucket of a key that is in no domain's table.
+    #[inline(always)]
+    pub(super) fn global_bucket(&self, hash: u32) -> &Bucket<L> {
+        if self.has_nodes { self.system.globals().placed(hash).bucket(hash) } else { self.tables.global.bucket(hash) }
     }
 
     /// As `lock`; a domain without a table gets one.
@@ -108,7 +169,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let (address, shared_space) = target_key(target, self.tables.space);
         let salt = shared_space.map_or(self.private_salt, |space| self.hasher.salt(space));
         let Hash { bits, line } = self.hasher.hash(address, salt);
-        Hashed { address, shared_space, hash: bits, line }
+        let is_spread = shared_space.is_some() && self.has_nodes;
+        let hash = if is_spread { self.system.globals().place(bits, target.node()) } else { bits };
+        Hashed { address, shared_space, hash, line }
     }
 
     /// The key itself, which only a queue needs.
@@ -149,8 +212,26 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// A waiter has been added to a chain, which now has so many keys.
+    pub(super) fn note_keys(&self, keys: u32, hash: u32, is_private: bool) {
+        self.counting.longest_chain.note_max(keys.into());
+        if is_private {
+            self.note_chain(keys, hash);
+        }
+    }
+
+    /// A waiter for a lock has been queued: the table may have to grow, or is growing.
+    pub(super) fn note_lock_waiter(&self, new_chain: Option<u32>, hash: u32, is_private: bool) {
+        if let Some(keys) = new_chain {
+            self.note_keys(keys, hash, is_private);
+        }
+        if is_private {
+            self.scheme.help(&self.tables);
+        }
+    }
+
+    /// As `note_keys`, for the size policy.
     #[cold]
-    pub(super) fn note_chain(&self, keys: u32, hash: u32) {
+    fn note_chain(&self, keys: u32, hash: u32) {
         if !size::is_long_chain(keys) || !self.sizes_itself() {
             return;
         }
@@ -186,6 +267,8 @@ impl<S: Scheme<L>, L: Layout> core::fmt::Debug for Domain<S, L> {
             .field("policy", &self.policy)
             .field("slots", &self.slots())
             .field("table_bytes", &self.table_bytes())
+            .field("waiting", &self.waiting())
+            .field("counters", &self.counters())
             .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,6 @@
 //! What stands in a bucket's queue: a node, a bitset, and how the waiter is told.
 
+use alloc::vec::Vec;
 use core::ptr::NonNull;
 
 use crate::sync::UnsafeCell;
@@ -33,6 +34,24 @@ impl Entry {
         self.bitset.with(|b| unsafe { *b != WAITS_FOR_LOCK })
     }
 
+    /// What waits here, and its bitset.
+    ///
+    /// # Safety
+    /// The caller holds the lock of the bucket where it is queued.
+    pub(crate) unsafe fn describe(&self) -> (Kind, u32) {
+        // SAFETY: says the caller.
+        let bitset = self.bitset.with(|b| unsafe { *b });
+        let kind = if bitset == WAITS_FOR_LOCK {
+            Kind::ForLock
+        // SAFETY: as above; of a waiter that may be woken it guards this, too.
+        } else if unsafe { self.signal.tells_thread() } {
+            Kind::Thread
+        } else {
+            Kind::Task
+        };
+        (kind, bitset)
+    }
+
     /// The bitset that a wake passed on has; 0 if it is not to be passed on.
     ///
     /// # Safety
@@ -43,14 +62,24 @@ impl Entry {
     }
 }
 
+/// What waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Thread,
+    /// Whoever has a waker.
+    Task,
+    /// Either, for a lock that is handed to it.
+    ForLock,
+}
+
 /// The bitset of those that no wake is meant for.
 pub(crate) const WAITS_FOR_LOCK: u32 = 0;
 
 /// A wake of at least so many is one of all waiters: it is what futex(2)'s users say for all.
 const ALL: usize = i32::MAX as usize;
 
-/// For a walk of a queue: takes the waiters whose bitset meets `mask`, and stops at one that waits for a lock. A wake of all waiters has nobody to go to but
-/// those: one that came later would take it for its own.
+/// For a walk of a queue: takes the waiters whose bitset meets `mask`, and stops at one that waits for a lock. A wake of
+/// all waiters has nobody to go to but those: one that came later would take it for its own.
 pub(crate) fn pick(mask: u32, count: usize) -> impl Fn(NonNull<Node>) -> Pick {
     let pass_on = if count >= ALL { 0 } else { mask };
     move |node| {
@@ -69,68 +98,118 @@ pub(crate) fn pick(mask: u32, count: usize) -> impl Fn(NonNull<Node>) -> Pick {
     }
 }
 
-/// How many waiters a wake takes at a time.
+/// How many waiters a wake takes without memory of its own.
 pub(crate) const BATCH: usize = 16;
 
-/// Tells waiters that have been taken off the queue, at most [`BATCH`] of them. Who was to be woken otherwise than by
-/// the entry itself is woken when the result is dropped.
+/// Room for what is left to do for the waiters that a wake takes. All of them are taken at once, so that a wake is one
+/// step however many it wakes; only where the memory for that cannot be had are they taken in batches.
+#[derive(Default)]
+pub(crate) struct Room {
+    more: Vec<Rest>,
+    is_refused: bool,
+}
+
+impl Room {
+    /// Whether so many may be taken; or else no memory is to be had for them. If not, ask for it with no lock held.
+    pub fn holds(&self, count: usize) -> bool {
+        count <= self.limit() || self.is_refused
+    }
+
+    /// Asks for memory for so many.
+    #[cold]
+    pub fn make(&mut self, count: usize) {
+        self.is_refused = self.more.try_reserve_exact(count - BATCH).is_err();
+    }
+
+    /// How many may be taken.
+    pub fn limit(&self) -> usize {
+        BATCH + self.more.capacity()
+    }
+}
+
+/// Tells waiters that have been taken off the queue, for which there is `room`. Who was to be woken otherwise than by the
+/// entry itself is woken when the result is dropped.
 ///
 /// Every one is told before the first waker runs. What a waker does is not ours to say: it may drop another of these
 /// waiters, or poll it, or block on a thread that does, and none of them must then wait for us.
-pub(crate) fn tell(mut taken: Taken) -> Rests {
+pub(crate) fn tell(mut taken: Taken, room: Room) -> Rests {
+    debug_assert!(taken.len() <= room.limit());
     let mut rests = Rests::none();
-    for slot in &mut rests.0 {
-        let Some(node) = taken.pop() else { break };
-        // SAFETY: the node is the first field of an entry that we have taken; nothing of it is used after this.
-        *slot = unsafe { Signal::wake(&raw const (*node.cast::<Entry>().as_ptr()).signal) };
+    rests.more = room.more;
+    while let Some(node) = taken.pop() {
+        // SAFETY: taken off its queue by the caller, and popped.
+        rests.push(unsafe { tell_one(node) });
     }
-    debug_assert_eq!(taken.len(), 0, "a wake takes no more than a batch");
     rests
+}
+
+/// Tells one waiter.
+///
+/// # Safety
+/// The caller has taken it off its queue; nothing of it is used after this.
+pub(crate) unsafe fn tell_one(node: NonNull<Node>) -> Rest {
+    // SAFETY: the node is the first field of an entry that the caller has taken.
+    unsafe { Signal::wake(&raw const (*node.cast::<Entry>().as_ptr()).signal) }
 }
 
 /// What is left to do for waiters that have been told. Doing it is what dropping it does, so that none is forgotten when
 /// one of the wakers panics.
 #[must_use]
-pub(crate) struct Rests([Rest; BATCH]);
+pub(crate) struct Rests {
+    few: [Rest; BATCH],
+    count: usize,
+    more: Vec<Rest>,
+}
 
 impl Rests {
     pub(crate) fn none() -> Self {
-        Self([const { Rest::Nothing }; BATCH])
+        Self { few: [const { Rest::Nothing }; BATCH], count: 0, more: Vec::new() }
     }
 
-    /// Of one alone.
-    pub(crate) fn one(rest: Rest) -> Self {
-        let mut rests = Self::none();
-        rests.push(rest);
-        rests
-    }
-
-    /// One more; there is room for a batch.
+    /// One more, for which there is room.
     pub(crate) fn push(&mut self, rest: Rest) {
-        if let Some(slot) = self.0.iter_mut().find(|slot| matches!(slot, Rest::Nothing)) {
-            *slot = rest;
+        if matches!(rest, Rest::Nothing) {
+            return;
         }
+        match self.few.get_mut(self.count) {
+            Some(slot) => {
+                *slot = rest;
+                self.count += 1;
+            }
+            None => self.more.push(rest),
+        }
+    }
+
+    fn finish(&mut self) {
+        for i in 0..self.count {
+            self.finish_one(i);
+        }
+        while let Some(rest) = self.more.pop() {
+            self.go_on_after(rest);
+        }
+    }
+
+    fn finish_one(&mut self, i: usize) {
+        let rest = core::mem::replace(&mut self.few[i], Rest::Nothing);
+        self.go_on_after(rest);
+    }
+
+    /// Does one, and all others if that panics.
+    fn go_on_after(&mut self, rest: Rest) {
+        struct Others<'a>(&'a mut Rests);
+        impl Drop for Others<'_> {
+            fn drop(&mut self) {
+                self.0.finish();
+            }
+        }
+        let others = Others(self);
+        rest.finish();
+        core::mem::forget(others);
     }
 }
 
 impl Drop for Rests {
     fn drop(&mut self) {
-        for i in 0..BATCH {
-            match core::mem::replace(&mut self.0[i], Rest::Nothing) {
-                Rest::Nothing => {}
-                Rest::Wake(address) => address.wake(),
-                Rest::Call(waker) => {
-                    let others = Self(core::mem::replace(&mut self.0, [const { Rest::Nothing }; BATCH]));
-                    waker.wake();
-                    self.0 = others.into_inner();
-                }
-            }
-        }
-    }
-}
-
-impl Rests {
-    fn into_inner(mut self) -> [Rest; BATCH] {
-        core::mem::replace(&mut self.0, [const { Rest::Nothing }; BATCH])
+        self.finish();
     }
 }

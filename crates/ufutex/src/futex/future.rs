@@ -11,6 +11,7 @@ use super::operation::{By, Cause, Operation, operation_is_a_future};
 use super::wait::WaitOptions;
 use super::waiter::Waiter;
 use crate::error::Error;
+use crate::sync::{Mutant, mutant};
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
 
@@ -69,7 +70,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Operation for Wait<'_, T, S, L> {
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
         // SAFETY: as in `poll_by`.
         let this = unsafe { self.get_unchecked_mut() };
-        if this.waiter.give_up() { Err(cause.into()) } else { Ok(()) }
+        if this.waiter.give_up() || mutant(Mutant::TimeoutLosesWake) { Err(cause.into()) } else { Ok(()) }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
+use crate::table::hash::Key;
 
 /// A futex word that operations can be aimed at.
 ///
@@ -19,6 +20,13 @@ pub trait Target {
     #[inline(always)]
     fn scope(&self) -> Scope {
         Scope::Private
+    }
+
+    /// The node whose table it is looked up in, if it says so: see [`OnNode`](crate::OnNode). One that the system does
+    /// not have means none.
+    #[inline(always)]
+    fn node(&self) -> Option<u32> {
+        None
     }
 
     /// Its size.
@@ -189,6 +197,9 @@ impl<T: Target> Target for Shared<T> {
     fn scope(&self) -> Scope {
         self.scope
     }
+    fn node(&self) -> Option<u32> {
+        self.target.node()
+    }
     fn width(&self) -> Width {
         self.target.width()
     }
@@ -207,8 +218,11 @@ impl<T: Target> Target for Shared<T> {
 }
 
 // The two low bits of a key's space say what kind it is of.
+const SPACE_KIND: u64 = 3;
 const SPACE_OF_OBJECT: u64 = 2;
 const SPACE_OF_SHARED_ADDRESSES: u64 = 1;
+/// Private keys with a node are never in the domain's table: whoever moves that one's keys must not take them along.
+const SPACE_ON_NODES: u64 = 3;
 
 /// The space of the private keys of the domain with this number.
 pub(crate) const fn private_space(domain: u64) -> u64 {
@@ -219,8 +233,29 @@ pub(crate) const fn private_space(domain: u64) -> u64 {
 #[inline(always)]
 pub(crate) fn target_key<T: Target>(target: &T, private_space: u64) -> (u64, Option<u64>) {
     match target.scope() {
-        Scope::Private => (target.address(), None),
+        Scope::Private => (target.address(), target.node().map(|_| private_space | SPACE_ON_NODES)),
         Scope::Object { id, offset } => (offset, Some(id.get() << 2 | SPACE_OF_OBJECT)),
         Scope::AddressSpace => (target.address(), Some(private_space | SPACE_OF_SHARED_ADDRESSES)),
     }
+}
+
+/// Who shares a word with this key.
+pub(crate) fn scope_of(key: Key) -> Scope {
+    match key.space & SPACE_KIND {
+        SPACE_OF_SHARED_ADDRESSES => Scope::AddressSpace,
+        SPACE_OF_OBJECT => {
+            ObjectId::new(key.space >> 2).map_or(Scope::AddressSpace, |id| Scope::Object { id, offset: key.address })
+        }
+        _ => Scope::Private,
+    }
+}
+
+/// Whether the key is one of the domain with `private_space`, and never in its own table.
+pub(crate) fn is_shared_of(key: Key, private_space: u64) -> bool {
+    !is_of_object(key) && key.space != private_space && key.space & !SPACE_KIND == private_space
+}
+
+/// Whether the key is that of a word in a shared object.
+pub(crate) fn is_of_object(key: Key) -> bool {
+    key.space & SPACE_KIND == SPACE_OF_OBJECT
 }

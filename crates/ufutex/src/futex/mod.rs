@@ -1,11 +1,13 @@
 //! Futex operations: keys and queue entries on one side, buckets on the other.
 
 pub(crate) mod config;
+pub(crate) mod counters;
 pub(crate) mod domain;
 pub(crate) mod entry;
 pub(crate) mod future;
 pub(crate) mod interrupt;
 pub(crate) mod key;
+pub(crate) mod numa;
 pub(crate) mod operation;
 pub(crate) mod pair;
 pub(crate) mod pi;
@@ -18,4 +20,5 @@ pub(crate) mod wait_any;
 pub(crate) mod waiter;
 pub(crate) mod wake;
 pub(crate) mod wake_op;
+pub(crate) mod who_waits;
 pub(crate) mod word;

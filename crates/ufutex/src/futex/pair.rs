@@ -12,6 +12,11 @@ pub(super) struct Pair<'d, S: Scheme<L>, L: Layout> {
 }
 
 impl<'d, S: Scheme<L>, L: Layout> Pair<'d, S, L> {
+    /// Whether the words have buckets of their own.
+    pub fn are_two(&self) -> bool {
+        self.second.is_some()
+    }
+
     /// The first word's bucket.
     pub fn first(&mut self) -> &mut Guard<'d, L> {
         &mut self.first.guard
@@ -22,6 +27,15 @@ impl<'d, S: Scheme<L>, L: Layout> Pair<'d, S, L> {
         match &mut self.second {
             Some(second) => &mut second.guard,
             None => &mut self.first.guard,
+        }
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Drop for Pair<'_, S, L> {
+    fn drop(&mut self) {
+        if let Some(second) = self.second.take() {
+            // With the first still locked we keep our CPU.
+            second.unlock_and_stay();
         }
     }
 }
@@ -53,6 +67,6 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if place.shared_space.is_none() {
             return self.scheme.lock_second(&self.tables, place.hash, first);
         }
-        Second::of(self.tables.global.bucket(place.hash), first)
+        Second::of(self.global_bucket(place.hash), first)
     }
 }

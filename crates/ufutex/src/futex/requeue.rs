@@ -3,10 +3,12 @@
 use core::ptr::NonNull;
 
 use super::domain::{Domain, Hashed};
-use super::entry::{BATCH, Entry, pick, tell};
+use super::entry::{Entry, Room, pick, tell};
 use super::key::Target;
 use super::pair::Pair;
+use super::wake::{Woken, wanted};
 use crate::error::Error;
+use crate::sync::{Mutant, mutant};
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::table::hash::Key;
 use crate::table::layout::Layout;
@@ -29,7 +31,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// is touched. Prefer [`cmp_requeue`](Self::cmp_requeue), which does not miss a change of the word.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where a waiter of a lock stands in the queue of `from`; what was done before stays done.
+    /// [`Error::Invalid`] where a waiter of a lock stands in the queue of `from`; what was done before stays done. Also when
+    /// `from` is shared and `to` is private: its waiters may be another domain's.
     pub fn requeue<T: Target, U: Target>(
         &self,
         from: T,
@@ -83,23 +86,36 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         requeue: usize,
     ) -> Result<Requeued, Error> {
         let (source, target) = (self.hashed(from), self.hashed(to));
-        let mut pair = self.lock_pair_if_equal(&source, &target, from, expected)?;
+        // Waiters of a shared word may be another domain's, which must not be left with entries in our table.
+        if target.shared_space.is_none() && source.shared_space.is_some() {
+            return Err(Error::Invalid);
+        }
         let key = self.key(source.address, source.shared_space);
+        let mut room = Room::default();
+        let (mut pair, wanted) = loop {
+            let mut pair = self.lock_pair_if_equal(&source, &target, from, expected)?;
+            let wanted = wanted(pair.first(), key, wake);
+            if room.holds(wanted) {
+                break (pair, wanted);
+            }
+            drop(pair);
+            room.make(wanted);
+        };
         // Those to be woken are the first, and stay where they are: so those behind them go first.
         let moved = self.move_waiters(&mut pair, key, &target, wake, requeue);
-        let taken = pair.first().take(key, wake.min(BATCH), pick(u32::MAX, wake));
+        let limit = room.limit();
+        let taken = pair.first().take(key, wanted.min(limit), pick(u32::MAX, wake));
         drop(pair);
-        let (mut woken, met_lock_waiter) = (taken.len(), taken.was_stopped || moved.met_lock_waiter);
-        drop(tell(taken));
-        if woken == BATCH && wake > BATCH {
-            let rest = self.wake_hashed(key, source.hash, wake - BATCH, u32::MAX);
-            woken += rest.count;
+        let mut woken = Woken { count: taken.len(), met_lock_waiter: taken.was_stopped };
+        drop(tell(taken, room));
+        if woken.count == limit {
+            woken = self.wake_rest(key, source.hash, wanted - limit, wake, u32::MAX, woken);
         }
-        if let Some(keys) = moved.new_chain
-            && target.shared_space.is_none()
-        {
-            self.note_chain(keys, target.hash);
+        let (woken, met_lock_waiter) = (woken.count, woken.met_lock_waiter || moved.met_lock_waiter);
+        if let Some(keys) = moved.new_chain {
+            self.note_keys(keys, target.hash, target.shared_space.is_none());
         }
+        self.note_requeue(source.address, target.address, woken, moved.count);
         if met_lock_waiter { Err(Error::Invalid) } else { Ok(Requeued { woken, requeued: moved.count }) }
     }
 
@@ -146,11 +162,14 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
                 continue;
             }
             moved.count += 1;
-            // A waiter that is to wait for the same word keeps its place.
-            if to != key {
+            // A waiter that is to wait for the same word keeps its place, unless it is to do so on another node.
+            if to != key || pair.are_two() {
                 // SAFETY: queued in the first bucket; both are locked until it is in the second, for `pair` is.
                 let new_chain = unsafe {
                     pair.first().take_to(node, to, target.hash);
+                    if mutant(Mutant::RequeueLetsGo) {
+                        pair.first().let_go();
+                    }
                     pair.second().insert(node)
                 };
                 moved.new_chain = moved.new_chain.or(new_chain);

@@ -71,14 +71,24 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Each word on a list that holds the task's TID gets [`OWNER_DIED`] in place of it, and if it has [`WAITERS`] and is
     /// not a lock of [`lock_pi`](Self::lock_pi) one waiter is woken. A list is the program's own and may be anything: what cannot be
     /// read ends the walk, as does the system's [`max_robust`](crate::Config::max_robust).
-    pub fn exit<M: UserMemory + ?Sized>(&self, task: Task<L>, memory: &M) {
+    ///
+    /// The task does nothing more: what it is asked for afterwards is [`Error::Invalid`]. Its TID is free when it is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a task of another domain, or one that has ended; [`Error::Busy`] while it waits: interrupt it
+    /// first.
+    pub fn exit<M: UserMemory + ?Sized>(&self, task: &Task<L>, memory: &M) -> Result<(), Error> {
+        if !task.belongs_to(self) {
+            return Err(Error::Invalid);
+        }
         for pointers in [Pointers::Wide, Pointers::Narrow] {
             let head = task.robust_list(pointers);
             if head != 0 {
                 // A walk that ends early has done what it could.
-                let _ = Walk { domain: self, task: &task, memory, pointers }.run(head);
+                let _ = Walk { domain: self, task, memory, pointers }.run(head);
             }
         }
+        task.end()
     }
 }
 
@@ -115,7 +125,9 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Walk<'_, M, S, L> {
             link = next?;
             left = left.saturating_sub(1);
             if left == 0 {
-                self.domain.system.note_robust_list_cut();
+                if link.entry != head {
+                    self.domain.system.note_robust_list_cut();
+                }
                 break;
             }
         }
@@ -123,6 +135,9 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Walk<'_, M, S, L> {
     }
 
     fn pointer(&self, address: u64) -> Result<u64, Fault> {
+        if !self.memory.access_ok(address, self.pointers.bytes()) {
+            return Err(Fault);
+        }
         let mut bytes = [0; 8];
         self.memory.read(address, &mut bytes[..self.pointers.bytes() as usize])?;
         Ok(u64::from_le_bytes(bytes))

@@ -180,6 +180,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if self.control.has(GLOBAL_FOR_GOOD) {
             return Err(Error::Busy);
         }
+        if slots > 1 << self.system.limits().max_log2 {
+            self.counting.refused_slots.add(1);
+            return Err(Error::NoMemory);
+        }
         self.set_slots(slots)?;
         if slots == 0 {
             self.control.set(GLOBAL_FOR_GOOD);

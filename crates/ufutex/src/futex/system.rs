@@ -1,23 +1,29 @@
-//! What there is once: the global table, the hash secret, limits.
+//! What there is once: the global tables, the hash secret, limits.
 
 use alloc::alloc::{Layout as MemoryLayout, alloc, dealloc};
 use alloc::sync::Arc;
 use core::ptr::NonNull;
 
 use super::config::{Config, Limits};
+#[cfg(doc)]
+use super::numa::OnNode;
 use super::pi::EntryRef;
 use super::pi::graph::Graph;
 use super::pi::scheduler::Scheduler;
 use crate::error::Error;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::table::Table;
+use crate::table::globals::Globals;
 use crate::table::hash::Hasher;
 use crate::table::layout::{Layout, Lean};
 use crate::table::lock::Lock;
-use crate::table::store::{free, make, make_all_live};
 
 /// What all domains of an embedder have in common: the global table, where shared futexes are looked up and private
 /// ones that have no table of their own; the secret of the hash function; limits.
+///
+/// On a machine with several nodes there is a global table on each. A futex that names a node ([`OnNode`]) is looked up
+/// there. A shared one that names none has a node by its hash, so that they spread; the private ones of a domain without
+/// a table are all on the node that the domain was made on.
 ///
 /// A handle: clones mean the same system, which lives as long as its last handle or domain.
 ///
@@ -33,7 +39,7 @@ pub struct System<L: Layout = Lean> {
 struct Inner<L: Layout> {
     handles: AtomicUsize,
     domains: AtomicU64,
-    global: Table<L>,
+    globals: Globals<L>,
     hasher: Hasher,
     limits: Limits,
     graph: Lock<Graph<EntryRef>>,
@@ -62,7 +68,8 @@ impl<L: Layout> System<L> {
     /// A system with `config`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a number of slots that is no power of two from 2 to 2^24, or no CPUs; [`Error::NoMemory`].
+    /// [`Error::Invalid`] for a number of slots that is no power of two from 2 to 2^24, no CPUs, or nodes that are not 1
+    /// to 1024; [`Error::NoMemory`].
     pub fn with_config(config: Config) -> Result<Self, Error> {
         Self::make(config, None)
     }
@@ -76,23 +83,20 @@ impl<L: Layout> System<L> {
     }
 
     fn make(config: Config, scheduler: Option<Arc<dyn Scheduler>>) -> Result<Self, Error> {
-        let limits = config.resolve()?;
-        let global = make::<L>(limits.global_log2).ok_or(Error::NoMemory)?;
+        let nodes = config.nodes();
+        let count = nodes.topology().nodes();
+        let limits = config.resolve(count)?;
+        let globals = Globals::new(nodes, count, limits.global_log2)?;
         // SAFETY: `Inner` has a size.
-        let Some(inner) = NonNull::new(unsafe { alloc(MemoryLayout::new::<Inner<L>>()) }) else {
-            // SAFETY: made above, seen by nobody.
-            unsafe { free(global) };
-            return Err(Error::NoMemory);
-        };
-        make_all_live(global);
-        let inner = inner.cast::<Inner<L>>();
+        let inner = unsafe { alloc(MemoryLayout::new::<Inner<L>>()) };
+        let inner = NonNull::new(inner).ok_or(Error::NoMemory)?.cast::<Inner<L>>();
         let seed = limits.seed.unwrap_or_else(|| random_seed(inner.addr().get()));
         // SAFETY: fresh memory of that type.
         unsafe {
             inner.write(Inner {
                 handles: AtomicUsize::new(1),
                 domains: AtomicU64::new(1),
-                global,
+                globals,
                 hasher: Hasher::new(seed),
                 limits,
                 graph: Lock::new(Graph::new(limits.max_pi_depth, scheduler.is_some())),
@@ -108,14 +112,37 @@ impl<L: Layout> System<L> {
         unsafe { self.inner.as_ref() }
     }
 
-    /// The number of slots of the global table.
+    /// The number of slots of the global table; of each, where there are several nodes.
     #[must_use]
     pub fn global_slots(&self) -> usize {
-        self.inner().global.slots()
+        1 << self.inner().limits.global_log2
     }
 
-    pub(crate) fn global(&self) -> Table<L> {
-        self.inner().global
+    /// The tables of keys that are in no domain's own.
+    pub(crate) fn shared_tables(&self) -> impl Iterator<Item = Table<L>> {
+        self.globals().tables()
+    }
+
+    /// One more than the number of the last node of the machine.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.globals().count()
+    }
+
+    /// Whether the machine has a node of this number.
+    #[must_use]
+    pub fn has_node(&self, node: u32) -> bool {
+        self.globals().has_node(node)
+    }
+
+    /// The node that the calling thread runs on: what `FUTEX_NO_NODE` comes to.
+    #[must_use]
+    pub fn current_node(&self) -> u32 {
+        self.globals().current_node()
+    }
+
+    pub(crate) fn globals(&self) -> &Globals<L> {
+        &self.inner().globals
     }
 
     pub(crate) fn hasher(&self) -> Hasher {
@@ -178,10 +205,8 @@ impl<L: Layout> Drop for System<L> {
             return;
         }
         fence(Ordering::Acquire); // [L]
-        let global = self.inner().global;
         // SAFETY: this was the last handle, and domains hold one each; made like this in `with_config`.
         unsafe {
-            free(global);
             self.inner.drop_in_place();
             dealloc(self.inner.as_ptr().cast(), MemoryLayout::new::<Inner<L>>());
         }

@@ -97,7 +97,8 @@ mod thread {
         ///
         /// # Errors
         /// [`Error::Again`] when the word does not hold `expected`, [`Error::Fault`] when it cannot be read,
-        /// [`Error::Invalid`] when it cannot hold `expected` at all.
+        /// [`Error::Invalid`] when it cannot hold `expected` at all, [`Error::NoMemory`] when
+        /// [`Options::max_waiters`](crate::Options::max_waiters) wait already.
         #[inline(always)]
         pub fn wait<T: Target>(&self, target: T, expected: T::Value) -> Result<(), Error> {
             self.wait_with(target, expected, &const { WaitOptions::new() })
@@ -119,7 +120,31 @@ mod thread {
         #[inline(always)]
         pub fn wait_with<T: Target>(&self, target: T, expected: T::Value, options: &WaitOptions) -> Result<(), Error> {
             let deadline = options.timeout.map(|timeout| timeout.begin());
-            let matched = self.lock_if_equal(&target, expected)?;
+            if !target.can_hold(expected) {
+                return Err(Error::Invalid);
+            }
+            let extras = self.extras;
+            if extras.counts() {
+                return self.wait_and_count(&target, expected, options, deadline);
+            }
+            if extras.looks_first_uncounted() && target.load().is_ok_and(|value| value != expected) {
+                return Err(Error::Again);
+            }
+            let matched = self.lock_and_compare(&target, expected)?;
+            self.block(matched, options, deadline)
+        }
+
+        /// The same, counted: apart, so that what is not counted is no slower for it.
+        #[cold]
+        #[inline(never)]
+        fn wait_and_count<T: Target>(
+            &self,
+            target: &T,
+            expected: T::Value,
+            options: &WaitOptions,
+            deadline: Option<Deadline>,
+        ) -> Result<(), Error> {
+            let matched = self.lock_if_equal(target, expected)?;
             self.block(matched, options, deadline)
         }
 

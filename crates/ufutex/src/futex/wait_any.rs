@@ -13,6 +13,7 @@ use super::operation::{By, Cause, Operation, operation_is_a_future};
 use super::wait::WaitOptions;
 use super::waiter::Waiter;
 use crate::error::Error;
+use crate::sync::{Mutant, mutant};
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
 #[cfg(feature = "std")]
@@ -88,7 +89,7 @@ impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> Operation fo
         if this.waiters.is_empty() {
             return match this.begin(by) {
                 Ok(()) => Poll::Pending,
-                Err(error) => Poll::Ready(this.leave().ok_or(error)),
+                Err(error) => Poll::Ready(this.leave().filter(|_| !mutant(Mutant::WaitAnyForgetsWake)).ok_or(error)),
             };
         }
         // Every one is told of the task's new waker, up to the first that has been woken.

@@ -17,6 +17,7 @@ use crate::sync::{Mutant, UnsafeCell, mutant, spin_loop, wait_barrier};
 #[cfg(feature = "std")]
 use crate::sys::clock::Deadline;
 use crate::sys::mem::{Access, Fault, Faults};
+use crate::sys::probe::probe;
 use crate::table::bucket::{Bucket, Guard};
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Locked, Scheme};
@@ -115,7 +116,12 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
 
     /// The entry is ours alone: idle again.
     fn release(&mut self) {
-        if self.domain.take().is_some() {
+        if let Some(domain) = self.domain.take() {
+            domain.dismiss_waiter();
+            // SAFETY: initialised as it was not idle.
+            let entry = unsafe { self.entry().as_ref() };
+            // SAFETY: nobody else reaches it any more.
+            probe!(wait_end, unsafe { entry.node.key() }.0.address, entry.signal.is_woken());
             // SAFETY: initialised as it was not idle, and nobody else reaches it any more.
             self.entry.with_mut(|e| unsafe { (*e).assume_init_drop() });
         }
@@ -213,7 +219,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     ///
     /// # Errors
     /// [`Error::Again`] when the word differs, [`Error::Fault`], [`Error::Invalid`] when the word cannot hold
-    /// `expected`, [`Error::Busy`] when `waiter` is queued already.
+    /// `expected`, [`Error::Busy`] when `waiter` is queued already, [`Error::NoMemory`] when
+    /// [`Options::max_waiters`](crate::Options::max_waiters) wait already.
     #[cfg(feature = "std")]
     pub fn prepare<'w, 'd, T: Target>(
         &'d self,
@@ -270,14 +277,28 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// Locks the bucket of `target` if the word holds `expected`: the first part of every wait, and all of one on a
     /// word that differs.
-    #[inline(always)]
     pub(super) fn lock_if_equal<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_, S, L>, Error> {
-        if !target.can_hold(expected) {
-            return Err(Error::Invalid);
+        let differs = self.extras.looks_first() && target.load().is_ok_and(|value| value != expected);
+        let matched = if !target.can_hold(expected) {
+            Err(Error::Invalid)
+        } else if differs {
+            Err(Error::Again)
+        } else {
+            self.lock_and_compare(target, expected)
+        };
+        if matched.as_ref().is_err_and(|error| *error == Error::Again) {
+            self.count(|c| c.mismatches.add(1));
         }
-        if self.early_return && target.load().is_ok_and(|value| value != expected) {
-            return Err(Error::Again);
-        }
+        matched
+    }
+
+    /// The end of `lock_if_equal`, uncounted.
+    #[inline(always)]
+    pub(super) fn lock_and_compare<T: Target>(
+        &self,
+        target: &T,
+        expected: T::Value,
+    ) -> Result<Matched<'_, S, L>, Error> {
         let place = self.hashed(target);
         let mut faults = Faults::default();
         loop {
@@ -317,6 +338,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if waiter.is_busy() {
             return Err(Error::Busy);
         }
+        self.admit_waiter(locked.guard.waiters())?;
         let entry = Entry::new(key, hash, options.priority, options.bitset.get(), told);
         // SAFETY: nothing is moved out of the pinned waiter.
         let idle = unsafe { waiter.get_unchecked_mut() };
@@ -328,10 +350,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         // and in place until it is unqueued.
         let new_chain = unsafe { locked.guard.insert(node) };
         drop(locked);
+        self.note_queued(key.address, hash);
+        if let Some(keys) = new_chain {
+            self.note_keys(keys, hash, shared_space.is_none());
+        }
         if shared_space.is_none() {
-            if let Some(keys) = new_chain {
-                self.note_chain(keys, hash);
-            }
             self.scheme.help(&self.tables);
         }
         // SAFETY: it was pinned when it came.
@@ -347,7 +370,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             // SAFETY: null, or a bucket of this domain's tables or its system's: with this layout, and valid as long
             // as the domain.
             let bucket: &Bucket<L> = unsafe { address.cast::<Bucket<L>>().as_ref() }?;
-            if let Some(mut guard) = bucket.lock()
+            if let Some(mut guard) = bucket.lock(&self.tables.contended)
                 && (entry.node.bucket() == address || mutant(Mutant::CancelSkipsRecheck))
             {
                 return Some(f(&mut guard));

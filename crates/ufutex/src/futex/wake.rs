@@ -3,10 +3,12 @@
 use core::num::NonZeroU32;
 
 use super::domain::{Domain, Hashed};
-use super::entry::{BATCH, pick, tell};
+use super::entry::{BATCH, Room, pick, tell, tell_one};
 use super::key::Target;
 use crate::error::Error;
 use crate::sync::wake_barrier;
+use crate::sys::probe::probe;
+use crate::table::bucket::Guard;
 use crate::table::hash::Key;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
@@ -36,10 +38,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     pub fn wake_bitset<T: Target>(&self, target: T, count: usize, bitset: NonZeroU32) -> usize {
         let place = self.hashed(&target);
         if self.nobody_waits(&place) {
+            self.count_wake(0);
             return 0;
         }
-        let key = self.key(place.address, place.shared_space);
-        self.wake_hashed(key, place.hash, count, bitset.get()).count
+        self.wake_somebody(&place, count, bitset.get()).count
     }
 
     /// As [`wake_bitset`](Self::wake_bitset), but an error where the kernel has one.
@@ -49,10 +51,20 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     pub fn try_wake_bitset<T: Target>(&self, target: T, count: usize, bitset: NonZeroU32) -> Result<usize, Error> {
         let place = self.hashed(&target);
         if self.nobody_waits(&place) {
+            self.count_wake(0);
             return Ok(0);
         }
-        let key = self.key(place.address, place.shared_space);
-        self.wake_hashed(key, place.hash, count, bitset.get()).into_result()
+        self.wake_somebody(&place, count, bitset.get()).into_result()
+    }
+
+    /// A wake where somebody may wait.
+    fn wake_somebody(&self, place: &Hashed, count: usize, bitset: u32) -> Woken {
+        let woken = self.wake_hashed(self.key(place.address, place.shared_space), place.hash, count, bitset);
+        self.count_wake(woken.count);
+        if woken.count > 0 {
+            probe!(wake, place.address, woken.count);
+        }
+        woken
     }
 
     /// Whether a glance proves that nobody waits there. Everything that the caller stored before is seen by whoever waits
@@ -63,33 +75,76 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if place.shared_space.is_none() {
             self.scheme.proves_empty(&self.tables, place.hash)
         } else {
-            self.tables.global.bucket(place.hash).proves_empty()
+            self.global_bucket(place.hash).proves_empty()
         }
     }
 
-    /// Takes waiters off the queue under the lock, and tells them after unlocking, a batch at a time.
+    /// Takes waiters off the queue under the lock, and tells them after unlocking.
     pub(super) fn wake_hashed(&self, key: Key, hash: u32, count: usize, bitset: u32) -> Woken {
-        let (mut woken, mut left) = (0, count);
+        let mut room = Room::default();
         loop {
             // No table, no waiter.
             let Some(mut locked) = self.lock(hash, key.space == self.tables.space) else {
-                return Woken { count: woken, met_lock_waiter: false };
+                return Woken { count: 0, met_lock_waiter: false };
             };
-            if woken == 0 {
-                // Those who wait now: not those who come between two batches.
-                left = left.min(locked.guard.waiters() as usize);
+            let wanted = wanted(&mut locked.guard, key, count);
+            if !room.holds(wanted) {
+                drop(locked);
+                room.make(wanted);
+                continue;
             }
-            let taken = locked.guard.take(key, left.min(BATCH), pick(bitset, count));
+            let mut taken = locked.guard.take(key, wanted.min(room.limit()), pick(bitset, count));
             drop(locked);
-            let (batch, met_lock_waiter) = (taken.len(), taken.was_stopped);
-            drop(tell(taken));
-            woken += batch;
-            left -= batch;
-            if batch < BATCH || left == 0 {
-                return Woken { count: woken, met_lock_waiter };
+            let woken = Woken { count: taken.len(), met_lock_waiter: taken.was_stopped };
+            if woken.count == 1 {
+                // As most do; and without what it takes to tell several.
+                if let Some(node) = taken.pop() {
+                    // SAFETY: taken, and popped.
+                    unsafe { tell_one(node) }.finish();
+                }
+                return woken;
             }
+            let is_left = woken.count == room.limit() && wanted > woken.count;
+            drop(tell(taken, core::mem::take(&mut room)));
+            if is_left {
+                return self.wake_rest(key, hash, wanted - woken.count, count, bitset, woken);
+            }
+            return woken;
         }
     }
+
+    /// Goes on with a wake for which there was no memory to take all at once: of those who waited then, a batch at a
+    /// time.
+    #[cold]
+    pub(super) fn wake_rest(
+        &self,
+        key: Key,
+        hash: u32,
+        mut left: usize,
+        count: usize,
+        bitset: u32,
+        mut woken: Woken,
+    ) -> Woken {
+        while left > 0 && !woken.met_lock_waiter {
+            let Some(mut locked) = self.lock(hash, key.space == self.tables.space) else { break };
+            let taken = locked.guard.take(key, left.min(BATCH), pick(bitset, count));
+            drop(locked);
+            let batch = taken.len();
+            woken.met_lock_waiter = taken.was_stopped;
+            drop(tell(taken, Room::default()));
+            if batch == 0 {
+                break;
+            }
+            woken.count += batch;
+            left -= batch;
+        }
+        woken
+    }
+}
+
+/// How many of `count` there are to be taken. They are counted only if that is more than there is always room for.
+pub(super) fn wanted<L: Layout>(bucket: &mut Guard<'_, L>, key: Key, count: usize) -> usize {
+    if count <= BATCH { count } else { bucket.count(key, count) }
 }
 
 /// What a wake did.

@@ -1,10 +1,12 @@
 //! Changing a second word and waking on both, depending on what it held.
 
 use super::domain::Domain;
-use super::entry::{BATCH, pick, tell};
+use super::entry::{Room, pick, tell};
 use super::key::Target;
+use super::wake::{Woken, wanted};
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults, Width};
+use crate::sys::probe::probe;
 use crate::table::layout::Layout;
 use crate::table::list::Taken;
 use crate::table::refs::Scheme;
@@ -84,7 +86,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Changes the word `second`, wakes up to `count` waiters of `first`, and, if `op.compare` holds for what `second` held
     /// before, up to `second_count` of `second`: `FUTEX_WAKE_OP`. Answers how many were woken in all.
     ///
-    /// The change, the comparison and the choice of the first sixteen waiters of each are one step.
+    /// The change, the comparison and the choice of the waiters are one step.
     ///
     /// ```
     /// # use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -111,37 +113,48 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             return Err(Error::Invalid);
         }
         let (at, modified) = (self.hashed(&first), self.hashed(&second));
-        let mut faults = Faults::default();
-        let (mut pair, before) = loop {
-            let pair = self.lock_pair(&at, &modified);
+        let keys = [self.key(at.address, at.shared_space), self.key(modified.address, modified.shared_space)];
+        let (mut faults, mut rooms) = (Faults::default(), [Room::default(), Room::default()]);
+        let (mut pair, wants, before) = loop {
+            let mut pair = self.lock_pair(&at, &modified);
+            let wants = [wanted(pair.first(), keys[0], count), wanted(pair.second(), keys[1], second_count)];
+            if let Some(i) = (0..2).find(|&i| !rooms[i].holds(wants[i])) {
+                drop(pair);
+                rooms[i].make(wants[i]);
+                continue;
+            }
             match update(&second, |value| op.modify.apply(value)) {
-                Ok(before) => break (pair, before),
+                Ok(before) => break (pair, wants, before),
                 Err(Fault) => {
                     drop(pair);
                     faults.resolve(|| second.fault_in(Access::Write))?;
                 }
             }
         };
-        let first_key = self.key(at.address, at.shared_space);
-        let second_key = self.key(modified.address, modified.shared_space);
-        let taken = pair.first().take(first_key, count.min(BATCH), pick(u32::MAX, count));
+        let limits = [rooms[0].limit(), rooms[1].limit()];
+        let taken = pair.first().take(keys[0], wants[0].min(limits[0]), pick(u32::MAX, count));
         let goes_on = !taken.was_stopped && op.compare.holds(before);
         let second_taken = if goes_on {
-            pair.second().take(second_key, second_count.min(BATCH), pick(u32::MAX, second_count))
+            pair.second().take(keys[1], wants[1].min(limits[1]), pick(u32::MAX, second_count))
         } else {
             Taken::default()
         };
         drop(pair);
-        let met_lock_waiter = taken.was_stopped || second_taken.was_stopped;
-        let (mut woken, second_woken) = (taken.len(), second_taken.len());
+        let mut results =
+            [&taken, &second_taken].map(|taken| Woken { count: taken.len(), met_lock_waiter: taken.was_stopped });
+        let [room, second_room] = rooms;
         // Both are told before any waker runs: see `tell`.
-        drop((tell(taken), tell(second_taken)));
-        if woken == BATCH && count > BATCH {
-            woken += self.wake_hashed(first_key, at.hash, count - BATCH, u32::MAX).count;
+        drop((tell(taken, room), tell(second_taken, second_room)));
+        for (i, hash, count) in [(0, at.hash, count), (1, modified.hash, second_count)] {
+            if results[i].count == limits[i] {
+                results[i] = self.wake_rest(keys[i], hash, wants[i] - limits[i], count, u32::MAX, results[i]);
+            }
         }
-        woken += second_woken;
-        if second_woken == BATCH && second_count > BATCH {
-            woken += self.wake_hashed(second_key, modified.hash, second_count - BATCH, u32::MAX).count;
+        let woken = results[0].count + results[1].count;
+        let met_lock_waiter = results[0].met_lock_waiter || results[1].met_lock_waiter;
+        self.count_wake(woken);
+        if woken > 0 {
+            probe!(wake, at.address, woken);
         }
         if met_lock_waiter { Err(Error::Invalid) } else { Ok(woken) }
     }

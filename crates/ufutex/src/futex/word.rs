@@ -9,6 +9,7 @@ use crate::sys::mem::{Access, Fault, Scope, UserMemory, Width};
 pub(crate) struct Word<'m, M: ?Sized> {
     guest: Guest<'m, M>,
     scope: Scope,
+    node: Option<u32>,
 }
 
 impl<M: ?Sized> Clone for Word<'_, M> {
@@ -24,7 +25,7 @@ impl<'m, M: UserMemory + ?Sized> Word<'m, M> {
     /// # Errors
     /// [`Error::Invalid`] when it is misaligned, [`Error::Fault`] when a program may not name it.
     pub fn private(memory: &'m M, address: u64) -> Result<Self, Error> {
-        Ok(Self { guest: Self::checked(memory, address)?, scope: Scope::Private })
+        Ok(Self { guest: Self::checked(memory, address)?, scope: Scope::Private, node: None })
     }
 
     /// The same for operations that others may share, for `access`.
@@ -33,7 +34,17 @@ impl<'m, M: UserMemory + ?Sized> Word<'m, M> {
     /// As for `private`, and [`Error::Fault`] when the memory is not there or does not allow it.
     pub fn shared(memory: &'m M, address: u64, access: Access) -> Result<Self, Error> {
         let guest = Self::checked(memory, address)?;
-        Ok(Self { guest, scope: memory.scope(address, access)? })
+        let scope = match memory.scope(address, access)? {
+            // Nobody else maps it; but an operation that does not say so itself is apart from those that do.
+            Scope::Private => Scope::AddressSpace,
+            scope => scope,
+        };
+        Ok(Self { guest, scope, node: None })
+    }
+
+    /// The same on `node`, as `Domain::resolve_node` found it.
+    pub fn on_node(self, node: Option<u32>) -> Self {
+        Self { node, ..self }
     }
 
     fn checked(memory: &'m M, address: u64) -> Result<Guest<'m, M>, Error> {
@@ -50,6 +61,9 @@ impl<M: UserMemory + ?Sized> Target for Word<'_, M> {
     }
     fn scope(&self) -> Scope {
         self.scope
+    }
+    fn node(&self) -> Option<u32> {
+        self.node
     }
     fn width(&self) -> Width {
         Width::U32

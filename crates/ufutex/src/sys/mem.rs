@@ -79,7 +79,7 @@ impl ObjectId {
 /// The engine looks at a word, and changes it, while it holds a bucket's lock, so [`load`](Self::load) and
 /// [`compare_exchange`](Self::compare_exchange) must not block: where the page is not there they answer [`Fault`]. The
 /// engine then lets go of the lock, calls [`fault_in`](Self::fault_in), which may block as long as it likes, and starts
-/// over.
+/// over. Futex words are of 32 bits for a guest of Linux; system calls also read single bytes, and clear a pointer.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicU32, Ordering::{AcqRel, Acquire}};
@@ -117,7 +117,8 @@ impl ObjectId {
 pub trait UserMemory {
     /// Reads the word of `width` at `address` in one piece, with acquire ordering or stronger; never blocks.
     ///
-    /// A bucket is locked meanwhile, so this must not use any [`Domain`](crate::Domain) either.
+    /// A bucket is locked meanwhile, and perhaps what the system knows of owners and waiters of locks, so this must not
+    /// use any [`Domain`](crate::Domain), [`Task`](crate::Task) or [`System`](crate::System) either.
     ///
     /// # Errors
     /// [`Fault`] when it cannot be read now.
@@ -156,10 +157,11 @@ pub trait UserMemory {
     }
 
     /// Whether the guest may name these addresses at all: the kernel's `access_ok`. Of an address that it may not name
-    /// every operation says `EFAULT`, even one that touches no memory. As given here: the lower half of the address
-    /// space, as on x86-64 with 47 bits.
+    /// every operation says `EFAULT`, even one that touches no memory. As given here: what begins in the lower half
+    /// of the address space, as on x86-64 with 47 bits; the page behind it is never there.
     fn access_ok(&self, address: u64, bytes: u64) -> bool {
-        address.checked_add(bytes).is_some_and(|end| end <= (1 << 47) - 4096)
+        let _ = bytes;
+        address <= (1 << 47) - 4096
     }
 
     /// Who shares the word at `address`, for operations without `FUTEX_PRIVATE_FLAG`. As given here nobody maps what

@@ -1,12 +1,16 @@
-//! The platform: guest memory, clocks, sleeping, barriers, restartable sequences. Nothing here knows of futexes.
+//! The platform: guest memory, clocks, sleeping, barriers, nodes, restartable sequences. Nothing here knows of futexes.
 
 pub(crate) mod barrier;
 pub(crate) mod clock;
 #[cfg(all(feature = "std", feature = "lab"))]
 pub(crate) mod cpu_counter;
+#[cfg(feature = "std")]
+pub(crate) mod host_nodes;
 pub(crate) mod mem;
 pub(crate) mod park;
+pub(crate) mod probe;
 #[cfg(all(feature = "std", feature = "lab", not(any(feature = "loom", feature = "shuttle"))))]
 pub(crate) mod rseq;
 #[cfg(feature = "std")]
 pub(crate) mod syscall;
+pub(crate) mod topology;

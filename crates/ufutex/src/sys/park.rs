@@ -43,7 +43,7 @@ impl Parker {
 
     /// Takes `bits` down. Answers the word before.
     pub fn take_down(&self, bits: u32) -> u32 {
-        self.word.fetch_and(!bits, Ordering::AcqRel) // [N]
+        self.word.fetch_and(!bits, Ordering::Acquire) // [N]
     }
 }
 
@@ -101,7 +101,7 @@ impl Parker {
 
     /// Raises `bits`. Whoever sleeps on the word is to be woken, by the address alone: the word may be gone by then.
     pub fn raise(&self, bits: u32) -> Address {
-        self.word.fetch_or(bits, Ordering::AcqRel); // [N]
+        self.word.fetch_or(bits, Ordering::Release); // [N]
         Address(self.word.as_ptr().addr())
     }
 }
@@ -146,7 +146,7 @@ impl Parker {
     }
 
     pub fn raise(&self, bits: u32) -> Address {
-        self.word.fetch_or(bits, Ordering::AcqRel); // [N]
+        self.word.fetch_or(bits, Ordering::Release); // [N]
         Address(0)
     }
 }
@@ -162,7 +162,7 @@ impl Address {
 mod model {
     //! Sleeping as a model checker sees it: whoever would sleep for ever is a deadlock, which it reports.
     use super::{Deadline, Ordering, Parked, Parker};
-    use crate::sync::{Condvar, Mutex};
+    use crate::sync::{Condvar, Mutant, Mutex, relaxed_in};
 
     pub(super) struct Sleepers {
         mutex: Mutex<()>,
@@ -203,7 +203,7 @@ mod model {
         /// A sleeper in a model leaves only with the mutex, so it is woken here and not by its address.
         pub fn raise(&self, bits: u32) -> super::Address {
             let guard = self.model.mutex.lock().expect("a model's mutex is never poisoned");
-            self.word.fetch_or(bits, Ordering::AcqRel);
+            self.word.fetch_or(bits, relaxed_in(Mutant::TellRelaxed, Ordering::Release));
             self.model.awake.notify_all();
             drop(guard);
             super::Address(0)

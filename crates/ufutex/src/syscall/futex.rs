@@ -145,6 +145,9 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
 
     /// The robust operation is over.
     fn clear_pending(&self, pointer: u64) -> Result<(), Error> {
+        if pointer.is_multiple_of(8) && self.memory.access_ok(pointer, 8) {
+            return arguments::store(self.memory, pointer, Width::U64, 0);
+        }
         arguments::write(self.memory, pointer, &[0; 8])
     }
 

@@ -6,6 +6,7 @@ use core::num::NonZeroU32;
 use super::futex::at_least_one;
 use super::{Caller, Calling, Restart, Started, Words, arguments};
 use crate::error::Error;
+use crate::futex::numa::NodeFlags;
 use crate::futex::word::Word;
 use crate::sys::mem::{Access, UserMemory};
 use crate::table::layout::Layout;
@@ -30,6 +31,10 @@ impl Flags {
 
     fn is_private(self) -> bool {
         self.0 & PRIVATE != 0
+    }
+
+    fn of_node(self) -> NodeFlags {
+        NodeFlags { numa: self.0 & NUMA != 0, mpol: self.0 & MPOL != 0 }
     }
 }
 
@@ -123,6 +128,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
     }
 
     fn word_of(&self, uaddr: u64, flags: Flags, access: Access) -> Result<Word<'m, M>, Error> {
-        self.word(uaddr, flags.is_private(), access)
+        let node = self.domain.resolve_node(self.memory, uaddr, flags.of_node())?;
+        Ok(self.word(uaddr, flags.is_private(), access)?.on_node(node))
     }
 }

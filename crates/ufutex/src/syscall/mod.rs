@@ -143,7 +143,7 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Syscall<'_, '_, '_, M, S, 
         self.timeout
     }
 
-    /// Ends the call now, if it has not ended by itself, and answers its result. It is not to be polled afterwards.
+    /// Ends the call now, if it has not ended by itself, and answers its result, then as often as it is asked.
     pub fn end(self: Pin<&mut Self>, cause: Cause) -> isize {
         as_number(self.end_by(cause))
     }
@@ -164,13 +164,15 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Operation for Syscall<'_, 
         // SAFETY: what is pinned is not moved out of, and reached through pins alone.
         unsafe {
             let this = self.get_unchecked_mut();
-            match &mut this.calling {
+            let result = match &mut this.calling {
                 Calling::Done(result) => Poll::Ready(Ok(*result)),
                 Calling::Wait(wait) => Pin::new_unchecked(wait).poll_by(by).map_ok(|()| 0),
                 Calling::WaitAny(wait) => Pin::new_unchecked(wait).poll_by(by).map_ok(|index| index as isize),
                 Calling::LockPi(lock) => Pin::new_unchecked(lock).poll_by(by).map_ok(|()| 0),
                 Calling::WaitRequeuePi(wait) => Pin::new_unchecked(wait).poll_by(by).map_ok(|()| 0),
-            }
+            };
+            this.remember(&result);
+            result
         }
     }
 
@@ -187,9 +189,20 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Operation for Syscall<'_, 
                 Calling::WaitRequeuePi(wait) => Pin::new_unchecked(wait).end_by(cause).map(|()| 0),
             }
         };
-        match result {
+        let result = match result {
             Err(Error::Interrupted) => Ok(this.on_interrupt.leave(this.task)),
             result => result,
+        };
+        this.remember(&Poll::Ready(result));
+        result
+    }
+}
+
+impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Syscall<'_, '_, '_, M, S, L> {
+    /// A call that has ended has its result whenever it is asked again: a timer may come too late.
+    fn remember(&mut self, result: &Poll<Result<isize, Error>>) {
+        if let Poll::Ready(result) = result {
+            self.calling = Calling::Done(as_number(*result));
         }
     }
 }

@@ -4,10 +4,15 @@ use core::ptr::NonNull;
 
 use super::hash::Key;
 use super::layout::{Back, Layout};
-use super::list::{Node, Pick, Queue, Ring, Taken};
+use super::list::{Node, Pick, Queue, Ring, Taken, Waiters};
 use super::lock::{LIVE, LOCKED, ONE_WAITER, StateLock};
 use crate::sync::Mutant::{EmptyIgnoresLive, EmptyIgnoresLock};
-use crate::sync::{Ordering, UnsafeCell, mutant, thread_hint};
+use crate::sync::{Ordering, Tally, UnsafeCell, mutant, thread_hint};
+use crate::sys::probe::probe;
+
+/// A waiter is not queued where so many wait: a quarter of what a bucket can count, so that it can take in what moves
+/// bring from other buckets.
+pub const MAX_WAITERS: u32 = u32::MAX / ONE_WAITER / 4;
 
 /// A bucket, one cache line in the default layout. All zeroes is a bucket that is not live, unlocked and empty.
 #[repr(C, align(64))]
@@ -58,19 +63,32 @@ impl<L: Layout> Bucket<L> {
         self.back.check(table)
     }
 
-    /// Locks the bucket if it is live.
+    /// Locks the bucket if it is live. Counts in `contended` if somebody else held it.
     #[inline(always)]
-    pub fn lock(&self) -> Option<Guard<'_, L>> {
+    pub fn lock(&self, contended: &Tally) -> Option<Guard<'_, L>> {
         if self.lock.lock_if_idle() {
             return Some(Guard { bucket: self, state: LIVE });
         }
-        self.lock_busy()
+        self.lock_busy(contended)
     }
 
     /// It has waiters, or is locked, or is not live.
     #[cold]
     #[inline(never)]
-    fn lock_busy(&self) -> Option<Guard<'_, L>> {
+    fn lock_busy(&self, contended: &Tally) -> Option<Guard<'_, L>> {
+        let state = match self.lock.try_lock() {
+            Some(done) => done?,
+            None => {
+                contended.add(1);
+                probe!(contended, self.address().addr());
+                self.lock.lock()?
+            }
+        };
+        Some(Guard { bucket: self, state })
+    }
+
+    /// For movers, who are no operation: as [`lock`](Self::lock), uncounted.
+    pub fn lock_to_move(&self) -> Option<Guard<'_, L>> {
         let state = self.lock.lock()?;
         Some(Guard { bucket: self, state })
     }
@@ -183,7 +201,7 @@ impl<'t, L: Layout> Guard<'t, L> {
     /// # Safety
     /// As for [`Queue::insert`], but for the bucket.
     pub unsafe fn insert(&mut self, node: NonNull<Node>) -> Option<u32> {
-        self.state += ONE_WAITER;
+        self.state = with_more(self.state, 1);
         let bucket = self.bucket.address();
         // SAFETY: says the caller.
         self.with_queue(|q| unsafe { q.insert(node, bucket) })
@@ -209,6 +227,21 @@ impl<'t, L: Layout> Guard<'t, L> {
         self.with_queue(|q| unsafe { q.take_to(node, key, hash) });
     }
 
+    /// For a mutant alone: lets others have the lock for a moment.
+    pub fn let_go(&mut self) {
+        self.bucket.lock.unlock(self.state);
+        self.state = loop {
+            if let Some(state) = self.bucket.lock.lock() {
+                break state;
+            }
+        };
+    }
+
+    /// How many waiters of `key` there are, counted up to `limit`.
+    pub fn count(&mut self, key: Key, limit: usize) -> usize {
+        self.with_queue(|q| q.count(key, limit))
+    }
+
     /// The waiter of `key` that would be woken first.
     pub fn first(&mut self, key: Key) -> Option<NonNull<Node>> {
         self.with_queue(|q| q.first(key))
@@ -230,6 +263,11 @@ impl<'t, L: Layout> Guard<'t, L> {
         taken
     }
 
+    /// Shows `look` what waits here: see [`Queue::for_each_key`].
+    pub fn for_each_key(&mut self, look: impl FnMut(Key, u32, Waiters<'_>)) {
+        self.with_queue(|q| q.for_each_key(look));
+    }
+
     /// For movers: the next key of the chain, with its waiters. They still count here.
     pub fn pop_ring(&mut self) -> Option<Ring> {
         self.with_queue(Queue::pop_ring)
@@ -248,7 +286,7 @@ impl<'t, L: Layout> Guard<'t, L> {
         let bucket = self.bucket.address();
         // SAFETY: says the caller.
         let count = self.with_queue(|q| unsafe { q.push_ring(ring, bucket) });
-        self.state += count * ONE_WAITER;
+        self.state = with_more(self.state, count);
         count
     }
 
@@ -290,6 +328,13 @@ impl<'t, L: Layout> Guard<'t, L> {
     }
 }
 
+/// The state of a bucket that `count` more waiters are moved to. It never wraps: bringing so many together, through
+/// several domains that all go to the global table, takes a hundred gigabytes of waiters.
+fn with_more(state: u32, count: u32) -> u32 {
+    let more = count.checked_mul(ONE_WAITER).and_then(|more| state.checked_add(more));
+    more.expect("a bucket cannot count 2^30 waiters")
+}
+
 impl Traffic {
     fn change(&mut self, now: u64) -> u32 {
         let changed = core::mem::replace(&mut self.last, now) ^ now;
@@ -316,3 +361,16 @@ const _: () = {
     #[cfg(feature = "lab")]
     assert!(size_of::<Bucket<super::layout::Split>>() == 128);
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "a bucket cannot count 2^30 waiters")]
+    fn count_of_waiters_does_not_wrap() {
+        let full = with_more(LIVE, u32::MAX / ONE_WAITER);
+        assert_eq!(full / ONE_WAITER, (1 << 30) - 1);
+        with_more(full, 1);
+    }
+}

@@ -9,6 +9,7 @@
 //! [`Node::bucket`] names, and its owner may only read that pointer. **Unqueued**: the pointer is null and the fields
 //! belong to whoever unlinked the node: its owner, when it gives up; a waker, until it signals.
 
+use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
 use super::hash::Key;
@@ -178,6 +179,24 @@ impl Queue {
         }
     }
 
+    /// How many waiters of `key` there are, counted up to `limit`.
+    pub fn count(&self, key: Key, limit: usize) -> usize {
+        let head = self.find(key).0;
+        if head.is_null() {
+            return 0;
+        }
+        let (mut node, mut count) = (head, 1);
+        while count < limit {
+            // SAFETY: the nodes of this queue are valid, and we hold the lock.
+            node = unsafe { links(node) }.next;
+            if node == head {
+                break;
+            }
+            count += 1;
+        }
+        count
+    }
+
     /// The waiter of `key` that would be woken first.
     pub fn first(&self, key: Key) -> Option<NonNull<Node>> {
         NonNull::new(self.find(key).0)
@@ -224,6 +243,20 @@ impl Queue {
             }
         }
         taken
+    }
+
+    /// Shows `look` each key, its hash, and its waiters in wake order.
+    pub fn for_each_key(&mut self, mut look: impl FnMut(Key, u32, Waiters<'_>)) {
+        let mut node = self.first;
+        while !node.is_null() {
+            let (key, hash, next) = {
+                // SAFETY: queued nodes are valid, and we hold the lock.
+                let l = unsafe { links(node) };
+                (l.key, l.hash, l.chain_next)
+            };
+            look(key, hash, Waiters { head: node, next: node, _queue: PhantomData });
+            node = next;
+        }
     }
 
     /// Takes the key at the front of the chain off the queue, with all its waiters, without unqueueing them: for a
@@ -413,6 +446,26 @@ unsafe fn ring_remove(node: *mut Node) {
         let (prev, next) = (links(node).prev, links(node).next);
         links(prev).next = next;
         links(next).prev = prev;
+    }
+}
+
+/// The waiters of one key, in wake order.
+pub struct Waiters<'q> {
+    head: *mut Node,
+    /// Null at the end.
+    next: *mut Node,
+    _queue: PhantomData<&'q Queue>,
+}
+
+impl Iterator for Waiters<'_> {
+    type Item = NonNull<Node>;
+
+    fn next(&mut self) -> Option<NonNull<Node>> {
+        let node = NonNull::new(self.next)?;
+        // SAFETY: queued nodes are valid, and the lock is held while the queue is borrowed.
+        let next = unsafe { links(node.as_ptr()) }.next;
+        self.next = if next == self.head { ptr::null_mut() } else { next };
+        Some(node)
     }
 }
 

@@ -220,6 +220,7 @@ impl<T> LockGuard<'_, T> {
 
 impl<T> Drop for LockGuard<'_, T> {
     fn drop(&mut self) {
-        self.0.lock.unlock(LIVE);
+        // Its holder may hold a bucket too, and so keeps its CPU.
+        self.0.lock.unlock_and_stay(LIVE);
     }
 }

@@ -2,6 +2,7 @@
 //! while tables change.
 
 pub(crate) mod bucket;
+pub(crate) mod globals;
 pub(crate) mod hash;
 pub(crate) mod layout;
 pub(crate) mod list;
@@ -94,6 +95,11 @@ impl<L: Layout> Table<L> {
     pub fn index(self, hash: u32) -> usize {
         // A shift counts modulo 32, so the rest of the address does no harm; the tag is from 8 to 31.
         hash.wrapping_shr(self.tagged.addr().get() as u32) as usize
+    }
+
+    /// The last hash whose bucket is that of `hash`.
+    pub fn last_hash_with(self, hash: u32) -> u32 {
+        hash | u32::MAX >> self.slots_log2()
     }
 
     /// The bucket at `index`.

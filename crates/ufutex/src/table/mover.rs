@@ -31,6 +31,11 @@ impl<L: Layout> Clone for Place<L> {
 impl<L: Layout> Copy for Place<L> {}
 
 impl<L: Layout> Place<L> {
+    /// How many buckets its table has.
+    pub fn slots(self) -> usize {
+        self.table().slots()
+    }
+
     fn table(self) -> Table<L> {
         match self {
             Self::Private(table) | Self::Global(table, _) => table,
@@ -77,7 +82,7 @@ pub fn first_left<L: Layout>(from: Place<L>, to: Place<L>) -> Option<usize> {
 
 /// Waits until each bucket that step `step` has to lock has been free for a moment, or is not live any more.
 pub fn wait_for<L: Layout>(from: Place<L>, to: Place<L>, step: usize) {
-    slots_of(from.table(), step, steps(from, to)).for_each(|slot| drop(from.table().slot(slot).lock()));
+    slots_of(from.table(), step, steps(from, to)).for_each(|slot| drop(from.table().slot(slot).lock_to_move()));
 }
 
 /// The slots of `table` whose keys belong to `step`.
@@ -215,7 +220,7 @@ fn retire_all<L: Layout>(table: Table<L>, slots: Range<usize>) {
 /// Locks a slot of the table in use: only the mover could have made it not live.
 fn lock_live<'a, L: Layout>(table: Table<L>, slot: usize) -> Guard<'a, L> {
     loop {
-        if let Some(guard) = table.slot(slot).lock() {
+        if let Some(guard) = table.slot(slot).lock_to_move() {
             return guard;
         }
         debug_assert!(false, "slot {slot} of the table in use is not live");

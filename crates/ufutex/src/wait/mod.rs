@@ -7,7 +7,7 @@ pub(crate) mod thread;
 use core::ptr::NonNull;
 use core::task::Waker;
 
-use crate::sync::{Ordering, UnsafeCell};
+use crate::sync::{Mutant, Ordering, UnsafeCell, mutant};
 use crate::sys::park::{Address, Parker, nap, pause};
 use sleeper::Sleeper;
 
@@ -45,6 +45,17 @@ pub(crate) enum Rest {
     Call(Waker),
 }
 
+impl Rest {
+    /// Does it.
+    pub(crate) fn finish(self) {
+        match self {
+            Self::Nothing => {}
+            Self::Wake(address) => address.wake(),
+            Self::Call(waker) => waker.wake(),
+        }
+    }
+}
+
 impl Signal {
     pub(crate) fn new(told: Told) -> Self {
         Self { state: Parker::new(WAITING), told: UnsafeCell::new(told) }
@@ -77,7 +88,12 @@ impl Signal {
                 return Rest::Nothing;
             }
             // SAFETY: the sleeper's owner does not leave before it has seen the store below.
-            Told::Sleeper(sleeper) => Rest::Wake(unsafe { sleeper.as_ref() }.tell()),
+            Told::Sleeper(sleeper) => unsafe {
+                if mutant(Mutant::TellsTooLate) {
+                    Parker::store(&*state, WOKEN, Ordering::Release);
+                }
+                Rest::Wake(sleeper.as_ref().tell())
+            },
             // The waker is ours by now and outlives the waiter.
             Told::Waker(waker) => Rest::Call(waker),
         };
@@ -104,6 +120,15 @@ impl Signal {
                 },
             }
         })
+    }
+
+    /// Whether a thread is told, rather than a waker.
+    ///
+    /// # Safety
+    /// The node is queued and the caller holds the bucket's lock.
+    pub(crate) unsafe fn tells_thread(&self) -> bool {
+        // SAFETY: guarded by the lock that the caller holds.
+        self.told.with(|t| !matches!(unsafe { &*t }, Told::Waker(_)))
     }
 
     /// Has `told` told from now on, and leaves who was to be in its place.

@@ -8,6 +8,10 @@
 #[cfg(feature = "std")]
 use crate::sync::AtomicU32;
 use crate::sync::Ordering;
+#[cfg(feature = "loom")]
+use crate::sync::UnsafeCell;
+#[cfg(feature = "std")]
+use crate::sync::{Mutant, mutant};
 #[cfg(feature = "std")]
 use crate::sys::clock::Deadline;
 #[cfg(feature = "std")]
@@ -25,6 +29,9 @@ pub(crate) struct Sleeper {
     /// 1 while a thread uses it: two would steal each other's wakes.
     #[cfg(feature = "std")]
     in_use: AtomicU32,
+    /// Shows a model who uses it after its end.
+    #[cfg(feature = "loom")]
+    life: UnsafeCell<()>,
 }
 
 /// A thread's use of a [`Sleeper`].
@@ -34,7 +41,7 @@ pub(crate) struct InUse<'a>(&'a Sleeper);
 #[cfg(feature = "std")]
 impl Drop for InUse<'_> {
     fn drop(&mut self) {
-        self.0.in_use.store(0, Ordering::Release);
+        self.0.in_use.store(0, Ordering::Release); // [N]
     }
 }
 
@@ -56,17 +63,22 @@ impl Sleeper {
             word: Parker::new(0),
             #[cfg(feature = "std")]
             in_use: AtomicU32::new(0),
+            #[cfg(feature = "loom")]
+            life: UnsafeCell::new(()),
         }
     }
 
     /// For the calling thread alone; `None` while another one uses it.
     #[cfg(feature = "std")]
     pub(crate) fn occupy(&self) -> Option<InUse<'_>> {
-        (self.in_use.swap(1, Ordering::AcqRel) == 0).then_some(InUse(self))
+        // [N]: Acquire pairs with the Release of the last user's end.
+        (self.in_use.swap(1, Ordering::Acquire) == 0).then(|| InUse(self))
     }
 
     /// Announces a wake. The caller gives the entry back and wakes at the address then.
     pub(crate) fn tell(&self) -> Address {
+        #[cfg(feature = "loom")]
+        self.life.with(|_| ());
         self.word.raise(TOLD)
     }
 
@@ -82,7 +94,7 @@ impl Sleeper {
 
     /// Whether an interrupt waits to be cleared.
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.word.load(Ordering::Acquire) & INTERRUPTED != 0
+        self.word.load(Ordering::Acquire) & INTERRUPTED != 0 // [N]
     }
 
     /// Sleeps until it is told, or interrupted, or the deadline passes.
@@ -90,7 +102,7 @@ impl Sleeper {
     pub(crate) fn sleep(&self, deadline: Option<&Deadline>) -> Slept {
         loop {
             let before = self.word.take_down(TOLD); // [N]
-            if before & TOLD != 0 {
+            if before & TOLD != 0 && !mutant(Mutant::SleeperForgets) {
                 return Slept::Told;
             }
             if before & INTERRUPTED != 0 {
@@ -102,6 +114,13 @@ impl Sleeper {
                 return Slept::TimedOut;
             }
         }
+    }
+}
+
+#[cfg(feature = "loom")]
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.life.with_mut(|_| ());
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Arena {
     rights: Box<[AtomicU8]>,
     /// Mapped as shared memory, so that its words have the scope of an object.
     object: Option<ObjectId>,
+    /// How many pages at the end are an object mapped twice, one mapping behind the other.
+    twin_pages: u64,
 }
 
 impl Arena {
@@ -37,6 +39,29 @@ impl Arena {
         Self::map(pages, libc::MAP_SHARED, ObjectId::new(id))
     }
 
+    /// Anonymous private pages, and behind them twice the object `id` of `twin_pages` pages.
+    pub fn with_twins(pages: usize, twin_pages: usize, id: u64) -> Self {
+        let mut arena = Self::map(pages + 2 * twin_pages, libc::MAP_PRIVATE, ObjectId::new(id));
+        let length = twin_pages * PAGE as usize;
+        // SAFETY: the name is a C string; a new file of our own, of that length.
+        let file = unsafe { libc::memfd_create(c"twins".as_ptr(), 0) };
+        assert!(file >= 0, "memfd_create: {}", std::io::Error::last_os_error());
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::ftruncate(file, length as libc::off_t) }, 0);
+        for twin in 0..2 {
+            let address = arena.base as usize + pages * PAGE as usize + twin * length;
+            let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
+            // SAFETY: it replaces pages of our own mapping, of which nobody knows yet.
+            let at =
+                unsafe { libc::mmap(std::ptr::with_exposed_provenance_mut(address), length, access, flags, file, 0) };
+            assert_eq!(at.addr(), address, "mmap: {}", std::io::Error::last_os_error());
+        }
+        // SAFETY: our own file, which the mappings keep alive.
+        unsafe { libc::close(file) };
+        arena.twin_pages = twin_pages as u64;
+        arena
+    }
+
     fn map(pages: usize, flags: i32, object: Option<ObjectId>) -> Self {
         let length = pages * PAGE as usize;
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, flags | libc::MAP_ANONYMOUS);
@@ -44,7 +69,7 @@ impl Arena {
         let base = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, -1, 0) };
         assert_ne!(base, libc::MAP_FAILED, "mmap of {length} bytes: {}", std::io::Error::last_os_error());
         let rights = (0..pages).map(|_| AtomicU8::new(Rights::ReadWrite as u8)).collect();
-        Self { base: base.expose_provenance() as u64, rights, object }
+        Self { base: base.expose_provenance() as u64, rights, object, twin_pages: 0 }
     }
 
     /// The address of the byte at `offset`.
@@ -83,6 +108,16 @@ impl Arena {
             let at: &AtomicU8 = unsafe { &*std::ptr::with_exposed_provenance(address as usize) };
             at.store(*byte, Ordering::SeqCst);
         }
+    }
+
+    /// Which object the byte at `address` belongs to, and where in it the byte lies.
+    fn object_at(&self, address: u64) -> Option<(ObjectId, u64)> {
+        let (id, offset) = (self.object?, address.checked_sub(self.base)?);
+        if self.twin_pages == 0 {
+            return Some((id, offset));
+        }
+        let twins = (self.rights.len() as u64 - 2 * self.twin_pages) * PAGE;
+        Some((id, offset.checked_sub(twins)? % (self.twin_pages * PAGE)))
     }
 
     fn checked(&self, address: u64, width: Width, least: Rights) -> Result<usize, Fault> {
@@ -157,12 +192,10 @@ impl UserMemory for Arena {
     }
 
     fn scope(&self, address: u64, access: Access) -> Result<Scope, Fault> {
+        let object = self.object_at(address);
         // Anonymous private memory must be writable for the kernel to find its page at all.
-        let least = if access == Access::Read && self.object.is_some() { Rights::Read } else { Rights::ReadWrite };
+        let least = if access == Access::Read && object.is_some() { Rights::Read } else { Rights::ReadWrite };
         self.checked(address, Width::U8, least)?;
-        Ok(match self.object {
-            Some(id) => Scope::Object { id, offset: address - self.base },
-            None => Scope::AddressSpace,
-        })
+        Ok(object.map_or(Scope::AddressSpace, |(id, offset)| Scope::Object { id, offset }))
     }
 }

@@ -10,6 +10,7 @@ mod bodies;
 mod engine;
 mod futex;
 mod kernel;
+mod numa;
 mod only;
 mod sleeper;
 

@@ -3,13 +3,14 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Config, Domain, Error, Options, Policy, Queued, System, Timeout, WaitOptions, Waiter};
+use ufutex::{Config, Domain, Error, Options, Policy, Queued, System, Timeout, Topology, WaitOptions, Waiter};
 
 use crate::allocator::for_every_failure;
 use crate::common::domains::{domain, on_every_domain, on_every_resizable_domain, system};
@@ -31,6 +32,31 @@ fn system_cannot_be_made<S: Scheme<L>, L: Layout>() {
     assert!(failures >= 2, "a system consists of two allocations at least");
 }
 
+/// Three nodes, all with the memory of the global allocator.
+struct Three;
+
+impl Topology for Three {
+    fn nodes(&self) -> usize {
+        3
+    }
+    fn current_node(&self) -> u32 {
+        1
+    }
+}
+
+fn system_of_several_nodes_cannot_be_made<S: Scheme<L>, L: Layout>() {
+    let failures = for_every_failure(|memory| {
+        let config = Config::new().cpus(1).hash_seed(1).topology(Arc::new(Three));
+        let system = memory.during(|| System::<L>::with_config(config));
+        assert_eq!(system.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
+        if let Ok(system) = system {
+            let word = AtomicU32::new(0);
+            assert_eq!(Domain::<S, L>::with_options(&system, Options::new()).wake(&word, 1), 0);
+        }
+    });
+    assert!(failures >= 4, "a table for each node, and the system itself");
+}
+
 fn domain_can_always_be_made_and_used<S: Scheme<L>, L: Layout>() {
     for_every_failure(|memory| {
         let system = system::<L>();
@@ -39,6 +65,32 @@ fn domain_can_always_be_made_and_used<S: Scheme<L>, L: Layout>() {
         let queued = queue_each(&domain, &words, &mut waiters);
         each_is_woken_once(&domain, &words, &queued);
     });
+}
+
+fn counters_count_without_memory<S: Scheme<L>, L: Layout>() {
+    let failures = for_every_failure(|memory| {
+        let system = System::<L>::with_config(Config::new().cpus(4).hash_seed(1)).expect("the memory is there");
+        let domain = memory.during(|| Domain::<S, L>::with_options(&system, Options::new().counters(true)));
+        let word = AtomicU32::new(0);
+        assert_eq!(domain.wait(&word, 1), Err(Error::Again));
+        assert_eq!(domain.wake(&word, 1), 0);
+        let counters = memory.during(|| domain.counters());
+        assert_eq!((counters.mismatches, counters.empty_wakes), (1, 1));
+    });
+    assert!(failures >= 1, "there is a line for each CPU");
+}
+
+fn who_waits_leaves_out_what_there_is_no_memory_for<S: Scheme<L>, L: Layout>() {
+    let failures = for_every_failure(|memory| {
+        let domain = domain::<S, L>();
+        let (words, mut waiters) = (words(500), idle(500));
+        let queued = queue_each(&domain, &words, &mut waiters);
+        let found = memory.during(|| domain.who_waits(usize::MAX));
+        assert_eq!(found.iter().count() + found.omitted(), 500);
+        assert!(memory.has_failed() || found.omitted() == 0);
+        each_is_woken_once(&domain, &words, &queued);
+    });
+    assert!(failures >= 2, "there is not room for all at once");
 }
 
 /// Queues one waiter on each word.
@@ -169,7 +221,10 @@ fn threads_policy_that_fails_leaves_the_table_in_use<S: Scheme<L>, L: Layout>() 
 
 on_every_domain![
     system_cannot_be_made,
+    system_of_several_nodes_cannot_be_made,
     domain_can_always_be_made_and_used,
+    counters_count_without_memory,
+    who_waits_leaves_out_what_there_is_no_memory_for,
     first_wait_uses_the_global_table,
     threads_and_tasks_wait_without_memory,
     growth_that_fails_leaves_the_table_in_use,

@@ -2,13 +2,16 @@
 
 use std::process::Command;
 use std::task::Waker;
+use std::time::Duration;
 
 use loom::sync::Arc;
 use loom::thread::JoinHandle;
 use ufutex_loom::layout::Lean;
 use ufutex_loom::model::{AtomicU32, Mutant, Ordering, with_mutant};
 use ufutex_loom::scheme::Scheme;
-use ufutex_loom::{Access, Config, Domain, Error, Fault, Options, Queued, System, Target, WaitOptions, Waiter};
+use ufutex_loom::{
+    Access, Clock, Config, Domain, Error, Fault, Options, Queued, System, Target, Timeout, WaitOptions, Waiter,
+};
 
 /// Explores the interleavings with at most two preemptions, or as many as `UFUTEX_MODEL_BOUND` says.
 pub fn check(model: impl Fn() + Sync + Send + 'static) {
@@ -92,6 +95,12 @@ fn run_apart(test: &str, mutant: Mutant, model: fn()) -> Option<String> {
     Some(printed)
 }
 
+/// A time that a model does not wait for: who would sleep until then gives up at once.
+pub const NEVER: Timeout = Timeout::At(Clock::Monotonic, Duration::MAX);
+
+/// A wait until [`NEVER`].
+pub const SOME_TIME: WaitOptions = WaitOptions::new().timeout(NEVER);
+
 /// A futex word whose address, and so its bucket, is the same in each run of a model.
 pub struct Word {
     value: AtomicU32,
@@ -102,6 +111,11 @@ impl Word {
     /// A word at `address` that holds 0.
     pub fn at(address: u64) -> Self {
         Self { value: AtomicU32::new(0), address }
+    }
+
+    /// What it holds, for whoever is the last to use it.
+    pub fn value(&self) -> u32 {
+        self.value.load(Ordering::Acquire)
     }
 
     /// The weakest store: what orders it before the look at the bucket is the engine's to add.
@@ -127,10 +141,14 @@ impl Target for &Word {
     }
 }
 
-/// A domain without a table, and a word.
+/// Found by trying: in a table of two slots it has the bucket that the first word has not.
+const OTHER: u64 = 0x1080;
+
+/// A domain without a table, and two words, which in a table of two slots are in different buckets.
 pub struct World<S: Scheme<Lean>> {
     pub domain: Domain<S>,
     pub word: Word,
+    pub other: Word,
 }
 
 impl<S: Scheme<Lean>> World<S> {
@@ -139,7 +157,7 @@ impl<S: Scheme<Lean>> World<S> {
         let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
         let system = System::with_config(config).expect("the models' configuration is valid");
         let domain = Domain::with_options(&system, Options::new().early_return(false));
-        Self { domain, word: Word::at(0x1000) }
+        Self { domain, word: Word::at(0x1000), other: Word::at(OTHER) }
     }
 
     /// A world with a table of so many slots, or the global one.

@@ -4,17 +4,12 @@
 //! or it leaves its stack frame while the waker, which has taken the entry, still has to signal in it. A waiter that
 //! does not find itself queued any more waits for the signal ([J]), and then was woken.
 
-use std::time::Duration;
-
 use loom::thread;
+use ufutex_loom::Error;
 use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Atomic, Live, Scheme};
-use ufutex_loom::{Clock, Error, Timeout, WaitOptions};
 
-use crate::support::{World, catches, check, check_pair, resize};
-
-/// A deadline that a model does not wait for: who would sleep until then gives up at once.
-const SOME_TIME: WaitOptions = WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::MAX));
+use crate::support::{SOME_TIME, World, catches, check, check_pair, resize};
 
 fn timeout_against_wake<S: Scheme<Lean>>() {
     let world = World::<S>::with_slots(2);

@@ -5,5 +5,7 @@
 mod conservation;
 mod growth;
 mod lock;
+mod pi;
+mod requeue;
 mod semaphore;
 mod support;

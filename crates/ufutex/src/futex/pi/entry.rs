@@ -61,12 +61,12 @@ impl PiEntry {
 
     /// Whether its owner has to put the word right.
     pub fn is_heir(&self) -> bool {
-        self.outcome.load(Ordering::Acquire) == HEIR // [O]
+        self.outcome.load(Ordering::Relaxed) == HEIR // [O]: it proves nothing but itself
     }
 
     /// Only with the graph locked.
     pub fn make_heir(&self) {
-        self.outcome.store(HEIR, Ordering::Release); // [O]
+        self.outcome.store(HEIR, Ordering::Relaxed); // [O]: before the waiter is told
     }
 }
 

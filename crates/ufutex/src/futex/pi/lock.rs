@@ -10,11 +10,11 @@ use super::waiter::{Left, PiWaiter, Seen};
 use super::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::error::Error;
 use crate::futex::domain::Domain;
-use crate::futex::key::Target;
+use crate::futex::key::{Target, is_of_object};
 #[cfg(feature = "std")]
 use crate::futex::operation::block_on;
 use crate::futex::operation::{By, Cause, Operation, operation_is_a_future};
-use crate::sync::spin_loop;
+use crate::sync::{Mutant, mutant, spin_loop};
 #[cfg(feature = "std")]
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults, Width};
@@ -22,6 +22,7 @@ use crate::table::bucket::Guard;
 use crate::table::hash::Key;
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
+use crate::wait::Told;
 
 /// The future of [`Domain::lock_pi_async`]. Dropped before it is ready it takes back the wait, or the lock.
 #[must_use = "futures do nothing unless polled"]
@@ -30,7 +31,7 @@ pub struct LockPi<'d, 't, T: Target, S: Scheme<L> = Live, L: Layout = Lean> {
     task: &'t Task<L>,
     word: T,
     is_done: bool,
-    waiter: PiWaiter<'d, S, L>,
+    waiter: PiWaiter<'d, 't, S, L>,
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
@@ -157,8 +158,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             return taken.map(|()| Acquired::Owned(lock));
         }
         // [S2]. From here on the owner cannot unlock without us.
-        exchange(word, value, value | WAITERS)?;
-        let space = (key.space == self.tables.space).then_some(key.space);
+        let waiters = if mutant(Mutant::LockHidesWaiter) { 0 } else { WAITERS };
+        exchange(word, value, value | waiters)?;
+        // In memory that only this domain maps, another domain's task is not to be found.
+        let space = (!is_of_object(key)).then_some(self.tables.space);
         let Some(owner) = graph.find(value & TID_MASK, space) else {
             // Perhaps it has ended a moment ago, and its robust list has changed the word.
             return Err(if word.load32()? == value | WAITERS { Error::NoTask.into() } else { Refused::Retry });
@@ -258,17 +261,18 @@ impl<T: Target, S: Scheme<L>, L: Layout> Operation for LockPi<'_, '_, T, S, L> {
         match this.waiter.look(by) {
             Seen::Waiting => Poll::Pending,
             Seen::Locked => Poll::Ready(Ok(())),
-            Seen::Heir => Poll::Ready(this.waiter.put_word_right(&this.word, this.task.tid())),
+            Seen::Heir => Poll::Ready(this.waiter.put_word_right(&this.word)),
         }
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
         // SAFETY: as in `poll_by`.
         let this = unsafe { self.get_unchecked_mut() };
-        match this.waiter.leave(this.task.id()) {
+        match this.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => Err(cause.into()),
+            Left::Locked if mutant(Mutant::TimeoutLosesWake) => Err(cause.into()),
             Left::Locked => Ok(()),
-            Left::Heir => this.waiter.put_word_right(&this.word, this.task.tid()),
+            Left::Heir => this.waiter.put_word_right(&this.word),
         }
     }
 }
@@ -290,7 +294,8 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
         let mut faults = Faults::default();
         loop {
             // Before the lock is taken: what a waker's clone does is not ours to say.
-            let told = by.told();
+            let mut told = Some(by.told());
+            let mut new_chain = None;
             let mut locked = domain.lock_or_make(&place);
             let key = domain.key(place.address, place.shared_space);
             let task = self.task.id();
@@ -299,9 +304,16 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
                     Acquired::Owned(_) => return Ok(true),
                     Acquired::Contended(lock) => lock,
                 };
+                let admitted = PiWaiter::admit(domain, self.task, &locked.guard);
+                if let Err(error) = admitted {
+                    g.drop_if_idle(lock);
+                    return Err(Refused::Error(error));
+                }
                 let priority = self.task.own_priority().level();
+                // What is left of it is dropped without a lock, like a waker's clone.
+                let told = told.take().unwrap_or(Told::Thread);
                 let entry = PiEntry::new(key, place.hash, priority, told, Purpose::Lock(lock));
-                let entry = self.waiter.set(domain, entry);
+                let entry = self.waiter.set(domain, self.task, entry);
                 if let Err(error) = g.block(task, lock, entry) {
                     let is_ours = g.owner(lock) == Some(task);
                     g.drop_if_idle(lock);
@@ -309,7 +321,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
                     return if is_ours { Ok(true) } else { Err(Refused::Error(error)) };
                 }
                 // SAFETY: fresh and unqueued; it stays in place until it has left queue and graph.
-                unsafe { locked.guard.insert(entry.node()) };
+                new_chain = unsafe { locked.guard.insert(entry.node()) };
                 Ok(false)
             });
             drop(locked);
@@ -317,7 +329,10 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
                 Ok(is_ours) => {
                     if is_ours {
                         self.waiter.release();
+                    } else {
+                        domain.note_queued(place.address, place.hash);
                     }
+                    domain.note_lock_waiter(new_chain, place.hash, place.shared_space.is_none());
                     domain.system.tell_scheduler();
                     return Ok(is_ours);
                 }
@@ -335,10 +350,9 @@ impl<T: Target, S: Scheme<L>, L: Layout> Drop for LockPi<'_, '_, T, S, L> {
         if !self.waiter.is_busy() {
             return;
         }
-        match self.waiter.leave(self.task.id()) {
+        match self.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => {}
-            // A word that cannot be written any more has nobody to be unlocked for.
-            Left::Locked => _ = self.domain.unlock_word(&self.word, self.task),
+            Left::Locked => self.domain.give_back(&self.word, self.task),
             Left::Heir => self.waiter.renounce(),
         }
     }

@@ -11,7 +11,6 @@ use super::task::Task;
 use super::waiter::{Left, PiWaiter, Seen};
 use crate::error::Error;
 use crate::futex::domain::{Domain, Hashed};
-use crate::futex::entry::Rests;
 use crate::futex::key::Target;
 #[cfg(feature = "std")]
 use crate::futex::operation::block_on;
@@ -36,7 +35,7 @@ pub struct WaitRequeuePi<'d, 't, T: Target, U: Target, S: Scheme<L> = Live, L: L
     expected: T::Value,
     lock: U,
     is_done: bool,
-    waiter: PiWaiter<'d, S, L>,
+    waiter: PiWaiter<'d, 't, S, L>,
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
@@ -98,13 +97,25 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let mut faults = Faults::default();
         loop {
             let pair = self.lock_pair_if_equal(&source, &target, &from, Some(expected))?;
-            let mut requeuing = Requeuing { domain: self, pair, keys, target: &target, lock: &lock, count: 0 };
+            let mut requeuing = Requeuing {
+                domain: self,
+                pair,
+                keys,
+                target: &target,
+                lock: &lock,
+                count: 0,
+                woken: 0,
+                new_chain: None,
+            };
             let mut rest = Rest::Nothing;
             let result = self.system.graph().lock().with(|g| requeuing.run(g, requeue, &mut rest));
-            let count = requeuing.count;
+            let (count, woken, new_chain) = (requeuing.count, requeuing.woken, requeuing.new_chain);
             drop(requeuing);
-            drop(Rests::one(rest));
+            // Before anybody runs: others may lend it their priority.
             self.system.tell_scheduler();
+            rest.finish();
+            self.note_requeue(source.address, target.address, woken, count - woken);
+            self.note_lock_waiter(new_chain, target.hash, target.shared_space.is_none());
             match result {
                 Ok(()) => return Ok(count),
                 Err(refused) => refused.resolve(&lock, &mut faults)?,
@@ -122,6 +133,10 @@ struct Requeuing<'a, 'd, U: Target, S: Scheme<L>, L: Layout> {
     lock: &'a U,
     /// How many have the lock or wait for it.
     count: usize,
+    /// How many of those have it.
+    woken: usize,
+    /// How many keys the lock's bucket has, if its key is new there.
+    new_chain: Option<u32>,
 }
 
 impl<U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, '_, U, S, L> {
@@ -136,7 +151,7 @@ impl<U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, '_, U, S, L> {
         let lock = match self.domain.acquire(self.pair.second(), graph, key, self.lock, task, sets_waiters)? {
             Acquired::Contended(lock) => lock,
             Acquired::Owned(lock) => {
-                self.count = 1;
+                (self.count, self.woken) = (1, 1);
                 // SAFETY: queued in the first bucket.
                 unsafe { self.pair.first().remove(first) };
                 // SAFETY: taken off its queue; not used afterwards.
@@ -168,7 +183,8 @@ impl<U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, '_, U, S, L> {
             unsafe {
                 self.pair.first().take_to(node, self.keys[1], self.target.hash);
                 entry.get().set_purpose(Purpose::Lock(lock));
-                self.pair.second().insert(node);
+                let new_chain = self.pair.second().insert(node);
+                self.new_chain = self.new_chain.or(new_chain);
             }
             self.count += 1;
         }
@@ -207,20 +223,20 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Operation for WaitRequeuePi<
         match this.waiter.look(by) {
             Seen::Waiting => Poll::Pending,
             Seen::Locked => Poll::Ready(Ok(())),
-            Seen::Heir => Poll::Ready(this.waiter.put_word_right(&this.lock, this.task.tid())),
+            Seen::Heir => Poll::Ready(this.waiter.put_word_right(&this.lock)),
         }
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
         // SAFETY: as in `poll_by`.
         let this = unsafe { self.get_unchecked_mut() };
-        match this.waiter.leave(this.task.id()) {
+        match this.waiter.leave() {
             Left::Unrequeued => Err(cause.into()),
             // The word has changed since, so the same call again would find that; the kernel saves it the detour.
             Left::Unlocked if cause == Cause::Interrupted => Err(Error::Again),
             Left::Unlocked => Err(cause.into()),
             Left::Locked => Ok(()),
-            Left::Heir => this.waiter.put_word_right(&this.lock, this.task.tid()),
+            Left::Heir => this.waiter.put_word_right(&this.lock),
         }
     }
 }
@@ -237,12 +253,16 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> WaitRequeuePi<'_, '_, T, U, 
         if key == to {
             return Err(Error::Invalid);
         }
+        PiWaiter::admit(domain, self.task, &matched.locked.guard)?;
         let priority = self.task.own_priority().level();
         let purpose = Purpose::Requeue { to, task: self.task.id() };
-        let entry = self.waiter.set(domain, PiEntry::new(key, matched.hash, priority, told, purpose));
+        let entry = self.waiter.set(domain, self.task, PiEntry::new(key, matched.hash, priority, told, purpose));
         let mut locked = matched.locked;
         // SAFETY: fresh and unqueued; it stays in place until it has left its queue.
-        unsafe { locked.guard.insert(entry.node()) };
+        let new_chain = unsafe { locked.guard.insert(entry.node()) };
+        drop(locked);
+        domain.note_queued(matched.address, matched.hash);
+        domain.note_lock_waiter(new_chain, matched.hash, matched.shared_space.is_none());
         Ok(())
     }
 }
@@ -252,9 +272,9 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Drop for WaitRequeuePi<'_, '
         if !self.waiter.is_busy() {
             return;
         }
-        match self.waiter.leave(self.task.id()) {
+        match self.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => {}
-            Left::Locked => _ = self.domain.unlock_word(&self.lock, self.task),
+            Left::Locked => self.domain.give_back(&self.lock, self.task),
             Left::Heir => self.waiter.renounce(),
         }
     }

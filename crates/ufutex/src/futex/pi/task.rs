@@ -1,6 +1,6 @@
 //! A thread of a guest: who owns locks, where it sleeps, how it is interrupted, what it leaves when it ends.
 
-use super::graph::TaskId;
+use super::graph::{Graph, TaskId};
 use super::scheduler::Priority;
 use super::{EntryRef, TID_MASK};
 use crate::error::Error;
@@ -9,14 +9,14 @@ use crate::futex::entry::{BATCH, Rests};
 use crate::futex::interrupt::Interrupt;
 use crate::futex::system::System;
 use crate::futex::wait::Continued;
-use crate::sync::{AtomicU8, Ordering};
+use crate::sync::{AtomicU8, Mutant, Ordering, mutant};
 use crate::table::layout::{Layout, Lean};
 use crate::table::lock::Lock;
 use crate::table::refs::Scheme;
 
 /// A thread of a guest, or of this program, by its TID: who owns locks, and who waits for them.
 ///
-/// One thread (or future) waits with a task at a time. Dropped, it has ended: each lock that it owned and that somebody
+/// One thread (or future) waits for a lock with a task at a time. Dropped, it has ended: each lock that it owned and that somebody
 /// waits for goes to the first waiter, with `FUTEX_OWNER_DIED` in the word. [`Domain::exit`] walks its robust lists
 /// before.
 ///
@@ -34,16 +34,20 @@ pub struct Task<L: Layout = Lean> {
     tid: u32,
     space: u64,
     own: AtomicU8,
+    /// Whether an entry of the task stands in a queue. If the task is dropped nevertheless, its future was forgotten.
+    waits: AtomicU8,
+    /// Whether it has ended.
+    ended: AtomicU8,
     interrupt: Interrupt,
     /// A wait with a timeout that was interrupted.
     restart: Lock<Option<Continued>>,
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// The task with this TID, from 1 to 2^30 - 1, which nobody else of the system has.
+    /// The task with this TID, from 1 to 2^30 - 1, which nobody else of the system has: a system is one PID namespace.
     ///
-    /// A private lock of a domain is owned by a task of that domain, or by nobody that can be waited for; a shared one by
-    /// any of the system.
+    /// A lock in memory of the domain's own is owned by a task of that domain, or by nobody that can be waited for; one in
+    /// a shared object by any of the system.
     ///
     /// # Errors
     /// [`Error::Invalid`] for another TID, [`Error::Busy`] when it is taken, [`Error::NoMemory`].
@@ -72,6 +76,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             tid,
             space,
             own: AtomicU8::new(Priority::NORMAL.level()),
+            waits: AtomicU8::new(0),
+            ended: AtomicU8::new(0),
             interrupt: Interrupt::new(),
             restart: Lock::new(None),
         })
@@ -111,6 +117,15 @@ impl<L: Layout> Task<L> {
         self.take_restart();
     }
 
+    /// One wait at a time: `Busy` while there is another one.
+    pub(crate) fn begins_to_wait(&self) -> Result<(), Error> {
+        if self.waits.swap(1, Ordering::AcqRel) == 0 { Ok(()) } else { Err(Error::Busy) }
+    }
+
+    pub(crate) fn waits_no_more(&self) {
+        self.waits.store(0, Ordering::Release);
+    }
+
     pub(crate) fn id(&self) -> TaskId<EntryRef> {
         self.id
     }
@@ -132,37 +147,80 @@ impl<L: Layout> Task<L> {
         self.restart.lock().with(Option::take)
     }
 
-    /// Whether it is a task of the domain with this space, in the system of that domain.
+    /// Whether it is a task of the domain with this space, in the system of that domain, and has not ended.
     pub(crate) fn belongs_to<S: Scheme<L>>(&self, domain: &Domain<S, L>) -> bool {
-        self.space == domain.tables.space && self.system.is_same(&domain.system)
+        self.space == domain.tables.space
+            && self.system.is_same(&domain.system)
+            && self.ended.load(Ordering::Relaxed) == 0
+    }
+}
+
+impl<L: Layout> Task<L> {
+    /// Nobody finds the task any more, and its locks go to those who wait for them. `Busy` if it waits itself: then its
+    /// future may be polled or dropped yet, or was forgotten, and names the task and its locks for ever.
+    pub(crate) fn end(&self) -> Result<(), Error> {
+        if self.waits.load(Ordering::Acquire) != 0 {
+            return Err(Error::Busy);
+        }
+        self.ended.store(1, Ordering::Release);
+        self.system.graph().lock().with(|g| g.hide(self.id));
+        self.pass_on_locks();
+        Ok(())
+    }
+
+    fn pass_on_locks(&self) {
+        /// Goes on after a waker that panicked.
+        struct Rest<'a, L: Layout>(&'a Task<L>);
+        impl<L: Layout> Drop for Rest<'_, L> {
+            fn drop(&mut self) {
+                self.0.pass_on_locks();
+            }
+        }
+        loop {
+            let mut rests = Rests::none();
+            let is_left = self.system.graph().lock().with(|g| self.pass_on_some(g, &mut rests));
+            let rest = Rest(self);
+            self.system.tell_scheduler();
+            drop(rests);
+            core::mem::forget(rest);
+            if !is_left {
+                return;
+            }
+        }
+    }
+
+    /// A batch of them. Whether there are more.
+    fn pass_on_some(&self, graph: &mut Graph<EntryRef>, rests: &mut Rests) -> bool {
+        for _ in 0..BATCH {
+            let Some(lock) = graph.any_held(self.id) else { return false };
+            if let Some((_, heir)) = graph.orphan(lock) {
+                // SAFETY: it was in the graph a moment ago, which we have locked; it stays queued until it has
+                // locked the graph itself.
+                let entry = unsafe { heir.get() };
+                if !mutant(Mutant::DeathMarksNoHeir) && !mutant(Mutant::HeirIsToldFirst) {
+                    entry.make_heir();
+                }
+                // SAFETY: queued, and the graph is locked.
+                rests.push(unsafe { entry.entry.signal.prod() });
+                if mutant(Mutant::HeirIsToldFirst) {
+                    entry.make_heir();
+                }
+            }
+        }
+        true
     }
 }
 
 impl<L: Layout> Drop for Task<L> {
     fn drop(&mut self) {
-        let mut is_left = true;
-        while is_left {
-            let mut rests = Rests::none();
-            is_left = self.system.graph().lock().with(|g| {
-                for _ in 0..BATCH {
-                    let Some(lock) = g.any_held(self.id) else {
-                        g.unregister(self.id);
-                        return false;
-                    };
-                    if let Some((_, heir)) = g.orphan(lock) {
-                        // SAFETY: it was in the graph a moment ago, which we have locked; it stays queued until it has
-                        // locked the graph itself.
-                        let entry = unsafe { heir.get() };
-                        entry.make_heir();
-                        // SAFETY: queued, and the graph is locked.
-                        rests.push(unsafe { entry.entry.signal.prod() });
-                    }
-                }
-                true
-            });
-            drop(rests);
-        }
-        self.system.tell_scheduler();
+        let result = self.end();
+        self.system.graph().lock().with(|g| {
+            if result.is_ok() {
+                g.unregister(self.id);
+            } else {
+                g.hide(self.id);
+            }
+        });
     }
 }
 

@@ -1,10 +1,11 @@
 //! One who waits for a lock, or to be requeued to one: what thread and task have in common.
 
+use core::marker::PhantomPinned;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 use super::entry::{EntryRef, PiEntry, Purpose};
-use super::graph::TaskId;
+use super::task::Task;
 use super::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::error::Error;
 use crate::futex::domain::Domain;
@@ -13,22 +14,25 @@ use crate::futex::key::Target;
 use crate::futex::operation::By;
 use crate::sync::{Mutant, UnsafeCell, mutant};
 use crate::sys::mem::{Access, Fault, Faults};
+use crate::sys::probe::probe;
+use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 use crate::wait::Told;
 
 /// Room for one waiter's entry. It stays in place while it is queued.
-pub(super) struct PiWaiter<'d, S: Scheme<L>, L: Layout> {
-    /// Not idle: the domain whose queues the entry stands in.
-    domain: Option<&'d Domain<S, L>>,
+pub(super) struct PiWaiter<'d, 't, S: Scheme<L>, L: Layout> {
+    /// Not idle: the domain whose queues the entry stands in, and who waits.
+    busy: Option<(&'d Domain<S, L>, &'t Task<L>)>,
     /// Initialised while not idle. Other threads reach it through the queue and the graph.
     entry: UnsafeCell<MaybeUninit<PiEntry>>,
+    _pinned: PhantomPinned,
 }
 
 // SAFETY: the entry is reached by other threads under the locks of bucket and graph in any case, and a waker is `Send`.
-unsafe impl<S: Scheme<L>, L: Layout> Send for PiWaiter<'_, S, L> {}
+unsafe impl<S: Scheme<L>, L: Layout> Send for PiWaiter<'_, '_, S, L> {}
 // SAFETY: a shared reference gives access to nothing that is not atomic or under those locks.
-unsafe impl<S: Scheme<L>, L: Layout> Sync for PiWaiter<'_, S, L> {}
+unsafe impl<S: Scheme<L>, L: Layout> Sync for PiWaiter<'_, '_, S, L> {}
 
 /// What a waiter sees when it looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,27 +58,41 @@ pub(super) enum Left {
     Heir,
 }
 
-impl<'d, S: Scheme<L>, L: Layout> PiWaiter<'d, S, L> {
+impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
     pub fn new() -> Self {
-        Self { domain: None, entry: UnsafeCell::new(MaybeUninit::uninit()) }
+        Self { busy: None, entry: UnsafeCell::new(MaybeUninit::uninit()), _pinned: PhantomPinned }
     }
 
     pub fn is_busy(&self) -> bool {
-        self.domain.is_some()
+        self.busy.is_some()
     }
 
-    /// Makes it busy with `entry`, which the caller queues, or takes back with [`release`](Self::release).
-    pub fn set(&mut self, domain: &'d Domain<S, L>, entry: PiEntry) -> EntryRef {
+    /// Whether one more waiter may join the bucket, and the task may wait: then [`set`](Self::set) must follow.
+    pub fn admit(domain: &Domain<S, L>, task: &Task<L>, bucket: &Guard<'_, L>) -> Result<(), Error> {
+        domain.admit_waiter(bucket.waiters())?;
+        task.begins_to_wait().inspect_err(|_| domain.dismiss_waiter())
+    }
+
+    /// Makes it busy with `entry`, which has been admitted, and which the caller queues, or takes back with
+    /// [`release`](Self::release).
+    pub fn set(&mut self, domain: &'d Domain<S, L>, task: &'t Task<L>, entry: PiEntry) -> EntryRef {
         debug_assert!(!self.is_busy());
         // SAFETY: idle, so nobody else reaches it.
         self.entry.with_mut(|e| _ = unsafe { (*e).write(entry) });
-        self.domain = Some(domain);
+        self.busy = Some((domain, task));
         self.entry_ref()
     }
 
     /// The entry is ours alone: idle again.
     pub fn release(&mut self) {
-        if self.domain.take().is_some() {
+        if let Some((domain, task)) = self.busy.take() {
+            task.waits_no_more();
+            domain.dismiss_waiter();
+            // SAFETY: initialised as it was not idle.
+            let entry = unsafe { self.entry_ref().0.as_ref() };
+            let has_lock = || entry.entry.signal.is_woken() || entry.is_heir();
+            // SAFETY: nobody else reaches it any more.
+            probe!(wait_end, unsafe { entry.entry.node.key() }.0.address, has_lock());
             // SAFETY: initialised as it was not idle, and nobody else reaches it any more.
             self.entry.with_mut(|e| unsafe { (*e).assume_init_drop() });
         }
@@ -93,7 +111,7 @@ impl<'d, S: Scheme<L>, L: Layout> PiWaiter<'d, S, L> {
 
     /// Looks again. If there is nothing new, `by` is told when there is.
     pub fn look(&mut self, by: By<'_>) -> Seen {
-        let Some(domain) = self.domain else { return Seen::Locked };
+        let Some((domain, _)) = self.busy else { return Seen::Locked };
         let entry = self.entry();
         if !entry.entry.signal.is_woken() {
             if entry.is_heir() {
@@ -127,8 +145,8 @@ impl<'d, S: Scheme<L>, L: Layout> PiWaiter<'d, S, L> {
     }
 
     /// Leaves queue and graph, unless it is too late.
-    pub fn leave(&mut self, task: TaskId<EntryRef>) -> Left {
-        let Some(domain) = self.domain else { return Left::Unlocked };
+    pub fn leave(&mut self) -> Left {
+        let Some((domain, task)) = self.busy else { return Left::Unrequeued };
         let (entry, node) = (self.entry(), self.entry_ref().node());
         let left = domain.with_queued(&entry.entry, |guard| {
             domain.system.graph().lock().with(|g| {
@@ -142,7 +160,7 @@ impl<'d, S: Scheme<L>, L: Layout> PiWaiter<'d, S, L> {
                 match purpose {
                     Purpose::Requeue { .. } => Left::Unrequeued,
                     Purpose::Lock(_) => {
-                        g.unblock(task);
+                        g.unblock(task.id());
                         Left::Unlocked
                     }
                 }
@@ -151,8 +169,9 @@ impl<'d, S: Scheme<L>, L: Layout> PiWaiter<'d, S, L> {
         match left {
             Some(Left::Heir) => Left::Heir,
             Some(left) => {
-                domain.system.tell_scheduler();
+                // Idle first: what a scheduler does is not ours to say.
                 self.release();
+                domain.system.tell_scheduler();
                 left
             }
             None => {
@@ -165,11 +184,11 @@ impl<'d, S: Scheme<L>, L: Layout> PiWaiter<'d, S, L> {
 
     /// For an heir: writes its TID into the lock's word, and is the owner then. From [S4] to [S8]. It is the owner even if
     /// the word cannot be written, and the next waiter goes on waiting for it: as in the kernel.
-    pub fn put_word_right<T: Target>(&mut self, word: &T, tid: u32) -> Result<(), Error> {
-        let Some(domain) = self.domain else { return Ok(()) };
+    pub fn put_word_right<T: Target>(&mut self, word: &T) -> Result<(), Error> {
+        let Some((domain, task)) = self.busy else { return Ok(()) };
         let mut faults = Faults::default();
         loop {
-            match self.with_lock_inherited(domain, || write_heir(word, tid)) {
+            match self.with_lock_inherited(domain, || write_heir(word, task.tid())) {
                 Ok(()) => return Ok(()),
                 Err(Fault) => {
                     if faults.resolve(|| word.fault_in(Access::Write)).is_err() {
@@ -211,7 +230,7 @@ impl<'d, S: Scheme<L>, L: Layout> PiWaiter<'d, S, L> {
 
     /// For an heir that will not have the lock: the next waiter is the heir.
     pub fn renounce(&mut self) {
-        let Some(domain) = self.domain else { return };
+        let Some((domain, _)) = self.busy else { return };
         let (entry, node) = (self.entry(), self.entry_ref().node());
         let rests = domain.with_queued(&entry.entry, |guard| {
             domain.system.graph().lock().with(|g| {
@@ -233,8 +252,8 @@ impl<'d, S: Scheme<L>, L: Layout> PiWaiter<'d, S, L> {
             })
         });
         self.release();
-        drop(rests);
         domain.system.tell_scheduler();
+        drop(rests);
     }
 }
 

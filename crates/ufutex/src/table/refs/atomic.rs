@@ -73,10 +73,11 @@ impl<L: Layout> Scheme<L> for Atomic {
         let Some(plan) = tables.plan(slots_log2)? else {
             return Ok(());
         };
+        plan.note_begin();
         self.count.let_go();
         wait_until_frozen(&self.count, keep_trying)?;
         move_all(plan.from, plan.target);
-        tables.publish(plan.to);
+        tables.end(&plan);
         self.count.thaw();
         Ok(())
     }

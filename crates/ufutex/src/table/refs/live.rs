@@ -41,7 +41,7 @@ impl<L: Layout> Scheme<L> for Live {
     #[inline(always)]
     fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>> {
         if let Some(table) = tables.current_private()
-            && let Some(guard) = lock_in(table, hash)
+            && let Some(guard) = lock_in(tables, table, hash)
         {
             return Some(Locked { guard, _pin: None });
         }
@@ -66,7 +66,7 @@ impl<L: Layout> Scheme<L> for Live {
                 (Current::None, _) => return Second::Busy,
                 (Current::Global, _) | (_, Current::Global) => match Second::of(tables.global.bucket(hash), first) {
                     Second::Busy => return Second::Busy,
-                    second if is_in_global(tables, hash) => return second,
+                    second if is_in_global(tables, hash) || mutant(Mutant::SecondSkipsRecheck) => return second,
                     _ => {}
                 },
                 _ => {}
@@ -175,6 +175,7 @@ fn go_on<L: Layout>(
 }
 
 fn begin<L: Layout>(tables: &Tables<L>, moves: &mut Moves<L>, plan: Move<L>) {
+    plan.note_begin();
     tables.announce(plan.to);
     moves.going_on = Some(plan);
 }
@@ -191,7 +192,7 @@ fn advance<L: Layout>(tables: &Tables<L>, moves: &mut Moves<L>, limit: usize) {
     }
     plan.next_step = if end == steps { 0 } else { end };
     if end == steps && !core::mem::take(&mut plan.skipped) {
-        tables.publish(plan.to);
+        tables.end(plan);
         moves.going_on = None;
         moves.ended += 1;
     }
@@ -209,7 +210,7 @@ fn lock_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> Option<Guard<'_, 
         let current = tables.current();
         for place in [current, next] {
             if let Current::Private(table) = place
-                && let Some(guard) = lock_in(table, hash)
+                && let Some(guard) = lock_in(tables, table, hash)
             {
                 return Some(guard);
             }
@@ -217,7 +218,7 @@ fn lock_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> Option<Guard<'_, 
         match (current, next) {
             (Current::None, _) => return None,
             (Current::Global, _) | (_, Current::Global) => {
-                if let Some(guard) = lock_in(tables.global, hash)
+                if let Some(guard) = lock_in(tables, tables.global, hash)
                     && (is_in_global(tables, hash) || mutant(Mutant::GlobalSkipsRecheck))
                 {
                     return Some(guard);

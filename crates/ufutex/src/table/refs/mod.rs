@@ -94,6 +94,12 @@ impl<'a, L: Layout, S: Scheme<L>> Locked<'a, L, S> {
     pub fn global(guard: Guard<'a, L>) -> Self {
         Self { guard, _pin: None }
     }
+
+    /// Unlocks, for those who hold another bucket.
+    pub fn unlock_and_stay(self) {
+        let Self { guard, _pin } = self;
+        guard.unlock_and_stay();
+    }
 }
 
 /// What came of going for a second bucket.
@@ -137,14 +143,14 @@ fn second_in_current<'a, L: Layout, S: Scheme<L>>(
     }
 }
 
-/// Locks the bucket of `hash` in `table`, if it is live there.
+/// Locks the bucket of `hash` in `table`, one of `tables`, if it is live there.
 #[inline(always)]
-fn lock_in<'a, L: Layout>(table: Table<L>, hash: u32) -> Option<Guard<'a, L>> {
+fn lock_in<'a, L: Layout>(tables: &Tables<L>, table: Table<L>, hash: u32) -> Option<Guard<'a, L>> {
     let bucket = table.bucket(hash);
     if !bucket.check_back(table.identity()) {
         return None;
     }
-    bucket.lock()
+    bucket.lock(&tables.contended)
 }
 
 /// Moves every key from `from` to `to`.
@@ -157,7 +163,7 @@ fn move_all<L: Layout>(from: Place<L>, to: Place<L>) {
 #[inline(always)]
 fn lock_current<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Guard<'a, L>> {
     if let Some(table) = tables.current_private()
-        && let Some(guard) = lock_in(table, hash)
+        && let Some(guard) = lock_in(tables, table, hash)
     {
         return Some(guard);
     }
@@ -168,8 +174,8 @@ fn lock_current<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Guard
 fn lock_no_private<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Guard<'a, L>> {
     match tables.current() {
         Current::None => None,
-        Current::Global => lock_in(tables.global, hash),
-        Current::Private(table) => lock_in(table, hash),
+        Current::Global => lock_in(tables, tables.global, hash),
+        Current::Private(table) => lock_in(tables, table, hash),
     }
 }
 

@@ -93,6 +93,7 @@ impl<L: Layout> Scheme<L> for PerCpu {
         let Some(plan) = tables.plan(slots_log2)? else {
             return Ok(());
         };
+        plan.note_begin();
         // From here on references are counted in `count`. Its bias hides what it lacks until the sum is in.
         self.count.add(self.cpus.close() as u64);
         self.count.let_go();
@@ -101,7 +102,7 @@ impl<L: Layout> Scheme<L> for PerCpu {
             return Err(error);
         }
         move_all(plan.from, plan.target);
-        tables.publish(plan.to);
+        tables.end(&plan);
         self.cpus.open();
         self.count.thaw();
         Ok(())

@@ -3,7 +3,9 @@
 use core::ptr::{null_mut, without_provenance_mut};
 
 use crate::error::Error;
-use crate::sync::{AtomicPtr, AtomicUsize, Mutant, Ordering, relaxed_in};
+use crate::sync::{AtomicPtr, AtomicUsize, Mutant, Ordering, Tally, relaxed_in};
+use crate::sys::probe::probe;
+use crate::sys::topology::Nodes;
 use crate::table::bucket::Bucket;
 use crate::table::layout::Layout;
 use crate::table::lock::Lock;
@@ -59,13 +61,18 @@ pub struct Tables<L: Layout> {
     next: AtomicPtr<Bucket<L>>,
     /// How many moves have begun.
     moves: AtomicUsize,
-    /// The table of the `System`, always live.
+    /// The table of the `System` that this domain's private keys are in when they are in none of its own: always live,
+    /// and always the same one, so that a mover knows where to find them.
     pub global: Table<L>,
     /// What private keys of this domain have as their space.
     pub space: u64,
     pub store: Store<L>,
     /// Held by whoever changes `current` or `next`, which is whoever moves buckets.
     pub resize: Lock<Moves<L>>,
+    /// How many moves have ended.
+    pub resizes: Tally,
+    /// How many operations found their bucket locked by somebody else.
+    pub contended: Tally,
 }
 
 /// The moves of a domain, one at a time.
@@ -86,6 +93,13 @@ pub struct Move<L: Layout> {
     pub skipped: bool,
 }
 
+impl<L: Layout> Move<L> {
+    /// For probes: the move begins.
+    pub fn note_begin(&self) {
+        probe!(resize_begin, self.from.slots(), self.target.slots());
+    }
+}
+
 // SAFETY: a table is a pointer to buckets, which are `Sync`, valid as long as the store.
 unsafe impl<L: Layout> Send for Tables<L> {}
 // SAFETY: as above; the words are atomic and the rest is behind `resize`.
@@ -96,7 +110,7 @@ unsafe impl<L: Layout> Send for Move<L> {}
 impl<L: Layout> Tables<L> {
     /// # Safety
     /// The global table stays valid as long as the result.
-    pub unsafe fn new(global: Table<L>, space: u64, use_global: bool) -> Self {
+    pub unsafe fn new(global: Table<L>, space: u64, use_global: bool, nodes: Nodes) -> Self {
         let current = if use_global { Current::<L>::Global } else { Current::None };
         Self {
             current: AtomicPtr::new(current.into_raw()),
@@ -104,8 +118,10 @@ impl<L: Layout> Tables<L> {
             moves: AtomicUsize::new(0),
             global,
             space,
-            store: Store::new(),
+            store: Store::new(nodes),
             resize: Lock::new(Moves { going_on: None, ended: 0 }),
+            resizes: Tally::new(),
+            contended: Tally::new(),
         }
     }
 
@@ -141,6 +157,13 @@ impl<L: Layout> Tables<L> {
         !self.next.load(Ordering::Relaxed).is_null()
     }
 
+    /// The last of the hashes that have the same bucket as `hash` has in the table of `bucket`, which is that one.
+    pub fn last_hash_of(&self, bucket: &Bucket<L>, hash: u32) -> u32 {
+        let is_in = |table: &Table<L>| core::ptr::eq(table.bucket(hash), bucket);
+        let table = self.current_private().filter(is_in).or_else(|| self.store.tables().find(is_in));
+        table.unwrap_or(self.global).last_hash_with(hash)
+    }
+
     /// For a mover: `to` is where keys may be found from now on, too.
     pub fn announce(&self, to: Current<L>) {
         self.next.store(to.into_raw(), Ordering::Release); // [F]
@@ -152,6 +175,13 @@ impl<L: Layout> Tables<L> {
     pub fn publish(&self, to: Current<L>) {
         self.current.store(to.into_raw(), relaxed_in(Mutant::PublishRelaxed, Ordering::Release)); // [F]
         self.next.store(null_mut(), Ordering::Release); // [F]
+    }
+
+    /// For a mover: all that `plan` moves has been moved.
+    pub fn end(&self, plan: &Move<L>) {
+        self.publish(plan.to);
+        self.resizes.add(1);
+        probe!(resize_end, plan.from.slots(), plan.target.slots());
     }
 
     /// For a mover: where the keys of `current` are, if there can be any.

@@ -1,0 +1,118 @@
+//! `wake-parallel`, perf's: threads sleep at one word, and several others wake an equal share of them each, in one call,
+//! at the same time.
+
+use super::requeue::course;
+use super::sleepers::{Sleepers, let_go};
+use super::{Lab, Outcome};
+use crate::cli::values::Policy;
+use crate::machine::OwnLine;
+use crate::pool::{Gate, Pool};
+use crate::report::Row;
+use crate::sample;
+use crate::stats::Spread;
+use crate::targets::{Name, Subject, Waited};
+use anyhow::Result;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::{Duration, Instant};
+
+/// Threads that sleep.
+pub const THREADS: [usize; 1] = [1000];
+const NWAKERS: usize = 2;
+const BUDGET_S: f64 = 5.0;
+const SECTION: &str = "wake-parallel";
+
+struct Competitor {
+    name: Name,
+    threads: usize,
+    nwakers: usize,
+    policy: Policy,
+    subject: Arc<dyn Subject>,
+}
+
+/// Measures every target, interleaved.
+pub fn run(lab: &mut Lab<'_>) -> Result<Outcome> {
+    let mut notes = Vec::new();
+    let threads = lab.threads(&THREADS, &mut notes);
+    let competitors = line_up(lab, &threads)?;
+    let sleepers = Sleepers::new(lab, threads.iter().copied().max().unwrap_or(1))?;
+    let wakers = Pool::new(competitors.iter().map(|one| one.nwakers).max().unwrap_or(1), &lab.cpus)?;
+    let course = course(lab, BUDGET_S, competitors.iter().map(|one| one.threads));
+    let stage = format!("{SECTION}: {} rows, {} rounds", competitors.len(), course.rounds);
+    let progress = lab.progress(&stage, course.rounds);
+    let samples =
+        sample::rounds(course, competitors.len(), &progress, |number| once(&sleepers, &wakers, &competitors[number]))?;
+    drop(progress);
+    for (one, samples) in competitors.iter().zip(&samples) {
+        lab.series.put((SECTION, one.name.text(), one.threads), samples.clone());
+    }
+    let rows = competitors.iter().zip(&samples).map(|(one, samples)| row(lab, one, samples)).collect();
+    Ok(Outcome { rows, notes })
+}
+
+fn line_up(lab: &Lab<'_>, threads: &[usize]) -> Result<Vec<Competitor>> {
+    let mut competitors = Vec::new();
+    for threads in threads.iter().copied() {
+        let nwakers = nwakers(lab, threads);
+        for name in lab.settings.targets.iter().copied() {
+            let (policy, subject) = lab.small_table(name, threads)?;
+            competitors.push(Competitor { name, threads, nwakers, policy, subject });
+        }
+    }
+    Ok(competitors)
+}
+
+/// As perf: no more than there are threads to wake. What is asked for divides them (`settings` has seen to it); the
+/// default is one where it would not.
+fn nwakers(lab: &Lab<'_>, threads: usize) -> usize {
+    let default = if threads.is_multiple_of(NWAKERS) { NWAKERS.min(lab.cpus.len()) } else { 1 };
+    lab.settings.nwakers.unwrap_or(default).min(threads)
+}
+
+/// One sample: nanoseconds for each waiter, as one waker sees it.
+fn once(sleepers: &Sleepers, wakers: &Pool, one: &Competitor) -> Result<f64> {
+    one.subject.make_ready();
+    let word = Arc::new(OwnLine(AtomicU32::new(0)));
+    let wait = {
+        let (subject, word) = (one.subject.clone(), word.clone());
+        move || subject.wait(&word.0, 0) == Waited::Woken
+    };
+    let measured = sleepers.sample(one.threads, wait, || {
+        let shares = wake(wakers, one, &word);
+        let woken: usize = shares.iter().map(|(woken, _)| woken).sum();
+        let_go(one.threads - woken, || one.subject.wake_many(&word.0, one.threads));
+        (woken == one.threads).then_some(shares)
+    })?;
+    let time: Duration = measured.iter().map(|(_, elapsed)| elapsed).sum();
+    Ok(time.as_nanos() as f64 / one.threads as f64)
+}
+
+/// How many each waker woke, and what its call took.
+fn wake(wakers: &Pool, one: &Competitor, word: &Arc<OwnLine<AtomicU32>>) -> Vec<(usize, Duration)> {
+    let gate = Gate::new(one.nwakers);
+    let (subject, word, share) = (one.subject.clone(), word.clone(), one.threads / one.nwakers);
+    let job = move |_waker: usize| {
+        gate.pass_together();
+        let start = Instant::now();
+        let woken = subject.wake_many(&word.0, share);
+        (woken, start.elapsed())
+    };
+    // A waker that has ended has woken nobody: the others are let go all the same, and the sample does not count.
+    wakers.run(one.nwakers, job, || {}).unwrap_or_default()
+}
+
+fn row(lab: &Lab<'_>, one: &Competitor, samples: &[f64]) -> Row {
+    let key = |name: Name| (SECTION, name.text(), one.threads);
+    one.subject.make_ready();
+    Row {
+        futexes: 1,
+        buckets: one.subject.buckets(),
+        policy: one.name.is_ours().then(|| super::hammer::policy_name(one.name, one.policy)),
+        nwakers: Some(one.nwakers),
+        ns_per_op: Some(Spread::of(samples)),
+        ratio_kernel: lab.series.ratio(key(one.name), key(Name::Kernel)),
+        ratio_parking_lot: lab.series.ratio(key(one.name), key(Name::ParkingLot)),
+        repeat: samples.len(),
+        ..Row::new(lab, SECTION, one.name, one.threads)
+    }
+}

@@ -1,0 +1,124 @@
+//! A wait on two words against a waker of each; and a wait that can be interrupted against a waker and an interrupt.
+//!
+//! The interleavings looked for: a waker counts the waiter, who hears of neither, or of the other word; the sleeper takes
+//! note of having been told before it can see what for, and sleeps for ever ([N]); it leaves, and its stack frame with
+//! it, before the waker has told it.
+
+use loom::thread;
+use ufutex_loom::layout::Lean;
+use ufutex_loom::scheme::{Atomic, Live, Scheme};
+use ufutex_loom::{Error, Interrupt, WaitOptions};
+
+use crate::support::{SOME_TIME, World, catches, check, check_pair};
+
+const FOR_EVER: WaitOptions = WaitOptions::new();
+
+/// Each waker changes its word first. All have counted what has been heard.
+fn against_two_wakers<S: Scheme<Lean>>(options: &'static WaitOptions) {
+    let world = World::<S>::with_slots(2);
+    let first = {
+        let world = world.clone();
+        thread::spawn(move || world.store_and_wake())
+    };
+    let second = {
+        let world = world.clone();
+        thread::spawn(move || {
+            world.other.store(1);
+            world.domain.wake(&world.other, 1)
+        })
+    };
+    let result = world.domain.wait_any(&[(&world.word, 0), (&world.other, 0)], options);
+    let woken = [first.join().unwrap(), second.join().unwrap()];
+    match result {
+        Ok(word) => {
+            assert_eq!(woken[word], 1, "the word that is reported was woken");
+            assert!(word == 1 || woken[1] == 0, "it is the last of those that were");
+        }
+        Err(error) => {
+            assert_eq!(woken, [0, 0], "nobody has counted a wait that failed");
+            assert!(error == Error::Again || (error == Error::TimedOut));
+        }
+    }
+    assert_eq!((world.domain.wake(&world.word, 9), world.domain.wake(&world.other, 9)), (0, 0));
+}
+
+/// A wake may come first, later, or not, for the word stays what it is; an interrupt always comes.
+fn against_waker_and_interrupt() {
+    let world = World::<Live>::with_slots(2);
+    let interrupt = loom::sync::Arc::new(Interrupt::new());
+    let waker = {
+        let world = world.clone();
+        thread::spawn(move || world.domain.wake(&world.word, 1))
+    };
+    let signal = {
+        let interrupt = interrupt.clone();
+        thread::spawn(move || interrupt.raise())
+    };
+    let result = world.domain.wait_interruptible(&world.word, 0, &FOR_EVER, &interrupt);
+    let woken = waker.join().unwrap();
+    signal.join().unwrap();
+    assert_eq!(result, if woken == 1 { Ok(()) } else { Err(Error::Interrupted) });
+    assert!(interrupt.is_raised());
+}
+
+/// One waker, one word out of two: the pair of [N] alone, with more preemptions.
+fn against_one_waker() {
+    let world = World::<Live>::with_slots(2);
+    let waker = {
+        let world = world.clone();
+        thread::spawn(move || world.store_and_wake())
+    };
+    let result = world.domain.wait_any(&[(&world.word, 0), (&world.other, 0)], &FOR_EVER);
+    let expected = if waker.join().unwrap() == 1 { Ok(0) } else { Err(Error::Again) };
+    assert_eq!(result, expected);
+    assert_eq!(world.domain.wake(&world.other, 1), 0);
+}
+
+/// Both wakes by one thread, so that they come soon after each other.
+fn against_one_waker_of_both() {
+    let world = World::<Live>::with_slots(2);
+    let waker = {
+        let world = world.clone();
+        thread::spawn(move || [world.domain.wake(&world.word, 1), world.domain.wake(&world.other, 1)])
+    };
+    let result = world.domain.wait_any(&[(&world.word, 0), (&world.other, 0)], &SOME_TIME);
+    let expected = match waker.join().unwrap() {
+        [_, 1] => Ok(1),
+        [1, _] => Ok(0),
+        _ => Err(Error::TimedOut),
+    };
+    assert_eq!(result, expected);
+}
+
+fn two_wakers() {
+    against_two_wakers::<Live>(&FOR_EVER);
+}
+
+#[test]
+fn a_wait_on_two_words_hears_of_both_wakers() {
+    check(two_wakers);
+    check(|| against_two_wakers::<Atomic>(&FOR_EVER));
+}
+
+#[test]
+fn a_wait_on_two_words_hears_of_both_wakers_or_times_out() {
+    check(|| against_two_wakers::<Live>(&SOME_TIME));
+}
+
+#[test]
+fn a_wait_on_two_words_reports_the_one_that_was_woken() {
+    check_pair(against_one_waker);
+    check_pair(against_one_waker_of_both);
+}
+
+#[test]
+fn a_wait_is_interrupted_or_woken() {
+    check(against_waker_and_interrupt);
+}
+
+catches!(wait_any_catches_no_wait_barrier, NoWaitBarrier, against_one_waker);
+catches!(wait_any_catches_wait_any_forgets_wake, WaitAnyForgetsWake, two_wakers);
+catches!(wait_any_catches_sleeper_forgets, SleeperForgets, against_one_waker);
+catches!(wait_any_catches_tells_too_late, TellsTooLate, against_one_waker_of_both);
+catches!(wait_any_catches_drop_skips_handover, DropSkipsHandover, against_one_waker_of_both);
+catches!(interrupt_catches_timeout_loses_wake, TimeoutLosesWake, against_waker_and_interrupt);

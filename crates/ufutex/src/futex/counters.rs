@@ -1,0 +1,264 @@
+//! What a domain counts: what happens to it, and how many wait through it.
+//!
+//! The two operations that end without anybody noticing, a wait that finds another value and a wake that finds nobody,
+//! are some fifty instructions each. So what operations do is counted only where that was asked for: a bit in a word of
+//! the domain's first lines sends such an operation out of line. It counts in one of several lines then, by thread.
+
+use alloc::vec::Vec;
+
+use super::domain::Domain;
+use crate::error::Error;
+use crate::sync::{Tally, thread_hint};
+use crate::sys::probe::probe;
+use crate::table::bucket::MAX_WAITERS;
+use crate::table::layout::Layout;
+use crate::table::refs::Scheme;
+
+/// What a domain has counted since it was made: [`Domain::counters`].
+///
+/// What its tables do and what its limits refuse is always counted. What operations do is counted, exactly, with
+/// [`Options::counters`](crate::Options::counters), and 0 without.
+///
+/// The numbers are read one after another while others go on counting: two of them need not be of the same moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Operations: waits for a wake or a lock that were queued, however they ended.
+    pub waits: u64,
+    /// Operations: waits that found another value (`EAGAIN`).
+    pub mismatches: u64,
+    /// Operations: wakes that woke somebody.
+    pub wakes: u64,
+    /// Operations: waiters that wakes and requeues woke.
+    pub woken: u64,
+    /// Operations: wakes that woke nobody.
+    pub empty_wakes: u64,
+    /// Operations: requeues that woke or moved somebody. One that did not is no wake either.
+    pub requeues: u64,
+    /// Operations: waiters that those requeues moved to another word.
+    pub requeued: u64,
+    /// Always: moves of all waiters to a table of another size, or to or from the global table, that have ended.
+    pub resizes: u64,
+    /// Always: operations that found their bucket locked by somebody else.
+    pub contended_locks: u64,
+    /// Always: the most keys (words) that stood in one bucket when a waiter of this domain was queued there.
+    pub longest_chain: u64,
+    /// Always: waits refused because [`Options::max_waiters`](crate::Options::max_waiters) were waiting, or a bucket
+    /// could count no more (`ENOMEM`).
+    pub refused_waiters: u64,
+    /// Always: requests by [`Domain::prctl_futex_hash`] for more slots than [`Config::max_slots`](crate::Config::max_slots)
+    /// (`ENOMEM`).
+    pub refused_slots: u64,
+}
+
+impl Counters {
+    /// What has been counted since `earlier`, counters of the same domain. The longest chain is that of all time: a
+    /// maximum has no difference.
+    ///
+    /// ```
+    /// # use std::sync::atomic::AtomicU32;
+    /// use ufutex::{Domain, Options, System};
+    ///
+    /// let domain: Domain = Domain::with_options(&System::new(), Options::new().counters(true));
+    /// let before = domain.counters();
+    /// assert!(domain.wait(&AtomicU32::new(0), 1).is_err());
+    /// assert_eq!(domain.counters().since(&before).mismatches, 1);
+    /// ```
+    #[must_use]
+    pub const fn since(&self, earlier: &Self) -> Self {
+        Self {
+            waits: self.waits.saturating_sub(earlier.waits),
+            mismatches: self.mismatches.saturating_sub(earlier.mismatches),
+            wakes: self.wakes.saturating_sub(earlier.wakes),
+            woken: self.woken.saturating_sub(earlier.woken),
+            empty_wakes: self.empty_wakes.saturating_sub(earlier.empty_wakes),
+            requeues: self.requeues.saturating_sub(earlier.requeues),
+            requeued: self.requeued.saturating_sub(earlier.requeued),
+            resizes: self.resizes.saturating_sub(earlier.resizes),
+            contended_locks: self.contended_locks.saturating_sub(earlier.contended_locks),
+            longest_chain: self.longest_chain,
+            refused_waiters: self.refused_waiters.saturating_sub(earlier.refused_waiters),
+            refused_slots: self.refused_slots.saturating_sub(earlier.refused_slots),
+        }
+    }
+}
+
+/// What operations did, as told by some of the threads, on a line of their own.
+#[derive(Default)]
+#[repr(align(64))]
+pub(super) struct Stripe {
+    pub waits: Tally,
+    pub mismatches: Tally,
+    pub wakes: Tally,
+    pub woken: Tally,
+    pub empty_wakes: Tally,
+    pub requeues: Tally,
+    pub requeued: Tally,
+}
+
+/// More would not keep more threads apart than there are likely to be at once.
+const MAX_STRIPES: usize = 128;
+
+/// Where a domain counts.
+#[repr(C, align(64))]
+pub(super) struct Counting {
+    /// Waiters that are queued, or woken and have not noticed.
+    waiters: Tally,
+    max_waiters: u64,
+    pub longest_chain: Tally,
+    refused_waiters: Tally,
+    pub refused_slots: Tally,
+    /// In place of `stripes`, where there is no memory for them or no use.
+    only: Stripe,
+    /// A power of two of them, or none.
+    stripes: Vec<Stripe>,
+}
+
+impl Counting {
+    /// Room for counting what operations do on so many CPUs, if `operations` are to be counted.
+    pub fn new(max_waiters: usize, operations: bool, cpus: usize) -> Self {
+        let mut stripes = Vec::new();
+        let wanted = if operations && cpus > 1 { (2 * cpus).next_power_of_two().min(MAX_STRIPES) } else { 0 };
+        if stripes.try_reserve_exact(wanted).is_ok() {
+            stripes.resize_with(wanted, Stripe::default);
+        }
+        Self {
+            waiters: Tally::new(),
+            max_waiters: max_waiters as u64,
+            longest_chain: Tally::new(),
+            refused_waiters: Tally::new(),
+            refused_slots: Tally::new(),
+            only: Stripe::default(),
+            stripes,
+        }
+    }
+
+    /// The calling thread's stripe.
+    fn stripe(&self) -> &Stripe {
+        // Stacks lie at multiples of large powers of two, so what tells threads apart are a hint's middle bits.
+        let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        self.stripes.get(mixed as usize & self.stripes.len().wrapping_sub(1)).unwrap_or(&self.only)
+    }
+
+    fn sum(&self, of: impl Fn(&Stripe) -> &Tally) -> u64 {
+        core::iter::once(&self.only).chain(&self.stripes).fold(0, |sum, stripe| sum.wrapping_add(of(stripe).get()))
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+    /// What has been counted. Stops nobody and allocates nothing.
+    ///
+    /// ```
+    /// # use std::sync::atomic::AtomicU32;
+    /// use ufutex::{Domain, Options, System};
+    ///
+    /// let domain: Domain = Domain::with_options(&System::new(), Options::new().counters(true));
+    /// domain.wake(&AtomicU32::new(0), 1);
+    /// assert_eq!(domain.counters().empty_wakes, 1);
+    /// ```
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let counting = &self.counting;
+        Counters {
+            waits: counting.sum(|s| &s.waits),
+            mismatches: counting.sum(|s| &s.mismatches),
+            wakes: counting.sum(|s| &s.wakes),
+            woken: counting.sum(|s| &s.woken),
+            empty_wakes: counting.sum(|s| &s.empty_wakes),
+            requeues: counting.sum(|s| &s.requeues),
+            requeued: counting.sum(|s| &s.requeued),
+            resizes: self.tables.resizes.get(),
+            contended_locks: self.tables.contended.get(),
+            longest_chain: counting.longest_chain.get(),
+            refused_waiters: counting.refused_waiters.get(),
+            refused_slots: counting.refused_slots.get(),
+        }
+    }
+
+    /// How many wait through this domain now: queued, or woken and not yet aware of it. What
+    /// [`Options::max_waiters`](crate::Options::max_waiters) limits.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.counting.waiters.get() as usize
+    }
+
+    /// Counts what an operation did, if that is to be counted.
+    #[inline(always)]
+    pub(super) fn count(&self, what: impl FnOnce(&Stripe)) {
+        if self.extras.counts() {
+            self.count_slowly(what);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn count_slowly(&self, what: impl FnOnce(&Stripe)) {
+        what(self.counting.stripe());
+    }
+
+    /// Counts a wake of so many.
+    #[inline(always)]
+    pub(super) fn count_wake(&self, woken: usize) {
+        self.count(|c| {
+            if woken == 0 {
+                c.empty_wakes.add(1);
+            } else {
+                c.wakes.add(1);
+                c.woken.add(woken as u64);
+            }
+        });
+    }
+
+    /// Counts one waiter more, who is about to join `in_bucket` others; each is dismissed when it is idle again,
+    /// whoever took it off its queue.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`], and nobody is counted but as refused.
+    pub(super) fn admit_waiter(&self, in_bucket: u32) -> Result<(), Error> {
+        let counting = &self.counting;
+        if in_bucket < MAX_WAITERS && counting.waiters.add_below(counting.max_waiters) {
+            return Ok(());
+        }
+        counting.refused_waiters.add(1);
+        Err(Error::NoMemory)
+    }
+
+    /// A waiter that was admitted has been queued.
+    pub(super) fn note_queued(&self, address: u64, hash: u32) {
+        self.count(|c| c.waits.add(1));
+        probe!(wait_begin, address, hash);
+    }
+
+    /// A waiter that was admitted is idle again; or has not become busy, if it was not queued.
+    pub(super) fn dismiss_waiter(&self) {
+        self.counting.waiters.sub_one();
+    }
+
+    /// A requeue has woken so many and moved so many.
+    pub(super) fn note_requeue(&self, from: u64, to: u64, woken: usize, requeued: usize) {
+        if woken + requeued == 0 {
+            return;
+        }
+        self.count(|c| {
+            c.requeues.add(1);
+            c.woken.add(woken as u64);
+            c.requeued.add(requeued as u64);
+        });
+        probe!(requeue, from, to, woken, requeued);
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::System;
+
+    #[test]
+    fn waiter_that_a_bucket_could_not_count_is_refused() {
+        let domain = Domain::new(&System::new());
+        assert_eq!(domain.admit_waiter(MAX_WAITERS - 1), Ok(()));
+        assert_eq!(domain.admit_waiter(MAX_WAITERS), Err(Error::NoMemory));
+        assert_eq!((domain.waiting(), domain.counters().refused_waiters), (1, 1));
+        domain.dismiss_waiter();
+    }
+}

@@ -1,0 +1,258 @@
+//! Who waits where: a look at all queues, one bucket at a time.
+//!
+//! Nothing is stopped. Each bucket is locked while its keys are copied out, and no memory is asked for meanwhile: if there
+//! is not enough room, the bucket is unlocked, room is made, and it is looked at again.
+//!
+//! While a resize moves keys between tables, buckets are no guide to what has been seen. Hashes are: every hash has exactly
+//! one live bucket, in whichever table, and that bucket has the keys of a whole range of hashes. So the walk goes through
+//! the hashes, has the scheme lock the live bucket of the first that is left, as any operation would, takes what it has
+//! of those that are left, and goes on behind its range. A key that stands in a queue all the while is met exactly once,
+//! whatever moves.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::domain::Domain;
+use super::entry::{Entry, Kind};
+use super::key::{is_of_object, is_shared_of, scope_of};
+use super::system::System;
+use crate::sync::Tally;
+use crate::sys::mem::Scope;
+use crate::table::Table;
+use crate::table::bucket::Guard;
+use crate::table::hash::Key;
+use crate::table::layout::Layout;
+use crate::table::refs::Scheme;
+
+/// A word that somebody waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct WaitedWord {
+    /// Its address; for a word in a shared object, its offset there.
+    pub address: u64,
+    /// Who shares it.
+    pub scope: Scope,
+    /// How many threads wait to be woken.
+    pub threads: usize,
+    /// How many tasks, or waiters of an embedder's own: those with a waker.
+    pub tasks: usize,
+    /// How many of either wait for a lock with priority inheritance, which is handed to them.
+    pub for_lock: usize,
+    /// The bits that any of the waiters' bitsets has: a wake with none of them wakes nobody.
+    pub bitset: u32,
+}
+
+impl WaitedWord {
+    const fn new(address: u64, scope: Scope) -> Self {
+        Self { address, scope, threads: 0, tasks: 0, for_lock: 0, bitset: 0 }
+    }
+
+    fn count(&mut self, (kind, bitset): (Kind, u32)) {
+        match kind {
+            Kind::Thread => self.threads += 1,
+            Kind::Task => self.tasks += 1,
+            Kind::ForLock => self.for_lock += 1,
+        }
+        self.bitset |= bitset;
+    }
+
+    /// How many wait.
+    #[must_use]
+    pub const fn waiters(&self) -> usize {
+        self.threads + self.tasks + self.for_lock
+    }
+}
+
+/// Who waits where: [`Domain::who_waits`], [`System::who_waits`].
+#[derive(Clone, Default)]
+pub struct WhoWaits {
+    words: Vec<WaitedWord>,
+    omitted: usize,
+}
+
+impl WhoWaits {
+    /// The words, in no particular order.
+    pub fn iter(&self) -> core::slice::Iter<'_, WaitedWord> {
+        self.words.iter()
+    }
+
+    /// How many more words somebody waits for, which were left out: beyond the limit, or for want of memory.
+    #[must_use]
+    pub const fn omitted(&self) -> usize {
+        self.omitted
+    }
+}
+
+/// A walk in progress.
+struct Walk {
+    found: WhoWaits,
+    /// No more words than this: what was asked for, or what memory there is.
+    max_words: usize,
+}
+
+/// A bucket has so many keys, for which there is no room yet.
+struct NoRoom(usize);
+
+impl Walk {
+    fn new(max_words: usize) -> Self {
+        Self { found: WhoWaits::default(), max_words }
+    }
+
+    /// Has `look` take in what one bucket has, as often as there is no room for it.
+    fn look<R>(&mut self, mut look: impl FnMut(&mut Self) -> Result<R, NoRoom>) -> R {
+        loop {
+            match look(self) {
+                Ok(result) => return result,
+                Err(NoRoom(needed)) => self.make_room(needed),
+            }
+        }
+    }
+
+    /// Takes in the keys of `guard` that are `wanted`: all of them, or none yet for want of room, or, where there will be
+    /// no more room, as many as there is room for.
+    fn take_in<L: Layout>(
+        &mut self,
+        guard: &mut Guard<'_, L>,
+        wanted: impl Fn(Key, u32) -> bool,
+    ) -> Result<(), NoRoom> {
+        let Self { found: WhoWaits { words, omitted }, max_words } = self;
+        let mut needed = 0;
+        guard.for_each_key(|key, hash, _| needed += usize::from(wanted(key, hash)));
+        let room = words.capacity().min(*max_words) - words.len();
+        if needed > room && words.capacity() < *max_words {
+            return Err(NoRoom(needed));
+        }
+        guard.for_each_key(|key, hash, waiters| {
+            if !wanted(key, hash) {
+                return;
+            }
+            if words.len() == *max_words {
+                *omitted += 1;
+                return;
+            }
+            let mut word = WaitedWord::new(key.address, scope_of(key));
+            // SAFETY: every node of a queue is the first field of an entry, whose bucket is locked.
+            waiters.for_each(|node| word.count(unsafe { node.cast::<Entry>().as_ref().describe() }));
+            words.push(word);
+        });
+        Ok(())
+    }
+
+    /// Makes room for `needed` words more, and as many again as there are, as far as the limit goes. For want of memory
+    /// the limit is what there is room for.
+    fn make_room(&mut self, needed: usize) {
+        let words = &mut self.found.words;
+        let more = needed.max(words.len()).max(64).min(self.max_words - words.len());
+        if words.try_reserve(more).is_err() && words.try_reserve_exact(needed.min(more)).is_err() {
+            self.max_words = words.capacity();
+        }
+    }
+
+    /// Takes in the wanted keys of a table that is always live.
+    fn look_at_table<L: Layout>(&mut self, table: Table<L>, contended: &Tally, wanted: impl Fn(Key, u32) -> bool) {
+        for slot in 0..table.slots() {
+            self.look(|walk| match table.slot(slot).lock(contended) {
+                Some(mut guard) => walk.take_in(&mut guard, &wanted),
+                None => Ok(()),
+            });
+        }
+    }
+}
+
+impl<'a> IntoIterator for &'a WhoWaits {
+    type Item = &'a WaitedWord;
+    type IntoIter = core::slice::Iter<'a, WaitedWord>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for WhoWaits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        struct Line<'a>(&'a WaitedWord);
+        impl fmt::Debug for Line<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let WaitedWord { address, scope, threads, tasks, for_lock, bitset } = *self.0;
+                match scope {
+                    Scope::Private => write!(f, "{address:#x} private:")?,
+                    Scope::AddressSpace => write!(f, "{address:#x} shared:")?,
+                    Scope::Object { id, offset } => write!(f, "{offset:#x} in object {:#x}:", id.get())?,
+                }
+                for (count, what) in [(threads, "threads"), (tasks, "tasks"), (for_lock, "for the lock")] {
+                    if count > 0 {
+                        write!(f, " {count} {what}")?;
+                    }
+                }
+                if threads + tasks > 0 { write!(f, ", bits {bitset:#x}") } else { Ok(()) }
+            }
+        }
+        let mut list = f.debug_list();
+        list.entries(self.iter().map(Line));
+        if self.omitted > 0 {
+            list.entry(&format_args!("and {} words more", self.omitted));
+        }
+        list.finish()
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+    /// Who waits where in this domain, for at most `max_words` words: on private words, and on those shared by address
+    /// space. Words of shared objects are nobody's own: [`System::who_waits`].
+    ///
+    /// It looks at one bucket after another, and locks each for as long as it takes to count its waiters; nothing is
+    /// stopped. A waiter that waits for the same word all the while is reported, and once; others may be or not. Without
+    /// memory words are left out, and [`omitted`](WhoWaits::omitted) counts them.
+    ///
+    /// ```
+    /// use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
+    /// use ufutex::{Domain, System, WaitOptions, Waiter};
+    ///
+    /// let domain = Domain::new(&System::new());
+    /// let word = AtomicU32::new(0);
+    /// let mut waiter = pin!(Waiter::new());
+    /// let queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), Waker::noop().clone())?;
+    /// let who = domain.who_waits(1000);
+    /// println!("{who:#?}");
+    /// assert_eq!(who.iter().map(|word| word.tasks).sum::<usize>(), 1);
+    /// # drop(queued);
+    /// # Ok::<(), ufutex::Error>(())
+    /// ```
+    #[must_use]
+    pub fn who_waits(&self, max_words: usize) -> WhoWaits {
+        let mut walk = Walk::new(max_words);
+        self.look_at_private(&mut walk);
+        let space = self.tables.space;
+        for table in self.system.shared_tables() {
+            walk.look_at_table(table, &self.tables.contended, |key, _| is_shared_of(key, space));
+        }
+        walk.found
+    }
+
+    fn look_at_private(&self, walk: &mut Walk) {
+        let space = self.tables.space;
+        let mut left = Some(0);
+        while let Some(first) = left {
+            left = walk.look(|walk| {
+                // No table, no waiter.
+                let Some(mut locked) = self.lock(first, true) else { return Ok(None) };
+                let last = self.tables.last_hash_of(locked.guard.bucket(), first);
+                walk.take_in(&mut locked.guard, |key, hash| key.space == space && hash >= first)?;
+                Ok(last.checked_add(1))
+            });
+        }
+    }
+}
+
+impl<L: Layout> System<L> {
+    /// Who waits where on words of shared objects, through whichever domain, for at most `max_words` words. As
+    /// [`Domain::who_waits`].
+    #[must_use]
+    pub fn who_waits(&self, max_words: usize) -> WhoWaits {
+        let (mut walk, uncounted) = (Walk::new(max_words), Tally::new());
+        for table in self.shared_tables() {
+            walk.look_at_table(table, &uncounted, |key, _| is_of_object(key));
+        }
+        walk.found
+    }
+}

@@ -1,0 +1,268 @@
+//! The nodes of the machine we run on, as Linux tells of them.
+
+use core::alloc::Layout;
+use std::fs::File;
+use std::io::Read;
+use std::sync::OnceLock;
+
+use super::topology::{AnyMemory, MAX_NODES, NodeMemory, Topology};
+
+/// The machine that this program runs on.
+#[derive(Debug)]
+pub struct HostTopology {
+    possible: NodeSet,
+    nodes: usize,
+}
+
+impl HostTopology {
+    /// This machine's topology. It is looked at once: where Linux does not tell, there is one node.
+    pub fn get() -> &'static Self {
+        static HOST: OnceLock<HostTopology> = OnceLock::new();
+        HOST.get_or_init(|| {
+            let possible = ["possible", "online"].into_iter().find_map(read_nodes);
+            Self::with(possible.unwrap_or_else(NodeSet::first))
+        })
+    }
+
+    fn with(possible: NodeSet) -> Self {
+        Self { nodes: possible.end(), possible }
+    }
+}
+
+impl Topology for HostTopology {
+    fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    fn has_node(&self, node: u32) -> bool {
+        self.possible.has(node)
+    }
+
+    fn current_node(&self) -> u32 {
+        if self.nodes == 1 { 0 } else { node_of_this_cpu() }
+    }
+
+    fn memory(&self) -> &'static dyn NodeMemory {
+        if self.nodes == 1 { &AnyMemory } else { &HostMemory }
+    }
+}
+
+/// One of Linux's lists of nodes. Nothing is allocated: a system has to say when it gets no memory.
+fn read_nodes(list: &str) -> Option<NodeSet> {
+    if cfg!(miri) {
+        return None;
+    }
+    let path = if list == "possible" { "/sys/devices/system/node/possible" } else { "/sys/devices/system/node/online" };
+    let mut text = [0; 4096];
+    let length = File::open(path).ok()?.read(&mut text).ok()?;
+    NodeSet::parse(core::str::from_utf8(&text[..length]).ok()?)
+}
+
+fn node_of_this_cpu() -> u32 {
+    let mut node = 0u32;
+    // SAFETY: getcpu(2) writes one word to each pointer that is not null.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_getcpu,
+            core::ptr::null_mut::<u32>(),
+            &raw mut node,
+            core::ptr::null_mut::<libc::c_void>(),
+        )
+    };
+    if result == 0 { node } else { 0 }
+}
+
+/// A set of nodes. Not empty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct NodeSet([u64; MAX_NODES / 64]);
+
+impl NodeSet {
+    const EMPTY: Self = Self([0; MAX_NODES / 64]);
+
+    /// Node 0 alone.
+    fn first() -> Self {
+        let mut set = Self::EMPTY;
+        set.0[0] = 1;
+        set
+    }
+
+    /// From a list as Linux writes it: `0-1,4`.
+    fn parse(list: &str) -> Option<Self> {
+        let mut set = Self::EMPTY;
+        for range in list.trim_end().split(',') {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            for node in first.parse::<usize>().ok()?..=last.parse::<usize>().ok()? {
+                *set.0.get_mut(node / 64)? |= 1 << (node % 64);
+            }
+        }
+        (set != Self::EMPTY).then_some(set)
+    }
+
+    fn has(&self, node: u32) -> bool {
+        self.0.get(node as usize / 64).is_some_and(|bits| bits >> (node % 64) & 1 != 0)
+    }
+
+    /// One more than the last node.
+    fn end(&self) -> usize {
+        let last = self.0.iter().rposition(|&bits| bits != 0).unwrap_or(0);
+        64 * last + (64 - self.0[last].leading_zeros() as usize).max(1)
+    }
+}
+
+/// This machine's memory, where it has several nodes.
+struct HostMemory;
+
+/// Smaller pieces share a page with others. They come from the global allocator, and lie where they are touched first,
+/// which is where tables that small are made.
+const SMALLEST: usize = 4096;
+/// What a mapping is aligned to at least.
+const PAGE: usize = 4096;
+
+const MPOL_PREFERRED: libc::c_long = 1;
+
+fn is_mapped(layout: Layout) -> bool {
+    layout.size() >= SMALLEST && layout.align() <= PAGE
+}
+
+// SAFETY: a mapping of its own, or the global allocator's.
+unsafe impl NodeMemory for HostMemory {
+    fn allocate(&self, layout: Layout, node: u32) -> *mut u8 {
+        if !is_mapped(layout) {
+            return AnyMemory.allocate(layout, node);
+        }
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let memory = unsafe { libc::mmap(core::ptr::null_mut(), layout.size(), access, flags, -1, 0) };
+        if memory == libc::MAP_FAILED {
+            return core::ptr::null_mut();
+        }
+        prefer(memory, layout.size(), node);
+        memory.cast()
+    }
+
+    unsafe fn free(&self, memory: *mut u8, layout: Layout) {
+        if is_mapped(layout) {
+            // SAFETY: a mapping of that size, says the caller, that nobody uses.
+            unsafe { libc::munmap(memory.cast(), layout.size()) };
+        } else {
+            // SAFETY: says the caller.
+            unsafe { AnyMemory.free(memory, layout) }
+        }
+    }
+}
+
+/// Asks for pages of `node` from now on. If that is refused, because the node has no memory or a sandbox allows no
+/// policies, the pages lie where they are touched first.
+fn prefer(memory: *mut libc::c_void, bytes: usize, node: u32) -> bool {
+    let mut nodes = NodeSet::EMPTY;
+    let Some(bits) = nodes.0.get_mut(node as usize / 64) else { return false };
+    *bits = 1 << (node % 64);
+    // The kernel counts one bit less than it is told.
+    let bits = MAX_NODES + 1;
+    // SAFETY: mbind(2) reads the set, and changes no contents of our own mapping.
+    unsafe { libc::syscall(libc::SYS_mbind, memory, bytes, MPOL_PREFERRED, nodes.0.as_ptr(), bits, 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    fn nodes(list: &str) -> Option<Vec<u32>> {
+        let set = NodeSet::parse(list)?;
+        let nodes: Vec<u32> = (0..2 * MAX_NODES as u32).filter(|&node| set.has(node)).collect();
+        assert_eq!(set.end(), *nodes.last().expect("a set is not empty") as usize + 1);
+        Some(nodes)
+    }
+
+    #[test]
+    fn lists_of_nodes_are_read_as_linux_writes_them() {
+        assert_eq!(nodes("0\n"), Some(Vec::from([0])));
+        assert_eq!(nodes("0-3\n"), Some(Vec::from([0, 1, 2, 3])));
+        assert_eq!(nodes("0,8,62-65\n"), Some(Vec::from([0, 8, 62, 63, 64, 65])));
+        assert_eq!(nodes("1023"), Some(Vec::from([1023])));
+        for unreadable in ["", "\n", "x", "0-", "1024", "0-1024", "3-1", "0,,1"] {
+            assert_eq!(nodes(unreadable), None, "{unreadable:?}");
+        }
+    }
+
+    #[test]
+    fn host_has_the_node_that_we_run_on() {
+        let host = HostTopology::get();
+        assert!((1..=MAX_NODES).contains(&host.nodes()));
+        assert!(host.has_node(host.current_node()));
+        assert!(host.has_node(node_of_this_cpu()));
+        assert!(!host.has_node(host.nodes() as u32));
+    }
+
+    #[test]
+    fn topology_without_some_numbers_has_the_others() {
+        let topology = HostTopology::with(NodeSet::parse("0,2").expect("a list"));
+        assert_eq!(topology.nodes(), 3);
+        assert_eq!([0, 1, 2, 3].map(|node| topology.has_node(node)), [true, false, true, false]);
+    }
+
+    /// The policy of the page at `memory`, and whether it names `node`.
+    #[cfg(not(miri))]
+    fn policy(memory: *mut u8, node: u32) -> Option<(i32, bool)> {
+        const MPOL_F_ADDR: libc::c_long = 2;
+        let (mut mode, mut nodes) = (-1i32, NodeSet::EMPTY);
+        // SAFETY: get_mempolicy(2) writes the mode and as many bits as it is told there are.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_get_mempolicy,
+                &raw mut mode,
+                nodes.0.as_mut_ptr(),
+                MAX_NODES + 1,
+                memory,
+                MPOL_F_ADDR,
+            )
+        };
+        (result == 0).then(|| (mode, nodes.has(node)))
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn host_memory_is_zeroed_and_prefers_its_node_if_there_is_one() {
+        let layout = Layout::from_size_align(1 << 20, 64).expect("a layout");
+        let here = node_of_this_cpu();
+        let probe = HostMemory.allocate(layout, here);
+        let has_policies = prefer(probe.cast(), layout.size(), here);
+        // SAFETY: allocated with this layout.
+        unsafe { HostMemory.free(probe, layout) };
+        for node in [here, MAX_NODES as u32 - 1, u32::MAX] {
+            let memory = HostMemory.allocate(layout, node);
+            assert!(!memory.is_null());
+            // SAFETY: that many bytes, which are ours.
+            let bytes = unsafe { core::slice::from_raw_parts_mut(memory, layout.size()) };
+            assert!(bytes.iter().all(|&byte| byte == 0));
+            bytes.fill(1);
+            match policy(memory, node) {
+                Some(policy) if node == here && has_policies => assert_eq!(policy, (MPOL_PREFERRED as i32, true)),
+                Some((mode, _)) if node != here => assert_eq!(mode, 0, "there is no node {node}, and so no policy"),
+                _ => std::println!("skipped: memory policies are not to be had here"),
+            }
+            // SAFETY: allocated with this layout; `bytes` is not used any more.
+            unsafe { HostMemory.free(memory, layout) };
+        }
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn small_pieces_and_unusual_alignments_come_from_the_allocator() {
+        for (size, align) in [(64, 64), (SMALLEST - 64, 64), (1 << 16, 1 << 16)] {
+            let layout = Layout::from_size_align(size, align).expect("a layout");
+            let memory = HostMemory.allocate(layout, 0);
+            assert!(!memory.is_null() && memory.addr().is_multiple_of(align));
+            // SAFETY: allocated with this layout.
+            unsafe { HostMemory.free(memory, layout) };
+        }
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn memory_that_cannot_be_had_is_null() {
+        let layout = Layout::from_size_align(1 << 60, 64).expect("a layout");
+        assert!(HostMemory.allocate(layout, 0).is_null());
+    }
+}

@@ -1,0 +1,116 @@
+//! The tables of a `System`: one for each node of the machine.
+//!
+//! Keys that are looked up here say by the low bits of their hash in which table: bits that no table is large enough to
+//! use. So whoever has a key and its hash, a queue's entry above all, has the table as well, and on a machine with one
+//! node nothing has to be said.
+
+use alloc::vec::Vec;
+
+use super::layout::Layout;
+use super::store::{free, make, make_all_live};
+use super::{MAX_SLOTS_LOG2, Table};
+use crate::error::Error;
+use crate::sys::topology::{MAX_NODES, Nodes};
+
+/// How many bits of a hash say which node.
+const NODE_BITS: u32 = MAX_NODES.ilog2();
+const NODE: u32 = (1 << NODE_BITS) - 1;
+
+/// log2 of the most slots that each of several tables can have: its index must not use a node's bits.
+pub const MAX_SHARE_LOG2: u32 = {
+    let unused = super::HASH_BITS - NODE_BITS;
+    if unused < MAX_SLOTS_LOG2 { unused } else { MAX_SLOTS_LOG2 }
+};
+
+/// The tables of a `System`. Dropping it frees them: only the system does, when its last user is gone.
+pub struct Globals<L: Layout> {
+    /// `None`: there is no node of this number.
+    tables: Vec<Option<Table<L>>>,
+    /// The first node that there is.
+    first: u32,
+    nodes: Nodes,
+}
+
+impl<L: Layout> Globals<L> {
+    /// A table of `1 << slots_log2` slots on each of the nodes below `count`, all live.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`]; [`Error::Invalid`] if there is no node at all.
+    pub fn new(nodes: Nodes, count: usize, slots_log2: u32) -> Result<Self, Error> {
+        let mut globals = Self { tables: Vec::new(), first: 0, nodes };
+        globals.tables.try_reserve_exact(count).map_err(|_| Error::NoMemory)?;
+        for node in 0..count as u32 {
+            // Pushed one by one: if one cannot be had, those before it are given back.
+            globals.tables.push(None);
+            if globals.nodes.topology().has_node(node) {
+                let table = make(slots_log2, globals.nodes.memory(), node).ok_or(Error::NoMemory)?;
+                make_all_live(table);
+                globals.tables[node as usize] = Some(table);
+            }
+        }
+        globals.first = globals.tables.iter().position(Option::is_some).ok_or(Error::Invalid)? as u32;
+        Ok(globals)
+    }
+
+    /// What the tables were made with.
+    pub fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// One more than the number of the last node.
+    pub fn count(&self) -> usize {
+        self.tables.len()
+    }
+
+    /// Whether there is such a node.
+    pub fn has_node(&self, node: u32) -> bool {
+        self.tables.get(node as usize).is_some_and(Option::is_some)
+    }
+
+    /// The node that the calling thread runs on.
+    pub fn current_node(&self) -> u32 {
+        let node = self.nodes.topology().current_node();
+        if self.has_node(node) { node } else { self.first }
+    }
+
+    /// The table of `node`, or of the first node if there is none of that number.
+    pub fn on(&self, node: u32) -> Table<L> {
+        let table = |node: u32| self.tables.get(node as usize).copied().flatten();
+        table(node).or_else(|| table(self.first)).expect("there is a first node")
+    }
+
+    /// All of them.
+    pub fn tables(&self) -> impl Iterator<Item = Table<L>> {
+        self.tables.iter().copied().flatten()
+    }
+
+    /// `hash`, changed so that it says which table: that of `node`, or without one that which the bits themselves pick.
+    ///
+    /// As in the kernel the choice is not quite even where the number of nodes is no power of two, or numbers are left
+    /// out.
+    // Not inlined, nor the next: what shared keys cost on a machine with one node is a comparison.
+    #[inline(never)]
+    pub fn place(&self, hash: u32, node: Option<u32>) -> u32 {
+        let count = self.tables.len() as u32;
+        let node = node.filter(|&node| self.has_node(node)).unwrap_or_else(|| {
+            let picked = ((hash & NODE) * count) >> NODE_BITS;
+            (picked..count).find(|&node| self.has_node(node)).unwrap_or(self.first)
+        });
+        (hash & !NODE) | node
+    }
+
+    /// The table that a hash from [`place`](Self::place) says.
+    #[inline(never)]
+    pub fn placed(&self, hash: u32) -> Table<L> {
+        self.on(hash & NODE)
+    }
+}
+
+impl<L: Layout> Drop for Globals<L> {
+    fn drop(&mut self) {
+        for table in self.tables.drain(..).flatten() {
+            // SAFETY: made in this memory; nobody uses the tables any more, says the system.
+            unsafe { free(table, self.nodes.memory()) };
+        }
+    }
+}

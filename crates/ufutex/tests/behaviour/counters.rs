@@ -1,0 +1,248 @@
+//! What a domain counts.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{
+    Access, Compare, Counters, Domain, Error, Fault, Guest, Modify, Options, Policy, Shared, Timeout, UserMemory,
+    WaitOptions, WakeOp, Width,
+};
+
+use crate::common::asleep::until;
+use crate::common::domains::{on_every_domain, on_every_resizable_domain, system};
+use crate::common::waiters::{bits, idle, nonzero, queue, queue_with};
+
+fn counting<S: Scheme<L>, L: Layout>(options: Options) -> Domain<S, L> {
+    Domain::with_options(&system(), options.counters(true))
+}
+
+/// `what` of the counters, and nothing but those, after `f` has run.
+fn assert_counts<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, f: impl FnOnce(), what: impl FnOnce(&mut Counters)) {
+    let before = domain.counters();
+    f();
+    let counted = domain.counters().since(&before);
+    let mut expected = Counters::default();
+    expected.longest_chain = counted.longest_chain;
+    what(&mut expected);
+    assert_eq!(counted, expected);
+}
+
+fn waits_and_mismatches_are_counted<S: Scheme<L>, L: Layout>() {
+    for early_return in [false, true] {
+        let domain = counting::<S, L>(Options::new().early_return(early_return));
+        let word = AtomicU32::new(0);
+        let differs = || {
+            assert_eq!(domain.wait(&word, 1), Err(Error::Again));
+            assert_eq!(domain.wait(Shared::address_space(&word), 1), Err(Error::Again));
+        };
+        assert_counts(&domain, differs, |c| c.mismatches = 2);
+        let soon = WaitOptions::new().timeout(Timeout::After(Duration::from_micros(10)));
+        let times_out = || assert_eq!(domain.wait_with(&word, 0, &soon), Err(Error::TimedOut));
+        assert_counts(&domain, times_out, |c| c.waits = 1);
+        let custom = || assert!(queue(&domain, &mut idle(1)[0], &word).cancel());
+        assert_counts(&domain, custom, |c| c.waits = 1);
+        let task = |expected| {
+            let mut wait = pin!(domain.wait_async(&word, expected, WaitOptions::new()));
+            let _ = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        };
+        assert_counts(&domain, || task(0), |c| c.waits = 1);
+        assert_counts(&domain, || task(1), |c| c.mismatches = 1);
+        // An argument that no wait takes is no wait.
+        let memory = Blocking::new();
+        let narrow = Guest::new(&memory, 1, Width::U8).expect("aligned");
+        assert_counts(&domain, || assert_eq!(domain.wait(narrow, 256), Err(Error::Invalid)), |_| ());
+    }
+}
+
+fn wakes_are_counted_by_whether_they_woke_anybody<S: Scheme<L>, L: Layout>() {
+    let domain = counting::<S, L>(Options::new());
+    let [word, other] = [(); 2].map(|()| AtomicU32::new(0));
+    let nobody = || assert_eq!(domain.wake(&word, 1) + domain.wake(Shared::address_space(&word), 1), 0);
+    assert_counts(&domain, nobody, |c| c.empty_wakes = 2);
+    let mut waiters = idle(40);
+    let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue_with(&domain, waiter, &word, bits(1))).collect();
+    let not_meant = || assert_eq!(domain.wake_bitset(&word, 1, nonzero(2)), 0);
+    assert_counts(&domain, not_meant, |c| c.empty_wakes = 1);
+    let some = || assert_eq!(domain.wake(&word, 20) + domain.wake(&word, 3), 23);
+    assert_counts(&domain, some, |c| (c.wakes, c.woken) = (2, 23));
+    let op = WakeOp { modify: Modify::Set(1), compare: Compare::Eq(0) };
+    let both = || assert_eq!(domain.wake_op(&word, 2, &other, op, 1), Ok(2));
+    assert_counts(&domain, both, |c| (c.wakes, c.woken) = (1, 2));
+    drop(queued);
+}
+
+fn requeues_are_counted<S: Scheme<L>, L: Layout>() {
+    let domain = counting::<S, L>(Options::new());
+    let [from, to] = [(); 2].map(|()| AtomicU32::new(0));
+    let nobody = || assert!(domain.requeue(&from, &to, 1, 1).is_ok());
+    assert_counts(&domain, nobody, |_| ());
+    let mut waiters = idle(10);
+    let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &from)).collect();
+    let some = || assert_eq!(domain.cmp_requeue(&from, 0, &to, 2, 5).map(|r| (r.woken, r.requeued)), Ok((2, 5)));
+    assert_counts(&domain, some, |c| (c.requeues, c.woken, c.requeued) = (1, 2, 5));
+    drop(queued);
+}
+
+fn requeues_to_a_lock_are_counted<S: Scheme<L>, L: Layout>() {
+    let domain = counting::<S, L>(Options::new());
+    let [condition, lock] = [(); 2].map(|()| AtomicU32::new(0));
+    let [first, second] = [1, 2].map(|tid| domain.task(tid).expect("the number is free"));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut waits = [&first, &second].map(|task| Box::pin(domain.wait_requeue_pi_async(&condition, 0, &lock, task)));
+    let both_wait = || waits.iter_mut().for_each(|wait| assert!(wait.as_mut().poll(&mut context).is_pending()));
+    assert_counts(&domain, both_wait, |c| c.waits = 2);
+    let both_go = || assert_eq!(domain.cmp_requeue_pi(&condition, 0, &lock, 1), Ok(2));
+    assert_counts(&domain, both_go, |c| (c.requeues, c.woken, c.requeued) = (1, 1, 1));
+    let who = domain.who_waits(10);
+    assert_eq!(who.iter().map(|word| (word.for_lock, word.tasks)).collect::<Vec<_>>(), [(1, 0)]);
+    assert!(format!("{who:?}").contains("1 for the lock"), "{who:?}");
+}
+
+fn threads_that_count_at_once_lose_nothing<S: Scheme<L>, L: Layout>() {
+    const EACH: u64 = 5000;
+    let domain = counting::<S, L>(Options::new());
+    let word = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..EACH {
+                    assert_eq!(domain.wait(&word, 1), Err(Error::Again));
+                    assert_eq!(domain.wake(&word, 1), 0);
+                }
+            });
+        }
+    });
+    let counters = domain.counters();
+    assert_eq!((counters.mismatches, counters.empty_wakes), (4 * EACH, 4 * EACH));
+}
+
+fn operations_are_not_counted_unless_asked_for<S: Scheme<L>, L: Layout>() {
+    let domain = Domain::<S, L>::with_options(&system(), Options::new());
+    let word = AtomicU32::new(0);
+    assert_eq!(domain.wait(&word, 1), Err(Error::Again));
+    assert_eq!(domain.wake(&word, 1), 0);
+    let mut waiters = idle(1);
+    let queued = queue(&domain, &mut waiters[0], &word);
+    assert_eq!(domain.wake(&word, 1), 1);
+    drop(queued);
+    let mut expected = Counters::default();
+    expected.longest_chain = 1;
+    assert_eq!(domain.counters(), expected);
+}
+
+/// Sixteen words of one cache line, which share a bucket in a small table.
+#[derive(Default)]
+#[repr(align(64))]
+struct Line([AtomicU32; 16]);
+
+fn longest_chain_is_the_most_words_in_a_bucket<S: Scheme<L>, L: Layout>() {
+    let domain = Domain::<S, L>::with_options(&system(), Options::new().policy(Policy::Fixed(4)));
+    let line = Line::default();
+    let mut waiters = idle(6);
+    // Two of them wait for one word.
+    let words = [0, 1, 2, 3, 4, 0].map(|i| &line.0[i]);
+    let queued: Vec<_> = waiters.iter_mut().zip(words).map(|(waiter, word)| queue(&domain, waiter, word)).collect();
+    assert_eq!(domain.counters().longest_chain, 5);
+    drop(queued);
+    let queued = queue(&domain, &mut waiters[0], &line.0[0]);
+    assert_eq!(domain.counters().longest_chain, 5, "that of all time");
+    drop(queued);
+}
+
+/// Memory with one word, whose next load goes on until `until` says so.
+struct Blocking<F = fn() -> bool> {
+    word: AtomicU32,
+    is_armed: AtomicBool,
+    until: F,
+}
+
+impl Blocking {
+    fn new() -> Self {
+        Self { word: AtomicU32::new(0), is_armed: AtomicBool::new(false), until: || true }
+    }
+}
+
+impl<F: Fn() -> bool> UserMemory for Blocking<F> {
+    fn load(&self, _address: u64, _width: Width) -> Result<u64, Fault> {
+        if self.is_armed.swap(false, Ordering::SeqCst) {
+            until("another thread wants the bucket", &self.until);
+        }
+        Ok(self.word.load(Ordering::SeqCst).into())
+    }
+    fn compare_exchange(&self, _: u64, _: Width, _: u64, _: u64) -> Result<Result<u64, u64>, Fault> {
+        Err(Fault)
+    }
+    fn fault_in(&self, _address: u64, _access: Access) -> Result<(), Fault> {
+        Err(Fault)
+    }
+}
+
+/// And they can be read whatever is locked.
+fn lock_that_another_thread_holds_is_counted<S: Scheme<L>, L: Layout>() {
+    let domain = Domain::<S, L>::with_options(&system(), Options::new().early_return(false));
+    let contended = || domain.counters().contended_locks > 0;
+    let memory = Blocking { word: AtomicU32::new(0), is_armed: AtomicBool::new(false), until: contended };
+    let word = Guest::new(&memory, 64, Width::U32).expect("aligned");
+    assert_eq!(domain.wait(word, 1), Err(Error::Again));
+    assert_eq!(domain.counters().contended_locks, 0);
+    memory.is_armed.store(true, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        // Its word is loaded, and its load blocked, under the bucket's lock.
+        scope.spawn(|| assert_eq!(domain.wait(word, 1), Err(Error::Again)));
+        until("the bucket is locked", || !memory.is_armed.load(Ordering::SeqCst));
+        assert_eq!(domain.wake(word, 1), 0);
+    });
+    assert_eq!(domain.counters().contended_locks, 1);
+}
+
+fn resizes_that_move_waiters_are_counted<S: Scheme<L>, L: Layout>() {
+    let domain = Domain::<S, L>::with_options(&system(), Options::new());
+    let mut expected = 0;
+    for (slots, is_move) in [(16, false), (64, true), (64, false), (2, true), (0, true), (32, true)] {
+        assert_eq!(domain.set_slots(slots), Ok(()));
+        expected += u64::from(is_move);
+        assert_eq!(domain.counters().resizes, expected, "after a move to {slots} slots");
+    }
+}
+
+fn debug_of_a_domain_tells_its_counters<S: Scheme<L>, L: Layout>() {
+    let domain = counting::<S, L>(Options::new());
+    let word = AtomicU32::new(0);
+    let mut waiters = idle(1);
+    let queued = queue(&domain, &mut waiters[0], &word);
+    let text = format!("{domain:?}");
+    assert!(text.contains("waiting: 1") && text.contains("waits: 1"), "{text}");
+    drop(queued);
+}
+
+on_every_domain![
+    waits_and_mismatches_are_counted,
+    wakes_are_counted_by_whether_they_woke_anybody,
+    requeues_are_counted,
+    requeues_to_a_lock_are_counted,
+    threads_that_count_at_once_lose_nothing,
+    operations_are_not_counted_unless_asked_for,
+    longest_chain_is_the_most_words_in_a_bucket,
+    lock_that_another_thread_holds_is_counted,
+    debug_of_a_domain_tells_its_counters,
+];
+mod resizable {
+    use super::*;
+    on_every_resizable_domain![resizes_that_move_waiters_are_counted];
+}
+
+#[test]
+fn growth_by_load_is_counted() {
+    let domain = Domain::<ufutex::scheme::Live, ufutex::layout::Lean>::with_options(&system(), Options::new());
+    let words: Vec<Line> = (0..400).map(|_| Line::default()).collect();
+    let mut waiters = idle(400);
+    let queued: Vec<_> =
+        std::iter::zip(&words, &mut waiters).map(|(line, waiter)| queue(&domain, waiter, &line.0[0])).collect();
+    assert!(domain.slots() > 16 && domain.counters().resizes > 0, "{domain:?}");
+    drop(queued);
+}

@@ -1,0 +1,113 @@
+//! A machine with several nodes, on one that has fewer.
+
+use std::alloc::{GlobalAlloc, Layout as MemoryLayout, System as Allocator};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use ufutex::layout::Layout;
+use ufutex::{Config, Error, NodeMemory, System, Topology};
+
+/// Where every thread runs, and what nodes there are, is for the test to say.
+pub struct Machine {
+    has: Vec<bool>,
+    current: AtomicU32,
+    memory: &'static Memory,
+}
+
+/// Remembers what was allocated on which node.
+#[derive(Default)]
+pub struct Memory {
+    pieces: Mutex<Vec<Piece>>,
+    /// One more than the node that has no memory left; 0: none.
+    exhausted: AtomicU32,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    address: usize,
+    bytes: usize,
+    node: u32,
+}
+
+impl Machine {
+    /// Nodes `0..count`; everybody is on the first.
+    pub fn new(count: usize) -> Arc<Self> {
+        Self::with(&vec![true; count])
+    }
+
+    /// As `new`, where only those nodes exist for which `has` says so.
+    pub fn with(has: &[bool]) -> Arc<Self> {
+        let memory = Box::leak(Box::default());
+        Arc::new(Self { has: has.to_vec(), current: AtomicU32::new(0), memory })
+    }
+
+    /// Everybody runs on `node` from now on.
+    pub fn go_to(&self, node: u32) {
+        self.current.store(node, Ordering::Relaxed);
+    }
+
+    /// `node` has no memory left; `None`: all have.
+    pub fn exhaust(&self, node: Option<u32>) {
+        self.memory.exhausted.store(node.map_or(0, |node| node + 1), Ordering::Relaxed);
+    }
+
+    /// A system of two CPUs on it, with 16 slots on each node and the same hash each time.
+    pub fn system<L: Layout>(self: &Arc<Self>) -> Result<System<L>, Error> {
+        System::with_config(Config::new().cpus(2).global_slots(16).hash_seed(1).topology(self.clone()))
+    }
+
+    /// How many pieces of memory are in use on each node.
+    pub fn pieces(&self) -> Vec<usize> {
+        let pieces = self.memory.pieces.lock().expect("nobody panics with it");
+        (0..self.has.len() as u32).map(|node| pieces.iter().filter(|piece| piece.node == node).count()).collect()
+    }
+
+    /// What is in the memory of `node`, provided that nobody uses it now.
+    pub fn contents(&self, node: u32) -> Vec<u8> {
+        let pieces = self.memory.pieces.lock().expect("nobody panics with it");
+        let on_node = pieces.iter().filter(|piece| piece.node == node);
+        let bytes = |piece: &Piece| {
+            let start = std::ptr::with_exposed_provenance::<u8>(piece.address);
+            // SAFETY: a piece in use, all of it initialised, as it was zeroed.
+            unsafe { std::slice::from_raw_parts(start, piece.bytes) }.to_vec()
+        };
+        on_node.flat_map(bytes).collect()
+    }
+}
+
+impl Topology for Machine {
+    fn nodes(&self) -> usize {
+        self.has.len()
+    }
+    fn has_node(&self, node: u32) -> bool {
+        self.has.get(node as usize).copied().unwrap_or(false)
+    }
+    fn current_node(&self) -> u32 {
+        self.current.load(Ordering::Relaxed)
+    }
+    fn memory(&self) -> &'static dyn NodeMemory {
+        self.memory
+    }
+}
+
+// SAFETY: the system's allocator, zeroed.
+unsafe impl NodeMemory for Memory {
+    fn allocate(&self, layout: MemoryLayout, node: u32) -> *mut u8 {
+        if self.exhausted.load(Ordering::Relaxed) == node + 1 {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: the layout's size is not 0.
+        let memory = unsafe { Allocator.alloc_zeroed(layout) };
+        let piece = Piece { address: memory.expose_provenance(), bytes: layout.size(), node };
+        self.pieces.lock().expect("nobody panics with it").push(piece);
+        memory
+    }
+
+    unsafe fn free(&self, memory: *mut u8, layout: MemoryLayout) {
+        let mut pieces = self.pieces.lock().expect("nobody panics with it");
+        let index = pieces.iter().position(|piece| piece.address == memory.addr()).expect("allocated here");
+        assert_eq!(pieces.swap_remove(index).bytes, layout.size(), "freed as it was allocated");
+        // SAFETY: allocated with this layout.
+        unsafe { Allocator.dealloc(memory, layout) }
+    }
+}

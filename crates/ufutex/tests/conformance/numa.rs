@@ -1,0 +1,382 @@
+//! futex2's words with a node, on the kernel and on the engine: the same errors for the same words, the same node written
+//! back, the same pairs of operations that meet.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::task::Waker;
+
+use ufutex::layout::Lean;
+use ufutex::scheme::Live;
+use ufutex::{
+    Access, Domain, Error, Fault, Guest, HostTopology, NodeFlags, Number, Options, Scope, Shared, System, Topology,
+    UserMemory, WaitOptions, Waiter, Width,
+};
+
+use crate::common::PATIENCE;
+use crate::common::arena::{Arena, PAGE, Rights};
+use crate::common::asleep::{thread_id, until};
+
+const SIZE_U32: u32 = 2;
+const NUMA: u32 = 4;
+const MPOL: u32 = 8;
+const PRIVATE: u32 = 128;
+
+const SYS_FUTEX_WAKE: libc::c_long = 454;
+const SYS_FUTEX_WAIT: libc::c_long = 455;
+
+/// What the kernel or the engine says: a number of waiters, or `-errno`.
+type Answer = i64;
+
+/// An arena whose memory policy is to prefer node 0, or that has none.
+struct Memory {
+    arena: Arena,
+    prefers_0: bool,
+}
+
+impl Memory {
+    /// `None`, and a word about it, where memory can have no policy.
+    fn new(arena: Arena, prefers_0: bool) -> Option<Self> {
+        const MPOL_PREFERRED: libc::c_long = 1;
+        if prefers_0 {
+            let nodes = 1u64;
+            // SAFETY: a mapping of our own, whose contents mbind(2) does not change.
+            let result = unsafe { libc::syscall(libc::SYS_mbind, arena.at(0), PAGE, MPOL_PREFERRED, &nodes, 8, 0) };
+            if result != 0 {
+                println!("skipped: mbind(2) is not permitted here: errno {}", errno());
+                return None;
+            }
+        }
+        Some(Self { arena, prefers_0 })
+    }
+
+    /// Private and shared memory, without a policy and with one.
+    fn all() -> impl Iterator<Item = Self> {
+        let cases =
+            [false, true].into_iter().flat_map(|prefers_0| [false, true].map(|is_shared| (prefers_0, is_shared)));
+        cases.filter_map(|(prefers_0, is_shared)| {
+            Self::new(if is_shared { Arena::shared(1, 1) } else { Arena::new(1) }, prefers_0)
+        })
+    }
+}
+
+impl UserMemory for Memory {
+    fn load(&self, address: u64, width: Width) -> Result<u64, Fault> {
+        self.arena.load(address, width)
+    }
+    fn compare_exchange(&self, address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
+        self.arena.compare_exchange(address, width, current, new)
+    }
+    fn fault_in(&self, address: u64, access: Access) -> Result<(), Fault> {
+        self.arena.fault_in(address, access)
+    }
+    fn scope(&self, address: u64, access: Access) -> Result<Scope, Fault> {
+        self.arena.scope(address, access)
+    }
+    fn policy_node(&self, _: u64) -> Option<u32> {
+        self.prefers_0.then_some(0)
+    }
+}
+
+fn errno() -> Answer {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0).into()
+}
+
+fn kernel_wake(address: u64, flags: u32) -> Answer {
+    // SAFETY: a wake writes nothing but the node, which is the test's.
+    let result = unsafe { libc::syscall(SYS_FUTEX_WAKE, address, u64::from(u32::MAX), i32::MAX, flags) };
+    if result < 0 { -errno() } else { result }
+}
+
+fn kernel_wait(address: u64, expected: u32, flags: u32) -> Answer {
+    let (mask, never) = (u64::from(u32::MAX), std::ptr::null::<libc::timespec>());
+    // SAFETY: the memory at `address` is reached by atomics alone; there is no timeout to read.
+    let result = unsafe {
+        libc::syscall(SYS_FUTEX_WAIT, address, u64::from(expected), mask, flags, never, libc::CLOCK_MONOTONIC)
+    };
+    if result < 0 { -errno() } else { result }
+}
+
+fn kernel_call(number: libc::c_long, [a, b, c, d, e, f]: [u64; 6]) -> Answer {
+    // SAFETY: the calls write nothing but nodes, which are the test's.
+    let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
+    if result < 0 { -errno() } else { result }
+}
+
+/// Whether the kernel has what the tests are about; says so if not.
+fn kernel_has_nodes() -> bool {
+    let arena = Arena::new(1);
+    let has = [NUMA, MPOL].iter().all(|flag| kernel_wake(arena.at(0), SIZE_U32 | PRIVATE | flag) == 0);
+    if !has {
+        println!("skipped: this kernel has no FUTEX2_NUMA and FUTEX2_MPOL (Linux 6.16)");
+    }
+    has
+}
+
+/// Evaluates `$use` with `$word` as what `flags` make of the word at `address`; an answer where they make nothing of it.
+macro_rules! with_word {
+    ($engine:expr, $memory:expr, $address:expr, $flags:expr, |$word:ident| $use:expr) => {{
+        let (memory, address, flags): (&Memory, u64, u32) = ($memory, $address, $flags);
+        let node_flags = NodeFlags { numa: flags & NUMA != 0, mpol: flags & MPOL != 0 };
+        let node = match $engine.system.resolve_node(memory, address, node_flags) {
+            Ok(node) => node,
+            Err(error) => return -Answer::from(error.errno()),
+        };
+        let guest = Guest::new(memory, address, Width::U32).expect("resolve_node has looked at the alignment");
+        let scope = if flags & PRIVATE != 0 { Ok(Scope::Private) } else { memory.scope(address, Access::Read) };
+        macro_rules! on_its_node {
+            ($target:expr) => {
+                match node {
+                    None => {
+                        let $word = $target;
+                        $use
+                    }
+                    Some(node) => {
+                        let $word = $engine.system.on_node($target, node).expect("resolve_node has looked at it");
+                        $use
+                    }
+                }
+            };
+        }
+        match scope {
+            Err(Fault) => -Answer::from(Error::Fault.errno()),
+            Ok(Scope::Private) => on_its_node!(guest),
+            Ok(Scope::AddressSpace) => on_its_node!(Shared::address_space(guest)),
+            Ok(Scope::Object { id, offset }) => on_its_node!(Shared::object(guest, id, offset)),
+        }
+    }};
+}
+
+struct Engine {
+    system: System,
+    domain: Domain,
+}
+
+impl Engine {
+    fn new() -> Self {
+        let system = System::<Lean>::new();
+        let domain = Domain::<Live, Lean>::with_options(&system, Options::new());
+        Self { system, domain }
+    }
+
+    fn wake(&self, memory: &Memory, address: u64, flags: u32) -> Answer {
+        with_word!(self, memory, address, flags, |word| self.domain.wake(word, usize::MAX) as Answer)
+    }
+
+    /// A wait that must not sleep.
+    fn wait(&self, memory: &Memory, address: u64, expected: u64, flags: u32) -> Answer {
+        let mut waiter = Box::pin(Waiter::new());
+        let (options, waker) = (WaitOptions::new(), Waker::noop().clone());
+        with_word!(self, memory, address, flags, |word| {
+            match self.domain.prepare_with(waiter.as_mut(), word, expected, &options, waker) {
+                Ok(_) => panic!("the wait would sleep"),
+                Err(error) => -Answer::from(error.errno()),
+            }
+        })
+    }
+
+    /// Whether a wake with `wakes` finds a waiter with `waits`; how many it woke, and the nodes that they wrote.
+    fn meets(&self, memory: &Memory, waits: u32, wakes: u32) -> (Answer, [u32; 2]) {
+        let mut waiter = Box::pin(Waiter::new());
+        let (options, waker) = (WaitOptions::new(), Waker::noop().clone());
+        let mut nodes = [0; 2];
+        memory.arena.word(4).store(u32::MAX, Ordering::Relaxed);
+        let meets = || -> Answer {
+            with_word!(self, memory, memory.arena.at(0), waits, |word| {
+                let queued =
+                    self.domain.prepare_with(waiter.as_mut(), word, 0, &options, waker).expect("the word is 0");
+                nodes[0] = memory.arena.word(4).swap(u32::MAX, Ordering::Relaxed);
+                let woken = self.wake(memory, memory.arena.at(0), wakes);
+                nodes[1] = memory.arena.word(4).load(Ordering::Relaxed);
+                assert_eq!(queued.is_woken(), woken == 1);
+                woken
+            })
+        };
+        (meets(), nodes)
+    }
+}
+
+/// A thread that sleeps in the kernel's futex_wait. It is never joined: one that is not woken hangs nobody.
+struct Sleeper {
+    thread: Arc<AtomicI32>,
+    outcome: Receiver<Answer>,
+}
+
+impl Sleeper {
+    fn new(address: u64, flags: u32) -> Self {
+        let (send, outcome) = channel();
+        let thread = Arc::new(AtomicI32::new(0));
+        let its_thread = thread.clone();
+        std::thread::spawn(move || {
+            its_thread.store(thread_id(), Ordering::Release);
+            let _ = send.send(kernel_wait(address, 0, flags));
+        });
+        let sleeper = Self { thread, outcome };
+        until("the waiter sleeps", || sleeper.is_asleep());
+        sleeper
+    }
+
+    fn is_asleep(&self) -> bool {
+        let line = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", self.thread.load(Ordering::Acquire)));
+        line.is_ok_and(|line| line.split(' ').next() == Some("455"))
+    }
+}
+
+/// As `Engine::meets`.
+fn kernel_meets(memory: &Memory, waits: u32, wakes: u32) -> (Answer, [u32; 2]) {
+    let (address, word) = (memory.arena.at(0), memory.arena.word(4));
+    word.store(u32::MAX, Ordering::Relaxed);
+    let sleeper = Sleeper::new(address, waits);
+    let waited_on = word.swap(u32::MAX, Ordering::Relaxed);
+    let woken = kernel_wake(address, wakes);
+    let woken_on = word.load(Ordering::Relaxed);
+    if woken == 0 {
+        word.store(waited_on, Ordering::Relaxed);
+        assert_eq!(kernel_wake(address, waits), 1, "it waited");
+    }
+    assert_eq!(sleeper.outcome.recv_timeout(PATIENCE), Ok(0));
+    (woken, [waited_on, woken_on])
+}
+
+fn kinds() -> impl Iterator<Item = u32> {
+    [0, NUMA, MPOL, NUMA | MPOL].into_iter().flat_map(|node| [PRIVATE, 0].map(|private| SIZE_U32 | node | private))
+}
+
+/// Where a node was chosen the machine may have moved us in between, if it has several.
+fn same_node(kernels: u32, ours: u32) -> bool {
+    let host = HostTopology::get();
+    kernels == ours || (host.nodes() > 1 && host.has_node(kernels) && host.has_node(ours))
+}
+
+#[test]
+fn words_with_a_node_fail_as_the_kernels_do_and_get_the_node_that_the_kernel_writes() {
+    if !kernel_has_nodes() {
+        return;
+    }
+    let engine = Engine::new();
+    let beyond = HostTopology::get().nodes() as u32;
+    for memory in Memory::all() {
+        let word = memory.arena.word(4);
+        for (flags, node, rights, offset) in kinds()
+            .flat_map(|flags| [0, u32::MAX, beyond, u32::MAX - 1, 1024].map(|node| (flags, node)))
+            .flat_map(|(flags, node)| {
+                [Rights::None, Rights::Read, Rights::ReadWrite]
+                    .into_iter()
+                    .flat_map(move |rights| [0, 2, 4].map(|offset| (flags, node, rights, offset)))
+            })
+        {
+            let run = |operation: &dyn Fn() -> Answer| {
+                word.store(node, Ordering::Relaxed);
+                memory.arena.protect(0, rights);
+                let answer = operation();
+                memory.arena.protect(0, Rights::ReadWrite);
+                (answer, word.load(Ordering::Relaxed))
+            };
+            let address = memory.arena.at(offset);
+            let what = format!(
+                "flags {flags}, node {}, {rights:?}, offset {offset}, policy {}",
+                node as i32, memory.prefers_0
+            );
+            let (kernels, ours) = (run(&|| kernel_wake(address, flags)), run(&|| engine.wake(&memory, address, flags)));
+            assert_eq!(kernels.0, ours.0, "wake: {what}");
+            assert!(same_node(kernels.1, ours.1), "wake: {what}: {kernels:?}, {ours:?}");
+            // The word differs: it holds 0, or the node.
+            let kernels = run(&|| kernel_wait(address, 77, flags));
+            let ours = run(&|| engine.wait(&memory, address, 77, flags));
+            assert_eq!(kernels.0, ours.0, "wait: {what}");
+            assert!(same_node(kernels.1, ours.1), "wait: {what}: {kernels:?}, {ours:?}");
+        }
+    }
+}
+
+/// The calls with two words, at 0 and 8 of the arena; those that a wrong argument ends before or after a node was written.
+#[test]
+fn calls_refuse_in_the_kernels_order_and_write_the_nodes_that_it_writes() {
+    if !kernel_has_nodes() {
+        return;
+    }
+    const ARRAY: u64 = 64;
+    let engine = Engine::new();
+    let task = engine.domain.task(1).expect("nobody else has that number");
+    let memory = Memory { arena: Arena::new(1), prefers_0: false };
+    let (at, all) = (memory.arena.at(0), u64::from(u32::MAX));
+    let beyond = HostTopology::get().nodes() as u32;
+    let calls = |flags: u64| {
+        [
+            (Number::FutexWake, 454, [at, all, 0, flags, 0, 0]),
+            (Number::FutexWake, 454, [at, 0, 1, flags, 0, 0]),
+            (Number::FutexWake, 454, [at, all, 1, flags | 16, 0, 0]),
+            (Number::FutexWake, 454, [at, all, 1, flags & !3, 0, 0]),
+            (Number::FutexWait, 455, [at, 1, all, flags, 0, 1]),
+            (Number::FutexWait, 455, [at, 1, 0, flags, 0, 1]),
+            (Number::FutexWaitv, 449, [at + ARRAY, 2, 0, 0, 0, 0]),
+            (Number::FutexRequeue, 456, [at + ARRAY, 0, 1, 1, 0, 0]),
+            (Number::FutexRequeue, 456, [at + ARRAY, 0, all, 1, 0, 0]),
+        ]
+    };
+    let nodes = [0, u32::MAX, beyond];
+    let node_pairs = || nodes.into_iter().flat_map(|first| nodes.map(|second| [first, second]));
+    // What the first word should hold, where the second one is, and what its flags have besides. That the second should
+    // hold 77 keeps the waits from sleeping.
+    let arrays = [(1, 8, 0), (0, 8, 0), (0, 12, 0), (0, 8, u64::from(PRIVATE)), (0, 8, 1 << 32)];
+    for (flags, pair, (expected, second, besides)) in kinds()
+        .flat_map(|flags| node_pairs().map(move |pair| (flags, pair)))
+        .flat_map(|(flags, pair)| arrays.map(|array| (flags, pair, array)))
+    {
+        let word = |value: u64, address: u64, flags: u64| [value, address, flags].map(u64::to_ne_bytes).concat();
+        let flags = u64::from(flags);
+        memory.arena.write(ARRAY, &word(expected, at, flags));
+        memory.arena.write(ARRAY + 24, &word(77, at + second, flags ^ besides));
+        for (number, kernels_number, args) in calls(flags) {
+            let run = |call: &dyn Fn() -> Answer| {
+                memory.arena.word(4).store(pair[0], Ordering::Relaxed);
+                memory.arena.word(12).store(pair[1], Ordering::Relaxed);
+                (call(), [4, 12].map(|offset| memory.arena.word(offset).load(Ordering::Relaxed)))
+            };
+            let kernels = run(&|| kernel_call(kernels_number, args));
+            let ours = run(&|| engine.domain.syscall(&task, &memory, number, args) as Answer);
+            let what = format!("{number:?} {args:x?}, nodes {pair:x?}, array {expected} {second} {besides}");
+            assert_eq!(kernels.0, ours.0, "{what}");
+            let is_same = std::iter::zip(kernels.1, ours.1).all(|(kernels, ours)| same_node(kernels, ours));
+            assert!(is_same, "{what}: {kernels:x?}, {ours:x?}");
+        }
+    }
+}
+
+#[test]
+fn addresses_that_nobody_may_name_fail_as_the_kernels_do() {
+    if !kernel_has_nodes() {
+        return;
+    }
+    let engine = Engine::new();
+    let memory = Memory { arena: Arena::new(1), prefers_0: false };
+    let kernels_half = 0xffff_8000_0000_0000;
+    for flags in kinds() {
+        for address in [0, 8, 12, kernels_half, kernels_half + 4, kernels_half + 2, u64::MAX - 7] {
+            assert_eq!(
+                kernel_wake(address, flags),
+                engine.wake(&memory, address, flags),
+                "flags {flags}, address {address:#x}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_same_pairs_of_operations_meet() {
+    if !kernel_has_nodes() {
+        return;
+    }
+    let engine = Engine::new();
+    for memory in Memory::all() {
+        for (waits, wakes) in kinds().flat_map(|waits| kinds().map(move |wakes| (waits, wakes))) {
+            let (kernels, ours) = (kernel_meets(&memory, waits, wakes), engine.meets(&memory, waits, wakes));
+            let what = format!("waits {waits}, wakes {wakes}, policy {}", memory.prefers_0);
+            if HostTopology::get().nodes() > 1 {
+                println!("not compared on a machine with several nodes: {what}");
+                continue;
+            }
+            assert_eq!(kernels, ours, "{what}");
+        }
+    }
+}

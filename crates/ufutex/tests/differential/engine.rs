@@ -1,0 +1,187 @@
+//! The engine, behind the kernel's ABI: [`Domain::syscall`] with tasks that have the workers' TIDs.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+
+use ufutex::layout::{Layout, Lean, Packed, Split};
+use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
+use ufutex::{Config, Domain, Number, Options, Policy, Priority, Resume, System, Task, UserMemory, resume};
+
+use crate::compare::Bench;
+use crate::program::{Program, WORKERS};
+use crate::resolve::{Raw, Robust};
+use crate::workers::{Target, WORKER_PRIORITY};
+
+type Make = fn(&Bench, &Program, Options) -> Arc<dyn Target>;
+
+/// Every scheme and layout, with its name.
+const ENGINES: [(&str, Make); 12] = [
+    ("live, lean", make::<Live, Lean>),
+    ("live, packed", make::<Live, Packed>),
+    ("live, split", make::<Live, Split>),
+    ("fixed, lean", make::<Fixed, Lean>),
+    ("fixed, packed", make::<Fixed, Packed>),
+    ("fixed, split", make::<Fixed, Split>),
+    ("atomic, lean", make::<Atomic, Lean>),
+    ("atomic, packed", make::<Atomic, Packed>),
+    ("atomic, split", make::<Atomic, Split>),
+    ("percpu, lean", make::<PerCpu, Lean>),
+    ("percpu, packed", make::<PerCpu, Packed>),
+    ("percpu, split", make::<PerCpu, Split>),
+];
+
+/// Sizes of a table: with two buckets keys collide.
+const POLICIES: [Policy; 4] = [Policy::Fixed(2), Policy::Fixed(64), Policy::Load, Policy::Fixed(0)];
+
+/// One way to make an engine.
+#[derive(Clone, Copy)]
+pub struct Variant {
+    engine: usize,
+    policy: Policy,
+    early_return: bool,
+}
+
+impl Variant {
+    /// How many there are.
+    pub const COUNT: usize = ENGINES.len() * POLICIES.len() * 2;
+
+    /// They take turns.
+    pub fn number(number: usize) -> Self {
+        let (number, engine) = (number / ENGINES.len(), number % ENGINES.len());
+        let (number, policy) = (number / POLICIES.len(), POLICIES[number % POLICIES.len()]);
+        Self { engine, policy, early_return: number % 2 == 0 }
+    }
+
+    pub fn make(self, bench: &Bench, program: &Program) -> Arc<dyn Target> {
+        let options = Options::new().policy(self.policy).early_return(self.early_return);
+        ENGINES[self.engine].1(bench, program, options)
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { engine, policy, early_return } = self;
+        write!(f, "{}, {policy:?}, early return {early_return}", ENGINES[*engine].0)
+    }
+}
+
+/// Why a call has been interrupted.
+const NOT: u8 = 0;
+const BY_PLAIN_SIGNAL: u8 = 1;
+const BY_RESTARTING_SIGNAL: u8 = 2;
+const ABANDONED: u8 = 3;
+
+struct Worker<L: Layout> {
+    /// `None` once the thread has ended.
+    task: Mutex<Option<Arc<Task<L>>>>,
+    is_calling: AtomicBool,
+    interruption: AtomicU8,
+}
+
+struct Engine<S: Scheme<L>, L: Layout, M> {
+    // Tasks end before their domain does.
+    workers: [Worker<L>; WORKERS],
+    domain: Domain<S, L>,
+    memory: Arc<M>,
+}
+
+fn make<S: Scheme<L> + 'static, L: Layout + 'static>(
+    bench: &Bench,
+    program: &Program,
+    options: Options,
+) -> Arc<dyn Target> {
+    let config = Config::new().cpus(2).global_slots(64).hash_seed(1);
+    let system = System::<L>::with_config(config).expect("the memory is there");
+    let domain = Domain::<S, L>::with_options(&system, options);
+    let tids = bench.workers.tids();
+    let workers = std::array::from_fn(|worker| {
+        let task = domain.task(tids[worker]).expect("the TID is free");
+        task.set_priority(Priority::realtime(WORKER_PRIORITY as u8 + program.priorities[worker]));
+        Worker {
+            task: Mutex::new(Some(Arc::new(task))),
+            is_calling: AtomicBool::new(false),
+            interruption: AtomicU8::new(NOT),
+        }
+    });
+    Arc::new(Engine { workers, domain, memory: bench.memory.clone() })
+}
+
+impl<L: Layout> Worker<L> {
+    fn task(&self) -> Arc<Task<L>> {
+        self.task.lock().expect("nobody panics with it").clone().expect("the worker lives")
+    }
+
+    /// A signal to one that makes no call is over at once.
+    fn interrupt(&self, interruption: u8) {
+        let task = self.task();
+        if self.is_calling.load(Ordering::Relaxed) {
+            self.interruption.store(interruption, Ordering::Relaxed);
+            task.interrupt().raise();
+        } else {
+            task.interrupt().raise();
+            task.interrupt().clear();
+        }
+    }
+}
+
+impl<S: Scheme<L>, L: Layout, M: UserMemory> Engine<S, L, M> {
+    fn syscall(&self, task: &Task<L>, number: u64, args: [u64; 6]) -> isize {
+        let number = Number::x86_64(number).expect("a call of the engine's");
+        self.domain.syscall(task, &*self.memory, number, args)
+    }
+}
+
+impl<S: Scheme<L>, L: Layout, M: UserMemory + Send + Sync> Target for Engine<S, L, M> {
+    fn call(&self, worker: usize, raw: &Raw) -> i64 {
+        let worker = &self.workers[worker];
+        let task = worker.task();
+        worker.is_calling.store(true, Ordering::Relaxed);
+        let result = loop {
+            let result = self.syscall(&task, raw.number as u64, raw.args);
+            let handler = match worker.interruption.swap(NOT, Ordering::Relaxed) {
+                NOT => break result,
+                ABANDONED => {
+                    task.interrupt().clear();
+                    break result;
+                }
+                interruption => Some(interruption == BY_RESTARTING_SIGNAL),
+            };
+            task.interrupt().clear();
+            task.forget_restart();
+            match resume(result, handler) {
+                Resume::Return(result) => break result,
+                Resume::Again => {}
+                Resume::Continue => unreachable!("a handler has run"),
+            }
+        };
+        worker.is_calling.store(false, Ordering::Relaxed);
+        result as i64
+    }
+
+    fn signal(&self, worker: usize, sa_restart: bool) {
+        self.workers[worker].interrupt(if sa_restart { BY_RESTARTING_SIGNAL } else { BY_PLAIN_SIGNAL });
+    }
+
+    fn abandon(&self, worker: usize) {
+        self.workers[worker].interrupt(ABANDONED);
+    }
+
+    fn exit(&self, worker: usize, robust: &Robust) {
+        const SET_ROBUST_LIST: u64 = 273;
+        const LENGTH: u64 = 24;
+        let task = self.workers[worker].task.lock().expect("nobody panics with it").take().expect("the worker lives");
+        let task = Arc::into_inner(task).expect("it makes no call");
+        assert_eq!(self.syscall(&task, SET_ROBUST_LIST, [robust.head, LENGTH, 0, 0, 0, 0]), 0);
+        self.domain.exit(&task, &*self.memory).expect("its own task, which waits for nothing");
+    }
+
+    fn resize(&self, slots: usize) {
+        // Nobody is in the middle of anything, so there is nothing to wait for. A fixed table refuses.
+        let mut patience = 1000;
+        let _ = self.domain.set_slots_while(slots, || {
+            patience -= 1;
+            patience > 0
+        });
+    }
+}

@@ -1,0 +1,178 @@
+//! The engine, in the place of the kernel: each thread of a test is a task of a domain.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use ufutex::layout::Lean;
+use ufutex::scheme::Scheme;
+use ufutex::{Domain, Priority, Resume, Task};
+
+use crate::call::{Call, Number};
+use crate::common::arena::Arena;
+use crate::common::asleep::{futex_call, thread_id, until};
+use crate::common::domains::domain;
+use crate::machine::{Interruption, Machine, Seat, Sharing, System};
+
+/// A system with one domain of this scheme.
+pub fn machine<S: Scheme<Lean> + 'static>(sharing: Sharing) -> Machine {
+    Machine::new(Arc::new(Engine::<S>::new()), sharing)
+}
+
+struct Engine<S: Scheme<Lean>> {
+    domain: Arc<Domain<S, Lean>>,
+    kernel_task: Task<Lean>,
+}
+
+/// No thread of a program has this number, not here either.
+const KERNEL_TASK: u32 = 2;
+
+impl<S: Scheme<Lean>> Engine<S> {
+    fn new() -> Self {
+        let domain = domain::<S, Lean>();
+        let kernel_task = domain.kernel_task(KERNEL_TASK).expect("it is the first task");
+        Self { domain: Arc::new(domain), kernel_task }
+    }
+}
+
+impl<S: Scheme<Lean> + 'static> System for Engine<S> {
+    fn enter(&self, memory: &'static Arena) -> Arc<dyn Seat> {
+        let tid = thread_id();
+        let task = self.domain.task(tid as u32).expect("no other task has the number of this thread");
+        Arc::new(Guest {
+            domain: self.domain.clone(),
+            memory,
+            tid,
+            task: Mutex::new(Some(Arc::new(task))),
+            state: Mutex::new(State { current: None, interruption: None }),
+            noticed: AtomicUsize::new(0),
+        })
+    }
+
+    fn kernel_thread(&self) -> Result<u32, String> {
+        Ok(self.kernel_task.tid())
+    }
+}
+
+/// A thread as a user-mode kernel would run it: it makes the guest's calls, and handles the guest's signals between
+/// them.
+struct Guest<S: Scheme<Lean>> {
+    domain: Arc<Domain<S, Lean>>,
+    memory: &'static Arena,
+    tid: i32,
+    /// Until it leaves.
+    task: Mutex<Option<Arc<Task<Lean>>>>,
+    state: Mutex<State>,
+    /// How often it has been interrupted.
+    noticed: AtomicUsize,
+}
+
+struct State {
+    /// The call that it is in.
+    current: Option<Call>,
+    /// What it has to notice when that returns.
+    interruption: Option<Interruption>,
+}
+
+fn number(call: Call) -> ufutex::Number {
+    match call.number {
+        Number::Futex => ufutex::Number::Futex,
+        Number::FutexWaitv => ufutex::Number::FutexWaitv,
+        Number::FutexWake => ufutex::Number::FutexWake,
+        Number::FutexWait => ufutex::Number::FutexWait,
+        Number::FutexRequeue => ufutex::Number::FutexRequeue,
+        Number::SetRobustList => ufutex::Number::SetRobustList,
+        Number::GetRobustList => ufutex::Number::GetRobustList,
+        Number::Restart => ufutex::Number::RestartSyscall,
+    }
+}
+
+impl<S: Scheme<Lean>> Guest<S> {
+    fn task(&self) -> Option<Arc<Task<Lean>>> {
+        self.task.lock().expect("nobody panics with it").clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nobody panics with it")
+    }
+
+    /// What a kernel does on its way back to the program: if there is a signal, its handler runs.
+    fn leave_call(&self, task: &Task<Lean>) -> Option<Interruption> {
+        let mut state = self.state();
+        state.current = None;
+        let interruption = state.interruption.take()?;
+        task.interrupt().clear();
+        self.noticed.fetch_add(1, AcqRel);
+        Some(interruption)
+    }
+
+    fn is_asleep(&self, is_right: impl Fn(Call) -> bool) -> bool {
+        self.state().current.is_some_and(is_right) && futex_call(self.tid).is_some_and(|call| call.is_of_the_engine())
+    }
+}
+
+impl<S: Scheme<Lean>> Seat for Guest<S> {
+    fn call(&self, mut call: Call) -> isize {
+        let task = self.task().expect("it has not left");
+        loop {
+            self.state().current = Some(call);
+            let result = self.domain.syscall(&task, self.memory, number(call), call.args);
+            let noticed = self.leave_call(&task);
+            let handler = match noticed {
+                Some(Interruption::Handler) => Some(false),
+                Some(Interruption::RestartingHandler) => Some(true),
+                Some(Interruption::NoHandler) | None => None,
+            };
+            if handler.is_some() {
+                task.forget_restart();
+            }
+            match ufutex::resume(result, handler) {
+                Resume::Return(result) => return result,
+                Resume::Again => assert!(noticed.is_some(), "nothing else ends a wait early"),
+                Resume::Continue => call = Call::new(Number::Restart, [0; 6]),
+            }
+        }
+    }
+
+    fn leave(&self) {
+        let mut task = self.task.lock().expect("nobody panics with it").take().expect("it leaves once");
+        // Another thread may hold it, for the time of one look.
+        let task = loop {
+            match Arc::try_unwrap(task) {
+                Ok(task) => break task,
+                Err(shared) => task = shared,
+            }
+            std::thread::yield_now();
+        };
+        self.domain.exit(&task, self.memory).expect("its own task, which waits for nothing");
+    }
+
+    fn is_asleep_in(&self, call: Call) -> bool {
+        self.is_asleep(|current| current == call)
+    }
+
+    fn is_asleep_again(&self) -> bool {
+        self.is_asleep(|current| current.number == Number::Restart)
+    }
+
+    fn interrupt(&self, how: Interruption) {
+        let task = self.task().expect("it has not left");
+        let before = self.noticed.load(Acquire);
+        let mut state = self.state();
+        if state.current.is_none() {
+            return; // between two calls there is nothing to interrupt
+        }
+        state.interruption = Some(how);
+        task.interrupt().raise();
+        drop(state);
+        until("the interruption is noticed", || self.noticed.load(Acquire) != before);
+    }
+
+    fn set_priority(&self, priority: u8) {
+        self.task().expect("it has not left").set_priority(Priority::realtime(priority));
+    }
+
+    fn priority(&self) -> u8 {
+        self.task().expect("it has not left").priority().as_realtime()
+    }
+}

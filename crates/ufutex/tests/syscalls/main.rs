@@ -1,0 +1,86 @@
+//! One suite for the system calls: each body is written once and runs on futex(2) itself, with private and with shared
+//! words, and on the engine with every scheme.
+//!
+//! A test is named `topic::machine::body`. The kernel is the oracle: a body that it fails is wrong.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod call;
+mod calls;
+mod engine;
+mod errno;
+mod kernel;
+mod machine;
+mod memory;
+mod robust_list;
+mod tracer;
+
+mod futex2;
+mod interruption;
+mod keys;
+mod lock_pi;
+mod numa;
+mod order_of_checks;
+mod owner_death;
+mod peers;
+mod peers_engine;
+mod pi_deadlock;
+mod pi_faults;
+mod pi_priority;
+mod pi_states;
+mod races;
+mod requeue;
+mod requeue_pi;
+mod robust;
+mod timeouts;
+mod unlock_pi;
+mod wait;
+mod waitv;
+mod wake;
+mod wake_op;
+
+/// Makes a `#[test]` of each `fn name(m: &Machine)` on every machine.
+macro_rules! on_every_machine {
+    ($($name:ident),* $(,)?) => {
+        $crate::on_machines! { [$($name)*]
+            kernel: $crate::kernel::machine(crate::machine::Sharing::Private);
+            kernel_shared: $crate::kernel::machine(crate::machine::Sharing::Shared);
+            live: $crate::engine::machine::<ufutex::scheme::Live>(crate::machine::Sharing::Private);
+            live_shared: $crate::engine::machine::<ufutex::scheme::Live>(crate::machine::Sharing::Shared);
+            fixed: $crate::engine::machine::<ufutex::scheme::Fixed>(crate::machine::Sharing::Private);
+            atomic: $crate::engine::machine::<ufutex::scheme::Atomic>(crate::machine::Sharing::Private);
+            percpu: $crate::engine::machine::<ufutex::scheme::PerCpu>(crate::machine::Sharing::Private);
+        }
+    };
+}
+
+/// Makes a `#[test]` of each `fn name(m: &Machine)` on the kernel alone. Each use says why.
+macro_rules! on_the_kernel {
+    ($($name:ident),* $(,)?) => {
+        $crate::on_machines! { [$($name)*]
+            kernel_only: $crate::kernel::machine(crate::machine::Sharing::Private);
+        }
+    };
+}
+
+macro_rules! on_machines {
+    ($names:tt $($module:ident: $machine:expr;)*) => {
+        $($crate::on_machine! { $module ($machine) $names })*
+    };
+}
+
+macro_rules! on_machine {
+    ($module:ident ($machine:expr) [$($name:ident)*]) => {
+        mod $module {
+            $(
+                #[test]
+                fn $name() {
+                    super::$name(&$machine);
+                }
+            )*
+        }
+    };
+}
+
+pub(crate) use {on_every_machine, on_machine, on_machines, on_the_kernel};

@@ -1,0 +1,133 @@
+//! Defects that were seen in other futex tables, one test each, named after the defect's absence.
+
+use crate::calls::{ALL, WAITERS, begin_all};
+use crate::errno::{EAGAIN, ETIMEDOUT};
+use crate::machine::{Machine, Thread};
+use crate::on_every_machine;
+use crate::robust_list::RobustList;
+
+/// How often races are run.
+const ROUNDS: u32 = 500;
+
+fn waiter_that_times_out_after_a_requeue_is_looked_for_where_it_is(m: &Machine) {
+    m.in_time(|length| {
+        let (t, words) = (m.thread(), m.words::<8>(0));
+        let w = m.thread();
+        let waiting = w.start(m.wait(words[0], 0).timeout(m.time(length)));
+        waiting.until_asleep_or_over();
+        // It goes through several buckets, of which none may keep it.
+        let moved: isize = words.windows(2).map(|pair| t.call(m.requeue(pair[0], pair[1], 0, 1))).sum();
+        assert_eq!(waiting.finish(), ETIMEDOUT);
+        for word in words {
+            let next = w.begin(m.wait(word, 0));
+            assert_eq!(t.call(m.wake(word, ALL)), 1, "the next one alone");
+            assert_eq!(next.finish(), 0);
+        }
+        moved == 7
+    });
+}
+
+fn two_quick_wakes_wake_two_waiters(m: &Machine) {
+    let t = m.thread();
+    for _ in 0..50 {
+        let word = m.word(0);
+        let threads: [Thread; 2] = m.threads();
+        let waiting = begin_all(&threads, |_| m.wait(word, 0));
+        assert_eq!([t.call(m.wake(word, 1)), t.call(m.wake(word, 1)), t.call(m.wake(word, 1))], [1, 1, 0]);
+        for waiting in waiting {
+            assert_eq!(waiting.finish(), 0);
+        }
+    }
+}
+
+fn two_quick_wakes_are_not_counted_on_one_waiter(m: &Machine) {
+    let ([w, t], word) = (m.threads(), m.word(0));
+    for _ in 0..50 {
+        let waiting = w.begin(m.wait(word, 0));
+        assert_eq!([t.call(m.wake(word, 1)), t.call(m.wake(word, 1))], [1, 0]);
+        assert_eq!(waiting.finish(), 0);
+    }
+}
+
+fn word_is_compared_where_a_wake_cannot_pass_by(m: &Machine) {
+    let ([w, t], word) = (m.threads(), m.word(0));
+    for round in 0..ROUNDS {
+        let waiting = w.start(m.wait(word, round));
+        word.set(round + 1);
+        t.call(m.wake(word, 1));
+        // Were the word compared before the waiter can be found, it would sleep for ever.
+        assert!([0, EAGAIN].contains(&waiting.finish()));
+    }
+}
+
+fn wake_is_not_spent_on_a_waiter_that_reports_a_difference(m: &Machine) {
+    let ([w, t], word) = (m.threads(), m.word(0));
+    for round in 0..ROUNDS {
+        let waiting = w.start(m.wait(word, round));
+        if round % 2 == 0 {
+            std::thread::yield_now();
+        }
+        word.set(round + 1);
+        let woken = t.call(m.wake(word, 1));
+        let result = waiting.finish();
+        assert_eq!(result, if woken == 1 { 0 } else { EAGAIN });
+    }
+}
+
+fn entries_that_timed_out_are_not_left_queued(m: &Machine) {
+    let ([w, t], word) = (m.threads(), m.word(0));
+    for _ in 0..20 {
+        assert_eq!(w.call(m.wait(word, 0).timeout(m.raw_time(0, 0))), ETIMEDOUT);
+        assert_eq!(w.call(m.waitv(&[m.entry(word, 0), m.entry(word, 0)]).timeout(m.past())), ETIMEDOUT);
+    }
+    let waiting = w.begin(m.wait(word, 0));
+    assert_eq!(t.call(m.wake(word, 1)), 1);
+    assert_eq!(waiting.finish(), 0, "the wake went to the one that waits");
+    assert_eq!(t.call(m.wake(word, ALL)), 0);
+}
+
+fn wake_at_exit_is_shared_whatever_bits_the_word_has(m: &Machine) {
+    // The private flag is bit 7 of an operation. Both values of that bit in the thread's number.
+    let mut seen = [false; 2];
+    for _ in 0..300 {
+        let [t, w] = m.threads();
+        let bit = usize::from(t.tid() & libc::FUTEX_PRIVATE_FLAG as u32 != 0);
+        if seen[bit] {
+            continue;
+        }
+        let list = RobustList::new(m, &t);
+        let lock = list.lock(t.tid() | WAITERS);
+        list.link_plain(&[lock]);
+        let waiting = w.begin(m.wait(lock.word, t.tid() | WAITERS).shared());
+        t.exit();
+        assert_eq!(waiting.finish(), 0);
+        seen[bit] = true;
+        if seen == [true; 2] {
+            return;
+        }
+    }
+    panic!("no thread's number had bit 7 set, or none had it clear");
+}
+
+fn bitsets_that_overlap_meet_though_they_are_not_equal(m: &Machine) {
+    let ([w, t], word) = (m.threads(), m.word(0));
+    for (waits, wakes, woken) in
+        [(0b0110, 0b0011, 1), (0b0110, 0b0110, 1), (0b0110, 0b1111, 1), (0b0110, 0b1001, 0), (1 << 31, !(1 << 31), 0)]
+    {
+        let waiting = w.begin(m.wait_bitset(word, 0, waits));
+        assert_eq!(t.call(m.wake_bitset(word, 1, wakes)), woken, "{waits:#b} {wakes:#b}");
+        assert_eq!(t.call(m.wake(word, 1)), 1 - woken);
+        assert_eq!(waiting.finish(), 0);
+    }
+}
+
+on_every_machine![
+    waiter_that_times_out_after_a_requeue_is_looked_for_where_it_is,
+    two_quick_wakes_wake_two_waiters,
+    two_quick_wakes_are_not_counted_on_one_waiter,
+    word_is_compared_where_a_wake_cannot_pass_by,
+    wake_is_not_spent_on_a_waiter_that_reports_a_difference,
+    entries_that_timed_out_are_not_left_queued,
+    wake_at_exit_is_shared_whatever_bits_the_word_has,
+    bitsets_that_overlap_meet_though_they_are_not_equal,
+];

@@ -1,0 +1,69 @@
+//! A robust list in memory: a head of three words, and entries that point to the next.
+
+use crate::machine::{Machine, Thread};
+use crate::memory::Word;
+
+/// The length of a head, which set_robust_list(2) wants to hear.
+pub const HEAD: u64 = 24;
+
+/// Marks an entry, in the pointer that leads to it, as a PI futex.
+pub const PI: u64 = 1;
+
+/// An entry: a pointer to the next, and a futex word at the list's offset from there.
+#[derive(Clone, Copy)]
+pub struct Lock {
+    pub node: u64,
+    pub word: Word,
+}
+
+pub struct RobustList<'m> {
+    m: &'m Machine,
+    pub head: u64,
+    offset: i64,
+}
+
+impl<'m> RobustList<'m> {
+    /// An empty list, registered for `thread`.
+    pub fn new(m: &'m Machine, thread: &Thread) -> Self {
+        Self::with_offset(m, thread, 16)
+    }
+
+    /// An empty list whose words lie at `offset` from their entries.
+    pub fn with_offset(m: &'m Machine, thread: &Thread, offset: i64) -> Self {
+        let head = m.bytes(HEAD);
+        m.put_u64(head, head);
+        m.put_u64(head + 8, offset as u64);
+        m.put_u64(head + 16, 0);
+        assert_eq!(thread.call(m.set_robust_list(head, HEAD)), 0);
+        Self { m, head, offset }
+    }
+
+    /// An entry for a word that holds `value`. It is on the list once it is linked.
+    pub fn lock(&self, value: u32) -> Lock {
+        assert!(self.offset.unsigned_abs() < 64 && self.offset.unsigned_abs() >= 8, "it must fit between two others");
+        let node = self.m.bytes(192) + 64;
+        let word = Word(node.wrapping_add_signed(self.offset));
+        word.set(value);
+        Lock { node, word }
+    }
+
+    /// Makes these the list, each with the mark [`PI`] or 0. The last leads back to the head.
+    pub fn link(&self, entries: &[(Lock, u64)]) {
+        let mut from = self.head;
+        for &(lock, mark) in entries {
+            self.m.put_u64(from, lock.node | mark);
+            from = lock.node;
+        }
+        self.m.put_u64(from, self.head);
+    }
+
+    /// Makes these the list, none of them a PI futex.
+    pub fn link_plain(&self, locks: &[Lock]) {
+        self.link(&locks.iter().map(|&lock| (lock, 0)).collect::<Vec<_>>());
+    }
+
+    /// Names the entry that is being put on the list or taken off it.
+    pub fn pending(&self, lock: Lock, mark: u64) {
+        self.m.put_u64(self.head + 16, lock.node | mark);
+    }
+}

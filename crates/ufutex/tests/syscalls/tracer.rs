@@ -1,0 +1,64 @@
+//! Interrupting a thread without a signal handler: a process of its own stops the thread and lets it go on, as a
+//! debugger does.
+
+use std::sync::OnceLock;
+
+/// Why threads of this process cannot be traced, if they cannot.
+pub fn lack() -> Option<String> {
+    static LACK: OnceLock<Option<String>> = OnceLock::new();
+    LACK.get_or_init(|| {
+        let (send, probe) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            let _ = send.send(crate::common::asleep::thread_id());
+            let _ = ended.recv();
+        });
+        let status = trace(probe.recv().expect("the probe runs"));
+        drop(end);
+        (status != 0).then(|| format!("ptrace(2) of this process is not permitted here (step {status} of tracing)"))
+    })
+    .clone()
+}
+
+/// Stops the thread and lets it go on; it has gone on when this returns.
+pub fn stop_and_continue(tid: i32) {
+    assert_eq!(trace(tid), 0, "the thread could not be traced, though a probe could");
+}
+
+/// Returns 0 when all went well, else the number of the step that failed.
+fn trace(tid: i32) -> i32 {
+    // A thread cannot trace its own process. SAFETY: between fork(2) and _exit(2) the child only makes system calls.
+    unsafe {
+        let child = libc::fork();
+        assert!(child >= 0, "fork: {}", std::io::Error::last_os_error());
+        if child == 0 {
+            libc::_exit(trace_in_child(tid));
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+        assert!(libc::WIFEXITED(status), "the tracer ended with {status:#x}");
+        libc::WEXITSTATUS(status)
+    }
+}
+
+/// # Safety
+/// Only in a child of fork(2).
+unsafe fn trace_in_child(tid: i32) -> i32 {
+    let none = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: requests that neither read nor write this process's memory.
+    unsafe {
+        if libc::ptrace(libc::PTRACE_SEIZE, tid, none, none) != 0 {
+            return 1;
+        }
+        if libc::ptrace(libc::PTRACE_INTERRUPT, tid, none, none) != 0 {
+            return 2;
+        }
+        if libc::waitpid(tid, std::ptr::null_mut(), libc::__WALL) != tid {
+            return 3;
+        }
+        if libc::ptrace(libc::PTRACE_DETACH, tid, none, none) != 0 {
+            return 4;
+        }
+    }
+    0
+}

@@ -1,0 +1,204 @@
+//! `FUTEX_WAKE` and `FUTEX_WAKE_BITSET`.
+
+use crate::calls::{ALL, ANY, WAITERS, begin_all};
+use crate::errno::EINVAL;
+use crate::machine::{Machine, Thread};
+use crate::on_every_machine;
+
+fn wake_returns_how_many_it_woke(m: &Machine) {
+    let (waker, word) = (m.thread(), m.word(0));
+    assert_eq!(waker.call(m.wake(word, ALL)), 0);
+    let threads: [Thread; 5] = m.threads();
+    let waiting = begin_all(&threads, |_| m.wait(word, 0));
+    assert_eq!(waker.call(m.wake(word, 2)), 2);
+    assert_eq!(waker.call(m.wake(word, 100)), 3);
+    assert_eq!(waker.call(m.wake(word, 100)), 0);
+    for waiting in waiting {
+        assert_eq!(waiting.finish(), 0);
+    }
+}
+
+fn count_of_0_or_less_wakes_one(m: &Machine) {
+    let (waker, word) = (m.thread(), m.word(0));
+    let threads: [Thread; 4] = m.threads();
+    let waiting = begin_all(&threads, |_| m.wait(word, 0));
+    for (waiting, count) in std::iter::zip(waiting, [0, -1, i32::MIN, -1000]) {
+        assert_eq!(waker.call(m.wake(word, count)), 1, "{count}");
+        assert_eq!(waiting.finish(), 0);
+    }
+    assert_eq!(waker.call(m.wake(word, 0)), 0);
+}
+
+fn count_of_0_wakes_one_that_meets_the_bitset(m: &Machine) {
+    let ([a, b, waker], word) = (m.threads(), m.word(0));
+    let first = a.begin(m.wait_bitset(word, 0, 1));
+    let second = b.begin(m.wait_bitset(word, 0, 2));
+    assert_eq!(waker.call(m.wake_bitset(word, 0, 2)), 1);
+    assert_eq!(second.finish(), 0);
+    first.stays_asleep();
+    assert_eq!(waker.call(m.wake(word, 1)), 1);
+    assert_eq!(first.finish(), 0);
+}
+
+fn waiters_are_woken_in_the_order_in_which_they_came(m: &Machine) {
+    let (waker, word) = (m.thread(), m.word(0));
+    let threads: [Thread; 4] = m.threads();
+    for waiting in begin_all(&threads, |_| m.wait(word, 0)) {
+        assert_eq!(waker.call(m.wake(word, 1)), 1);
+        assert_eq!(waiting.finish(), 0);
+    }
+}
+
+fn real_time_priority_comes_before_the_order_of_arrival(m: &Machine) {
+    if !m.has_priorities() {
+        return;
+    }
+    let (waker, word) = (m.thread(), m.word(0));
+    let threads: [Thread; 5] = m.threads();
+    for (thread, priority) in std::iter::zip(&threads, [0, 10, 0, 20, 10]) {
+        thread.set_priority(priority);
+    }
+    let mut waiting: Vec<_> = begin_all(&threads, |_| m.wait(word, 0)).into_iter().map(Some).collect();
+    for next in [3, 1, 4, 0, 2] {
+        assert_eq!(waker.call(m.wake(word, 1)), 1);
+        assert_eq!(waiting[next].take().expect("once each").finish(), 0);
+    }
+}
+
+fn priority_counts_as_it_was_when_the_wait_began(m: &Machine) {
+    if !m.has_priorities() {
+        return;
+    }
+    let ([a, b, waker], word) = (m.threads(), m.word(0));
+    let first = a.begin(m.wait(word, 0));
+    let second = b.begin(m.wait(word, 0));
+    b.set_priority(50);
+    assert_eq!(waker.call(m.wake(word, 1)), 1);
+    assert_eq!(first.finish(), 0);
+    second.stays_asleep();
+    assert_eq!(waker.call(m.wake(word, 1)), 1);
+    assert_eq!(second.finish(), 0);
+}
+
+fn priority_that_is_lent_does_not_count(m: &Machine) {
+    if !m.has_priorities() {
+        return;
+    }
+    let ([a, b, lender, waker], [word, lock]) = (m.threads(), m.words(0));
+    assert_eq!(b.call(m.lock_pi(lock)), 0);
+    lender.set_priority(50);
+    let lending = lender.begin(m.lock_pi(lock));
+    assert_eq!(b.priority(), 50);
+    let first = a.begin(m.wait(word, 0));
+    let second = b.begin(m.wait(word, 0));
+    assert_eq!(waker.call(m.wake(word, 1)), 1);
+    assert_eq!(first.finish(), 0);
+    second.stays_asleep();
+    assert_eq!(waker.call(m.wake(word, 1)), 1);
+    assert_eq!(second.finish(), 0);
+    assert_eq!(b.call(m.unlock_pi(lock)), 0);
+    assert_eq!(lending.finish(), 0);
+}
+
+fn bitset_0_is_einval(m: &Machine) {
+    let ([t, waker], word) = (m.threads(), m.word(0));
+    let waiting = t.begin(m.wait(word, 0));
+    assert_eq!(waker.call(m.wake_bitset(word, 1, 0)), EINVAL);
+    waiting.stays_asleep();
+    assert_eq!(waker.call(m.wake_bitset(word, 1, ANY)), 1);
+    assert_eq!(waiting.finish(), 0);
+}
+
+fn bitset_chooses_and_those_passed_over_keep_their_turn(m: &Machine) {
+    let (waker, word) = (m.thread(), m.word(0));
+    let threads: [Thread; 4] = m.threads();
+    let mut waiting = begin_all(&threads, |i| m.wait_bitset(word, 0, [1, 2, 1, 2][i])).into_iter();
+    let [a, b, c, d] = std::array::from_fn(|_| waiting.next().expect("four"));
+    assert_eq!(waker.call(m.wake_bitset(word, 1, 2)), 1);
+    assert_eq!(b.finish(), 0);
+    assert_eq!(waker.call(m.wake(word, 1)), 1);
+    assert_eq!(a.finish(), 0);
+    assert_eq!(waker.call(m.wake_bitset(word, ALL, 2)), 1);
+    assert_eq!(d.finish(), 0);
+    assert_eq!(waker.call(m.wake_bitset(word, ALL, 4)), 0);
+    assert_eq!(waker.call(m.wake(word, ALL)), 1);
+    assert_eq!(c.finish(), 0);
+}
+
+fn words_beside_each_other_do_not_mix(m: &Machine) {
+    let ([t, waker], word) = (m.threads(), m.word(0));
+    let waiting = t.begin(m.wait(word, 0));
+    for distance in [4u64, 8, 32, 60] {
+        assert_eq!(waker.call(m.wake(word.0 + distance, ALL)), 0);
+        assert_eq!(waker.call(m.wake(word.0.wrapping_sub(distance) & !3, ALL)), 0);
+    }
+    waiting.stays_asleep();
+    assert_eq!(waker.call(m.wake(word, 1)), 1);
+    assert_eq!(waiting.finish(), 0);
+}
+
+fn waiter_for_a_pi_lock_cannot_be_woken(m: &Machine) {
+    let ([owner, t, waker], word) = (m.threads(), m.word(0));
+    assert_eq!(owner.call(m.lock_pi(word)), 0);
+    let waiting = t.begin(m.lock_pi(word));
+    for call in [m.wake(word, 1), m.wake(word, 0), m.wake_bitset(word, ALL, 1)] {
+        assert_eq!(waker.call(call), EINVAL);
+    }
+    waiting.stays_asleep();
+    assert_eq!(word.get(), owner.tid() | WAITERS);
+    assert_eq!(owner.call(m.unlock_pi(word)), 0);
+    assert_eq!(waiting.finish(), 0);
+}
+
+fn waiter_that_wants_to_be_requeued_to_a_pi_lock_cannot_be_woken(m: &Machine) {
+    let ([t, waker], [from, lock]) = (m.threads(), m.words(0));
+    let waiting = t.begin(m.wait_requeue_pi(from, 0, lock));
+    assert_eq!(waker.call(m.wake(from, 1)), EINVAL);
+    // The kernel looks at the kind of waiter before its bitset.
+    assert_eq!(waker.call(m.wake_bitset(from, ALL, 1)), EINVAL);
+    waiting.stays_asleep();
+    assert_eq!(waker.call(m.cmp_requeue_pi(from, 0, lock, 0)), 1);
+    assert_eq!(waiting.finish(), 0);
+}
+
+fn wake_that_comes_to_a_pi_waiter_has_woken_those_before_it_and_says_einval(m: &Machine) {
+    let ([a, b, c, waker], [from, lock]) = (m.threads(), m.words(0));
+    let first = a.begin(m.wait(from, 0));
+    let second = b.begin(m.wait_requeue_pi(from, 0, lock));
+    let third = c.begin(m.wait(from, 0));
+    assert_eq!(waker.call(m.wake(from, ALL)), EINVAL);
+    assert_eq!(first.finish(), 0);
+    second.stays_asleep();
+    third.stays_asleep();
+    assert_eq!(waker.call(m.cmp_requeue_pi(from, 0, lock, 0)), 1);
+    assert_eq!(second.finish(), 0);
+    assert_eq!(waker.call(m.wake(from, ALL)), 1);
+    assert_eq!(third.finish(), 0);
+}
+
+fn wake_that_has_enough_before_a_pi_waiter_succeeds(m: &Machine) {
+    let ([a, b, waker], [from, lock]) = (m.threads(), m.words(0));
+    let first = a.begin(m.wait(from, 0));
+    let second = b.begin(m.wait_requeue_pi(from, 0, lock));
+    assert_eq!(waker.call(m.wake(from, 1)), 1);
+    assert_eq!(first.finish(), 0);
+    assert_eq!(waker.call(m.cmp_requeue_pi(from, 0, lock, 0)), 1);
+    assert_eq!(second.finish(), 0);
+}
+
+on_every_machine![
+    wake_returns_how_many_it_woke,
+    count_of_0_or_less_wakes_one,
+    count_of_0_wakes_one_that_meets_the_bitset,
+    waiters_are_woken_in_the_order_in_which_they_came,
+    real_time_priority_comes_before_the_order_of_arrival,
+    priority_counts_as_it_was_when_the_wait_began,
+    priority_that_is_lent_does_not_count,
+    bitset_0_is_einval,
+    bitset_chooses_and_those_passed_over_keep_their_turn,
+    words_beside_each_other_do_not_mix,
+    waiter_for_a_pi_lock_cannot_be_woken,
+    waiter_that_wants_to_be_requeued_to_a_pi_lock_cannot_be_woken,
+    wake_that_comes_to_a_pi_waiter_has_woken_those_before_it_and_says_einval,
+    wake_that_has_enough_before_a_pi_waiter_succeeds,
+];
