@@ -187,17 +187,22 @@ fn faults_of_an_heir_are_cured<S: Scheme<L>, L: Layout>() {
     assert_eq!((domain.unlock_pi(word, &heir), memory.word(0).load(Relaxed)), (Ok(()), 0));
 }
 
-/// A future whose memory is never given back, and then its task ends: it waits no more.
+/// A future whose memory is never given back, and then its task ends. The wait keeps its place and is given the lock, for
+/// ever; but nothing panics, and other locks are as they were.
 fn task_may_end_though_its_wait_was_forgotten<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let [owner, forgetful, third] = tasks(&domain, [0, 50, 0]);
-    let [word] = words();
+    let [word, other] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
     std::mem::forget(pending(domain.lock_pi_async(word, &forgetful)));
-    let mut next = pending(domain.lock_pi_async(word, &third));
     drop(forgetful);
+    let next = pending(domain.lock_pi_async(word, &third));
     assert_eq!(domain.unlock_pi(word, &owner), Ok(()));
-    assert_eq!(poll(&mut next), Poll::Ready(Ok(())));
+    assert_eq!(word.load(Relaxed), WAITERS | 2);
+    drop(next);
+    assert_eq!(domain.lock_pi(other, &third, None), Ok(()));
+    let again = domain.task(2).expect("nobody finds the one that has ended");
+    assert_eq!(domain.lock_pi(word, &again, None), Err(Error::Deadlock), "the word says that it is its lock");
 }
 
 on_every_scheme![

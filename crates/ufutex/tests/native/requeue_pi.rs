@@ -297,24 +297,26 @@ fn faults_of_both_words<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.cmp_requeue_pi(elsewhere, 0, lock, 1), Err(Error::Fault));
 }
 
-fn task_that_waits_twice_is_requeued_once<S: Scheme<L>, L: Layout>() {
+fn task_waits_once_at_a_time<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let [owner, task] = tasks(&domain, [0; 2]);
     for words in pairs() {
         let [condition, lock] = words;
         assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
         let mut first = waiting(&domain, words, &task);
-        let mut second = waiting(&domain, words, &task);
-        assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 5), Err(Error::Busy));
-        assert_eq!((poll(&mut first), poll(&mut second)), (Poll::Pending, Poll::Pending));
-        assert_eq!(domain.unlock_pi(lock, &owner), Ok(()));
-        assert_eq!((poll(&mut first), poll(&mut second)), (Poll::Ready(Ok(())), Poll::Pending));
-        // It owns the lock by now.
-        assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 5), Err(Error::Deadlock));
-        assert_eq!(domain.unlock_pi(lock, &task), Ok(()));
+        for _ in 0..2 {
+            assert_eq!(at_once(domain.wait_requeue_pi_async(condition, 0, lock, &task)), Err(Error::Busy));
+            assert_eq!(at_once(domain.lock_pi_async(lock, &task)), Err(Error::Busy));
+        }
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 5), Ok(1));
-        assert_eq!(poll(&mut second), Poll::Ready(Ok(())));
-        assert_eq!(domain.unlock_pi(lock, &task), Ok(()));
+        assert_eq!(at_once(domain.wait_requeue_pi_async(condition, 0, lock, &task)), Err(Error::Busy));
+        assert_eq!(domain.unlock_pi(lock, &owner), Ok(()));
+        assert_eq!(poll(&mut first), Poll::Ready(Ok(())));
+        assert_eq!((domain.unlock_pi(lock, &task), lock.load(Relaxed)), (Ok(()), 0));
+        // Whichever way it has ended, the next one may begin.
+        drop(waiting(&domain, words, &task));
+        assert_eq!(waiting(&domain, words, &task).as_mut().end(Cause::TimedOut), Err(Error::TimedOut));
+        drop(waiting(&domain, words, &task));
     }
 }
 
@@ -330,5 +332,5 @@ on_every_scheme![
     ended_as_heir_it_has_the_lock,
     dropped_it_takes_back_the_wait_or_the_lock,
     faults_of_both_words,
-    task_that_waits_twice_is_requeued_once,
+    task_waits_once_at_a_time,
 ];

@@ -170,7 +170,7 @@ fn locks_and_conditions_of_futures<S: Scheme<L>, L: Layout>() {
     assert_eq!(guest.futex_now(LOCK, UNLOCK_PI, [0; 4]), 0);
     assert_eq!((poll(&mut condition), poll(&mut locks)), (Poll::Ready(0), Poll::Pending));
     drop(condition);
-    domain.exit(waiter, &memory);
+    assert_eq!(domain.exit(&waiter, &memory), Ok(()));
     assert_eq!((poll(&mut locks), memory.word(LOCK).load(Relaxed)), (Poll::Ready(0), OWNER_DIED | WAITERS | 3));
 }
 
