@@ -72,7 +72,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// not a lock of [`lock_pi`](Self::lock_pi) one waiter is woken. A list is the program's own and may be anything: what cannot be
     /// read ends the walk, as does the system's [`max_robust`](crate::Config::max_robust).
     ///
-    /// The task does nothing more: what it is asked for afterwards is [`Error::Invalid`]. Its TID is free when it is dropped.
+    /// The task does nothing more: what it is asked for afterwards is [`Error::Invalid`]. Its TID is free again.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a task of another domain, or one that has ended; [`Error::Busy`] while it waits: interrupt it

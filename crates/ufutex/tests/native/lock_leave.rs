@@ -187,21 +187,22 @@ fn faults_of_an_heir_are_cured<S: Scheme<L>, L: Layout>() {
     assert_eq!((domain.unlock_pi(word, &heir), memory.word(0).load(Relaxed)), (Ok(()), 0));
 }
 
-/// A future whose memory is never given back, and then its task ends: a thread that never runs again. What it waits for
-/// is handed to it all the same, and neither its TID nor its place is mistaken for another's.
+/// A future whose memory is never given back, and then its task ends. The wait keeps its place and is given the lock, for
+/// ever; but nothing panics, and other locks are as they were.
 fn task_may_end_though_its_wait_was_forgotten<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
-    let [owner, forgetful] = tasks(&domain, [0, 50]);
-    let [word] = words();
+    let [owner, forgetful, third] = tasks(&domain, [0, 50, 0]);
+    let [word, other] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
     std::mem::forget(pending(domain.lock_pi_async(word, &forgetful)));
     drop(forgetful);
-    assert_eq!(owner.priority(), Priority::realtime(50), "it lends what it has");
-    let again = domain.task(2).expect("nobody is found by that number any more");
+    let next = pending(domain.lock_pi_async(word, &third));
     assert_eq!(domain.unlock_pi(word, &owner), Ok(()));
     assert_eq!(word.load(Relaxed), WAITERS | 2);
-    assert_eq!(again.priority(), Priority::NORMAL);
-    assert_eq!(domain.unlock_pi(word, &again), Ok(()), "nobody waits, and the word names it");
+    drop(next);
+    assert_eq!(domain.lock_pi(other, &third, None), Ok(()));
+    let again = domain.task(2).expect("nobody finds the one that has ended");
+    assert_eq!(domain.lock_pi(word, &again, None), Err(Error::Deadlock), "the word says that it is its lock");
 }
 
 on_every_scheme![

@@ -181,40 +181,39 @@ fn depth(depth: usize) -> Config {
     Config::new().max_pi_depth(depth)
 }
 
+/// As in the kernel, the limit is on the owners between the first who waits and the last lock.
 fn chain_longer_than_the_system_allows_is_refused_and_counted<S: Scheme<L>, L: Layout>() {
-    let (log, system) = Log::system::<L>(depth(2));
+    let (log, system) = Log::system::<L>(depth(3));
     let domain = Domain::<S, L>::with_options(&system, Options::new());
-    let tasks = tasks(&domain, [0, 0, 0, 0, 9]);
-    let locks: [Word; 4] = words();
-    for i in 0..4 {
+    let tasks = tasks(&domain, [0, 0, 0, 0, 0, 9]);
+    let locks: [Word; 5] = words();
+    for i in 0..5 {
         assert_eq!(domain.lock_pi(locks[i], &tasks[i], None), Ok(()));
     }
-    let mut waits: Vec<_> = (1..4).map(|i| pending(domain.lock_pi_async(locks[i - 1], &tasks[i]))).collect();
+    let mut waits: Vec<_> = (1..5).map(|i| pending(domain.lock_pi_async(locks[i - 1], &tasks[i]))).collect();
     assert_eq!(system.pi_chains_refused(), 0);
-    assert_eq!(at_once(domain.lock_pi_async(locks[3], &tasks[4])), Err(Error::Deadlock));
-    assert_eq!(domain.lock_pi(locks[3], &tasks[4], None), Err(Error::Deadlock));
+    assert_eq!(at_once(domain.lock_pi_async(locks[4], &tasks[5])), Err(Error::Deadlock));
+    assert_eq!(domain.lock_pi(locks[4], &tasks[5], None), Err(Error::Deadlock));
     assert_eq!(system.pi_chains_refused(), 2);
-    assert_eq!(log.told(&tasks.each_ref()), [0, 0, 0, 0, 9]);
-    // A deadlock is none of these.
-    assert_eq!(at_once(domain.lock_pi_async(locks[2], &tasks[0])), Err(Error::Deadlock));
-    assert_eq!(system.pi_chains_refused(), 2);
+    assert_eq!(log.told(&tasks.each_ref()), [0, 0, 0, 0, 0, 9]);
     // Shorter again, it is allowed.
     drop(waits.remove(0));
-    let _last = pending(domain.lock_pi_async(locks[3], &tasks[4]));
-    assert_eq!(log.told(&tasks.each_ref()), [0, 9, 9, 9, 9]);
+    let _last = pending(domain.lock_pi_async(locks[4], &tasks[5]));
+    assert_eq!(log.told(&tasks.each_ref()), [0, 9, 9, 9, 9, 9]);
+    assert_eq!(system.pi_chains_refused(), 2);
 }
 
 /// The same length, but each new wait is that of the last owner: the chain grows at its other end.
 fn chain_that_grows_at_its_end_is_limited_too<S: Scheme<L>, L: Layout>() {
-    let (_, system) = Log::system::<L>(depth(2));
+    let (_, system) = Log::system::<L>(depth(3));
     let domain = Domain::<S, L>::with_options(&system, Options::new());
     let tasks = tasks(&domain, [0; 6]);
     let locks: [Word; 6] = words();
     for i in 0..6 {
         assert_eq!(domain.lock_pi(locks[i], &tasks[i], None), Ok(()));
     }
-    let _waits: Vec<_> = (0..3).map(|i| pending(domain.lock_pi_async(locks[i + 1], &tasks[i]))).collect();
-    assert_eq!(at_once(domain.lock_pi_async(locks[4], &tasks[3])), Err(Error::Deadlock));
+    let _waits: Vec<_> = (0..4).map(|i| pending(domain.lock_pi_async(locks[i + 1], &tasks[i]))).collect();
+    assert_eq!(at_once(domain.lock_pi_async(locks[5], &tasks[4])), Err(Error::Deadlock));
     assert_eq!(system.pi_chains_refused(), 1);
 }
 

@@ -304,13 +304,19 @@ fn task_waits_once_at_a_time<S: Scheme<L>, L: Layout>() {
         let [condition, lock] = words;
         assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
         let mut first = waiting(&domain, words, &task);
-        let second = domain.wait_requeue_pi_async(condition, 0, lock, &task);
-        assert_eq!(at_once(second), Err(Error::Busy));
-        assert_eq!(at_once(domain.lock_pi_async(lock, &task)), Err(Error::Busy));
+        for _ in 0..2 {
+            assert_eq!(at_once(domain.wait_requeue_pi_async(condition, 0, lock, &task)), Err(Error::Busy));
+            assert_eq!(at_once(domain.lock_pi_async(lock, &task)), Err(Error::Busy));
+        }
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 5), Ok(1));
+        assert_eq!(at_once(domain.wait_requeue_pi_async(condition, 0, lock, &task)), Err(Error::Busy));
         assert_eq!(domain.unlock_pi(lock, &owner), Ok(()));
         assert_eq!(poll(&mut first), Poll::Ready(Ok(())));
-        assert_eq!(domain.unlock_pi(lock, &task), Ok(()));
+        assert_eq!((domain.unlock_pi(lock, &task), lock.load(Relaxed)), (Ok(()), 0));
+        // Whichever way it has ended, the next one may begin.
+        drop(waiting(&domain, words, &task));
+        assert_eq!(waiting(&domain, words, &task).as_mut().end(Cause::TimedOut), Err(Error::TimedOut));
+        drop(waiting(&domain, words, &task));
     }
 }
 

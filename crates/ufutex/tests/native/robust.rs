@@ -8,7 +8,7 @@ use ufutex::scheme::Scheme;
 use ufutex::{Config, Domain, Error, Guest, OWNER_DIED, Options, Pointers, Shared, System, Task, WAITERS, Wait};
 
 use crate::common::domains::{domain, on_every_scheme};
-use crate::futures::{Boxed, pending, poll};
+use crate::futures::{Boxed, at_once, pending, poll};
 use crate::memory::Memory;
 
 const BOTH: [Pointers; 2] = [Pointers::Narrow, Pointers::Wide];
@@ -16,6 +16,11 @@ const TID: u32 = 5;
 /// Where the head is, and how far behind an entry its word is.
 const HEAD: u64 = 64;
 const OFFSET: u64 = 16;
+
+/// The task ends, and is gone.
+fn end<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, task: Task<L>, memory: &Memory) {
+    assert_eq!(domain.exit(&task, memory), Ok(()));
+}
 
 /// A list in a guest's memory.
 struct List<'m> {
@@ -93,7 +98,7 @@ fn words_that_name_the_task_are_released_and_one_waiter_of_each_is_woken<S: Sche
             list.set(entry, word);
         }
         let mut waits = entries.map(|entry| [(); 2].map(|()| list.waiter(&domain, entry)));
-        assert_eq!(domain.exit(&task, &memory), Ok(()));
+        end(&domain, task, &memory);
         assert_eq!(entries.map(|entry| list.word(entry)), after, "{pointers:?}");
         let ready = waits.each_mut().map(|waits| waits.each_mut().map(|wait| poll(wait).is_ready()));
         assert_eq!(ready, woken.map(|first| [first, false]), "{pointers:?}");
@@ -113,7 +118,7 @@ fn entry_of_lock_pi_is_released_and_not_woken<S: Scheme<L>, L: Layout>() {
         // This one is none: whoever waits there is not woken.
         list.set(0x200, WAITERS | TID);
         let mut plain = list.waiter(&domain, 0x200);
-        assert_eq!(domain.exit(&task, &memory), Ok(()));
+        end(&domain, task, &memory);
         assert_eq!(list.word(0x100), WAITERS | OWNER_DIED, "until the heir looks");
         assert_eq!((poll(&mut waits), list.word(0x100)), (Poll::Ready(Ok(())), WAITERS | OWNER_DIED | 6));
         assert_eq!((poll(&mut plain), list.word(0x200)), (Poll::Pending, WAITERS | OWNER_DIED));
@@ -140,7 +145,7 @@ fn pending_operation_is_released_or_its_wake_is_made_up_for<S: Scheme<L>, L: Lay
             list.set(0x100, TID);
             list.set(0x200, word);
             let mut waits = [(); 2].map(|()| list.waiter(&domain, 0x200));
-            assert_eq!(domain.exit(&task, &memory), Ok(()));
+            end(&domain, task, &memory);
             let case = format!("{pointers:?}, {word:#x}, of lock_pi: {is_pi}");
             assert_eq!((list.word(0x100), list.word(0x200)), (OWNER_DIED, after), "{case}");
             assert_eq!(waits.each_mut().map(|wait| poll(wait).is_ready()), [is_woken, false], "{case}");
@@ -158,7 +163,7 @@ fn pending_entry_that_is_on_the_list_is_released_once_and_last<S: Scheme<L>, L: 
             list.set(entry, WAITERS | TID);
         }
         let mut waits = [(); 2].map(|()| list.waiter(&domain, 0x200));
-        assert_eq!(domain.exit(&task, &memory), Ok(()));
+        end(&domain, task, &memory);
         assert_eq!([0x100, 0x200, 0x300].map(|entry| list.word(entry)), [WAITERS | OWNER_DIED; 3]);
         assert_eq!(waits.each_mut().map(|wait| poll(wait).is_ready()), [true, false]);
     }
@@ -182,7 +187,7 @@ fn list_longer_than_the_system_allows_is_cut_and_counted<S: Scheme<L>, L: Layout
                 list.set(entry, TID);
             }
             let before = system.robust_lists_cut();
-            assert_eq!(domain.exit(&task, &memory), Ok(()));
+            end(&domain, task, &memory);
             let released = entries.iter().filter(|&&entry| list.word(entry) == OWNER_DIED).count();
             assert_eq!(released, length.min(3));
             assert_eq!(system.robust_lists_cut() - before, u64::from(length > 3), "{length} of 3");
@@ -202,7 +207,7 @@ fn list_of_just_as_many_entries_as_allowed_is_not_cut<S: Scheme<L>, L: Layout>()
         for entry in entries {
             list.set(entry, TID);
         }
-        assert_eq!(domain.exit(&task, &memory), Ok(()));
+        end(&domain, task, &memory);
         assert_eq!(entries.map(|entry| list.word(entry)), [OWNER_DIED; 3]);
         assert_eq!(system.robust_lists_cut(), 0);
     }
@@ -216,7 +221,7 @@ fn list_that_goes_in_a_circle_ends<S: Scheme<L>, L: Layout>() {
         list.link(&task, &[0x100, 0x200], 0);
         memory.store(0x200, list.bytes, memory.at(0x100));
         [0x100, 0x200].into_iter().for_each(|entry| list.set(entry, TID));
-        assert_eq!(domain.exit(&task, &memory), Ok(()));
+        end(&domain, task, &memory);
         assert_eq!([0x100, 0x200].map(|entry| list.word(entry)), [OWNER_DIED; 2]);
     }
 }
@@ -233,17 +238,17 @@ fn what_cannot_be_read_ends_the_walk<S: Scheme<L>, L: Layout>() {
         for entry in [0x100, 0x200, 0x300] {
             list.set(entry, TID);
         }
-        assert_eq!(domain.exit(&task, &memory), Ok(()));
+        end(&domain, task, &memory);
         assert_eq!([0x100, 0x200, 0x300].map(|entry| list.word(entry)), [OWNER_DIED, OWNER_DIED, TID]);
         // The head itself; its task ends all the same.
         let task = domain.task(TID).expect("it is free");
         assert_eq!(task.set_robust_list(pointers, 0x10, pointers.head_bytes()), Ok(()));
-        assert_eq!(domain.exit(&task, &memory), Ok(()));
+        end(&domain, task, &memory);
         // A word that is misaligned.
         let task = domain.task(TID).expect("it is free");
         list.link(&task, &[0x100, 0x300], 0);
         memory.store(HEAD + list.bytes as u64, list.bytes, OFFSET + 1);
-        assert_eq!(domain.exit(&task, &memory), Ok(()));
+        end(&domain, task, &memory);
         assert_eq!(list.word(0x300), TID);
         assert!(domain.task(TID).is_ok());
     }
@@ -258,7 +263,7 @@ fn faults_of_a_list_and_its_words_are_cured<S: Scheme<L>, L: Layout>() {
         [0x100, 0x200].into_iter().for_each(|entry| list.set(entry, TID));
         memory.fault_next_reads(20);
         memory.fault_next_writes(20);
-        assert_eq!(domain.exit(&task, &memory), Ok(()));
+        end(&domain, task, &memory);
         assert_eq!([0x100, 0x200].map(|entry| list.word(entry)), [OWNER_DIED; 2]);
     }
 }
@@ -274,14 +279,51 @@ fn both_lists_are_walked_and_a_task_without_leaves_memory_alone<S: Scheme<L>, L:
     memory.store(0x808, 4, memory.at(0x200));
     assert_eq!(task.set_robust_list(Pointers::Narrow, memory.at(0x800), 12), Ok(()));
     [0x100, 0x200].into_iter().for_each(|entry| narrow.set(entry, TID));
-    assert_eq!(domain.exit(&task, &memory), Ok(()));
+    end(&domain, task, &memory);
     assert_eq!([0x100, 0x200].map(|entry| wide.word(entry)), [OWNER_DIED; 2]);
     memory.lose();
-    assert_eq!(domain.exit(&domain.task(TID).expect("it is free"), &memory), Ok(()));
+    end(&domain, domain.task(TID).expect("it is free"), &memory);
     assert_eq!(memory.faulted_in(), []);
 }
 
+fn task_that_has_ended_does_nothing_more<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let [task, heir] = [TID, 6].map(|tid| domain.task(tid).expect("it is free"));
+    let (lock, condition) = (memory.target(0), memory.target(256));
+    assert_eq!(domain.lock_pi(lock, &task, None), Ok(()));
+    let mut waits = pending(domain.lock_pi_async(lock, &heir));
+    assert_eq!(domain.exit(&heir, &memory), Err(Error::Busy), "it waits");
+    assert_eq!(domain.exit(&task, &memory), Ok(()));
+    assert_eq!(poll(&mut waits), Poll::Ready(Ok(())), "inherited before the task is dropped");
+    assert_eq!(domain.exit(&task, &memory), Err(Error::Invalid), "twice");
+    assert_eq!(domain.lock_pi(condition, &task, None), Err(Error::Invalid));
+    assert_eq!(domain.try_lock_pi(condition, &task), Err(Error::Invalid));
+    assert_eq!(at_once(domain.wait_requeue_pi_async(condition, 0, lock, &task)), Err(Error::Invalid));
+    memory.word(256).store(TID, Relaxed);
+    assert_eq!(domain.lock_pi(condition, &heir, None), Err(Error::NoTask), "nobody finds it");
+}
+
+fn tid_of_a_task_that_has_ended_is_free<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let task = domain.task(TID).expect("it is free");
+    assert_eq!(domain.exit(&task, &memory), Ok(()));
+    let successor = domain.task(TID).expect("it is free again");
+    drop(task);
+    assert_eq!(domain.task(TID).err(), Some(Error::Busy), "the successor has it");
+    drop(successor);
+}
+
+fn task_of_another_domain_is_not_ended<S: Scheme<L>, L: Layout>() {
+    let (domain, other, memory) = (domain::<S, L>(), domain::<S, L>(), Memory::new());
+    let task = domain.task(TID).expect("it is free");
+    assert_eq!(other.exit(&task, &memory), Err(Error::Invalid));
+    assert_eq!(domain.lock_pi(memory.target(0), &task, None), Ok(()));
+}
+
 on_every_scheme![
+    task_that_has_ended_does_nothing_more,
+    task_of_another_domain_is_not_ended,
+    tid_of_a_task_that_has_ended_is_free,
     lengths_of_heads_are_checked_and_heads_are_kept,
     words_that_name_the_task_are_released_and_one_waiter_of_each_is_woken,
     entry_of_lock_pi_is_released_and_not_woken,
