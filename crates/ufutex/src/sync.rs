@@ -216,8 +216,6 @@ pub enum Mutant {
     DropKeepsLock,
     /// A lock is handed to a waiter and stays its last owner's.
     HandOverKeepsOwner,
-    /// The death of a lock's owner does not mark the heir.
-    DeathTellsNobody,
     /// A waiter that has inherited a lock gives up as if it had not.
     HeirLeaves,
     /// [E]: the lock is left without Release.

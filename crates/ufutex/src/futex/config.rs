@@ -102,8 +102,9 @@ impl Config {
         self
     }
 
-    /// How long a chain of locks may be whose owners each wait for the next. Default: 1024, as the kernel's
-    /// `max_lock_depth`. Whoever would make it longer gets `EDEADLK`.
+    /// How long a chain of locks may be whose owners each wait for the next: so many waits beyond the first. Default: 1024,
+    /// the kernel's `max_lock_depth`. Whoever would make it longer gets `EDEADLK`, at either end of the chain; in the kernel
+    /// it may grow at the end that is waited for.
     #[must_use]
     pub const fn max_pi_depth(mut self, locks: usize) -> Self {
         self.max_pi_depth = Some(locks);

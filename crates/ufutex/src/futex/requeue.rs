@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use super::domain::{Domain, Hashed};
 use super::entry::{Entry, Room, pick, tell};
-use super::key::{Target, is_of_object};
+use super::key::Target;
 use super::pair::Pair;
 use super::wake::{Woken, wanted};
 use crate::error::Error;
@@ -32,7 +32,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     ///
     /// # Errors
     /// [`Error::Invalid`] where a waiter of a lock stands in the queue of `from`; what was done before stays done. Also when
-    /// `from` lies in a shared object and `to` does not: its waiters may be another domain's.
+    /// `from` is shared and `to` is private: its waiters may be another domain's.
     pub fn requeue<T: Target, U: Target>(
         &self,
         from: T,
@@ -86,11 +86,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         requeue: usize,
     ) -> Result<Requeued, Error> {
         let (source, target) = (self.hashed(from), self.hashed(to));
-        // Waiters of an object may be of another domain, which must not be left with entries in our table.
-        let key = self.key(source.address, source.shared_space);
-        if is_of_object(key) && !is_of_object(self.key(target.address, target.shared_space)) {
+        // Waiters of a shared word may be another domain's, which must not be left with entries in our table.
+        if target.shared_space.is_none() && source.shared_space.is_some() {
             return Err(Error::Invalid);
         }
+        let key = self.key(source.address, source.shared_space);
         let mut room = Room::default();
         let (mut pair, wanted) = loop {
             let mut pair = self.lock_pair_if_equal(&source, &target, from, expected)?;

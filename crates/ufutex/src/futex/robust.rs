@@ -125,7 +125,9 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Walk<'_, M, S, L> {
             link = next?;
             left = left.saturating_sub(1);
             if left == 0 {
-                self.domain.system.note_robust_list_cut();
+                if link.entry != head {
+                    self.domain.system.note_robust_list_cut();
+                }
                 break;
             }
         }

@@ -38,6 +38,24 @@ macro_rules! on_every_resizable_domain {
     };
 }
 
+/// As `on_every_domain`, on every scheme with one layout: for what a layout has no part in.
+macro_rules! on_every_scheme {
+    ($($name:ident),* $(,)?) => {
+        $crate::common::domains::on_domains! { [$($name)*]
+            live: Live, Lean; fixed: Fixed, Lean; atomic: Atomic, Lean; percpu: PerCpu, Lean;
+        }
+    };
+}
+
+/// As `on_every_scheme`, on those whose tables can change their size.
+macro_rules! on_every_resizable_scheme {
+    ($($name:ident),* $(,)?) => {
+        $crate::common::domains::on_domains! { [$($name)*]
+            live_resizing: Live, Lean; atomic_resizing: Atomic, Lean; percpu_resizing: PerCpu, Lean;
+        }
+    };
+}
+
 macro_rules! on_domains {
     ($names:tt $($module:ident: $scheme:ident, $layout:ident;)*) => {
         $($crate::common::domains::on_domain! { $module $scheme $layout $names })*
@@ -58,4 +76,6 @@ macro_rules! on_domain {
     };
 }
 
-pub(crate) use {on_domain, on_domains, on_every_domain, on_every_resizable_domain};
+pub(crate) use {
+    on_domain, on_domains, on_every_domain, on_every_resizable_domain, on_every_resizable_scheme, on_every_scheme,
+};

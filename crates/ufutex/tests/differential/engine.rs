@@ -173,7 +173,7 @@ impl<S: Scheme<L>, L: Layout, M: UserMemory + Send + Sync> Target for Engine<S, 
         let task = self.workers[worker].task.lock().expect("nobody panics with it").take().expect("the worker lives");
         let task = Arc::into_inner(task).expect("it makes no call");
         assert_eq!(self.syscall(&task, SET_ROBUST_LIST, [robust.head, LENGTH, 0, 0, 0, 0]), 0);
-        self.domain.exit(task, &*self.memory);
+        self.domain.exit(&task, &*self.memory).expect("its own task, which waits for nothing");
     }
 
     fn resize(&self, slots: usize) {

@@ -144,7 +144,7 @@ impl<S: Scheme<Lean>> Seat for Guest<S> {
             }
             std::thread::yield_now();
         };
-        self.domain.exit(task, self.memory);
+        self.domain.exit(&task, self.memory).expect("its own task, which waits for nothing");
     }
 
     fn is_asleep_in(&self, call: Call) -> bool {

@@ -52,6 +52,9 @@ pub struct Task<E> {
     /// The first of the locks that it holds.
     holds: Option<LockId<E>>,
     blocked: Option<Blocked<E>>,
+    /// At least as long as any chain of tasks that ends with one who waits for this one; 0 if nobody does. It does not
+    /// become less while somebody does: the limit counts what a chain has been.
+    height: usize,
     is_changed: bool,
     next_changed: Option<TaskId<E>>,
 }
@@ -127,6 +130,7 @@ impl<E: Copy> Graph<E> {
             lent_levels: 0,
             holds: None,
             blocked: None,
+            height: 0,
             is_changed: false,
             next_changed: None,
         })?;
@@ -239,6 +243,7 @@ impl<E: Copy> Graph<E> {
         levels.try_reserve(room - levels.len()).map_err(|_| Error::NoMemory)?;
         self.tasks[task].blocked = Some(Blocked { lock, level: NORMAL, entry, prev: None, next: None });
         self.locks[lock].waiters += 1;
+        self.raise_heights(task);
         self.queue(task);
         Ok(())
     }
@@ -311,13 +316,30 @@ impl<E: Copy> Graph<E> {
             if holder == task {
                 return Err(Error::Deadlock);
             }
-            let Some(blocked) = &self.tasks[holder].blocked else { return Ok(()) };
+            if depth > self.max_depth {
+                break;
+            }
+            let Some(blocked) = &self.tasks[holder].blocked else { break };
             holder = self.locks[blocked.lock].holder;
             depth += 1;
-            if depth > self.max_depth {
-                self.chains_refused += 1;
-                return Err(Error::Deadlock);
+        }
+        if self.tasks[task].height + depth > self.max_depth {
+            self.chains_refused += 1;
+            return Err(Error::Deadlock);
+        }
+        Ok(())
+    }
+
+    /// A task has begun to wait: the chains of those along its own have become longer.
+    fn raise_heights(&mut self, task: TaskId<E>) {
+        let (mut at, mut height) = (task, self.tasks[task].height);
+        while let Some(blocked) = &self.tasks[at].blocked {
+            at = self.locks[blocked.lock].holder;
+            height += 1;
+            if self.tasks[at].height >= height {
+                break;
             }
+            self.tasks[at].height = height;
         }
     }
 
@@ -464,6 +486,9 @@ impl<E: Copy> Graph<E> {
         match prev {
             Some(prev) => self.locks[prev].next = next,
             None => self.tasks[holder].holds = next,
+        }
+        if self.tasks[holder].holds.is_none() {
+            self.tasks[holder].height = 0;
         }
         if let Some(next) = next {
             self.locks[next].prev = prev;
@@ -620,6 +645,22 @@ mod tests {
         }
         assert_eq!(graph.block(ids[4], locks[3], 4), Err(Error::Deadlock));
         assert_eq!(graph.chains_refused, 1);
+    }
+
+    #[test]
+    fn chain_that_grows_at_its_end_is_limited_too() {
+        let (mut graph, ids) = graph(2);
+        for i in 0..3 {
+            let lock = graph.add_lock(ids[i + 1]).unwrap();
+            assert_eq!(graph.block(ids[i], lock, i), Ok(()), "task {i}");
+        }
+        let lock = graph.add_lock(ids[4]).unwrap();
+        assert_eq!(graph.block(ids[3], lock, 3), Err(Error::Deadlock));
+        graph.drop_if_idle(lock);
+        // Whom nobody waits for any more begins anew.
+        graph.unblock(ids[2]);
+        let lock = graph.add_lock(ids[4]).unwrap();
+        assert_eq!(graph.block(ids[3], lock, 3), Ok(()));
     }
 
     #[test]

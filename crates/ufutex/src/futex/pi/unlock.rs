@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::futex::domain::{Domain, Hashed};
 use crate::futex::key::Target;
 use crate::sync::{Mutant, mutant, spin_loop};
-use crate::sys::mem::{Access, Fault, Faults};
+use crate::sys::mem::Faults;
 use crate::table::bucket::Guard;
 use crate::table::hash::Key;
 use crate::table::layout::Layout;
@@ -56,19 +56,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     fn unlock_slowly<T: Target>(&self, word: &T, place: &Hashed, task: &Task<L>) -> Result<(), Error> {
         let mut faults = Faults::default();
         loop {
-            let value = match word.load32() {
-                Ok(value) => value,
-                Err(Fault) => {
-                    faults.resolve(|| word.fault_in(Access::Read))?;
-                    continue;
-                }
-            };
-            if value & TID_MASK != task.tid() {
-                return Err(Error::NotPermitted);
-            }
             let mut locked = self.lock_or_make(place);
             let key = self.key(place.address, place.shared_space);
-            let result = self.system.graph().lock().with(|g| hand_over(&mut locked.guard, g, key, word, value, task));
+            let result = self.system.graph().lock().with(|g| hand_over(&mut locked.guard, g, key, word, task));
             drop(locked);
             match result {
                 Ok(rest) => {
@@ -83,15 +73,21 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 }
 
-/// Writes the next owner's TID, or 0, and makes it the owner. Bucket and graph are locked; the word held `value`.
+/// Writes the next owner's TID, or 0, and makes it the owner. Bucket and graph are locked.
+///
+/// The word is read under them, so that a waiter which sets [`WAITERS`] meanwhile does not matter. The kernel reads it
+/// before, and so says `EINVAL` or `EAGAIN` in races.
 fn hand_over<T: Target, L: Layout>(
     bucket: &mut Guard<'_, L>,
     graph: &mut Graph<EntryRef>,
     key: Key,
     word: &T,
-    value: u32,
     task: &Task<L>,
 ) -> Result<Rest, Refused> {
+    let value = word.load32()?;
+    if value & TID_MASK != task.tid() {
+        return Err(Error::NotPermitted.into());
+    }
     let Some(first) = bucket.first(key) else {
         return match word.compare_exchange32(value, 0)? {
             Ok(_) => Ok(Rest::Nothing),
@@ -110,9 +106,8 @@ fn hand_over<T: Target, L: Layout>(
     let Some((heir, entry)) = heir else {
         return Err(Error::Invalid.into());
     };
-    if let Err(now) = word.compare_exchange32(value, WAITERS | graph.tid(heir))? {
-        // The waiters' bit alone may come at any time.
-        return Err(if now & TID_MASK == value { Refused::Retry } else { Error::Invalid.into() });
+    if word.compare_exchange32(value, WAITERS | graph.tid(heir))?.is_err() {
+        return Err(Error::Invalid.into());
     }
     if !mutant(Mutant::HandOverKeepsOwner) {
         graph.hand_over(lock);

@@ -1,0 +1,37 @@
+//! Futures, polled by hand.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+pub type Boxed<F> = Pin<Box<F>>;
+
+pub fn poll_with<F: Future>(future: &mut Boxed<F>, waker: &Waker) -> Poll<F::Output> {
+    future.as_mut().poll(&mut Context::from_waker(waker))
+}
+
+/// Polls it with nobody to be told.
+pub fn poll<F: Future>(future: &mut Boxed<F>) -> Poll<F::Output> {
+    poll_with(future, Waker::noop())
+}
+
+/// A future that has been polled once, and waits.
+pub fn pending<F: Future<Output: Debug>>(future: F) -> Boxed<F> {
+    pending_with(future, Waker::noop())
+}
+
+pub fn pending_with<F: Future<Output: Debug>>(future: F, waker: &Waker) -> Boxed<F> {
+    let mut future = Box::pin(future);
+    let result = poll_with(&mut future, waker);
+    assert!(result.is_pending(), "it is ready at once: {result:?}");
+    future
+}
+
+/// What a future answers at its first poll.
+pub fn at_once<F: Future>(future: F) -> F::Output {
+    match poll(&mut Box::pin(future)) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it is not ready at once"),
+    }
+}

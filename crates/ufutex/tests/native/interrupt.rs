@@ -1,0 +1,136 @@
+//! Ending a thread's wait from outside.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{Domain, Error, Interrupt, Timeout, WaitOptions};
+
+use crate::common::domains::{domain, on_every_scheme};
+use crate::places::{Word, forever, lasting_domain, lasting_task, words};
+use crate::sleeping::Sleeping;
+
+const PLAINLY: WaitOptions = WaitOptions::new();
+
+fn interrupt_that_was_raised_before_ends_waits_until_it_is_cleared<S: Scheme<L>, L: Layout>() {
+    let (domain, interrupt) = (domain::<S, L>(), Interrupt::new());
+    let [word] = words();
+    assert!(!interrupt.is_raised());
+    interrupt.raise();
+    interrupt.raise();
+    assert!(interrupt.is_raised());
+    for _ in 0..2 {
+        assert_eq!(domain.wait_interruptible(word, 0, &PLAINLY, &interrupt), Err(Error::Interrupted));
+        assert_eq!(domain.wait_interruptible(word, 1, &PLAINLY, &interrupt), Err(Error::Again), "compared before");
+        assert_eq!(domain.wake(word, usize::MAX), 0);
+    }
+    interrupt.clear();
+    assert!(!interrupt.is_raised());
+    let soon = PLAINLY.timeout(Timeout::After(Duration::from_millis(2)));
+    assert_eq!(domain.wait_interruptible(word, 0, &soon, &interrupt), Err(Error::TimedOut));
+}
+
+fn interrupt_ends_a_wait_that_goes_on<S: Scheme<L>, L: Layout>() {
+    let domain = lasting_domain::<S, L>();
+    let [word] = words();
+    let interrupt = forever(Interrupt::new());
+    let thread = Sleeping::new(move || domain.wait_interruptible(word, 0, &PLAINLY, interrupt));
+    let other = Sleeping::new(move || domain.wait(word, 0));
+    interrupt.raise();
+    assert_eq!(thread.outcome(), Err(Error::Interrupted));
+    assert_eq!(domain.wake(word, usize::MAX), 1, "it has left the queue; the other has not");
+    assert_eq!(other.outcome(), Ok(()));
+    // And the next one sleeps again, once it is cleared.
+    interrupt.clear();
+    let thread = Sleeping::new(move || domain.wait_interruptible(word, 0, &PLAINLY, interrupt));
+    assert!(thread.is_asleep());
+    assert_eq!(domain.wake(word, usize::MAX), 1);
+    assert_eq!(thread.outcome(), Ok(()));
+}
+
+fn two_threads_cannot_wait_with_one_interrupt<S: Scheme<L>, L: Layout>() {
+    let domain = lasting_domain::<S, L>();
+    let [word, other] = words();
+    let interrupt = forever(Interrupt::new());
+    let thread = Sleeping::new(move || domain.wait_interruptible(word, 0, &PLAINLY, interrupt));
+    assert_eq!(domain.wait_interruptible(other, 0, &PLAINLY, interrupt), Err(Error::Busy));
+    assert_eq!(domain.wake(other, usize::MAX), 0);
+    assert_eq!(domain.wake(word, 1), 1);
+    assert_eq!(thread.outcome(), Ok(()));
+    assert_eq!(domain.wait_interruptible(other, 1, &PLAINLY, interrupt), Err(Error::Again), "it is free again");
+}
+
+/// A wake and an interrupt at the same time: each wake that was counted is one wait that has ended by it.
+fn wait_that_is_woken_and_interrupted_at_once_loses_nothing<S: Scheme<L>, L: Layout>() {
+    const ROUNDS: usize = 400;
+    let domain: &'static Domain<S, L> = lasting_domain();
+    let [word] = words();
+    let interrupt = forever(Interrupt::new());
+    let rounds = forever(AtomicUsize::new(0));
+    let waiter = Sleeping::start(move || {
+        let mut woken = 0;
+        for _ in 0..ROUNDS {
+            match domain.wait_interruptible(word, 0, &PLAINLY, interrupt) {
+                Ok(()) => woken += 1,
+                Err(error) => assert_eq!(error, Error::Interrupted),
+            }
+            interrupt.clear();
+            rounds.fetch_add(1, SeqCst);
+        }
+        woken
+    });
+    let waker = std::thread::spawn(move || {
+        let mut woken = 0;
+        while rounds.load(SeqCst) < ROUNDS {
+            woken += domain.wake(word, 1);
+        }
+        woken
+    });
+    while rounds.load(SeqCst) < ROUNDS {
+        interrupt.raise();
+        std::thread::yield_now();
+    }
+    assert_eq!(waiter.outcome(), waker.join().expect("it does not panic"));
+}
+
+/// Interrupted, a wait with a bad outcome of its own keeps that.
+fn interrupt_of_a_task_ends_its_waits_for_locks<S: Scheme<L>, L: Layout>() {
+    let domain = lasting_domain::<S, L>();
+    let [lock, condition]: [Word; 2] = words();
+    let [owner, waiter] = [1, 2].map(|tid| lasting_task(domain, tid));
+    assert_eq!(domain.lock_pi(lock, owner, None), Ok(()));
+    for _ in 0..2 {
+        let thread = Sleeping::new(move || domain.lock_pi(lock, waiter, None));
+        waiter.interrupt().raise();
+        assert_eq!(thread.outcome(), Err(Error::Interrupted));
+        // Before it begins, too.
+        assert_eq!(domain.lock_pi(lock, waiter, None), Err(Error::Interrupted));
+        assert_eq!(domain.wait_requeue_pi(condition, 0, lock, waiter, None), Err(Error::Interrupted));
+        waiter.interrupt().clear();
+        let thread = Sleeping::new(move || domain.wait_requeue_pi(condition, 0, lock, waiter, None));
+        waiter.interrupt().raise();
+        assert_eq!(thread.outcome(), Err(Error::Interrupted));
+        waiter.interrupt().clear();
+        // After the requeue the word may have changed: it is not to be waited for again.
+        let thread = Sleeping::new(move || domain.wait_requeue_pi(condition, 0, lock, waiter, None));
+        assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 0), Ok(1));
+        waiter.interrupt().raise();
+        assert_eq!(thread.outcome(), Err(Error::Again));
+        waiter.interrupt().clear();
+    }
+    assert_eq!(domain.unlock_pi(lock, owner), Ok(()));
+    assert_eq!(lock.load(SeqCst), 0, "nobody waits any more");
+    // A lock that is free needs no wait to be interrupted.
+    waiter.interrupt().raise();
+    assert_eq!(domain.lock_pi(lock, waiter, None), Ok(()));
+}
+
+on_every_scheme![
+    interrupt_that_was_raised_before_ends_waits_until_it_is_cleared,
+    interrupt_ends_a_wait_that_goes_on,
+    two_threads_cannot_wait_with_one_interrupt,
+    wait_that_is_woken_and_interrupted_at_once_loses_nothing,
+    interrupt_of_a_task_ends_its_waits_for_locks,
+];

@@ -1,0 +1,132 @@
+//! The end of a task that owns locks.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{Error, OWNER_DIED, Priority, WAITERS};
+
+use crate::common::domains::{domain, on_every_scheme};
+use crate::common::waker::Told;
+use crate::futures::{at_once, pending, pending_with, poll};
+use crate::places::{Word, lasting_domain, lasting_task, words};
+use crate::scheduler::{Log, tasks};
+use crate::sleeping::Sleeping;
+
+fn first_waiter_inherits_the_lock_and_says_so_in_the_word<S: Scheme<L>, L: Layout>() {
+    let domain = lasting_domain::<S, L>();
+    let owner = domain.task(1).expect("it is free");
+    let [thread_task, low] = [2, 3].map(|tid| lasting_task(domain, tid));
+    thread_task.set_priority(Priority::realtime(4));
+    let [word]: [Word; 1] = words();
+    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
+    let (told, waker) = Told::new();
+    let mut future = pending_with(domain.lock_pi_async(word, low), &waker);
+    let thread = Sleeping::new(move || domain.lock_pi(word, thread_task, None));
+    drop(owner);
+    assert_eq!(thread.outcome(), Ok(()));
+    assert_eq!((word.load(Relaxed), told.times()), (OWNER_DIED | WAITERS | 2, 0));
+    assert_eq!((domain.unlock_pi(word, thread_task), told.times()), (Ok(()), 1));
+    assert_eq!((poll(&mut future), word.load(Relaxed)), (Poll::Ready(Ok(())), WAITERS | 3));
+}
+
+fn task_that_owns_more_locks_than_are_told_at_once_leaves_them_all<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    let owner = domain.task(100).expect("it is free");
+    let waiters: Vec<_> = (1..=40).map(|tid| domain.task(tid).expect("it is free")).collect();
+    let locks: [Word; 40] = words();
+    let tolds: Vec<_> = (0..40).map(|_| Told::new()).collect();
+    for word in locks {
+        assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
+    }
+    let mut waits: Vec<_> =
+        (0..40).map(|i| pending_with(domain.lock_pi_async(locks[i], &waiters[i]), &tolds[i].1)).collect();
+    drop(owner);
+    for (i, wait) in waits.iter_mut().enumerate() {
+        assert_eq!((poll(wait), tolds[i].0.times()), (Poll::Ready(Ok(())), 1), "lock {i}");
+        assert_eq!(locks[i].load(Relaxed), OWNER_DIED | WAITERS | (i as u32 + 1));
+    }
+}
+
+fn lent_priorities_go_to_the_heir<S: Scheme<L>, L: Layout>() {
+    let (log, domain) = Log::domain::<S, L>();
+    let [owner, heir, low, high] = tasks(&domain, [0, 5, 1, 9]);
+    let [word, other] = words();
+    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
+    assert_eq!(domain.lock_pi(other, &heir, None), Ok(()));
+    let lender = pending(domain.lock_pi_async(other, &high));
+    let mut inherits = pending(domain.lock_pi_async(word, &heir));
+    let waits = pending(domain.lock_pi_async(word, &low));
+    assert_eq!(log.told(&[&owner, &heir, &low, &high]), [9, 9, 1, 9]);
+    drop(owner);
+    assert_eq!(poll(&mut inherits), Poll::Ready(Ok(())));
+    drop(lender);
+    assert_eq!(log.told(&[&heir, &low, &high]), [5, 1, 9]);
+    heir.set_priority(Priority::NORMAL);
+    assert_eq!(log.told(&[&heir, &low, &high]), [1, 1, 9], "by the other waiter");
+    drop(waits);
+    assert_eq!(log.told(&[&heir, &low, &high]), [0, 1, 9]);
+}
+
+/// [S7] and [S4]: between the death and the heir's look.
+fn others_that_come_before_the_heir_has_looked<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    let [owner, heir, third] = tasks(&domain, [0; 3]);
+    let [word] = words();
+    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
+    let mut inherits = pending(domain.lock_pi_async(word, &heir));
+    drop(owner);
+    // The word still names the dead.
+    assert_eq!(at_once(domain.lock_pi_async(word, &third)), Err(Error::Invalid));
+    assert_eq!(domain.try_lock_pi(word, &third), Err(Error::Invalid));
+    assert_eq!(domain.unlock_pi(word, &heir), Err(Error::NotPermitted));
+    // Its robust list has been walked.
+    word.store(OWNER_DIED | WAITERS, Relaxed);
+    assert_eq!(domain.try_lock_pi(word, &third), Err(Error::Again));
+    let mut waits = pending(domain.lock_pi_async(word, &third));
+    assert_eq!(poll(&mut inherits), Poll::Ready(Ok(())));
+    assert_eq!(word.load(Relaxed), OWNER_DIED | WAITERS | 2);
+    assert_eq!(domain.unlock_pi(word, &heir), Ok(()));
+    assert_eq!(poll(&mut waits), Poll::Ready(Ok(())));
+}
+
+/// The heir dies before it has looked, with its wait: and so on.
+fn heirs_may_die_one_after_the_other<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    let mut all = (1..=20).map(|tid| domain.task(tid).expect("it is free"));
+    let [word] = words();
+    let owner = all.next().expect("there are twenty");
+    let waiters: Vec<_> = all.collect();
+    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
+    let mut waits: Vec<_> = waiters.iter().map(|task| pending(domain.lock_pi_async(word, task))).collect();
+    drop(owner);
+    let mut last = waits.pop().expect("there are many");
+    drop(waits);
+    assert_eq!((poll(&mut last), word.load(Relaxed)), (Poll::Ready(Ok(())), OWNER_DIED | WAITERS | 20));
+}
+
+fn uncontended_locks_of_the_dead_stay_as_they_are<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    let [owner, other] = tasks(&domain, [0; 2]);
+    let [word] = words();
+    assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
+    drop(pending(domain.lock_pi_async(word, &other)));
+    drop(owner);
+    assert_eq!(word.load(Relaxed), WAITERS | 1);
+    assert_eq!(domain.lock_pi(word, &other, None), Err(Error::NoTask));
+    let again = domain.task(1).expect("it is free again");
+    let waits = pending(domain.lock_pi_async(word, &other));
+    assert_eq!(domain.unlock_pi(word, &again), Ok(()), "the word says that it is its lock");
+    drop(waits);
+    assert_eq!(word.load(Relaxed), 0);
+}
+
+on_every_scheme![
+    first_waiter_inherits_the_lock_and_says_so_in_the_word,
+    task_that_owns_more_locks_than_are_told_at_once_leaves_them_all,
+    lent_priorities_go_to_the_heir,
+    others_that_come_before_the_heir_has_looked,
+    heirs_may_die_one_after_the_other,
+    uncontended_locks_of_the_dead_stay_as_they_are,
+];

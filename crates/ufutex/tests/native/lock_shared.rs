@@ -1,0 +1,147 @@
+//! Locks and conditions that two domains share.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{Config, Domain, Error, OWNER_DIED, ObjectId, Options, Priority, Requeued, Shared, System, WAITERS};
+
+use crate::common::domains::on_every_scheme;
+use crate::futures::{at_once, pending, poll};
+use crate::places::{Word, words};
+use crate::scheduler::Log;
+
+/// A word of an object that both map.
+fn object(word: Word, offset: u64) -> Shared<Word> {
+    Shared::object(word, ObjectId::new(12).expect("small enough"), offset)
+}
+
+fn domains<S: Scheme<L>, L: Layout>(system: &System<L>) -> [Domain<S, L>; 2] {
+    [(); 2].map(|()| Domain::with_options(system, Options::new()))
+}
+
+fn private_lock_of_another_domains_task_names_nobody<S: Scheme<L>, L: Layout>() {
+    let (_, system) = Log::system::<L>(Config::new());
+    let [here, there] = domains::<S, L>(&system);
+    let [task, stranger] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
+    let [word] = words();
+    word.store(stranger.tid(), Relaxed);
+    assert_eq!(here.lock_pi(word, &task, None), Err(Error::NoTask));
+    assert_eq!(at_once(here.lock_pi_async(word, &task)), Err(Error::NoTask));
+    assert_eq!(here.try_lock_pi(word, &task), Err(Error::NoTask));
+    // Nor shared within one's own memory.
+    assert_eq!(here.try_lock_pi(Shared::address_space(word), &task), Err(Error::NoTask));
+}
+
+fn lock_goes_to_and_fro_and_lends_across<S: Scheme<L>, L: Layout>() {
+    let (log, system) = Log::system::<L>(Config::new());
+    let [here, there] = domains::<S, L>(&system);
+    let [a, b, c] = [here.task(1), there.task(2), here.task(3)].map(|task| task.expect("it is free"));
+    b.set_priority(Priority::realtime(20));
+    c.set_priority(Priority::realtime(10));
+    let [word, other] = words();
+    let (lock, of_b) = (object(word, 64), object(other, 8));
+    assert_eq!(here.lock_pi(lock, &a, None), Ok(()));
+    assert_eq!(there.lock_pi(of_b, &b, None), Ok(()));
+    assert_eq!(there.try_lock_pi(lock, &b), Err(Error::Again));
+    let mut b_waits = pending(there.lock_pi_async(lock, &b));
+    assert_eq!(log.told(&[&a, &b, &c]), [20, 20, 10]);
+    // A chain from domain to domain.
+    assert_eq!(here.lock_pi(of_b, &a, None), Err(Error::Deadlock));
+    let mut c_waits = pending(here.lock_pi_async(of_b, &c));
+    c.set_priority(Priority::realtime(30));
+    assert_eq!(log.told(&[&a, &b, &c]), [30, 30, 30]);
+    assert_eq!((here.unlock_pi(lock, &a), word.load(Relaxed)), (Ok(()), WAITERS | 2));
+    assert_eq!(poll(&mut b_waits), Poll::Ready(Ok(())));
+    assert_eq!(log.told(&[&a, &b, &c]), [0, 30, 30]);
+    assert_eq!(there.unlock_pi(of_b, &b), Ok(()));
+    assert_eq!((poll(&mut c_waits), other.load(Relaxed)), (Poll::Ready(Ok(())), WAITERS | 3));
+    assert_eq!(log.told(&[&a, &b, &c]), [0, 20, 30]);
+    assert_eq!(there.unlock_pi(of_b, &b), Err(Error::NotPermitted));
+}
+
+fn death_of_an_owner_is_inherited_in_the_other_domain<S: Scheme<L>, L: Layout>() {
+    let (log, system) = Log::system::<L>(Config::new());
+    let [here, there] = domains::<S, L>(&system);
+    let [a, b, c] = [here.task(1), there.task(2), here.task(3)].map(|task| task.expect("it is free"));
+    let [word] = words();
+    let lock = object(word, 64);
+    assert_eq!(here.lock_pi(lock, &a, None), Ok(()));
+    let mut b_waits = pending(there.lock_pi_async(lock, &b));
+    let mut c_waits = pending(here.lock_pi_async(lock, &c));
+    drop(a);
+    assert_eq!((poll(&mut b_waits), word.load(Relaxed)), (Poll::Ready(Ok(())), OWNER_DIED | WAITERS | 2));
+    drop(b_waits);
+    drop(b);
+    drop(there);
+    assert_eq!((poll(&mut c_waits), word.load(Relaxed)), (Poll::Ready(Ok(())), OWNER_DIED | WAITERS | 3));
+    assert_eq!(log.told(&[&c]), [0]);
+}
+
+/// A domain may be gone while its tasks and their locks are there.
+fn owner_outlives_its_domain<S: Scheme<L>, L: Layout>() {
+    let (_, system) = Log::system::<L>(Config::new());
+    let [here, there] = domains::<S, L>(&system);
+    let [a, b] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
+    let [word] = words();
+    let lock = object(word, 64);
+    assert_eq!(here.lock_pi(lock, &a, None), Ok(()));
+    drop(here);
+    let mut b_waits = pending(there.lock_pi_async(lock, &b));
+    drop(a);
+    assert_eq!(poll(&mut b_waits), Poll::Ready(Ok(())));
+}
+
+fn waiters_are_requeued_by_the_other_domain<S: Scheme<L>, L: Layout>() {
+    let (log, system) = Log::system::<L>(Config::new());
+    let [here, there] = domains::<S, L>(&system);
+    let [a, b, c] = [here.task(1), here.task(2), there.task(3)].map(|task| task.expect("it is free"));
+    b.set_priority(Priority::realtime(7));
+    let [from, word, plain] = words();
+    let (condition, lock, elsewhere) = (object(from, 0), object(word, 64), object(plain, 128));
+    assert_eq!(there.lock_pi(lock, &c, None), Ok(()));
+    let mut waits = [&a, &b].map(|task| pending(here.wait_requeue_pi_async(condition, 0, lock, task)));
+    assert_eq!(there.cmp_requeue_pi(condition, 0, lock, 1), Ok(2));
+    assert_eq!(log.told(&[&a, &b, &c]), [0, 7, 7]);
+    assert_eq!(there.unlock_pi(lock, &c), Ok(()));
+    assert_eq!(waits.each_mut().map(poll), [Poll::Pending, Poll::Ready(Ok(()))]);
+    assert_eq!(here.unlock_pi(lock, &b), Ok(()));
+    assert_eq!(poll(&mut waits[0]), Poll::Ready(Ok(())));
+    // And plain ones.
+    let mut plain_wait = pending(here.wait_async(condition, 0, Default::default()));
+    assert_eq!(there.requeue(condition, elsewhere, 0, 1), Ok(Requeued { woken: 0, requeued: 1 }));
+    assert_eq!(there.wake(elsewhere, 1), 1);
+    assert_eq!(poll(&mut plain_wait), Poll::Ready(Ok(())));
+    let dropped = pending(here.wait_async(condition, 0, Default::default()));
+    assert_eq!(there.requeue(condition, elsewhere, 0, 1), Ok(Requeued { woken: 0, requeued: 1 }));
+    drop(dropped);
+    assert_eq!(there.wake(elsewhere, 1), 0);
+}
+
+fn offsets_of_an_object_and_objects_are_told_apart<S: Scheme<L>, L: Layout>() {
+    let (_, system) = Log::system::<L>(Config::new());
+    let [here, there] = domains::<S, L>(&system);
+    let [a, b] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
+    let [word] = words();
+    assert_eq!(here.lock_pi(object(word, 64), &a, None), Ok(()));
+    let mut waits = pending(there.lock_pi_async(object(word, 64), &b));
+    // Under another key nobody is queued, so it is free when the word says so.
+    let elsewhere = Shared::object(word, ObjectId::new(13).expect("small enough"), 64);
+    word.store(0, Relaxed);
+    assert_eq!(there.try_lock_pi(object(word, 68), &b), Ok(()));
+    word.store(0, Relaxed);
+    assert_eq!(there.try_lock_pi(elsewhere, &b), Ok(()));
+    word.store(WAITERS | 1, Relaxed);
+    assert_eq!(here.unlock_pi(object(word, 64), &a), Ok(()));
+    assert_eq!(poll(&mut waits), Poll::Ready(Ok(())));
+}
+
+on_every_scheme![
+    private_lock_of_another_domains_task_names_nobody,
+    lock_goes_to_and_fro_and_lends_across,
+    death_of_an_owner_is_inherited_in_the_other_domain,
+    owner_outlives_its_domain,
+    waiters_are_requeued_by_the_other_domain,
+    offsets_of_an_object_and_objects_are_told_apart,
+];

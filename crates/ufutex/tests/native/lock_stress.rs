@@ -1,0 +1,160 @@
+//! Many tasks and one lock: it has one owner at a time, and nobody waits for ever.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::task::Poll;
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{Config, Domain, Error, OWNER_DIED, Options, Priority, Task};
+
+use crate::common::asleep::until;
+use crate::common::domains::on_every_scheme;
+use crate::common::waker::Told;
+use crate::futures::poll_with;
+use crate::places::{Word, words};
+use crate::scheduler::Log;
+
+/// A lock and who is inside of it.
+struct Place {
+    lock: Word,
+    inside: AtomicU32,
+    times: AtomicUsize,
+}
+
+impl Place {
+    fn new() -> Self {
+        let [lock] = words();
+        Self { lock, inside: AtomicU32::new(0), times: AtomicUsize::new(0) }
+    }
+
+    fn be_inside(&self, tid: u32) {
+        assert_eq!(self.inside.swap(tid, SeqCst), 0, "{tid} is not alone");
+        assert_eq!(self.lock.load(Relaxed) & ufutex::TID_MASK, tid);
+        if self.times.fetch_add(1, Relaxed).is_multiple_of(3) {
+            std::thread::yield_now();
+        }
+        assert_eq!(self.inside.swap(0, SeqCst), tid, "somebody else came");
+    }
+}
+
+fn system_and_domain<S: Scheme<L>, L: Layout>() -> (Arc<Log>, Domain<S, L>) {
+    let (log, system) = Log::system(Config::new());
+    (log, Domain::with_options(&system, Options::new()))
+}
+
+/// Locks as a future that is polled until it is ready, and sometimes given up at some moment or other.
+fn lock_as_future<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, lock: Word, task: &Task<L>, round: usize) -> bool {
+    let (told, waker) = Told::new();
+    let mut wait = Box::pin(domain.lock_pi_async(lock, task));
+    let mut seen = 0;
+    let patience = if round.is_multiple_of(3) { round % 7 } else { usize::MAX };
+    for polls in 0.. {
+        if let Poll::Ready(result) = poll_with(&mut wait, &waker) {
+            assert_eq!(result, Ok(()));
+            return true;
+        }
+        if polls >= patience {
+            return false; // dropped: queued, or with the lock
+        }
+        until("the lock is there", || polls + 1 >= patience || told.times() > seen);
+        seen = told.times();
+    }
+    false
+}
+
+fn threads_futures_and_changes_of_priority<S: Scheme<L>, L: Layout>() {
+    let (log, domain) = system_and_domain::<S, L>();
+    let place = Place::new();
+    let tasks: Vec<_> = (1..=4).map(|tid| domain.task(tid).expect("it is free")).collect();
+    let running = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = tasks
+            .iter()
+            .enumerate()
+            .map(|(i, task)| {
+                let (domain, place) = (&domain, &place);
+                scope.spawn(move || {
+                    for round in 0..150 {
+                        let is_locked = if i % 2 == 0 {
+                            match domain.lock_pi(place.lock, task, None) {
+                                Ok(()) => true,
+                                Err(error) => {
+                                    assert_eq!(error, Error::Interrupted);
+                                    task.interrupt().clear();
+                                    false
+                                }
+                            }
+                        } else {
+                            lock_as_future(domain, place.lock, task, round)
+                        };
+                        if is_locked {
+                            place.be_inside(task.tid());
+                            assert_eq!(domain.unlock_pi(place.lock, task), Ok(()));
+                        }
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            for n in 0.. {
+                if !running.load(SeqCst) {
+                    break;
+                }
+                tasks[n % 4].set_priority(Priority::realtime((n % 100) as u8));
+                if n % 5 == 0 {
+                    tasks[2 * (n / 5 % 2)].interrupt().raise();
+                }
+                std::thread::yield_now();
+            }
+        });
+        for worker in workers {
+            worker.join().expect("it does not panic");
+        }
+        running.store(false, SeqCst);
+    });
+    assert_eq!(place.lock.load(Relaxed) & ufutex::TID_MASK, 0);
+    for task in &tasks {
+        task.set_priority(Priority::NORMAL);
+    }
+    assert_eq!(log.told(&tasks.iter().collect::<Vec<_>>()), [0; 4], "nobody is lent anything any more");
+}
+
+/// Each worker is one task after another, which take the lock and end, every other one with it. Somebody always waits, so
+/// that it is inherited.
+fn owners_that_die_leave_the_lock_to_somebody<S: Scheme<L>, L: Layout>() {
+    let (_, domain) = system_and_domain::<S, L>();
+    let place = Place::new();
+    std::thread::scope(|scope| {
+        for worker in 0..3u32 {
+            let (domain, place) = (&domain, &place);
+            scope.spawn(move || {
+                for life in 0..60u32 {
+                    let task = domain.task(1 + worker * 1000 + life).expect("it is free");
+                    let result = domain.lock_pi(place.lock, &task, None);
+                    match result {
+                        Ok(()) => place.be_inside(task.tid()),
+                        // It was left to nobody; or its heir has not looked yet, and the word names the dead.
+                        Err(error) => assert!(matches!(error, Error::NoTask | Error::Invalid), "{error}"),
+                    }
+                    let leaves_it = life % 2 == 1;
+                    if result == Ok(()) && !leaves_it {
+                        assert_eq!(domain.unlock_pi(place.lock, &task), Ok(()));
+                    }
+                    drop(task);
+                    if result == Err(Error::NoTask) {
+                        // As the robust list of the dead would have left it.
+                        let value = place.lock.load(SeqCst);
+                        if domain.task(value & ufutex::TID_MASK).is_ok() {
+                            _ = place.lock.compare_exchange(value, OWNER_DIED, SeqCst, SeqCst);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    assert!(place.times.into_inner() > 3);
+}
+
+on_every_scheme![threads_futures_and_changes_of_priority, owners_that_die_leave_the_lock_to_somebody];

@@ -1,0 +1,27 @@
+//! The engine's own interface to all of futex(2): requeues, operations on two words, waits on many, interrupts, locks that
+//! lend priority, robust lists; for threads, futures and custom waiters alike.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod futures;
+mod memory;
+mod places;
+mod sleeping;
+
+mod interrupt;
+mod lock;
+mod lock_death;
+mod lock_leave;
+mod lock_priority;
+mod lock_shared;
+mod lock_stress;
+mod requeue;
+mod requeue_pi;
+mod requeue_stress;
+mod requeued;
+mod robust;
+mod scheduler;
+mod syscalls;
+mod wait_any;
+mod wake_op;

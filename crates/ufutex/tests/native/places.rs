@@ -1,0 +1,43 @@
+//! Domains and words that live as long as the process, so that a thread which is never woken does no harm.
+
+use std::sync::atomic::AtomicU32;
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{Domain, Task};
+
+use crate::common::domains::domain;
+
+pub type Word = &'static AtomicU32;
+
+pub fn forever<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+pub fn lasting_domain<S: Scheme<L>, L: Layout>() -> &'static Domain<S, L> {
+    forever(domain())
+}
+
+/// A task that never ends.
+pub fn lasting_task<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, tid: u32) -> &'static Task<L> {
+    forever(domain.task(tid).expect("the TID is free"))
+}
+
+/// Words that are 0, each in a cache line of its own.
+pub fn words<const N: usize>() -> [Word; N] {
+    #[repr(align(64))]
+    struct Line(AtomicU32);
+    [(); N].map(|()| &forever(Line(AtomicU32::new(0))).0)
+}
+
+/// Words of one cache line, and so of one bucket.
+pub fn neighbours<const N: usize>() -> [Word; N] {
+    #[repr(align(64))]
+    struct Line<const N: usize>([AtomicU32; N]);
+    forever(Line([const { AtomicU32::new(0) }; N])).0.each_ref()
+}
+
+/// Two words: of one bucket, and of buckets that most likely differ.
+pub fn pairs() -> [[Word; 2]; 4] {
+    [neighbours(), words(), words(), words()]
+}

@@ -1,0 +1,102 @@
+//! Requeues while everything else goes on: other requeues the other way round, resizes, waiters that leave.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{Domain, Error, Queued, WaitOptions};
+
+use crate::common::domains::{domain, on_every_resizable_scheme, on_every_scheme};
+use crate::common::waiters::{idle, queue};
+use crate::places::{Word, lasting_domain, words};
+
+/// Resizes as long as `running`. Schemes that have to wait for a moment without operations may find none.
+fn resize<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, running: &AtomicBool) {
+    for slots in [2, 64, 4, 0, 16, 256].into_iter().cycle().take_while(|_| running.load(SeqCst)) {
+        let begin = Instant::now();
+        let result = domain.set_slots_while(slots, || begin.elapsed() < Duration::from_millis(5));
+        assert!(result == Ok(()) || S::NAME != "live" && result == Err(Error::TimedOut), "{slots} slots: {result:?}");
+    }
+}
+
+/// Moves waiters around among `words`, this way or the other. Answers how many it has woken.
+fn move_around<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, words: &[Word], times: usize, step: usize) -> usize {
+    let mut woken = 0;
+    for i in 0..times {
+        let (from, to) = (words[i * step % words.len()], words[(i * step + step) % words.len()]);
+        let (wake, requeue) = (usize::from(i % 8 == 0), i % 7);
+        let done = domain.requeue(from, to, wake, requeue).expect("nobody waits for a lock");
+        assert!(done.woken <= wake && done.requeued <= requeue);
+        woken += done.woken;
+    }
+    woken
+}
+
+fn every_waiter_is_somewhere_after_requeues_both_ways_and_resizes<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    let words: [Word; 4] = words();
+    let running = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| resize(&domain, &running));
+        for _ in 0..40 {
+            let mut waiters = idle(60);
+            let mut queued: Vec<_> =
+                waiters.iter_mut().enumerate().map(|(i, w)| queue(&domain, w, words[i % 4])).collect();
+            let woken = std::thread::scope(|movers| {
+                let [forth, back] = [1, 3].map(|step| {
+                    let (domain, words) = (&domain, &words);
+                    movers.spawn(move || move_around(domain, words, 60, step))
+                });
+                forth.join().expect("it does not panic") + back.join().expect("it does not panic")
+            });
+            // Some leave, from wherever they are by now.
+            let cancelled = queued.drain(..20).map(Queued::cancel).filter(|&in_time| in_time).count();
+            let taken: usize = words.iter().map(|word| domain.wake(*word, usize::MAX)).sum();
+            assert_eq!(woken + cancelled + taken, 60);
+            assert!(queued.into_iter().all(|queued| !queued.cancel()));
+        }
+        running.store(false, SeqCst);
+    });
+}
+
+/// Waiters leave while others move them: none is left behind and none is lost.
+fn waiters_that_leave_while_they_are_moved_leave_nothing_behind<S: Scheme<L>, L: Layout>() {
+    let domain: &'static Domain<S, L> = lasting_domain();
+    let words: [Word; 3] = words();
+    let running = AtomicBool::new(true);
+    let [ended, woken] = [(); 2].map(|()| AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for step in [1, 2] {
+            let (running, woken, words) = (&running, &woken, &words);
+            scope.spawn(move || {
+                while running.load(SeqCst) {
+                    woken.fetch_add(move_around(domain, words, 20, step), SeqCst);
+                }
+            });
+        }
+        let mut waits: Vec<_> = (0..12).map(|_| None::<Pin<Box<_>>>).collect();
+        for i in 0..3000 {
+            // A future that has been woken and is dropped passes that on: so it is ended, and counted.
+            if let Some(mut wait) = waits[i % 12].take() {
+                let wait: &mut Pin<Box<ufutex::Wait<'_, Word, S, L>>> = &mut wait;
+                if wait.as_mut().end(ufutex::Cause::TimedOut).is_ok() {
+                    ended.fetch_add(1, SeqCst);
+                }
+            }
+            waits[i % 12] = Some(crate::futures::pending(domain.wait_async(words[i % 3], 0, WaitOptions::new())));
+        }
+        running.store(false, SeqCst);
+        for mut wait in waits.into_iter().flatten() {
+            if wait.as_mut().end(ufutex::Cause::TimedOut).is_ok() {
+                ended.fetch_add(1, SeqCst);
+            }
+        }
+    });
+    assert_eq!(ended.into_inner(), woken.into_inner(), "each wake that was counted has ended one wait");
+    assert_eq!(words.map(|word| domain.wake(word, usize::MAX)), [0; 3]);
+}
+
+on_every_resizable_scheme![every_waiter_is_somewhere_after_requeues_both_ways_and_resizes];
+on_every_scheme![waiters_that_leave_while_they_are_moved_leave_nothing_behind];

@@ -1,0 +1,362 @@
+//! System calls as futures: results, timeouts that are the embedder's to watch, interruptions and what becomes of them.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
+use std::time::Duration;
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{
+    Cause, Clock, Domain, ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, OWNER_DIED, Resume, Syscall,
+    Task, Timeout, WAITERS, resume,
+};
+
+use crate::common::domains::{domain, on_every_scheme};
+use crate::common::waker::Told;
+use crate::futures::{Boxed, at_once, pending, pending_with, poll};
+use crate::memory::Memory;
+use crate::places::{forever, lasting_domain, lasting_task};
+use crate::scheduler::tasks;
+use crate::sleeping::Sleeping;
+
+const PRIVATE: u64 = 128;
+const REALTIME: u64 = 256;
+const WAIT: u64 = PRIVATE;
+const WAKE: u64 = PRIVATE | 1;
+const CMP_REQUEUE: u64 = PRIVATE | 4;
+const WAKE_OP: u64 = PRIVATE | 5;
+const LOCK_PI: u64 = PRIVATE | 6;
+const UNLOCK_PI: u64 = PRIVATE | 7;
+const TRYLOCK_PI: u64 = PRIVATE | 8;
+const WAIT_BITSET: u64 = PRIVATE | 9;
+const WAIT_REQUEUE_PI: u64 = PRIVATE | 11;
+const CMP_REQUEUE_PI: u64 = PRIVATE | 12;
+const LOCK_PI2: u64 = PRIVATE | 13;
+
+const EINTR: isize = -4;
+const EAGAIN: isize = -11;
+const EFAULT: isize = -14;
+const EINVAL: isize = -22;
+const EDEADLK: isize = -35;
+const ENOSYS: isize = -38;
+const ETIMEDOUT: isize = -110;
+
+/// Where words and a `struct timespec` are.
+const WORD: u64 = 0;
+const LOCK: u64 = 256;
+const TIME: u64 = 1024;
+const ARRAY: u64 = 2048;
+
+type Call<'d, 't, 'm, S, L> = Syscall<'d, 't, 'm, Memory, S, L>;
+
+/// A program: who calls, and with which memory.
+struct Guest<'d, 't, S: Scheme<L>, L: Layout> {
+    domain: &'d Domain<S, L>,
+    task: &'t Task<L>,
+    memory: &'t Memory,
+}
+
+impl<'d, 't, S: Scheme<L>, L: Layout> Guest<'d, 't, S, L> {
+    fn call(&self, number: Number, args: [u64; 6]) -> Call<'d, 't, 't, S, L> {
+        self.domain.syscall_async(self.task, self.memory, number, args)
+    }
+
+    fn futex(&self, at: u64, op: u64, rest: [u64; 4]) -> Call<'d, 't, 't, S, L> {
+        let [val, time, other, val3] = rest;
+        self.call(Number::Futex, [self.memory.at(at), op, val, time, other, val3])
+    }
+
+    fn futex_now(&self, at: u64, op: u64, rest: [u64; 4]) -> isize {
+        at_once(self.futex(at, op, rest))
+    }
+
+    fn with<'u>(&self, task: &'u Task<L>) -> Guest<'d, 'u, S, L>
+    where
+        't: 'u,
+    {
+        Guest { domain: self.domain, task, memory: self.memory }
+    }
+
+    /// The address of a time of so many seconds.
+    fn time(&self, seconds: u64) -> u64 {
+        self.memory.store(TIME, 8, seconds);
+        self.memory.store(TIME + 8, 8, 0);
+        self.memory.at(TIME)
+    }
+
+    /// The address of an array of `struct futex_waitv`, of private words that are 0.
+    fn waitv(&self, words: &[u64]) -> u64 {
+        for (i, word) in words.iter().enumerate() {
+            let at = ARRAY + 24 * i as u64;
+            self.memory.store(at, 8, 0);
+            self.memory.store(at + 8, 8, self.memory.at(*word));
+            self.memory.store(at + 16, 8, PRIVATE | 2);
+        }
+        self.memory.at(ARRAY)
+    }
+}
+
+fn timeout_of<S: Scheme<L>, L: Layout>(call: &Boxed<Call<'_, '_, '_, S, L>>) -> Option<Timeout> {
+    call.as_ref().get_ref().timeout()
+}
+
+fn calls_that_do_not_block_are_done_at_once<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let [task, other] = tasks(&domain, [0; 2]);
+    let guest = Guest { domain: &domain, task: &task, memory: &memory };
+    assert_eq!(guest.futex_now(WORD, WAIT, [1, 0, 0, 0]), EAGAIN);
+    assert_eq!(guest.futex_now(WORD + 1, WAIT, [0, 0, 0, 0]), EINVAL);
+    assert_eq!(guest.futex_now(WORD, 77, [0; 4]), ENOSYS);
+    assert_eq!(guest.futex_now(WORD, WAKE, [1, 0, 0, 0]), 0);
+    assert_eq!(guest.futex_now(LOCK, LOCK_PI, [0; 4]), 0);
+    assert_eq!(memory.word(LOCK).load(Relaxed), 1);
+    assert_eq!(guest.futex_now(LOCK, LOCK_PI2, [0; 4]), EDEADLK);
+    assert_eq!(guest.with(&other).futex_now(LOCK, TRYLOCK_PI, [0; 4]), EAGAIN);
+    assert_eq!(guest.with(&other).futex_now(LOCK, UNLOCK_PI, [0; 4]), -1);
+    assert_eq!(guest.futex_now(LOCK, UNLOCK_PI, [0; 4]), 0);
+    assert_eq!(at_once(guest.call(Number::SetRobustList, [memory.at(64), 24, 0, 0, 0, 0])), 0);
+    assert_eq!(task.robust_list(ufutex::Pointers::Wide), memory.at(64));
+    assert_eq!(at_once(guest.call(Number::RestartSyscall, [0; 6])), EINTR);
+    memory.lose();
+    assert_eq!(guest.futex_now(WORD, WAIT, [0; 4]), EFAULT);
+    assert_eq!(guest.futex_now(WORD, WAKE, [1, 0, 0, 0]), 0, "a private wake touches no memory");
+}
+
+fn what_does_not_block_is_done_before_the_future_is_polled<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let task = domain.task(1).expect("it is free");
+    let guest = Guest { domain: &domain, task: &task, memory: &memory };
+    let mut wait = pending(guest.futex(WORD, WAIT, [0; 4]));
+    drop(guest.futex(WORD, WAKE, [1, 0, 0, 0]));
+    assert_eq!(poll(&mut wait), Poll::Ready(0));
+    // A wait is not begun before it is polled.
+    drop(guest.futex(WORD, WAIT, [0; 4]));
+    let unpolled = guest.futex(WORD, WAIT, [0; 4]);
+    assert_eq!(guest.futex_now(WORD, WAKE, [9, 0, 0, 0]), 0);
+    drop(unpolled);
+}
+
+fn waits_are_woken_and_requeued<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let tasks = tasks(&domain, [0; 5]);
+    let guest = Guest { domain: &domain, task: &tasks[0], memory: &memory };
+    let (told, waker) = Told::new();
+    let mut wait = pending_with(guest.futex(WORD, WAIT, [0; 4]), &waker);
+    let mut bits = pending(guest.with(&tasks[1]).futex(WORD, WAIT_BITSET, [0, 0, 0, 0b10]));
+    let array = guest.waitv(&[512, WORD]);
+    let mut any = pending(guest.with(&tasks[2]).call(Number::FutexWaitv, [array, 2, 0, 0, 0, 0]));
+    let mask = u64::from(u32::MAX);
+    let mut newer =
+        pending(guest.with(&tasks[3]).call(Number::FutexWait, [memory.at(WORD), 0, mask, PRIVATE | 2, 0, 1]));
+    assert_eq!(guest.with(&tasks[4]).futex_now(WORD, CMP_REQUEUE, [1, 3, memory.at(LOCK), 0]), 4);
+    assert_eq!((told.times(), poll(&mut wait)), (1, Poll::Ready(0)));
+    assert_eq!((poll(&mut bits), poll(&mut any), poll(&mut newer)), (Poll::Pending, Poll::Pending, Poll::Pending));
+    // Adds 1 to the lock's word, and wakes there if it was 0.
+    let op = 1 << 28 | 1 << 12;
+    assert_eq!(guest.futex_now(WORD, WAKE_OP, [1, 3, memory.at(LOCK), op]), 3);
+    assert_eq!(memory.word(LOCK).load(Relaxed), 1);
+    assert_eq!((poll(&mut bits), poll(&mut any), poll(&mut newer)), (Poll::Ready(0), Poll::Ready(1), Poll::Ready(0)));
+}
+
+fn locks_and_conditions_of_futures<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let [owner, waiter, third] = tasks(&domain, [0; 3]);
+    let guest = Guest { domain: &domain, task: &owner, memory: &memory };
+    assert_eq!(guest.futex_now(LOCK, LOCK_PI, [0; 4]), 0);
+    let lock = memory.at(LOCK);
+    let mut condition = pending(guest.with(&waiter).futex(WORD, WAIT_REQUEUE_PI, [0, 0, lock, 0]));
+    assert_eq!(guest.futex_now(WORD, CMP_REQUEUE_PI, [1, 9, lock, 0]), 1);
+    let mut locks = pending(guest.with(&third).futex(LOCK, LOCK_PI2, [0; 4]));
+    assert_eq!(guest.futex_now(LOCK, UNLOCK_PI, [0; 4]), 0);
+    assert_eq!((poll(&mut condition), poll(&mut locks)), (Poll::Ready(0), Poll::Pending));
+    drop(condition);
+    assert_eq!(domain.exit(&waiter, &memory), Ok(()));
+    assert_eq!((poll(&mut locks), memory.word(LOCK).load(Relaxed)), (Poll::Ready(0), OWNER_DIED | WAITERS | 3));
+}
+
+fn timeouts_are_told_and_not_watched<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let [owner, task] = tasks(&domain, [0; 2]);
+    let guest = Guest { domain: &domain, task: &task, memory: &memory };
+    assert_eq!(domain.lock_pi(memory.target(LOCK), &owner, None), Ok(()));
+    let time = guest.time(77);
+    let lock = memory.at(LOCK);
+    let at = |clock| Some(Timeout::At(clock, Duration::from_secs(77)));
+    let array = guest.waitv(&[WORD]);
+    for (call, timeout) in [
+        (guest.futex(WORD, WAIT, [0; 4]), None),
+        (guest.futex(WORD, WAIT_BITSET, [0, time, 0, 1]), at(Clock::Monotonic)),
+        (guest.futex(WORD, WAIT_BITSET | REALTIME, [0, time, 0, 1]), at(Clock::Realtime)),
+        (guest.futex(LOCK, LOCK_PI, [0, time, 0, 0]), at(Clock::Realtime)),
+        (guest.futex(LOCK, LOCK_PI2, [0, time, 0, 0]), at(Clock::Monotonic)),
+        (guest.futex(LOCK, LOCK_PI2 | REALTIME, [0, time, 0, 0]), at(Clock::Realtime)),
+        (guest.futex(WORD, WAIT_REQUEUE_PI, [0, time, lock, 0]), at(Clock::Monotonic)),
+        (guest.call(Number::FutexWaitv, [array, 1, 0, time, 1, 0]), at(Clock::Monotonic)),
+        (guest.call(Number::FutexWaitv, [array, 1, 0, 0, 9, 0]), None),
+        (guest.call(Number::FutexWait, [memory.at(WORD), 0, 1, PRIVATE | 2, time, 0]), at(Clock::Realtime)),
+    ] {
+        // Most of these have passed long ago: the embedder is who looks at the clock.
+        let mut call = pending(call);
+        assert_eq!(timeout_of(&call), timeout);
+        assert_eq!(call.as_mut().end(Cause::TimedOut), ETIMEDOUT);
+    }
+    // A relative one is told as the time when it is up.
+    let call = pending(guest.futex(WORD, WAIT, [0, time, 0, 0]));
+    assert!(matches!(timeout_of(&call), Some(Timeout::At(Clock::Monotonic, _))));
+    drop(call);
+    assert_eq!(guest.futex_now(WORD, WAKE, [9, 0, 0, 0]), 0);
+    assert_eq!(domain.unlock_pi(memory.target(LOCK), &owner), Ok(()));
+    assert_eq!(memory.word(LOCK).load(Relaxed), 0, "nobody waits there either");
+}
+
+fn interrupted_calls_answer_what_is_to_become_of_them<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let [owner, task] = tasks(&domain, [0; 2]);
+    let guest = Guest { domain: &domain, task: &task, memory: &memory };
+    assert_eq!(domain.lock_pi(memory.target(LOCK), &owner, None), Ok(()));
+    let (time, lock, array) = (guest.time(1 << 33), memory.at(LOCK), guest.waitv(&[WORD]));
+    for (call, result) in [
+        (guest.futex(WORD, WAIT, [0; 4]), ERESTARTSYS),
+        (guest.futex(WORD, WAIT_BITSET, [0, 0, 0, 1]), ERESTARTSYS),
+        (guest.futex(WORD, WAIT, [0, time, 0, 0]), ERESTART_RESTARTBLOCK),
+        (guest.futex(WORD, WAIT_BITSET, [0, time, 0, 1]), ERESTART_RESTARTBLOCK),
+        (guest.futex(LOCK, LOCK_PI, [0; 4]), ERESTARTNOINTR),
+        (guest.futex(LOCK, LOCK_PI2, [0, time, 0, 0]), ERESTARTNOINTR),
+        (guest.futex(WORD, WAIT_REQUEUE_PI, [0, 0, lock, 0]), ERESTARTNOINTR),
+        (guest.futex(WORD, WAIT_REQUEUE_PI, [0, time, lock, 0]), ERESTARTNOINTR),
+        (guest.call(Number::FutexWaitv, [array, 1, 0, 0, 0, 0]), ERESTARTSYS),
+        (guest.call(Number::FutexWaitv, [array, 1, 0, time, 1, 0]), ERESTARTSYS),
+        (guest.call(Number::FutexWait, [memory.at(WORD), 0, 1, PRIVATE | 2, 0, 0]), ERESTARTSYS),
+        (guest.call(Number::FutexWait, [memory.at(WORD), 0, 1, PRIVATE | 2, time, 0]), ERESTARTSYS),
+    ] {
+        assert_eq!(pending(call).as_mut().end(Cause::Interrupted), -result);
+    }
+    // After its requeue the call is not to be made again.
+    let mut wait = pending(guest.futex(WORD, WAIT_REQUEUE_PI, [0, 0, lock, 0]));
+    assert_eq!(domain.cmp_requeue_pi(memory.target(WORD), 0, memory.target(LOCK), 1), Ok(1));
+    assert_eq!(wait.as_mut().end(Cause::Interrupted), EAGAIN);
+}
+
+fn ended_call_that_was_woken_answers_that<S: Scheme<L>, L: Layout>() {
+    for cause in [Cause::TimedOut, Cause::Interrupted] {
+        let (domain, memory) = (domain::<S, L>(), Memory::new());
+        let [owner, task] = tasks(&domain, [0; 2]);
+        let guest = Guest { domain: &domain, task: &task, memory: &memory };
+        let time = guest.time(1 << 33);
+        let array = guest.waitv(&[LOCK, WORD]);
+        for (call, result) in [
+            (guest.futex(WORD, WAIT, [0; 4]), 0),
+            (guest.futex(WORD, WAIT, [0, time, 0, 0]), 0),
+            (guest.call(Number::FutexWaitv, [array, 2, 0, time, 1, 0]), 1),
+        ] {
+            let mut call = pending(call);
+            assert_eq!(guest.futex_now(WORD, WAKE, [1, 0, 0, 0]), 1);
+            assert_eq!(call.as_mut().end(cause), result);
+        }
+        assert_eq!(at_once(guest.call(Number::RestartSyscall, [0; 6])), EINTR, "nothing to be continued");
+        assert_eq!(domain.lock_pi(memory.target(LOCK), &owner, None), Ok(()));
+        let mut call = pending(guest.futex(LOCK, LOCK_PI, [0; 4]));
+        assert_eq!(domain.unlock_pi(memory.target(LOCK), &owner), Ok(()));
+        assert_eq!((call.as_mut().end(cause), memory.word(LOCK).load(Relaxed)), (0, WAITERS | 2));
+    }
+}
+
+fn interrupted_wait_is_continued_until_the_same_time<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let [task, other] = tasks(&domain, [0; 2]);
+    let guest = Guest { domain: &domain, task: &task, memory: &memory };
+    let time = guest.time(1 << 33);
+    for op in [WAIT, WAIT_BITSET, WAIT_BITSET | REALTIME, WAIT & !PRIVATE] {
+        let mut call = pending(guest.futex(WORD, op, [0, time, 0, 0b110]));
+        let timeout = timeout_of(&call);
+        for _ in 0..3 {
+            assert_eq!(call.as_mut().end(Cause::Interrupted), -ERESTART_RESTARTBLOCK);
+            assert_eq!(at_once(guest.with(&other).call(Number::RestartSyscall, [0; 6])), EINTR, "another's");
+            call = pending(guest.call(Number::RestartSyscall, [0; 6]));
+            assert_eq!(timeout_of(&call), timeout);
+        }
+        // With the bitset and the sharing that it had.
+        let private = op & PRIVATE;
+        if op & !PRIVATE & !REALTIME == 9 {
+            assert_eq!(guest.futex_now(WORD, private | 10, [1, 0, 0, 0b001]), 0);
+        }
+        assert_eq!(guest.futex_now(WORD, (private ^ PRIVATE) | 1, [1, 0, 0, 0]), 0);
+        assert_eq!(guest.futex_now(WORD, private | 10, [1, 0, 0, 0b010]), 1);
+        assert_eq!(poll(&mut call), Poll::Ready(0));
+        assert_eq!(at_once(guest.call(Number::RestartSyscall, [0; 6])), EINTR, "once");
+        // The word has changed since.
+        let mut call = pending(guest.futex(WORD, op, [0, time, 0, 1]));
+        assert_eq!(call.as_mut().end(Cause::Interrupted), -ERESTART_RESTARTBLOCK);
+        memory.word(WORD).store(1, Relaxed);
+        assert_eq!(at_once(guest.call(Number::RestartSyscall, [0; 6])), EAGAIN);
+        memory.word(WORD).store(0, Relaxed);
+        // A handler ran meanwhile.
+        let mut call = pending(guest.futex(WORD, op, [0, time, 0, 1]));
+        assert_eq!(call.as_mut().end(Cause::Interrupted), -ERESTART_RESTARTBLOCK);
+        task.forget_restart();
+        assert_eq!(at_once(guest.call(Number::RestartSyscall, [0; 6])), EINTR);
+    }
+    let mut call = pending(guest.futex(WORD, WAIT, [0, time, 0, 0]));
+    assert_eq!(call.as_mut().end(Cause::Interrupted), -ERESTART_RESTARTBLOCK);
+    let mut call = pending(guest.call(Number::RestartSyscall, [0; 6]));
+    assert_eq!(call.as_mut().end(Cause::TimedOut), ETIMEDOUT);
+}
+
+fn threads_call_and_are_interrupted<S: Scheme<L>, L: Layout>() {
+    let domain: &'static Domain<S, L> = lasting_domain();
+    let task = lasting_task(domain, 1);
+    let memory = forever(Memory::new());
+    let word = memory.at(WORD);
+    memory.store(TIME, 8, 1 << 33);
+    let futex = move |op, time| domain.syscall(task, memory, Number::Futex, [word, op, 0, time, 0, 1]);
+    let thread = Sleeping::new(move || futex(WAIT, 0));
+    assert_eq!(futex(WAKE, 0), 1, "which takes 0 for 1");
+    assert_eq!(thread.outcome(), 0);
+    for (op, time, result) in [
+        (WAIT, 0, ERESTARTSYS),
+        (WAIT_BITSET, memory.at(TIME), ERESTART_RESTARTBLOCK),
+        (WAIT, memory.at(TIME), ERESTART_RESTARTBLOCK),
+    ] {
+        let thread = Sleeping::new(move || futex(op, time));
+        task.interrupt().raise();
+        assert_eq!(thread.outcome(), -result);
+        task.interrupt().clear();
+    }
+    let thread = Sleeping::new(move || domain.syscall(task, memory, Number::RestartSyscall, [0; 6]));
+    assert_eq!(futex(WAKE, 0), 1);
+    assert_eq!(thread.outcome(), 0);
+    memory.store(TIME, 8, 0);
+    assert_eq!(futex(WAIT, memory.at(TIME)), ETIMEDOUT);
+    assert_eq!(futex(WAIT_BITSET, memory.at(TIME)), ETIMEDOUT);
+}
+
+on_every_scheme![
+    calls_that_do_not_block_are_done_at_once,
+    what_does_not_block_is_done_before_the_future_is_polled,
+    waits_are_woken_and_requeued,
+    locks_and_conditions_of_futures,
+    timeouts_are_told_and_not_watched,
+    interrupted_calls_answer_what_is_to_become_of_them,
+    ended_call_that_was_woken_answers_that,
+    interrupted_wait_is_continued_until_the_same_time,
+    threads_call_and_are_interrupted,
+];
+
+#[test]
+fn result_of_a_call_says_how_the_program_goes_on() {
+    let eintr = Resume::Return(EINTR);
+    for (result, no_handler, without_restart, with_restart) in [
+        (-ERESTARTSYS, Resume::Again, eintr, Resume::Again),
+        (-ERESTARTNOINTR, Resume::Again, Resume::Again, Resume::Again),
+        (-ERESTART_RESTARTBLOCK, Resume::Continue, eintr, eintr),
+    ] {
+        assert_eq!(resume(result, None), no_handler);
+        assert_eq!(resume(result, Some(false)), without_restart);
+        assert_eq!(resume(result, Some(true)), with_restart);
+    }
+    for result in [0, 1, 512, 513, 516, -1, EINTR, EAGAIN, ETIMEDOUT, -511, -514, -515, isize::MAX, isize::MIN + 1] {
+        for handler in [None, Some(false), Some(true)] {
+            assert_eq!(resume(result, handler), Resume::Return(result));
+        }
+    }
+}

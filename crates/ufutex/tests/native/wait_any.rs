@@ -1,0 +1,296 @@
+//! Waiting on several words at once.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{Cause, Config, Domain, Error, Options, System, Timeout, WaitOptions};
+
+use crate::common::domains::{domain, on_every_scheme};
+use crate::common::waiters::{idle, nonzero, queue};
+use crate::common::waker::Told;
+use crate::futures::{at_once, pending, pending_with, poll, poll_with};
+use crate::memory::Memory;
+use crate::places::{Word, forever, lasting_domain, neighbours, words};
+use crate::sleeping::Sleeping;
+
+const PLAINLY: WaitOptions = WaitOptions::new();
+
+fn any<const N: usize>(words: [Word; N]) -> [(Word, u32); N] {
+    words.map(|word| (word, 0))
+}
+
+/// Three words, in buckets that most likely differ, and in one.
+fn triples() -> [[Word; 3]; 3] {
+    [words(), words(), neighbours()]
+}
+
+fn thread_and_future_are_woken_by_any_of_their_words_and_told_which<S: Scheme<L>, L: Layout>() {
+    let domain = lasting_domain::<S, L>();
+    for words in triples() {
+        for i in 0..3 {
+            let thread = Sleeping::new(move || domain.wait_any(&any(words), &PLAINLY));
+            let (told, waker) = Told::new();
+            let mut future = pending_with(domain.wait_any_async(any(words), PLAINLY), &waker);
+            assert_eq!(domain.wake(words[i], usize::MAX), 2);
+            assert_eq!(thread.outcome(), Ok(i));
+            assert_eq!(told.times(), 1);
+            assert_eq!(poll(&mut future), Poll::Ready(Ok(i)));
+            assert_eq!(words.map(|word| domain.wake(word, usize::MAX)), [0; 3], "it has left them all");
+        }
+    }
+}
+
+/// The kernel's rule: the last of those that were woken by the time it looks. The others are received with it.
+fn last_of_the_words_that_were_woken_is_the_answer<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    for words in triples() {
+        for woken in 1u32..8 {
+            let mut wait = pending(domain.wait_any_async(any(words), PLAINLY));
+            let mut next = words.map(|word| pending(domain.wait_async(word, 0, PLAINLY)));
+            for (i, word) in words.into_iter().enumerate() {
+                assert_eq!(domain.wake(word, (woken >> i & 1) as usize), (woken >> i & 1) as usize);
+            }
+            assert_eq!(poll(&mut wait), Poll::Ready(Ok(woken.ilog2() as usize)));
+            drop(wait);
+            assert!(next.iter_mut().all(|next| poll(next).is_pending()), "received, so not passed on");
+        }
+    }
+}
+
+fn word_that_differs_ends_the_wait_before_it_begins<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    for words in triples() {
+        for i in 0..3 {
+            words.iter().for_each(|word| word.store(0, Relaxed));
+            words[i].store(1, Relaxed);
+            assert_eq!(at_once(domain.wait_any_async(any(words), PLAINLY)), Err(Error::Again));
+            assert_eq!(domain.wait_any(&any(words), &PLAINLY), Err(Error::Again));
+            assert_eq!(words.map(|word| domain.wake(word, usize::MAX)), [0; 3]);
+        }
+    }
+}
+
+/// While a later word is brought in, one that is queued already is woken: that is the answer, whatever the rest holds.
+fn wake_that_comes_before_all_are_queued_counts<S: Scheme<L>, L: Layout>() {
+    for (third_holds, is_lost) in [(0, false), (1, false), (0, true)] {
+        for woken in [0, 1] {
+            let domain = lasting_domain::<S, L>();
+            let memory = forever(Memory::new());
+            let words = [0, 256, 512].map(|at| memory.target(at));
+            memory.word(512).store(third_holds, Relaxed);
+            memory.fault_reads_of(512);
+            memory.on_fault(move || {
+                assert_eq!(domain.wake(words[woken], 1), 1);
+                memory.fault_reads_of(u64::MAX);
+                if is_lost {
+                    memory.lose();
+                }
+            });
+            let mut wait = Box::pin(domain.wait_any_async(words.map(|word| (word, 0)), PLAINLY));
+            let begun = poll(&mut wait);
+            if third_holds == 0 && !is_lost {
+                assert_eq!(begun, Poll::Pending, "all are queued; its waker has been told already");
+                assert_eq!(poll(&mut wait), Poll::Ready(Ok(woken)));
+            } else {
+                assert_eq!(begun, Poll::Ready(Ok(woken)));
+            }
+            assert_eq!(words.map(|word| domain.wake(word, usize::MAX)), [0; 3]);
+        }
+    }
+}
+
+fn fault_of_a_word_ends_the_wait<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let [first] = words();
+    let words = [memory.target(0), memory.target(256)].map(|word| (word, 0));
+    memory.fault_next_reads(3);
+    let wait = pending(domain.wait_any_async(words, PLAINLY));
+    drop(wait);
+    memory.lose();
+    assert_eq!(at_once(domain.wait_any_async(words, PLAINLY)), Err(Error::Fault));
+    assert_eq!(domain.wait_any(&words, &PLAINLY), Err(Error::Fault));
+    let too_wide = [(memory.target(0), 1 << 32)];
+    assert_eq!(at_once(domain.wait_any_async(too_wide, PLAINLY)), Err(Error::Invalid));
+    assert_eq!(domain.wake(first, 1), 0);
+}
+
+fn word_that_is_named_twice_stands_in_its_queue_twice<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    let [a, b] = words();
+    let mut wait = pending(domain.wait_any_async(any([a, b, a, a]), PLAINLY));
+    assert_eq!(domain.wake(a, 2), 2);
+    assert_eq!(poll(&mut wait), Poll::Ready(Ok(2)));
+    let mut wait = pending(domain.wait_any_async(any([a, b, a, a]), PLAINLY));
+    assert_eq!(domain.wake(a, 1), 1);
+    assert_eq!(poll(&mut wait), Poll::Ready(Ok(0)));
+    assert_eq!(domain.wake(a, usize::MAX), 0);
+}
+
+fn dropped_future_passes_each_of_its_wakes_on<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    for words in triples() {
+        let wait = pending(domain.wait_any_async(any(words), PLAINLY));
+        let mut next = words.map(|word| [(); 2].map(|()| pending(domain.wait_async(word, 0, PLAINLY))));
+        assert_eq!((domain.wake(words[0], 1), domain.wake(words[2], 1)), (1, 1));
+        drop(wait);
+        let ready = next.each_mut().map(|waits| waits.each_mut().map(|wait| poll(wait).is_ready()));
+        assert_eq!(ready, [[true, false], [false, false], [true, false]]);
+    }
+}
+
+fn dropped_future_that_was_not_woken_leaves_nothing_behind<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    for words in triples() {
+        let mut before = pending(domain.wait_any_async(any(words), PLAINLY));
+        let wait = pending(domain.wait_any_async(any(words), PLAINLY));
+        let mut after = pending(domain.wait_any_async(any(words), PLAINLY));
+        drop(wait);
+        assert_eq!(domain.wake(words[1], 2), 2);
+        assert_eq!((poll(&mut before), poll(&mut after)), (Poll::Ready(Ok(1)), Poll::Ready(Ok(1))));
+        assert_eq!(words.map(|word| domain.wake(word, usize::MAX)), [0; 3]);
+    }
+}
+
+fn no_word_and_too_many_are_invalid<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    let none: [(Word, u32); 0] = [];
+    assert_eq!(domain.wait_any(&none, &PLAINLY), Err(Error::Invalid));
+    assert_eq!(at_once(domain.wait_any_async(none, PLAINLY)), Err(Error::Invalid));
+    let [word] = words();
+    let many = vec![(word, 0); 129];
+    assert_eq!(domain.wait_any(&many, &PLAINLY), Err(Error::Invalid));
+    assert_eq!(at_once(domain.wait_any_async(&many, PLAINLY)), Err(Error::Invalid));
+    assert_eq!(domain.wake(word, usize::MAX), 0);
+    let mut most = pending(domain.wait_any_async(&many[1..], PLAINLY));
+    assert_eq!(domain.wake(word, usize::MAX), 128);
+    assert_eq!(poll(&mut most), Poll::Ready(Ok(127)));
+}
+
+fn system_says_how_many_words_there_may_be<S: Scheme<L>, L: Layout>() {
+    let system = System::with_config(Config::new().max_waitv(2)).expect("the memory is there");
+    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let [a, b, c] = words();
+    assert_eq!(at_once(domain.wait_any_async(any([a, b, c]), PLAINLY)), Err(Error::Invalid));
+    let mut two = pending(domain.wait_any_async(any([a, b]), PLAINLY));
+    assert_eq!(domain.wake(b, 1), 1);
+    assert_eq!(poll(&mut two), Poll::Ready(Ok(1)));
+}
+
+fn thread_times_out_and_leaves_every_queue<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    for words in triples() {
+        let soon = PLAINLY.timeout(Timeout::After(Duration::from_millis(2)));
+        assert_eq!(domain.wait_any(&any(words), &soon), Err(Error::TimedOut));
+        assert_eq!(words.map(|word| domain.wake(word, usize::MAX)), [0; 3]);
+        let long = PLAINLY.timeout(Timeout::After(Duration::ZERO));
+        words[1].store(1, Relaxed);
+        assert_eq!(domain.wait_any(&any(words), &long), Err(Error::Again), "compared before");
+    }
+}
+
+fn timeout_of_a_future_is_refused<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    let [word] = words();
+    let options = PLAINLY.timeout(Timeout::After(Duration::from_secs(1)));
+    assert_eq!(at_once(domain.wait_any_async(any([word]), options)), Err(Error::Invalid));
+    assert_eq!(domain.wake(word, 1), 0);
+}
+
+fn end_answers_why_unless_a_word_was_woken<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    for words in triples() {
+        for (cause, error) in [(Cause::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted)] {
+            let mut wait = pending(domain.wait_any_async(any(words), PLAINLY));
+            assert_eq!(wait.as_mut().end(cause), Err(error));
+            drop(wait);
+            let mut unpolled = Box::pin(domain.wait_any_async(any(words), PLAINLY));
+            assert_eq!(unpolled.as_mut().end(cause), Err(error));
+            assert_eq!(words.map(|word| domain.wake(word, usize::MAX)), [0; 3]);
+            let mut wait = pending(domain.wait_any_async(any(words), PLAINLY));
+            assert_eq!((domain.wake(words[0], 1), domain.wake(words[1], 1)), (1, 1));
+            assert_eq!(wait.as_mut().end(cause), Ok(1));
+        }
+    }
+}
+
+fn waker_of_the_last_poll_is_told_by_every_word<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    for words in triples() {
+        for word in words {
+            let [(old, old_waker), (new, new_waker)] = [(); 2].map(|()| Told::new());
+            let mut wait = pending_with(domain.wait_any_async(any(words), PLAINLY), &old_waker);
+            assert_eq!(poll_with(&mut wait, &new_waker), Poll::Pending);
+            assert_eq!(domain.wake(word, 1), 1);
+            assert_eq!((old.times(), new.times()), (0, 1));
+            assert_eq!(std::sync::Arc::strong_count(&old), 2, "the old one is let go");
+            assert!(poll_with(&mut wait, Waker::noop()).is_ready());
+        }
+    }
+}
+
+fn bitset_and_priority_hold_for_every_word<S: Scheme<L>, L: Layout>() {
+    let domain = domain::<S, L>();
+    let [a, b] = words();
+    let mut waiters = idle(2);
+    let [of_a, of_b] = &mut waiters[..] else { unreachable!() };
+    let (of_a, of_b) = (queue(&domain, of_a, a), queue(&domain, of_b, b));
+    let options = PLAINLY.bitset(nonzero(0b10)).realtime_priority(1);
+    let mut wait = pending(domain.wait_any_async(any([a, b]), options));
+    assert_eq!(domain.wake_bitset(b, 1, nonzero(0b01)), 1);
+    assert!(of_b.is_woken() && poll(&mut wait).is_pending());
+    assert_eq!(domain.wake(a, 1), 1);
+    assert!(!of_a.is_woken(), "the other one has the priority");
+    assert_eq!(poll(&mut wait), Poll::Ready(Ok(0)));
+}
+
+/// Two threads, each of which wakes one of the words as often as it has been waited for.
+fn no_wake_of_two_wakers_at_once_is_lost<S: Scheme<L>, L: Layout>() {
+    let domain = lasting_domain::<S, L>();
+    let [a, b] = words::<2>();
+    let waiter = Sleeping::start(move || {
+        let (mut seen, mut rounds) = ([0; 2], 0);
+        while seen != [500; 2] {
+            let expected = [a, b].map(|word| word.load(Relaxed));
+            if expected == seen {
+                let result = domain.wait_any(&[(a, expected[0]), (b, expected[1])], &PLAINLY);
+                assert!(matches!(result, Ok(0 | 1) | Err(Error::Again)), "{result:?}");
+            }
+            seen = [a, b].map(|word| word.load(Relaxed));
+            rounds += 1;
+        }
+        rounds
+    });
+    std::thread::scope(|scope| {
+        for word in [a, b] {
+            scope.spawn(move || {
+                for _ in 0..500 {
+                    word.fetch_add(1, Relaxed);
+                    domain.wake(word, 1);
+                }
+            });
+        }
+    });
+    assert!(waiter.outcome() > 0);
+}
+
+on_every_scheme![
+    thread_and_future_are_woken_by_any_of_their_words_and_told_which,
+    last_of_the_words_that_were_woken_is_the_answer,
+    word_that_differs_ends_the_wait_before_it_begins,
+    wake_that_comes_before_all_are_queued_counts,
+    fault_of_a_word_ends_the_wait,
+    word_that_is_named_twice_stands_in_its_queue_twice,
+    dropped_future_passes_each_of_its_wakes_on,
+    dropped_future_that_was_not_woken_leaves_nothing_behind,
+    no_word_and_too_many_are_invalid,
+    system_says_how_many_words_there_may_be,
+    thread_times_out_and_leaves_every_queue,
+    timeout_of_a_future_is_refused,
+    end_answers_why_unless_a_word_was_woken,
+    waker_of_the_last_poll_is_told_by_every_word,
+    bitset_and_priority_hold_for_every_word,
+    no_wake_of_two_wakers_at_once_is_lost,
+];
