@@ -197,21 +197,12 @@ impl<L: Layout> Task<L> {
                 // SAFETY: it was in the graph a moment ago, which we have locked; it stays queued until it has
                 // locked the graph itself.
                 let entry = unsafe { heir.get() };
-<<<<<<< HEAD
-                let is_told_first = mutant(Mutant::HeirIsToldFirst);
-                if !is_told_first && !mutant(Mutant::DeathTellsNobody) {
-=======
-                if !mutant(Mutant::DeathMarksNoHeir) && !mutant(Mutant::HeirIsToldFirst) {
->>>>>>> main
+                if !mutant(Mutant::HeirIsToldFirst) {
                     entry.make_heir();
                 }
                 // SAFETY: queued, and the graph is locked.
                 rests.push(unsafe { entry.entry.signal.prod() });
-<<<<<<< HEAD
-                if is_told_first {
-=======
                 if mutant(Mutant::HeirIsToldFirst) {
->>>>>>> main
                     entry.make_heir();
                 }
             }
