@@ -332,7 +332,7 @@ catches!(pi_catches_tell_relaxed, TellRelaxed, lock_against_lock);
 catches!(pi_catches_timeout_loses_wake, TimeoutLosesWake, timeout_against_unlock);
 catches!(pi_catches_heir_leaves_by_drop, HeirLeaves, death_against_drop);
 catches!(pi_catches_heir_leaves_by_timeout, HeirLeaves, death_against_timeout);
-catches!(pi_catches_death_marks_no_heir, DeathMarksNoHeir, death_against_lock);
+catches!(pi_catches_death_tells_nobody, DeathTellsNobody, death_against_lock);
 catches!(pi_catches_heir_is_told_first, HeirIsToldFirst, death_against_lock);
 catches!(pi_catches_drop_keeps_lock, DropKeepsLock, requeue_against_drop_and_timeout);
 catches!(pi_catches_cancel_skips_recheck, CancelSkipsRecheck, requeue_against_timeout_then_unlock);

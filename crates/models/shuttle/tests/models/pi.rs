@@ -153,7 +153,7 @@ fn a_lock_outlives_its_owner_in_a_crowd() {
 }
 
 catches!(pi_catches_hand_over_keeps_owner, HandOverKeepsOwner, 2000, owner_unlocks);
-catches!(pi_catches_death_marks_no_heir, DeathMarksNoHeir, 2000, owner_dies);
+catches!(pi_catches_death_tells_nobody, DeathTellsNobody, 2000, owner_dies);
 catches!(pi_catches_heir_is_told_first, HeirIsToldFirst, 2000, owner_dies);
 catches!(pi_catches_timeout_loses_wake, TimeoutLosesWake, 2000, owner_unlocks);
 catches!(pi_catches_sleeper_forgets, SleeperForgets, 2000, owner_unlocks);
