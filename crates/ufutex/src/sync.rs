@@ -212,6 +212,8 @@ pub enum Mutant {
     UnlockTrustsGlance,
     /// The death of a lock's owner marks the heir after having told it.
     HeirIsToldFirst,
+    /// The death of a lock's owner does not mark the heir.
+    DeathTellsNobody,
     /// A dropped future that was given a lock keeps it if the word changes while it is given back.
     DropKeepsLock,
     /// A lock is handed to a waiter and stays its last owner's.

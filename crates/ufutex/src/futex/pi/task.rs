@@ -197,7 +197,7 @@ impl<L: Layout> Task<L> {
                 // SAFETY: it was in the graph a moment ago, which we have locked; it stays queued until it has
                 // locked the graph itself.
                 let entry = unsafe { heir.get() };
-                if !mutant(Mutant::HeirIsToldFirst) {
+                if !mutant(Mutant::DeathTellsNobody) && !mutant(Mutant::HeirIsToldFirst) {
                     entry.make_heir();
                 }
                 // SAFETY: queued, and the graph is locked.
