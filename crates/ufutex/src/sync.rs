@@ -214,7 +214,7 @@ pub enum Mutant {
     HeirIsToldFirst,
     /// The death of a lock's owner does not mark the heir.
     DeathTellsNobody,
-    /// A dropped future that was given a lock keeps it if the word changes while it is given back.
+    /// A dropped future that was given a lock keeps it.
     DropKeepsLock,
     /// A lock is handed to a waiter and stays its last owner's.
     HandOverKeepsOwner,

@@ -174,7 +174,15 @@ fn a_future_that_is_moved_passes_its_wake_on() {
 fn a_waiter_is_moved_between_words_and_tables() {
     check_pair(growth);
     check_pair(|| against_resize::<Live>(4, &[2]));
+}
+
+#[test]
+fn a_waiter_is_moved_between_words_to_the_global_table_and_back() {
     check(to_global_and_back);
+}
+
+#[test]
+fn a_waiter_is_moved_between_words_from_the_global_table() {
     check(return_and_growth);
 }
 

@@ -47,7 +47,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Unlocks for a task that was given the lock and does not know of it: there is nobody to whom `Again` could be said.
     pub(super) fn give_back<T: Target>(&self, word: &T, task: &Task<L>) {
         // A word that cannot be written any more has nobody to be unlocked for.
-        while self.unlock_word(word, task) == Err(Error::Again) && !mutant(Mutant::DropKeepsLock) {
+        while !mutant(Mutant::DropKeepsLock) && self.unlock_word(word, task) == Err(Error::Again) {
             spin_loop();
         }
     }
