@@ -13,6 +13,8 @@ pub(crate) mod pair;
 pub(crate) mod pi;
 pub(crate) mod requeue;
 pub(crate) mod robust;
+#[cfg(feature = "std")]
+pub(crate) mod seat;
 pub(crate) mod slots;
 pub(crate) mod system;
 pub(crate) mod wait;

@@ -45,6 +45,8 @@ struct Inner<L: Layout> {
     graph: Lock<Graph<EntryRef>>,
     scheduler: Option<Arc<dyn Scheduler>>,
     robust_lists_cut: AtomicU64,
+    #[cfg(feature = "std")]
+    seats: super::seat::Seats,
 }
 
 // SAFETY: everything in `Inner` may be shared: atomics, plain values, and buckets, which are `Sync`.
@@ -102,6 +104,8 @@ impl<L: Layout> System<L> {
                 graph: Lock::new(Graph::new(limits.max_pi_depth, scheduler.is_some())),
                 scheduler,
                 robust_lists_cut: AtomicU64::new(0),
+                #[cfg(feature = "std")]
+                seats: super::seat::Seats::new(),
             });
         }
         Ok(Self { inner })
@@ -167,6 +171,12 @@ impl<L: Layout> System<L> {
     #[must_use]
     pub fn pi_chains_refused(&self) -> u64 {
         self.graph().lock().with(|g| g.chains_refused)
+    }
+
+    /// Where threads' waiters lie.
+    #[cfg(feature = "std")]
+    pub(crate) fn seats(&self) -> &super::seat::Seats {
+        &self.inner().seats
     }
 
     /// Who owns which lock, in all domains.

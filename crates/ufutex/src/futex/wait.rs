@@ -78,13 +78,11 @@ mod thread {
     // The whole of a wait that does not sleep is some fifty instructions, and is compiled into its caller: a call, and
     // an out-of-line loop over its registers, cost a fifth of it. What sleeps is `block`, out of line.
 
-    use core::pin::pin;
-
     use super::WaitOptions;
     use crate::error::Error;
     use crate::futex::domain::Domain;
     use crate::futex::key::Target;
-    use crate::futex::waiter::{Matched, Queued, Waiter};
+    use crate::futex::waiter::{Matched, Queued};
     use crate::sys::clock::Deadline;
     use crate::table::layout::Layout;
     use crate::table::refs::Scheme;
@@ -156,8 +154,7 @@ mod thread {
             options: &WaitOptions,
             deadline: Option<Deadline>,
         ) -> Result<(), Error> {
-            let waiter = pin!(Waiter::new());
-            Queued::new(self.queue(matched, waiter, options, Told::Thread)?, deadline).finish()
+            self.with_seat(|waiter| Queued::new(self.queue(matched, waiter, options, Told::Thread)?, deadline).finish())
         }
     }
 }

@@ -1,0 +1,180 @@
+//! Where a thread's waiter lies while the thread sleeps: close to those of other threads, and not on its stack.
+//!
+//! Stacks lie pages apart. Whoever moves or wakes a thousand waiters on a thousand stacks meets a thousand pages, each with
+//! a translation to look up and lines that no prefetcher expects: that is most of the time it takes. A system keeps the
+//! waiters of its threads together instead, in chunks that it gives back when it is dropped. There are as many seats as
+//! threads have ever slept at the same time, and one is taken and given back under a lock that is held for a few
+//! instructions, by somebody who is about to sleep for thousands. Without memory for a chunk the stack will do.
+
+use alloc::alloc::{Layout as MemoryLayout, alloc, dealloc};
+use core::mem::{ManuallyDrop, MaybeUninit};
+use core::pin::Pin;
+use core::ptr::{self, NonNull};
+
+use super::domain::Domain;
+use super::waiter::Waiter;
+use crate::sync::{MODEL, thread_hint};
+use crate::table::layout::Layout;
+use crate::table::lock::Lock;
+use crate::table::refs::Scheme;
+
+/// Room for a waiter on two lines of its own.
+#[repr(align(128))]
+union Seat {
+    /// Free: the next one.
+    next: *mut Seat,
+    _room: ManuallyDrop<MaybeUninit<[u8; 128]>>,
+}
+
+/// What is asked of the allocator at a time: 4 KiB.
+#[repr(C)]
+struct Chunk {
+    next: *mut Chunk,
+    seats: [MaybeUninit<Seat>; 31],
+}
+
+/// Threads that sleep at the same time spread over so many locks.
+const SHARDS: usize = 8;
+
+/// The seats of a system.
+pub(crate) struct Seats {
+    shards: [Shard; SHARDS],
+}
+
+#[repr(align(64))]
+struct Shard(Lock<Free>);
+
+struct Free {
+    first: *mut Seat,
+    chunks: *mut Chunk,
+}
+
+// SAFETY: the pointers are to memory that nobody else uses: free seats, and chunks.
+unsafe impl Send for Free {}
+
+impl Seats {
+    pub fn new() -> Self {
+        let shard = |_| Shard(Lock::new(Free { first: ptr::null_mut(), chunks: ptr::null_mut() }));
+        Self { shards: core::array::from_fn(shard) }
+    }
+
+    /// A free seat; `None` without memory for more.
+    fn take(&self) -> Option<Taken<'_>> {
+        // Stacks lie at multiples of large powers of two.
+        let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let shard = &self.shards[mixed as usize % SHARDS];
+        let seat = shard.0.lock().with(Free::take)?;
+        Some(Taken { shard, seat })
+    }
+}
+
+impl Free {
+    fn take(&mut self) -> Option<NonNull<Seat>> {
+        if self.first.is_null() {
+            self.add_chunk()?;
+        }
+        let seat = NonNull::new(self.first)?;
+        // SAFETY: a free seat, in a chunk of ours.
+        self.first = unsafe { seat.as_ref().next };
+        Some(seat)
+    }
+
+    fn give_back(&mut self, seat: NonNull<Seat>) {
+        // SAFETY: a seat that `take` gave, which nobody uses any more.
+        unsafe { seat.write(Seat { next: self.first }) };
+        self.first = seat.as_ptr();
+    }
+
+    #[cold]
+    fn add_chunk(&mut self) -> Option<()> {
+        // SAFETY: a chunk has a size.
+        let chunk = NonNull::new(unsafe { alloc(MemoryLayout::new::<Chunk>()) })?.cast::<Chunk>().as_ptr();
+        // SAFETY: fresh memory of that size; a seat is written before it is free.
+        unsafe {
+            (&raw mut (*chunk).next).write(self.chunks);
+            self.chunks = chunk;
+            let seats = (&raw mut (*chunk).seats).cast::<Seat>();
+            // So that they are taken in the order in which they lie.
+            for i in (0..31).rev() {
+                self.give_back(NonNull::new_unchecked(seats.add(i)));
+            }
+        }
+        Some(())
+    }
+}
+
+impl Drop for Free {
+    fn drop(&mut self) {
+        while !self.chunks.is_null() {
+            let chunk = self.chunks;
+            // SAFETY: a chunk of `add_chunk`; the system is dropped, so nobody sits in it.
+            unsafe {
+                self.chunks = (*chunk).next;
+                dealloc(chunk.cast(), MemoryLayout::new::<Chunk>());
+            }
+        }
+    }
+}
+
+/// A seat that is taken; dropped, it is free again.
+struct Taken<'s> {
+    shard: &'s Shard,
+    seat: NonNull<Seat>,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.shard.0.lock().with(|free| free.give_back(self.seat));
+    }
+}
+
+/// A waiter in a seat, which it leaves before the seat is free.
+struct Seated<'s, 'd, S: Scheme<L>, L: Layout> {
+    waiter: NonNull<Waiter<'d, S, L>>,
+    _seat: Taken<'s>,
+}
+
+impl<S: Scheme<L>, L: Layout> Drop for Seated<'_, '_, S, L> {
+    fn drop(&mut self) {
+        // SAFETY: written when it was made; the seat is given back after this.
+        unsafe { self.waiter.drop_in_place() };
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+    /// Runs `f` with an idle waiter of the calling thread.
+    pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&mut Waiter<'d, S, L>>) -> R) -> R {
+        let fits = size_of::<Waiter<'_, S, L>>() <= size_of::<Seat>() && !MODEL;
+        let Some(taken) = fits.then(|| self.system.seats().take()).flatten() else {
+            return f(core::pin::pin!(Waiter::new()));
+        };
+        let waiter = taken.seat.cast::<Waiter<'d, S, L>>();
+        // SAFETY: a seat is ours alone, and large enough and aligned to twice a line.
+        unsafe { waiter.write(Waiter::new()) };
+        let mut seated = Seated { waiter, _seat: taken };
+        // SAFETY: it stays in its seat until `seated` drops it.
+        f(unsafe { Pin::new_unchecked(seated.waiter.as_mut()) })
+    }
+}
+
+const _: () = assert!(size_of::<Seat>() == 128 && size_of::<Chunk>() == 4096);
+
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn seats_are_apart_and_used_again() {
+        let seats = Seats::new();
+        let taken: Vec<_> = (0..100).map(|_| seats.take().expect("there is memory")).collect();
+        let mut addresses: Vec<_> = taken.iter().map(|taken| taken.seat.addr().get()).collect();
+        addresses.sort_unstable();
+        assert!(addresses.windows(2).all(|pair| pair[1] - pair[0] >= 128), "{addresses:x?}");
+        drop(taken);
+        let again: Vec<_> = (0..100).map(|_| seats.take().expect("there is memory")).collect();
+        let mut again: Vec<_> = again.iter().map(|taken| taken.seat.addr().get()).collect();
+        again.sort_unstable();
+        assert_eq!(addresses, again);
+    }
+}
