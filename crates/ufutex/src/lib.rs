@@ -29,6 +29,9 @@
 //! What happens can be seen from outside: [`Domain::counters`], [`Domain::who_waits`], and, with the default feature
 //! `probes`, static probes for bpftrace, perf and SystemTap.
 //!
+//! A [`Task`] is a thread of a guest, or of this program: who owns the locks of [`Domain::lock_pi`], which lend it the
+//! priority of those who wait. A user-mode kernel hands its guest's system calls to [`Domain::syscall`].
+//!
 //! Without the default feature `std` the crate needs only `alloc`: threads cannot sleep then, tasks and custom waiters
 //! can.
 
