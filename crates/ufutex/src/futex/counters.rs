@@ -49,6 +49,8 @@ pub struct Counters {
     /// Always: requests by [`Domain::prctl_futex_hash`] for more slots than [`Config::max_slots`](crate::Config::max_slots)
     /// (`ENOMEM`).
     pub refused_slots: u64,
+    /// Always: waits for more words than [`Config::max_waitv`](crate::Config::max_waitv) (`EINVAL`).
+    pub refused_waitv: u64,
 }
 
 impl Counters {
@@ -79,6 +81,7 @@ impl Counters {
             longest_chain: self.longest_chain,
             refused_waiters: self.refused_waiters.saturating_sub(earlier.refused_waiters),
             refused_slots: self.refused_slots.saturating_sub(earlier.refused_slots),
+            refused_waitv: self.refused_waitv.saturating_sub(earlier.refused_waitv),
         }
     }
 }
@@ -108,6 +111,7 @@ pub(super) struct Counting {
     pub longest_chain: Tally,
     refused_waiters: Tally,
     pub refused_slots: Tally,
+    pub refused_waitv: Tally,
     /// In place of `stripes`, where there is no memory for them or no use.
     only: Stripe,
     /// A power of two of them, or none.
@@ -128,6 +132,7 @@ impl Counting {
             longest_chain: Tally::new(),
             refused_waiters: Tally::new(),
             refused_slots: Tally::new(),
+            refused_waitv: Tally::new(),
             only: Stripe::default(),
             stripes,
         }
@@ -172,6 +177,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             longest_chain: counting.longest_chain.get(),
             refused_waiters: counting.refused_waiters.get(),
             refused_slots: counting.refused_slots.get(),
+            refused_waitv: counting.refused_waitv.get(),
         }
     }
 

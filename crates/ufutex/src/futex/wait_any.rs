@@ -62,9 +62,13 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         block_on(wait, &sleeper, deadline.as_ref())
     }
 
-    /// How many words one wait may wait for.
-    pub(crate) fn max_waitv(&self) -> usize {
-        self.system.limits().max_waitv
+    /// Whether one wait may wait for so many words. One for too many is counted.
+    pub(crate) fn allows_words(&self, words: usize) -> bool {
+        let is_too_many = words > self.system.limits().max_waitv;
+        if is_too_many {
+            self.counting.refused_waitv.add(1);
+        }
+        words != 0 && !is_too_many
     }
 
     /// As [`wait_any`](Self::wait_any), as a task. The words are compared at the first poll; a timeout is
@@ -110,7 +114,7 @@ impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> WaitAny<'_, 
     /// Queues them all, or stops at the first that is not to be waited for.
     fn begin(&mut self, by: By<'_>) -> Result<(), Error> {
         let words = self.words.as_ref();
-        let is_refused = words.is_empty() || words.len() > self.domain.max_waitv();
+        let is_refused = !self.domain.allows_words(words.len());
         if is_refused || (self.options.timeout.is_some() && matches!(by, By::Task(_))) {
             return Err(Error::Invalid);
         }

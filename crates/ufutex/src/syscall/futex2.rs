@@ -50,8 +50,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
     pub fn futex_waitv(&self, args: [u64; 6]) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
         let [waiters, count, flags, timeout, clock, _] = args;
         let (count, flags) = (count as u32 as usize, flags as u32);
-        let most = self.domain.max_waitv();
-        if flags != 0 || count == 0 || count > most || waiters == 0 {
+        if flags != 0 || !self.domain.allows_words(count) || waiters == 0 {
             return Err(Error::Invalid);
         }
         let timeout = arguments::timeout_on(self.memory, timeout, clock)?;

@@ -41,7 +41,7 @@ pub enum Resume {
 #[must_use]
 pub const fn resume(result: isize, handler: Option<bool>) -> Resume {
     let interrupted = Resume::Return(-(Error::Interrupted.errno() as isize));
-    match (-result, handler) {
+    match (result.wrapping_neg(), handler) {
         (ERESTARTNOINTR, _) | (ERESTARTSYS, None | Some(true)) => Resume::Again,
         (ERESTARTSYS, Some(false)) | (ERESTART_RESTARTBLOCK, Some(_)) => interrupted,
         (ERESTART_RESTARTBLOCK, None) => Resume::Continue,

@@ -11,6 +11,7 @@ use ufutex::{
     Task, Timeout, WAITERS, resume,
 };
 
+use crate::common::arena::{Arena, Rights};
 use crate::common::domains::{domain, on_every_scheme};
 use crate::common::waker::Told;
 use crate::futures::{Boxed, at_once, pending, pending_with, poll};
@@ -330,7 +331,53 @@ fn threads_call_and_are_interrupted<S: Scheme<L>, L: Layout>() {
     assert_eq!(futex(WAIT_BITSET, memory.at(TIME)), ETIMEDOUT);
 }
 
+/// Since Linux 7.2: bit 512 has the kernel do what a robust unlock does around the call.
+fn robust_unlock_is_one_call<S: Scheme<L>, L: Layout>() {
+    const ROBUST_UNLOCK: u64 = 512;
+    let (domain, memory) = (domain::<S, L>(), Arena::new(1));
+    let [owner, other] = tasks(&domain, [0; 2]);
+    let (word, pending_op) = (memory.at(0), memory.at(64));
+    let call =
+        |task, op, val| at_once(domain.syscall_async(task, &memory, Number::Futex, [word, op, val, 0, pending_op, 0]));
+    let is_cleared = || memory.word(64).load(Relaxed) == 0 && memory.word(68).load(Relaxed) == 0;
+    let set_pending = || memory.write(64, &0x0123_4567_89ab_cdef_u64.to_le_bytes());
+
+    memory.word(0).store(owner.tid() | WAITERS, Relaxed);
+    set_pending();
+    let value = u64::from(owner.tid() | WAITERS);
+    let mut wait = pending(domain.syscall_async(&other, &memory, Number::Futex, [word, WAIT, value, 0, 0, 0]));
+    assert_eq!(call(&owner, WAKE | ROBUST_UNLOCK, 1), 1);
+    assert_eq!((poll(&mut wait), memory.word(0).load(Relaxed)), (Poll::Ready(0), 0));
+    assert!(is_cleared());
+
+    assert_eq!(call(&owner, LOCK_PI, 0), 0);
+    set_pending();
+    assert_eq!(call(&other, UNLOCK_PI | ROBUST_UNLOCK, 0), -1, "not its lock");
+    assert!(!is_cleared());
+    assert_eq!(call(&owner, UNLOCK_PI | ROBUST_UNLOCK, 0), 0);
+    assert_eq!(memory.word(0).load(Relaxed), 0);
+    assert!(is_cleared());
+
+    for op in [WAIT, LOCK_PI, CMP_REQUEUE, WAKE_OP] {
+        assert_eq!(call(&owner, op | ROBUST_UNLOCK, 0), ENOSYS);
+    }
+    memory.protect(0, Rights::Read);
+    assert_eq!(call(&owner, WAKE | ROBUST_UNLOCK, 1), EFAULT);
+}
+
+fn waits_for_too_many_words_are_refused_and_counted<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let task = domain.task(1).expect("it is free");
+    let guest = Guest { domain: &domain, task: &task, memory: &memory };
+    assert_eq!(at_once(guest.call(Number::FutexWaitv, [memory.at(ARRAY), 0, 0, 0, 0, 0])), EINVAL);
+    assert_eq!(domain.counters().refused_waitv, 0);
+    assert_eq!(at_once(guest.call(Number::FutexWaitv, [memory.at(ARRAY), 129, 0, 0, 0, 0])), EINVAL);
+    assert_eq!(domain.counters().refused_waitv, 1);
+}
+
 on_every_scheme![
+    robust_unlock_is_one_call,
+    waits_for_too_many_words_are_refused_and_counted,
     calls_that_do_not_block_are_done_at_once,
     what_does_not_block_is_done_before_the_future_is_polled,
     waits_are_woken_and_requeued,

@@ -34,7 +34,8 @@ pub struct Task<L: Layout = Lean> {
     tid: u32,
     space: u64,
     own: AtomicU8,
-    /// Whether an entry of the task stands in a queue. If the task is dropped nevertheless, its future was forgotten.
+    /// Whether an entry of the task stands in a queue. If the task is dropped nevertheless, its future was forgotten. A flag
+    /// that guards nothing: a future borrows the task, so it has let go of it before the task is dropped.
     waits: AtomicU8,
     /// Whether it has ended.
     ended: AtomicU8,
@@ -119,11 +120,11 @@ impl<L: Layout> Task<L> {
 
     /// One wait at a time: `Busy` while there is another one.
     pub(crate) fn begins_to_wait(&self) -> Result<(), Error> {
-        if self.waits.swap(1, Ordering::AcqRel) == 0 { Ok(()) } else { Err(Error::Busy) }
+        if self.waits.swap(1, Ordering::Relaxed) == 0 { Ok(()) } else { Err(Error::Busy) }
     }
 
     pub(crate) fn waits_no_more(&self) {
-        self.waits.store(0, Ordering::Release);
+        self.waits.store(0, Ordering::Relaxed);
     }
 
     pub(crate) fn id(&self) -> TaskId<EntryRef> {
@@ -159,10 +160,10 @@ impl<L: Layout> Task<L> {
     /// Nobody finds the task any more, and its locks go to those who wait for them. `Busy` if it waits itself: then its
     /// future may be polled or dropped yet, or was forgotten, and names the task and its locks for ever.
     pub(crate) fn end(&self) -> Result<(), Error> {
-        if self.waits.load(Ordering::Acquire) != 0 {
+        if self.waits.load(Ordering::Relaxed) != 0 {
             return Err(Error::Busy);
         }
-        self.ended.store(1, Ordering::Release);
+        self.ended.store(1, Ordering::Relaxed);
         self.system.graph().lock().with(|g| g.hide(self.id));
         self.pass_on_locks();
         Ok(())
