@@ -33,9 +33,20 @@ impl Call {
     }
 }
 
+/// Whether a thread sleeps until somebody wakes it, rather than for a page or a lock of the kernel's memory management:
+/// that may happen within a futex call too, before it is queued.
+pub fn is_interruptible(thread: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
+    // The name, in parentheses, may hold anything.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+}
+
 /// The futex(2) call that the thread sleeps in. The kernel answers only once the thread has really left its CPU, so it
 /// is queued by then.
 pub fn futex_call(thread: i32) -> Option<Call> {
+    if !is_interruptible(thread) {
+        return None;
+    }
     let line = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?;
     let mut fields = line.split_ascii_whitespace();
     if fields.next()?.parse::<i64>() != Ok(libc::SYS_futex) {

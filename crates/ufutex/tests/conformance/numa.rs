@@ -15,7 +15,7 @@ use ufutex::{
 
 use crate::common::PATIENCE;
 use crate::common::arena::{Arena, PAGE, Rights};
-use crate::common::asleep::{thread_id, until};
+use crate::common::asleep::{is_interruptible, thread_id, until};
 
 const SIZE_U32: u32 = 2;
 const NUMA: u32 = 4;
@@ -217,8 +217,9 @@ impl Sleeper {
     }
 
     fn is_asleep(&self) -> bool {
-        let line = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", self.thread.load(Ordering::Acquire)));
-        line.is_ok_and(|line| line.split(' ').next() == Some("455"))
+        let thread = self.thread.load(Ordering::Acquire);
+        let line = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall"));
+        is_interruptible(thread) && line.is_ok_and(|line| line.split(' ').next() == Some("455"))
     }
 }
 
