@@ -136,6 +136,9 @@ impl Seat for Caller {
 /// The system call that a thread sleeps in, and its arguments; `None` while it runs. The kernel answers only once the
 /// thread has really left its CPU.
 fn sleeps_in(tid: i32) -> Option<(i64, [u64; 6])> {
+    if !crate::common::asleep::is_interruptible(tid) {
+        return None;
+    }
     let line = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).ok()?;
     let mut fields = line.split_ascii_whitespace();
     let number = fields.next()?.parse().ok()?;
