@@ -1,4 +1,4 @@
-//! A thread that waits: asleep in futex(2) itself, on a word on its own stack.
+//! A thread that waits: asleep in futex(2) itself, on a word in its own entry.
 //!
 //! To the kernel and to whoever looks into /proc it is a thread that waits for a futex, which it is.
 
