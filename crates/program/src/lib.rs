@@ -1,0 +1,1 @@
+//! What `ufutex run` and the library that it loads into programs agree on.
