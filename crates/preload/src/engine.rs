@@ -10,7 +10,9 @@ use std::boxed::Box;
 
 use ufutex::layout::{Layout, Lean, Packed, Split};
 use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
-use ufutex::{Cause, Clock, Config, Counters, Domain, Number, Options, Priority, Syscall, System, Task, Timeout};
+use ufutex::{
+    Cause, Clock, Config, Counters, Domain, Number, Options, Priority, Syscall, System, Task, Timeout, UserMemory, Width,
+};
 
 use crate::gate::{self, Gate, Sleep};
 use crate::memory::Native;
@@ -149,24 +151,45 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
     }
 
     fn call(&self, number: Number, args: [u64; 6], may_sleep: bool, inside: &Inside) -> isize {
-        let priority = if may_sleep { realtime_priority() } else { 0 };
-        let Some(task) = self.task(priority).or_else(|| self.task(0)) else {
-            return -(libc::ENOMEM as isize);
-        };
-        let mut call = pin!(self.domain.syscall_async(task, &Native, number, args));
-        if !may_sleep {
-            return match call.as_mut().poll(&mut Context::from_waker(core::task::Waker::noop())) {
-                Poll::Ready(result) => result,
-                Poll::Pending => call.end(Cause::Interrupted),
-            };
+        if !may_sleep || looks_different(number, &args) {
+            let Some(task) = self.task(0) else { return -(libc::ENOMEM as isize) };
+            let call = pin!(self.domain.syscall_async(task, &Native, number, args));
+            if let Some(result) = at_once(call) {
+                return result;
+            }
         }
-        let Some(taken) = seat::seats().and_then(seat::Seats::take) else {
-            return -(libc::ENOMEM as isize);
-        };
+        self.call_and_sleep(number, args, inside)
+    }
+
+    /// The same for a call that will probably sleep.
+    #[inline(never)]
+    fn call_and_sleep(&self, number: Number, args: [u64; 6], inside: &Inside) -> isize {
+        let no_memory = -(libc::ENOMEM as isize);
+        let Some(task) = self.task(realtime_priority()).or_else(|| self.task(0)) else { return no_memory };
+        let Some(taken) = seat::seats().and_then(seat::Seats::take) else { return no_memory };
         // A waker has nothing to drop.
         let waker = ManuallyDrop::new(taken.seat.waker());
-        inside.sleep_until_done(call, taken.seat, &waker)
+        let mut call = taken.put(self.domain.syscall_async(task, &Native, number, args));
+        inside.sleep_until_done(call.pin(), taken.seat, &waker)
     }
+}
+
+/// Whether a wait will probably end before it begins: nobody need be told then.
+#[inline(always)]
+fn looks_different(number: Number, args: &[u64; 6]) -> bool {
+    number == Number::Futex && Native.load(args[0], Width::U32).is_ok_and(|value| value != u64::from(args[2] as u32))
+}
+
+/// The result of a call that does not sleep; `None` if it would have.
+#[inline(always)]
+fn at_once<S: Scheme<L>, L: Layout>(mut call: Pin<&mut Syscall<'_, '_, '_, Native, S, L>>) -> Option<isize> {
+    let mut nobody = Context::from_waker(core::task::Waker::noop());
+    if let Poll::Ready(result) = call.as_mut().poll(&mut nobody) {
+        return Some(result);
+    }
+    // The value has changed back. Unless a wake has come already, it begins anew.
+    let result = call.end(Cause::Interrupted);
+    (result >= 0).then_some(result)
 }
 
 /// The calling thread's real-time priority; 0 when it has none.

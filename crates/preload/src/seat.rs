@@ -2,6 +2,8 @@
 //! thread has long gone on, and its wake is no more than a spurious one for whoever sits there by then.
 
 use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::pin::Pin;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::task::{RawWaker, RawWakerVTable, Waker};
@@ -12,13 +14,16 @@ use crate::raw;
 const WAIT_BITSET: u64 = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG) as u64;
 const WAKE: u64 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64;
 
-/// One line, so that two sleepers do not share one.
+/// The word, and room for the call that sleeps: side by side with those of other threads, where whoever wakes or moves
+/// many meets few pages. On the threads' stacks each would be on one of its own.
 #[repr(C, align(64))]
 pub struct Seat {
     /// 1 when its sleeper is to look again.
     word: AtomicU32,
     /// Of a free one: the next free one. Guarded by its shard's lock.
     next: UnsafeCell<*mut Seat>,
+    /// The sleeper's, while it is taken.
+    room: UnsafeCell<MaybeUninit<[u64; 54]>>,
 }
 
 const SHARDS: usize = 8;
@@ -37,6 +42,37 @@ struct Shard {
 pub struct Taken {
     shard: &'static Shard,
     pub seat: &'static Seat,
+}
+
+impl Taken {
+    /// Keeps `value` in the seat.
+    pub fn put<T>(&self, value: T) -> Seated<'_, T> {
+        const { assert!(size_of::<T>() <= size_of::<[u64; 54]>() && align_of::<T>() <= align_of::<u64>()) };
+        let place = self.seat.room.get().cast::<T>();
+        // SAFETY: large enough, aligned, and ours alone while we have the seat.
+        unsafe { place.write(value) };
+        Seated { place, _seat: self }
+    }
+}
+
+/// What was put into a seat; it leaves before the seat is free.
+pub struct Seated<'s, T> {
+    place: *mut T,
+    _seat: &'s Taken,
+}
+
+impl<T> Seated<'_, T> {
+    pub fn pin(&mut self) -> Pin<&mut T> {
+        // SAFETY: written by `put`; it stays in its place until it is dropped there.
+        unsafe { Pin::new_unchecked(&mut *self.place) }
+    }
+}
+
+impl<T> Drop for Seated<'_, T> {
+    fn drop(&mut self) {
+        // SAFETY: written by `put`, and dropped only here.
+        unsafe { self.place.drop_in_place() };
+    }
 }
 
 impl Seats {
@@ -71,9 +107,9 @@ impl Drop for Taken {
     }
 }
 
-/// A page of seats, chained.
+/// Some pages of seats, chained.
 fn more() -> Option<*mut Seat> {
-    const BYTES: usize = 4096;
+    const BYTES: usize = 1 << 16;
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: new memory, at an address that the kernel chooses.
     let page = unsafe { raw::syscall6(libc::SYS_mmap, [0, BYTES as u64, access as u64, flags as u64, u64::MAX, 0]) };
