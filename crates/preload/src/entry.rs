@@ -231,8 +231,7 @@ unsafe extern "C" fn take(call: *mut Call) -> i64 {
             }
             Whose::Ours(number, kind, may_sleep) => {
                 if settings::get().stats.is_some() {
-                    calls::count(kind);
-                    crate::hot::count(call.args[0]);
+                    calls::count_word(kind, call.args[0]);
                 }
                 inside(call, |call, inside| engine::call(number, call.args, may_sleep, inside))
             }
@@ -580,6 +579,7 @@ unsafe extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *cons
     if let Err(invalid) = read {
         raw::die(&[&std::string::ToString::to_string(&invalid)]);
     }
+    exit::begin();
     resolve();
     signals::install();
     if settings::get().trap {

@@ -10,6 +10,7 @@
 //! | `signals.rs` | the handlers of the program behind one of ours |
 //! | `trap.rs`, `filter.rs` | `--trap`: system calls that are no calls of libc's functions |
 //! | `memory.rs` | the program's memory at any address |
+//! | `exit.rs`, `report/`, `hot.rs` | `--stats`: when a report is written, what is in it, the words named most |
 //! | `process.rs`, `heap.rs`, `seat.rs` | what there is for a process, and is not there in a forked child |
 //!
 //! Nothing here may use a lock of `std` or a thread-local of Rust's: the first is a futex of our own process, the second
@@ -32,6 +33,7 @@ mod hot;
 mod memory;
 mod process;
 mod raw;
+mod report;
 mod seat;
 mod settings;
 mod signals;
