@@ -1,8 +1,7 @@
 //! The seccomp filter of `--trap`: which system calls of the program are to stop (SIGSYS) for us to make them.
 //!
-//! Our own calls carry a mark ([`COOKIE`]) in an argument that the kernel does not look at, and go through; so do those
-//! that a program is to make itself after we have looked at them. A filter stays for good, also in whatever is executed
-//! later, and the mark is the same there.
+//! Our own calls carry a mark ([`COOKIE`]) in an argument that the kernel does not look at, and go through. A filter stays
+//! for good, also in whatever is executed later, and the mark is the same there.
 
 use std::collections::BTreeMap;
 use std::vec;
@@ -61,7 +60,7 @@ pub fn program(reports: bool) -> Result<BpfProgram> {
         (libc::SYS_epoll_pwait, one(vec![is_given(4)?, not_ours_high()?])?),
         (libc::SYS_epoll_pwait2, one(vec![is_given(4)?, not_ours_high()?])?),
         (libc::SYS_clone, one(vec![clone, not_ours_high()?])?),
-        (libc::SYS_clone3, marked_last()?),
+        (libc::SYS_clone3, one(vec![SeccompCondition::new(3, Qword, Ne, COOKIE)?])?),
         (libc::SYS_execve, marked_last()?),
         (libc::SYS_execveat, marked_last()?),
     ]);

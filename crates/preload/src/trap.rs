@@ -11,14 +11,14 @@
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::vec::Vec;
 
 use ufutex_program::{elf, environment};
 
 use crate::calls::{self, Whose};
 use crate::engine::{self, Inside};
-use crate::gate::{Gate, RAW_THREADS};
+use crate::gate::{self, Gate, RAW_THREADS, Sleep};
 use crate::process::process;
 use crate::raw::{self, COOKIE, COOKIE_HIGH};
 use crate::signals::{self, Action, Context, bit};
@@ -124,7 +124,7 @@ fn leak(text: &[u8]) -> *mut c_char {
 
 const SYS_SECCOMP: i32 = 1;
 
-extern "C" fn on_sigsys(_: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+extern "C-unwind" fn on_sigsys(_: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: a handler's third argument.
     let context = unsafe { Context::new(context) };
     // SAFETY: a handler's second argument; the number of the call stands behind its address.
@@ -170,11 +170,10 @@ impl Trapped<'_> {
             libc::SYS_prctl => Outcome::Result(engine::prctl(b, c, d)),
             libc::SYS_rt_sigaction => Outcome::Result(signals::rt_sigaction(a, b, c, d)),
             libc::SYS_rt_sigprocmask => Outcome::Result(self.sigprocmask()),
-            libc::SYS_rt_sigsuspend => self.with_mask(libc::REG_RDI, a, b),
-            libc::SYS_ppoll => self.with_mask(libc::REG_R10, d, e),
-            libc::SYS_epoll_pwait => self.with_mask_high(libc::REG_R8, e, f),
-            libc::SYS_epoll_pwait2 => self.with_mask_high(libc::REG_R8, e, f),
-            libc::SYS_pselect6 => self.pselect6(),
+            libc::SYS_rt_sigsuspend => Outcome::Result(self.with_mask(0, b)),
+            libc::SYS_ppoll => Outcome::Result(self.with_mask(3, e)),
+            libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Outcome::Result(self.with_mask(4, f)),
+            libc::SYS_pselect6 => Outcome::Result(self.pselect6()),
             libc::SYS_clone => {
                 RAW_THREADS.store(true, Ordering::Relaxed);
                 self.context.set_register(libc::REG_RDI, a | COOKIE_HIGH);
@@ -182,22 +181,19 @@ impl Trapped<'_> {
             }
             libc::SYS_clone3 => {
                 self.note_clone3();
-                self.again_marked()
+                // The mark stays there, so not in a register that another rule looks at.
+                self.context.set_register(libc::REG_R10, COOKIE);
+                Outcome::Again
             }
             libc::SYS_execve => Outcome::Result(exec(self.number, None, [a, b, c], 0)),
             libc::SYS_execveat => Outcome::Result(exec(self.number, Some(a), [b, c, d], e)),
             libc::SYS_exit_group => {
                 exit::report();
-                self.again_marked()
+                // SAFETY: what the program asked for.
+                Outcome::Result(unsafe { raw::own(libc::SYS_exit_group, [a]) })
             }
             _ => Outcome::NotOurs,
         }
-    }
-
-    /// The same call again, past the filter.
-    fn again_marked(&self) -> Outcome {
-        self.context.set_register(libc::REG_R9, COOKIE);
-        Outcome::Again
     }
 
     fn futex(&self) -> Outcome {
@@ -208,17 +204,38 @@ impl Trapped<'_> {
             Whose::Ours(number, kind, may_sleep) => (number, kind, may_sleep),
             Whose::Kernel => {
                 calls::count(calls::KERNEL);
-                return self.again_marked();
+                return self.kernel_futex();
             }
         };
         if settings::get().stats.is_some() {
             calls::count_word(kind, self.args[0]);
         }
+        self.inside(|inside| engine::call(number, self.args, may_sleep, inside))
+    }
+
+    /// Those of futex2 whose flags are in memory, where the filter cannot read them.
+    fn kernel_futex(&self) -> Outcome {
+        let mut args = self.args;
+        args[5] = COOKIE;
+        if self.number != calls::SYS_FUTEX_WAITV {
+            // SAFETY: the program's own call, which does not sleep.
+            return Outcome::Result(unsafe { raw::syscall6(self.number, args) });
+        }
+        self.inside(|inside| {
+            let sleep = Sleep { gate: inside.gate, mask: inside.mask, number: self.number as u64, args };
+            // SAFETY: the program's own call, and our own gate and mask.
+            match unsafe { (gate::sleep(&sleep), Gate::has_deferred(inside.gate)) } {
+                (result, true) if result == -(libc::EINTR as isize) => -ufutex::ERESTARTSYS,
+                (result, _) => result,
+            }
+        })
+    }
+
+    /// Runs `f`, with all signals blocked but while it sleeps.
+    fn inside(&self, f: impl FnOnce(&Inside) -> isize) -> Outcome {
         let mut gate = Gate::new();
-        // The program's mask, SIGSYS apart.
-        let mask = self.context.mask();
-        let inside = Inside { gate: &raw mut gate, mask };
-        let result = engine::call(number, self.args, may_sleep, &inside);
+        // Where the program's mask is kept, SIGSYS apart.
+        let result = f(&Inside { gate: &raw mut gate, mask: self.context.mask() });
         // SAFETY: ours.
         let (deferred, restarts) = unsafe { (Gate::has_deferred(&raw const gate), Gate::restarts(&raw const gate)) };
         if !deferred {
@@ -253,31 +270,44 @@ impl Trapped<'_> {
         0
     }
 
-    /// A call that sleeps with another mask: with one like it that does not have SIGSYS.
-    fn with_mask(&self, register: i32, mask: u64, size: u64) -> Outcome {
-        if let Some(mask) = without_sigsys(mask, size) {
-            self.context.set_register(register, mask);
-        }
-        self.again_marked()
-    }
-
-    /// The same where all six arguments count.
-    fn with_mask_high(&self, register: i32, mask: u64, size: u64) -> Outcome {
-        if let Some(mask) = without_sigsys(mask, size) {
-            self.context.set_register(register, mask);
-        }
-        self.context.set_register(libc::REG_RDI, self.args[0] & 0xffff_ffff | COOKIE_HIGH);
-        Outcome::Again
-    }
-
-    fn pselect6(&self) -> Outcome {
-        if let Ok([mask, size]) = memory::read::<[u64; 2]>(self.args[5])
-            && let Some(pair) = pair_without_sigsys(mask, size)
+    /// A call that sleeps with another mask: made here with one like it that does not have SIGSYS. A handler of the
+    /// program that ends it runs on top of us, and may never return.
+    fn with_mask(&self, argument: usize, size: u64) -> isize {
+        let mut args = self.args;
+        let mask;
+        if size == 8
+            && let Ok(wanted) = memory::read::<u64>(args[argument])
         {
-            self.context.set_register(libc::REG_R9, pair);
+            mask = wanted & !bit(libc::SIGSYS);
+            args[argument] = (&raw const mask) as u64;
         }
-        self.context.set_register(libc::REG_RDI, self.args[0] & 0xffff_ffff | COOKIE_HIGH);
-        Outcome::Again
+        self.make_marked(args)
+    }
+
+    /// The same where mask and size stand in memory.
+    fn pselect6(&self) -> isize {
+        let mut args = self.args;
+        let (mask, pair);
+        if let Ok([at, 8]) = memory::read::<[u64; 2]>(args[5])
+            && let Ok(wanted) = memory::read::<u64>(at)
+        {
+            mask = wanted & !bit(libc::SIGSYS);
+            pair = [(&raw const mask) as u64, 8];
+            args[5] = (&raw const pair) as u64;
+        }
+        self.make_marked(args)
+    }
+
+    /// The program's call with other arguments, past the filter.
+    fn make_marked(&self, mut args: [u64; 6]) -> isize {
+        match self.number {
+            libc::SYS_pselect6 | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => {
+                args[0] = args[0] & 0xffff_ffff | COOKIE_HIGH;
+            }
+            _ => args[5] = COOKIE,
+        }
+        // SAFETY: the program's own call, as good as it was.
+        unsafe { raw::syscall6(self.number, args) }
     }
 
     fn note_clone3(&self) {
@@ -286,57 +316,6 @@ impl Trapped<'_> {
             RAW_THREADS.store(true, Ordering::Relaxed);
         }
     }
-}
-
-/// Masks as programs sleep with, and what pselect6(2) takes, for as long as the process lives: the kernel reads them when
-/// nobody knows any more that they are in use. Programs have few of them.
-struct Masks {
-    masks: [AtomicU64; 64],
-    /// Each a pointer to the mask of the same index, and its size.
-    pairs: [[AtomicU64; 2]; 64],
-    len: AtomicUsize,
-}
-
-static MASKS: Masks = Masks {
-    masks: [const { AtomicU64::new(0) }; 64],
-    pairs: [const { [const { AtomicU64::new(0) }; 2] }; 64],
-    len: AtomicUsize::new(0),
-};
-
-/// Where a mask like the one at `address` stands, SIGSYS apart; `None` when that one will do, or is for the kernel to refuse.
-fn without_sigsys(address: u64, size: u64) -> Option<u64> {
-    let mask = (size == 8).then(|| memory::read::<u64>(address).ok())??;
-    if mask & bit(libc::SIGSYS) == 0 {
-        return None;
-    }
-    let index = keep(mask & !bit(libc::SIGSYS))?;
-    Some(MASKS.masks[index].as_ptr() as u64)
-}
-
-fn pair_without_sigsys(address: u64, size: u64) -> Option<u64> {
-    let mask = (size == 8 && address != 0).then(|| memory::read::<u64>(address).ok())??;
-    if mask & bit(libc::SIGSYS) == 0 {
-        return None;
-    }
-    let index = keep(mask & !bit(libc::SIGSYS))?;
-    Some(MASKS.pairs[index].as_ptr() as u64)
-}
-
-/// The place of a mask, a new one if need be; `None` when there is no room: then the program sleeps with SIGSYS blocked,
-/// as it asked.
-fn keep(mask: u64) -> Option<usize> {
-    let process = process()?;
-    let _locked = process.actions.lock();
-    let len = MASKS.len.load(Ordering::Relaxed);
-    if let Some(index) = MASKS.masks[..len].iter().position(|kept| kept.load(Ordering::Relaxed) == mask) {
-        return Some(index);
-    }
-    let place = MASKS.masks.get(len)?;
-    place.store(mask, Ordering::Relaxed);
-    MASKS.pairs[len][0].store(place.as_ptr() as u64, Ordering::Relaxed);
-    MASKS.pairs[len][1].store(8, Ordering::Relaxed);
-    MASKS.len.store(len + 1, Ordering::Relaxed);
-    Some(len)
 }
 
 /// execve(2) and execveat(2): the filter goes along, so must the library. What cannot load it is not executed.
