@@ -1,7 +1,7 @@
 //! The report, when the process ends or SIGUSR1 asks for it: where it goes, and what is put into it.
 
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::string::String;
 use std::vec::Vec;
@@ -13,16 +13,21 @@ use crate::{calls, engine, raw, settings};
 /// So many words are reported at most.
 const HOT_WORDS: usize = 10;
 
-/// What standard error is when the program begins: its device and its number there, both increased by 1; 0 for none.
-static STDERR: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// Standard error as it was when the program began, with a number of its own: programs close theirs before they end, all of
+/// coreutils do.
+static STDERR: AtomicI32 = AtomicI32::new(-1);
+/// What it is, its device and its number there: a program that closes all files may open others with that number.
+static IDENTITY: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// Where its number is looked for, far from where a program's own are.
+const STDERR_FROM: u64 = 512;
 
 /// Remembers what a report will be about, before the program begins.
 pub fn begin() {
     if settings::get().stats.is_none() {
         return;
     }
-    for (place, number) in STDERR.iter().zip(identity(libc::STDERR_FILENO)) {
-        place.store(number, Ordering::Relaxed);
+    if settings::get().output.is_none() {
+        keep_stderr();
     }
     if let Some(process) = process() {
         let cpu = cpu();
@@ -54,19 +59,20 @@ pub fn report() {
 pub fn report_now() {
     let (Some(process), Some(format)) = (process(), settings::get().stats) else { return };
     let report = fill_in(process);
-    match settings::get().output.map(open) {
-        Some(Ok(fd)) => {
-            report.write(fd, format);
-            // SAFETY: opened above.
-            unsafe { raw::own(libc::SYS_close, [fd as u64]) };
+    match settings::get().output {
+        None => {
+            if let Some(fd) = stderr() {
+                report.write(fd, format);
+            }
         }
-        Some(Err(errno)) => {
-            let path = String::from_utf8_lossy(settings::get().output.unwrap_or_default());
-            let line = std::format!("ufutex: the report cannot be appended to {path} (error {errno}):\n");
-            to_stderr(|| raw::write_all(libc::STDERR_FILENO, line.as_bytes()));
-            to_stderr(|| report.write(libc::STDERR_FILENO, format));
+        Some(path) => {
+            // The command could write it. If we cannot, the program has changed its root or its rights: nobody is to be told.
+            if let Some(fd) = open(path) {
+                report.write(fd, format);
+                // SAFETY: opened just now.
+                unsafe { raw::own(libc::SYS_close, [fd as u64]) };
+            }
         }
-        None => to_stderr(|| report.write(libc::STDERR_FILENO, format)),
     }
 }
 
@@ -93,35 +99,45 @@ fn fill_in(process: &Process) -> Report {
 }
 
 /// Where the report is appended: the command has emptied it, and several processes may report.
-fn open(path: &[u8]) -> Result<i32, isize> {
+fn open(path: &[u8]) -> Option<i32> {
     let path: Vec<u8> = path.iter().copied().chain([0]).collect();
     let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOCTTY;
     // SAFETY: a string.
-    let fd = unsafe {
-        raw::own(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, flags as u64, 0o666])
+    let fd = unsafe { raw::own(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, flags as u64, 0o666]) };
+    i32::try_from(fd).ok().filter(|fd| *fd >= 0)
+}
+
+fn keep_stderr() {
+    // Not for what the program executes: the library keeps one there, too.
+    let keep = |from: u64| {
+        // SAFETY: a new number for an open file.
+        let fd = unsafe { raw::own(libc::SYS_fcntl, [libc::STDERR_FILENO as u64, libc::F_DUPFD_CLOEXEC as u64, from]) };
+        i32::try_from(fd).ok().filter(|fd| *fd >= 0)
     };
-    i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or(-fd)
-}
-
-/// Standard error may have been closed, and its number be that of a file of the program's by now: nothing of ours belongs
-/// there.
-fn to_stderr(write: impl FnOnce()) {
-    let began = [&STDERR[0], &STDERR[1]].map(|place| place.load(Ordering::Relaxed));
-    if began != [0; 2] && began == identity(libc::STDERR_FILENO) {
-        write();
+    // There may be fewer numbers than that.
+    let Some((fd, identity)) = keep(STDERR_FROM).or_else(|| keep(0)).and_then(|fd| Some((fd, identity(fd)?))) else {
+        return;
+    };
+    for (place, number) in IDENTITY.iter().zip(identity) {
+        place.store(number, Ordering::Relaxed);
     }
+    STDERR.store(fd, Ordering::Relaxed);
 }
 
-fn identity(fd: i32) -> [u64; 2] {
+fn stderr() -> Option<i32> {
+    let fd = STDERR.load(Ordering::Relaxed);
+    (fd >= 0 && identity(fd)? == [&IDENTITY[0], &IDENTITY[1]].map(|place| place.load(Ordering::Relaxed))).then_some(fd)
+}
+
+fn identity(fd: i32) -> Option<[u64; 2]> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: room for the answer.
-    let result = unsafe { raw::own(libc::SYS_fstat, [fd as u64, status.as_mut_ptr() as u64]) };
-    if result != 0 {
-        return [0; 2];
+    if unsafe { raw::own(libc::SYS_fstat, [fd as u64, status.as_mut_ptr() as u64]) } != 0 {
+        return None;
     }
     // SAFETY: the kernel has filled it in.
     let status = unsafe { status.assume_init() };
-    [status.st_dev.wrapping_add(1), status.st_ino.wrapping_add(1)]
+    Some([status.st_dev, status.st_ino])
 }
 
 /// The program's arguments, as they are now.

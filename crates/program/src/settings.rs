@@ -276,7 +276,11 @@ impl<'a> Settings<'a> {
             _ if item == b"immutable" => self.immutable = true,
             _ if item == b"children" => self.children = true,
             _ if item == b"trap" => self.trap = true,
-            _ => return Err(invalid("scheme=, layout=, policy=, slots=, immutable, trap, stats=, process=, children, output=")),
+            _ => {
+                return Err(invalid(
+                    "scheme=, layout=, policy=, slots=, immutable, trap, stats=, process=, children, output=",
+                ));
+            }
         }
         Ok(())
     }
@@ -403,7 +407,10 @@ mod tests {
             "slots=+2",
             "slots=2097152",
             "stats",
-            "stats=xml", "process=", "process=-1", "process=2147483648",
+            "stats=xml",
+            "process=",
+            "process=-1",
+            "process=2147483648",
             "trap=1",
             "immutable=",
             ",",

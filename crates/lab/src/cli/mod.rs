@@ -50,7 +50,12 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
 }
 
 #[derive(Parser)]
-#[command(name = "ufutex", version, about = "Linux's futexes as a library: run programs on it, measure it beside the kernel", max_term_width = 110)]
+#[command(
+    name = "ufutex",
+    version,
+    about = "Linux's futexes as a library: run programs on it, measure it beside the kernel",
+    max_term_width = 110
+)]
 struct Top {
     #[command(subcommand)]
     verb: Verb,

@@ -57,7 +57,9 @@ impl RunArgs {
     /// Checks the options against each other.
     pub fn check(self) -> Result<Run, String> {
         if let (Some(slots), Some(policy)) = (self.slots, self.policy) {
-            return Err(format!("--slots '{slots}' is not accepted with --policy '{policy}'; accepted: one of the two"));
+            return Err(format!(
+                "--slots '{slots}' is not accepted with --policy '{policy}'; accepted: one of the two"
+            ));
         }
         if self.immutable && self.slots.is_none() {
             return Err("--immutable is not accepted alone; accepted: --slots N --immutable".to_string());

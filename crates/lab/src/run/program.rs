@@ -39,9 +39,7 @@ fn look_up(name: &OsStr) -> Result<CString, Failure> {
         }
     }
     match forbidden {
-        Some(path) => {
-            Err(Failure::cannot_run(format!("{} cannot be run: permission denied", path.to_string_lossy())))
-        }
+        Some(path) => Err(Failure::cannot_run(format!("{} cannot be run: permission denied", path.to_string_lossy()))),
         None => Err(Failure::not_found(format!("'{}' is not found in PATH", shown(name)))),
     }
 }

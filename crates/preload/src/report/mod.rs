@@ -2,7 +2,7 @@
 //!
 //! Plain data: whoever ends the process fills it in.
 
-mod place;
+pub mod place;
 mod text;
 
 use core::time::Duration;

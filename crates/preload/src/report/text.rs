@@ -51,7 +51,11 @@ impl Text {
     }
 
     fn nothing(&mut self, report: &Report) -> fmt::Result {
-        let taken = if report.trap { "that are taken" } else { "by libc's syscall(); with --trap those inside glibc are taken, too" };
+        let taken = if report.trap {
+            "that are taken"
+        } else {
+            "by libc's syscall(); with --trap those inside glibc are taken, too"
+        };
         writeln!(self.0, "{:>18}      {:<26} #  {taken}", 0, "calls")?;
         self.count(report.kernel_calls, "kernel calls", KERNEL)
     }
@@ -139,7 +143,7 @@ fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
