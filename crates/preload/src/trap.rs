@@ -1,0 +1,440 @@
+//! `--trap`: system calls that come by an instruction, from inside libc or anywhere else, stop with SIGSYS (`filter.rs`),
+//! and the handler here makes them.
+//!
+//! For the handler to be there always, SIGSYS must never be blocked nor have another handler. So what could do that is
+//! trapped too: masks lose SIGSYS on their way to the kernel, an action for SIGSYS is remembered and not installed, and a
+//! program that is executed gets this library again, or is not executed.
+//!
+//! The handler runs with all signals blocked but those of faults. It needs no thread-local storage: the thread may have
+//! none.
+
+use core::cell::UnsafeCell;
+use core::ffi::{CStr, c_char, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::vec::Vec;
+
+use ufutex_program::{elf, environment};
+
+use crate::calls::{self, Whose};
+use crate::engine::{self, Inside};
+use crate::gate::{Gate, RAW_THREADS};
+use crate::process::process;
+use crate::raw::{self, COOKIE, COOKIE_HIGH};
+use crate::signals::{self, Action, Context, bit};
+use crate::{exit, filter, hot, memory, settings};
+
+static ON: AtomicBool = AtomicBool::new(false);
+
+/// Whether system calls of this process are trapped.
+pub fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// What the program wants SIGSYS to do. Guarded by the lock of actions.
+struct Sigsys(UnsafeCell<Action>);
+// SAFETY: see above.
+unsafe impl Sync for Sigsys {}
+static SIGSYS: Sigsys = Sigsys(UnsafeCell::new(Action { handler: 0, flags: 0, restorer: 0, mask: 0 }));
+
+/// Changes it, and answers what it was. The caller holds the lock of actions, or changes nothing.
+pub fn change_sigsys(new: Option<&Action>) -> Action {
+    // SAFETY: guarded by the caller's lock.
+    let place = unsafe { &mut *SIGSYS.0.get() };
+    let old = *place;
+    if let Some(new) = new {
+        *place = *new;
+    }
+    old
+}
+
+/// What a child needs in its environment.
+static LIBRARY: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
+static SETTINGS: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
+
+/// Installs the handler and the filter.
+///
+/// # Safety
+/// `environment` is the process's own at its start; no other thread is there.
+pub unsafe fn install(environment: *const *const c_char) {
+    remember(environment);
+    ON.store(true, Ordering::Relaxed);
+    let never = bit(libc::SIGSEGV) | bit(libc::SIGBUS) | bit(libc::SIGSYS);
+    let action = Action {
+        handler: on_sigsys as *const () as u64,
+        flags: libc::SA_SIGINFO as u64 | signals::SA_RESTORER,
+        restorer: signals::restore as *const () as u64,
+        mask: !never,
+    };
+    let sigsys = bit(libc::SIGSYS);
+    // SAFETY: the handler is made for it.
+    unsafe {
+        raw::own(libc::SYS_rt_sigaction, [libc::SIGSYS as u64, (&raw const action) as u64, 0, 8]);
+        raw::own(libc::SYS_rt_sigprocmask, [libc::SIG_UNBLOCK as u64, (&raw const sigsys) as u64, 0, 8]);
+    }
+    if is_filtered() {
+        return; // what executed us was trapped, and a filter stays
+    }
+    match filter::program(settings::get().stats.is_some()) {
+        Ok(filter) => {
+            if let Err(why) = seccompiler::apply_filter(&filter) {
+                raw::die(&["--trap needs seccomp, which cannot be had: ", &std::string::ToString::to_string(&why)]);
+            }
+        }
+        Err(why) => raw::die(&["the filter of --trap: ", &std::string::ToString::to_string(&why)]),
+    }
+    if !is_filtered() {
+        raw::die(&["--trap: the kernel took the filter and does not apply it"]);
+    }
+}
+
+/// Whether a futex call by an instruction arrives here.
+fn is_filtered() -> bool {
+    // SAFETY: a wake that the kernel refuses.
+    unsafe { raw::syscall6(libc::SYS_futex, [0, PROBE, 1, COOKIE, 0, 0]) == PROBED }
+}
+
+/// A private wake with the empty bitset, which the kernel refuses with EINVAL.
+const PROBE: u64 = (libc::FUTEX_WAKE_BITSET | libc::FUTEX_PRIVATE_FLAG) as u64;
+const PROBED: isize = 0x7566_7574;
+
+fn remember(environment: *const *const c_char) {
+    // SAFETY: the process's own at its start, says `install`.
+    for entry in unsafe { environment::entries(environment) } {
+        if environment::value_of(entry, environment::SETTINGS).is_some() {
+            SETTINGS.store(leak(entry), Ordering::Relaxed);
+        }
+    }
+    let mut info = core::mem::MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: an address in this library, and room for the answer.
+    if unsafe { libc::dladdr(remember as *const c_void, info.as_mut_ptr()) } != 0 {
+        // SAFETY: filled in; the name is a string.
+        let path = unsafe { CStr::from_ptr(info.assume_init().dli_fname) };
+        LIBRARY.store(leak(path.to_bytes()), Ordering::Relaxed);
+    }
+}
+
+/// Keeps it for ever, in memory that a forked child has too.
+fn leak(text: &[u8]) -> *mut c_char {
+    let mut copy = Vec::with_capacity(text.len() + 1);
+    copy.extend_from_slice(text);
+    copy.push(0);
+    copy.leak().as_mut_ptr().cast()
+}
+
+const SYS_SECCOMP: i32 = 1;
+
+extern "C" fn on_sigsys(_: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: a handler's third argument.
+    let context = unsafe { Context::new(context) };
+    // SAFETY: a handler's second argument; the number of the call stands behind its address.
+    let (code, number) = unsafe { ((*info).si_code, *info.cast::<i32>().add(6)) };
+    let args = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9]
+        .map(|register| context.register(register));
+    let trapped = Trapped { number: number.into(), args, context: &context };
+    match if code == SYS_SECCOMP { trapped.make() } else { Outcome::NotOurs } {
+        Outcome::Result(result) => context.set_register(libc::REG_RAX, result as u64),
+        Outcome::Again => {
+            // Two bytes back is the instruction; its number stands in rax.
+            context.set_register(libc::REG_RIP, context.register(libc::REG_RIP) - 2);
+            context.set_register(libc::REG_RAX, number as u64);
+        }
+        Outcome::NotOurs => not_ours(&context, info),
+    }
+}
+
+/// What the program gets.
+enum Outcome {
+    Result(isize),
+    /// The instruction is executed again, perhaps with other arguments.
+    Again,
+    /// A SIGSYS of somebody else's.
+    NotOurs,
+}
+
+struct Trapped<'a> {
+    number: i64,
+    args: [u64; 6],
+    context: &'a Context,
+}
+
+impl Trapped<'_> {
+    fn make(&self) -> Outcome {
+        let [a, b, c, d, e, f] = self.args;
+        match self.number {
+            libc::SYS_futex
+            | calls::SYS_FUTEX_WAITV
+            | calls::SYS_FUTEX_WAKE
+            | calls::SYS_FUTEX_WAIT
+            | calls::SYS_FUTEX_REQUEUE => self.futex(),
+            libc::SYS_prctl => Outcome::Result(engine::prctl(b, c, d)),
+            libc::SYS_rt_sigaction => Outcome::Result(signals::rt_sigaction(a, b, c, d)),
+            libc::SYS_rt_sigprocmask => Outcome::Result(self.sigprocmask()),
+            libc::SYS_rt_sigsuspend => self.with_mask(libc::REG_RDI, a, b),
+            libc::SYS_ppoll => self.with_mask(libc::REG_R10, d, e),
+            libc::SYS_epoll_pwait => self.with_mask_high(libc::REG_R8, e, f),
+            libc::SYS_epoll_pwait2 => self.with_mask_high(libc::REG_R8, e, f),
+            libc::SYS_pselect6 => self.pselect6(),
+            libc::SYS_clone => {
+                RAW_THREADS.store(true, Ordering::Relaxed);
+                self.context.set_register(libc::REG_RDI, a | COOKIE_HIGH);
+                Outcome::Again
+            }
+            libc::SYS_clone3 => {
+                self.note_clone3();
+                self.again_marked()
+            }
+            libc::SYS_execve => Outcome::Result(exec(self.number, None, [a, b, c], 0)),
+            libc::SYS_execveat => Outcome::Result(exec(self.number, Some(a), [b, c, d], e)),
+            libc::SYS_exit_group => {
+                exit::report();
+                self.again_marked()
+            }
+            _ => Outcome::NotOurs,
+        }
+    }
+
+    /// The same call again, past the filter.
+    fn again_marked(&self) -> Outcome {
+        self.context.set_register(libc::REG_R9, COOKIE);
+        Outcome::Again
+    }
+
+    fn futex(&self) -> Outcome {
+        if self.number == libc::SYS_futex && self.args[1] == PROBE && self.args[3] == COOKIE {
+            return Outcome::Result(PROBED);
+        }
+        let (number, kind, may_sleep) = match calls::whose(self.number, &self.args) {
+            Whose::Ours(number, kind, may_sleep) => (number, kind, may_sleep),
+            Whose::Kernel => {
+                calls::count(calls::KERNEL);
+                return self.again_marked();
+            }
+        };
+        if settings::get().stats.is_some() {
+            calls::count(kind);
+            hot::count(self.args[0]);
+        }
+        let mut gate = Gate::new();
+        // The program's mask, SIGSYS apart.
+        let mask = self.context.mask();
+        let inside = Inside { gate: &raw mut gate, mask };
+        let result = engine::call(number, self.args, may_sleep, &inside);
+        // SAFETY: ours.
+        let (deferred, restarts) = unsafe { (Gate::has_deferred(&raw const gate), Gate::restarts(&raw const gate)) };
+        if !deferred {
+            return Outcome::Result(result);
+        }
+        match ufutex::resume(result, Some(restarts)) {
+            ufutex::Resume::Return(result) => Outcome::Result(result),
+            ufutex::Resume::Again | ufutex::Resume::Continue => Outcome::Again,
+        }
+    }
+
+    /// What the kernel puts back after this handler is the program's mask.
+    fn sigprocmask(&self) -> isize {
+        let [how, set, old, size, ..] = self.args;
+        if size != 8 {
+            return -(libc::EINVAL as isize);
+        }
+        let Ok(set) = memory::read::<u64>(set) else { return -(libc::EFAULT as isize) };
+        let mask = self.context.mask();
+        // SAFETY: where the kernel keeps it.
+        let before = unsafe { *mask };
+        let never = bit(libc::SIGSYS) | bit(libc::SIGKILL) | bit(libc::SIGSTOP);
+        let after = match how as i32 {
+            libc::SIG_BLOCK => before | set,
+            _ => set,
+        };
+        // SAFETY: as above.
+        unsafe { *mask = after & !never };
+        if old != 0 && memory::write(old, &before).is_err() {
+            return -(libc::EFAULT as isize);
+        }
+        0
+    }
+
+    /// A call that sleeps with another mask: with one like it that does not have SIGSYS.
+    fn with_mask(&self, register: i32, mask: u64, size: u64) -> Outcome {
+        if let Some(mask) = without_sigsys(mask, size) {
+            self.context.set_register(register, mask);
+        }
+        self.again_marked()
+    }
+
+    /// The same where all six arguments count.
+    fn with_mask_high(&self, register: i32, mask: u64, size: u64) -> Outcome {
+        if let Some(mask) = without_sigsys(mask, size) {
+            self.context.set_register(register, mask);
+        }
+        self.context.set_register(libc::REG_RDI, self.args[0] & 0xffff_ffff | COOKIE_HIGH);
+        Outcome::Again
+    }
+
+    fn pselect6(&self) -> Outcome {
+        if let Ok([mask, size]) = memory::read::<[u64; 2]>(self.args[5])
+            && let Some(pair) = pair_without_sigsys(mask, size)
+        {
+            self.context.set_register(libc::REG_R9, pair);
+        }
+        self.context.set_register(libc::REG_RDI, self.args[0] & 0xffff_ffff | COOKIE_HIGH);
+        Outcome::Again
+    }
+
+    fn note_clone3(&self) {
+        let shares = (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_SETTLS) as u64;
+        if memory::read::<u64>(self.args[0]).is_ok_and(|flags| flags & shares == libc::CLONE_VM as u64) {
+            RAW_THREADS.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Masks as programs sleep with, and what pselect6(2) takes, for as long as the process lives: the kernel reads them when
+/// nobody knows any more that they are in use. Programs have few of them.
+struct Masks {
+    masks: [AtomicU64; 64],
+    /// Each a pointer to the mask of the same index, and its size.
+    pairs: [[AtomicU64; 2]; 64],
+    len: AtomicUsize,
+}
+
+static MASKS: Masks = Masks {
+    masks: [const { AtomicU64::new(0) }; 64],
+    pairs: [const { [const { AtomicU64::new(0) }; 2] }; 64],
+    len: AtomicUsize::new(0),
+};
+
+/// Where a mask like the one at `address` stands, SIGSYS apart; `None` when that one will do, or is for the kernel to refuse.
+fn without_sigsys(address: u64, size: u64) -> Option<u64> {
+    let mask = (size == 8).then(|| memory::read::<u64>(address).ok())??;
+    if mask & bit(libc::SIGSYS) == 0 {
+        return None;
+    }
+    let index = keep(mask & !bit(libc::SIGSYS))?;
+    Some(MASKS.masks[index].as_ptr() as u64)
+}
+
+fn pair_without_sigsys(address: u64, size: u64) -> Option<u64> {
+    let mask = (size == 8 && address != 0).then(|| memory::read::<u64>(address).ok())??;
+    if mask & bit(libc::SIGSYS) == 0 {
+        return None;
+    }
+    let index = keep(mask & !bit(libc::SIGSYS))?;
+    Some(MASKS.pairs[index].as_ptr() as u64)
+}
+
+/// The place of a mask, a new one if need be; `None` when there is no room: then the program sleeps with SIGSYS blocked,
+/// as it asked.
+fn keep(mask: u64) -> Option<usize> {
+    let process = process()?;
+    let _locked = process.actions.lock();
+    let len = MASKS.len.load(Ordering::Relaxed);
+    if let Some(index) = MASKS.masks[..len].iter().position(|kept| kept.load(Ordering::Relaxed) == mask) {
+        return Some(index);
+    }
+    let place = MASKS.masks.get(len)?;
+    place.store(mask, Ordering::Relaxed);
+    MASKS.pairs[len][0].store(place.as_ptr() as u64, Ordering::Relaxed);
+    MASKS.pairs[len][1].store(8, Ordering::Relaxed);
+    MASKS.len.store(len + 1, Ordering::Relaxed);
+    Some(len)
+}
+
+/// execve(2) and execveat(2): the filter goes along, so must the library. What cannot load it is not executed.
+fn exec(number: i64, directory: Option<u64>, [path, arguments, environment]: [u64; 3], flags: u64) -> isize {
+    let failed = |errno: libc::c_int| -(errno as isize);
+    let name = match memory::string(path, libc::PATH_MAX as usize) {
+        Ok(Some(name)) => name,
+        Ok(None) => return failed(libc::ENAMETOOLONG),
+        Err(_) => return failed(libc::EFAULT),
+    };
+    let Ok(name) = CStr::from_bytes_with_nul(&name) else { return failed(libc::EFAULT) };
+    let at = directory.map_or(libc::AT_FDCWD, |directory| directory as i32);
+    let is_link_refused = flags & libc::AT_SYMLINK_NOFOLLOW as u64 != 0;
+    if !is_link_refused
+        && let Err(refusal) = elf::check(at, name)
+        && refusal.kernel_error().is_none()
+    {
+        let why = std::string::ToString::to_string(&refusal.about(name.to_bytes()));
+        raw::write_all(2, b"ufutex run --trap: ");
+        raw::write_all(2, why.as_bytes());
+        raw::write_all(2, b"\n");
+        return failed(libc::EACCES);
+    }
+    let Ok(complete) = complete(environment) else { return failed(libc::EFAULT) };
+    let environment = complete.as_ref().map_or(environment, |list| list.as_ptr() as u64);
+    // SAFETY: what the program asked for.
+    unsafe {
+        match directory {
+            None => raw::own(number, [path, arguments, environment]),
+            Some(directory) => raw::own(number, [directory, path, arguments, environment, flags]),
+        }
+    }
+}
+
+/// The program's environment with what it lacks for us; `None` when it lacks nothing.
+fn complete(environment: u64) -> Result<Option<Vec<u64>>, ufutex::Fault> {
+    let mut entries = Vec::new();
+    let mut strings = Vec::new();
+    while environment != 0 {
+        let entry = memory::read::<u64>(environment + 8 * entries.len() as u64)?;
+        if entry == 0 {
+            break;
+        }
+        entries.push(entry);
+        strings.push(memory::string(entry, 1 << 17)?.unwrap_or_default());
+    }
+    let (library, settings) = (LIBRARY.load(Ordering::Relaxed), SETTINGS.load(Ordering::Relaxed));
+    if library.is_null() || settings.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: strings that were kept for ever.
+    let library = unsafe { CStr::from_ptr(library) }.to_bytes();
+    let without_end = |string: &'_ Vec<u8>| string.len().saturating_sub(1);
+    let missing = environment::missing(strings.iter().map(|string| &string[..without_end(string)]), library);
+    if missing.preload.is_none() && !missing.settings {
+        return Ok(None);
+    }
+    if let Some(before) = missing.preload {
+        // Of several entries the loader takes the last.
+        let entry = environment::preload_entry(library, before).concat();
+        entries.retain(|&entry| !matches!(memory::read::<[u8; 11]>(entry), Ok(name) if name == *b"LD_PRELOAD="));
+        entries.push(leak(&entry) as u64);
+    }
+    if missing.settings {
+        entries.push(settings as u64);
+    }
+    entries.push(0);
+    Ok(Some(entries))
+}
+
+/// A SIGSYS that no filter of ours has sent: what the program wants, which by default is its end.
+fn not_ours(context: &Context, info: *mut libc::siginfo_t) {
+    let wanted = process().map_or_else(Action::default, |process| {
+        let _locked = process.actions.lock();
+        change_sigsys(None)
+    });
+    match wanted.handler {
+        handler if handler > libc::SIG_IGN as u64 => {
+            // SAFETY: the program's own handler, and what the kernel gave us for it.
+            unsafe {
+                let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void) = core::mem::transmute(handler);
+                handler(libc::SIGSYS, info, context.as_ptr());
+            }
+        }
+        handler => {
+            // SAFETY: a handler's second argument.
+            let is_forced = unsafe { (*info).si_code } > 0;
+            if handler == libc::SIG_IGN as u64 && !is_forced {
+                return;
+            }
+            exit::report();
+            let default = Action::default();
+            // SAFETY: the end of the process.
+            unsafe {
+                raw::own(libc::SYS_rt_sigaction, [libc::SIGSYS as u64, (&raw const default) as u64, 0, 8]);
+                raw::own(libc::SYS_tgkill, [raw::pid() as u64, raw::tid() as u64, libc::SIGSYS as u64]);
+            }
+        }
+    }
+}
