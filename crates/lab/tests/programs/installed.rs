@@ -53,29 +53,19 @@ fn without_figures(text: &str) -> String {
 
 /// It verifies what it does, and ends with another status if something is wrong.
 fn stress_ng() -> Vec<Program> {
-    const ALWAYS: &[&str] =
-        &["--verify", "--no-rand-seed", "--timeout", "20", "--oomable", "--quiet", "--temp-path", "/tmp"];
-    const STRESSORS: &[(&str, &str, u32)] = &[
-        ("futex", "2", 4000),
-        ("pthread", "2", 1000),
-        ("mutex", "2", 4000),
-        ("sem", "2", 4000),
-        ("schedpolicy", "1", 100),
-        ("sigabrt", "1", 50),
-        ("sigsegv", "1", 200),
-        ("vforkmany", "1", 20),
+    const ALWAYS: &[&str] = &["--verify", "--no-rand-seed", "--oomable", "--quiet", "--temp-path", "/tmp"];
+    const STRESSORS: &[(&str, &[&str])] = &[
+        ("futex", &["--futex", "2", "--futex-ops", "40000", "--timeout", "20"]),
+        ("pthread", &["--pthread", "2", "--pthread-ops", "1000", "--timeout", "20"]),
+        ("mutex", &["--mutex", "1", "--mutex-procs", "4", "--timeout", "1"]),
+        ("sem", &["--sem", "1", "--sem-procs", "4", "--timeout", "1"]),
+        ("sigabrt", &["--sigabrt", "1", "--sigabrt-ops", "50", "--timeout", "20"]),
+        ("sigsegv", &["--sigsegv", "1", "--sigsegv-ops", "200", "--timeout", "20"]),
     ];
-    let one = |&(stressor, instances, ops): &(&'static str, &'static str, u32)| {
+    let one = |&(stressor, arguments): &(&'static str, &'static [&'static str])| {
         let program = Program::new(format!("stress-ng_{stressor}"), move || match installed("stress-ng") {
             None => Ready::Lacking("no stress-ng here (Debian's package stress-ng)".into()),
-            Some(program) => {
-                let mut arguments: Vec<OsString> = ALWAYS.iter().map(OsString::from).collect();
-                arguments.extend(
-                    [format!("--{stressor}"), instances.into(), format!("--{stressor}-ops"), ops.to_string()]
-                        .map(OsString::from),
-                );
-                Ready::Yes(program, arguments)
-            }
+            Some(program) => Ready::Yes(program, [ALWAYS, arguments].concat().iter().map(OsString::from).collect()),
         });
         program.same_by(without_figures)
     };
