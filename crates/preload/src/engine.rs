@@ -1,17 +1,19 @@
 //! The program's domain, whichever scheme and layout it was to have, and calls on it.
 
 use core::mem::ManuallyDrop;
+use core::num::NonZeroU32;
 use core::pin::{Pin, pin};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::boxed::Box;
 
 use ufutex::layout::{Layout, Lean, Packed, Split};
 use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use ufutex::{
-    Cause, Clock, Config, Counters, Domain, Number, Options, Priority, Syscall, System, Task, Timeout, UserMemory, Width,
+    Cause, Clock, Config, Counters, Domain, Guest, Number, Options, Priority, Syscall, System, Task, Timeout,
+    UserMemory, WaitOptions, Width,
 };
 
 use crate::gate::{self, Gate, Sleep};
@@ -19,6 +21,9 @@ use crate::memory::Native;
 use crate::process::{Process, process};
 use crate::settings::Policy;
 use crate::{raw, seat, settings};
+
+const WAIT_PRIVATE: u32 = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u32;
+const WAKE_PRIVATE: u32 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u32;
 
 /// A domain, and tasks to call it by: one for each priority, since it is by priority that they wait.
 pub struct Parts<S: Scheme<L>, L: Layout> {
@@ -150,13 +155,51 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
         unsafe { task.as_ref() }
     }
 
+    #[inline(always)]
     fn call(&self, number: Number, args: [u64; 6], may_sleep: bool, inside: &Inside) -> isize {
-        if !may_sleep || looks_different(number, &args) {
-            let Some(task) = self.task(0) else { return -(libc::ENOMEM as isize) };
-            let call = pin!(self.domain.syscall_async(task, &Native, number, args));
-            if let Some(result) = at_once(call) {
-                return result;
+        match self.call_briefly(number, &args) {
+            Some(result) => result,
+            None => self.call_any(number, args, may_sleep, inside),
+        }
+    }
+
+    /// The two calls that programs make most, where they end at once: what is decoded for all of them takes longer than
+    /// what these do. `None` is for [`call_any`](Self::call_any).
+    #[inline(always)]
+    fn call_briefly(&self, number: Number, args: &[u64; 6]) -> Option<isize> {
+        let [address, op, val, time, ..] = *args;
+        let is_user = address <= (1 << 47) - 4096 && address.is_multiple_of(4);
+        if number != Number::Futex || !is_user {
+            return None;
+        }
+        let word = Guest::new(&Native, address, Width::U32).ok()?;
+        match op as u32 {
+            WAIT_PRIVATE if time == 0 && looks_different(address, val) => {
+                const AT_ONCE: WaitOptions = WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::ZERO));
+                match self.domain.wait_with(word, u64::from(val as u32), &AT_ONCE) {
+                    Err(ufutex::Error::Again) => Some(-(libc::EAGAIN as isize)),
+                    Ok(()) => Some(0),
+                    // The value has changed back: it begins anew, and will sleep.
+                    Err(_) => None,
+                }
             }
+            WAKE_PRIVATE => {
+                let count = usize::try_from(val as i32).unwrap_or(0).max(1);
+                self.domain.try_wake_bitset(word, count, NonZeroU32::MAX).ok().map(|woken| woken as isize)
+            }
+            _ => None,
+        }
+    }
+
+    #[inline(never)]
+    fn call_any(&self, number: Number, args: [u64; 6], may_sleep: bool, inside: &Inside) -> isize {
+        if !may_sleep {
+            let Some(task) = self.task(0) else { return -(libc::ENOMEM as isize) };
+            let mut call = pin!(self.domain.syscall_async(task, &Native, number, args));
+            return match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(result) => result,
+                Poll::Pending => call.end(Cause::Interrupted), // not reached: it does not sleep
+            };
         }
         self.call_and_sleep(number, args, inside)
     }
@@ -176,20 +219,8 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
 
 /// Whether a wait will probably end before it begins: nobody need be told then.
 #[inline(always)]
-fn looks_different(number: Number, args: &[u64; 6]) -> bool {
-    number == Number::Futex && Native.load(args[0], Width::U32).is_ok_and(|value| value != u64::from(args[2] as u32))
-}
-
-/// The result of a call that does not sleep; `None` if it would have.
-#[inline(always)]
-fn at_once<S: Scheme<L>, L: Layout>(mut call: Pin<&mut Syscall<'_, '_, '_, Native, S, L>>) -> Option<isize> {
-    let mut nobody = Context::from_waker(core::task::Waker::noop());
-    if let Poll::Ready(result) = call.as_mut().poll(&mut nobody) {
-        return Some(result);
-    }
-    // The value has changed back. Unless a wake has come already, it begins anew.
-    let result = call.end(Cause::Interrupted);
-    (result >= 0).then_some(result)
+fn looks_different(address: u64, val: u64) -> bool {
+    Native.load(address, Width::U32).is_ok_and(|value| value != u64::from(val as u32))
 }
 
 /// The calling thread's real-time priority; 0 when it has none.
@@ -217,7 +248,7 @@ impl Inside {
         &self,
         mut call: Pin<&mut Syscall<'_, '_, '_, Native, S, L>>,
         seat: &seat::Seat,
-        waker: &core::task::Waker,
+        waker: &Waker,
     ) -> isize {
         let deadline = call.timeout().map(begin);
         let mut context = Context::from_waker(waker);
