@@ -49,7 +49,7 @@ impl Program {
             modes: BOTH,
             sameness: str::to_owned,
             status: Some(0),
-            limit: Duration::from_secs(60),
+            limit: Duration::from_secs(20),
             on_the_kernel: OnceLock::new(),
         }
     }
