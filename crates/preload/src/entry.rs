@@ -120,6 +120,7 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
         "mov r10d, 8",
         "movabs r9, {cookie}",
         "syscall",
+        "xor r9d, r9d",
         "mov rax, [rsp + {result}]",
         "4:",
         "cmp rax, -4095",

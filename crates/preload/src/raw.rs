@@ -20,8 +20,11 @@ pub unsafe fn syscall6(number: i64, [a, b, c, d, e, f]: [u64; 6]) -> isize {
     unsafe {
         asm!(
             "syscall",
+            // The kernel leaves the marks where they are, and the program's next call may not set these registers.
+            "xor r8d, r8d",
+            "xor r9d, r9d",
             inlateout("rax") number as isize => result,
-            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, inlateout("r8") e => _, inlateout("r9") f => _,
             lateout("rcx") _, lateout("r11") _,
             options(nostack),
         );

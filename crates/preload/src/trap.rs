@@ -11,18 +11,18 @@
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::vec::Vec;
 
 use ufutex_program::{elf, environment};
 
 use crate::calls::{self, Whose};
 use crate::engine::{self, Inside};
-use crate::gate::{Gate, RAW_THREADS};
+use crate::gate::{self, Gate, RAW_THREADS, Sleep};
 use crate::process::process;
 use crate::raw::{self, COOKIE, COOKIE_HIGH};
 use crate::signals::{self, Action, Context, bit};
-use crate::{exit, filter, hot, memory, settings};
+use crate::{exit, filter, hot, masks, memory, settings};
 
 static ON: AtomicBool = AtomicBool::new(false);
 
@@ -58,6 +58,7 @@ static SETTINGS: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 /// `environment` is the process's own at its start; no other thread is there.
 pub unsafe fn install(environment: *const *const c_char) {
     remember(environment);
+    masks::map();
     ON.store(true, Ordering::Relaxed);
     let never = bit(libc::SIGSEGV) | bit(libc::SIGBUS) | bit(libc::SIGSYS);
     let action = Action {
@@ -172,8 +173,7 @@ impl Trapped<'_> {
             libc::SYS_rt_sigprocmask => Outcome::Result(self.sigprocmask()),
             libc::SYS_rt_sigsuspend => self.with_mask(libc::REG_RDI, a, b),
             libc::SYS_ppoll => self.with_mask(libc::REG_R10, d, e),
-            libc::SYS_epoll_pwait => self.with_mask_high(libc::REG_R8, e, f),
-            libc::SYS_epoll_pwait2 => self.with_mask_high(libc::REG_R8, e, f),
+            libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => self.with_mask(libc::REG_R8, e, f),
             libc::SYS_pselect6 => self.pselect6(),
             libc::SYS_clone => {
                 RAW_THREADS.store(true, Ordering::Relaxed);
@@ -182,22 +182,19 @@ impl Trapped<'_> {
             }
             libc::SYS_clone3 => {
                 self.note_clone3();
-                self.again_marked()
+                // Not in r9, which the next call may not set: see `filter.rs`.
+                self.context.set_register(libc::REG_R10, COOKIE);
+                Outcome::Again
             }
             libc::SYS_execve => Outcome::Result(exec(self.number, None, [a, b, c], 0)),
             libc::SYS_execveat => Outcome::Result(exec(self.number, Some(a), [b, c, d], e)),
             libc::SYS_exit_group => {
                 exit::report();
-                self.again_marked()
+                // SAFETY: what the program asked for.
+                Outcome::Result(unsafe { raw::own(libc::SYS_exit_group, [a]) })
             }
             _ => Outcome::NotOurs,
         }
-    }
-
-    /// The same call again, past the filter.
-    fn again_marked(&self) -> Outcome {
-        self.context.set_register(libc::REG_R9, COOKIE);
-        Outcome::Again
     }
 
     fn futex(&self) -> Outcome {
@@ -208,18 +205,39 @@ impl Trapped<'_> {
             Whose::Ours(number, kind, may_sleep) => (number, kind, may_sleep),
             Whose::Kernel => {
                 calls::count(calls::KERNEL);
-                return self.again_marked();
+                return self.kernel_futex();
             }
         };
         if settings::get().stats.is_some() {
             calls::count(kind);
             hot::count(self.args[0]);
         }
+        self.inside(|inside| engine::call(number, self.args, may_sleep, inside))
+    }
+
+    /// Those of futex2 whose flags are in memory, where the filter cannot read them.
+    fn kernel_futex(&self) -> Outcome {
+        let mut args = self.args;
+        args[5] = COOKIE;
+        if self.number != calls::SYS_FUTEX_WAITV {
+            // SAFETY: the program's own call, which does not sleep.
+            return Outcome::Result(unsafe { raw::syscall6(self.number, args) });
+        }
+        self.inside(|inside| {
+            let sleep = Sleep { gate: inside.gate, mask: inside.mask, number: self.number as u64, args };
+            // SAFETY: the program's own call, and our own gate and mask.
+            match unsafe { (gate::sleep(&sleep), Gate::has_deferred(inside.gate)) } {
+                (result, true) if result == -(libc::EINTR as isize) => -ufutex::ERESTARTSYS,
+                (result, _) => result,
+            }
+        })
+    }
+
+    /// Runs `f`, with all signals blocked but while it sleeps.
+    fn inside(&self, f: impl FnOnce(&Inside) -> isize) -> Outcome {
         let mut gate = Gate::new();
-        // The program's mask, SIGSYS apart.
-        let mask = self.context.mask();
-        let inside = Inside { gate: &raw mut gate, mask };
-        let result = engine::call(number, self.args, may_sleep, &inside);
+        // Where the program's mask is kept, SIGSYS apart.
+        let result = f(&Inside { gate: &raw mut gate, mask: self.context.mask() });
         // SAFETY: ours.
         let (deferred, restarts) = unsafe { (Gate::has_deferred(&raw const gate), Gate::restarts(&raw const gate)) };
         if !deferred {
@@ -254,30 +272,31 @@ impl Trapped<'_> {
         0
     }
 
-    /// A call that sleeps with another mask: with one like it that does not have SIGSYS.
+    /// A call that sleeps with another mask: again, with one like it that does not have SIGSYS.
     fn with_mask(&self, register: i32, mask: u64, size: u64) -> Outcome {
-        if let Some(mask) = without_sigsys(mask, size) {
-            self.context.set_register(register, mask);
+        let Ok(wanted) = memory::read::<u64>(mask) else { return Outcome::Result(-(libc::EFAULT as isize)) };
+        if size != 8 {
+            return Outcome::Result(-(libc::EINVAL as isize));
         }
-        self.again_marked()
-    }
-
-    /// The same where all six arguments count.
-    fn with_mask_high(&self, register: i32, mask: u64, size: u64) -> Outcome {
-        if let Some(mask) = without_sigsys(mask, size) {
-            self.context.set_register(register, mask);
-        }
-        self.context.set_register(libc::REG_RDI, self.args[0] & 0xffff_ffff | COOKIE_HIGH);
+        let Some(kept) = masks::keep(wanted & !bit(libc::SIGSYS)) else { return Outcome::Result(NO_ROOM) };
+        self.context.set_register(register, kept.mask());
         Outcome::Again
     }
 
     fn pselect6(&self) -> Outcome {
-        if let Ok([mask, size]) = memory::read::<[u64; 2]>(self.args[5])
-            && let Some(pair) = pair_without_sigsys(mask, size)
-        {
-            self.context.set_register(libc::REG_R9, pair);
+        let Ok([mask, size]) = memory::read::<[u64; 2]>(self.args[5]) else {
+            return Outcome::Result(-(libc::EFAULT as isize));
+        };
+        if mask == 0 {
+            self.context.set_register(libc::REG_R9, 0);
+            return Outcome::Again;
         }
-        self.context.set_register(libc::REG_RDI, self.args[0] & 0xffff_ffff | COOKIE_HIGH);
+        let Ok(wanted) = memory::read::<u64>(mask) else { return Outcome::Result(-(libc::EFAULT as isize)) };
+        if size != 8 {
+            return Outcome::Result(-(libc::EINVAL as isize));
+        }
+        let Some(kept) = masks::keep(wanted & !bit(libc::SIGSYS)) else { return Outcome::Result(NO_ROOM) };
+        self.context.set_register(libc::REG_R9, kept.pair());
         Outcome::Again
     }
 
@@ -289,56 +308,8 @@ impl Trapped<'_> {
     }
 }
 
-/// Masks as programs sleep with, and what pselect6(2) takes, for as long as the process lives: the kernel reads them when
-/// nobody knows any more that they are in use. Programs have few of them.
-struct Masks {
-    masks: [AtomicU64; 64],
-    /// Each a pointer to the mask of the same index, and its size.
-    pairs: [[AtomicU64; 2]; 64],
-    len: AtomicUsize,
-}
-
-static MASKS: Masks = Masks {
-    masks: [const { AtomicU64::new(0) }; 64],
-    pairs: [const { [const { AtomicU64::new(0) }; 2] }; 64],
-    len: AtomicUsize::new(0),
-};
-
-/// Where a mask like the one at `address` stands, SIGSYS apart; `None` when that one will do, or is for the kernel to refuse.
-fn without_sigsys(address: u64, size: u64) -> Option<u64> {
-    let mask = (size == 8).then(|| memory::read::<u64>(address).ok())??;
-    if mask & bit(libc::SIGSYS) == 0 {
-        return None;
-    }
-    let index = keep(mask & !bit(libc::SIGSYS))?;
-    Some(MASKS.masks[index].as_ptr() as u64)
-}
-
-fn pair_without_sigsys(address: u64, size: u64) -> Option<u64> {
-    let mask = (size == 8 && address != 0).then(|| memory::read::<u64>(address).ok())??;
-    if mask & bit(libc::SIGSYS) == 0 {
-        return None;
-    }
-    let index = keep(mask & !bit(libc::SIGSYS))?;
-    Some(MASKS.pairs[index].as_ptr() as u64)
-}
-
-/// The place of a mask, a new one if need be; `None` when there is no room: then the program sleeps with SIGSYS blocked,
-/// as it asked.
-fn keep(mask: u64) -> Option<usize> {
-    let process = process()?;
-    let _locked = process.actions.lock();
-    let len = MASKS.len.load(Ordering::Relaxed);
-    if let Some(index) = MASKS.masks[..len].iter().position(|kept| kept.load(Ordering::Relaxed) == mask) {
-        return Some(index);
-    }
-    let place = MASKS.masks.get(len)?;
-    place.store(mask, Ordering::Relaxed);
-    MASKS.pairs[len][0].store(place.as_ptr() as u64, Ordering::Relaxed);
-    MASKS.pairs[len][1].store(8, Ordering::Relaxed);
-    MASKS.len.store(len + 1, Ordering::Relaxed);
-    Some(len)
-}
+/// Of a program that sleeps with thousands of different masks.
+const NO_ROOM: isize = -(libc::ENOMEM as isize);
 
 /// execve(2) and execveat(2): the filter goes along, so must the library. What cannot load it is not executed.
 fn exec(number: i64, directory: Option<u64>, [path, arguments, environment]: [u64; 3], flags: u64) -> isize {

@@ -19,9 +19,10 @@ pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> i
     unsafe {
         core::arch::asm!(
             "syscall",
+            "xor r8d, r8d", // or the program's next call would look like ours
             inlateout("rax") number as isize => result,
             in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
-            in("r8") OWN_CALL, in("r9") u32::MAX as usize,
+            inlateout("r8") OWN_CALL => _, in("r9") u32::MAX as usize,
             lateout("rcx") _, lateout("r11") _,
             options(nostack),
         );
