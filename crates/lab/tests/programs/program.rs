@@ -192,6 +192,7 @@ pub fn ours() -> Vec<Program> {
         c_by_instruction("futex_stress"),
         c("shared_words"),
         c_by_instruction("shared_words"),
+        c("registers"),
         c("slots"),
         c_by_instruction("slots"),
         c("signal_restart"),

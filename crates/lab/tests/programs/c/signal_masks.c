@@ -18,24 +18,25 @@ static void handler(int signal) {
     CHECK_EQ(sem_post(&given), 0);
 }
 
+// Without SIGSYS: a trap comes by it, and keeps it out of every mask.
 static void print_mask(const char *name) {
     sigset_t set;
     CHECK_EQ(pthread_sigmask(SIG_BLOCK, NULL, &set), 0);
     printf("%s:", name);
     for (int i = 1; i <= SIGRTMAX; i++)
-        if (sigismember(&set, i) == 1) printf(" %d", i);
+        if (i != SIGSYS && sigismember(&set, i) == 1) printf(" %d", i);
     printf("\n");
 }
 
 static void round_trips(void) {
     sigset_t all, none, some, old;
     sigfillset(&all), sigemptyset(&none), sigemptyset(&some);
-    sigaddset(&some, SIGSYS), sigaddset(&some, SIGUSR1);
+    sigaddset(&some, SIGTERM), sigaddset(&some, SIGUSR1);
     print_mask("at first");
     CHECK_EQ(pthread_sigmask(SIG_SETMASK, &all, &old), 0);
     print_mask("all");
     CHECK_EQ(sigprocmask(SIG_UNBLOCK, &some, &old), 0);
-    printf("of the old: SIGSYS %d\n", sigismember(&old, SIGSYS));
+    printf("of the old: SIGTERM %d\n", sigismember(&old, SIGTERM));
     print_mask("all but some");
     CHECK_EQ(sigprocmask(SIG_SETMASK, &none, &old), 0);
     print_mask("none");
@@ -71,7 +72,7 @@ static void *works_with_all_blocked(void *unused) {
     // What is created now inherits the mask.
     if (unused) join(start(works_with_all_blocked, NULL));
     CHECK_EQ(pthread_sigmask(SIG_SETMASK, NULL, &all), 0);
-    CHECK_EQ(sigismember(&all, SIGSYS), 1);
+    CHECK_EQ(sigismember(&all, SIGTERM), 1);
     return unused;
 }
 
@@ -160,8 +161,6 @@ static void taken_without_a_handler(void) {
     show(sigwaitinfo(&all, &info), "sigwaitinfo");
     struct timespec soon = {0, 3000000};
     show(sigtimedwait(&all, &info, &soon), "sigtimedwait");
-    CHECK_EQ(kill(getpid(), SIGSYS), 0);
-    show(sigtimedwait(&all, &info, &soon), "sigtimedwait, SIGSYS");
     int descriptor = signalfd(-1, &all, 0);
     CHECK(descriptor >= 0);
     CHECK_EQ(kill(getpid(), SIGHUP), 0);

@@ -22,7 +22,7 @@ static void misuse(void) {
     show(prctl(PR_FUTEX_HASH, 9, 0, 0, 0), "no such request");
     show(prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, 3, 0, 0), "no power of two");
     show(prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, 1, 0, 0), "one");
-    show(prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, 16, 1, 0), "a flag");
+    show(prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, 16, 8, 0), "a flag that nobody knows");
 }
 
 static _Atomic uint32_t words[64];
