@@ -1,20 +1,17 @@
 //! The seccomp filter of `--trap`: which system calls of the program are to stop (SIGSYS) for us to make them.
 //!
-//! Our own calls carry a mark ([`COOKIE`]) in an argument that the kernel does not look at, and go through. What a program
-//! is to execute again after we have looked at it is told by something that it will not leave behind in a register for
-//! its next call: by where its mask stands (`masks.rs`), by the upper half of an `int`. A filter stays for good, also in
-//! whatever is executed later, so all of these are the same in every process.
+//! Our own calls carry a mark ([`COOKIE`]) in an argument that the kernel does not look at, and go through. A filter stays
+//! for good, also in whatever is executed later, and the mark is the same there.
 
 use std::collections::BTreeMap;
 use std::vec;
 use std::vec::Vec;
 
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
-use seccompiler::SeccompCmpOp::{Eq, Ge, Lt, MaskedEq, Ne};
+use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
 use seccompiler::{BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule, TargetArch};
 
 use crate::calls::{self, OURS};
-use crate::masks;
 use crate::raw::{COOKIE, COOKIE_HIGH};
 
 const PRIVATE_FLAG: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
@@ -48,12 +45,6 @@ pub fn program(reports: bool) -> Result<BpfProgram> {
     let blocks = |how: libc::c_int| -> Result<SeccompRule> {
         SeccompRule::new(vec![SeccompCondition::new(0, Dword, Eq, how as u64)?, is_given(1)?, not_ours(5)?])
     };
-    // A mask that is given, and not one of those we keep.
-    let gives_mask = |argument| -> Result<Vec<SeccompRule>> {
-        let below = SeccompCondition::new(argument, Qword, Lt, masks::PLACE)?;
-        let above = SeccompCondition::new(argument, Qword, Ge, masks::PLACE + masks::BYTES)?;
-        Ok(vec![SeccompRule::new(vec![is_given(argument)?, below])?, SeccompRule::new(vec![above])?])
-    };
     let mut rules = BTreeMap::from([
         (libc::SYS_futex, futex),
         (calls::SYS_FUTEX_WAITV, marked_last()?),
@@ -63,11 +54,11 @@ pub fn program(reports: bool) -> Result<BpfProgram> {
         (libc::SYS_prctl, one(vec![SeccompCondition::new(0, Dword, Eq, PR_FUTEX_HASH)?, not_ours(5)?])?),
         (libc::SYS_rt_sigaction, marked_last()?),
         (libc::SYS_rt_sigprocmask, vec![blocks(libc::SIG_BLOCK)?, blocks(libc::SIG_SETMASK)?]),
-        (libc::SYS_rt_sigsuspend, gives_mask(0)?),
-        (libc::SYS_ppoll, gives_mask(3)?),
-        (libc::SYS_pselect6, gives_mask(5)?),
-        (libc::SYS_epoll_pwait, gives_mask(4)?),
-        (libc::SYS_epoll_pwait2, gives_mask(4)?),
+        (libc::SYS_rt_sigsuspend, marked_last()?),
+        (libc::SYS_ppoll, one(vec![is_given(3)?, not_ours(5)?])?),
+        (libc::SYS_pselect6, one(vec![is_given(5)?, not_ours_high()?])?),
+        (libc::SYS_epoll_pwait, one(vec![is_given(4)?, not_ours_high()?])?),
+        (libc::SYS_epoll_pwait2, one(vec![is_given(4)?, not_ours_high()?])?),
         (libc::SYS_clone, one(vec![clone, not_ours_high()?])?),
         (libc::SYS_clone3, one(vec![SeccompCondition::new(3, Qword, Ne, COOKIE)?])?),
         (libc::SYS_execve, marked_last()?),

@@ -8,7 +8,7 @@
 //! | `engine.rs` | the program's domain; calls on it; sleeping |
 //! | `gate.rs` | being inside the engine, and signals that come meanwhile |
 //! | `signals.rs` | the handlers of the program behind one of ours |
-//! | `trap.rs`, `filter.rs`, `masks.rs` | `--trap`: system calls that are no calls of libc's functions |
+//! | `trap.rs`, `filter.rs` | `--trap`: system calls that are no calls of libc's functions |
 //! | `memory.rs` | the program's memory at any address |
 //! | `process.rs`, `heap.rs`, `seat.rs` | what there is for a process, and is not there in a forked child |
 //!
@@ -29,7 +29,6 @@ mod filter;
 mod gate;
 mod heap;
 mod hot;
-mod masks;
 mod memory;
 mod process;
 mod raw;

@@ -22,7 +22,7 @@ use crate::gate::{self, Gate, RAW_THREADS, Sleep};
 use crate::process::process;
 use crate::raw::{self, COOKIE, COOKIE_HIGH};
 use crate::signals::{self, Action, Context, bit};
-use crate::{exit, filter, hot, masks, memory, settings};
+use crate::{exit, filter, hot, memory, settings};
 
 static ON: AtomicBool = AtomicBool::new(false);
 
@@ -58,7 +58,6 @@ static SETTINGS: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 /// `environment` is the process's own at its start; no other thread is there.
 pub unsafe fn install(environment: *const *const c_char) {
     remember(environment);
-    masks::map();
     ON.store(true, Ordering::Relaxed);
     let never = bit(libc::SIGSEGV) | bit(libc::SIGBUS) | bit(libc::SIGSYS);
     let action = Action {
@@ -125,7 +124,7 @@ fn leak(text: &[u8]) -> *mut c_char {
 
 const SYS_SECCOMP: i32 = 1;
 
-extern "C" fn on_sigsys(_: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+extern "C-unwind" fn on_sigsys(_: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: a handler's third argument.
     let context = unsafe { Context::new(context) };
     // SAFETY: a handler's second argument; the number of the call stands behind its address.
@@ -171,10 +170,10 @@ impl Trapped<'_> {
             libc::SYS_prctl => Outcome::Result(engine::prctl(b, c, d)),
             libc::SYS_rt_sigaction => Outcome::Result(signals::rt_sigaction(a, b, c, d)),
             libc::SYS_rt_sigprocmask => Outcome::Result(self.sigprocmask()),
-            libc::SYS_rt_sigsuspend => self.with_mask(libc::REG_RDI, a, b),
-            libc::SYS_ppoll => self.with_mask(libc::REG_R10, d, e),
-            libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => self.with_mask(libc::REG_R8, e, f),
-            libc::SYS_pselect6 => self.pselect6(),
+            libc::SYS_rt_sigsuspend => Outcome::Result(self.with_mask(0, b)),
+            libc::SYS_ppoll => Outcome::Result(self.with_mask(3, e)),
+            libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Outcome::Result(self.with_mask(4, f)),
+            libc::SYS_pselect6 => Outcome::Result(self.pselect6()),
             libc::SYS_clone => {
                 RAW_THREADS.store(true, Ordering::Relaxed);
                 self.context.set_register(libc::REG_RDI, a | COOKIE_HIGH);
@@ -182,7 +181,7 @@ impl Trapped<'_> {
             }
             libc::SYS_clone3 => {
                 self.note_clone3();
-                // Not in r9, which the next call may not set: see `filter.rs`.
+                // The mark stays there, so not in a register that another rule looks at.
                 self.context.set_register(libc::REG_R10, COOKIE);
                 Outcome::Again
             }
@@ -272,32 +271,44 @@ impl Trapped<'_> {
         0
     }
 
-    /// A call that sleeps with another mask: again, with one like it that does not have SIGSYS.
-    fn with_mask(&self, register: i32, mask: u64, size: u64) -> Outcome {
-        let Ok(wanted) = memory::read::<u64>(mask) else { return Outcome::Result(-(libc::EFAULT as isize)) };
-        if size != 8 {
-            return Outcome::Result(-(libc::EINVAL as isize));
+    /// A call that sleeps with another mask: made here with one like it that does not have SIGSYS. A handler of the
+    /// program that ends it runs on top of us, and may never return.
+    fn with_mask(&self, argument: usize, size: u64) -> isize {
+        let mut args = self.args;
+        let mask;
+        if size == 8
+            && let Ok(wanted) = memory::read::<u64>(args[argument])
+        {
+            mask = wanted & !bit(libc::SIGSYS);
+            args[argument] = (&raw const mask) as u64;
         }
-        let Some(kept) = masks::keep(wanted & !bit(libc::SIGSYS)) else { return Outcome::Result(NO_ROOM) };
-        self.context.set_register(register, kept.mask());
-        Outcome::Again
+        self.make_marked(args)
     }
 
-    fn pselect6(&self) -> Outcome {
-        let Ok([mask, size]) = memory::read::<[u64; 2]>(self.args[5]) else {
-            return Outcome::Result(-(libc::EFAULT as isize));
-        };
-        if mask == 0 {
-            self.context.set_register(libc::REG_R9, 0);
-            return Outcome::Again;
+    /// The same where mask and size stand in memory.
+    fn pselect6(&self) -> isize {
+        let mut args = self.args;
+        let (mask, pair);
+        if let Ok([at, 8]) = memory::read::<[u64; 2]>(args[5])
+            && let Ok(wanted) = memory::read::<u64>(at)
+        {
+            mask = wanted & !bit(libc::SIGSYS);
+            pair = [(&raw const mask) as u64, 8];
+            args[5] = (&raw const pair) as u64;
         }
-        let Ok(wanted) = memory::read::<u64>(mask) else { return Outcome::Result(-(libc::EFAULT as isize)) };
-        if size != 8 {
-            return Outcome::Result(-(libc::EINVAL as isize));
+        self.make_marked(args)
+    }
+
+    /// The program's call with other arguments, past the filter.
+    fn make_marked(&self, mut args: [u64; 6]) -> isize {
+        match self.number {
+            libc::SYS_pselect6 | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => {
+                args[0] = args[0] & 0xffff_ffff | COOKIE_HIGH;
+            }
+            _ => args[5] = COOKIE,
         }
-        let Some(kept) = masks::keep(wanted & !bit(libc::SIGSYS)) else { return Outcome::Result(NO_ROOM) };
-        self.context.set_register(libc::REG_R9, kept.pair());
-        Outcome::Again
+        // SAFETY: the program's own call, as good as it was.
+        unsafe { raw::syscall6(self.number, args) }
     }
 
     fn note_clone3(&self) {
@@ -307,9 +318,6 @@ impl Trapped<'_> {
         }
     }
 }
-
-/// Of a program that sleeps with thousands of different masks.
-const NO_ROOM: isize = -(libc::ENOMEM as isize);
 
 /// execve(2) and execveat(2): the filter goes along, so must the library. What cannot load it is not executed.
 fn exec(number: i64, directory: Option<u64>, [path, arguments, environment]: [u64; 3], flags: u64) -> isize {
