@@ -20,7 +20,7 @@ use crate::gate::{self, Gate, Sleep};
 use crate::memory::Native;
 use crate::process::{Process, process};
 use crate::settings::Policy;
-use crate::{raw, seat, settings};
+use crate::{raw, seat, settings, stack};
 
 const WAIT_PRIVATE: u32 = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u32;
 const WAKE_PRIVATE: u32 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u32;
@@ -94,20 +94,29 @@ fn make(process: &'static Process) -> Option<&'static Engine> {
     let _locked = process.making.lock();
     let mut engine = process.engine.load(Ordering::Relaxed);
     if engine.is_null() {
-        engine = Box::into_raw(Box::new(Engine::new().ok()?));
+        stack::run(|| engine = Engine::new().map_or(ptr::null_mut(), |engine| Box::into_raw(Box::new(engine))));
         process.engine.store(engine, Ordering::Release);
     }
     // SAFETY: a leaked box.
     unsafe { engine.as_ref() }
 }
 
-/// What is the same for every engine, so that it is found out only once.
+/// How many CPUs this process may use.
 fn cpus() -> usize {
     let mut mask = [0u64; 128];
     // SAFETY: the kernel writes at most so many bytes.
     let bytes =
         unsafe { raw::own(libc::SYS_sched_getaffinity, [0, size_of_val(&mask) as u64, (&raw mut mask) as u64]) };
     if bytes <= 0 { 1 } else { mask.iter().map(|word| word.count_ones() as usize).sum::<usize>().max(1) }
+}
+
+/// A number that nobody can guess.
+fn seed() -> u64 {
+    let mut seed = 0u64;
+    // SAFETY: stores into `seed`.
+    let got = unsafe { raw::own(libc::SYS_getrandom, [(&raw mut seed) as u64, 8, libc::GRND_NONBLOCK as u64]) };
+    // Early at boot there are none; where the kernel has put us is the next best.
+    if got == 8 { seed } else { (&raw const seed) as u64 ^ raw::pid() as u64 }
 }
 
 impl<S: Scheme<L>, L: Layout> Parts<S, L> {
@@ -118,7 +127,8 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
             Policy::Threads => ufutex::Policy::Threads,
             Policy::Fixed(slots) => ufutex::Policy::Fixed(slots),
         };
-        let system = System::<L>::with_config(Config::new().cpus(cpus()))?;
+        // Both by system calls of our own: std's way to them needs thread-local storage.
+        let system = System::<L>::with_config(Config::new().cpus(cpus()).hash_seed(seed()))?;
         let options = Options::new().policy(policy).counters(settings.stats.is_some());
         let domain = Domain::with_options(&system, options);
         if let Some(slots) = settings.slots {

@@ -582,6 +582,10 @@ unsafe extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *cons
         raw::die(&[&std::string::ToString::to_string(&invalid)]);
     }
     resolve();
+    // Now, when there is a thread with all that a thread can have. A forked child makes its own when it needs one.
+    if engine::engine().is_none() {
+        raw::die(&["no memory for the engine, or its slots cannot be had"]);
+    }
     signals::install();
     if settings::get().trap {
         // SAFETY: the loader's, which stays.

@@ -10,6 +10,7 @@
 //! | `signals.rs` | the handlers of the program behind one of ours |
 //! | `trap.rs`, `filter.rs` | `--trap`: system calls that are no calls of libc's functions |
 //! | `memory.rs` | the program's memory at any address |
+//! | `stack.rs` | a stack for what needs more than the program's may have |
 //! | `process.rs`, `heap.rs`, `seat.rs` | what there is for a process, and is not there in a forked child |
 //!
 //! Nothing here may use a lock of `std` or a thread-local of Rust's: the first is a futex of our own process, the second
@@ -35,4 +36,5 @@ mod raw;
 mod seat;
 mod settings;
 mod signals;
+mod stack;
 mod trap;

@@ -124,7 +124,8 @@ fn change(signal: i32, new: Option<&Action>) -> Result<Action, isize> {
     let installed = &INSTALLED[signal as usize];
     let was = installed.load(Ordering::Relaxed);
     if trap::is_on() && signal == libc::SIGSYS {
-        return Ok(trap::change_sigsys(new));
+        let never = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
+        return Ok(trap::change_sigsys(new.map(|new| Action { mask: new.mask & !never, ..*new }).as_ref()));
     }
     let mut old = Action::default();
     let result = match new {
