@@ -128,3 +128,11 @@ pub fn count(kind: usize) {
         process.calls[kind].fetch_add(1, Ordering::Relaxed);
     }
 }
+
+/// Counts a call of the engine's that names a word, or a list of words.
+pub fn count_word(kind: usize, address: u64) {
+    if let Some(process) = process() {
+        process.calls[kind].fetch_add(1, Ordering::Relaxed);
+        process.hot.count(address);
+    }
+}

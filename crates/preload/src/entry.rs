@@ -232,8 +232,7 @@ unsafe extern "C" fn take(call: *mut Call) -> i64 {
             }
             Whose::Ours(number, kind, may_sleep) => {
                 if settings::get().stats.is_some() {
-                    calls::count(kind);
-                    crate::hot::count(call.args[0]);
+                    calls::count_word(kind, call.args[0]);
                 }
                 inside(call, |call, inside| engine::call(number, call.args, may_sleep, inside))
             }
@@ -581,6 +580,7 @@ unsafe extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *cons
     if let Err(invalid) = read {
         raw::die(&[&std::string::ToString::to_string(&invalid)]);
     }
+    exit::begin();
     resolve();
     // Now, when there is a thread with all that a thread can have. A forked child makes its own when it needs one.
     if engine::engine().is_none() {

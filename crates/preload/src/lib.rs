@@ -11,6 +11,7 @@
 //! | `trap.rs`, `filter.rs` | `--trap`: system calls that are no calls of libc's functions |
 //! | `memory.rs` | the program's memory at any address |
 //! | `stack.rs` | a stack for what needs more than the program's may have |
+//! | `exit.rs`, `report/`, `hot.rs` | `--stats`: when a report is written, what is in it, the words named most |
 //! | `process.rs`, `heap.rs`, `seat.rs` | what there is for a process, and is not there in a forked child |
 //!
 //! Nothing here may use a lock of `std` or a thread-local of Rust's: the first is a futex of our own process, the second
@@ -33,6 +34,7 @@ mod hot;
 mod memory;
 mod process;
 mod raw;
+mod report;
 mod seat;
 mod settings;
 mod signals;

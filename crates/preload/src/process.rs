@@ -7,7 +7,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::engine::Engine;
-use crate::{calls, raw, seat};
+use crate::{calls, hot, raw, seat};
 
 /// All zeroes at first, and in the child of a fork.
 #[repr(C)]
@@ -30,6 +30,12 @@ pub struct Process {
     pub heap: UnsafeCell<MaybeUninit<dlmalloc::Dlmalloc>>,
     /// Where threads sleep.
     pub seats: seat::Seats,
+    /// When the process began, in nanoseconds of CLOCK_MONOTONIC; 0 in the child of a fork.
+    pub began_ns: AtomicU64,
+    /// What it had spent of the processor's time by then, in nanoseconds, in user mode and in the kernel.
+    pub spent_ns: [AtomicU64; 2],
+    /// The words that calls named.
+    pub hot: hot::Hot,
     /// Calls, by kind.
     pub calls: [AtomicU64; calls::KINDS],
 }

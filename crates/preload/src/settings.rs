@@ -10,16 +10,7 @@ struct Once(UnsafeCell<Settings<'static>>);
 // SAFETY: written by the thread that is alone in the process, before the program begins, and only read afterwards.
 unsafe impl Sync for Once {}
 
-static ONCE: Once = Once(UnsafeCell::new(Settings {
-    scheme: Scheme::Live,
-    layout: Layout::Lean,
-    policy: Policy::Load,
-    slots: None,
-    immutable: false,
-    trap: false,
-    stats: None,
-    output: None,
-}));
+static ONCE: Once = Once(UnsafeCell::new(Settings::DEFAULT));
 
 /// The settings.
 #[inline]

@@ -22,7 +22,7 @@ use crate::gate::{self, Gate, RAW_THREADS, Sleep};
 use crate::process::process;
 use crate::raw::{self, COOKIE, COOKIE_HIGH};
 use crate::signals::{self, Action, Context, bit};
-use crate::{exit, filter, hot, memory, settings};
+use crate::{exit, filter, memory, settings};
 
 static ON: AtomicBool = AtomicBool::new(false);
 
@@ -208,8 +208,7 @@ impl Trapped<'_> {
             }
         };
         if settings::get().stats.is_some() {
-            calls::count(kind);
-            hot::count(self.args[0]);
+            calls::count_word(kind, self.args[0]);
         }
         self.inside(|inside| engine::call(number, self.args, may_sleep, inside))
     }

@@ -74,43 +74,43 @@ pub struct Refusal {
 ///
 /// # Errors
 /// The first reason found: [`Refusal::about`] says it in a line.
+#[expect(clippy::result_large_err, reason = "nothing can be boxed without an allocator")]
 pub fn check(directory: c_int, path: &CStr) -> Result<(), Refusal> {
     let mut interpreter = Name::none();
-    let refused = |reason, interpreter| Err(Refusal { reason, interpreter });
-    for level in 0..=MAX_SCRIPTS {
-        let opened = match level {
-            0 => File::open(directory, path),
-            _ => File::open(libc::AT_FDCWD, interpreter.as_c_str()),
-        };
-        let file = match opened {
-            Ok(file) => file,
-            Err(reason) => return refused(reason, interpreter),
-        };
-        match kind(&file) {
-            Ok(Kind::Script(next)) => interpreter = next,
-            Ok(Kind::Dynamic) => {
-                return match privilege::reason(&file) {
-                    Some(reason) => refused(reason, interpreter),
-                    None => Ok(()),
-                };
-            }
-            Err(reason) => return refused(reason, interpreter),
+    match follow(directory, path, &mut interpreter) {
+        Ok(()) => Ok(()),
+        Err(reason) => Err(Refusal { reason, interpreter }),
+    }
+}
+
+/// From interpreter to interpreter. For the stack's sake all write the one name that there is, and those with much of their own
+/// are not inlined: what they need is needed one after another then.
+fn follow(directory: c_int, path: &CStr, interpreter: &mut Name) -> Result<(), Reason> {
+    let mut file = File::open(directory, path)?;
+    for _ in 0..=MAX_SCRIPTS {
+        match kind(&file, interpreter)? {
+            Kind::Dynamic => return privilege::check(&file),
+            Kind::Script => file = File::open(libc::AT_FDCWD, interpreter.as_c_str())?,
         }
     }
-    refused(Reason::NotRunnable(libc::ELOOP), interpreter)
+    Err(Reason::NotRunnable(libc::ELOOP))
 }
 
 enum Kind {
     /// glibc's loader takes it, or is it.
     Dynamic,
-    Script(Name),
+    /// Its interpreter is known now.
+    Script,
 }
 
-fn kind(file: &File) -> Result<Kind, Reason> {
+#[inline(never)]
+fn kind(file: &File, interpreter: &mut Name) -> Result<Kind, Reason> {
     let mut head = [0; HEAD_BYTES];
     let bytes = file.read(&mut head, 0)?;
     if head.starts_with(b"#!") {
-        return script::interpreter(&head).map(Kind::Script).ok_or(Reason::NotRunnable(libc::ENOEXEC));
+        let path = script::interpreter(&head).ok_or(Reason::NotRunnable(libc::ENOEXEC))?;
+        interpreter.set(path);
+        return Ok(Kind::Script);
     }
     if !head.starts_with(b"\x7fELF") || bytes < ELF_HEADER_BYTES {
         return Err(Reason::NotRunnable(libc::ENOEXEC));
@@ -144,6 +144,7 @@ fn kind(file: &File) -> Result<Kind, Reason> {
 }
 
 /// Whether the loader, whose path of `bytes` with its NUL stands in the file at `offset`, is glibc's: by the end of it.
+#[inline(never)]
 fn loader(file: &File, offset: u64, bytes: u64) -> Result<(), Reason> {
     let mut end = [0; 64];
     let wanted = bytes.min(end.len() as u64);
@@ -175,6 +176,7 @@ struct File {
 }
 
 impl File {
+    #[inline(never)]
     fn open(directory: c_int, path: &CStr) -> Result<Self, Reason> {
         let empty = if path.is_empty() { libc::AT_EMPTY_PATH } else { 0 };
         let mut status = MaybeUninit::<libc::stat>::uninit();
@@ -194,10 +196,7 @@ impl File {
         }
         let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
         let descriptor = if path.is_empty() {
-            // It may have been opened for executing only. Opened anew, it can be read and closed.
-            let link = script::descriptor_link(directory);
-            // SAFETY: a string.
-            unsafe { libc::open(link.as_c_str().as_ptr(), flags) }
+            open_anew(directory, flags)
         } else {
             // SAFETY: a string.
             unsafe { libc::openat(directory, path.as_ptr(), flags) }
@@ -229,6 +228,7 @@ impl File {
         unsafe { (libc::fstat(self.descriptor, status.as_mut_ptr()) == 0).then(|| status.assume_init()) }
     }
 
+    #[inline(never)]
     fn is(&self, path: &CStr) -> bool {
         let mut other = MaybeUninit::<libc::stat>::uninit();
         // SAFETY: a string, and room for the result.
@@ -239,6 +239,14 @@ impl File {
         let other = unsafe { other.assume_init() };
         self.status().is_some_and(|ours| (ours.st_dev, ours.st_ino) == (other.st_dev, other.st_ino))
     }
+}
+
+/// A file that may have been opened for executing only is opened anew: so it can be read, and closed.
+#[inline(never)]
+fn open_anew(descriptor: c_int, flags: c_int) -> c_int {
+    let link = script::descriptor_link(descriptor);
+    // SAFETY: a string.
+    unsafe { libc::open(link.as_c_str().as_ptr(), flags) }
 }
 
 impl Drop for File {

@@ -54,7 +54,7 @@ pub enum Format {
 }
 
 /// What `ufutex run` was asked for. Borrows the path from whatever it was read from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings<'a> {
     /// How operations reach their bucket.
     pub scheme: Scheme,
@@ -70,6 +70,10 @@ pub struct Settings<'a> {
     pub trap: bool,
     /// A report at exit.
     pub stats: Option<Format>,
+    /// The process that `ufutex run` became: it reports whatever it did.
+    pub process: Option<i32>,
+    /// Other processes report, too, if they did anything.
+    pub children: bool,
     /// Where the report is appended, in place of stderr: a path, not empty.
     pub output: Option<&'a [u8]>,
 }
@@ -166,15 +170,34 @@ pub const SLOTS_ACCEPTED: &str = "0 for the global table, or a power of two from
 /// A number of slots that can be asked for.
 #[must_use]
 pub fn parse_slots(text: &[u8]) -> Option<usize> {
-    // A sign would do for `parse`, but nobody who asks for +2 slots knows what they do.
-    if !text.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let slots: usize = core::str::from_utf8(text).ok()?.parse().ok()?;
+    let slots = parse_digits(text)?;
     (slots == 0 || (slots.is_power_of_two() && (2..=MAX_SLOTS).contains(&slots))).then_some(slots)
 }
 
+fn parse_process(text: &[u8]) -> Option<i32> {
+    i32::try_from(parse_digits(text)?).ok()
+}
+
+/// A number without a sign: `parse` would take one, but nobody who asks for +2 slots knows what they do.
+fn parse_digits(text: &[u8]) -> Option<usize> {
+    text.iter().all(u8::is_ascii_digit).then(|| core::str::from_utf8(text).ok()?.parse().ok())?
+}
+
 impl<'a> Settings<'a> {
+    /// What holds where nothing is asked for: a constant, unlike [`Default::default`].
+    pub const DEFAULT: Self = Self {
+        scheme: Scheme::Live,
+        layout: Layout::Lean,
+        policy: Policy::Load,
+        slots: None,
+        immutable: false,
+        trap: false,
+        stats: None,
+        process: None,
+        children: false,
+        output: None,
+    };
+
     /// The value of `UFUTEX_RUN` for these settings.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -199,10 +222,13 @@ impl<'a> Settings<'a> {
         if self.trap {
             to.write_str(",trap")?;
         }
-        match self.stats {
-            Some(format) => write!(to, ",stats={}", format.name()),
-            None => Ok(()),
+        if let Some(format) = self.stats {
+            write!(to, ",stats={}", format.name())?;
         }
+        if let Some(process) = self.process {
+            write!(to, ",process={process}")?;
+        }
+        if self.children { to.write_str(",children") } else { Ok(()) }
     }
 
     /// Reads the value of `UFUTEX_RUN`. Allocates nothing.
@@ -245,12 +271,24 @@ impl<'a> Settings<'a> {
             b"layout" => self.layout = Layout::parse(value).ok_or(invalid(Layout::ACCEPTED))?,
             b"policy" => self.policy = Policy::parse(value).ok_or(invalid(Policy::ACCEPTED))?,
             b"slots" => self.slots = Some(parse_slots(value).ok_or(invalid(SLOTS_ACCEPTED))?),
+            b"process" => self.process = Some(parse_process(value).ok_or(invalid("process=PID"))?),
             b"stats" => self.stats = Some(Format::parse(value).ok_or(invalid(Format::ACCEPTED))?),
             _ if item == b"immutable" => self.immutable = true,
+            _ if item == b"children" => self.children = true,
             _ if item == b"trap" => self.trap = true,
-            _ => return Err(invalid("scheme=, layout=, policy=, slots=, immutable, trap, stats=, output=")),
+            _ => {
+                return Err(invalid(
+                    "scheme=, layout=, policy=, slots=, immutable, trap, stats=, process=, children, output=",
+                ));
+            }
         }
         Ok(())
+    }
+}
+
+impl Default for Settings<'_> {
+    fn default() -> Self {
+        Self::DEFAULT
     }
 }
 
@@ -309,9 +347,13 @@ mod tests {
         // Whatever a path can hold, and what the variable's own marks are made of more often.
         let byte = prop_oneof![3 => 1..=255u8, 1 => prop::sample::select(&b",=%/ \n"[..])];
         let output = prop::option::of(prop::collection::vec(byte, 1..40));
-        (scheme, layout, policy, sized, any::<bool>(), stats, output).prop_map(
-            |(scheme, layout, policy, (slots, immutable), trap, stats, output)| {
-                (Settings { scheme, layout, policy, slots, immutable, trap, stats, output: None }, output)
+        let process = prop::option::of(0..=i32::MAX);
+        let flags = (any::<bool>(), any::<bool>());
+        (scheme, layout, policy, sized, flags, stats, process, output).prop_map(
+            |(scheme, layout, policy, (slots, immutable), (trap, children), stats, process, output)| {
+                let settings =
+                    Settings { scheme, layout, policy, slots, immutable, trap, stats, process, children, output: None };
+                (settings, output)
             },
         )
     }
@@ -366,6 +408,9 @@ mod tests {
             "slots=2097152",
             "stats",
             "stats=xml",
+            "process=",
+            "process=-1",
+            "process=2147483648",
             "trap=1",
             "immutable=",
             ",",

@@ -6,8 +6,9 @@
 use super::{File, Reason};
 use core::mem::MaybeUninit;
 
-pub fn reason(file: &File) -> Option<Reason> {
-    let status = file.status()?;
+#[inline(never)]
+pub fn check(file: &File) -> Result<(), Reason> {
+    let Some(status) = file.status() else { return Ok(()) };
     // SAFETY: these four always succeed and touch no memory.
     let (user, group, effective_user, effective_group) =
         unsafe { (libc::getuid(), libc::getgid(), libc::geteuid(), libc::getegid()) };
@@ -22,12 +23,12 @@ pub fn reason(file: &File) -> Option<Reason> {
     );
     // Linux 6.16 compares with the effective ones, too.
     if becomes_user != user || becomes_user != effective_user {
-        return Some(if becomes_user == effective_user { Reason::Process } else { Reason::SetUser });
+        return Err(if becomes_user == effective_user { Reason::Process } else { Reason::SetUser });
     }
     if becomes_group != group || becomes_group != effective_group {
-        return Some(if becomes_group == effective_group { Reason::Process } else { Reason::SetGroup });
+        return Err(if becomes_group == effective_group { Reason::Process } else { Reason::SetGroup });
     }
-    (heeded && capable).then_some(Reason::Capabilities)
+    if heeded && capable { Err(Reason::Capabilities) } else { Ok(()) }
 }
 
 fn has_capabilities(file: &File) -> bool {

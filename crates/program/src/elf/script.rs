@@ -16,11 +16,10 @@ impl Name {
         Self { bytes: [0; HEAD_BYTES] }
     }
 
-    /// A path shorter than a script's head.
-    fn new(path: &[u8]) -> Self {
-        let mut name = Self::none();
-        name.bytes[..path.len()].copy_from_slice(path);
-        name
+    /// Makes it a path shorter than a script's head.
+    pub fn set(&mut self, path: &[u8]) {
+        self.bytes.fill(0);
+        self.bytes[..path.len()].copy_from_slice(path);
     }
 
     pub fn as_c_str(&self) -> &CStr {
@@ -30,7 +29,7 @@ impl Name {
 
 /// The interpreter of a script that begins with `head`, which a shorter file fills up with zeroes; empty if the file ends before
 /// it. None where the kernel sees no script: an empty line, or a path that may go on beyond the head.
-pub fn interpreter(head: &[u8; HEAD_BYTES]) -> Option<Name> {
+pub fn interpreter(head: &[u8; HEAD_BYTES]) -> Option<&[u8]> {
     let line = &head[2..];
     let line = &line[..line.iter().position(|byte| *byte == b'\n').unwrap_or(line.len())];
     let ended = line.len() < HEAD_BYTES - 2;
@@ -42,7 +41,7 @@ pub fn interpreter(head: &[u8; HEAD_BYTES]) -> Option<Name> {
         None => return None,
     };
     // Blanks and then zeroes name nothing, which to the kernel is the working directory: it is for `File::open` to refuse it.
-    Some(Name::new(path))
+    Some(path)
 }
 
 fn is_blank(byte: &u8) -> bool {
@@ -52,7 +51,8 @@ fn is_blank(byte: &u8) -> bool {
 /// `/proc/self/fd/N`.
 pub fn descriptor_link(descriptor: c_int) -> Name {
     const DIRECTORY: &[u8] = b"/proc/self/fd/";
-    let mut name = Name::new(DIRECTORY);
+    let mut name = Name::none();
+    name.set(DIRECTORY);
     let mut rest = descriptor.unsigned_abs();
     let digits = rest.checked_ilog10().unwrap_or(0) as usize + 1;
     for place in name.bytes[DIRECTORY.len()..][..digits].iter_mut().rev() {
@@ -69,7 +69,7 @@ mod tests {
     fn of(start: &[u8]) -> Option<Vec<u8>> {
         let mut head = [0; HEAD_BYTES];
         head[..start.len()].copy_from_slice(start);
-        interpreter(&head).map(|name| name.as_c_str().to_bytes().to_vec())
+        interpreter(&head).map(<[u8]>::to_vec)
     }
 
     #[test]
