@@ -27,7 +27,7 @@ pub const SCHEMES: &[Mode] = &[
     Mode(Some(&["--trap", "--scheme", "fixed"])),
     Mode(Some(&["--trap", "--scheme", "atomic"])),
     Mode(Some(&["--trap", "--scheme", "percpu"])),
-    Mode(Some(&["--scheme", "global"])),
+    Mode(Some(&["--slots", "0"])),
 ];
 
 impl fmt::Display for Mode {
