@@ -66,6 +66,8 @@ use core::time::Duration;
 
 #[cfg(feature = "std")]
 use crate::WaitOptions;
+#[cfg(feature = "std")]
+use crate::error::Error;
 use crate::futex::domain::Domain;
 #[cfg(feature = "std")]
 use crate::futex::interrupt::Interrupt;
@@ -223,17 +225,25 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme<L>, L: Layout> Atomics<'a, M, S, L>
     #[inline(always)]
     fn wait<V: Value>(self, address: u64, expected: V, timeout: i64) -> Result<Waited, Trap> {
         let word = self.word_to_wait_on(address)?;
+        if self.interrupt.is_none() && timeout < 0 {
+            return outcome::of(self.domain.wait(word, expected));
+        }
+        outcome::of(self.wait_with(word, expected, timeout))
+    }
+
+    /// Apart, so that a runtime's fast path has neither clocks nor interrupts in it.
+    #[inline(never)]
+    fn wait_with<V: Value>(self, word: Word<'a, M, V>, expected: V, timeout: i64) -> Result<(), Error> {
         let mut options = WaitOptions::new();
         options.timeout = limit(timeout);
-        outcome::of(match self.interrupt {
+        match self.interrupt {
             None => self.domain.wait_with(word, expected, &options),
             Some(interrupt) => self.domain.wait_interruptible(word, expected, &options, interrupt),
-        })
+        }
     }
 }
 
 /// The instructions' timeout: nanoseconds, and none if negative.
-#[inline(always)]
 fn limit(timeout: i64) -> Option<Timeout> {
     u64::try_from(timeout).ok().map(|nanoseconds| Timeout::After(Duration::from_nanos(nanoseconds)))
 }
