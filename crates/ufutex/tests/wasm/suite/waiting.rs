@@ -1,7 +1,7 @@
 //! A guest's thread in a wait.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
 use ufutex::wasm::{Trap, Waited};
@@ -13,21 +13,24 @@ use crate::suite::{FOREVER, Machine, Width};
 /// A thread that waits. It is never joined: one that hangs fails its test and hangs nobody.
 pub struct Waiting {
     thread: Arc<AtomicI32>,
+    has_ended: Arc<AtomicBool>,
     outcome: Receiver<Result<Waited, Trap>>,
 }
 
 impl Waiting {
-    /// Runs `wait`, and returns when its thread sleeps.
+    /// Runs `wait`, and returns when its thread sleeps, or is through.
     pub fn new(wait: impl FnOnce() -> Result<Waited, Trap> + Send + 'static) -> Self {
         let (send, outcome) = channel();
         let thread = Arc::new(AtomicI32::new(0));
-        let its_thread = thread.clone();
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let (its_thread, its_end) = (thread.clone(), has_ended.clone());
         std::thread::spawn(move || {
             its_thread.store(thread_id(), Ordering::Release);
             _ = send.send(wait());
+            its_end.store(true, Ordering::Release);
         });
-        let waiting = Self { thread, outcome };
-        until("the thread waits", || waiting.is_asleep());
+        let waiting = Self { thread, has_ended, outcome };
+        until("the thread waits", || waiting.is_asleep() || waiting.has_ended());
         waiting
     }
 
@@ -42,6 +45,11 @@ impl Waiting {
         let thread = self.thread.load(Ordering::Acquire);
         // What the standard library's locks expect, and the engine's buckets: 2 and 1.
         thread != 0 && futex_call(thread).is_some_and(|call| !matches!(call.expected as u32, 1 | 2))
+    }
+
+    /// Whether it is through.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
     }
 
     /// What the wait answered.
