@@ -31,6 +31,20 @@ fn future_traps_before_it_is_polled_and_compares_when_it_is() {
 }
 
 #[test]
+fn future_may_go_from_one_thread_of_the_host_to_another() {
+    let machine = Alone::new(1, 1);
+    let mut wait = Box::pin(machine.atomics().wait32_async(A, 0, -1).expect("in bounds"));
+    assert_eq!(poll(wait.as_mut()), Poll::Pending);
+    std::thread::scope(|scope| {
+        let machine = &machine;
+        scope.spawn(move || {
+            assert_eq!(machine.notify(A, 1), Ok(1));
+            assert_eq!(poll(wait.as_mut()), Poll::Ready(Ok(Waited::Ok)));
+        });
+    });
+}
+
+#[test]
 fn waker_is_told_of_a_notify() {
     let machine = Alone::new(1, 1);
     let (told, waker) = Told::new();

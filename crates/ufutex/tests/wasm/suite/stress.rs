@@ -88,7 +88,8 @@ pub fn as_many_waits_are_ok_as_were_notified<M: Machine>() {
     let begin = Instant::now();
     run(&machine, |number| {
         if number == 0 {
-            while begin.elapsed() < LENGTH {
+            // As long as it takes to meet, where others have the CPUs.
+            while begin.elapsed() < LENGTH || ok.load(Relaxed) == 0 {
                 for address in [0, 8] {
                     notified.fetch_add(machine.notify(address, 2).expect("in bounds").into(), Relaxed);
                 }
@@ -110,5 +111,4 @@ pub fn as_many_waits_are_ok_as_were_notified<M: Machine>() {
         }
     });
     assert_eq!(ok.load(Relaxed), notified.load(Relaxed));
-    assert!(ok.load(Relaxed) > 0, "they have met");
 }
