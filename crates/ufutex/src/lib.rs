@@ -80,6 +80,9 @@ pub use sys::clock::{Clock, Timeout};
 #[cfg(feature = "std")]
 pub use sys::host_nodes::HostTopology;
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
+#[cfg(feature = "std")]
+#[doc(hidden)] // for `ufutex run` alone
+pub use sys::syscall::OWN_CALL;
 pub use sys::topology::{NodeMemory, Topology};
 pub use syscall::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, Resume, Syscall, resume};
 pub use table::size::Policy;

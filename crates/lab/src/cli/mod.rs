@@ -1,7 +1,10 @@
 //! The command line: perf's flags, and the one line that a mistake gets.
 
 mod mistake;
+mod run;
 pub mod values;
+
+pub use run::Run;
 
 use crate::settings::Settings;
 use crate::targets::{Layout, Name};
@@ -14,6 +17,8 @@ use values::{Buckets, List, Policy};
 pub enum Command {
     /// `ufutex bench`.
     Bench(Box<Settings>),
+    /// `ufutex run`.
+    Run(Box<Run>),
     /// The hidden child of `bench growth`.
     GrowthChild(GrowthChildArgs),
 }
@@ -29,20 +34,28 @@ pub enum Refusal {
 /// Reads the command line; a mistake is one line however clap words it.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Refusal> {
     let mut shape = Top::command();
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default().to_string();
     let top = shape
         .try_get_matches_from_mut(arguments)
         .and_then(|matches| Top::from_arg_matches(&matches))
-        .map_err(|error| mistake::refusal(&error, &shape))?;
+        .map_err(|error| mistake::refusal(&error, &shape, &verb))?;
     match top.verb {
         Verb::Bench(args) => {
             Settings::new(*args).map(|settings| Command::Bench(Box::new(settings))).map_err(Refusal::Mistake)
         }
+        Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
         Verb::GrowthChild(args) => Ok(Command::GrowthChild(args)),
     }
 }
 
 #[derive(Parser)]
-#[command(name = "ufutex", version, about = "The ufutex lab", max_term_width = 110)]
+#[command(
+    name = "ufutex",
+    version,
+    about = "Linux's futexes as a library: run programs on it, measure it beside the kernel",
+    max_term_width = 110
+)]
 struct Top {
     #[command(subcommand)]
     verb: Verb,
@@ -53,6 +66,9 @@ enum Verb {
     /// Measure every scheme beside the kernel's futex and parking_lot_core
     #[command(after_long_help = ROWS)]
     Bench(Box<BenchArgs>),
+    /// Run a program with its futexes on the engine
+    #[command(long_about = run::ABOUT, after_long_help = run::MORE)]
+    Run(Box<run::RunArgs>),
     /// One repeat of `bench growth`, in a process of its own
     #[command(hide = true)]
     GrowthChild(GrowthChildArgs),
