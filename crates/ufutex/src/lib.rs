@@ -101,6 +101,13 @@ pub mod layout {
     pub use crate::table::layout::{Packed, Split};
 }
 
+/// Queues of threads whose users decide under the queue's lock: what `parking_lot_core` stands on.
+#[cfg(feature = "parking")]
+pub mod parking {
+    pub use crate::futex::parking::{BothQueues, Filter, Filtered, Parked, ParkingLot, PlaceRef, Queue};
+    pub use crate::sys::clock::Deadline;
+}
+
 /// What the model tests need of the engine's inside.
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub mod model {
