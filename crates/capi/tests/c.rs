@@ -122,4 +122,4 @@ macro_rules! programs {
     )*};
 }
 
-programs!(waits, misuse);
+programs!(waits, misuse, pi, platform, scheduler, syscalls);

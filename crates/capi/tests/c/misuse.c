@@ -382,7 +382,7 @@ static void nothing_is_freed_while_somebody_waits(void)
 }
 
 // Domains that come and go under threads that use their handles.
-enum { LIVES = 300 };
+enum { LIVES = 100 };
 static _Atomic(ufutex_domain *) shared;
 static _Atomic int over;
 
