@@ -101,6 +101,38 @@ fn has_sanitizers(cc: &str) -> bool {
     })
 }
 
+#[test]
+fn header_alone_is_strict_c11_and_cpp17() {
+    let text = "#include <ufutex.h>\n\
+        static struct ufutex_options options = UFUTEX_OPTIONS_INIT;\n\
+        static struct ufutex_wait_options wait = UFUTEX_WAIT_OPTIONS_INIT;\n\
+        static struct ufutex_config config = UFUTEX_CONFIG_INIT;\n\
+        static struct ufutex_memory memory = UFUTEX_MEMORY_INIT;\n\
+        static struct ufutex_clock a_clock = UFUTEX_CLOCK_INIT;\n\
+        static struct ufutex_parker parker = UFUTEX_PARKER_INIT;\n\
+        static struct ufutex_counters counters = UFUTEX_COUNTERS_INIT;\n\
+        static struct ufutex_system_counters all = UFUTEX_SYSTEM_COUNTERS_INIT;\n\
+        int main(void) {\n\
+            if (options.size + wait.size + config.size + memory.size + a_clock.size + parker.size + all.size == 0\n\
+                || wait.bitset != UFUTEX_BITSET_ANY || counters.size != sizeof counters)\n\
+                return 1;\n\
+            return ufutex_system_free(NULL) == -22 ? 0 : 2;\n\
+        }\n";
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for (variable, default, standard, name) in
+        [("CC", "cc", "-std=c11", "header.c"), ("CXX", "c++", "-std=c++17", "header.cpp")]
+    {
+        let Some(compiler) = compiler(variable, default) else { continue };
+        let (source, program) = (directory.join(name), directory.join(format!("{name}-program")));
+        std::fs::write(&source, text).unwrap();
+        let mut command = Command::new(compiler);
+        command.args(STRICT).arg(standard).arg("-I").arg(package().join("include")).arg(&source);
+        command.arg(libraries().join("libufutex_capi.a")).args(SYSTEM).arg("-o").arg(&program);
+        succeed(&mut command);
+        succeed(&mut Command::new(&program));
+    }
+}
+
 macro_rules! programs {
     ($($name:ident),*) => {$(
         mod $name {
