@@ -64,9 +64,6 @@ impl RunArgs {
         if self.immutable && self.slots.is_none() {
             return Err("--immutable is not accepted alone; accepted: --slots N --immutable".to_string());
         }
-        if self.output.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-            return Err("--output '' is not accepted; accepted: the path of a file".to_string());
-        }
         let format = if self.json { Format::Json } else { Format::Text };
         let wants_report = self.stats || self.follow_forks || self.json || self.output.is_some();
         let settings = settings::Settings {
