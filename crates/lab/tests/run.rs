@@ -425,6 +425,35 @@ fn the_report_goes_to_stderr_when_the_program_ends_however_it_does() {
 }
 
 #[test]
+fn a_thread_with_the_smallest_stack_can_end_the_program_with_a_report() {
+    let place = Place::new("stack");
+    let source = place.file(
+        "program.c",
+        "#include <limits.h>\n#include <pthread.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+         static void *end(void *how) { if (how) _exit(6); exit(6); }\n\
+         int main(int count, char **arguments) {\n\
+         pthread_attr_t small; pthread_t thread;\n\
+         pthread_attr_init(&small); pthread_attr_setstacksize(&small, PTHREAD_STACK_MIN);\n\
+         pthread_create(&thread, &small, end, arguments[1]); pthread_join(thread, 0); }\n",
+        0o644,
+    );
+    let program = place.path("program");
+    let script = "cc -pthread $0 -o $1 2>&1";
+    let compiled = Command::new("sh").args(["-c", script, &source, &program]).stdout(Stdio::null()).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        println!("skipped: cc makes no program here");
+        return;
+    }
+    for options in [&["--stats"][..], &["--stats", "--trap"]] {
+        for how in [&[][..], &["now"]] {
+            let output = output(run(options).arg(&program).args(how));
+            assert_eq!(output.status.code(), Some(6), "{options:?} {how:?}: {output:?}");
+            assert_eq!(text(&output.stderr).matches("Futexes of").count(), 1, "{output:?}");
+        }
+    }
+}
+
+#[test]
 fn json_is_one_line_of_the_program_alone_unless_forks_are_followed() {
     let child =
         spawn(run(["--json", "--trap", "--scheme", "fixed", "bash", "-c", "bash -c :; exit 0"]).stderr(Stdio::piped()));

@@ -123,10 +123,10 @@ What is taken:
 What stays with the kernel: futexes shared between processes, locks with priority inheritance, robust lists.
 
 What cannot be run (126): programs that are statically linked, or not linked with glibc, or not for 64-bit x86-64;
-setuid and setgid programs and those with file capabilities, unless they are run by whom they would become. With
---trap the programs that the program runs are held to this, too (EACCES, and a line on stderr): the filter cannot be
-taken off, and without the library they would not get far. Under --trap no program gains rights by being run
-(no_new_privs), unless root runs it.
+setuid and setgid programs and those with file capabilities, unless they are run by whom they would become. Without
+--trap, such programs that the program runs in turn go without the library. With --trap they are refused, too (EACCES,
+and a line on stderr): the filter cannot be taken off, and nobody would answer it. Under --trap no program gains rights
+by being run (no_new_privs).
 
 The report (--stats) comes when the process ends, by exit or a signal that it could have caught; and whenever it gets
 SIGUSR1, which still does to the program what it did. With --follow-forks (-f, as strace's) processes that it makes
