@@ -117,7 +117,7 @@ What is taken:
                    bench; and prctl(PR_FUTEX_HASH). It costs the program nothing else.
   with --trap      those that are instructions inside glibc or the program, too: pthread mutexes, condition variables,
                    semaphores, barriers, and so whatever stands on them, as Python and Java do. A seccomp filter makes
-                   the kernel stop at each (SIGSYS) for the library to serve it, which takes a microsecond or so:
+                   the kernel stop at each (SIGSYS) for the library to serve it, which takes one to two microseconds:
                    --trap is for trying and for seeing, not for speed. Uncontended locks make no call and cost nothing.
 
 What stays with the kernel: futexes shared between processes, locks with priority inheritance, robust lists.
