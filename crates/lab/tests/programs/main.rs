@@ -47,7 +47,7 @@ fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for program in program::ours().into_iter().chain(installed::programs()) {
         let program = Arc::new(program);
-        for &mode in std::iter::once(&Mode::KERNEL).chain(program.modes) {
+        for &mode in std::iter::once(&Mode::Kernel).chain(program.modes) {
             let program = Arc::clone(&program);
             let name = format!("{}::{mode}", program.name);
             trials.push(Trial::ignorable_test(name, move || verdict(&program, mode)));
