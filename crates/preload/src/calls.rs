@@ -64,6 +64,10 @@ pub enum Whose {
     Ours(Number, usize, bool),
     /// The kernel's.
     Kernel,
+    /// futex_waitv(2) on words of both kinds: see `mixed.rs`.
+    Mixed,
+    /// futex_requeue(2) between words of both kinds, whose waiters sleep in different places.
+    Refused,
 }
 
 /// A call of number `number`, which is one of futexes.
@@ -101,21 +105,44 @@ pub struct Waitv {
     pub reserved: u32,
 }
 
+impl Waitv {
+    /// Whether the program says that the word is its own.
+    pub fn is_private(&self) -> bool {
+        self.flags & FUTEX2_PRIVATE != 0
+    }
+}
+
+/// The most words of one wait: the kernel's `FUTEX_WAITV_MAX`.
+pub const WAITV_MAX: usize = 128;
+
+/// Whether there are private words in the list, and whether there are others. As far as it can be read; none of it where the
+/// kernel would refuse it for its length.
+fn kinds(list: u64, len: usize) -> (bool, bool) {
+    let (mut private, mut shared) = (false, false);
+    for i in 0..if len <= WAITV_MAX { len as u64 } else { 0 } {
+        match memory::read::<Waitv>(list.wrapping_add(i * size_of::<Waitv>() as u64)) {
+            Ok(word) if word.is_private() => private = true,
+            Ok(_) => shared = true,
+            Err(_) => break,
+        }
+    }
+    (private, shared)
+}
+
 #[cold]
 fn whose_futex2(number: i64, args: &[u64; 6]) -> Whose {
     let is_private = |flags: u64| flags as u32 & FUTEX2_PRIVATE != 0;
     match number {
-        SYS_FUTEX_WAITV => {
-            // All of one kind, or the first decides: a wait on words of both is not to be had (see README).
-            match memory::read::<Waitv>(args[0]) {
-                Ok(first) if is_private(first.flags.into()) => Whose::Ours(Number::FutexWaitv, 16, true),
-                _ => Whose::Kernel,
-            }
-        }
+        SYS_FUTEX_WAITV => match kinds(args[0], args[1] as u32 as usize) {
+            (true, false) => Whose::Ours(Number::FutexWaitv, 16, true),
+            (true, true) => Whose::Mixed,
+            _ => Whose::Kernel,
+        },
         SYS_FUTEX_WAKE if is_private(args[3]) => Whose::Ours(Number::FutexWake, 17, false),
         SYS_FUTEX_WAIT if is_private(args[3]) => Whose::Ours(Number::FutexWait, 18, true),
-        SYS_FUTEX_REQUEUE => match memory::read::<Waitv>(args[0]) {
-            Ok(first) if is_private(first.flags.into()) => Whose::Ours(Number::FutexRequeue, 19, false),
+        SYS_FUTEX_REQUEUE => match kinds(args[0], 2) {
+            (true, false) => Whose::Ours(Number::FutexRequeue, 19, false),
+            (true, true) => Whose::Refused,
             _ => Whose::Kernel,
         },
         _ => Whose::Kernel,

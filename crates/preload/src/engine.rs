@@ -211,19 +211,25 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
                 Poll::Pending => call.end(Cause::Interrupted), // not reached: it does not sleep
             };
         }
-        self.call_and_sleep(number, args, inside)
+        self.call_and_sleep(number, args, inside, None)
     }
 
     /// The same for a call that will probably sleep.
     #[inline(never)]
-    fn call_and_sleep(&self, number: Number, args: [u64; 6], inside: &Inside) -> isize {
+    fn call_and_sleep(
+        &self,
+        number: Number,
+        args: [u64; 6],
+        inside: &Inside,
+        otherwise: Option<&mut dyn FnMut(&seat::Seat) -> Slept>,
+    ) -> isize {
         let no_memory = -(libc::ENOMEM as isize);
         let Some(task) = self.task(realtime_priority()).or_else(|| self.task(0)) else { return no_memory };
         let Some(taken) = seat::seats().and_then(seat::Seats::take) else { return no_memory };
         // A waker has nothing to drop.
         let waker = ManuallyDrop::new(taken.seat.waker());
         let mut call = taken.put(self.domain.syscall_async(task, &Native, number, args));
-        inside.sleep_until_done(call.pin(), taken.seat, &waker)
+        inside.sleep_until_done(call.pin(), taken.seat, &waker, otherwise)
     }
 }
 
@@ -231,6 +237,14 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
 #[inline(always)]
 fn looks_different(address: u64, val: u64) -> bool {
     Native.load(address, Width::U32).is_ok_and(|value| value != u64::from(val as u32))
+}
+
+/// futex_waitv(2) on words that are all private, with something else that may end it, which sleeps at a seat that is told of the wakes.
+pub fn waitv(args: [u64; 6], inside: &Inside, sleep: &mut dyn FnMut(&seat::Seat) -> Slept) -> isize {
+    match engine() {
+        Some(engine) => on!(engine, parts => parts.call_and_sleep(Number::FutexWaitv, args, inside, Some(sleep))),
+        None => -(libc::ENOMEM as isize),
+    }
 }
 
 /// The calling thread's real-time priority; 0 when it has none.
@@ -259,6 +273,7 @@ impl Inside {
         mut call: Pin<&mut Syscall<'_, '_, '_, Native, S, L>>,
         seat: &seat::Seat,
         waker: &Waker,
+        mut otherwise: Option<&mut dyn FnMut(&seat::Seat) -> Slept>,
     ) -> isize {
         let deadline = call.timeout().map(begin);
         let mut context = Context::from_waker(waker);
@@ -266,7 +281,11 @@ impl Inside {
             if let Poll::Ready(result) = call.as_mut().poll(&mut context) {
                 return result;
             }
-            match self.sleep(seat, deadline.as_ref()) {
+            let slept = match &mut otherwise {
+                None => self.sleep(seat, deadline.as_ref()),
+                Some(sleep) => sleep(seat),
+            };
+            match slept {
                 Slept::Told => {}
                 Slept::Ended(cause) => return call.end(cause),
             }
@@ -301,7 +320,7 @@ impl Inside {
     }
 }
 
-enum Slept {
+pub enum Slept {
     /// The seat was told.
     Told,
     /// Something else came first.

@@ -10,7 +10,7 @@ use crate::engine::{self, Inside};
 use crate::gate::{self, Gate, RAW_THREADS};
 use crate::raw::{self, COOKIE};
 use crate::signals::{self, Action};
-use crate::{exit, settings, trap};
+use crate::{exit, mixed, settings, trap};
 
 /// libc's own, of what we take the place of.
 struct Real {
@@ -236,6 +236,8 @@ unsafe extern "C" fn take(call: *mut Call) -> i64 {
                 }
                 inside(call, |call, inside| engine::call(number, call.args, may_sleep, inside))
             }
+            Whose::Mixed => inside(call, |call, inside| mixed::waitv(call.args, inside)),
+            Whose::Refused => -i64::from(libc::EINVAL),
         },
     }
 }

@@ -6,6 +6,7 @@
 //! | `entry.rs` | the functions of libc that are taken over; where it all begins and ends |
 //! | `calls.rs` | which calls are ours |
 //! | `engine.rs` | the program's domain; calls on it; sleeping |
+//! | `mixed.rs` | waits for words of which some are the kernel's |
 //! | `gate.rs` | being inside the engine, and signals that come meanwhile |
 //! | `signals.rs` | the handlers of the program behind one of ours |
 //! | `trap.rs`, `filter.rs` | `--trap`: system calls that are no calls of libc's functions |
@@ -32,6 +33,7 @@ mod gate;
 mod heap;
 mod hot;
 mod memory;
+mod mixed;
 mod process;
 mod raw;
 mod report;

@@ -138,6 +138,11 @@ impl Seat {
         [self.word.as_ptr() as u64, WAIT_BITSET | clock, 0, deadline, raw::COOKIE, u32::MAX.into()]
     }
 
+    /// Where the word is, which is 0 until somebody tells.
+    pub fn address(&self) -> u64 {
+        self.word.as_ptr() as u64
+    }
+
     fn tell(&self) {
         self.word.store(1, Ordering::Release);
         // SAFETY: a private wake touches no memory.

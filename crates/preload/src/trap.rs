@@ -18,11 +18,11 @@ use ufutex_program::{elf, environment};
 
 use crate::calls::{self, Whose};
 use crate::engine::{self, Inside};
-use crate::gate::{self, Gate, RAW_THREADS, Sleep};
+use crate::gate::{Gate, RAW_THREADS};
 use crate::process::process;
 use crate::raw::{self, COOKIE, COOKIE_HIGH};
 use crate::signals::{self, Action, Context, bit};
-use crate::{exit, filter, memory, settings};
+use crate::{exit, filter, memory, mixed, settings};
 
 static ON: AtomicBool = AtomicBool::new(false);
 
@@ -206,6 +206,8 @@ impl Trapped<'_> {
                 calls::count(calls::KERNEL);
                 return self.kernel_futex();
             }
+            Whose::Mixed => return self.inside(|inside| mixed::waitv(self.args, inside)),
+            Whose::Refused => return Outcome::Result(-(libc::EINVAL as isize)),
         };
         if settings::get().stats.is_some() {
             calls::count_word(kind, self.args[0]);
@@ -221,14 +223,7 @@ impl Trapped<'_> {
             // SAFETY: the program's own call, which does not sleep.
             return Outcome::Result(unsafe { raw::syscall6(self.number, args) });
         }
-        self.inside(|inside| {
-            let sleep = Sleep { gate: inside.gate, mask: inside.mask, number: self.number as u64, args };
-            // SAFETY: the program's own call, and our own gate and mask.
-            match unsafe { (gate::sleep(&sleep), Gate::has_deferred(inside.gate)) } {
-                (result, true) if result == -(libc::EINTR as isize) => -ufutex::ERESTARTSYS,
-                (result, _) => result,
-            }
-        })
+        self.inside(|inside| mixed::kernel_waitv(args, inside))
     }
 
     /// Runs `f`, with all signals blocked but while it sleeps.

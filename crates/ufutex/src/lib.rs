@@ -30,7 +30,8 @@
 //! `probes`, static probes for bpftrace, perf and SystemTap.
 //!
 //! A [`Task`] is a thread of a guest, or of this program: who owns the locks of [`Domain::lock_pi`], which lend it the
-//! priority of those who wait. A user-mode kernel hands its guest's system calls to [`Domain::syscall`].
+//! priority of those who wait. A user-mode kernel hands its guest's system calls to [`Domain::syscall`]; a WebAssembly
+//! runtime has its three instructions in [`wasm`].
 //!
 //! Without the default feature `std` the crate needs only `alloc`: threads cannot sleep then, tasks and custom waiters
 //! can.
@@ -49,6 +50,7 @@ mod sys;
 mod syscall;
 mod table;
 mod wait;
+pub mod wasm;
 
 pub use error::Error;
 #[cfg(feature = "std")]
@@ -97,6 +99,13 @@ pub mod layout {
     pub use crate::table::layout::{Layout, Lean};
     #[cfg(feature = "lab")]
     pub use crate::table::layout::{Packed, Split};
+}
+
+/// Queues of threads whose users decide under the queue's lock: what `parking_lot_core` stands on.
+#[cfg(feature = "parking")]
+pub mod parking {
+    pub use crate::futex::parking::{BothQueues, Filter, Filtered, Parked, ParkingLot, PlaceRef, Queue};
+    pub use crate::sys::clock::Deadline;
 }
 
 /// What the model tests need of the engine's inside.

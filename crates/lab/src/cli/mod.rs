@@ -80,7 +80,7 @@ pub struct BenchArgs {
     /// What to measure; without it, every workload
     #[arg(value_enum)]
     pub workload: Option<Workload>,
-    /// Threads, a comma list [default: hash, wake, lock-pi 1,2; resize 2,16; growth
+    /// Threads, a comma list [default: hash, wake, lock-pi, wasm 1,2; resize 2,16; growth
     /// 43,171,683,1366; requeue, wake-parallel 1000]
     #[arg(short, long, value_name = "LIST", value_parser = values::threads, allow_negative_numbers = true)]
     pub threads: Option<List<usize>>,
@@ -111,7 +111,7 @@ pub struct BenchArgs {
     /// Rounds (each has one sample of every target); growth runs 9 at least
     #[arg(long, value_name = "N", value_parser = values::repeat, allow_negative_numbers = true)]
     pub repeat: Option<usize>,
-    /// hash, wake: bytes from a word to the next [default: 4, perf's array]
+    /// hash, wake, wasm: bytes from a word to the next [default: 4, perf's array]
     #[arg(long, value_name = "BYTES", value_parser = values::stride, allow_negative_numbers = true)]
     pub stride: Option<usize>,
     /// resize: slots before [default: 16]
@@ -166,7 +166,7 @@ pub struct GrowthChildArgs {
 const ROWS: &str = "\
 Rows of --json, one object a line:
   workload, target, threads, futexes, buckets (null: cannot be seen from outside), repeat (rounds), shared;
-  policy and layout on our targets; stride (bytes) on hash and wake.
+  policy and layout on our targets; stride (bytes) on hash, wake and wasm.
   hash, wake     ns_per_op {p10, median, p90} as one thread sees it, ops_per_sec of all threads, early_return;
                  ratio_kernel, ratio_parking_lot: medians of this row's ns_per_op over theirs, pairwise in a round,
                  also of the other workloads where the two can do it
@@ -181,6 +181,8 @@ Rows of --json, one object a line:
   crowd          case (distinct, same-bucket), waiter_kind (future, custom), waiters (same-bucket: that wait for the
                  other word), domains (each with so many), ns_per_op for a wake of one waiter, ratio_fewest: over the
                  row with the fewest waiters, pairwise
+  wasm           operation (wait: the word differs; notify: nobody waits), case (words: each thread has its own; one: all
+                 threads use the same), ns_per_op, ops_per_sec, early_return, ratio_wasmtime (if built with it)
   figures        figure, measured, bound, at (most or least), met; after a run of all workloads
   Rows of two threads or more, and ping-pong's on two CPUs, carry cpus_apart_ns, the one-way time of a cache line
   between the first two CPUs, and cpus_distance: near (below 60 ns) or far.

@@ -13,6 +13,7 @@ mod resize;
 mod sizes;
 mod sleepers;
 mod wake_parallel;
+mod wasm;
 
 pub use crowd::{Case as CrowdCase, section as crowd_section};
 pub use lock_pi::SECTION as LOCK_PI;
@@ -21,6 +22,7 @@ pub use requeue::{AtOnce, section as requeue_section};
 pub use resize::GIVE_UP;
 pub use sizes::share_of_best;
 pub use wake_parallel::THREADS as WAKE_PARALLEL_THREADS;
+pub use wasm::{Case as WasmCase, WASMTIME, section as wasm_section};
 
 use crate::cli::values::{Buckets, Policy};
 use crate::machine::{self, Distance};
@@ -60,6 +62,8 @@ pub enum Workload {
     LockPi,
     /// Wakes where many wait: futures, custom waiters
     Crowd,
+    /// WebAssembly's waits and notifies, beside wasmtime's if built with it
+    Wasm,
 }
 
 impl fmt::Display for Workload {
@@ -74,6 +78,7 @@ impl fmt::Display for Workload {
             Workload::WakeParallel => "wake-parallel",
             Workload::LockPi => "lock-pi",
             Workload::Crowd => "crowd",
+            Workload::Wasm => "wasm",
         })
     }
 }
@@ -175,5 +180,6 @@ fn measure(lab: &mut Lab<'_>, workload: Workload) -> Result<Outcome> {
         Workload::WakeParallel => wake_parallel::run(lab),
         Workload::LockPi => lock_pi::run(lab),
         Workload::Crowd => crowd::run(lab),
+        Workload::Wasm => wasm::run(lab),
     }
 }

@@ -29,7 +29,7 @@ pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
     pub(super) scheme: S,
     pub(super) tables: Tables<L>,
     pub(super) hasher: Hasher,
-    private_salt: Salt,
+    pub(super) private_salt: Salt,
     pub(super) extras: Extras,
     /// Whether the system has a table for each of several nodes.
     has_nodes: bool,

@@ -10,6 +10,8 @@ pub(crate) mod key;
 pub(crate) mod numa;
 pub(crate) mod operation;
 pub(crate) mod pair;
+#[cfg(feature = "parking")]
+pub(crate) mod parking;
 pub(crate) mod pi;
 pub(crate) mod requeue;
 pub(crate) mod robust;

@@ -1,0 +1,114 @@
+//! Random programs of parks and unparks: each line of ours answers what the published one does, step by step.
+
+use crate::lines::{Core, Filter, Op, Ours09, Ours010, Parked, Published09, Published010};
+use crate::threads::{Parker, key, park};
+use std::fmt::Write;
+
+/// A generator that is the same everywhere: SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((x ^ (x >> 31)) % bound as u64) as usize
+    }
+}
+
+/// A program's threads: where each is parked does not matter, only which are.
+struct Threads(Vec<(usize, Parker)>);
+
+impl Threads {
+    /// Notes who has been unparked with `token`, of `count`.
+    fn note(&mut self, count: usize, token: usize, trace: &mut String) {
+        let mut gone = Vec::new();
+        while gone.len() < count {
+            let before = gone.len();
+            let at = self.0.iter().position(|(_, parked)| !parked.looks_parked());
+            match at {
+                Some(at) => {
+                    let (number, parked) = self.0.remove(at);
+                    assert_eq!(parked.ended(), Parked::Token(token));
+                    gone.push(number);
+                }
+                None => std::thread::yield_now(),
+            }
+            debug_assert!(gone.len() >= before);
+        }
+        gone.sort_unstable();
+        _ = write!(trace, " {gone:?};");
+    }
+}
+
+/// Runs the program of `seed`, and answers all that can be seen of it.
+fn run<C: Core>(seed: u64) -> String {
+    const STEPS: usize = 24;
+    let mut random = Random(seed);
+    let keys = [key(), key(), key()];
+    let (mut threads, mut trace) = (Threads(Vec::new()), String::new());
+    for step in 0..STEPS {
+        let (one, two) = (random.below(3), random.below(3));
+        match random.below(9) {
+            0..=4 => threads.0.push((step, park::<C>(keys[one], step))),
+            5 => {
+                let it = C::unpark_one(keys[one], &mut |_| step).plain();
+                _ = write!(trace, "one {one}: {it:?}");
+                threads.note(it.unparked, step, &mut trace);
+            }
+            6 => {
+                let count = C::unpark_all(keys[one], step);
+                _ = write!(trace, "all {one}: {count}");
+                threads.note(count, step, &mut trace);
+            }
+            7 => {
+                let choice = random.below(27);
+                let filter = |token| match choice / [1, 3, 9][token % 3] % 3 {
+                    0 => Filter::Unpark,
+                    1 => Filter::Skip,
+                    _ => Filter::Stop,
+                };
+                let mut asked = Vec::new();
+                let ask = &mut |token| {
+                    asked.push(token);
+                    filter(token)
+                };
+                let it = C::unpark_filter(keys[one], ask, &mut |_| step).plain();
+                _ = write!(trace, "filter {one}: {asked:?} {it:?}");
+                threads.note(it.unparked, step, &mut trace);
+            }
+            // A requeue to the same key is nobody's use; the published crates do not say what it does.
+            _ if one == two => {}
+            _ => {
+                let op = [Op::Abort, Op::UnparkOneRequeueRest, Op::RequeueAll, Op::UnparkOne, Op::RequeueOne]
+                    [random.below(5)];
+                let it = C::unpark_requeue(keys[one], keys[two], &mut || op, &mut |_, _| step).plain();
+                _ = write!(trace, "{op:?} {one} {two}: {it:?}");
+                threads.note(it.unparked, step, &mut trace);
+            }
+        }
+    }
+    for key in keys {
+        let count = C::unpark_all(key, STEPS);
+        threads.note(count, STEPS, &mut trace);
+    }
+    assert!(threads.0.is_empty(), "nobody is left");
+    trace
+}
+
+const PROGRAMS: u64 = 150;
+
+#[test]
+fn line_0_9_answers_as_the_published_one() {
+    for seed in 0..PROGRAMS {
+        assert_eq!(run::<Ours09>(seed), run::<Published09>(seed), "seed {seed}");
+    }
+}
+
+#[test]
+fn line_0_10_answers_as_the_published_one() {
+    for seed in 0..PROGRAMS {
+        assert_eq!(run::<Ours010>(seed), run::<Published010>(seed), "seed {seed}");
+    }
+}

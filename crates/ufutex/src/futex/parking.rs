@@ -1,0 +1,455 @@
+//! Parking: queues of threads by address, for locks whose users decide under the queue's lock. What `parking_lot_core` is
+//! to `parking_lot`, on this engine's table.
+//!
+//! A futex compares a word; here whoever parks or unparks runs code of its own while the bucket is locked. That is all
+//! that differs: buckets, resizes and how a thread is told are those of every other wait. A lot has a domain to itself,
+//! so each entry in its queues is a [`Place`].
+//!
+//! A callback that panics leaves the queue as it was: nobody is taken off it before the last callback has returned.
+
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+
+use super::config::Options;
+use super::domain::{Domain, Hashed};
+use super::entry::{Entry, WAITS_FOR_LOCK, tell_one};
+use super::pair::Pair;
+use super::system::System;
+use crate::error::Error;
+use crate::sync::UnsafeCell;
+use crate::sys::clock::Deadline;
+use crate::table::hash::{Hash, Key};
+use crate::table::layout::Lean;
+use crate::table::list::{Node, Pick, Taken};
+use crate::table::refs::{Live, Locked, Scheme};
+use crate::wait::Told;
+
+/// Queues of parked threads, one for each address that somebody is parked at.
+pub struct ParkingLot {
+    domain: Domain,
+}
+
+/// A parked thread's place in a queue, on that thread's stack.
+///
+/// While it is queued, the cells are guarded by its bucket's lock. Then they are the unparker's, until it tells the thread,
+/// and the thread's again.
+#[repr(C)]
+pub struct Place {
+    // First, so that a pointer to the node is one to the place.
+    entry: Entry,
+    park_token: usize,
+    unpark_token: UnsafeCell<usize>,
+    is_picked: UnsafeCell<bool>,
+}
+
+// SAFETY: what is not atomic is reached by one thread at a time, as said above.
+unsafe impl Sync for Place {}
+
+/// How a park ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Parked {
+    /// Somebody unparked the thread, with this token.
+    Unparked(usize),
+    /// `validate` said no.
+    Invalid,
+    /// The deadline passed.
+    TimedOut,
+}
+
+/// What is to become of a parked thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Filter {
+    /// It is unparked.
+    Unpark,
+    /// It stays.
+    Skip,
+    /// It stays, and so do all behind it.
+    Stop,
+}
+
+/// What a [`Queue::filter`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Filtered {
+    /// How many are to be unparked.
+    pub picked: usize,
+    /// Whether others are parked there, too.
+    pub others: bool,
+}
+
+impl ParkingLot {
+    /// A lot that is a domain of `system`. No table is allocated.
+    #[must_use]
+    pub fn new(system: &System) -> Self {
+        Self { domain: Domain::with_options(system, Options::new()) }
+    }
+
+    /// Parks the calling thread at `key`, if `validate` says yes, until it is unparked or the deadline passes.
+    ///
+    /// `validate` runs with the queue locked; then the thread joins its end. `before_sleep` runs unlocked, with the thread
+    /// queued; what it returns is dropped when the thread has left the queue. If the deadline passes first, `timed_out`
+    /// runs with the queue locked that the thread has just left: it is told its key, which a requeue may have changed,
+    /// and whether nobody is left there.
+    ///
+    /// `validate` and `timed_out` must not use this lot: its bucket is locked. If `before_sleep` panics, the thread leaves
+    /// the queue; an unpark that has come by then is lost with it.
+    #[inline]
+    pub fn park<R>(
+        &self,
+        key: usize,
+        park_token: usize,
+        validate: impl FnOnce() -> bool,
+        before_sleep: impl FnOnce(PlaceRef) -> R,
+        timed_out: impl FnOnce(usize, bool),
+        deadline: Option<&Deadline>,
+    ) -> Parked {
+        let hashed = self.hashed(key);
+        let mut locked = self.domain.lock_or_make(&hashed);
+        let bounces = locked.guard.note_use(hashed.line);
+        if !validate() {
+            drop(locked);
+            self.note_bounce(bounces);
+            return Parked::Invalid;
+        }
+        let place = Place::new(self.key(&hashed), hashed.hash, park_token);
+        let parked = self.queue_up(locked, &place, &hashed);
+        self.note_bounce(bounces);
+        let held = before_sleep(parked.place());
+        let result = parked.sleep(deadline, timed_out);
+        drop(held);
+        result
+    }
+
+    /// Queues `place`, and unlocks.
+    fn queue_up<'p>(&'p self, mut locked: Locked<'_, Lean, Live>, place: &'p Place, hashed: &Hashed) -> InQueue<'p> {
+        // SAFETY: fresh and unqueued. It stays in place until `InQueue` is gone, which borrows it and leaves the queue
+        // before that. No more threads can be parked than the kernel has numbers for, so the bucket can count them.
+        let new_chain = unsafe { locked.guard.insert(place.node()) };
+        drop(locked);
+        let parked = InQueue { lot: self, place };
+        if let Some(keys) = new_chain {
+            self.domain.note_keys(keys, hashed.hash, true);
+        }
+        self.domain.scheme.help(&self.domain.tables);
+        parked
+    }
+
+    /// Locks the queue of `key`. Nobody parks or is unparked there until it is dropped or consumed.
+    #[inline]
+    pub fn lock(&self, key: usize) -> Queue<'_> {
+        let hashed = self.hashed(key);
+        let key = self.key(&hashed);
+        let mut locked = self.domain.lock_or_make(&hashed);
+        let first = locked.guard.first(key);
+        Queue { locked, key, first }
+    }
+
+    /// Locks the queues of both keys, which may be one.
+    pub fn lock_both(&self, from: usize, to: usize) -> BothQueues<'_> {
+        let (source, target) = (self.hashed(from), self.hashed(to));
+        let mut pair = self.domain.lock_pair(&source, &target);
+        let first = pair.first().first(self.key(&source));
+        BothQueues { lot: self, pair, from: self.key(&source), to: target, first }
+    }
+
+    /// Where a parked thread is parked now; `None` if it has been taken off its queue.
+    ///
+    /// # Safety
+    /// The thread's `before_sleep`, which gave `place`, belongs to a park of this lot, and what it returned has not been
+    /// dropped.
+    #[must_use]
+    pub unsafe fn key_of(&self, place: PlaceRef) -> Option<usize> {
+        // SAFETY: the place is still there, says the caller.
+        let entry = unsafe { &place.0.as_ref().entry };
+        // SAFETY: the guard proves that the entry is queued, and its bucket locked.
+        self.domain.with_queued(entry, |_| unsafe { entry.node.key() }.0.address as usize)
+    }
+
+    /// Unparks one thread out of turn. `false` if it had been taken off its queue.
+    ///
+    /// # Safety
+    /// As for [`key_of`](Self::key_of).
+    pub unsafe fn unpark_place(&self, place: PlaceRef, token: usize) -> bool {
+        let node = place.0.cast::<Node>();
+        // SAFETY: the place is still there, says the caller; the guard proves that it is queued.
+        let is_ours = unsafe {
+            let entry = &place.0.as_ref().entry;
+            self.domain.with_queued(entry, |guard| guard.remove(node)).is_some()
+        };
+        if is_ours {
+            // SAFETY: taken off its queue.
+            unsafe { Place::tell(node, token) };
+        }
+        is_ours
+    }
+
+    /// The number of buckets; 0 before the first use.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.domain.slots()
+    }
+
+    /// Sets the number of buckets: see [`Domain::set_slots`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_slots(&self, slots: usize) -> Result<(), Error> {
+        self.domain.set_slots(slots)
+    }
+
+    #[inline(always)]
+    fn hashed(&self, key: usize) -> Hashed {
+        let address = key as u64;
+        let Hash { bits, line } = self.domain.hasher.hash(address, self.domain.private_salt);
+        Hashed { address, shared_space: None, hash: bits, line }
+    }
+
+    #[inline(always)]
+    fn key(&self, hashed: &Hashed) -> Key {
+        self.domain.key(hashed.address, None)
+    }
+
+    #[inline(always)]
+    fn note_bounce(&self, bounces: u32) {
+        if bounces != 0 {
+            self.domain.note_bounce(bounces);
+        }
+    }
+}
+
+impl core::fmt::Debug for ParkingLot {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("ParkingLot").field("slots", &self.slots()).finish_non_exhaustive()
+    }
+}
+
+impl Place {
+    #[inline(always)]
+    fn new(key: Key, hash: u32, park_token: usize) -> Self {
+        Self {
+            entry: Entry::new(key, hash, 0, WAITS_FOR_LOCK, Told::Thread),
+            park_token,
+            unpark_token: UnsafeCell::new(0),
+            is_picked: UnsafeCell::new(false),
+        }
+    }
+
+    fn node(&self) -> NonNull<Node> {
+        NonNull::from(self).cast()
+    }
+
+    /// Tells a thread that it is unparked.
+    ///
+    /// # Safety
+    /// `node` is a place's, and the caller has taken it off its queue. Nothing of it is used after this.
+    unsafe fn tell(node: NonNull<Node>, token: usize) {
+        // SAFETY: the place is the caller's until the thread is told, which is the last that is done.
+        unsafe {
+            let cell = &raw const (*node.cast::<Self>().as_ptr()).unpark_token;
+            (*cell).with_mut(|t| *t = token);
+            tell_one(node).finish();
+        }
+    }
+}
+
+/// Names a parked thread's place for [`ParkingLot::key_of`] and [`ParkingLot::unpark_place`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PlaceRef(NonNull<Place>);
+
+// SAFETY: an address; whoever follows it answers for that.
+unsafe impl Send for PlaceRef {}
+
+/// A place that is queued, or has been. Dropped, it is not any more.
+struct InQueue<'p> {
+    lot: &'p ParkingLot,
+    place: &'p Place,
+}
+
+impl InQueue<'_> {
+    fn place(&self) -> PlaceRef {
+        PlaceRef(NonNull::from(self.place))
+    }
+
+    #[inline]
+    fn sleep(self, deadline: Option<&Deadline>, timed_out: impl FnOnce(usize, bool)) -> Parked {
+        // Nothing from here on leaves the place queued, even if it panics.
+        let this = ManuallyDrop::new(self);
+        let entry = &this.place.entry;
+        if !entry.signal.sleep(deadline) {
+            let left = this.lot.domain.with_queued(entry, |guard| {
+                // SAFETY: the guard proves that the entry is queued here, and locked.
+                let key = unsafe { entry.node.key() }.0;
+                // SAFETY: as above.
+                unsafe { guard.remove(this.place.node()) };
+                timed_out(key.address as usize, guard.first(key).is_none());
+            });
+            if left.is_some() {
+                return Parked::TimedOut;
+            }
+            // An unpark that took the place before we could is ours: its callback has counted on it.
+            entry.signal.wait_for_waker();
+        }
+        // SAFETY: told, so the place is this thread's again.
+        Parked::Unparked(this.place.unpark_token.with(|t| unsafe { *t }))
+    }
+}
+
+impl Drop for InQueue<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        let entry = &self.place.entry;
+        // SAFETY: the guard proves that the place is queued here, and locked.
+        let left = self.lot.domain.with_queued(entry, |guard| unsafe { guard.remove(self.place.node()) });
+        if left.is_none() {
+            entry.signal.wait_for_waker();
+        }
+    }
+}
+
+/// The queue of one key, locked. Dropped, it is unlocked, and nobody has been unparked.
+#[must_use = "dropping it unlocks the queue"]
+pub struct Queue<'l> {
+    locked: Locked<'l, Lean, Live>,
+    key: Key,
+    first: Option<NonNull<Node>>,
+}
+
+impl Queue<'_> {
+    /// Whether nobody is parked there.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Whether more than one thread is parked there.
+    #[inline]
+    #[must_use]
+    pub fn has_several(&mut self) -> bool {
+        // SAFETY: the first is queued here, and nobody can have taken it since: the bucket is locked.
+        self.first.is_some_and(|first| unsafe { self.locked.guard.after(first) }.is_some())
+    }
+
+    /// Asks `filter` about the parked threads, by their park tokens, in the order in which they came.
+    pub fn filter(&mut self, mut filter: impl FnMut(usize) -> Filter) -> Filtered {
+        let mut filtered = Filtered { picked: 0, others: false };
+        let mut next = self.first;
+        while let Some(node) = next {
+            // SAFETY: each entry of a lot's queues is a place; this one is queued here, and the bucket is locked.
+            let place = unsafe { node.cast::<Place>().as_ref() };
+            let answer = filter(place.park_token);
+            // SAFETY: as above.
+            place.is_picked.with_mut(|p| unsafe { *p = answer == Filter::Unpark });
+            match answer {
+                Filter::Unpark => filtered.picked += 1,
+                Filter::Skip => filtered.others = true,
+                Filter::Stop => {
+                    filtered.others = true;
+                    break;
+                }
+            }
+            // SAFETY: as above.
+            next = unsafe { self.locked.guard.after(node) };
+        }
+        filtered
+    }
+
+    /// Unparks those whom the last [`filter`](Self::filter) picked.
+    pub fn unpark_picked(mut self, filtered: Filtered, token: usize) {
+        let taken = self.locked.guard.take(self.key, filtered.picked, |node| {
+            // SAFETY: as in `filter`.
+            let is_picked = unsafe { node.cast::<Place>().as_ref() }.is_picked.with(|p| unsafe { *p });
+            if is_picked { Pick::Take } else { Pick::Skip }
+        });
+        drop(self);
+        tell_all(taken, token);
+    }
+
+    /// Unparks the first thread, if there is one.
+    #[inline]
+    pub fn unpark_first(mut self, token: usize) {
+        let Some(first) = self.first else { return };
+        // SAFETY: queued here, and the bucket is locked.
+        unsafe { self.locked.guard.remove(first) };
+        drop(self);
+        // SAFETY: taken off its queue.
+        unsafe { Place::tell(first, token) };
+    }
+
+    /// Unparks all. Answers how many.
+    pub fn unpark_all(mut self, token: usize) -> usize {
+        let taken = self.locked.guard.take(self.key, usize::MAX, |_| Pick::Take);
+        drop(self);
+        let count = taken.len();
+        tell_all(taken, token);
+        count
+    }
+}
+
+/// Tells threads that have been taken off their queue: unlocked, and without memory of our own, however many.
+fn tell_all(mut taken: Taken, token: usize) {
+    while let Some(node) = taken.pop() {
+        // SAFETY: taken off its queue by the caller, and popped.
+        unsafe { Place::tell(node, token) };
+    }
+}
+
+/// The queues of two keys, locked. Dropped, they are unlocked, and nobody has been unparked or moved.
+#[must_use = "dropping it unlocks the queues"]
+pub struct BothQueues<'l> {
+    lot: &'l ParkingLot,
+    pair: Pair<'l, Live, Lean>,
+    from: Key,
+    to: Hashed,
+    first: Option<NonNull<Node>>,
+}
+
+impl BothQueues<'_> {
+    /// How many are parked at the first key, counted up to `limit`.
+    #[must_use]
+    pub fn count(&mut self, limit: usize) -> usize {
+        if self.first.is_none() { 0 } else { self.pair.first().count(self.from, limit) }
+    }
+
+    /// Moves up to `requeue` threads to the end of the second key's queue, and unparks the first of all before them if
+    /// `unpark` says so.
+    pub fn unpark_and_requeue(mut self, unpark: bool, requeue: usize, token: usize) {
+        let mut next = self.first;
+        let unparked = if unpark { next } else { None };
+        if let Some(first) = unparked {
+            // SAFETY: queued in the first bucket, which is locked.
+            unsafe {
+                next = self.pair.first().after(first);
+                self.pair.first().remove(first);
+            }
+        }
+        let new_chain = self.requeue(next, requeue);
+        let Self { lot, pair, to, .. } = self;
+        drop(pair);
+        if let Some(keys) = new_chain {
+            lot.domain.note_keys(keys, to.hash, true);
+        }
+        if let Some(node) = unparked {
+            // SAFETY: taken off its queue.
+            unsafe { Place::tell(node, token) };
+        }
+    }
+
+    /// Moves up to `count` threads, from `next` on. Answers as [`Guard::insert`](crate::table::bucket::Guard::insert).
+    fn requeue(&mut self, mut next: Option<NonNull<Node>>, count: usize) -> Option<u32> {
+        let to = self.lot.key(&self.to);
+        let mut new_chain = None;
+        if to == self.from {
+            return new_chain;
+        }
+        for _ in 0..count {
+            let Some(node) = next else { break };
+            // SAFETY: queued in the first bucket; both are locked until it is in the second.
+            unsafe {
+                next = self.pair.first().after(node);
+                self.pair.first().take_to(node, to, self.to.hash);
+                new_chain = new_chain.or(self.pair.second().insert(node));
+            }
+        }
+        new_chain
+    }
+}
