@@ -1,7 +1,8 @@
 //! The programs in `c/` and `others/`, made with the system's compilers when they are first needed.
 
 use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
@@ -68,15 +69,34 @@ fn judge(compiler: &str, run: std::io::Result<std::process::Output>, product: &P
     Ok(product.to_owned())
 }
 
-/// Trials run side by side: the first that needs a program makes it, the others wait.
+/// Trials run side by side: the first that needs a program makes it, the others wait. Of two runs of this test one may use
+/// what the other makes anew, so a product appears whole or not at all; and it is used again until a source or this
+/// test is newer.
 fn once(name: String, make: impl FnOnce(&Path) -> Made) -> Made {
     type Cell = Arc<OnceLock<Made>>;
     static MADE: LazyLock<Mutex<HashMap<String, Cell>>> = LazyLock::new(Mutex::default);
     let cell = Arc::clone(MADE.lock().unwrap().entry(name.clone()).or_default());
     cell.get_or_init(|| {
-        let mut file = OsString::from("program-");
-        file.push(&name);
-        make(&products().join(file))
+        let product = products().join(format!("program-{name}"));
+        if is_fresh(&product) {
+            return Ok(product);
+        }
+        let unfinished = products().join(format!("program-{name}-{}", std::process::id()));
+        make(&unfinished)?;
+        let _ = fs::remove_dir_all(&product); // a directory is not replaced by a renaming; a file is
+        let renamed = fs::rename(&unfinished, &product);
+        renamed.map(|()| product).map_err(|error| NotMade::Refused(format!("{unfinished:?}: {error}")))
     })
     .clone()
+}
+
+fn is_fresh(product: &Path) -> bool {
+    let written = |path: &Path| path.metadata().and_then(|status| status.modified()).ok();
+    let sources = ["c", "others"].into_iter().flat_map(|part| fs::read_dir(sources().join(part)).into_iter().flatten());
+    let newest = sources.flatten().filter_map(|source| written(&source.path())).chain(written(&this_test())).max();
+    written(product).is_some_and(|made| Some(made) > newest)
+}
+
+fn this_test() -> PathBuf {
+    std::env::current_exe().unwrap_or_default()
 }

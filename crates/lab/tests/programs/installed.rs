@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use crate::mode::{BOTH, Mode, SCHEMES, TRAP_ONLY};
+use crate::mode::{BOTH, Mode, SCHEMES, TRAP_ONLY, TRAP_SEES, UNSEEN};
 use crate::program::{Program, Ready, installed};
 
 pub fn programs() -> Vec<Program> {
@@ -29,7 +29,7 @@ fn perf() -> Vec<Program> {
         ("wake", SCHEMES, &["bench", "futex", "wake", "-t", "64", "-w", "2"]),
         ("wake-parallel", BOTH, &["bench", "futex", "wake-parallel", "-t", "64", "-w", "4"]),
         ("requeue", SCHEMES, &["bench", "futex", "requeue", "-t", "64", "-q", "4"]),
-        ("lock-pi", BOTH, &["bench", "futex", "lock-pi", "-t", "4", "-r", "1"]),
+        ("lock-pi", UNSEEN, &["bench", "futex", "lock-pi", "-t", "4", "-r", "1"]),
     ];
     let one = |&(name, modes, arguments): &(&'static str, &'static [Mode], &'static [&'static str])| {
         let program = of_package("linux-perf", "perf", arguments).in_modes(modes).same_by(without_figures);
@@ -67,7 +67,7 @@ fn stress_ng() -> Vec<Program> {
             None => Ready::Lacking("no stress-ng here (Debian's package stress-ng)".into()),
             Some(program) => Ready::Yes(program, [ALWAYS, arguments].concat().iter().map(OsString::from).collect()),
         });
-        program.same_by(without_figures)
+        program.same_by(without_figures).in_modes(UNSEEN)
     };
     STRESSORS.iter().map(one).collect()
 }
@@ -86,7 +86,7 @@ fn rt_tests() -> Vec<Program> {
     vec![
         one(of_package("rt-tests", "ptsematest", &["-q", "-t", "2", "-l", "500", "-i", "500", "-p", "10"])
             .in_modes(TRAP_ONLY)),
-        one(of_package("rt-tests", "pi_stress", &["-q", "-g", "2", "-i", "200"])),
+        one(of_package("rt-tests", "pi_stress", &["-q", "-g", "2", "-i", "200"]).in_modes(UNSEEN)),
     ]
 }
 
@@ -115,4 +115,5 @@ fn redis() -> Program {
         (Some(_), Some(_)) => Ready::Yes("/bin/sh".into(), vec!["-c".into(), SCRIPT.into()]),
         _ => Ready::Lacking("no redis here (Debian's packages redis-server and redis-tools)".into()),
     })
+    .in_modes(TRAP_SEES)
 }

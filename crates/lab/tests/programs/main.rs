@@ -3,6 +3,7 @@
 //!
 //! - `c/`: programs of our own, each named for what it proves;
 //! - `others/`: C++, Python and Java; `standard_library.rs` is Rust's, and this test's executable is the program;
+//! - `started.rs`: programs that cannot be run so, and what a program sees of how it was started;
 //! - `installed.rs`: programs of Debian's. What is not installed is skipped, and the end says what and why.
 //!
 //! `cargo test -p lab --test programs -- mutex` runs what has `mutex` in its name; a trial is named program::mode.
@@ -14,6 +15,7 @@ mod mode;
 mod program;
 mod run;
 mod standard_library;
+mod started;
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -21,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use crate::mode::Mode;
-use crate::program::{Outcome, Program};
+use crate::program::Outcome;
 
 /// What was skipped, and why: one line for a program, in whatever mode.
 static SKIPPED: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
@@ -47,23 +49,26 @@ fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for program in program::ours().into_iter().chain(installed::programs()) {
         let program = Arc::new(program);
-        for &mode in std::iter::once(&Mode::KERNEL).chain(program.modes) {
+        for &mode in std::iter::once(&Mode::Kernel).chain(program.modes) {
             let program = Arc::clone(&program);
             let name = format!("{}::{mode}", program.name);
-            trials.push(Trial::ignorable_test(name, move || verdict(&program, mode)));
+            trials.push(Trial::ignorable_test(name, move || verdict(&program.name, program.judge(mode))));
         }
     }
+    let started =
+        started::TRIALS.iter().map(|&(name, trial)| Trial::ignorable_test(name, move || verdict(name, trial())));
+    trials.extend(started);
     trials
 }
 
-fn verdict(program: &Program, mode: Mode) -> Result<Completion, Failed> {
-    match program.judge(mode) {
+fn verdict(name: &str, outcome: Outcome) -> Result<Completion, Failed> {
+    match outcome {
         Outcome::Right => Ok(Completion::Completed),
         Outcome::Wrong(how) => Err(how.into()),
         Outcome::Skipped(reason) => {
             let mut skipped = SKIPPED.lock().unwrap();
-            if !skipped.iter().any(|(name, _)| *name == program.name) {
-                skipped.push((program.name.clone(), reason.clone()));
+            if !skipped.iter().any(|(known, _)| known == name) {
+                skipped.push((name.to_owned(), reason.clone()));
             }
             Ok(Completion::ignored_with(reason))
         }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::sleep;
@@ -18,6 +19,8 @@ pub struct Run {
     pub status: ExitStatus,
     pub stdout: String,
     pub stderr: String,
+    /// What was reported, if that was asked for: a JSON object a line.
+    pub report: String,
 }
 
 impl Run {
@@ -38,19 +41,22 @@ impl Run {
 pub fn run(mode: Mode, program: &OsString, arguments: &[OsString], limit: Duration) -> Result<Run, String> {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
     let base = products().join(format!("run-{}-{}", std::process::id(), RUNS.fetch_add(1, Relaxed)));
-    let (out, err) = (base.with_extension("out"), base.with_extension("err"));
-    let open = |path| File::create(path).map_err(|error| format!("{base:?}: {error}"));
-    let mut command: Command = mode.command(program, arguments);
+    let (out, err, reported) = (base.with_extension("out"), base.with_extension("err"), base.with_extension("report"));
+    let open = |path: &PathBuf| File::create(path).map_err(|error| format!("{base:?}: {error}"));
+    let mut command: Command = mode.command(program, arguments, &reported);
     // A group of its own: what hangs is ended with all that it started. No message depends on the language.
     command.process_group(0).stdin(Stdio::null()).stdout(open(&out)?).stderr(open(&err)?).env("LC_ALL", "C");
     no_core(&mut command);
     let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
     let ended = within(&mut child, limit);
-    let read = |path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let (stdout, stderr) = (read(&out), read(&err));
-    let _ = (fs::remove_file(out), fs::remove_file(err));
+    let read =
+        |path: &PathBuf| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let (stdout, stderr, report) = (read(&out), read(&err), read(&reported));
+    for file in [out, err, reported] {
+        let _ = fs::remove_file(file); // none without a report
+    }
     match ended {
-        Ok(status) => Ok(Run { status, stdout, stderr }),
+        Ok(status) => Ok(Run { status, stdout, stderr, report }),
         Err(threads) => Err(format!(
             "{command:?} did not end in {limit:?}\n{threads}-- its output\n{}\n-- and errors\n{stderr}",
             last_lines(&stdout)
