@@ -2,7 +2,7 @@
 
 use crate::series::{Key, Series};
 use crate::targets::crowd::Kind;
-use crate::workloads::{AtOnce, CrowdCase, LOCK_PI, Memory, crowd_section, requeue_section};
+use crate::workloads::{AtOnce, CrowdCase, LOCK_PI, LocksCase, LocksTarget, Memory, crowd_section, requeue_section};
 use serde_json::{Value, json};
 
 /// What a figure must not pass.
@@ -58,6 +58,7 @@ pub fn all(series: &Series, memory: &Memory) -> Vec<Figure> {
     figures.extend(tables(series));
     figures.extend(calls(series));
     figures.extend(crowds(series));
+    figures.extend(locks(series));
     figures.extend(bytes(memory));
     figures
 }
@@ -141,6 +142,25 @@ fn crowds(series: &Series) -> Vec<Figure> {
         figure(name, series.ratio((&these, "live", this.0), (&those, "live", that.0)), Bound::AtMost(2.0), "")
     };
     rows.into_iter().map(judge).collect()
+}
+
+fn locks(series: &Series) -> Vec<Figure> {
+    let names = [
+        "locks, mutex 1T: on ufutex / parking_lot",
+        "locks, mutex 2T: on ufutex / parking_lot",
+        "locks, mutex 8T: on ufutex / parking_lot",
+        "locks, rwlock 1w 1r: on ufutex / parking_lot",
+        "locks, rwlock 2w 6r: on ufutex / parking_lot",
+        "locks, 64T on 16 mutexes: on ufutex / parking_lot",
+    ];
+    let judge = |(name, case): (&'static str, LocksCase)| {
+        let (section, threads) = (case.section(), case.threads());
+        let key = |target: LocksTarget| (section.as_str(), target.text(), threads);
+        let ratio = series.ratio(key(LocksTarget::Ufutex), key(LocksTarget::ParkingLot));
+        let bound = if matches!(case, LocksCase::Many(..)) { 1.0 } else { 1.05 };
+        figure(name, ratio, Bound::AtMost(bound), "")
+    };
+    names.into_iter().zip(LocksCase::defaults()).map(judge).collect()
 }
 
 fn bytes(memory: &Memory) -> Vec<Figure> {

@@ -6,6 +6,8 @@ mod growth;
 pub mod growth_child;
 mod hammer;
 mod lock_pi;
+mod locks;
+mod locks_child;
 mod memory;
 mod ping_pong;
 mod requeue;
@@ -16,6 +18,7 @@ mod wake_parallel;
 
 pub use crowd::{Case as CrowdCase, section as crowd_section};
 pub use lock_pi::SECTION as LOCK_PI;
+pub use locks::{Case as LocksCase, Target as LocksTarget};
 pub use memory::Memory;
 pub use requeue::{AtOnce, section as requeue_section};
 pub use resize::GIVE_UP;
@@ -60,6 +63,8 @@ pub enum Workload {
     LockPi,
     /// Wakes where many wait: futures, custom waiters
     Crowd,
+    /// parking_lot's own benchmarks: on its core, on ours, and std's locks
+    Locks,
 }
 
 impl fmt::Display for Workload {
@@ -74,6 +79,7 @@ impl fmt::Display for Workload {
             Workload::WakeParallel => "wake-parallel",
             Workload::LockPi => "lock-pi",
             Workload::Crowd => "crowd",
+            Workload::Locks => "locks",
         })
     }
 }
@@ -165,6 +171,9 @@ fn measure(lab: &mut Lab<'_>, workload: Workload) -> Result<Outcome> {
         let note = "left out: shared futexes stand in the global table, whose size is fixed".to_string();
         return Ok(Outcome { rows: Vec::new(), notes: vec![note] });
     }
+    if lab.settings.shared && workload == Workload::Locks {
+        return Ok(Outcome { rows: Vec::new(), notes: vec!["left out: its locks are private".to_string()] });
+    }
     match workload {
         Workload::Hash => hammer::run(lab, Operation::WaitDiffers),
         Workload::Wake => hammer::run(lab, Operation::WakeNobody),
@@ -175,5 +184,6 @@ fn measure(lab: &mut Lab<'_>, workload: Workload) -> Result<Outcome> {
         Workload::WakeParallel => wake_parallel::run(lab),
         Workload::LockPi => lock_pi::run(lab),
         Workload::Crowd => crowd::run(lab),
+        Workload::Locks => locks::run(lab),
     }
 }
