@@ -94,14 +94,25 @@ impl SpinLock {
         // Acquire pairs with the Release of `drop`.
         while self.0.swap(1, Ordering::Acquire) != 0 {
             spins += 1;
-            if spins < 100 {
-                core::hint::spin_loop();
-            } else {
+            match spins {
+                ..100 => core::hint::spin_loop(),
                 // SAFETY: takes nothing, changes nothing.
-                let _ = unsafe { raw::own(libc::SYS_sched_yield, []) };
+                ..120 => drop(unsafe { raw::own(libc::SYS_sched_yield, []) }),
+                _ => self.rest(),
             }
         }
         Locked(self)
+    }
+
+    /// Sleeps a little: a thread with a real-time priority never yields to one without, which may have the lock and be
+    /// waiting for this very CPU. By futex(2) and not by nanosleep(2), which a program's own filter need not allow.
+    #[cold]
+    fn rest(&self) {
+        const WAIT: u64 = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u64;
+        let time = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
+        let args = [self.0.as_ptr() as u64, WAIT, 1, (&raw const time) as u64, raw::COOKIE, 0];
+        // SAFETY: reads the lock and the time. Nobody wakes: it ends by the time, or at once when the lock is free.
+        unsafe { raw::syscall6(libc::SYS_futex, args) };
     }
 }
 
