@@ -2,7 +2,7 @@
 //! thread is inside the engine (see `gate.rs`). What the program asks about its handlers it hears as if it were not so.
 
 use core::arch::naked_asm;
-use core::mem::offset_of;
+use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::gate::{self, Gate};
@@ -389,14 +389,77 @@ fn put_off(signal: i32, info: *mut libc::siginfo_t, context: &Context, gate: *mu
 }
 
 fn send_again(signal: i32, info: *mut libc::siginfo_t) {
+    const FIRST_QUEUED: i32 = 32;
     let (pid, tid) = (raw::pid() as u64, raw::tid() as u64);
-    // SAFETY: `info` is the kernel's own; to itself a thread may send whatever it likes.
-    let sent = unsafe { raw::own(libc::SYS_rt_tgsigqueueinfo, [pid, tid, signal as u64, info as u64]) };
+    // SAFETY: to itself a thread may send whatever it likes; the information is the kernel's own, or as good.
+    let send = |info: *const libc::siginfo_t| unsafe {
+        raw::own(libc::SYS_rt_tgsigqueueinfo, [pid, tid, signal as u64, info as u64])
+    };
+    // Real-time signals come in the order in which they were sent. This one goes first again: those that wait already are
+    // sent once more after it, up to a mark that was sent before it.
+    let mark = (signal >= FIRST_QUEUED && is_pending(signal)).then(mark);
+    let is_marked = mark.is_some_and(|mark| send(&raw const mark) == 0);
+    let sent = send(info);
+    while is_marked && let Some(next) = take_pending(signal) {
+        if is_mark(&next) {
+            break;
+        }
+        send(&raw const next);
+    }
     if sent != 0 {
         // Too many wait to be delivered. Without what came along, it needs no memory.
         // SAFETY: to itself.
         unsafe { raw::own(libc::SYS_tgkill, [pid, tid, signal as u64]) };
     }
+}
+
+/// Whether a signal that is blocked waits for this thread.
+fn is_pending(signal: i32) -> bool {
+    let mut pending = 0u64;
+    // SAFETY: stores into `pending`.
+    unsafe { raw::own(libc::SYS_rt_sigpending, [(&raw mut pending) as u64, 8]) };
+    pending & bit(signal) != 0
+}
+
+/// Takes the first of the signals that wait, those for this thread before those for the process.
+fn take_pending(signal: i32) -> Option<libc::siginfo_t> {
+    let (set, no_time) = (bit(signal), libc::timespec { tv_sec: 0, tv_nsec: 0 });
+    let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
+    let (set, time) = ((&raw const set) as u64, (&raw const no_time) as u64);
+    // SAFETY: reads the set and the time, fills in the information if there is a signal.
+    unsafe {
+        let taken = raw::own(libc::SYS_rt_sigtimedwait, [set, info.as_mut_ptr() as u64, time, 8]);
+        (taken == i64::from(signal) as isize).then(|| info.assume_init())
+    }
+}
+
+/// The information of a signal as the kernel knows it, as far as marks need it.
+#[repr(C)]
+struct Information {
+    signal: i32,
+    errno: i32,
+    code: i32,
+    sender: [i32; 3],
+    value: u64,
+}
+
+/// A mark, which no program sends.
+fn mark() -> libc::siginfo_t {
+    // SAFETY: numbers, and so may be zeroes.
+    let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
+    let mark = (&raw mut info).cast::<Information>();
+    // SAFETY: the beginning of it.
+    unsafe {
+        (*mark).code = libc::SI_QUEUE;
+        (*mark).value = raw::COOKIE;
+    }
+    info
+}
+
+fn is_mark(info: &libc::siginfo_t) -> bool {
+    // SAFETY: the beginning of it.
+    let information = unsafe { &*core::ptr::from_ref(info).cast::<Information>() };
+    information.code == libc::SI_QUEUE && information.value == raw::COOKIE
 }
 
 /// SA_RESETHAND, of which the kernel does not know.
