@@ -69,8 +69,9 @@ pub fn install() {
         if is_kept(signal) {
             let mut old = Action::default();
             let asked = rt_sigaction_raw(signal, None, Some(&mut old));
-            // nohup(1) and shells leave signals ignored on purpose.
-            if asked == 0 && old.handler == DFL {
+            // nohup(1) and shells leave signals ignored on purpose. Where that is a fault's, ours ignores it for them.
+            if asked == 0 && (old.handler == DFL || old.handler == IGN && is_fault(signal)) {
+                INSTALLED[signal as usize].store(old.handler, Ordering::Relaxed);
                 rt_sigaction_raw(signal, Some(&default_of_ours()), None);
             }
         }
