@@ -74,6 +74,32 @@ fn gate_offset() -> u64 {
     offset
 }
 
+/// Whether programs may read where the storage begins by an instruction. Otherwise it is a system call, which a program's own
+/// filter need not allow, and takes longer.
+static HAS_FSGSBASE: AtomicBool = AtomicBool::new(false);
+
+/// Looks what the machine has, before the program begins.
+pub fn begin() {
+    const HWCAP2_FSGSBASE: u64 = 1 << 1;
+    // SAFETY: reads what the kernel has told.
+    let has = unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0;
+    HAS_FSGSBASE.store(has, Ordering::Relaxed);
+}
+
+/// Where the calling thread's storage begins; 0 if it has none.
+fn storage() -> u64 {
+    const ARCH_GET_FS: u64 = 0x1003;
+    let mut base = 0u64;
+    if HAS_FSGSBASE.load(Ordering::Relaxed) {
+        // SAFETY: reads a register; the kernel has said that it may be read.
+        unsafe { asm!("rdfsbase {}", out(reg) base, options(nostack, nomem)) };
+    } else {
+        // SAFETY: stores where the thread's storage begins.
+        unsafe { raw::own(libc::SYS_arch_prctl, [ARCH_GET_FS, (&raw mut base) as u64]) };
+    }
+    base
+}
+
 impl Gate {
     /// One for a thread that is inside by mask.
     pub const fn new() -> Self {
@@ -94,13 +120,10 @@ impl Gate {
 
     /// The same where there may be none, or none of glibc's: in a handler.
     pub fn find() -> Option<*mut Self> {
-        const ARCH_GET_FS: u64 = 0x1003;
-        let mut base = 0u64;
-        // SAFETY: stores where the thread's storage begins.
-        unsafe { raw::own(libc::SYS_arch_prctl, [ARCH_GET_FS, (&raw mut base) as u64]) };
+        let base = storage();
         let gate = base.wrapping_add(gate_offset());
-        let magic = crate::memory::read::<u64>(gate);
-        (base != 0 && magic == Ok(MAGIC)).then(|| ptr::with_exposed_provenance_mut(gate as usize))
+        // Without storage nothing is read: in a handler the signal of a fault may be blocked.
+        (base != 0 && crate::memory::read(gate) == Ok(MAGIC)).then(|| ptr::with_exposed_provenance_mut(gate as usize))
     }
 
     /// # Safety

@@ -235,6 +235,10 @@ pub extern "C" fn deliver() {
         "pop rdi",
         "test rax, rax",
         "jz 2f",
+        // A mark of ours, if a call of ours was interrupted: the handler's calls must not have it.
+        "xor r8d, r8d",
+        "xor r9d, r9d",
+        "xor r10d, r10d",
         "jmp rax",
         "2: ret",
         decide = sym decide,

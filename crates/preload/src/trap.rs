@@ -319,8 +319,23 @@ impl Trapped<'_> {
     }
 }
 
-/// execve(2) and execveat(2): the filter goes along, so must the library. What cannot load it is not executed.
-fn exec(number: i64, directory: Option<u64>, [path, arguments, environment]: [u64; 3], flags: u64) -> isize {
+/// execve(2) and execveat(2). A failure leaves `errno` as it was, which the looking at files changes: a program that makes
+/// the call by an instruction does not expect that.
+fn exec(number: i64, directory: Option<u64>, arguments: [u64; 3], flags: u64) -> isize {
+    // SAFETY: the thread has storage of glibc's, where this is.
+    let errno = Gate::find().map(|_| unsafe { libc::__errno_location() });
+    // SAFETY: as above.
+    let before = errno.map(|errno| unsafe { *errno });
+    let result = exec_checked(number, directory, arguments, flags);
+    if let (Some(errno), Some(before)) = (errno, before) {
+        // SAFETY: as above.
+        unsafe { *errno = before };
+    }
+    result
+}
+
+/// The filter goes along, so must the library. What cannot load it is not executed.
+fn exec_checked(number: i64, directory: Option<u64>, [path, arguments, environment]: [u64; 3], flags: u64) -> isize {
     let failed = |errno: libc::c_int| -(errno as isize);
     let name = match memory::string(path, libc::PATH_MAX as usize) {
         Ok(Some(name)) => name,
@@ -334,11 +349,15 @@ fn exec(number: i64, directory: Option<u64>, [path, arguments, environment]: [u6
         && let Err(refusal) = elf::check(at, name)
         && refusal.kernel_error().is_none()
     {
-        let why = std::string::ToString::to_string(&refusal.about(name.to_bytes()));
-        raw::write_all(2, b"ufutex run --trap: ");
-        raw::write_all(2, why.as_bytes());
-        raw::write_all(2, b"\n");
-        return failed(libc::EACCES);
+        return refuse(&std::string::ToString::to_string(&refusal.about(name.to_bytes())));
+    }
+    let library = LIBRARY.load(Ordering::Relaxed);
+    // SAFETY: a string that was kept for ever; asks about a file.
+    let is_there =
+        |at| unsafe { raw::own(libc::SYS_faccessat, [libc::AT_FDCWD as u64, at, libc::R_OK as u64]) } == 0;
+    // The kernel says first what it has against the program.
+    if !library.is_null() && !is_there(library as u64) && is_there(path) {
+        return refuse("the library cannot be loaded from here (another root?), and the filter would stay without it");
     }
     let Ok(complete) = complete(environment) else { return failed(libc::EFAULT) };
     let environment = complete.as_ref().map_or(environment, |list| list.as_ptr() as u64);
@@ -349,6 +368,13 @@ fn exec(number: i64, directory: Option<u64>, [path, arguments, environment]: [u6
             Some(directory) => raw::own(number, [directory, path, arguments, environment, flags]),
         }
     }
+}
+
+fn refuse(why: &str) -> isize {
+    for part in ["ufutex run --trap: ", why, "\n"] {
+        raw::write_all(2, part.as_bytes());
+    }
+    -(libc::EACCES as isize)
 }
 
 /// The program's environment with what it lacks for us; `None` when it lacks nothing.
