@@ -498,6 +498,13 @@ pub unsafe extern "C" fn pthread_cancel(thread: libc::pthread_t) -> c_int {
 fn cancel_somebody(cancel: extern "C" fn(libc::pthread_t) -> c_int) {
     const SIGCANCEL: c_int = 32;
     extern "C" fn pause(_: *mut c_void) -> *mut c_void {
+        let cancel = signals::bit(SIGCANCEL);
+        // It begins with the mask of who makes it, and may be asleep when it is cancelled.
+        // SAFETY: changes the calling thread's mask.
+        unsafe {
+            let cancel = (&raw const cancel) as u64;
+            raw::own(libc::SYS_rt_sigprocmask, [libc::SIG_UNBLOCK as u64, cancel, 0, 8]);
+        }
         loop {
             // SAFETY: sleeps, or ends the thread, which has nothing to lose.
             unsafe { libc::pause() };
