@@ -114,11 +114,13 @@ impl SpinLock {
         // Acquire pairs with the Release of `drop`.
         while self.0.swap(1, Ordering::Acquire) != 0 {
             spins += 1;
-            match spins {
-                ..100 => core::hint::spin_loop(),
+            if spins < 100 {
+                core::hint::spin_loop();
+            } else if spins < 120 {
                 // SAFETY: takes nothing, changes nothing.
-                ..120 => drop(unsafe { raw::own(libc::SYS_sched_yield, []) }),
-                _ => self.rest(),
+                let _ = unsafe { raw::own(libc::SYS_sched_yield, []) };
+            } else {
+                self.rest();
             }
         }
         Locked(self)

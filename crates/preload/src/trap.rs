@@ -345,19 +345,17 @@ fn exec_checked(number: i64, directory: Option<u64>, [path, arguments, environme
     let Ok(name) = CStr::from_bytes_with_nul(&name) else { return failed(libc::EFAULT) };
     let at = directory.map_or(libc::AT_FDCWD, |directory| directory as i32);
     let is_link_refused = flags & libc::AT_SYMLINK_NOFOLLOW as u64 != 0;
-    if !is_link_refused
-        && let Err(refusal) = elf::check(at, name)
-        && refusal.kernel_error().is_none()
-    {
-        return refuse(&std::string::ToString::to_string(&refusal.about(name.to_bytes())));
-    }
-    let library = LIBRARY.load(Ordering::Relaxed);
-    // SAFETY: a string that was kept for ever; asks about a file.
-    let is_there =
-        |at| unsafe { raw::own(libc::SYS_faccessat, [libc::AT_FDCWD as u64, at, libc::R_OK as u64]) } == 0;
-    // The kernel says first what it has against the program.
-    if !library.is_null() && !is_there(library as u64) && is_there(path) {
-        return refuse("the library cannot be loaded from here (another root?), and the filter would stay without it");
+    match elf::check(at, name) {
+        Err(refusal) if !is_link_refused && refusal.kernel_error().is_none() => {
+            return refuse(&std::string::ToString::to_string(&refusal.about(name.to_bytes())));
+        }
+        Ok(()) if !library_is_there() => {
+            return refuse(
+                "the library cannot be loaded from here (another root?), and the filter would stay without it",
+            );
+        }
+        // What the kernel has against the program it says itself.
+        _ => {}
     }
     let Ok(complete) = complete(environment) else { return failed(libc::EFAULT) };
     let environment = complete.as_ref().map_or(environment, |list| list.as_ptr() as u64);
@@ -368,6 +366,12 @@ fn exec_checked(number: i64, directory: Option<u64>, [path, arguments, environme
             Some(directory) => raw::own(number, [directory, path, arguments, environment, flags]),
         }
     }
+}
+
+fn library_is_there() -> bool {
+    let library = LIBRARY.load(Ordering::Relaxed) as u64;
+    // SAFETY: a string that was kept for ever; asks about a file.
+    library == 0 || unsafe { raw::own(libc::SYS_faccessat, [libc::AT_FDCWD as u64, library, libc::R_OK as u64]) } == 0
 }
 
 fn refuse(why: &str) -> isize {
@@ -381,13 +385,15 @@ fn refuse(why: &str) -> isize {
 fn complete(environment: u64) -> Result<Option<Vec<u64>>, ufutex::Fault> {
     let mut entries = Vec::new();
     let mut strings = Vec::new();
-    while environment != 0 {
-        let entry = memory::read::<u64>(environment + 8 * entries.len() as u64)?;
+    let mut next = environment;
+    while next != 0 {
+        let entry = memory::read::<u64>(next)?;
         if entry == 0 {
             break;
         }
         entries.push(entry);
         strings.push(memory::string(entry, 1 << 17)?.unwrap_or_default());
+        next = next.wrapping_add(8);
     }
     let (library, settings) = (LIBRARY.load(Ordering::Relaxed), SETTINGS.load(Ordering::Relaxed));
     if library.is_null() || settings.is_null() {
