@@ -1,6 +1,7 @@
 //! `ufutex bench`: every futex scheme of the engine measured beside the host's kernel and `parking_lot_core`.
+//! `ufutex run`: a program with its futexes on the engine.
 //!
-//! The run is: `cli` reads the flags, `settings` checks them against each other, `workloads` measures, `report` prints.
+//! A benchmark is: `cli` reads the flags, `settings` checks them against each other, `workloads` measures, `report` prints.
 //! Results go to stdout (tables, or one JSON object a line), everything else to stderr.
 
 mod cli;
@@ -9,6 +10,8 @@ mod machine;
 mod pool;
 mod progress;
 mod report;
+#[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")), path = "run/elsewhere.rs")]
+mod run;
 mod sample;
 mod series;
 mod settings;
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
     };
     let outcome = match command {
         cli::Command::Bench(settings) => workloads::run(&settings),
+        cli::Command::Run(run) => return run::run(&run),
         cli::Command::GrowthChild(child) => workloads::growth_child::run(&child),
     };
     match outcome {

@@ -183,15 +183,19 @@ fn refuse_two_ways_to_requeue(args: &BenchArgs) -> Result<(), String> {
 
 /// A flag that a workload does not look at must not pass in silence.
 fn refuse_flags_of_others(args: &BenchArgs, workload: Workload) -> Result<(), String> {
-    use Workload::{Crowd, Growth, Hash, LockPi, Locks, PingPong, Requeue, Resize, Wake, WakeParallel};
-    let with_tables = &[Hash, Wake, Growth, PingPong, Requeue, WakeParallel, LockPi, Crowd];
+    use Workload::{Crowd, Growth, Hash, LockPi, Locks, PingPong, Requeue, Resize, Wake, WakeParallel, Wasm};
+    let with_tables = &[Hash, Wake, Growth, PingPong, Requeue, WakeParallel, LockPi, Crowd, Wasm];
     let rules: [(&str, bool, &[Workload]); 21] = [
-        ("--threads", args.threads.is_some(), &[Hash, Wake, Resize, Growth, Requeue, WakeParallel, LockPi, Locks]),
-        ("--futexes", args.futexes.is_some(), &[Hash, Wake, Resize]),
+        (
+            "--threads",
+            args.threads.is_some(),
+            &[Hash, Wake, Resize, Growth, Requeue, WakeParallel, LockPi, Wasm, Locks],
+        ),
+        ("--futexes", args.futexes.is_some(), &[Hash, Wake, Resize, Wasm]),
         ("--buckets", args.buckets.is_some(), with_tables),
         ("--policy", args.policy.is_some(), with_tables),
-        ("--shared", args.shared, &[Hash, Wake, PingPong, Requeue, WakeParallel, LockPi]),
-        ("--stride", args.stride.is_some(), &[Hash, Wake]),
+        ("--shared", args.shared, &[Hash, Wake, PingPong, Requeue, WakeParallel, LockPi, Wasm]),
+        ("--stride", args.stride.is_some(), &[Hash, Wake, Wasm]),
         ("--from", args.from.is_some(), &[Resize]),
         ("--to", args.to.is_some(), &[Resize]),
         ("--nrequeue", args.nrequeue.is_some(), &[Requeue]),

@@ -90,6 +90,9 @@ fn a_mistake_is_one_line_that_names_the_value_and_what_is_accepted_and_exits_2()
         (&["bench", "crowd", "-n", "1000001"], "1000001"),
         (&["bench", "crowd", "-t", "2"], "crowd"),
         (&["bench", "crowd", "-S"], "crowd"),
+        (&["bench", "wasm", "-B"], "--broadcast"),
+        (&["bench", "wasm", "-n", "5"], "wasm"),
+        (&["bench", "wasm", "--stride", "2"], "'2'"),
         (&["bench", "locks", "--writers", "0"], "'0'"),
         (&["bench", "locks", "--locks", "65537"], "65537"),
         (&["bench", "locks", "--work-per-critical-section", "-1"], "'-1'"),
@@ -306,6 +309,43 @@ fn locks_rows_compare_parking_lot_on_both_cores_and_std() {
 }
 
 #[test]
+fn wasm_rows_have_both_instructions_on_both_patterns_and_the_rival_if_it_is_there() {
+    let rows = rows(&["wasm", "-t", "1,2", "-f", "64", "-r", "0.1", "--repeat", "2"]);
+    let rival = if cfg!(feature = "wasmtime") { 2 } else { 0 };
+    assert_eq!(rows.len(), 2 * 2 * (3 + rival), "two patterns, one thread and two; the early return stands apart");
+    assert_eq!(of(&rows, "wasmtime").len(), 2 * 2 * rival);
+    for row in &rows {
+        assert_eq!((&row["workload"], &row["repeat"]), (&"wasm".into(), &2.into()));
+        let futexes = if row["case"] == "words" { 64 } else { 1 };
+        assert_eq!(row["futexes"], futexes, "{row}");
+        assert!(row["operation"] == "wait" || row["operation"] == "notify", "{row}");
+        assert_numbers(row, "ns_per_op", &["p10", "median", "p90"]);
+        assert_eq!(row.get("ratio_wasmtime").is_some(), cfg!(feature = "wasmtime"), "{row}");
+        assert_eq!(row.get("policy").is_some(), row["target"] == "live", "{row}");
+    }
+    let early = rows.iter().filter(|row| row["early_return"] == true);
+    assert!(early.clone().all(|row| row["operation"] == "wait") && early.count() == 4);
+}
+
+#[test]
+fn wasm_takes_tables_of_given_sizes_and_memories_with_numbers() {
+    let rows =
+        rows(&["wasm", "-t", "1", "-b", "64", "-f", "8", "--stride", "64", "--layout", "split", "--repeat", "1"]);
+    let ours = of(&rows, "live").into_iter().filter(|row| row["early_return"] != true);
+    assert!(ours.clone().count() == 4 && ours.clone().all(|row| row["buckets"] == 64 && row["layout"] == "split"));
+    let shared = self::rows(&["wasm", "-S", "-t", "1", "-f", "8", "--repeat", "1"]);
+    assert!(of(&shared, "live").iter().all(|row| row["shared"] == true && row["buckets"].as_u64() > Some(16)));
+}
+
+#[test]
+fn wasm_says_who_is_left_out() {
+    let output = ufutex(&["bench", "wasm", "-t", "1", "-f", "8", "--repeat", "1", "--targets", "kernel", "--json"]);
+    let remarks = text(&output.stderr);
+    assert!(output.status.success() && remarks.contains("live alone"), "{remarks}");
+    assert_eq!(remarks.contains("--features wasmtime"), !cfg!(feature = "wasmtime"), "{remarks}");
+}
+
+#[test]
 fn a_table_and_a_sentence_go_to_stdout_and_silence_empties_stderr() {
     let output = ufutex(&["bench", "hash", "-t", "1", "-r", "0.05", "--repeat", "1", "--silent"]);
     let (out, progress) = (text(&output.stdout), text(&output.stderr));
@@ -331,6 +371,7 @@ fn without_a_workload_everything_runs_and_every_figure_is_judged() {
         "wake-parallel",
         "lock-pi",
         "crowd",
+        "wasm",
         "locks",
         "figures",
     ];
@@ -346,4 +387,6 @@ fn without_a_workload_everything_runs_and_every_figure_is_judged() {
     assert_eq!(met("memory before the first wait"), Some(&Value::Bool(true)));
     assert_eq!(met("hash 1T: live / parking_lot"), Some(&Value::Null), "one thread was not asked for");
     assert!(met("hash 2T: live / parking_lot").is_some_and(Value::is_boolean));
+    let rival = met("wasm notify 2T: live / wasmtime").is_some_and(Value::is_boolean);
+    assert_eq!(rival, cfg!(feature = "wasmtime"));
 }

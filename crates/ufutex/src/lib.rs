@@ -30,7 +30,8 @@
 //! `probes`, static probes for bpftrace, perf and SystemTap.
 //!
 //! A [`Task`] is a thread of a guest, or of this program: who owns the locks of [`Domain::lock_pi`], which lend it the
-//! priority of those who wait. A user-mode kernel hands its guest's system calls to [`Domain::syscall`].
+//! priority of those who wait. A user-mode kernel hands its guest's system calls to [`Domain::syscall`]; a WebAssembly
+//! runtime has its three instructions in [`wasm`].
 //!
 //! Without the default feature `std` the crate needs only `alloc`: threads cannot sleep then, tasks and custom waiters
 //! can.
@@ -49,6 +50,7 @@ mod sys;
 mod syscall;
 mod table;
 mod wait;
+pub mod wasm;
 
 pub use error::Error;
 #[cfg(feature = "std")]
@@ -78,6 +80,9 @@ pub use sys::clock::{Clock, Timeout};
 #[cfg(feature = "std")]
 pub use sys::host_nodes::HostTopology;
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
+#[cfg(feature = "std")]
+#[doc(hidden)] // for `ufutex run` alone
+pub use sys::syscall::OWN_CALL;
 pub use sys::topology::{NodeMemory, Topology};
 pub use syscall::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, Resume, Syscall, resume};
 pub use table::size::Policy;

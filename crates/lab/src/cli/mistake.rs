@@ -5,14 +5,14 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error;
 
 /// What clap refuses, in one line; `--help` and `--version` pass through as they are.
-pub fn refusal(error: &clap::Error, shape: &clap::Command) -> Refusal {
+pub fn refusal(error: &clap::Error, shape: &clap::Command, verb: &str) -> Refusal {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Refusal::Information(error.to_string()),
-        _ => Refusal::Mistake(one_line(error, shape)),
+        _ => Refusal::Mistake(one_line(error, shape, verb)),
     }
 }
 
-fn one_line(error: &clap::Error, shape: &clap::Command) -> String {
+fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
     let argument = flag_name(&context(error, ContextKind::InvalidArg));
     let value = shown(&context(error, ContextKind::InvalidValue));
     let values = context(error, ContextKind::ValidValue);
@@ -28,14 +28,18 @@ fn one_line(error: &clap::Error, shape: &clap::Command) -> String {
             format!("{argument} '{value}' is not accepted; accepted: {values}")
         }
         ErrorKind::UnknownArgument => {
-            format!("'{}' is not accepted here; accepted: one workload and {}", shown(&argument), flags(shape))
+            let before = if verb == "run" { "PROGRAM, before it" } else { "one workload and" };
+            format!("'{}' is not accepted here; accepted: {before} {}", shown(&argument), flags(shape, verb))
         }
         ErrorKind::InvalidSubcommand => {
             let verb = shown(&context(error, ContextKind::InvalidSubcommand));
-            format!("'{verb}' is not a command; accepted: bench")
+            format!("'{verb}' is not a command; accepted: bench, run")
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            "no command given; accepted: bench, see --help".to_string()
+            "no command given; accepted: bench, run, see --help".to_string()
+        }
+        ErrorKind::MissingRequiredArgument => {
+            "no program given; accepted: ufutex run [OPTIONS] PROGRAM [ARGS]..., see --help".to_string()
         }
         ErrorKind::ArgumentConflict => {
             format!("{argument} is given more than once; accepted: once")
@@ -72,11 +76,11 @@ fn shown(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
-fn flags(shape: &clap::Command) -> String {
-    let Some(bench) = shape.find_subcommand("bench") else {
+fn flags(shape: &clap::Command, verb: &str) -> String {
+    let Some(command) = shape.find_subcommand(verb) else {
         return String::new();
     };
-    let names = bench.get_arguments().filter_map(|argument| {
+    let names = command.get_arguments().filter_map(|argument| {
         let long = argument.get_long()?;
         Some(match argument.get_short() {
             Some(short) => format!("-{short}/--{long}"),

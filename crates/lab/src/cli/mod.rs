@@ -1,7 +1,10 @@
 //! The command line: perf's flags, and the one line that a mistake gets.
 
 mod mistake;
+mod run;
 pub mod values;
+
+pub use run::Run;
 
 use crate::settings::Settings;
 use crate::targets::{Layout, Name};
@@ -14,6 +17,8 @@ use values::{Buckets, Line, List, Policy};
 pub enum Command {
     /// `ufutex bench`.
     Bench(Box<Settings>),
+    /// `ufutex run`.
+    Run(Box<Run>),
     /// The hidden child of `bench growth`.
     GrowthChild(GrowthChildArgs),
 }
@@ -29,20 +34,28 @@ pub enum Refusal {
 /// Reads the command line; a mistake is one line however clap words it.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Refusal> {
     let mut shape = Top::command();
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default().to_string();
     let top = shape
         .try_get_matches_from_mut(arguments)
         .and_then(|matches| Top::from_arg_matches(&matches))
-        .map_err(|error| mistake::refusal(&error, &shape))?;
+        .map_err(|error| mistake::refusal(&error, &shape, &verb))?;
     match top.verb {
         Verb::Bench(args) => {
             Settings::new(*args).map(|settings| Command::Bench(Box::new(settings))).map_err(Refusal::Mistake)
         }
+        Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
         Verb::GrowthChild(args) => Ok(Command::GrowthChild(args)),
     }
 }
 
 #[derive(Parser)]
-#[command(name = "ufutex", version, about = "The ufutex lab", max_term_width = 110)]
+#[command(
+    name = "ufutex",
+    version,
+    about = "Linux's futexes as a library: run programs on it, measure it beside the kernel",
+    max_term_width = 110
+)]
 struct Top {
     #[command(subcommand)]
     verb: Verb,
@@ -53,6 +66,9 @@ enum Verb {
     /// Measure every scheme beside the kernel's futex and parking_lot_core
     #[command(after_long_help = ROWS)]
     Bench(Box<BenchArgs>),
+    /// Run a program with its futexes on the engine
+    #[command(long_about = run::ABOUT, after_long_help = run::MORE)]
+    Run(Box<run::RunArgs>),
     /// One repeat of `bench growth`, in a process of its own
     #[command(hide = true)]
     GrowthChild(GrowthChildArgs),
@@ -64,7 +80,7 @@ pub struct BenchArgs {
     /// What to measure; without it, every workload
     #[arg(value_enum)]
     pub workload: Option<Workload>,
-    /// Threads, a comma list [default: hash, wake, lock-pi 1,2; resize 2,16; growth
+    /// Threads, a comma list [default: hash, wake, lock-pi, wasm 1,2; resize 2,16; growth
     /// 43,171,683,1366; requeue, wake-parallel 1000; locks 1,2,8 on one mutex, 64 on many,
     /// 2 on the lot alone]
     #[arg(short, long, value_name = "LIST", value_parser = values::threads, allow_negative_numbers = true)]
@@ -96,7 +112,7 @@ pub struct BenchArgs {
     /// Rounds (each has one sample of every target); growth runs 9 at least
     #[arg(long, value_name = "N", value_parser = values::repeat, allow_negative_numbers = true)]
     pub repeat: Option<usize>,
-    /// hash, wake: bytes from a word to the next [default: 4, perf's array]
+    /// hash, wake, wasm: bytes from a word to the next [default: 4, perf's array]
     #[arg(long, value_name = "BYTES", value_parser = values::stride, allow_negative_numbers = true)]
     pub stride: Option<usize>,
     /// resize: slots before [default: 16]
@@ -169,7 +185,7 @@ pub struct GrowthChildArgs {
 const ROWS: &str = "\
 Rows of --json, one object a line:
   workload, target, threads, futexes, buckets (null: cannot be seen from outside), repeat (rounds), shared;
-  policy and layout on our targets; stride (bytes) on hash and wake.
+  policy and layout on our targets; stride (bytes) on hash, wake and wasm.
   hash, wake     ns_per_op {p10, median, p90} as one thread sees it, ops_per_sec of all threads, early_return;
                  ratio_kernel, ratio_parking_lot: medians of this row's ns_per_op over theirs, pairwise in a round,
                  also of the other workloads where the two can do it
@@ -184,6 +200,8 @@ Rows of --json, one object a line:
   crowd          case (distinct, same-bucket), waiter_kind (future, custom), waiters (same-bucket: that wait for the
                  other word), domains (each with so many), ns_per_op for a wake of one waiter, ratio_fewest: over the
                  row with the fewest waiters, pairwise
+  wasm           operation (wait: the word differs; notify: nobody waits), case (words: each thread has its own; one: all
+                 threads use the same), ns_per_op, ops_per_sec, early_return, ratio_wasmtime (if built with it)
   locks          case (mutex, rwlock with writers and readers, many-locks with futexes locks; lot: what lies below
                  the locks alone, looking for parked threads where nobody is), ns_per_op for one lock and
                  unlock as a thread sees it, ratio_parking_lot; cpu_ns_per_op, ratio_cpu_parking_lot: of CPU time;

@@ -1,8 +1,12 @@
 //! The figures that the project holds itself to, each computed from the samples of this run.
 
 use crate::series::{Key, Series};
+use crate::targets::Operation;
 use crate::targets::crowd::Kind;
-use crate::workloads::{AtOnce, CrowdCase, LOCK_PI, LocksCase, LocksTarget, Memory, crowd_section, requeue_section};
+use crate::workloads::{
+    AtOnce, CrowdCase, LOCK_PI, LocksCase, LocksTarget, Memory, WASMTIME, WasmCase, crowd_section, requeue_section,
+    wasm_section,
+};
 use serde_json::{Value, json};
 
 /// What a figure must not pass.
@@ -58,6 +62,7 @@ pub fn all(series: &Series, memory: &Memory) -> Vec<Figure> {
     figures.extend(tables(series));
     figures.extend(calls(series));
     figures.extend(crowds(series));
+    figures.extend(runtimes(series));
     figures.extend(locks(series));
     figures.extend(bytes(memory));
     figures
@@ -144,6 +149,23 @@ fn crowds(series: &Series) -> Vec<Figure> {
     rows.into_iter().map(judge).collect()
 }
 
+/// Not measured in a build without the rival.
+fn runtimes(series: &Series) -> Vec<Figure> {
+    use Operation::{WaitDiffers, WakeNobody};
+    let rows = [
+        ("wasm wait 1T: live / wasmtime", WaitDiffers, 1, 0.8),
+        ("wasm wait 2T: live / wasmtime", WaitDiffers, 2, 0.1),
+        ("wasm notify 1T: live / wasmtime", WakeNobody, 1, 0.8),
+        ("wasm notify 2T: live / wasmtime", WakeNobody, 2, 0.1),
+    ];
+    let judge = |(name, operation, threads, bound)| {
+        let section = wasm_section(operation, WasmCase::Words);
+        let measured = series.ratio((&section, "live", threads), (&section, WASMTIME, threads));
+        figure(name, measured, Bound::AtMost(bound), "")
+    };
+    rows.into_iter().map(judge).collect()
+}
+
 fn locks(series: &Series) -> Vec<Figure> {
     let names = [
         "locks, mutex 1T: on ufutex / parking_lot",
@@ -202,6 +224,10 @@ mod tests {
         series.put(("crowd distinct future", "live", 100_000), vec![190.0]);
         series.put(("crowd distinct future", "live", 100), vec![100.0]);
         series.put(("crowd distinct future, many domains", "live", 100), vec![210.0]);
+        series.put(("wasm wait words", "live", 2), vec![20.0]);
+        series.put(("wasm wait words", "wasmtime", 2), vec![200.0]);
+        series.put(("wasm notify words", "live", 1), vec![21.0]);
+        series.put(("wasm notify words", "wasmtime", 1), vec![25.0]);
         let memory = Memory {
             bytes_before_first_wait: 0,
             bytes_per_bucket: 64.0,
@@ -218,6 +244,9 @@ mod tests {
         assert_eq!(met("crowd, distinct futures: 100000 / 100 in each of 1000 domains"), Some(true));
         assert_eq!(met("crowd, same-bucket futures: 10000 / none"), None);
         assert_eq!(met("memory of a bucket"), Some(true));
+        assert_eq!(met("wasm wait 2T: live / wasmtime"), Some(true));
+        assert_eq!(met("wasm notify 1T: live / wasmtime"), Some(false));
+        assert_eq!(met("wasm wait 1T: live / wasmtime"), None);
         assert_eq!(met("memory of a thread waiter"), Some(false));
     }
 }

@@ -24,6 +24,9 @@ pub struct Row {
     /// `ping-pong`: CPUs that the two threads are pinned to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<usize>,
+    /// `wasm`: `wait` or `notify`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation: Option<&'static str>,
     /// Of our targets: the size policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
@@ -32,7 +35,7 @@ pub struct Row {
     pub layout: Option<String>,
     /// Shared futexes, not private ones.
     pub shared: bool,
-    /// `hash`: whether the wait may look at the word before any lock.
+    /// `hash`, `wasm`: whether the wait may look at the word before any lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub early_return: Option<bool>,
     /// Bytes from a word to the next.
@@ -52,6 +55,9 @@ pub struct Row {
     /// This row's time over parking_lot's, pairwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_parking_lot: Option<f64>,
+    /// `wasm`: this row's time over wasmtime's, pairwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_wasmtime: Option<f64>,
     /// `sizes`: this row's throughput over that of the best explicit size, pairwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share_of_best: Option<f64>,
@@ -91,7 +97,7 @@ pub struct Row {
     /// `lock-pi`: for how long a thread sleeps with the lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold_us: Option<u64>,
-    /// `crowd`: `distinct` or `same-bucket`; `locks`: `mutex`, `rwlock` or `many-locks`.
+    /// `crowd`: `distinct` or `same-bucket`; `wasm`: `words` or `one`; `locks`: `mutex`, `rwlock` or `many-locks`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub case: Option<&'static str>,
     /// `crowd`: `distinct`, all that wait; `same-bucket`, those that wait for the other word.
@@ -135,16 +141,23 @@ pub struct Row {
 impl Row {
     /// A row without results.
     pub fn new(lab: &Lab<'_>, workload: &'static str, target: Name, threads: usize) -> Row {
+        let layout = target.is_ours().then(|| lab.settings.layout.to_string());
+        Row { layout, ..Row::of_rival(lab, workload, target.text(), threads) }
+    }
+
+    /// The same for one that only this workload has, and that is not ours.
+    pub fn of_rival(lab: &Lab<'_>, workload: &'static str, target: &'static str, threads: usize) -> Row {
         let row = Row {
             workload,
             section: None,
-            target: target.text(),
+            target,
             threads,
             futexes: 0,
             buckets: None,
             cpus: None,
+            operation: None,
             policy: None,
-            layout: target.is_ours().then(|| lab.settings.layout.to_string()),
+            layout: None,
             shared: lab.settings.shared,
             early_return: None,
             stride: None,
@@ -153,6 +166,7 @@ impl Row {
             ops_per_sec: None,
             ratio_kernel: None,
             ratio_parking_lot: None,
+            ratio_wasmtime: None,
             share_of_best: None,
             from: None,
             to: None,

@@ -16,6 +16,7 @@ pub fn workload(lab: &Lab<'_>, workload: Workload, rows: &[Row]) -> String {
         Workload::WakeParallel => wake_parallel(rows),
         Workload::LockPi => lock_pi(rows),
         Workload::Crowd => crowd(rows),
+        Workload::Wasm => wasm(rows),
         Workload::Locks => locks(rows),
     }
 }
@@ -217,6 +218,18 @@ fn crowd(rows: &[Row]) -> String {
     let cases = ["distinct", "same-bucket"].into_iter();
     let parts: Vec<_> = cases.flat_map(|case| kinds.map(|kind| say(case, kind))).flatten().collect();
     format!("A wake of one waiter on {target} takes {}.", parts.join("; "))
+}
+
+fn wasm(rows: &[Row]) -> String {
+    let words: Vec<_> = rows.iter().filter(|row| row.case == Some("words")).cloned().collect();
+    let say = |row: &Row| {
+        let time = row.ns_per_op?.median;
+        let rival = against(row.ratio_wasmtime.filter(|_| row.target != "wasmtime"), "wasmtime");
+        let rival = rival.map_or_else(String::new, |rival| format!(" ({rival})"));
+        let (operation, threads) = (row.operation?, count(row.threads, "thread"));
+        Some(format!("{}: a {operation} takes {time:.1} ns with {threads}{rival}", row.target))
+    };
+    each(&words, |row| (row.operation, row.threads), say)
 }
 
 /// For the size policy's section.

@@ -18,6 +18,7 @@ pub fn workload(lab: &Lab<'_>, workload: Workload, rows: &[Row]) -> String {
         Workload::WakeParallel => wake_parallel(rows),
         Workload::LockPi => lock_pi(rows),
         Workload::Crowd => crowd(rows),
+        Workload::Wasm => wasm(rows),
         Workload::Locks => locks(rows),
     }
 }
@@ -25,12 +26,7 @@ pub fn workload(lab: &Lab<'_>, workload: Workload, rows: &[Row]) -> String {
 fn hammered(rows: &[Row]) -> String {
     let mut table = new(&["target", "threads", "buckets", "ns/op", "p10", "p90", "Mop/s", "/ kernel", "/ parking_lot"]);
     for row in rows {
-        let target = if row.early_return == Some(true) {
-            format!("{} (early return)", row.target)
-        } else {
-            row.target.to_string()
-        };
-        let mut cells = vec![target, threads(row), buckets(row)];
+        let mut cells = vec![target(row), threads(row), buckets(row)];
         cells.extend(spread(row, 1));
         cells.push(row.ops_per_sec.map_or_else(dash, |rate| format!("{:.1}", rate / 1e6)));
         cells.extend([ratio(row.ratio_kernel), ratio(row.ratio_parking_lot)]);
@@ -147,6 +143,21 @@ fn crowd(rows: &[Row]) -> String {
     finish(table)
 }
 
+fn wasm(rows: &[Row]) -> String {
+    let header = ["target", "operation", "words", "threads", "buckets", "ns/op", "p10", "p90", "Mop/s", "/ wasmtime"];
+    let mut table = new(&header);
+    for row in rows {
+        let words = if row.case == Some("one") { "one".to_string() } else { format!("{} each", row.futexes) };
+        let operation = row.operation.unwrap_or_default().to_string();
+        let mut cells = vec![target(row), operation, words, threads(row), buckets(row)];
+        cells.extend(spread(row, 1));
+        cells.push(row.ops_per_sec.map_or_else(dash, |rate| format!("{:.1}", rate / 1e6)));
+        cells.push(ratio(row.ratio_wasmtime));
+        table.add_row(align(cells, 2));
+    }
+    finish(table)
+}
+
 fn locks(rows: &[Row]) -> String {
     let header =
         ["target", "case", "threads", "locks", "ns/op", "p10", "p90", "/ parking_lot", "CPU ns/op", "/ parking_lot"];
@@ -230,6 +241,11 @@ fn finish(mut table: Table) -> String {
         table.force_no_tty();
     }
     table.to_string()
+}
+
+/// What the row is called.
+fn target(row: &Row) -> String {
+    if row.early_return == Some(true) { format!("{} (early return)", row.target) } else { row.target.to_string() }
 }
 
 fn dash() -> String {

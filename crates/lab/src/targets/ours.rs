@@ -13,7 +13,7 @@ use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use ufutex::{Config, Domain, Error, ObjectId, Options, Shared, System, Task, WaitOptions, Waiter};
 
 /// The object of all shared words; the offset tells them apart.
-const OBJECT: ObjectId = ObjectId::new(7).unwrap();
+pub(super) const OBJECT: ObjectId = ObjectId::new(7).unwrap();
 
 /// A domain whose private keys are measured, in its own table or in the global one.
 struct Private<S: Scheme<L>, L: Layout> {
@@ -48,8 +48,7 @@ fn with_layout<L: Layout>(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn S
 }
 
 fn subject<S: Scheme<L>, L: Layout>(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
-    let system = System::<L>::with_config(Config::new().hash_seed(hash_seed()))
-        .map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
+    let system = System::<L>::with_config(config()).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
     let global = name == Name::Global;
     let policy = if global { ufutex::Policy::Fixed(0) } else { engine_policy(shape.policy) };
     let options = Options::new().policy(policy).early_return(shape.early_return);
@@ -62,13 +61,18 @@ fn subject<S: Scheme<L>, L: Layout>(name: Name, shape: &Shape) -> anyhow::Result
     })
 }
 
+/// Of all systems.
+pub(super) fn config() -> Config {
+    Config::new().hash_seed(hash_seed())
+}
+
 /// One seed for all systems of this run, another one in each run: the schemes must not differ by luck in their hashing.
 fn hash_seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     *SEED.get_or_init(|| RandomState::new().hash_one(std::process::id()))
 }
 
-fn engine_policy(policy: Policy) -> ufutex::Policy {
+pub(super) fn engine_policy(policy: Policy) -> ufutex::Policy {
     match policy {
         Policy::Threads => ufutex::Policy::Threads,
         Policy::Load => ufutex::Policy::Load,

@@ -15,6 +15,7 @@ mod resize;
 mod sizes;
 mod sleepers;
 mod wake_parallel;
+mod wasm;
 
 pub use crowd::{Case as CrowdCase, section as crowd_section};
 pub use lock_pi::SECTION as LOCK_PI;
@@ -24,6 +25,7 @@ pub use requeue::{AtOnce, section as requeue_section};
 pub use resize::GIVE_UP;
 pub use sizes::share_of_best;
 pub use wake_parallel::THREADS as WAKE_PARALLEL_THREADS;
+pub use wasm::{Case as WasmCase, WASMTIME, section as wasm_section};
 
 use crate::cli::values::{Buckets, Policy};
 use crate::machine::{self, Distance};
@@ -63,6 +65,8 @@ pub enum Workload {
     LockPi,
     /// Wakes where many wait: futures, custom waiters
     Crowd,
+    /// WebAssembly's waits and notifies, beside wasmtime's if built with it
+    Wasm,
     /// parking_lot's own benchmarks: on its core, on ours, and std's locks
     Locks,
 }
@@ -79,6 +83,7 @@ impl fmt::Display for Workload {
             Workload::WakeParallel => "wake-parallel",
             Workload::LockPi => "lock-pi",
             Workload::Crowd => "crowd",
+            Workload::Wasm => "wasm",
             Workload::Locks => "locks",
         })
     }
@@ -184,6 +189,7 @@ fn measure(lab: &mut Lab<'_>, workload: Workload) -> Result<Outcome> {
         Workload::WakeParallel => wake_parallel::run(lab),
         Workload::LockPi => lock_pi::run(lab),
         Workload::Crowd => crowd::run(lab),
+        Workload::Wasm => wasm::run(lab),
         Workload::Locks => locks::run(lab),
     }
 }

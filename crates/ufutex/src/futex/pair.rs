@@ -1,6 +1,7 @@
 //! Two buckets locked at once, for operations on two words.
 
 use super::domain::{Domain, Hashed};
+use crate::sys::park::yield_now;
 use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
 use crate::table::refs::{Locked, Scheme, Second};
@@ -9,6 +10,19 @@ use crate::table::refs::{Locked, Scheme, Second};
 pub(super) struct Pair<'d, S: Scheme<L>, L: Layout> {
     first: Locked<'d, L, S>,
     second: Option<Locked<'d, L, S>>,
+    // Last: dropped when nothing is locked any more.
+    turn: Turn,
+}
+
+/// Whether somebody slept for the second bucket, who has waited long enough to have lost the CPU, probably to us.
+struct Turn(bool);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if self.0 {
+            yield_now();
+        }
+    }
 }
 
 impl<'d, S: Scheme<L>, L: Layout> Pair<'d, S, L> {
@@ -34,8 +48,9 @@ impl<'d, S: Scheme<L>, L: Layout> Pair<'d, S, L> {
 impl<S: Scheme<L>, L: Layout> Drop for Pair<'_, S, L> {
     fn drop(&mut self) {
         if let Some(second) = self.second.take() {
-            // With the first still locked we keep our CPU.
-            second.unlock_and_stay();
+            // With the first still locked we keep our CPU, and give it up afterwards: threads that do nothing else than
+            // this, and more of them than CPUs, would leave others a turn every few milliseconds.
+            self.turn.0 = second.unlock_and_stay();
         }
     }
 }
@@ -50,14 +65,14 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         loop {
             let locked = self.lock_or_make(first);
             match self.lock_second(second, &locked.guard) {
-                Second::Locked(second) => return Pair { first: locked, second: Some(second) },
-                Second::Same => return Pair { first: locked, second: None },
+                Second::Locked(second) => return Pair { first: locked, second: Some(second), turn: Turn(false) },
+                Second::Same => return Pair { first: locked, second: None, turn: Turn(false) },
                 Second::Busy => drop(locked),
             }
             let locked = self.lock_or_make(second);
             match self.lock_second(first, &locked.guard) {
-                Second::Locked(first) => return Pair { first, second: Some(locked) },
-                Second::Same => return Pair { first: locked, second: None },
+                Second::Locked(first) => return Pair { first, second: Some(locked), turn: Turn(false) },
+                Second::Same => return Pair { first: locked, second: None, turn: Turn(false) },
                 Second::Busy => drop(locked),
             }
         }

@@ -59,6 +59,13 @@ pub enum Scope {
 }
 
 /// The number of a shared object, as the embedder gives them out: an inode's, for example. Below 2^61.
+///
+/// ```
+/// use ufutex::ObjectId;
+///
+/// assert_eq!(ObjectId::new(7).map(ObjectId::get), Some(7));
+/// assert_eq!(ObjectId::new(1 << 61), None);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ObjectId(u64);
 
@@ -69,7 +76,9 @@ impl ObjectId {
         if id < 1 << 61 { Some(Self(id)) } else { None }
     }
 
-    pub(crate) const fn get(self) -> u64 {
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
         self.0
     }
 }

@@ -230,7 +230,7 @@ pub fn pause(round: &mut u32) {
     crate::sync::spin_loop();
     #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
     if *round > SPINS {
-        std::thread::yield_now();
+        yield_now();
     }
     #[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle")))))]
     let _ = SPINS;
@@ -239,14 +239,18 @@ pub fn pause(round: &mut u32) {
 /// Lets another thread have the CPU.
 pub fn yield_now() {
     #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
-    std::thread::yield_now();
+    // SAFETY: sched_yield takes nothing and changes nothing.
+    let _always_0 = unsafe { super::syscall::syscall4(libc::SYS_sched_yield, 0, 0, 0, 0) };
 }
 
 /// Sleeps for a moment, a longer one each time; `false` where there is nothing to sleep by.
 pub fn nap(round: &mut u32) -> bool {
     #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
     {
-        std::thread::sleep(core::time::Duration::from_micros(20 << (*round).min(5)));
+        // Not by libc, whose sleep may end in the cancellation of the thread.
+        let length = libc::timespec { tv_sec: 0, tv_nsec: 20_000 << (*round).min(5) };
+        // SAFETY: `length` outlives the call, which is not told where to leave the rest.
+        unsafe { super::syscall::syscall4(libc::SYS_nanosleep, (&raw const length).expose_provenance(), 0, 0, 0) };
         *round += 1;
         true
     }

@@ -1,6 +1,10 @@
 //! System calls made directly. Going through libc's `syscall` would make them interposable: a program that runs with
 //! its own futex calls redirected to this engine must not have the engine's redirected as well.
 
+/// What the engine's own calls of futex(2) carry as `uaddr2`, which the kernel does not look at when a thread waits or
+/// wakes. A seccomp filter that hands a program's futex calls to the engine knows by it which to let through.
+pub const OWN_CALL: u64 = u64::from_le_bytes(*b"ufutex\xf7\x0f");
+
 /// Issues the system call `number` with four arguments; a negative result is `-errno`.
 ///
 /// # Safety
@@ -10,14 +14,15 @@
 pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> isize {
     let result: isize;
     // SAFETY: the kernel preserves every register but rax, rcx and r11, and uses no stack of ours; the caller answers
-    // for what the call does. r8 and r9 are futex(2)'s uaddr2 (none) and
-    // bitset (any).
+    // for what the call does. r8 and r9 are futex(2)'s uaddr2 (see
+    // `OWN_CALL`) and bitset (any).
     unsafe {
         core::arch::asm!(
             "syscall",
+            "xor r8d, r8d", // or the program's next call would look like ours
             inlateout("rax") number as isize => result,
             in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
-            in("r8") 0usize, in("r9") u32::MAX as usize,
+            inlateout("r8") OWN_CALL => _, in("r9") u32::MAX as usize,
             lateout("rcx") _, lateout("r11") _,
             options(nostack),
         );
@@ -40,7 +45,7 @@ pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> i
             in("x8") number,
             inlateout("x0") a as isize => result,
             in("x1") b, in("x2") c, in("x3") d,
-            in("x4") 0usize, in("x5") u32::MAX as usize,
+            in("x4") OWN_CALL, in("x5") u32::MAX as usize,
             options(nostack),
         );
     }
@@ -54,7 +59,7 @@ pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> i
 #[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
 pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> isize {
     // SAFETY: as for this function.
-    let result = unsafe { libc::syscall(number as libc::c_long, a, b, c, d, 0usize, u32::MAX) };
+    let result = unsafe { libc::syscall(number as libc::c_long, a, b, c, d, OWN_CALL, u32::MAX) };
     if result >= 0 {
         result as isize
     } else {

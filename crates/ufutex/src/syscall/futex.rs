@@ -122,13 +122,19 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         let bitset = NonZeroU32::new(bitset).ok_or(Error::Invalid)?;
         let Args { uaddr, is_private, val, .. } = args;
         if let Some(timeout) = until {
+            let relative = match timeout {
+                Timeout::After(length) => Some(length),
+                Timeout::At(..) => None,
+            };
             let timeout = begun(timeout);
-            return self.wait_until(Continued { address: uaddr, expected: val, bitset, is_private, timeout });
+            let wait = Continued { address: uaddr, expected: val, bitset, is_private, timeout };
+            return self.wait_until(wait).map(|started| Started { relative, ..started });
         }
         let word = self.word(uaddr, is_private, Access::Read)?;
         Ok(Started {
             calling: Calling::Wait(self.domain.wait_async(word, val.into(), self.options().bitset(bitset))),
             timeout: None,
+            relative: None,
             on_interrupt: Restart::IfAsked,
         })
     }
@@ -192,6 +198,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         Ok(Started {
             calling: Calling::LockPi(self.domain.lock_pi_async(word, self.task)),
             timeout: until,
+            relative: None,
             on_interrupt: Restart::Always,
         })
     }
@@ -221,7 +228,12 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         let lock = self.word(args.uaddr2, args.is_private, Access::Write)?;
         let from = self.word(args.uaddr, args.is_private, Access::Read)?;
         let wait = self.domain.wait_requeue_pi_async(from, args.val.into(), lock, self.task);
-        Ok(Started { calling: Calling::WaitRequeuePi(wait), timeout: until, on_interrupt: Restart::Always })
+        Ok(Started {
+            calling: Calling::WaitRequeuePi(wait),
+            timeout: until,
+            relative: None,
+            on_interrupt: Restart::Always,
+        })
     }
 
     fn cmp_requeue_pi(&self, args: Args) -> Result<isize, Error> {

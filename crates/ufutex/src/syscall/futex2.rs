@@ -67,6 +67,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         Ok(Started {
             calling: Calling::WaitAny(self.domain.wait_any_async(words, self.options())),
             timeout,
+            relative: None,
             on_interrupt: Restart::IfAsked,
         })
     }
@@ -96,6 +97,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         Ok(Started {
             calling: Calling::Wait(self.domain.wait_async(word, val.into(), options)),
             timeout,
+            relative: None,
             on_interrupt: Restart::IfAsked,
         })
     }

@@ -12,6 +12,7 @@ mod robust;
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
+use core::time::Duration;
 
 use alloc::vec::Vec;
 
@@ -26,7 +27,7 @@ use crate::futex::pi::requeue::WaitRequeuePi;
 use crate::futex::pi::task::Task;
 use crate::futex::wait_any::WaitAny;
 use crate::futex::word::Word;
-use crate::sys::clock::Timeout;
+use crate::sys::clock::{Clock, Timeout};
 use crate::sys::mem::UserMemory;
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
@@ -93,7 +94,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             Number::RestartSyscall => caller.restart(),
         };
         let started = started.unwrap_or_else(|error| Started::done(-(error.errno() as isize)));
-        Syscall { task, timeout: started.timeout, on_interrupt: started.on_interrupt, calling: started.calling }
+        let Started { calling, timeout, relative, on_interrupt } = started;
+        Syscall { task, timeout, relative, on_interrupt, calling }
     }
 }
 
@@ -109,6 +111,7 @@ struct Caller<'d, 't, 'm, M: ?Sized, S: Scheme<L>, L: Layout> {
 pub struct Syscall<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L> = Live, L: Layout = Lean> {
     task: &'t Task<L>,
     timeout: Option<Timeout>,
+    relative: Option<Duration>,
     on_interrupt: Restart,
     calling: Calling<'d, 't, 'm, M, S, L>,
 }
@@ -127,12 +130,14 @@ enum Calling<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> {
 struct Started<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> {
     calling: Calling<'d, 't, 'm, M, S, L>,
     timeout: Option<Timeout>,
+    /// What the program said, if that was a length of time.
+    relative: Option<Duration>,
     on_interrupt: Restart,
 }
 
 impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Started<'_, '_, '_, M, S, L> {
     fn done(result: isize) -> Self {
-        Self { calling: Calling::Done(result), timeout: None, on_interrupt: Restart::Always }
+        Self { calling: Calling::Done(result), timeout: None, relative: None, on_interrupt: Restart::Always }
     }
 }
 
@@ -141,6 +146,19 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Syscall<'_, '_, '_, M, S, 
     #[must_use]
     pub fn timeout(&self) -> Option<Timeout> {
         self.timeout
+    }
+
+    /// Has a timeout that the program gave as a length of time run from `now` on: what the embedder's own monotonic clock
+    /// shows. Without this it runs by the host's, where there is one. Other timeouts are points in time in any case.
+    ///
+    /// To be called before the first poll.
+    pub fn begin_at(&mut self, now: Duration) {
+        let Some(length) = self.relative else { return };
+        let timeout = Timeout::At(Clock::Monotonic, now.saturating_add(length));
+        self.timeout = Some(timeout);
+        if let Restart::Continue(wait) = &mut self.on_interrupt {
+            wait.timeout = timeout;
+        }
     }
 
     /// Ends the call now, if it has not ended by itself, and answers its result, then as often as it is asked.

@@ -88,6 +88,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         Ok(Started {
             calling: Calling::Wait(self.domain.wait_async(word, wait.expected.into(), options)),
             timeout: Some(wait.timeout),
+            relative: None,
             on_interrupt: Restart::Continue(wait),
         })
     }

@@ -310,9 +310,10 @@ impl<'t, L: Layout> Guard<'t, L> {
     }
 
     /// For movers, who may hold other buckets: unlocks.
-    pub fn unlock_and_stay(self) {
-        self.bucket.lock.unlock_and_stay(self.state);
+    pub fn unlock_and_stay(self) -> bool {
+        let slept = self.bucket.lock.unlock_and_stay(self.state);
         core::mem::forget(self);
+        slept
     }
 
     /// Notes that this thread uses the bucket for a word in `line`. Answers how often the bucket has gone to another

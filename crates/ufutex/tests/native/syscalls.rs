@@ -331,6 +331,28 @@ fn threads_call_and_are_interrupted<S: Scheme<L>, L: Layout>() {
     assert_eq!(futex(WAIT_BITSET, memory.at(TIME)), ETIMEDOUT);
 }
 
+/// A guest's clock is the embedder's: what the program says in lengths of time begins where that clock stands.
+fn length_of_time_runs_by_the_embedders_clock<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let [task] = tasks(&domain, [0; 1]);
+    let guest = Guest { domain: &domain, task: &task, memory: &memory };
+    let time = guest.time(77);
+    let now = Duration::from_secs(1000);
+    let mut call = guest.futex(WORD, WAIT, [0, time, 0, 0]);
+    call.begin_at(now);
+    let timeout = Some(Timeout::At(Clock::Monotonic, Duration::from_secs(1077)));
+    assert_eq!(call.timeout(), timeout);
+    assert_eq!(pending(call).as_mut().end(Cause::Interrupted), -ERESTART_RESTARTBLOCK);
+    let mut call = guest.call(Number::RestartSyscall, [0; 6]);
+    call.begin_at(now + now);
+    assert_eq!(call.timeout(), timeout, "it is a point in time by now");
+    drop(call);
+    let mut call = guest.futex(WORD, WAIT_BITSET, [0, time, 0, 1]);
+    call.begin_at(now);
+    assert_eq!(call.timeout(), Some(Timeout::At(Clock::Monotonic, Duration::from_secs(77))));
+    assert_eq!(pending(call).as_mut().end(Cause::TimedOut), ETIMEDOUT);
+}
+
 /// Since Linux 7.2: bit 512 has the kernel do what a robust unlock does around the call.
 fn robust_unlock_is_one_call<S: Scheme<L>, L: Layout>() {
     const ROBUST_UNLOCK: u64 = 512;
@@ -386,6 +408,7 @@ on_every_scheme![
     interrupted_calls_answer_what_is_to_become_of_them,
     ended_call_that_was_woken_answers_that,
     interrupted_wait_is_continued_until_the_same_time,
+    length_of_time_runs_by_the_embedders_clock,
     threads_call_and_are_interrupted,
 ];
 

@@ -96,9 +96,9 @@ impl<'a, L: Layout, S: Scheme<L>> Locked<'a, L, S> {
     }
 
     /// Unlocks, for those who hold another bucket.
-    pub fn unlock_and_stay(self) {
+    pub fn unlock_and_stay(self) -> bool {
         let Self { guard, _pin } = self;
-        guard.unlock_and_stay();
+        guard.unlock_and_stay()
     }
 }
 

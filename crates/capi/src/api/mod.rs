@@ -1,0 +1,156 @@
+//! The functions of the interface, by what they are about.
+
+mod domain;
+mod pi;
+mod requeue;
+mod syscall;
+mod system;
+mod task;
+mod version;
+mod wait;
+mod waiter;
+mod wake;
+
+pub use domain::*;
+pub use pi::*;
+pub use requeue::*;
+pub use syscall::*;
+pub use system::*;
+pub use task::*;
+pub use version::*;
+pub use wait::*;
+pub use waiter::*;
+pub use wake::*;
+
+use core::num::NonZeroU32;
+use core::time::Duration;
+
+use engine::{Clock, Timeout, WaitOptions};
+
+use crate::abi;
+use crate::errno::Errno;
+use crate::objects::{DomainObject, TaskObject};
+use crate::registry::{Counted, Held, Object};
+use crate::types::{
+    UFUTEX_AFTER, UFUTEX_FOREVER, UFUTEX_UNTIL_MONOTONIC, UFUTEX_UNTIL_REALTIME, ufutex_domain, ufutex_task,
+    ufutex_wait_options,
+};
+
+/// Gives functions their names in the libraries. Where the shared library has symbol versions (see build.rs) rustc must not
+/// know of the names.
+macro_rules! export {
+    ($($name:ident),+ $(,)?) => {$(
+        #[cfg(symbol_versions)]
+        core::arch::global_asm!(
+            concat!(".pushsection .text.", stringify!($name), ", \"ax\", %progbits"),
+            ".p2align 4",
+            concat!(".globl ", stringify!($name)),
+            concat!(".type ", stringify!($name), ", %function"),
+            concat!(stringify!($name), ":"),
+            ".cfi_startproc",
+            $crate::api::jump!(),
+            ".cfi_endproc",
+            concat!(".size ", stringify!($name), ", . - ", stringify!($name)),
+            ".popsection",
+            function = sym $name,
+        );
+    )+};
+}
+
+#[cfg(all(symbol_versions, target_arch = "x86_64"))]
+macro_rules! jump {
+    () => {
+        "jmp {function}"
+    };
+}
+#[cfg(all(symbol_versions, target_arch = "aarch64"))]
+macro_rules! jump {
+    () => {
+        "b {function}"
+    };
+}
+
+pub(crate) use export;
+#[cfg(symbol_versions)]
+pub(crate) use jump;
+
+/// An object in use by an operation that may block.
+enum InUse<T: Object> {
+    Held(Held<T>),
+    Counted(Counted<T>),
+}
+
+impl<T: Object> InUse<T> {
+    /// Held by this thread; counted, if the operation may go on in another one.
+    fn new(held: Held<T>, may_migrate: bool) -> Self {
+        if may_migrate { Self::Counted(held.count()) } else { Self::Held(held) }
+    }
+}
+
+impl<T: Object> core::ops::Deref for InUse<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match self {
+            Self::Held(object) => object,
+            Self::Counted(object) => object,
+        }
+    }
+}
+
+/// The domain of an operation that may block.
+fn to_block_in(domain: *mut ufutex_domain) -> Result<InUse<DomainObject>, Errno> {
+    let held = Held::<DomainObject>::new(domain)?;
+    let may_migrate = held.parker.is_some();
+    Ok(InUse::new(held, may_migrate))
+}
+
+/// The task of an operation that may block.
+fn to_block_as(task: *mut ufutex_task, domain: &DomainObject) -> Result<InUse<TaskObject>, Errno> {
+    Ok(InUse::new(Held::new(task)?, domain.parker.is_some()))
+}
+
+/// What a program says about a wait.
+struct HowToWait {
+    /// Without the timeout.
+    options: WaitOptions,
+    timeout: Option<Timeout>,
+    task: *mut ufutex_task,
+}
+
+impl HowToWait {
+    /// # Safety
+    /// As for [`abi::read`].
+    unsafe fn read(from: *const ufutex_wait_options) -> Result<Self, Errno> {
+        // SAFETY: says the caller.
+        let Some(said) = (unsafe { abi::read(from)? }) else {
+            return Ok(Self { options: WaitOptions::new(), timeout: None, task: core::ptr::null_mut() });
+        };
+        let time = Duration::from_nanos(said.nanoseconds);
+        let timeout = match said.timeout {
+            UFUTEX_FOREVER => None,
+            UFUTEX_AFTER => Some(Timeout::After(time)),
+            UFUTEX_UNTIL_MONOTONIC => Some(Timeout::At(Clock::Monotonic, time)),
+            UFUTEX_UNTIL_REALTIME => Some(Timeout::At(Clock::Realtime, time)),
+            _ => return Err(Errno::INVALID),
+        };
+        let bitset = NonZeroU32::new(said.bitset).ok_or(Errno::INVALID)?;
+        if said.priority > 99 || said.reserved != 0 {
+            return Err(Errno::INVALID);
+        }
+        let options = WaitOptions::new().bitset(bitset).realtime_priority(said.priority as u8);
+        Ok(Self { options, timeout, task: said.task })
+    }
+
+    fn with_timeout(&self) -> WaitOptions {
+        match self.timeout {
+            Some(timeout) => self.options.timeout(timeout),
+            None => self.options,
+        }
+    }
+}
+
+/// How many: futex(2) knows no more than `INT_MAX`, which is all.
+fn count(count: u32) -> usize {
+    if count >= i32::MAX as u32 { usize::MAX } else { count as usize }
+}

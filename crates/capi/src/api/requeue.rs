@@ -1,0 +1,89 @@
+use core::ffi::c_int;
+
+use engine::{Access, Requeued};
+
+use super::{count, export};
+use crate::abi;
+use crate::errno::{Answer, Errno};
+use crate::objects::DomainObject;
+use crate::registry::Held;
+use crate::types::ufutex_domain;
+use crate::word::Word;
+
+/// Wakes up to wake waiters of the word at from, and has up to requeue of the rest wait for the word at to: FUTEX_REQUEUE.
+/// flags: of both words. INT_MAX or more: all. Prefer ufutex_cmp_requeue(), which does not miss a change of the word.
+///
+/// Answers how many were woken or moved; *requeued, unless that is NULL, how many were moved. -EINVAL: misaligned, unknown
+/// flags, NULL, or a waiter for a lock is in the way (what was done before stays done); -EFAULT: no address of a program, or
+/// a shared word that memory says nothing of; -EBADF: no handle of a domain.
+///
+/// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_requeue(
+    domain: *mut ufutex_domain,
+    from: u64,
+    to: u64,
+    wake: u32,
+    requeue: u32,
+    flags: u32,
+    requeued: *mut u32,
+) -> c_int {
+    let run = || {
+        // SAFETY: of the same arguments.
+        unsafe { requeue_if(domain, from, None, to, [wake, requeue], flags, requeued) }
+    };
+    run().int()
+}
+
+/// The same, if the word at from holds what is expected: FUTEX_CMP_REQUEUE, in one step.
+///
+/// As for ufutex_requeue(); -EAGAIN: the word differs; -EFAULT: it cannot be read; -EINVAL: it cannot hold what is expected.
+///
+/// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_cmp_requeue(
+    domain: *mut ufutex_domain,
+    from: u64,
+    expected: u64,
+    to: u64,
+    wake: u32,
+    requeue: u32,
+    flags: u32,
+    requeued: *mut u32,
+) -> c_int {
+    let run = || {
+        // SAFETY: of the same arguments.
+        unsafe { requeue_if(domain, from, Some(expected), to, [wake, requeue], flags, requeued) }
+    };
+    run().int()
+}
+
+/// # Safety
+/// As for the two functions above.
+unsafe fn requeue_if(
+    domain: *mut ufutex_domain,
+    from: u64,
+    expected: Option<u64>,
+    to: u64,
+    [wake, requeue]: [u32; 2],
+    flags: u32,
+    requeued: *mut u32,
+) -> Result<usize, Errno> {
+    if !requeued.is_null() {
+        abi::check_out(requeued)?;
+    }
+    let held = Held::<DomainObject>::new(domain)?;
+    let from = Word::new(&held.memory, from, flags, Access::Read)?;
+    let to = Word::new(&held.memory, to, flags, Access::Read)?;
+    let Requeued { woken, requeued: moved } = match expected {
+        Some(expected) => held.domain.cmp_requeue(from, expected, to, count(wake), count(requeue))?,
+        None => held.domain.requeue(from, to, count(wake), count(requeue))?,
+    };
+    if !requeued.is_null() {
+        // SAFETY: checked above, and valid for a write.
+        unsafe { abi::store(requeued, u32::try_from(moved).unwrap_or(u32::MAX))? };
+    }
+    Ok(woken + moved)
+}
+
+export!(ufutex_requeue, ufutex_cmp_requeue);

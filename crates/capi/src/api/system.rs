@@ -1,0 +1,177 @@
+use core::ffi::{c_int, c_long, c_void};
+use std::sync::Arc;
+
+use engine::{Config, Priority, Scheduler, Scope, System, WhoWaits};
+
+use super::export;
+use crate::abi;
+use crate::errno::{Answer, Errno};
+use crate::objects::SystemObject;
+use crate::registry::{Held, boxed, insert, remove};
+use crate::types::{
+    UFUTEX_HASH_SEED, UFUTEX_SCOPE_ADDRESS_SPACE, UFUTEX_SCOPE_OBJECT, UFUTEX_SCOPE_PRIVATE, ufutex_config,
+    ufutex_system, ufutex_system_counters, ufutex_waited_word,
+};
+
+/// The embedder's scheduler.
+struct Told {
+    function: unsafe extern "C" fn(*mut c_void, u32, u32),
+    context: *mut c_void,
+}
+
+// SAFETY: the program promises that any thread may call the function, several at a time.
+unsafe impl Send for Told {}
+// SAFETY: as above.
+unsafe impl Sync for Told {}
+
+impl Scheduler for Told {
+    fn set_priority(&self, tid: u32, priority: Priority) {
+        // SAFETY: a function of the program, with the context that came with it.
+        unsafe { (self.function)(self.context, tid, priority.as_realtime().into()) }
+    }
+}
+
+/// Makes a system. config: NULL for all defaults.
+///
+/// Stores the handle in *system and answers 0. -EINVAL: a number of slots that is no power of two from 2 to 2^24, unknown
+/// flags, a size that is too small, system is NULL or misaligned; -E2BIG: config sets what this library does not know;
+/// -ENOMEM.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_system_new(config: *const ufutex_config, system: *mut *mut ufutex_system) -> c_int {
+    let make = || {
+        abi::check_out(system)?;
+        // SAFETY: the program gives null or a config that is as large as it says.
+        let said = unsafe { abi::read(config)? };
+        let made = match said {
+            None => System::with_config(Config::new())?,
+            Some(said) => {
+                let config = config_of(&said)?;
+                match said.set_priority {
+                    None => System::with_config(config)?,
+                    Some(function) => {
+                        System::with_scheduler(config, Arc::new(Told { function, context: said.context }))?
+                    }
+                }
+            }
+        };
+        let handle = insert(boxed(SystemObject(made))?)?;
+        // SAFETY: checked above, and valid for a write.
+        unsafe { abi::store(system, handle) }
+    };
+    make().map(|()| 0).int()
+}
+
+fn config_of(said: &ufutex_config) -> Result<Config, Errno> {
+    if said.flags & !UFUTEX_HASH_SEED != 0 || said.reserved != 0 {
+        return Err(Errno::INVALID);
+    }
+    let mut config = Config::new();
+    if said.flags & UFUTEX_HASH_SEED != 0 {
+        config = config.hash_seed(said.hash_seed);
+    }
+    type Setter = fn(Config, usize) -> Config;
+    let settings: [(usize, Setter); 7] = [
+        (said.cpus, Config::cpus),
+        (said.global_slots, Config::global_slots),
+        (said.default_slots, Config::default_slots),
+        (said.max_slots, Config::max_slots),
+        (said.max_waitv, Config::max_waitv),
+        (said.max_robust, Config::max_robust),
+        (said.max_pi_depth, Config::max_pi_depth),
+    ];
+    Ok(settings.into_iter().fold(config, |config, (value, set)| if value == 0 { config } else { set(config, value) }))
+}
+
+/// Frees a handle of a system. The system itself lives on as long as its domains and tasks.
+///
+/// Answers 0. -EINVAL: NULL; -EBADF: no handle of a system, or freed before; -EBUSY: another thread is using it.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_system_free(system: *mut ufutex_system) -> c_int {
+    remove::<SystemObject>(system).map(|_| 0).int()
+}
+
+/// Fills in counters, whose size the caller has set.
+///
+/// Answers 0. -EINVAL: NULL, misaligned, a size that is too small; -E2BIG: a size above 4096; -EBADF: no handle of a
+/// system.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_system_get_counters(
+    system: *mut ufutex_system,
+    counters: *mut ufutex_system_counters,
+) -> c_int {
+    let get = || {
+        let held = Held::<SystemObject>::new(system)?;
+        let counted = ufutex_system_counters {
+            size: size_of::<ufutex_system_counters>(),
+            global_slots: held.0.global_slots() as u64,
+            robust_lists_cut: held.0.robust_lists_cut(),
+            pi_chains_refused: held.0.pi_chains_refused(),
+        };
+        // SAFETY: the program gives null or counters that are as large as they say.
+        unsafe { abi::write(counters, &counted) }
+    };
+    get().map(|()| 0).int()
+}
+
+/// Who waits for words of shared objects, in all domains of a system: as ufutex_domain_who_waits().
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_system_who_waits(
+    system: *mut ufutex_system,
+    words: *mut ufutex_waited_word,
+    word_size: usize,
+    capacity: usize,
+) -> c_long {
+    let look = || {
+        let held = Held::<SystemObject>::new(system)?;
+        // SAFETY: the program gives room for so many words of that size.
+        unsafe { store_words(words, word_size, capacity, |most| held.0.who_waits(most)) }
+    };
+    look().long()
+}
+
+/// Copies what `look` finds into a program's array. How many words there are.
+///
+/// # Safety
+/// `words` has room for `capacity` words, each of `word_size` bytes.
+pub(super) unsafe fn store_words(
+    words: *mut ufutex_waited_word,
+    word_size: usize,
+    capacity: usize,
+    look: impl FnOnce(usize) -> WhoWaits,
+) -> Result<usize, Errno> {
+    const SIZE: usize = size_of::<ufutex_waited_word>();
+    if !(SIZE..=4096).contains(&word_size) || word_size % 8 != 0 || !words.is_aligned() {
+        return Err(Errno::INVALID);
+    }
+    if words.is_null() && capacity != 0 {
+        return Err(Errno::INVALID);
+    }
+    let who = look(capacity);
+    for (i, word) in who.iter().enumerate() {
+        let (scope, object) = match word.scope {
+            Scope::Private => (UFUTEX_SCOPE_PRIVATE, 0),
+            Scope::AddressSpace => (UFUTEX_SCOPE_ADDRESS_SPACE, 0),
+            Scope::Object { id, .. } => (UFUTEX_SCOPE_OBJECT, id.get()),
+        };
+        let [threads, tasks, for_lock] = [word.threads, word.tasks, word.for_lock].map(|count| count as u64);
+        let word =
+            ufutex_waited_word { address: word.address, object, scope, bitset: word.bitset, threads, tasks, for_lock };
+        // SAFETY: `i` is less than the capacity, and there is room, says the caller.
+        unsafe {
+            let at = words.cast::<u8>().add(i * word_size);
+            at.cast::<ufutex_waited_word>().write(word);
+            at.add(SIZE).write_bytes(0, word_size - SIZE);
+        }
+    }
+    Ok(who.iter().len() + who.omitted())
+}
+
+export!(ufutex_system_new, ufutex_system_free, ufutex_system_get_counters, ufutex_system_who_waits);

@@ -1,0 +1,138 @@
+use core::ffi::{c_int, c_long};
+
+use engine::Access;
+
+use super::{HowToWait, InUse, export, to_block_as, to_block_in};
+use crate::errno::{Answer, Errno};
+use crate::objects::{DomainObject, TaskObject};
+use crate::operation::{Operation, Words, block_on};
+use crate::platform::OwnWord;
+use crate::registry::Held;
+use crate::types::{UFUTEX_U32, ufutex_domain, ufutex_task, ufutex_wait_options, ufutex_waitv_word};
+use crate::word::Word;
+
+/// Blocks the caller while the word at an address holds what is expected: FUTEX_WAIT, FUTEX_WAIT_BITSET. flags:
+/// UFUTEX_U8 to UFUTEX_U64, UFUTEX_SHARED. options: NULL for no timeout and any wake; times are in nanoseconds.
+///
+/// Answers 0 for a wake: there are no spurious ones. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the options
+/// was interrupted, or the parker says so (a signal does not end the wait); -EFAULT: the word cannot be read; -EINVAL:
+/// misaligned, unknown flags, a word that cannot hold what is expected, a bitset of 0, a priority above 99, NULL for the
+/// domain; -ENOMEM: max_waiters wait, or no memory for a wait by a parker; -EBUSY: the task waits elsewhere; -E2BIG; -EBADF:
+/// no handle of a domain or of a task.
+///
+/// Any thread; not async-signal-safe. The thread must not be cancelled meanwhile, nor leave by longjmp().
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_wait(
+    domain: *mut ufutex_domain,
+    address: u64,
+    expected: u64,
+    flags: u32,
+    options: *const ufutex_wait_options,
+) -> c_int {
+    match Held::<DomainObject>::new(domain) {
+        Ok(held) if held.is_plain && flags == UFUTEX_U32 && options.is_null() => {
+            let wait = || {
+                let expected = u32::try_from(expected).map_err(|_| Errno::INVALID)?;
+                Ok(held.domain.wait(OwnWord::new(address)?, expected)?)
+            };
+            wait().map(|()| 0).int()
+        }
+        // SAFETY: of the same arguments.
+        Ok(held) => unsafe { wait_in(held, address, expected, flags, options) }.int(),
+        Err(errno) => Err::<c_int, _>(errno).int(),
+    }
+}
+
+/// Any other wait.
+///
+/// # Safety
+/// As for `ufutex_wait`.
+#[inline(never)]
+unsafe fn wait_in(
+    held: Held<DomainObject>,
+    address: u64,
+    expected: u64,
+    flags: u32,
+    options: *const ufutex_wait_options,
+) -> Result<c_long, Errno> {
+    // SAFETY: the program gives null or options that are as large as they say.
+    let how = unsafe { HowToWait::read(options)? };
+    let may_migrate = held.parker.is_some();
+    let domain = InUse::new(held, may_migrate);
+    let task = task_of(how.task, &domain)?;
+    let word = Word::new(&domain.memory, address, flags, Access::Read)?;
+    if domain.blocks_natively {
+        let result = match &task {
+            None => domain.domain.wait_with(word, expected, &how.with_timeout()),
+            Some(task) => domain.domain.wait_interruptible(word, expected, &how.with_timeout(), task.task.interrupt()),
+        };
+        return Ok(result.map(|()| 0)?);
+    }
+    let deadline = how.timeout.map(|timeout| domain.time.begin(timeout));
+    let operation = Operation::Wait(domain.domain.wait_async(word, expected, how.options));
+    block_on(&domain, task.as_deref(), operation, deadline)
+}
+
+/// The task of a wait, if it has one.
+fn task_of(task: *mut ufutex_task, domain: &DomainObject) -> Result<Option<InUse<TaskObject>>, Errno> {
+    if task.is_null() { Ok(None) } else { to_block_as(task, domain).map(Some) }
+}
+
+/// Blocks the caller while each of several words holds what is expected of it, until one is woken: futex_waitv(2). options:
+/// as for ufutex_wait().
+///
+/// Answers the number of the word that was woken, from 0 up; of several the last. -EINVAL: no word at all, or more than
+/// max_waitv; else as for ufutex_wait().
+///
+/// Any thread; not async-signal-safe. The thread must not be cancelled meanwhile, nor leave by longjmp().
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_waitv(
+    domain: *mut ufutex_domain,
+    words: *const ufutex_waitv_word,
+    count: u32,
+    options: *const ufutex_wait_options,
+) -> c_int {
+    let wait = || {
+        // SAFETY: the program gives null or options that are as large as they say.
+        let how = unsafe { HowToWait::read(options)? };
+        let domain = to_block_in(domain)?;
+        let task = task_of(how.task, &domain)?;
+        // SAFETY: the program gives so many words.
+        let words = unsafe { read_words(&domain, words, count)? };
+        if domain.blocks_natively && task.is_none() {
+            return Ok(domain.domain.wait_any(&words, &how.with_timeout())? as c_long);
+        }
+        let deadline = how.timeout.map(|timeout| domain.time.begin(timeout));
+        let operation = Operation::WaitAny(domain.domain.wait_any_async(words, how.options));
+        block_on(&domain, task.as_deref(), operation, deadline)
+    };
+    wait().int()
+}
+
+/// The words of a wait for several.
+///
+/// # Safety
+/// `words` is null or valid for reading `count` of them, if it is aligned.
+pub(super) unsafe fn read_words(
+    domain: &DomainObject,
+    words: *const ufutex_waitv_word,
+    count: u32,
+) -> Result<Words<'_>, Errno> {
+    if words.is_null() || !words.is_aligned() || count == 0 {
+        return Err(Errno::INVALID);
+    }
+    let mut read = Words::new();
+    for i in 0..count as usize {
+        // SAFETY: says the caller.
+        let word = unsafe { words.add(i).read() };
+        if word.reserved != 0 {
+            return Err(Errno::INVALID);
+        }
+        // One after another: a count that is a mistake meets its first bad word before it has asked for much memory.
+        read.try_reserve(1).map_err(|_| Errno::NO_MEMORY)?;
+        read.push((Word::new(&domain.memory, word.address, word.flags, Access::Read)?, word.expected));
+    }
+    Ok(read)
+}
+
+export!(ufutex_wait, ufutex_waitv);

@@ -1,0 +1,444 @@
+use core::cell::UnsafeCell;
+use core::ffi::{c_int, c_long, c_void};
+use core::pin::Pin;
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Release},
+};
+
+use engine::{Access, Cause, Timeout};
+
+use super::syscall::{begin, number_of, own_memory, read_args};
+use super::wait::read_words;
+use super::{HowToWait, export};
+use crate::abi;
+use crate::bell::{Handle, Sound};
+use crate::errno::{Answer, Errno};
+use crate::objects::{DomainObject, Interruptible, TaskObject};
+use crate::operation::Operation;
+use crate::platform::{Deadline, Memory, clock_number};
+use crate::registry::{Counted, Object, boxed, insert};
+use crate::types::{
+    UFUTEX_INTERRUPTED, UFUTEX_MONOTONIC, UFUTEX_NO_DEADLINE, UFUTEX_TIMED_OUT, ufutex_domain, ufutex_memory,
+    ufutex_task, ufutex_wait_options, ufutex_waiter, ufutex_waitv_word,
+};
+use crate::word::Word;
+
+/// What a waiter calls when there is something to look at: the number is the context that came with it.
+pub type ufutex_callback = Option<unsafe extern "C" fn(context: *mut c_void)>;
+
+/// A wait under way.
+struct WaiterObject {
+    /// Whether some thread works with the rest. Stays set from when the wait has ended.
+    is_locked: AtomicBool,
+    waiting: UnsafeCell<Waiting>,
+}
+
+// Dropped in this order: the operation uses what stands below it.
+struct Waiting {
+    operation: Operation<'static>,
+    interruptible: Option<Interruptible<Counted<TaskObject>>>,
+    bell: Handle,
+    deadline: Option<Deadline>,
+    _memory: Option<Box<Memory>>,
+    _task: Option<Counted<TaskObject>>,
+    _domain: Counted<DomainObject>,
+}
+
+// SAFETY: `waiting` belongs to whoever has locked it. Operations may be polled and dropped by any thread: what they hold of
+// the program are functions that any thread may call.
+unsafe impl Send for WaiterObject {}
+// SAFETY: as above.
+unsafe impl Sync for WaiterObject {}
+
+// SAFETY: nothing else has this kind.
+unsafe impl Object for WaiterObject {
+    type Opaque = ufutex_waiter;
+    const KIND: u64 = 4;
+}
+
+impl WaiterObject {
+    fn try_lock(&self) -> Result<Locked<'_>, Errno> {
+        if self.is_locked.swap(true, Acquire) { Err(Errno::BUSY) } else { Ok(Locked(self)) } // [W]
+    }
+}
+
+/// The right to work with a wait.
+struct Locked<'w>(&'w WaiterObject);
+
+impl Locked<'_> {
+    fn waiting(&mut self) -> &mut Waiting {
+        // SAFETY: locked by us.
+        unsafe { &mut *self.0.waiting.get() }
+    }
+
+    /// Looks whether it has ended. If not, the callback is called when there is something new.
+    fn look(&mut self) -> Option<c_long> {
+        let waiting = self.waiting();
+        if !waiting.bell.take_ring() {
+            return None;
+        }
+        waiting.poll()
+    }
+
+    /// It has ended: nobody works with it any more.
+    fn keep(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.0.is_locked.store(false, Release); // [W]
+    }
+}
+
+impl Waiting {
+    fn operation(&mut self) -> Pin<&mut Operation<'static>> {
+        // SAFETY: it lies on the heap, and stays there until it is dropped.
+        unsafe { Pin::new_unchecked(&mut self.operation) }
+    }
+
+    fn poll(&mut self) -> Option<c_long> {
+        let waker = self.bell.waker();
+        if let Some(answer) = self.operation().poll(&waker) {
+            return Some(answer);
+        }
+        let is_interrupted = self.interruptible.as_ref().is_some_and(Interruptible::is_interrupted);
+        is_interrupted.then(|| self.operation().end(Cause::Interrupted))
+    }
+}
+
+/// What the functions that prepare a wait are given besides.
+struct Prepare {
+    domain: Counted<DomainObject>,
+    task: Option<Counted<TaskObject>>,
+    memory: Option<Box<Memory>>,
+    callback: ufutex_callback,
+    context: *mut c_void,
+    waiter: *mut *mut ufutex_waiter,
+}
+
+impl Prepare {
+    /// # Safety
+    /// `waiter` is null or valid for a write, if it is aligned. The callback is what its type says.
+    unsafe fn new(
+        domain: *mut ufutex_domain,
+        task: *mut ufutex_task,
+        callback: ufutex_callback,
+        context: *mut c_void,
+        waiter: *mut *mut ufutex_waiter,
+    ) -> Result<Self, Errno> {
+        // SAFETY: says the caller.
+        unsafe { abi::store(waiter, core::ptr::null_mut())? };
+        if callback.is_none() {
+            return Err(Errno::INVALID);
+        }
+        let domain = Counted::new(domain)?;
+        let task = if task.is_null() { None } else { Some(Counted::new(task)?) };
+        Ok(Self { domain, task, memory: None, callback, context, waiter })
+    }
+
+    /// Begins an operation. Its answer, if it has ended; else `IN_PROGRESS`, with a handle for the program.
+    fn begin<F>(self, make: F) -> Result<c_long, Errno>
+    where
+        F: for<'a> FnOnce(
+            &'a DomainObject,
+            Option<&'a TaskObject>,
+            &'a Memory,
+        ) -> Result<(Operation<'a>, Option<Timeout>), Errno>,
+    {
+        let Self { domain, task, memory, callback, context, waiter } = self;
+        let Some(function) = callback else { return Err(Errno::INVALID) };
+        // SAFETY: the object counts itself in, in the waiter below, which drops the operation first.
+        let lasting: &'static DomainObject = unsafe { &*core::ptr::from_ref(&*domain) };
+        // SAFETY: the same for the task.
+        let lasting_task: Option<&'static TaskObject> =
+            task.as_deref().map(|task| unsafe { &*core::ptr::from_ref(task) });
+        let lasting_memory: &'static Memory = match &memory {
+            // SAFETY: the waiter below has the box.
+            Some(memory) => unsafe { &*core::ptr::from_ref(&**memory) },
+            None => &lasting.memory,
+        };
+        let (operation, timeout) = make(lasting, lasting_task, lasting_memory)?;
+        let deadline = timeout.map(|timeout| domain.time.begin(timeout));
+        let bell = Handle::new(Sound::Call { function, context })?;
+        let interruptible = task.clone().map(|task| Interruptible::new(task, &bell)).transpose()?;
+        let mut object = boxed(WaiterObject {
+            is_locked: AtomicBool::new(false),
+            waiting: UnsafeCell::new(Waiting {
+                operation,
+                interruptible,
+                bell,
+                deadline,
+                _memory: memory,
+                _task: task,
+                _domain: domain,
+            }),
+        })?;
+        if let Some(answer) = object.waiting.get_mut().poll() {
+            return Ok(answer);
+        }
+        let handle = insert(object)?;
+        // SAFETY: checked in `new`, and valid for a write.
+        unsafe { abi::store(waiter, handle)? };
+        Err(Errno::IN_PROGRESS)
+    }
+}
+
+/// As ufutex_wait(), without a thread that sleeps: for schedulers. Queues a waiter if the word holds what is expected.
+///
+/// Answers -EINPROGRESS and stores the waiter's handle in *waiter; else what ufutex_wait() would, and stores NULL.
+/// callback(context) is called once when there is something to look at, by whichever thread has caused that, perhaps before
+/// this function returns; then call ufutex_waiter_finish(). The callback must not wait, and leaves this waiter alone: it
+/// tells a scheduler. It is not called any more when a function that has ended or freed the waiter has returned; that
+/// waits for a call that is under way, so do not hold what the callback waits for.
+///
+/// A timeout is the caller's to watch: ufutex_waiter_deadline(), ufutex_waiter_end(). Besides -EINVAL: callback or waiter is
+/// NULL.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_prepare_wait(
+    domain: *mut ufutex_domain,
+    address: u64,
+    expected: u64,
+    flags: u32,
+    options: *const ufutex_wait_options,
+    callback: ufutex_callback,
+    context: *mut c_void,
+    waiter: *mut *mut ufutex_waiter,
+) -> c_long {
+    let prepare = || {
+        // SAFETY: the program gives null or options that are as large as they say.
+        let how = unsafe { HowToWait::read(options)? };
+        // SAFETY: `waiter` and `callback` are what their types say.
+        let prepare = unsafe { Prepare::new(domain, how.task, callback, context, waiter)? };
+        prepare.begin(|domain, _, memory| {
+            let word = Word::new(memory, address, flags, Access::Read)?;
+            Ok((Operation::Wait(domain.domain.wait_async(word, expected, how.options)), how.timeout))
+        })
+    };
+    prepare().long()
+}
+
+/// As ufutex_waitv(), without a thread that sleeps: see ufutex_prepare_wait(). The array is not used after the return.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_prepare_waitv(
+    domain: *mut ufutex_domain,
+    words: *const ufutex_waitv_word,
+    count: u32,
+    options: *const ufutex_wait_options,
+    callback: ufutex_callback,
+    context: *mut c_void,
+    waiter: *mut *mut ufutex_waiter,
+) -> c_long {
+    let prepare = || {
+        // SAFETY: the program gives null or options that are as large as they say.
+        let how = unsafe { HowToWait::read(options)? };
+        // SAFETY: `waiter` and `callback` are what their types say.
+        let prepare = unsafe { Prepare::new(domain, how.task, callback, context, waiter)? };
+        prepare.begin(|domain, _, _| {
+            // SAFETY: the program gives so many words.
+            let words = unsafe { read_words(domain, words, count)? };
+            Ok((Operation::WaitAny(domain.domain.wait_any_async(words, how.options)), how.timeout))
+        })
+    };
+    prepare().long()
+}
+
+/// As ufutex_lock_pi(), without a thread that sleeps: see ufutex_prepare_wait().
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_prepare_lock_pi(
+    domain: *mut ufutex_domain,
+    task: *mut ufutex_task,
+    address: u64,
+    flags: u32,
+    options: *const ufutex_wait_options,
+    callback: ufutex_callback,
+    context: *mut c_void,
+    waiter: *mut *mut ufutex_waiter,
+) -> c_long {
+    let prepare = || {
+        // SAFETY: the program gives null or options that are as large as they say.
+        let how = unsafe { HowToWait::read(options)? };
+        // SAFETY: `waiter` and `callback` are what their types say.
+        let prepare = unsafe { Prepare::new(domain, task, callback, context, waiter)? };
+        prepare.begin(|domain, task, memory| {
+            let task = task.ok_or(Errno::INVALID)?;
+            let word = Word::new(memory, address, flags, Access::Write)?;
+            Ok((Operation::LockPi(domain.domain.lock_pi_async(word, &task.task)), how.timeout))
+        })
+    };
+    prepare().long()
+}
+
+/// As ufutex_wait_requeue_pi(), without a thread that sleeps: see ufutex_prepare_wait().
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_prepare_wait_requeue_pi(
+    domain: *mut ufutex_domain,
+    task: *mut ufutex_task,
+    from: u64,
+    expected: u64,
+    lock: u64,
+    flags: u32,
+    options: *const ufutex_wait_options,
+    callback: ufutex_callback,
+    context: *mut c_void,
+    waiter: *mut *mut ufutex_waiter,
+) -> c_long {
+    let prepare = || {
+        // SAFETY: the program gives null or options that are as large as they say.
+        let how = unsafe { HowToWait::read(options)? };
+        // SAFETY: `waiter` and `callback` are what their types say.
+        let prepare = unsafe { Prepare::new(domain, task, callback, context, waiter)? };
+        prepare.begin(|domain, task, memory| {
+            let task = task.ok_or(Errno::INVALID)?;
+            let from = Word::new(memory, from, flags, Access::Read)?;
+            let lock = Word::new(memory, lock, flags, Access::Write)?;
+            let wait = domain.domain.wait_requeue_pi_async(from, expected, lock, &task.task);
+            Ok((Operation::WaitRequeuePi(wait), how.timeout))
+        })
+    };
+    prepare().long()
+}
+
+/// As ufutex_syscall(), without a thread that sleeps: see ufutex_prepare_wait(). A call that does not wait is done on return.
+/// The structs of memory and args are not used after the return; the functions of memory are, as long as the waiter.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_prepare_syscall(
+    domain: *mut ufutex_domain,
+    task: *mut ufutex_task,
+    memory: *const ufutex_memory,
+    number: u64,
+    args: *const u64,
+    callback: ufutex_callback,
+    context: *mut c_void,
+    waiter: *mut *mut ufutex_waiter,
+) -> c_long {
+    let prepare = || {
+        // SAFETY: `waiter` and `callback` are what their types say.
+        let mut prepare = unsafe { Prepare::new(domain, task, callback, context, waiter)? };
+        // SAFETY: the program gives a memory that is as large as it says, and six arguments.
+        let (own_memory, number, args) = unsafe { (own_memory(memory)?, number_of(number)?, read_args(args)?) };
+        prepare.memory = own_memory.map(boxed).transpose()?;
+        prepare.begin(|domain, task, memory| {
+            let task = task.ok_or(Errno::INVALID)?;
+            let call = begin(domain, task, memory, number, args);
+            let timeout = call.timeout();
+            Ok((Operation::Syscall(call), timeout))
+        })
+    };
+    prepare().long()
+}
+
+/// When a waiter's time is up: stores UFUTEX_MONOTONIC or UFUTEX_REALTIME in *clock and what the domain's clock shows then, in
+/// nanoseconds, in *deadline; UFUTEX_NO_DEADLINE for never. Call ufutex_waiter_end() then.
+///
+/// Answers 0. -EINVAL: NULL or misaligned; -EBADF: no handle of a waiter, or it has ended; -EBUSY: another thread is using
+/// it.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_waiter_deadline(
+    waiter: *mut ufutex_waiter,
+    clock: *mut u32,
+    deadline: *mut u64,
+) -> c_int {
+    let tell = || {
+        abi::check_out(clock)?;
+        abi::check_out(deadline)?;
+        let counted = Counted::<WaiterObject>::new(waiter)?;
+        let said = counted.try_lock()?.waiting().deadline;
+        let (number, ns) = said.map_or((UFUTEX_MONOTONIC, UFUTEX_NO_DEADLINE), |d| (clock_number(d.clock), d.ns));
+        // SAFETY: checked above, and valid for a write.
+        unsafe {
+            abi::store(clock, number)?;
+            abi::store(deadline, ns)
+        }
+    };
+    tell().map(|()| 0).int()
+}
+
+/// Looks whether a waiter's wait has ended: after its callback was called, or at any time.
+///
+/// Answers what the function would have answered that blocks; the handle is freed then. -EINPROGRESS: it has not ended, and
+/// the callback will be called. -EINVAL: NULL; -EBADF: no handle of a waiter, or it has ended; -EBUSY: another thread is
+/// using it.
+///
+/// Any thread; not async-signal-safe. The callback may be called by this thread before it returns -EINPROGRESS.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_waiter_finish(waiter: *mut ufutex_waiter) -> c_long {
+    let finish = || {
+        let counted = Counted::<WaiterObject>::new(waiter)?;
+        let mut locked = counted.try_lock()?;
+        let answer = locked.look().ok_or(Errno::IN_PROGRESS)?;
+        locked.keep();
+        drop(counted.take()?);
+        Ok(answer)
+    };
+    finish().long()
+}
+
+/// Ends a waiter's wait: cause is UFUTEX_TIMED_OUT or UFUTEX_INTERRUPTED. Unless what it waits for has come by then: that is
+/// the answer then.
+///
+/// Answers what the function would have answered that blocks: -ETIMEDOUT or -EINTR, or what a system call has for it. The
+/// handle is freed. -EINVAL: NULL or another cause; -EBADF: no handle of a waiter, or it has ended; -EBUSY: another thread is
+/// using it.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_waiter_end(waiter: *mut ufutex_waiter, cause: u32) -> c_long {
+    let end = || {
+        let cause = match cause {
+            UFUTEX_TIMED_OUT => Cause::TimedOut,
+            UFUTEX_INTERRUPTED => Cause::Interrupted,
+            _ => return Err(Errno::INVALID),
+        };
+        let counted = Counted::<WaiterObject>::new(waiter)?;
+        let mut locked = counted.try_lock()?;
+        let answer = locked.waiting().operation().end(cause);
+        locked.keep();
+        drop(counted.take()?);
+        Ok(answer)
+    };
+    end().long()
+}
+
+/// Frees a waiter without an answer. A wake that has come for it goes to the next waiter; a lock that it was given is
+/// unlocked.
+///
+/// Answers 0. -EINVAL: NULL; -EBADF: no handle of a waiter, or it has ended; -EBUSY: another thread is using it.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_waiter_free(waiter: *mut ufutex_waiter) -> c_int {
+    let free = || {
+        let counted = Counted::<WaiterObject>::new(waiter)?;
+        counted.try_lock()?.keep();
+        drop(counted.take()?);
+        Ok(0)
+    };
+    free().int()
+}
+
+export!(
+    ufutex_prepare_wait,
+    ufutex_prepare_waitv,
+    ufutex_prepare_lock_pi,
+    ufutex_prepare_wait_requeue_pi,
+    ufutex_prepare_syscall,
+    ufutex_waiter_deadline,
+    ufutex_waiter_finish,
+    ufutex_waiter_end,
+    ufutex_waiter_free,
+);

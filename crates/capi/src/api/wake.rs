@@ -1,0 +1,99 @@
+use core::ffi::c_int;
+use core::num::NonZeroU32;
+
+use engine::{Access, Compare, Modify, WakeOp};
+
+use super::{count as many, export};
+use crate::errno::{Answer, Errno};
+use crate::objects::DomainObject;
+use crate::platform::OwnWord;
+use crate::registry::Held;
+use crate::types::{
+    UFUTEX_CMP_EQ, UFUTEX_CMP_GE, UFUTEX_CMP_GT, UFUTEX_CMP_LE, UFUTEX_CMP_LT, UFUTEX_CMP_NE, UFUTEX_OP_ADD,
+    UFUTEX_OP_ANDN, UFUTEX_OP_OR, UFUTEX_OP_SET, UFUTEX_OP_XOR, UFUTEX_U32, ufutex_domain, ufutex_operation,
+};
+use crate::word::Word;
+
+/// Wakes up to count waiters of the word at an address whose bitset has a bit of bitset, real-time priorities first, then in
+/// the order they came: FUTEX_WAKE, FUTEX_WAKE_BITSET. INT_MAX or more: all. Change the word first. A private word is not
+/// touched, and may be gone. flags: as for ufutex_wait().
+///
+/// Answers how many were woken. -EINVAL: a bitset of 0, misaligned, unknown flags, NULL, or a waiter for a lock with priority
+/// inheritance is in the way (those before it have been woken); -EFAULT: no address of a program, or a shared word that
+/// memory says nothing of; -EBADF: no handle of a domain.
+///
+/// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_wake(
+    domain: *mut ufutex_domain,
+    address: u64,
+    count: u32,
+    bitset: u32,
+    flags: u32,
+) -> c_int {
+    let wake = || {
+        let held = Held::<DomainObject>::new(domain)?;
+        let bitset = NonZeroU32::new(bitset).ok_or(Errno::INVALID)?;
+        if held.is_plain && flags == UFUTEX_U32 {
+            return Ok(held.domain.try_wake_bitset(OwnWord::new(address)?, many(count), bitset)?);
+        }
+        let word = Word::new(&held.memory, address, flags, Access::Read)?;
+        Ok(held.domain.try_wake_bitset(word, many(count), bitset)?)
+    };
+    wake().int()
+}
+
+/// Changes the word of 32 bits at second, wakes up to count waiters of first, and, if the comparison holds for what second
+/// held before, up to second_count of second: FUTEX_WAKE_OP, in one step. flags: of both words.
+///
+/// Answers how many were woken in all. -EINVAL: second has not 32 bits, an unknown operation, comparison or flag,
+/// misaligned, NULL, or a waiter for a lock is in the way (what was done before stays done); -EFAULT: second cannot be read
+/// and written; -EBADF: no handle of a domain.
+///
+/// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_wake_op(
+    domain: *mut ufutex_domain,
+    first: u64,
+    count: u32,
+    second: u64,
+    second_count: u32,
+    operation: *const ufutex_operation,
+    flags: u32,
+) -> c_int {
+    let wake = || {
+        let held = Held::<DomainObject>::new(domain)?;
+        if operation.is_null() || !operation.is_aligned() {
+            return Err(Errno::INVALID);
+        }
+        // SAFETY: valid for a read, says the program.
+        let op = decoded(unsafe { operation.read() })?;
+        let first = Word::new(&held.memory, first, flags, Access::Read)?;
+        let second = Word::new(&held.memory, second, flags, Access::Write)?;
+        Ok(held.domain.wake_op(first, many(count), second, op, many(second_count))?)
+    };
+    wake().int()
+}
+
+fn decoded(said: ufutex_operation) -> Result<WakeOp, Errno> {
+    let modify = match said.modify {
+        UFUTEX_OP_SET => Modify::Set,
+        UFUTEX_OP_ADD => Modify::Add,
+        UFUTEX_OP_OR => Modify::Or,
+        UFUTEX_OP_ANDN => Modify::AndNot,
+        UFUTEX_OP_XOR => Modify::Xor,
+        _ => return Err(Errno::INVALID),
+    };
+    let compare = match said.compare {
+        UFUTEX_CMP_EQ => Compare::Eq,
+        UFUTEX_CMP_NE => Compare::Ne,
+        UFUTEX_CMP_LT => Compare::Lt,
+        UFUTEX_CMP_LE => Compare::Le,
+        UFUTEX_CMP_GT => Compare::Gt,
+        UFUTEX_CMP_GE => Compare::Ge,
+        _ => return Err(Errno::INVALID),
+    };
+    Ok(WakeOp { modify: modify(said.argument), compare: compare(said.operand) })
+}
+
+export!(ufutex_wake, ufutex_wake_op);

@@ -1,0 +1,49 @@
+//! Errors as C has them.
+
+use core::ffi::{c_int, c_long};
+
+/// An errno, as a positive number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Errno(pub c_int);
+
+impl Errno {
+    pub const BAD_HANDLE: Self = Self(libc::EBADF);
+    pub const BUSY: Self = Self(libc::EBUSY);
+    pub const FAULT: Self = Self(libc::EFAULT);
+    pub const IN_PROGRESS: Self = Self(libc::EINPROGRESS);
+    pub const INVALID: Self = Self(libc::EINVAL);
+    pub const NO_MEMORY: Self = Self(libc::ENOMEM);
+    pub const NO_SYSCALL: Self = Self(libc::ENOSYS);
+    pub const TOO_BIG: Self = Self(libc::E2BIG);
+}
+
+impl From<engine::Error> for Errno {
+    fn from(error: engine::Error) -> Self {
+        Self(error.errno())
+    }
+}
+
+impl From<engine::Fault> for Errno {
+    fn from(_: engine::Fault) -> Self {
+        Self::FAULT
+    }
+}
+
+/// What a function answers: a number from 0 up, or `-errno`.
+pub(crate) trait Answer {
+    fn int(self) -> c_int;
+    fn long(self) -> c_long;
+}
+
+impl<T: TryInto<c_long>> Answer for Result<T, Errno> {
+    fn int(self) -> c_int {
+        c_int::try_from(self.long()).unwrap_or(c_int::MAX)
+    }
+
+    fn long(self) -> c_long {
+        match self {
+            Ok(number) => number.try_into().unwrap_or(c_long::MAX),
+            Err(Errno(errno)) => -c_long::from(errno),
+        }
+    }
+}

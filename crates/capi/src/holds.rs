@@ -1,0 +1,168 @@
+//! Which objects each thread is using, so that none is freed under it: hazard pointers, with an asymmetric pair of barriers.
+//!
+//! A thread stores a handle in its own record, and then looks whether the handle is alive [H1]. Whoever frees a handle marks
+//! it as closing, has every thread of the process pass a full barrier by membarrier(2), and then looks at all records [H3].
+//! So for each thread: it has seen the mark, or is seen in its record. What it costs a thread is two plain stores in a
+//! line that nobody else writes.
+//!
+//! Where there is no membarrier(2), which is found out before the first handle is made, each thread pays for a fence.
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU64, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
+    compiler_fence, fence,
+};
+
+use crate::registry::boxed;
+
+/// Operations within operations of one thread: a callback that wakes somebody, whose callback does so too. Beyond that
+/// they count themselves in.
+const PLACES: usize = 8;
+
+/// What one thread holds. Records are never freed; one whose thread has ended is the next thread's.
+#[repr(align(128))]
+pub(crate) struct Record {
+    handles: [AtomicU64; PLACES],
+    /// Places from here on are empty. For the thread itself.
+    top: AtomicUsize,
+    is_taken: AtomicBool,
+    next: AtomicPtr<Record>,
+}
+
+static RECORDS: AtomicPtr<Record> = AtomicPtr::new(ptr::null_mut());
+
+/// 0: not yet known; then one of these.
+static BARRIER: AtomicUsize = AtomicUsize::new(0);
+const MEMBARRIER: usize = 1;
+const FENCES: usize = 2;
+
+thread_local! {
+    static RECORD: Cell<Option<&'static Record>> = const { Cell::new(None) };
+    /// Gives the record back when the thread ends.
+    static OWNER: Owner = const { Owner(Cell::new(None)) };
+}
+
+struct Owner(Cell<Option<&'static Record>>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        RECORD.set(None);
+        if let Some(record) = self.0.get() {
+            // Operations that the thread has left without returning, by pthread_exit in a callback, use nothing any more.
+            record.handles.iter().for_each(|handle| handle.store(0, Release));
+            record.top.store(0, Relaxed);
+            record.is_taken.store(false, Release); // [H4]
+        }
+    }
+}
+
+/// Called before a handle is made: finds out about barriers.
+pub(crate) fn prepare() {
+    if BARRIER.load(Relaxed) == 0 {
+        // SAFETY: membarrier(2) reads and writes no memory of ours.
+        let registered =
+            unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 };
+        // Handles are handed to other threads with whatever orders them: so is this.
+        BARRIER.store(if registered { MEMBARRIER } else { FENCES }, SeqCst);
+    }
+}
+
+/// Enters `handle` in the calling thread's record. `None` without a record, or without room.
+#[inline]
+pub(crate) fn enter(handle: u64) -> Option<(&'static Record, usize)> {
+    let record = match RECORD.get() {
+        Some(record) => record,
+        None => take_record()?,
+    };
+    let place = record.top.load(Relaxed);
+    if place == PLACES {
+        return None;
+    }
+    record.top.store(place + 1, Relaxed);
+    record.handles[place].store(handle, Relaxed);
+    light_barrier();
+    Some((record, place))
+}
+
+/// [H1] pairs with [H3].
+#[inline]
+fn light_barrier() {
+    if BARRIER.load(Relaxed) == MEMBARRIER {
+        compiler_fence(SeqCst);
+    } else {
+        fence(SeqCst);
+    }
+}
+
+impl Record {
+    /// Takes a handle out again.
+    #[inline]
+    pub fn leave(&self, place: usize) {
+        // [H2]: what was done with the object has happened before it is freed.
+        self.handles[place].store(0, Release);
+        let mut top = self.top.load(Relaxed);
+        while top > 0 && self.handles[top - 1].load(Relaxed) == 0 {
+            top -= 1;
+        }
+        self.top.store(top, Relaxed);
+    }
+}
+
+/// Whether any thread holds `handle`, which has been marked as closing. Also if that cannot be known any more.
+pub(crate) fn somebody_holds(handle: u64) -> bool {
+    fence(SeqCst); // [H3]
+    if BARRIER.load(Relaxed) == MEMBARRIER {
+        // SAFETY: membarrier(2) reads and writes no memory of ours.
+        let done = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0 };
+        if !done {
+            // Forbidden since, by a filter. Somebody may be inside without being seen.
+            return true;
+        }
+    }
+    records().any(|record| record.handles.iter().any(|held| held.load(Acquire) == handle)) // [H2]
+}
+
+fn records() -> impl Iterator<Item = &'static Record> {
+    // SAFETY: records are never freed, and whole when they are in the list.
+    let deref = |record: *mut Record| unsafe { record.as_ref() };
+    core::iter::successors(deref(RECORDS.load(Acquire)), move |record| deref(record.next.load(Relaxed)))
+}
+
+/// A record for the calling thread; `None` at its very end, or without memory.
+#[cold]
+fn take_record() -> Option<&'static Record> {
+    OWNER
+        .try_with(|owner| {
+            // [H4]: whoever takes it sees that it is empty.
+            let record = records().find(|record| !record.is_taken.swap(true, AcqRel)).or_else(add_record)?;
+            owner.0.set(Some(record));
+            RECORD.set(Some(record));
+            Some(record)
+        })
+        .ok()
+        .flatten()
+}
+
+fn add_record() -> Option<&'static Record> {
+    let record = Box::leak(
+        boxed(Record {
+            handles: [const { AtomicU64::new(0) }; PLACES],
+            top: AtomicUsize::new(0),
+            is_taken: AtomicBool::new(true),
+            next: AtomicPtr::new(ptr::null_mut()),
+        })
+        .ok()?,
+    );
+    let mut first = RECORDS.load(Relaxed);
+    loop {
+        record.next.store(first, Relaxed);
+        // Release: with everything in it. SeqCst: a thread that is not seen in the list by [H3] has its first look at a
+        // handle after it, and sees the mark: it is in the list before it enters a handle.
+        match RECORDS.compare_exchange_weak(first, record, SeqCst, Relaxed) {
+            Ok(_) => return Some(record),
+            Err(now) => first = now,
+        }
+    }
+}

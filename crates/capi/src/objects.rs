@@ -1,0 +1,102 @@
+//! What handles stand for.
+
+use std::sync::atomic::{AtomicPtr, Ordering::SeqCst, fence};
+
+use engine::{Domain, System, Task};
+
+use crate::bell::{Bell, Calls, Handle};
+use crate::errno::Errno;
+use crate::platform::{Memory, Parker, Time};
+use crate::registry::Object;
+use crate::types::{ufutex_domain, ufutex_system, ufutex_task};
+
+pub(crate) struct SystemObject(pub System);
+
+// SAFETY: nothing else has this kind.
+unsafe impl Object for SystemObject {
+    type Opaque = ufutex_system;
+    const KIND: u64 = 1;
+}
+
+pub(crate) struct DomainObject {
+    pub domain: Domain,
+    pub memory: Memory,
+    pub time: Time,
+    pub parker: Option<Parker>,
+    /// Whether the engine blocks by itself: as threads, by the host's clocks.
+    pub blocks_natively: bool,
+    /// Whether words are in the program's own memory besides.
+    pub is_plain: bool,
+}
+
+// SAFETY: nothing else has this kind.
+unsafe impl Object for DomainObject {
+    type Opaque = ufutex_domain;
+    const KIND: u64 = 2;
+}
+
+pub(crate) struct TaskObject {
+    pub task: Task,
+    /// What an interrupt rings, besides the engine's own sleepers.
+    bell: AtomicPtr<Bell>,
+    /// Interrupts that may be ringing it.
+    ringing: Calls,
+}
+
+// SAFETY: nothing else has this kind.
+unsafe impl Object for TaskObject {
+    type Opaque = ufutex_task;
+    const KIND: u64 = 3;
+}
+
+impl TaskObject {
+    pub fn new(task: Task) -> Self {
+        Self { task, bell: AtomicPtr::default(), ringing: Calls::default() }
+    }
+
+    /// Raises the task's interrupt. Locks nothing and allocates nothing.
+    pub fn interrupt(&self) {
+        self.task.interrupt().raise();
+        // [T1] pairs with [T2]: a wait that has not seen the interrupt is seen here.
+        fence(SeqCst);
+        self.ringing.run(|| {
+            // SAFETY: `Interruptible` takes it away, and waits for us, before the bell is freed.
+            if let Some(bell) = unsafe { self.bell.load(SeqCst).as_ref() } {
+                bell.ring();
+            }
+        });
+    }
+
+    pub fn is_interrupted(&self) -> bool {
+        self.task.interrupt().is_raised()
+    }
+}
+
+/// A wait of a task that an interrupt is to end: it rings the wait's bell, as long as this lives.
+pub(crate) struct Interruptible<T: core::ops::Deref<Target = TaskObject>>(T);
+
+impl<T: core::ops::Deref<Target = TaskObject>> Interruptible<T> {
+    /// `bell` outlives what this answers.
+    ///
+    /// # Errors
+    /// [`Errno::BUSY`] while the task has another such wait.
+    pub fn new(task: T, bell: &Handle) -> Result<Self, Errno> {
+        let bell = core::ptr::from_ref::<Bell>(bell).cast_mut();
+        if task.bell.compare_exchange(core::ptr::null_mut(), bell, SeqCst, SeqCst).is_err() {
+            return Err(Errno::BUSY);
+        }
+        fence(SeqCst); // [T2]
+        Ok(Self(task))
+    }
+
+    pub fn is_interrupted(&self) -> bool {
+        self.0.is_interrupted()
+    }
+}
+
+impl<T: core::ops::Deref<Target = TaskObject>> Drop for Interruptible<T> {
+    fn drop(&mut self) {
+        self.0.bell.store(core::ptr::null_mut(), SeqCst);
+        self.0.ringing.wait_for_others();
+    }
+}

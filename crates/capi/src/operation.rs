@@ -1,0 +1,173 @@
+//! Operations that may have to wait, however they are driven: by a thread of the embedder's that parks (`block_on`), or as a
+//! waiter object.
+
+use core::ffi::c_long;
+use core::future::Future;
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll, Waker};
+
+use engine::{Cause, Clock, LockPi, Syscall, Wait, WaitAny, WaitRequeuePi};
+
+use crate::bell::{Handle, Sound};
+use crate::errno::{Answer, Errno};
+use crate::objects::{DomainObject, Interruptible, TaskObject};
+use crate::park::{self, Sleep};
+use crate::platform::{Deadline, Memory, Time, clock_number};
+use crate::types::UFUTEX_NO_DEADLINE;
+use crate::word::Word;
+
+/// The words of a wait for one of several, with what they should hold.
+pub(crate) type Words<'a> = Vec<(Word<'a>, u64)>;
+
+/// See the top of this file.
+pub(crate) enum Operation<'a> {
+    Wait(Wait<'a, Word<'a>>),
+    WaitAny(WaitAny<'a, Word<'a>, Words<'a>>),
+    LockPi(LockPi<'a, 'a, Word<'a>>),
+    WaitRequeuePi(WaitRequeuePi<'a, 'a, Word<'a>, Word<'a>>),
+    Syscall(Syscall<'a, 'a, 'a, Memory>),
+}
+
+fn number<T: TryInto<c_long>>(result: Result<T, engine::Error>) -> c_long {
+    result.map_err(Errno::from).long()
+}
+
+impl Operation<'_> {
+    /// Begins, or looks again; its answer if it has ended.
+    pub fn poll(self: Pin<&mut Self>, waker: &Waker) -> Option<c_long> {
+        let mut context = Context::from_waker(waker);
+        // SAFETY: what is pinned is not moved out of, and reached through pins alone.
+        let result = unsafe {
+            match self.get_unchecked_mut() {
+                Self::Wait(wait) => Pin::new_unchecked(wait).poll(&mut context).map(|r| number(r.map(|()| 0))),
+                Self::WaitAny(wait) => Pin::new_unchecked(wait).poll(&mut context).map(number),
+                Self::LockPi(lock) => Pin::new_unchecked(lock).poll(&mut context).map(|r| number(r.map(|()| 0))),
+                Self::WaitRequeuePi(wait) => Pin::new_unchecked(wait).poll(&mut context).map(|r| number(r.map(|()| 0))),
+                Self::Syscall(call) => Pin::new_unchecked(call).poll(&mut context).map(|result| result as c_long),
+            }
+        };
+        match result {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Ends it, which was pending, unless what it waits for has come. Its answer.
+    pub fn end(self: Pin<&mut Self>, cause: Cause) -> c_long {
+        // SAFETY: as in `poll`.
+        unsafe {
+            match self.get_unchecked_mut() {
+                Self::Wait(wait) => number(Pin::new_unchecked(wait).end(cause).map(|()| 0)),
+                Self::WaitAny(wait) => number(Pin::new_unchecked(wait).end(cause)),
+                Self::LockPi(lock) => number(Pin::new_unchecked(lock).end(cause).map(|()| 0)),
+                Self::WaitRequeuePi(wait) => number(Pin::new_unchecked(wait).end(cause).map(|()| 0)),
+                Self::Syscall(call) => Pin::new_unchecked(call).end(cause) as c_long,
+            }
+        }
+    }
+}
+
+/// Why a thread has stopped sleeping.
+enum Slept {
+    Perhaps,
+    Ended(Cause),
+}
+
+/// Where an embedder's thread sleeps, or one of the host.
+struct Bed<'a> {
+    domain: &'a DomainObject,
+    /// The embedder's; null for one of the host.
+    thread: *mut core::ffi::c_void,
+}
+
+impl Bed<'_> {
+    fn new(domain: &DomainObject) -> Bed<'_> {
+        // SAFETY: a function of the program, with the context that came with it.
+        let thread = domain.parker.map_or(core::ptr::null_mut(), |p| unsafe { (p.current)(p.context) });
+        Bed { domain, thread }
+    }
+
+    fn sound(&self) -> Sound {
+        match self.domain.parker {
+            Some(p) if !self.thread.is_null() => {
+                Sound::Unpark { function: p.unpark, context: p.context, thread: self.thread }
+            }
+            _ => Sound::Thread,
+        }
+    }
+
+    /// Sleeps until the bell rings.
+    fn sleep(&self, bell: &Handle, deadline: Option<Deadline>) -> Slept {
+        match self.domain.parker {
+            Some(p) if !self.thread.is_null() => {
+                let (clock, ns) = match deadline {
+                    Some(Deadline { clock, ns }) => (clock, ns),
+                    None => (Clock::Monotonic, UFUTEX_NO_DEADLINE),
+                };
+                // SAFETY: a function of the program, with the context that came with it, on the thread it has named.
+                match unsafe { (p.park)(p.context, self.thread, clock_number(clock), ns) } {
+                    result if result == -libc::ETIMEDOUT => Slept::Ended(Cause::TimedOut),
+                    result if result == -libc::EINTR => Slept::Ended(Cause::Interrupted),
+                    _ => Slept::Perhaps,
+                }
+            }
+            _ => {
+                park::sleep(&bell.rung, self.sleep_length(deadline));
+                Slept::Perhaps
+            }
+        }
+    }
+
+    fn sleep_length(&self, deadline: Option<Deadline>) -> Sleep {
+        let time = &self.domain.time;
+        match deadline {
+            None => Sleep::Forever,
+            Some(Deadline { clock, ns }) if time.is_native() => Sleep::Until(clock, ns),
+            Some(Deadline { clock, ns }) => Sleep::For(ns.saturating_sub(time.now(clock)).max(1)),
+        }
+    }
+}
+
+/// Whether the clock shows that time or a later one.
+pub(crate) fn has_passed(time: &Time, deadline: Option<Deadline>) -> bool {
+    deadline.is_some_and(|deadline| time.now(deadline.clock) >= deadline.ns)
+}
+
+/// Runs an operation of the calling thread, which sleeps by the domain's parker.
+pub(crate) fn block_on(
+    domain: &DomainObject,
+    task: Option<&TaskObject>,
+    operation: Operation<'_>,
+    deadline: Option<Deadline>,
+) -> Result<c_long, Errno> {
+    let bed = Bed::new(domain);
+    // In this order: what is dropped last is the bell, which the others use.
+    let bell = Handle::new(bed.sound())?;
+    let waker = bell.waker();
+    let interruptible = task.map(|task| Interruptible::new(task, &bell)).transpose()?;
+    let mut operation = pin!(operation);
+    if let Some(answer) = operation.as_mut().poll(&waker) {
+        return Ok(answer);
+    }
+    loop {
+        let cause = if interruptible.as_ref().is_some_and(Interruptible::is_interrupted) {
+            Some(Cause::Interrupted)
+        } else if has_passed(&domain.time, deadline) {
+            Some(Cause::TimedOut)
+        } else {
+            None
+        };
+        let slept = match cause {
+            Some(cause) => Slept::Ended(cause),
+            None => bed.sleep(&bell, deadline),
+        };
+        if bell.take_ring()
+            && let Some(answer) = operation.as_mut().poll(&waker)
+        {
+            return Ok(answer);
+        }
+        if let Slept::Ended(cause) = slept {
+            return Ok(operation.as_mut().end(cause));
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The embedder's memory and clock, as the engine wants them.
+
+use core::time::Duration;
+use std::sync::atomic::{
+    AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire},
+};
+
+use engine::{Access, Clock, Fault, ObjectId, Scope, Target, Timeout, UserMemory, Width};
+
+use crate::abi;
+use crate::errno::Errno;
+use crate::types::{
+    UFUTEX_MONOTONIC, UFUTEX_READ, UFUTEX_REALTIME, UFUTEX_SCOPE_ADDRESS_SPACE, UFUTEX_SCOPE_OBJECT, UFUTEX_WRITE,
+    ufutex_clock, ufutex_memory, ufutex_parker,
+};
+
+/// Addresses below are no program's.
+const FIRST_PAGE: u64 = 4096;
+
+/// Where words are.
+#[derive(Clone, Copy)]
+pub(crate) struct Memory(Option<ufutex_memory>);
+
+// SAFETY: the program promises that its functions may be called by any thread.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// What the program has set; its own memory for null.
+    ///
+    /// # Safety
+    /// As for [`abi::read`]. The functions are what they should be, and for as long as this is used. Addresses in the
+    /// program's own memory are valid whenever an operation reads or writes them.
+    pub unsafe fn read(from: *const ufutex_memory) -> Result<Self, Errno> {
+        // SAFETY: says the caller.
+        let Some(memory) = (unsafe { abi::read(from)? }) else { return Ok(Self(None)) };
+        let given = [memory.load.is_some(), memory.compare_exchange.is_some(), memory.fault_in.is_some()];
+        let is_own = given == [false; 3];
+        if !is_own && given != [true; 3] { Err(Errno::INVALID) } else { Ok(Self(Some(memory))) }
+    }
+
+    /// Whether it is the program's own, and nothing about it is the embedder's.
+    #[inline]
+    pub fn is_native(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// The word at an address of the program's own memory.
+macro_rules! own_word {
+    ($address:expr, $width:expr, |$word:ident: $value:ident| $body:expr) => {{
+        let address: u64 = $address;
+        if address < FIRST_PAGE {
+            return Err(Fault);
+        }
+        let pointer = core::ptr::with_exposed_provenance_mut::<()>(address as usize);
+        // SAFETY: aligned, as `Word::new` has checked, or of one byte; valid, as the program has promised.
+        unsafe {
+            match $width {
+                Width::U8 => own_word!(@one pointer, AtomicU8, u8, |$word: $value| $body),
+                Width::U16 => own_word!(@one pointer, AtomicU16, u16, |$word: $value| $body),
+                Width::U32 => own_word!(@one pointer, AtomicU32, u32, |$word: $value| $body),
+                Width::U64 => own_word!(@one pointer, AtomicU64, u64, |$word: $value| $body),
+            }
+        }
+    }};
+    (@one $pointer:ident, $atomic:ident, $type:ident, |$word:ident: $value:ident| $body:expr) => {{
+        type $value = $type;
+        let $word = $atomic::from_ptr($pointer.cast());
+        $body
+    }};
+}
+
+fn own_load(address: u64, width: Width) -> Result<u64, Fault> {
+    own_word!(address, width, |word: Value| Ok(u64::from(word.load(Acquire) as Value)))
+}
+
+fn own_compare_exchange(address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
+    own_word!(address, width, |word: Value| {
+        let result = word.compare_exchange(current as Value, new as Value, AcqRel, Acquire);
+        Ok(result.map(u64::from).map_err(u64::from))
+    })
+}
+
+fn access_number(access: Access) -> u32 {
+    match access {
+        Access::Read => UFUTEX_READ,
+        Access::Write => UFUTEX_WRITE,
+    }
+}
+
+// Each call below hands a function of the program what its type says, with the context that came with it.
+impl UserMemory for Memory {
+    fn load(&self, address: u64, width: Width) -> Result<u64, Fault> {
+        let Some(ufutex_memory { context, load: Some(load), .. }) = self.0 else { return own_load(address, width) };
+        let mut value = 0;
+        // SAFETY: see above.
+        let result = unsafe { load(context, address, width.bytes() as u32, &mut value) };
+        if result == 0 { Ok(value & width.max()) } else { Err(Fault) }
+    }
+
+    fn compare_exchange(&self, address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
+        let Some(ufutex_memory { context, compare_exchange: Some(exchange), .. }) = self.0 else {
+            return own_compare_exchange(address, width, current, new);
+        };
+        let mut held = current;
+        // SAFETY: see above.
+        match unsafe { exchange(context, address, width.bytes() as u32, &mut held, new) } {
+            0 => Ok(Ok(current)),
+            1 => Ok(Err(held & width.max())),
+            _ => Err(Fault),
+        }
+    }
+
+    fn fault_in(&self, address: u64, access: Access) -> Result<(), Fault> {
+        // What is not there of the program's own memory will not be.
+        let Some(ufutex_memory { context, fault_in: Some(fault_in), .. }) = self.0 else { return Err(Fault) };
+        // SAFETY: see above.
+        if unsafe { fault_in(context, address, access_number(access)) } == 0 { Ok(()) } else { Err(Fault) }
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        if let Some(ufutex_memory { context, read: Some(read), .. }) = self.0 {
+            // SAFETY: see above.
+            let result = unsafe { read(context, address, into.as_mut_ptr().cast(), into.len()) };
+            return if result == 0 { Ok(()) } else { Err(Fault) };
+        }
+        for (i, byte) in into.iter_mut().enumerate() {
+            let at = address.checked_add(i as u64).ok_or(Fault)?;
+            *byte = match self.load(at, Width::U8) {
+                Ok(value) => value as u8,
+                Err(Fault) => self.load_faulting(at)?,
+            };
+        }
+        Ok(())
+    }
+
+    fn access_ok(&self, address: u64, bytes: u64) -> bool {
+        match self.0 {
+            // SAFETY: see above.
+            Some(ufutex_memory { context, access_ok: Some(ok), .. }) => unsafe { ok(context, address, bytes) != 0 },
+            _ => address <= (1 << 47) - FIRST_PAGE,
+        }
+    }
+
+    fn scope(&self, address: u64, access: Access) -> Result<Scope, Fault> {
+        let Some(ufutex_memory { context, scope: Some(scope), .. }) = self.0 else { return Ok(Scope::AddressSpace) };
+        let (mut object, mut offset) = (0, 0);
+        // SAFETY: see above.
+        let result = unsafe { scope(context, address, access_number(access), &mut object, &mut offset) };
+        match u32::try_from(result) {
+            Ok(UFUTEX_SCOPE_ADDRESS_SPACE) => Ok(Scope::AddressSpace),
+            Ok(UFUTEX_SCOPE_OBJECT) => Ok(Scope::Object { id: ObjectId::new(object).ok_or(Fault)?, offset }),
+            _ => Err(Fault),
+        }
+    }
+}
+
+impl Memory {
+    /// A byte that is not there: as often as the engine tries.
+    #[cold]
+    fn load_faulting(&self, address: u64) -> Result<u8, Fault> {
+        for _ in 0..1000 {
+            self.fault_in(address, Access::Read)?;
+            if let Ok(value) = self.load(address, Width::U8) {
+                return Ok(value as u8);
+            }
+        }
+        Err(Fault)
+    }
+}
+
+/// A private word of 32 bits in the program's own memory: what most are, and what is to be quick.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnWord(u64);
+
+impl OwnWord {
+    /// # Errors
+    /// [`Errno::INVALID`] for a misaligned address, [`Errno::FAULT`] for one that no program has.
+    #[inline]
+    pub fn new(address: u64) -> Result<Self, Errno> {
+        if address % 4 != 0 {
+            return Err(Errno::INVALID);
+        }
+        if address < FIRST_PAGE { Err(Errno::FAULT) } else { Ok(Self(address)) }
+    }
+
+    #[inline]
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: aligned and not null, as `new` has checked; valid, as the program has promised to whoever reads it.
+        unsafe { AtomicU32::from_ptr(core::ptr::with_exposed_provenance_mut(self.0 as usize)) }
+    }
+}
+
+impl Target for OwnWord {
+    type Value = u32;
+
+    #[inline(always)]
+    fn address(&self) -> u64 {
+        self.0
+    }
+    #[inline(always)]
+    fn load(&self) -> Result<u32, Fault> {
+        Ok(self.word().load(Acquire))
+    }
+    #[inline(always)]
+    fn compare_exchange(&self, current: u32, new: u32) -> Result<Result<u32, u32>, Fault> {
+        Ok(self.word().compare_exchange(current, new, AcqRel, Acquire))
+    }
+    fn fault_in(&self, _access: Access) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// The embedder's clock, or the host's.
+#[derive(Clone, Copy)]
+pub(crate) struct Time(Option<ufutex_clock>);
+
+/// A point in time, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Deadline {
+    pub clock: Clock,
+    pub ns: u64,
+}
+
+// SAFETY: the program promises that its function may be called by any thread.
+unsafe impl Send for Time {}
+// SAFETY: as above.
+unsafe impl Sync for Time {}
+
+impl Time {
+    /// What the program has set; the host's clocks for null.
+    ///
+    /// # Safety
+    /// As for [`abi::read`], and the function is what it should be.
+    pub unsafe fn read(from: *const ufutex_clock) -> Result<Self, Errno> {
+        // SAFETY: says the caller.
+        match unsafe { abi::read(from)? } {
+            Some(clock) if clock.now.is_none() => Err(Errno::INVALID),
+            clock => Ok(Self(clock)),
+        }
+    }
+
+    /// Whether it is the host's.
+    pub fn is_native(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// What a clock shows.
+    pub fn now(&self, clock: Clock) -> u64 {
+        if let Some(ufutex_clock { context, now: Some(now), .. }) = self.0 {
+            // SAFETY: a function of the program, with the context that came with it.
+            return unsafe { now(context, clock_number(clock)) };
+        }
+        let id = match clock {
+            Clock::Monotonic => libc::CLOCK_MONOTONIC,
+            Clock::Realtime => libc::CLOCK_REALTIME,
+        };
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` is valid for the write.
+        unsafe { libc::clock_gettime(id, &mut time) };
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
+    }
+
+    /// The point in time that a timeout means, if it begins now.
+    pub fn begin(&self, timeout: Timeout) -> Deadline {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        match timeout {
+            Timeout::After(length) => {
+                let clock = Clock::Monotonic;
+                Deadline { clock, ns: self.now(clock).saturating_add(ns(length)) }
+            }
+            Timeout::At(clock, time) => Deadline { clock, ns: ns(time) },
+        }
+    }
+}
+
+/// A clock's number in C.
+pub(crate) fn clock_number(clock: Clock) -> u32 {
+    match clock {
+        Clock::Realtime => UFUTEX_REALTIME,
+        Clock::Monotonic => UFUTEX_MONOTONIC,
+    }
+}
+
+/// The embedder's threads.
+#[derive(Clone, Copy)]
+pub(crate) struct Parker {
+    pub context: *mut core::ffi::c_void,
+    pub current: unsafe extern "C" fn(*mut core::ffi::c_void) -> *mut core::ffi::c_void,
+    pub park: unsafe extern "C" fn(*mut core::ffi::c_void, *mut core::ffi::c_void, u32, u64) -> core::ffi::c_int,
+    pub unpark: unsafe extern "C" fn(*mut core::ffi::c_void, *mut core::ffi::c_void),
+}
+
+// SAFETY: the program promises that its functions may be called by any thread.
+unsafe impl Send for Parker {}
+// SAFETY: as above.
+unsafe impl Sync for Parker {}
+
+impl Parker {
+    /// What the program has set.
+    ///
+    /// # Safety
+    /// As for [`abi::read`], and the functions are what they should be.
+    pub unsafe fn read(from: *const ufutex_parker) -> Result<Option<Self>, Errno> {
+        // SAFETY: says the caller.
+        match unsafe { abi::read(from)? } {
+            None => Ok(None),
+            Some(ufutex_parker { context, current: Some(current), park: Some(park), unpark: Some(unpark), .. }) => {
+                Ok(Some(Self { context, current, park, unpark }))
+            }
+            Some(_) => Err(Errno::INVALID),
+        }
+    }
+}

@@ -1,0 +1,494 @@
+//! Handles: what a C program holds instead of addresses.
+//!
+//! A handle has the shape of a pointer and is none. It is the number of a slot, the kind of object, and how often the slot
+//! has been used before; the slot says which handle is alive in it. Slots are never freed, so any 64 bits can be looked at
+//! and nothing of a freed object is read: a handle that is not alive is told from one that is, until one slot has been used
+//! 2^32 times, and after that it is not used again.
+//!
+//! An operation *holds* the object meanwhile ([`Held`], see `holds`), or *counts* itself in the slot ([`Counted`]). Freeing
+//! marks the slot as closing, and then looks whether anybody holds or counts: if so it opens the slot again and says
+//! `EBUSY`. Counting and closing are two sides of Dekker's algorithm, all SeqCst: whoever counts before it looks at the mark
+//! is seen by whoever marks before it looks at the count, or sees the mark. Holding does the same with an asymmetric pair
+//! of barriers, and so without an atomic read-modify-write or a shared line.
+
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+use std::alloc::{Layout, alloc, alloc_zeroed};
+use std::sync::atomic::{
+    AtomicPtr, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+};
+use std::sync::{Mutex, PoisonError};
+
+use crate::errno::Errno;
+use crate::holds::{self, Record};
+use crate::spin::Patience;
+
+const INDEX_BITS: u32 = 28;
+const GENERATION_BITS: u32 = 32;
+const KIND_SHIFT: u32 = INDEX_BITS + GENERATION_BITS;
+/// Set in a slot's state, never in a handle.
+const CLOSING: u64 = 1 << 63;
+
+/// What a handle may stand for.
+///
+/// # Safety
+/// No other type has the same kind; it is from 1 to 7.
+pub(crate) unsafe trait Object: Send + Sync + 'static {
+    /// The type that the handle points to for the program.
+    type Opaque;
+    const KIND: u64;
+}
+
+#[repr(align(64))]
+struct Slot {
+    /// The handle that is alive here, perhaps closing; 0 for none.
+    state: AtomicU64,
+    /// Valid as long as a handle is alive.
+    object: AtomicPtr<()>,
+    /// Who counts itself in.
+    users: AtomicU32,
+    /// How many handles have been made of this slot. For the registry's lock.
+    generation: AtomicU32,
+    /// One more than the number of the next free slot. For the registry's lock.
+    next_free: AtomicU32,
+}
+
+/// Slots come in chunks, each twice as large as the one before.
+const FIRST_CHUNK_LOG2: u32 = 6;
+const CHUNKS: usize = (INDEX_BITS - FIRST_CHUNK_LOG2) as usize;
+
+static SLOTS: [AtomicPtr<Slot>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
+static FREE: Mutex<Free> = Mutex::new(Free { first: 0, made: 0 });
+
+struct Free {
+    /// One more than the number of a free slot.
+    first: u32,
+    /// So many slots have been made.
+    made: u32,
+}
+
+/// The chunk of a slot and its place there.
+fn place(index: u32) -> (usize, usize) {
+    let shifted = index as usize + (1 << FIRST_CHUNK_LOG2);
+    let log2 = shifted.ilog2();
+    ((log2 - FIRST_CHUNK_LOG2) as usize, shifted - (1 << log2))
+}
+
+/// The slot that a handle names, if it exists.
+#[inline]
+fn slot(handle: u64) -> Option<&'static Slot> {
+    let (chunk, offset) = place((handle & ((1 << INDEX_BITS) - 1)) as u32);
+    let slots = NonNull::new(SLOTS.get(chunk)?.load(Acquire))?; // [C1]
+    // SAFETY: a chunk has room for every offset that `place` gives for it, is zeroed, and is never freed.
+    Some(unsafe { slots.add(offset).as_ref() })
+}
+
+impl Free {
+    fn take(&mut self) -> Result<(u32, &'static Slot), Errno> {
+        if let Some(index) = self.first.checked_sub(1) {
+            let slot = slot(index.into()).ok_or(Errno::NO_MEMORY)?;
+            self.first = slot.next_free.load(Relaxed);
+            return Ok((index, slot));
+        }
+        let index = self.made;
+        let (chunk, offset) = place(index);
+        let chunks = SLOTS.get(chunk).ok_or(Errno::NO_MEMORY)?;
+        if offset == 0 {
+            let layout = Layout::array::<Slot>(1 << (chunk as u32 + FIRST_CHUNK_LOG2)).map_err(|_| Errno::NO_MEMORY)?;
+            // SAFETY: the layout has a size.
+            let slots = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Errno::NO_MEMORY)?;
+            chunks.store(slots.as_ptr().cast(), Release); // [C1]: its zeroes are seen with it.
+        }
+        let slot = slot(index.into()).ok_or(Errno::NO_MEMORY)?;
+        self.made += 1;
+        Ok((index, slot))
+    }
+
+    fn give_back(&mut self, index: u32, slot: &Slot) {
+        // A slot that has had all its generations would make a handle that was freed alive again.
+        if slot.generation.load(Relaxed) != u32::MAX {
+            slot.next_free.store(self.first, Relaxed);
+            self.first = index + 1;
+        }
+    }
+}
+
+fn free_slots() -> std::sync::MutexGuard<'static, Free> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Puts `value` on the heap, if there is memory.
+pub(crate) fn boxed<T>(value: T) -> Result<Box<T>, Errno> {
+    let layout = Layout::new::<T>();
+    const { assert!(size_of::<T>() != 0) };
+    // SAFETY: the layout has a size.
+    let memory = NonNull::new(unsafe { alloc(layout) }).ok_or(Errno::NO_MEMORY)?.cast::<T>();
+    // SAFETY: fresh memory of that layout, from the allocator that a box gives it back to.
+    unsafe {
+        memory.write(value);
+        Ok(Box::from_raw(memory.as_ptr()))
+    }
+}
+
+/// Makes a handle for `object`.
+pub(crate) fn insert<T: Object>(object: Box<T>) -> Result<*mut T::Opaque, Errno> {
+    holds::prepare();
+    let (index, slot) = free_slots().take()?;
+    // Taken, so it is ours alone. The first handle of a slot is of generation 1: none is 0.
+    let generation = slot.generation.load(Relaxed) + 1;
+    slot.generation.store(generation, Relaxed);
+    let handle = T::KIND << KIND_SHIFT | u64::from(generation) << INDEX_BITS | u64::from(index);
+    slot.object.store(Box::into_raw(object).cast(), Relaxed);
+    slot.state.store(handle, Release); // [C2]: the object is seen with it.
+    Ok(ptr::without_provenance_mut(handle as usize))
+}
+
+/// The number of a handle that may be of a `T`.
+#[inline]
+fn number<T: Object>(handle: *mut T::Opaque) -> Result<u64, Errno> {
+    let handle = handle.addr() as u64;
+    match handle >> KIND_SHIFT {
+        kind if kind == T::KIND => Ok(handle),
+        _ if handle == 0 => Err(Errno::INVALID),
+        _ => Err(Errno::BAD_HANDLE),
+    }
+}
+
+/// Why a look at a slot has not found the handle alive.
+#[cold]
+fn refusal(slot: &Slot, handle: u64, patience: &mut Patience) -> Result<(), Errno> {
+    if slot.state.load(SeqCst) != handle | CLOSING {
+        return Err(Errno::BAD_HANDLE);
+    }
+    // Somebody is about to free it, or to find that it cannot. It does not take long; but perhaps it is this very
+    // thread, below a signal handler.
+    if patience.is_left() { Ok(()) } else { Err(Errno::BUSY) }
+}
+
+/// An object in use by an operation of the calling thread: it cannot be freed meanwhile.
+pub(crate) struct Held<T: Object> {
+    object: NonNull<T>,
+    slot: &'static Slot,
+    by: By,
+}
+
+enum By {
+    /// It stands in the thread's record, at this place.
+    Record(&'static Record, usize),
+    Count,
+}
+
+impl<T: Object> Held<T> {
+    /// Holds the object of `handle`.
+    ///
+    /// # Errors
+    /// [`Errno::INVALID`] for null, [`Errno::BAD_HANDLE`] for what is no handle of this kind or has been freed,
+    /// [`Errno::BUSY`] where it is being freed by an operation that this one has interrupted.
+    #[inline]
+    pub fn new(handle: *mut T::Opaque) -> Result<Self, Errno> {
+        let handle = number::<T>(handle)?;
+        let slot = slot(handle).ok_or(Errno::BAD_HANDLE)?;
+        if let Some((record, place)) = holds::enter(handle) {
+            if slot.state.load(Acquire) == handle {
+                // [C2], [H1]
+                return Ok(Self { object: object(slot), slot, by: By::Record(record, place) });
+            }
+            record.leave(place);
+        }
+        Self::new_slowly(slot, handle)
+    }
+
+    #[cold]
+    fn new_slowly(slot: &'static Slot, handle: u64) -> Result<Self, Errno> {
+        let counted = Counted::<T>::of_slot(slot, handle)?;
+        let object = counted.object;
+        core::mem::forget(counted);
+        Ok(Self { object, slot, by: By::Count })
+    }
+
+    /// The same for longer than this operation, or for another thread.
+    pub fn count(&self) -> Counted<T> {
+        // Held, so it is not being freed: whoever frees it sees one of the two.
+        self.slot.users.fetch_add(1, SeqCst);
+        Counted { object: self.object, slot: self.slot, _owns: PhantomData }
+    }
+}
+
+impl<T: Object> core::ops::Deref for Held<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: it is not freed while it is held.
+        unsafe { self.object.as_ref() }
+    }
+}
+
+impl<T: Object> Drop for Held<T> {
+    #[inline]
+    fn drop(&mut self) {
+        match self.by {
+            By::Record(record, place) => record.leave(place),
+            By::Count => leave(self.slot),
+        }
+    }
+}
+
+/// An object that counts its users.
+pub(crate) struct Counted<T: Object> {
+    object: NonNull<T>,
+    slot: &'static Slot,
+    _owns: PhantomData<T>,
+}
+
+// SAFETY: a shared reference to an object that is `Sync`, which nobody frees meanwhile.
+unsafe impl<T: Object> Send for Counted<T> {}
+// SAFETY: as above.
+unsafe impl<T: Object> Sync for Counted<T> {}
+
+impl<T: Object> Counted<T> {
+    /// As [`Held::new`]; without thread-local storage, so for signal handlers.
+    pub fn new(handle: *mut T::Opaque) -> Result<Self, Errno> {
+        let handle = number::<T>(handle)?;
+        Self::of_slot(slot(handle).ok_or(Errno::BAD_HANDLE)?, handle)
+    }
+
+    fn of_slot(slot: &'static Slot, handle: u64) -> Result<Self, Errno> {
+        let mut patience = Patience::default();
+        loop {
+            // A look first, so that handles which are not alive disturb nobody.
+            if slot.state.load(SeqCst) == handle {
+                slot.users.fetch_add(1, SeqCst);
+                if slot.state.load(SeqCst) == handle {
+                    return Ok(Self { object: object(slot), slot, _owns: PhantomData });
+                }
+                leave(slot);
+            }
+            refusal(slot, handle, &mut patience)?;
+        }
+    }
+
+    /// Frees the object, as soon as the last other one lets go of it: only for kinds that are counted for moments, and
+    /// never held. Nobody else gets it from now on.
+    ///
+    /// # Errors
+    /// [`Errno::BUSY`] when somebody else does the same.
+    pub fn take(self) -> Result<Box<T>, Errno> {
+        let state = self.slot.state.load(SeqCst);
+        if state & CLOSING != 0 || self.slot.state.compare_exchange(state, state | CLOSING, SeqCst, SeqCst).is_err() {
+            return Err(Errno::BUSY);
+        }
+        let mut patience = Patience::default();
+        while self.slot.users.load(SeqCst) != 1 {
+            patience.wait();
+        }
+        let (object, slot) = (self.object, self.slot);
+        drop(self);
+        // SAFETY: closing, by us, and nobody uses it.
+        Ok(unsafe { retire(slot, state, object) })
+    }
+}
+
+impl<T: Object> Clone for Counted<T> {
+    fn clone(&self) -> Self {
+        // Counted, so it is not being freed.
+        self.slot.users.fetch_add(1, SeqCst);
+        Self { object: self.object, slot: self.slot, _owns: PhantomData }
+    }
+}
+
+impl<T: Object> core::ops::Deref for Counted<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: it is not freed while it is counted.
+        unsafe { self.object.as_ref() }
+    }
+}
+
+impl<T: Object> Drop for Counted<T> {
+    fn drop(&mut self) {
+        leave(self.slot);
+    }
+}
+
+/// [H2]: what was done with the object has happened before it is freed.
+fn leave(slot: &Slot) {
+    slot.users.fetch_sub(1, SeqCst);
+}
+
+/// The object of a slot whose handle was seen to be alive.
+#[inline]
+fn object<T>(slot: &Slot) -> NonNull<T> {
+    // SAFETY: stored before the handle, and not null.
+    unsafe { NonNull::new_unchecked(slot.object.load(Relaxed).cast()) }
+}
+
+/// Frees a handle, and answers its object.
+///
+/// # Errors
+/// [`Errno::INVALID`] for null, [`Errno::BAD_HANDLE`] for one that is not alive, [`Errno::BUSY`] while somebody uses the
+/// object: then it stays alive.
+pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno> {
+    let handle = number::<T>(handle)?;
+    let slot = slot(handle).ok_or(Errno::BAD_HANDLE)?;
+    match slot.state.compare_exchange(handle, handle | CLOSING, SeqCst, SeqCst) {
+        Ok(_) => {}
+        Err(state) if state == handle | CLOSING => return Err(Errno::BUSY),
+        Err(_) => return Err(Errno::BAD_HANDLE),
+    }
+    // The holders first: one that begins to count does so before it holds no more.
+    if holds::somebody_holds(handle) || slot.users.load(SeqCst) != 0 {
+        slot.state.store(handle, SeqCst);
+        return Err(Errno::BUSY);
+    }
+    // SAFETY: closing, by us, and nobody uses it.
+    Ok(unsafe { retire(slot, handle, object(slot)) })
+}
+
+/// Ends the life of a handle.
+///
+/// # Safety
+/// The caller has marked the slot as closing, and has seen that nobody uses the object, which is that of the slot.
+unsafe fn retire<T: Object>(slot: &Slot, handle: u64, object: NonNull<T>) -> Box<T> {
+    slot.object.store(ptr::null_mut(), Relaxed);
+    slot.state.store(0, SeqCst);
+    free_slots().give_back((handle & ((1 << INDEX_BITS) - 1)) as u32, slot);
+    // SAFETY: it came from a box, in `insert`, and nobody else has it.
+    unsafe { Box::from_raw(object.as_ptr()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    struct Thing(u64);
+    enum Opaque {}
+    // SAFETY: nothing else has this kind.
+    unsafe impl Object for Thing {
+        type Opaque = Opaque;
+        const KIND: u64 = 7;
+    }
+
+    fn thing(value: u64) -> *mut Opaque {
+        insert(boxed(Thing(value)).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn every_slot_has_a_place_of_its_own() {
+        let mut last = (0, usize::MAX);
+        for index in 0..10_000 {
+            let (chunk, offset) = place(index);
+            assert!(offset < 64 << chunk);
+            assert!((chunk, offset) == (last.0, last.1.wrapping_add(1)) || (chunk, offset) == (last.0 + 1, 0));
+            last = (chunk, offset);
+        }
+        assert_eq!(place(0), (0, 0));
+        assert!(place((1 << INDEX_BITS) - 65).0 < CHUNKS);
+    }
+
+    #[test]
+    fn handle_that_was_freed_stays_dead_when_its_slot_is_used_again() {
+        let handles: Vec<_> = (0..1000).map(thing).collect();
+        for (value, &handle) in handles.iter().enumerate() {
+            assert_eq!(Held::<Thing>::new(handle).map(|held| held.0), Ok(value as u64));
+            assert_eq!(remove::<Thing>(handle).map(|object| object.0), Ok(value as u64));
+        }
+        let again: Vec<_> = (0..1000).map(thing).collect();
+        for &handle in &handles {
+            assert_eq!(Held::<Thing>::new(handle).map(|held| held.0), Err(Errno::BAD_HANDLE));
+            assert_eq!(Counted::<Thing>::new(handle).map(|held| held.0), Err(Errno::BAD_HANDLE));
+            assert_eq!(remove::<Thing>(handle).map(|object| object.0), Err(Errno::BAD_HANDLE));
+        }
+        for handle in again {
+            remove::<Thing>(handle).unwrap();
+        }
+    }
+
+    #[test]
+    fn bits_that_never_were_a_handle_are_told() {
+        let mut bits = 1u64;
+        for _ in 0..100_000 {
+            bits = bits.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            for bits in [bits, bits & !(7 << KIND_SHIFT) | 7 << KIND_SHIFT, bits % 100 | 7 << KIND_SHIFT] {
+                let handle = ptr::without_provenance_mut(bits as usize);
+                assert!(Held::<Thing>::new(handle).is_err() && remove::<Thing>(handle).is_err());
+            }
+        }
+        assert_eq!(Held::<Thing>::new(ptr::null_mut()).map(|held| held.0), Err(Errno::INVALID));
+    }
+
+    #[test]
+    fn object_in_use_is_busy_however_it_is_used() {
+        let handle = thing(1);
+        let held = Held::<Thing>::new(handle).unwrap();
+        let nested: Vec<_> = (0..100).map(|_| Held::<Thing>::new(handle).unwrap()).collect();
+        assert_eq!(remove::<Thing>(handle).map(|object| object.0), Err(Errno::BUSY));
+        drop(held);
+        drop(nested);
+        let counted = Held::<Thing>::new(handle).unwrap().count();
+        assert_eq!(std::thread::spawn(move || remove_number(handle_number(counted))).join().unwrap(), Err(Errno::BUSY));
+        assert_eq!(remove::<Thing>(handle).map(|object| object.0), Ok(1));
+
+        fn handle_number(counted: Counted<Thing>) -> (Counted<Thing>, u64) {
+            let handle = counted.slot.state.load(Relaxed);
+            (counted, handle)
+        }
+        fn remove_number((_counted, handle): (Counted<Thing>, u64)) -> Result<u64, Errno> {
+            remove::<Thing>(ptr::without_provenance_mut(handle as usize)).map(|object| object.0)
+        }
+    }
+
+    /// Notices whether it is used after its end.
+    struct Mortal(AtomicUsize, &'static AtomicUsize);
+    // SAFETY: nothing else has this kind.
+    unsafe impl Object for Mortal {
+        type Opaque = Opaque;
+        const KIND: u64 = 6;
+    }
+    impl Drop for Mortal {
+        fn drop(&mut self) {
+            assert_eq!(self.0.load(SeqCst), 0, "freed while somebody was using it");
+            self.1.fetch_add(1, SeqCst);
+        }
+    }
+
+    #[test]
+    fn object_is_freed_once_and_never_under_its_users() {
+        static FREED: AtomicUsize = AtomicUsize::new(0);
+        const ROUNDS: usize = 100;
+        for _ in 0..ROUNDS {
+            let mortal = boxed(Mortal(AtomicUsize::new(0), &FREED)).unwrap();
+            let handle = insert(mortal).unwrap().addr();
+            let pointer = move || ptr::without_provenance_mut::<Opaque>(handle);
+            std::thread::scope(|scope| {
+                for counts in [false, true] {
+                    scope.spawn(move || {
+                        loop {
+                            let held = match Held::<Mortal>::new(pointer()) {
+                                Ok(held) => held,
+                                Err(error) => break assert_eq!(error, Errno::BAD_HANDLE),
+                            };
+                            held.0.fetch_add(1, SeqCst);
+                            if counts {
+                                let counted = held.count();
+                                drop(held);
+                                counted.0.fetch_sub(1, SeqCst);
+                            } else {
+                                held.0.fetch_sub(1, SeqCst);
+                            }
+                        }
+                    });
+                    scope.spawn(move || {
+                        while remove::<Mortal>(pointer()).map(drop) == Err(Errno::BUSY) {
+                            std::thread::yield_now();
+                        }
+                    });
+                }
+            });
+        }
+        assert_eq!(FREED.load(SeqCst), ROUNDS);
+    }
+}

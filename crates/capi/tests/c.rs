@@ -1,0 +1,157 @@
+//! The C tests in `tests/c`, built with the system's compiler and run against both libraries, and under sanitizers.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Where cargo has put the libraries: beside this test.
+fn libraries() -> PathBuf {
+    env::current_exe().unwrap().parent().unwrap().to_owned()
+}
+
+/// A compiler of the system, if there is one.
+fn compiler(variable: &str, default: &str) -> Option<String> {
+    let name = env::var(variable).unwrap_or_else(|_| default.into());
+    let works = Command::new(&name).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !works {
+        println!("skipped: there is no {name} here");
+    }
+    works.then_some(name)
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+const STRICT: [&str; 6] = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-g", "-O1"];
+/// What Rust's standard library wants of the system, besides what a C compiler links.
+const SYSTEM: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lgcc_s"];
+
+/// How a test is built and run.
+#[derive(Clone, Copy)]
+struct Build {
+    name: &'static str,
+    flags: &'static [&'static str],
+    is_static: bool,
+}
+
+const STATIC: Build = Build { name: "static", flags: &[], is_static: true };
+const SHARED: Build = Build { name: "shared", flags: &[], is_static: false };
+const SANITIZED: Build = Build {
+    name: "sanitized",
+    flags: &["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"],
+    is_static: true,
+};
+
+impl Build {
+    fn command(&self, compiler: &str, source: &Path, program: &Path) -> Command {
+        let mut command = Command::new(compiler);
+        command.args(STRICT).args(["-std=c11", "-D_GNU_SOURCE"]).args(self.flags);
+        command.arg("-I").arg(package().join("include")).arg("-I").arg(package().join("tests/c"));
+        command.arg(source).arg("-o").arg(program);
+        if self.is_static {
+            command.arg(libraries().join("libufutex_capi.a"));
+        } else {
+            let rpath = format!("-Wl,-rpath,{}", libraries().display());
+            command.arg("-L").arg(libraries()).arg("-lufutex_capi").arg(rpath);
+        }
+        command.args(SYSTEM);
+        command
+    }
+
+    fn program(&self, name: &str) -> PathBuf {
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", self.name))
+    }
+
+    fn run(&self, name: &str) {
+        let Some(cc) = compiler("CC", "cc") else { return };
+        if self.name == SANITIZED.name && !has_sanitizers(&cc) {
+            println!("skipped: {cc} has no sanitizers here");
+            return;
+        }
+        let program = self.program(name);
+        succeed(&mut self.command(&cc, &package().join("tests/c").join(name).with_extension("c"), &program));
+        succeed(Command::new("timeout").arg("120").arg(&program).env("ASAN_OPTIONS", "detect_leaks=1"));
+    }
+}
+
+/// Whether the compiler can build what runs under sanitizers.
+fn has_sanitizers(cc: &str) -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sanitizers.c");
+        std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+        let program = SANITIZED.program("sanitizers");
+        let built = Command::new(cc).args(SANITIZED.flags).arg(&source).arg("-o").arg(&program).output();
+        built.is_ok_and(|output| output.status.success())
+            && Command::new(&program).output().is_ok_and(|output| output.status.success())
+    })
+}
+
+#[test]
+fn header_alone_is_strict_c11_and_cpp17() {
+    let text = "#include <ufutex.h>\n\
+        static struct ufutex_options options = UFUTEX_OPTIONS_INIT;\n\
+        static struct ufutex_wait_options wait = UFUTEX_WAIT_OPTIONS_INIT;\n\
+        static struct ufutex_config config = UFUTEX_CONFIG_INIT;\n\
+        static struct ufutex_memory memory = UFUTEX_MEMORY_INIT;\n\
+        static struct ufutex_clock a_clock = UFUTEX_CLOCK_INIT;\n\
+        static struct ufutex_parker parker = UFUTEX_PARKER_INIT;\n\
+        static struct ufutex_counters counters = UFUTEX_COUNTERS_INIT;\n\
+        static struct ufutex_system_counters all = UFUTEX_SYSTEM_COUNTERS_INIT;\n\
+        int main(void) {\n\
+            if (options.size + wait.size + config.size + memory.size + a_clock.size + parker.size + all.size == 0\n\
+                || wait.bitset != UFUTEX_BITSET_ANY || counters.size != sizeof counters)\n\
+                return 1;\n\
+            return ufutex_system_free(NULL) == -22 ? 0 : 2;\n\
+        }\n";
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for (variable, default, standard, name) in
+        [("CC", "cc", "-std=c11", "header.c"), ("CXX", "c++", "-std=c++17", "header.cpp")]
+    {
+        let Some(compiler) = compiler(variable, default) else { continue };
+        let (source, program) = (directory.join(name), directory.join(format!("{name}-program")));
+        std::fs::write(&source, text).unwrap();
+        let mut command = Command::new(compiler);
+        command.args(STRICT).arg(standard).arg("-I").arg(package().join("include")).arg(&source);
+        command.arg(libraries().join("libufutex_capi.a")).args(SYSTEM).arg("-o").arg(&program);
+        succeed(&mut command);
+        succeed(&mut Command::new(&program));
+    }
+}
+
+macro_rules! programs {
+    ($($name:ident),*) => {$(
+        mod $name {
+            use super::{SANITIZED, SHARED, STATIC};
+
+            #[test]
+            fn runs_with_the_static_library() {
+                STATIC.run(stringify!($name));
+            }
+            #[test]
+            fn runs_with_the_shared_library() {
+                SHARED.run(stringify!($name));
+            }
+            #[test]
+            fn runs_under_sanitizers() {
+                SANITIZED.run(stringify!($name));
+            }
+        }
+    )*};
+}
+
+programs!(waits, misuse, pi, platform, scheduler, syscalls);

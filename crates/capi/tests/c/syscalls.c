@@ -1,0 +1,155 @@
+// System calls by number, in the program's own memory and a guest's, from threads that sleep.
+#include <signal.h>
+
+#include "guest.h"
+
+static ufutex_system *a_system;
+static ufutex_domain *domain;
+
+struct call {
+    ufutex_task *task;
+    uint64_t number;
+    uint64_t args[6];
+};
+
+static void *call_thread(void *argument)
+{
+    struct call *call = argument;
+    return (void *)(intptr_t)ufutex_syscall(domain, call->task, NULL, call->number, call->args);
+}
+
+#define CALL(task, number, ...) ufutex_syscall(domain, task, NULL, number, (uint64_t[6]){__VA_ARGS__})
+enum { FUTEX = 202, SET_ROBUST_LIST = 273, GET_ROBUST_LIST = 274, FUTEX_WAITV = 449, FUTEX_WAKE = 454, FUTEX_WAIT = 455, FUTEX_REQUEUE = 456 };
+enum { WAIT = 128, WAKE = 129, LOCK_PI = 134, UNLOCK_PI = 135, WAIT_BITSET = 137 };
+
+static void results_are_the_kernels(ufutex_task *task, ufutex_task *other)
+{
+    uint32_t word = 5, lock = 0;
+    uint64_t past[2] = {0, 1}, bad[2] = {0, 1000000000};
+    CHECK(CALL(task, FUTEX, AT(&word), WAIT, 4, 0, 0, 0), -EAGAIN);
+    CHECK(CALL(task, FUTEX, AT(&word), WAIT, 5, AT(past), 0, 0), -ETIMEDOUT);
+    CHECK(CALL(task, FUTEX, AT(&word), WAIT_BITSET, 5, AT(past), 0, 1), -ETIMEDOUT);
+    CHECK(CALL(task, FUTEX, AT(&word), WAIT, 5, AT(bad), 0, 0), -EINVAL);
+    CHECK(CALL(task, FUTEX, AT(&word), WAIT, 5, 8, 0, 0), -EFAULT);
+    CHECK(CALL(task, FUTEX, AT(&word) + 1, WAIT, 5, 0, 0, 0), -EINVAL);
+    CHECK(CALL(task, FUTEX, 0, WAIT, 5, 0, 0, 0), -EFAULT);
+    CHECK(CALL(task, FUTEX, AT(&word), 99, 5, 0, 0, 0), -ENOSYS);
+    CHECK(CALL(task, FUTEX, AT(&word), WAKE, 1, 0, 0, 0), 0);
+    CHECK(CALL(task, FUTEX_WAKE, AT(&word), 1, 1, 128 | 2, 0, 0), 0);
+    CHECK(CALL(task, FUTEX_WAIT, AT(&word), 4, 1, 128 | 2, 0, 0), -EAGAIN);
+    CHECK(CALL(task, FUTEX, AT(&lock), LOCK_PI, 0, 0, 0, 0), 0);
+    CHECK(lock, 1);
+    CHECK(CALL(other, FUTEX, AT(&lock), UNLOCK_PI, 0, 0, 0, 0), -EPERM);
+    CHECK(CALL(task, FUTEX, AT(&lock), UNLOCK_PI, 0, 0, 0, 0), 0);
+    uint64_t head[3] = {AT(head), 0, 0}, got = 0, length = 0;
+    CHECK(CALL(task, SET_ROBUST_LIST, AT(head), 24, 0, 0, 0, 0), 0);
+    CHECK(CALL(task, SET_ROBUST_LIST, AT(head), 23, 0, 0, 0, 0), -EINVAL);
+    CHECK(CALL(other, GET_ROBUST_LIST, 1, AT(&got), AT(&length), 0, 0, 0), 0);
+    CHECK(got == AT(head), true);
+    CHECK(length, 24);
+    struct { uint64_t val, uaddr; uint32_t flags, reserved; } waiters[2] = {{5, AT(&word), 128 | 2, 0}, {0, AT(&lock), 128 | 2, 0}};
+    CHECK(CALL(task, FUTEX_REQUEUE, AT(waiters), 0, 1, 1, 0, 0), 0);
+    waiters[0].val = 4;
+    CHECK(CALL(task, FUTEX_WAITV, AT(waiters), 2, 0, 0, 0, 0), -EAGAIN);
+    CHECK(CALL(task, FUTEX + UFUTEX_GENERIC_NUMBER - 104, AT(&word), WAIT, 4, 0, 0, 0), -EAGAIN); // 98
+}
+
+static void calls_block_are_woken_and_interrupted(ufutex_task *task, ufutex_task *other)
+{
+    uint32_t word = 5;
+    uint64_t time[2] = {1000, 0};
+    struct call call = {task, FUTEX, {AT(&word), WAIT, 5, 0, 0, 0}};
+    pthread_t thread = start(call_thread, &call);
+    until_waiting(domain, 1);
+    CHECK(CALL(other, FUTEX, AT(&word), WAKE, 1, 0, 0, 0), 1);
+    CHECK(result_of(thread), 0);
+    thread = start(call_thread, &call);
+    until_waiting(domain, 1);
+    CHECK(ufutex_task_interrupt(task), 0);
+    CHECK(result_of(thread), -512);
+    CHECK(ufutex_task_clear_interrupt(task), 0);
+    call.args[3] = AT(time);
+    thread = start(call_thread, &call);
+    until_waiting(domain, 1);
+    CHECK(ufutex_task_interrupt(task), 0);
+    CHECK(result_of(thread), -516);
+    CHECK(ufutex_task_clear_interrupt(task), 0);
+    call.number = 219;
+    thread = start(call_thread, &call);
+    until_waiting(domain, 1);
+    CHECK(CALL(other, FUTEX, AT(&word), WAKE, 1, 0, 0, 0), 1);
+    CHECK(result_of(thread), 0);
+    struct { uint64_t val, uaddr; uint32_t flags, reserved; } waiters[2] = {{9, AT(&word), 128 | 2, 0}, {5, AT(&word), 128 | 2, 0}};
+    waiters[0].val = 5;
+    call = (struct call){task, FUTEX_WAITV, {AT(waiters), 2, 0, 0, 0, 0}};
+    thread = start(call_thread, &call);
+    until_waiting(domain, 2);
+    CHECK(CALL(other, FUTEX, AT(&word), WAKE, 1, 0, 0, 0), 1);
+    CHECK(result_of(thread), 0);
+}
+
+// An interrupt from a signal handler, as an embedder hands on a signal to its guest.
+static ufutex_task *signalled;
+
+static void handler(int signal)
+{
+    (void)signal;
+    CHECK(ufutex_task_interrupt(signalled), 0);
+    CHECK(ufutex_task_interrupt(NULL), -EINVAL);
+}
+
+static void signal_handlers_interrupt(ufutex_task *task)
+{
+    uint32_t word = 0;
+    struct sigaction action = {0};
+    action.sa_handler = handler;
+    signalled = task;
+    CHECK(sigaction(SIGUSR1, &action, NULL), 0);
+    for (int i = 0; i < 50; i++) {
+        struct call call = {task, FUTEX, {AT(&word), WAIT, 0, 0, 0, 0}};
+        pthread_t thread = start(call_thread, &call);
+        if (i % 2)
+            until_waiting(domain, 1);
+        CHECK(pthread_kill(thread, SIGUSR1), 0);
+        CHECK(result_of(thread), -512);
+        CHECK(ufutex_task_clear_interrupt(task), 0);
+    }
+}
+
+static void memory_of_one_call(ufutex_task *task)
+{
+    static struct guest guest;
+    ufutex_memory memory = guest_memory(&guest);
+    uint64_t wait[6] = {GUEST, WAIT, 5, GUEST + 64, 0, 0};
+    uint64_t args[6] = {GUEST + PAGE, 5 + 128, 1, 1, GUEST + PAGE, 0}; // FUTEX_WAKE_OP of a read-only page
+    guest_store32(&guest, 0, 5);
+    guest_store64(&guest, 72, 1000);
+    CHECK(ufutex_syscall(domain, task, &memory, FUTEX, wait), -ETIMEDOUT);
+    CHECK(guest.faults, 1);
+    CHECK(ufutex_syscall(domain, task, &memory, FUTEX, args), -EFAULT);
+    // The end of a task whose list is in that memory.
+    guest_store64(&guest, 512, GUEST + 600); // head
+    guest_store64(&guest, 520, 8);
+    guest_store64(&guest, 528, 0);
+    guest_store64(&guest, 600, GUEST + 512);
+    guest_store32(&guest, 608, 0x80000000u | 1);
+    CHECK(ufutex_task_set_robust_list(task, 8, GUEST + 512, 24), 0);
+    CHECK(ufutex_task_exit(domain, task, &memory), 0);
+    CHECK(guest_load32(&guest, 608), 0xc0000000u);
+}
+
+int main(void)
+{
+    a_system = new_system();
+    domain = new_domain(a_system, NULL);
+    ufutex_task *task = new_task(domain, 1), *other = new_task(domain, 2);
+    results_are_the_kernels(task, other);
+    calls_block_are_woken_and_interrupted(task, other);
+    signal_handlers_interrupt(task);
+    memory_of_one_call(task);
+    CHECK(ufutex_task_free(task), 0);
+    CHECK(ufutex_task_free(other), 0);
+    CHECK(ufutex_domain_free(domain), 0);
+    CHECK(ufutex_system_free(a_system), 0);
+    return 0;
+}

@@ -1,0 +1,164 @@
+//! `ufutex run`: its options, and what they ask for.
+
+use clap::Args;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use ufutex_program::settings::{self, Format, Layout, Policy, Scheme};
+
+/// As perf stat's, time(1)'s and env(1)'s where they have one.
+#[derive(Args)]
+pub struct RunArgs {
+    /// Take futex calls inside glibc, too: pthread locks, semaphores, Python, Java
+    #[arg(long)]
+    trap: bool,
+    /// Report to stderr when the program ends, and at SIGUSR1
+    #[arg(long)]
+    stats: bool,
+    /// Report on the processes that it makes, too; implies --stats
+    #[arg(short, long)]
+    follow_forks: bool,
+    /// The report as one JSON object a line; implies --stats
+    #[arg(long)]
+    json: bool,
+    /// The report to FILE, in place of stderr; implies --stats
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// How operations reach their bucket: live, fixed, atomic, percpu [default: live]
+    #[arg(long, value_name = "SCHEME", value_parser = scheme)]
+    scheme: Option<Scheme>,
+    /// Bucket layout: lean, packed, split [default: lean]
+    #[arg(long, value_name = "LAYOUT", value_parser = layout)]
+    layout: Option<Layout>,
+    /// What sizes the table: load, threads, or a power of two [default: load]
+    #[arg(long, value_name = "POLICY", value_parser = policy, allow_negative_numbers = true)]
+    policy: Option<Policy>,
+    /// Size of the table at first, as by PR_FUTEX_HASH_SET_SLOTS: a power of two, or 0 for the global table
+    #[arg(long, value_name = "N", value_parser = slots, allow_negative_numbers = true)]
+    slots: Option<usize>,
+    /// With --slots: for good; the program cannot change it by PR_FUTEX_HASH
+    #[arg(long)]
+    immutable: bool,
+    /// The program, looked for in PATH if its name has no slash, and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
+    command: Vec<OsString>,
+}
+
+/// What `ufutex run` was asked for, checked.
+pub struct Run {
+    /// For the library; its output is `output`, its process not known yet.
+    pub settings: settings::Settings<'static>,
+    /// Where the report goes, if not to stderr.
+    pub output: Option<PathBuf>,
+    /// The program and its arguments: not empty.
+    pub command: Vec<OsString>,
+}
+
+impl RunArgs {
+    /// Checks the options against each other.
+    pub fn check(self) -> Result<Run, String> {
+        if let (Some(slots), Some(policy)) = (self.slots, self.policy) {
+            return Err(format!(
+                "--slots '{slots}' is not accepted with --policy '{policy}'; accepted: one of the two"
+            ));
+        }
+        if self.immutable && self.slots.is_none() {
+            return Err("--immutable is not accepted alone; accepted: --slots N --immutable".to_string());
+        }
+        let format = if self.json { Format::Json } else { Format::Text };
+        let wants_report = self.stats || self.follow_forks || self.json || self.output.is_some();
+        let settings = settings::Settings {
+            scheme: self.scheme.unwrap_or_default(),
+            layout: self.layout.unwrap_or_default(),
+            policy: self.policy.unwrap_or_default(),
+            slots: self.slots,
+            immutable: self.immutable,
+            trap: self.trap,
+            stats: wants_report.then_some(format),
+            process: None,
+            children: self.follow_forks,
+            output: None,
+        };
+        Ok(Run { settings, output: self.output, command: self.command })
+    }
+}
+
+fn accepted(what: &str) -> String {
+    format!("is not accepted; accepted: {what}")
+}
+
+fn scheme(text: &str) -> Result<Scheme, String> {
+    Scheme::parse(text.as_bytes()).ok_or_else(|| accepted(Scheme::ACCEPTED))
+}
+
+fn layout(text: &str) -> Result<Layout, String> {
+    Layout::parse(text.as_bytes()).ok_or_else(|| accepted(Layout::ACCEPTED))
+}
+
+fn policy(text: &str) -> Result<Policy, String> {
+    Policy::parse(text.as_bytes()).ok_or_else(|| accepted(Policy::ACCEPTED))
+}
+
+fn slots(text: &str) -> Result<usize, String> {
+    settings::parse_slots(text.as_bytes()).ok_or_else(|| accepted(settings::SLOTS_ACCEPTED))
+}
+
+/// Above the options in `ufutex run --help`.
+pub const ABOUT: &str = "\
+Run a program with its futexes on the engine
+
+Runs PROGRAM as it is, with its process-private futexes served by the engine in place of the kernel. A library is
+preloaded into it (LD_PRELOAD), and into the programs that it runs in turn. The process is the program's own: its
+pid, its signals, its exit status, its stdin and stdout.";
+
+/// Below them.
+pub const MORE: &str = "\
+What is taken:
+  without --trap   futex calls by libc's syscall(): those of Rust's std, parking_lot, libstdc++ (atomic::wait), perf
+                   bench; and prctl(PR_FUTEX_HASH). It costs the program nothing else.
+  with --trap      those that are instructions inside glibc or the program, too: pthread mutexes, condition variables,
+                   semaphores, barriers, and so whatever stands on them, as Python and Java do. A seccomp filter makes
+                   the kernel stop at each (SIGSYS) for the library to serve it, which takes one to two microseconds:
+                   --trap is for trying and for seeing, not for speed. Uncontended locks make no call and cost nothing.
+
+What stays with the kernel: futexes shared between processes, locks with priority inheritance, robust lists.
+
+What cannot be run (126): programs that are statically linked, or not linked with glibc, or not for 64-bit x86-64;
+setuid and setgid programs and those with file capabilities, unless they are run by whom they would become. Without
+--trap, such programs that the program runs in turn go without the library. With --trap they are refused, too (EACCES,
+and a line on stderr): the filter cannot be taken off, and nobody would answer it. Under --trap no program gains rights
+by being run (no_new_privs).
+
+The report (--stats) comes when the process ends, by exit or a signal that it could have caught; and whenever it gets
+SIGUSR1, which still does to the program what it did. With --follow-forks (-f, as strace's) processes that it makes
+report, too, if they made a futex call. Without FILE it goes to the stderr that the program began with. FILE is
+emptied first; each process appends its own.
+  calls           by futex operation (futex(2), futex2); kernel calls: seen, but left to the kernel
+  waits, mismatches, wakes, woken, empty wakes, requeues, requeued, refused ...    what became of them
+  slots, resizes, contended locks, longest chain                                   the table of the process
+  addresses       the words that at least 1 % of the calls named, where they lie, at most ten. ~ where it is not
+                  exact: many more words were used than are counted one by one, and it was at least so often
+With --json one object a line: command, pid, scheme, layout, trap (bool), slots (0: no table of its own), table_bytes,
+elapsed_ns, cpu_user_ns, cpu_system_ns, calls {operation: number}, kernel_calls, counters {name: number}, hottest
+[{address (text), place (text or null), calls_at_most, calls_at_least}].
+
+--slots N is what prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, N) would have done at the start: from then on no policy
+decides, but the program may set another number, unless --immutable. --policy N is the policy's own choice of N.
+
+Exit status: the program's; or
+  125  ufutex itself failed: the library is not found, FILE cannot be written
+  126  the program is found and cannot be run
+  127  the program is not found
+  2    a mistake in the options
+
+Environment:
+  UFUTEX_PRELOAD   the library, in place of the libufutex_preload.so beside the command, in deps/ there, or in
+                   ../lib/ufutex/
+  LD_PRELOAD       kept; ours is put first
+  UFUTEX_RUN       set, for the library
+
+Examples:
+  ufutex run --stats -- perf bench futex hash -t 2      how often, and on which table
+  ufutex run --trap --stats -- python3 server.py        a program whose locks are glibc's
+  ufutex run --trap --json -o report.json -- java -jar app.jar
+  ufutex run --slots 1024 --immutable -- ./server       a table that never changes
+  kill -USR1 PID                                        a report of a program that goes on";

@@ -1,0 +1,169 @@
+// A signal finds a thread asleep in a futex call: whether the call goes on or ends with EINTR is the kernel's rule, by
+// the handler's SA_RESTART, the call, and whether it has a timeout.
+#include "futex.h"
+#include <semaphore.h>
+#include <sys/mman.h>
+
+static _Atomic uint32_t words[2];
+static atomic_int handled, finished;
+static long result;
+static int error;
+static int op, timed, realtime;
+
+static void handler(int signal) {
+    (void)signal;
+    atomic_fetch_add(&handled, 1);
+}
+
+static void handle(int flags) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+    CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
+}
+
+struct waiter {
+    uint64_t value, address;
+    uint32_t flags, reserved;
+};
+
+static long call(void) {
+    struct timespec length = {600, 0}, deadline = in_ms(realtime ? CLOCK_REALTIME : CLOCK_MONOTONIC, 600000);
+    int private = op & FUTEX_PRIVATE_FLAG ? FUTEX2_PRIV : 0;
+    switch (op & FUTEX_CMD_MASK) {
+    case FUTEX_WAIT: return futex(&words[0], op, 0, timed ? &length : NULL, NULL, 0);
+    case FUTEX_WAIT_BITSET: return futex(&words[0], op, 0, timed ? &deadline : NULL, NULL, 1);
+    case 100: {
+        struct waiter two[2] = {{0, (uint64_t)&words[1], FUTEX2_U32 | private, 0}, {0, (uint64_t)&words[0], FUTEX2_U32 | private, 0}};
+        return sys(SYS_futex_waitv, ARGUMENT(two), 2, 0, ARGUMENT(timed ? &deadline : NULL), CLOCK_MONOTONIC, 0);
+    }
+    default:
+        return sys(SYS_futex2_wait, ARGUMENT(&words[0]), 0, 1, FUTEX2_U32 | private, ARGUMENT(timed ? &deadline : NULL),
+                   CLOCK_MONOTONIC);
+    }
+}
+
+static void *sleeps(void *unused) {
+    result = call();
+    error = errno;
+    finished = 1;
+    return unused;
+}
+
+static long asleep(void) {
+    return futex(&words[0], FUTEX_REQUEUE | (op & FUTEX_PRIVATE_FLAG), 0, (void *)(long)INT_MAX, &words[0], 0);
+}
+
+static void interrupt(const char *name, int flags) {
+    handle(flags);
+    handled = finished = 0;
+    pthread_t thread = start(sleeps, NULL);
+    while (asleep() != 1 && !finished) nap_us(100);
+    for (int i = 0; i < 3 && !finished; i++) {
+        int before = handled;
+        CHECK_EQ(pthread_kill(thread, SIGUSR1), 0);
+        while (handled == before) nap_us(100);
+        while (asleep() != 1 && !finished) nap_us(100); // it goes on, or is done
+    }
+    int by_itself = finished;
+    while (!finished) {
+        if (futex(&words[0], FUTEX_WAKE | (op & FUTEX_PRIVATE_FLAG), 1, NULL, NULL, 0) != 1) nap_us(100);
+    }
+    join(thread);
+    printf("%s%s%s%s%s: ", name, op & FUTEX_PRIVATE_FLAG ? " private" : "", timed ? " timed" : "",
+           realtime ? " realtime" : "", flags & SA_RESTART ? " SA_RESTART" : "");
+    if (result == -1)
+        printf("%s after %d\n", strerrorname_np(error), handled);
+    else
+        printf("%ld%s after %d\n", result, by_itself ? " though nobody woke it" : "", handled);
+}
+
+static void calls(int first, int last) {
+    static const struct {
+        const char *name;
+        int op;
+    } kinds[] = {{"wait", FUTEX_WAIT}, {"wait_bitset", FUTEX_WAIT_BITSET}, {"waitv", 100}, {"futex_wait", 101}};
+    for (int k = first; k <= last; k++)
+        for (int private = 0; private < 2; private++)
+            for (timed = 0; timed < 2; timed++)
+                for (int restart = 0; restart < 2; restart++) {
+                    op = kinds[k].op | (private ? FUTEX_PRIVATE_FLAG : 0);
+                    interrupt(kinds[k].name, restart ? SA_RESTART : 0);
+                    if (kinds[k].op == FUTEX_WAIT_BITSET && timed) {
+                        op |= FUTEX_CLOCK_REALTIME;
+                        realtime = 1;
+                        interrupt(kinds[k].name, restart ? SA_RESTART : 0);
+                        realtime = 0;
+                    }
+                }
+}
+
+static void futex_waits(void) { calls(0, 1); }
+static void futex2_waits(void) {
+    if (sys(SYS_futex2_wake, ARGUMENT(&words[0]), 1, 1, FUTEX2_U32, 0, 0) == -1 && errno == ENOSYS) {
+        fprintf(stderr, "this kernel has no futex_wake(2)\n");
+        exit(SKIPPED);
+    }
+    calls(2, 3);
+}
+
+static sem_t semaphore;
+static atomic_int waiting;
+
+static void *waits_for_a_post(void *timed_too) {
+    struct timespec deadline = in_ms(CLOCK_REALTIME, 600000);
+    waiting = 1;
+    result = timed_too ? sem_timedwait(&semaphore, &deadline) : sem_wait(&semaphore);
+    error = errno;
+    finished = 1;
+    return NULL;
+}
+
+static void semaphores(void) {
+    for (long timed_too = 0; timed_too < 2; timed_too++)
+        for (int restart = 0; restart < 2; restart++) {
+            handle(restart ? SA_RESTART : 0);
+            CHECK_EQ(sem_init(&semaphore, 0, 0), 0);
+            handled = finished = waiting = 0;
+            pthread_t thread = start(waits_for_a_post, (void *)timed_too);
+            while (!waiting) nap_us(100);
+            for (int i = 0; i < 50 && !finished; i++) {
+                CHECK_EQ(pthread_kill(thread, SIGUSR1), 0);
+                nap_us(1000);
+            }
+            if (!finished) CHECK_EQ(sem_post(&semaphore), 0);
+            join(thread);
+            errno = error;
+            show(result, "sem_%swait%s", timed_too ? "timed" : "", restart ? " SA_RESTART" : "");
+        }
+}
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static int permitted;
+
+static void *waits_patiently(void *unused) {
+    CHECK_EQ(pthread_mutex_lock(&mutex), 0);
+    while (!permitted) CHECK_EQ(pthread_cond_wait(&condition, &mutex), 0);
+    CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+    return unused;
+}
+
+static void mutexes_and_conditions_never_say_EINTR(void) {
+    handle(0);
+    handled = 0;
+    CHECK_EQ(pthread_mutex_lock(&mutex), 0);
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) threads[i] = start(waits_patiently, NULL);
+    for (int i = 0; i < 200; i++) {
+        CHECK_EQ(pthread_kill(threads[i % 4], SIGUSR1), 0);
+        nap_us(100);
+        if (i == 100) CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+    }
+    CHECK_EQ(pthread_mutex_lock(&mutex), 0);
+    permitted = 1;
+    CHECK_EQ(pthread_cond_broadcast(&condition), 0);
+    CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+    for (int i = 0; i < 4; i++) join(threads[i]);
+    CHECK(handled > 4);
+}
+
+MAIN(CASE(futex_waits), CASE(futex2_waits), CASE(semaphores), CASE(mutexes_and_conditions_never_say_EINTR))

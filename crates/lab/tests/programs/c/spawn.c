@@ -1,0 +1,227 @@
+// Programs started from a threaded program: vfork, posix_spawn, system, popen, execve of itself with and without the
+// environment, of a script, after fork. What is started runs as it would have, on the engine or not.
+#include "futex.h"
+#include <semaphore.h>
+#include <spawn.h>
+#include <sys/stat.h>
+
+#define THREADS 2
+
+extern char **environ;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static _Atomic uint32_t word;
+static atomic_int over;
+static int stage;
+static char self[1000];
+
+static void *hammers(void *unused) {
+    while (!over) {
+        wake(&word, 1);
+        struct timespec soon = {0, 100000};
+        futex(&word, FUTEX_WAIT_PRIVATE, 0, &soon, NULL, 0);
+        CHECK_EQ(pthread_mutex_lock(&mutex), 0);
+        CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+    }
+    return unused;
+}
+
+static void *answers(void *unused) {
+    CHECK_EQ(pthread_mutex_lock(&mutex), 0);
+    while (stage != 1) CHECK_EQ(pthread_cond_wait(&condition, &mutex), 0);
+    stage = 2;
+    CHECK_EQ(pthread_cond_signal(&condition), 0);
+    CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+    return unused;
+}
+
+// What the started one is: a threaded program in small.
+static int started(const char *status) {
+    for (stage = 0; stage < 1;) {
+        CHECK_EQ(pthread_mutex_lock(&mutex), 0);
+        pthread_t thread = start(answers, NULL);
+        stage = 1;
+        CHECK_EQ(pthread_cond_signal(&condition), 0);
+        while (stage != 2) CHECK_EQ(pthread_cond_wait(&condition, &mutex), 0);
+        CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+        join(thread);
+    }
+    CHECK_EQ(wake(&word, 1), 0);
+    if (getenv("OF_THE_PARENT")) printf("OF_THE_PARENT=%s\n", getenv("OF_THE_PARENT"));
+    return atoi(status);
+}
+
+static void run(int count, pid_t (*starts)(char *const *), int status) {
+    char text[16];
+    snprintf(text, sizeof text, "%d", status);
+    char *const arguments[] = {self, "started", text, NULL};
+    for (int i = 0; i < count; i++) {
+        pid_t child = starts(arguments);
+        CHECK(child > 0);
+        reap(child, status);
+    }
+}
+
+static pid_t vforks(char *const *arguments) {
+    pid_t child = vfork();
+    if (!child) {
+        execv(self, arguments);
+        _exit(127);
+    }
+    return child;
+}
+
+static pid_t forks(char *const *arguments) {
+    pid_t child = fork();
+    if (!child) {
+        execv(self, arguments);
+        _exit(127);
+    }
+    return child;
+}
+
+static pid_t forks_without_environment(char *const *arguments) {
+    pid_t child = fork();
+    char *const none[] = {NULL};
+    if (!child) {
+        execve(self, arguments, none);
+        _exit(127);
+    }
+    return child;
+}
+
+static pid_t forks_with_environment(char *const *arguments) {
+    pid_t child = fork();
+    char *const some[] = {"OF_THE_PARENT=new", NULL};
+    if (!child) {
+        execve(self, arguments, some);
+        _exit(127);
+    }
+    return child;
+}
+
+static pid_t forks_with_all_blocked(char *const *arguments) {
+    pid_t child = fork();
+    if (!child) {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, NULL);
+        execv(self, arguments);
+        _exit(127);
+    }
+    return child;
+}
+
+static pid_t spawns(char *const *arguments) {
+    pid_t child;
+    CHECK_EQ(posix_spawn(&child, self, NULL, NULL, arguments, environ), 0);
+    return child;
+}
+
+static pid_t spawns_with_attributes(char *const *arguments) {
+    pid_t child;
+    posix_spawnattr_t attributes;
+    sigset_t all, none;
+    sigfillset(&all), sigemptyset(&none);
+    CHECK_EQ(posix_spawnattr_init(&attributes), 0);
+    CHECK_EQ(posix_spawnattr_setsigdefault(&attributes, &all), 0);
+    CHECK_EQ(posix_spawnattr_setsigmask(&attributes, &none), 0);
+    CHECK_EQ(posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP), 0);
+    CHECK_EQ(posix_spawn(&child, self, NULL, &attributes, arguments, environ), 0);
+    return child;
+}
+
+static pthread_t threads[THREADS];
+
+static void begin(void) {
+    over = 0;
+    for (int i = 0; i < THREADS; i++) threads[i] = start(hammers, NULL);
+}
+
+static void stop(void) {
+    over = 1;
+    for (int i = 0; i < THREADS; i++) join(threads[i]);
+}
+
+static void forked(void) { begin(), run(10, forks, 31), stop(); }
+static void vforked(void) { begin(), run(10, vforks, 32), stop(); }
+static void spawned(void) { begin(), run(10, spawns, 33), run(3, spawns_with_attributes, 34), stop(); }
+static void without_environment(void) { begin(), run(3, forks_without_environment, 35), stop(); }
+static void with_another_environment(void) { begin(), run(2, forks_with_environment, 36), stop(); }
+static void with_all_blocked(void) { begin(), run(3, forks_with_all_blocked, 37), stop(); }
+
+static void by_a_shell(void) {
+    begin();
+    char line[5000];
+    snprintf(line, sizeof line, "'%s' started 38", self);
+    int status = system(line);
+    CHECK_EQ(WEXITSTATUS(status), 38);
+    snprintf(line, sizeof line, "OF_THE_PARENT=changed '%s' started 39; echo $?; env -i '%s' started 40; echo $?", self, self);
+    FILE *pipe = popen(line, "r");
+    CHECK(pipe);
+    while (fgets(line, sizeof line, pipe)) printf("from popen: %s", line);
+    CHECK_EQ(pclose(pipe), 0);
+    stop();
+}
+
+static void scripts(void) {
+    begin();
+    char path[] = "/tmp/ufutex-script-XXXXXX", text[5000];
+    int file = mkstemp(path);
+    CHECK(file >= 0);
+    int length = snprintf(text, sizeof text, "#!/bin/sh\n'%s' started 41\necho script $? \"$1\"\nexit 42\n", self);
+    CHECK_EQ(write(file, text, length), length);
+    CHECK_EQ(fchmod(file, 0700), 0);
+    CHECK_EQ(close(file), 0);
+    char *const arguments[] = {path, "argument", NULL};
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (!child) {
+        execv(path, arguments);
+        _exit(127);
+    }
+    reap(child, 42);
+    CHECK_EQ(unlink(path), 0);
+    stop();
+}
+
+static void what_cannot_be_started(void) {
+    begin();
+    char *const arguments[] = {"nothing", NULL};
+    CHECK_ERRNO(execv("/nonexistent/nothing", arguments), ENOENT);
+    CHECK_ERRNO(execv("/etc/passwd", arguments), EACCES);
+    pid_t child;
+    show(posix_spawn(&child, "/nonexistent/nothing", NULL, NULL, arguments, environ), "posix_spawn of nothing");
+    stop();
+}
+
+// The program turns into itself, from a thread that is not the first, with others asleep.
+static void *becomes_another(void *unused) {
+    char *const arguments[] = {self, "started", "43", NULL};
+    execv(self, arguments);
+    return unused;
+}
+
+static void execs_from_a_thread(void) {
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (!child) {
+        begin();
+        start(becomes_another, NULL);
+        for (;;) pause();
+    }
+    reap(child, 43);
+}
+
+static int cases(int argc, char **argv) {
+    static const Case all[] = {CASE(forked),     CASE(vforked),  CASE(spawned), CASE(without_environment),
+                               CASE(with_another_environment), CASE(with_all_blocked), CASE(by_a_shell), CASE(scripts),
+                               CASE(what_cannot_be_started), CASE(execs_from_a_thread)};
+    return run_cases(all, sizeof all / sizeof *all, argc, argv);
+}
+
+int main(int argc, char **argv) {
+    if (argc == 3 && !strcmp(argv[1], "started")) return started(argv[2]);
+    CHECK(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+    return cases(argc, argv);
+}

@@ -1,0 +1,102 @@
+//! The programs in `c/` and `others/`, made with the system's compilers when they are first needed.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+
+/// A compiled program, or what is missing or wrong.
+pub type Made = Result<PathBuf, NotMade>;
+
+#[derive(Clone)]
+pub enum NotMade {
+    /// There is no such compiler here.
+    NoCompiler(String),
+    /// It does not like the source.
+    Refused(String),
+}
+
+/// The directory of the sources.
+pub fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")
+}
+
+/// The directory of what is made.
+pub fn products() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+/// Compiles a C program with these flags; once, whoever asks.
+pub fn c(source: &'static str, flags: &'static [&'static str]) -> Made {
+    let name = format!("{source}{}", flags.concat());
+    let file = sources().join("c").join(source).with_extension("c");
+    once(name, |product| {
+        let always = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"];
+        compile("cc", always.iter().chain(flags).map(OsStr::new), &file, product)
+    })
+}
+
+/// Compiles a C++ program.
+pub fn cxx(source: &'static str) -> Made {
+    let file = sources().join("others").join(source).with_extension("cc");
+    once(source.into(), |product| {
+        let always = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"];
+        compile("c++", always.iter().map(OsStr::new), &file, product)
+    })
+}
+
+/// Compiles a Java program: the directory of its classes.
+pub fn java(source: &'static str) -> Made {
+    let file = sources().join("others").join(source).with_extension("java");
+    once(format!("{source}.classes"), |product| {
+        let run = Command::new("javac").arg("-d").arg(product).arg(&file).output();
+        judge("javac", run, product)
+    })
+}
+
+fn compile<'a>(compiler: &str, flags: impl Iterator<Item = &'a OsStr>, source: &Path, product: &Path) -> Made {
+    let run = Command::new(compiler).args(flags).arg(source).arg("-o").arg(product).output();
+    judge(compiler, run, product)
+}
+
+fn judge(compiler: &str, run: std::io::Result<std::process::Output>, product: &Path) -> Made {
+    let output = run.map_err(|error| NotMade::NoCompiler(format!("no {compiler} here: {error}")))?;
+    if !output.status.success() {
+        return Err(NotMade::Refused(String::from_utf8_lossy(&output.stderr).into_owned()));
+    }
+    Ok(product.to_owned())
+}
+
+/// Trials run side by side: the first that needs a program makes it, the others wait. Of two runs of this test one may use
+/// what the other makes anew, so a product appears whole or not at all; and it is used again until a source or this
+/// test is newer.
+fn once(name: String, make: impl FnOnce(&Path) -> Made) -> Made {
+    type Cell = Arc<OnceLock<Made>>;
+    static MADE: LazyLock<Mutex<HashMap<String, Cell>>> = LazyLock::new(Mutex::default);
+    let cell = Arc::clone(MADE.lock().unwrap().entry(name.clone()).or_default());
+    cell.get_or_init(|| {
+        let product = products().join(format!("program-{name}"));
+        if is_fresh(&product) {
+            return Ok(product);
+        }
+        let unfinished = products().join(format!("program-{name}-{}", std::process::id()));
+        make(&unfinished)?;
+        let _ = fs::remove_dir_all(&product); // a directory is not replaced by a renaming; a file is
+        let renamed = fs::rename(&unfinished, &product);
+        renamed.map(|()| product).map_err(|error| NotMade::Refused(format!("{unfinished:?}: {error}")))
+    })
+    .clone()
+}
+
+fn is_fresh(product: &Path) -> bool {
+    let written = |path: &Path| path.metadata().and_then(|status| status.modified()).ok();
+    let sources = ["c", "others"].into_iter().flat_map(|part| fs::read_dir(sources().join(part)).into_iter().flatten());
+    let newest = sources.flatten().filter_map(|source| written(&source.path())).chain(written(&this_test())).max();
+    written(product).is_some_and(|made| Some(made) > newest)
+}
+
+fn this_test() -> PathBuf {
+    std::env::current_exe().unwrap_or_default()
+}

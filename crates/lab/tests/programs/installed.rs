@@ -1,0 +1,119 @@
+//! Programs of Debian's: `perf bench futex`, stress-ng, rt-tests, redis.
+
+use std::ffi::OsString;
+
+use crate::mode::{BOTH, Mode, SCHEMES, TRAP_ONLY, TRAP_SEES, UNSEEN};
+use crate::program::{Program, Ready, installed};
+
+pub fn programs() -> Vec<Program> {
+    let mut programs = perf();
+    programs.extend(stress_ng());
+    programs.extend(rt_tests());
+    programs.push(redis());
+    programs
+}
+
+/// A program of a package, with its arguments.
+fn of_package(package: &'static str, name: &'static str, arguments: &'static [&'static str]) -> Program {
+    let title = format!("{name}_{}", arguments.iter().find(|argument| !argument.starts_with('-')).unwrap_or(&""));
+    Program::new(title.trim_end_matches('_').to_owned(), move || match installed(name) {
+        Some(program) => Ready::Yes(program, arguments.iter().map(OsString::from).collect()),
+        None => Ready::Lacking(format!("no {name} here (Debian's package {package})")),
+    })
+}
+
+/// All five: what they print are figures, and who they run; but that they end well, and how many they woke or moved.
+fn perf() -> Vec<Program> {
+    const BENCHES: &[(&str, &[Mode], &[&str])] = &[
+        ("hash", SCHEMES, &["bench", "futex", "hash", "-t", "2", "-r", "1"]),
+        ("wake", SCHEMES, &["bench", "futex", "wake", "-t", "64", "-w", "2"]),
+        ("wake-parallel", BOTH, &["bench", "futex", "wake-parallel", "-t", "64", "-w", "4"]),
+        ("requeue", SCHEMES, &["bench", "futex", "requeue", "-t", "64", "-q", "4"]),
+        ("lock-pi", UNSEEN, &["bench", "futex", "lock-pi", "-t", "4", "-r", "1"]),
+    ];
+    let one = |&(name, modes, arguments): &(&'static str, &'static [Mode], &'static [&'static str])| {
+        let program = of_package("linux-perf", "perf", arguments).in_modes(modes).same_by(without_figures);
+        Program { name: format!("perf_bench_futex_{name}"), ..program }
+    };
+    BENCHES.iter().map(one).collect()
+}
+
+/// The text with every figure and address replaced: figures differ, what they are figures of does not.
+fn without_figures(text: &str) -> String {
+    let words = |line: &str| {
+        let plain = |word: &str| match word.chars().any(|c| c.is_ascii_digit()) {
+            true => "#".to_owned(),
+            false => word.to_owned(),
+        };
+        line.split_whitespace().map(plain).collect::<Vec<_>>().join(" ")
+    };
+    // Said by some versions of perf only where /proc/sys/kernel/perf_event_paranoid is.
+    text.lines().map(words).collect::<Vec<_>>().join("\n")
+}
+
+/// It verifies what it does, and ends with another status if something is wrong.
+fn stress_ng() -> Vec<Program> {
+    const ALWAYS: &[&str] = &["--verify", "--no-rand-seed", "--oomable", "--quiet", "--temp-path", "/tmp"];
+    const STRESSORS: &[(&str, &[&str])] = &[
+        ("futex", &["--futex", "2", "--futex-ops", "40000", "--timeout", "20"]),
+        ("pthread", &["--pthread", "2", "--pthread-ops", "1000", "--timeout", "20"]),
+        ("mutex", &["--mutex", "1", "--mutex-procs", "4", "--timeout", "1"]),
+        ("sem", &["--sem", "1", "--sem-procs", "4", "--timeout", "1"]),
+        ("sigabrt", &["--sigabrt", "1", "--sigabrt-ops", "50", "--timeout", "20"]),
+        ("sigsegv", &["--sigsegv", "1", "--sigsegv-ops", "200", "--timeout", "20"]),
+    ];
+    let one = |&(stressor, arguments): &(&'static str, &'static [&'static str])| {
+        let program = Program::new(format!("stress-ng_{stressor}"), move || match installed("stress-ng") {
+            None => Ready::Lacking("no stress-ng here (Debian's package stress-ng)".into()),
+            Some(program) => Ready::Yes(program, [ALWAYS, arguments].concat().iter().map(OsString::from).collect()),
+        });
+        program.same_by(without_figures).in_modes(UNSEEN)
+    };
+    STRESSORS.iter().map(one).collect()
+}
+
+/// Real-time priorities, which need privileges: without them they say so and end with another status.
+fn rt_tests() -> Vec<Program> {
+    let rights = |program: Program| {
+        let what = program.what;
+        let checked = move || match real_time_allowed() {
+            true => what(),
+            false => Ready::Lacking("no right to real-time priorities here".into()),
+        };
+        Program { what: Box::new(checked), ..program }
+    };
+    let one = |program: Program| rights(program).same_by(|_| String::new());
+    vec![
+        one(of_package("rt-tests", "ptsematest", &["-q", "-t", "2", "-l", "500", "-i", "500", "-p", "10"])
+            .in_modes(TRAP_ONLY)),
+        one(of_package("rt-tests", "pi_stress", &["-q", "-g", "2", "-i", "200"]).in_modes(UNSEEN)),
+    ]
+}
+
+fn real_time_allowed() -> bool {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: no memory but our own; geteuid has no way to fail.
+    unsafe { libc::getrlimit(libc::RLIMIT_RTPRIO, &mut limit) == 0 && (limit.rlim_cur > 90 || libc::geteuid() == 0) }
+}
+
+/// A server with threads of its own and its benchmark, over a socket in the file system.
+fn redis() -> Program {
+    const SCRIPT: &str = r#"
+        folder=$(mktemp -d) && cd "$folder" || exit 1
+        redis-server --port 0 --unixsocket ./s --save '' --io-threads 2 --io-threads-do-reads yes --daemonize no >log &
+        until redis-cli -s ./s ping 2>/dev/null | grep -q PONG; do sleep 0.05; done
+        redis-benchmark -s ./s --threads 2 -q -n 4000 -t set,get,lpush,lpop -P 4 | tr '\r' '\n' | grep -o '^[A-Z]*: [0-9.]* requests' | cut -d: -f1
+        redis-cli -s ./s set key value
+        redis-cli -s ./s get key
+        redis-cli -s ./s flushall async
+        redis-cli -s ./s shutdown nosave
+        wait $!
+        echo "status $?"
+        cd / && rm -r "$folder"
+    "#;
+    Program::new("redis", || match (installed("redis-server"), installed("redis-benchmark")) {
+        (Some(_), Some(_)) => Ready::Yes("/bin/sh".into(), vec!["-c".into(), SCRIPT.into()]),
+        _ => Ready::Lacking("no redis here (Debian's packages redis-server and redis-tools)".into()),
+    })
+    .in_modes(TRAP_SEES)
+}

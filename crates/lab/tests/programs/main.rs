@@ -1,0 +1,76 @@
+//! Real programs run on the engine as they do on the kernel: the same output, the same status, in every mode of
+//! `ufutex run`. What a program does on the kernel alone is the measure, and each program checks its own invariants.
+//!
+//! - `c/`: programs of our own, each named for what it proves;
+//! - `others/`: C++, Python and Java; `standard_library.rs` is Rust's, and this test's executable is the program;
+//! - `started.rs`: programs that cannot be run so, and what a program sees of how it was started;
+//! - `installed.rs`: programs of Debian's. What is not installed is skipped, and the end says what and why.
+//!
+//! `cargo test -p lab --test programs -- mutex` runs what has `mutex` in its name; a trial is named program::mode.
+//! `UFUTEX_PROGRAMS_LAUNCHER=/path/to/ufutex` takes another build of the command.
+
+mod compile;
+mod installed;
+mod mode;
+mod program;
+mod run;
+mod standard_library;
+mod started;
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+use crate::mode::Mode;
+use crate::program::Outcome;
+
+/// What was skipped, and why: one line for a program, in whatever mode.
+static SKIPPED: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(standard_library::ARGUMENT) {
+        standard_library::main();
+        return ExitCode::SUCCESS;
+    }
+    let mut arguments = Arguments::from_args();
+    // Programs fight over locks with threads of their own, and their time is bounded.
+    arguments.test_threads.get_or_insert(2);
+    let conclusion = libtest_mimic::run(&arguments, trials());
+    let skipped = SKIPPED.lock().unwrap();
+    for (name, reason) in skipped.iter() {
+        println!("skipped: {name}: {reason}");
+    }
+    println!("programs skipped: {}\n", skipped.len());
+    conclusion.exit_code()
+}
+
+fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for program in program::ours().into_iter().chain(installed::programs()) {
+        let program = Arc::new(program);
+        for &mode in std::iter::once(&Mode::Kernel).chain(program.modes) {
+            let program = Arc::clone(&program);
+            let name = format!("{}::{mode}", program.name);
+            trials.push(Trial::ignorable_test(name, move || verdict(&program.name, program.judge(mode))));
+        }
+    }
+    let started =
+        started::TRIALS.iter().map(|&(name, trial)| Trial::ignorable_test(name, move || verdict(name, trial())));
+    trials.extend(started);
+    trials
+}
+
+fn verdict(name: &str, outcome: Outcome) -> Result<Completion, Failed> {
+    match outcome {
+        Outcome::Right => Ok(Completion::Completed),
+        Outcome::Wrong(how) => Err(how.into()),
+        Outcome::Skipped(reason) => {
+            let mut skipped = SKIPPED.lock().unwrap();
+            if !skipped.iter().any(|(known, _)| known == name) {
+                skipped.push((name.to_owned(), reason.clone()));
+            }
+            Ok(Completion::ignored_with(reason))
+        }
+    }
+}

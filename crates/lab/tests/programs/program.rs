@@ -1,0 +1,300 @@
+//! The programs of our own, and how a run of one is judged.
+
+use serde_json::Value;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::compile::{self, NotMade};
+use crate::mode::{BOTH, Mode, SCHEMES, TRAP_ONLY, TRAP_SEES, TRAP_UNSEEN, UNSEEN};
+use crate::run::{Run, last_lines, run};
+use crate::standard_library;
+
+/// How a program says that this machine lacks what it is about.
+const SKIPPED: i32 = 77;
+
+pub struct Program {
+    pub name: String,
+    /// What to run, with which arguments.
+    pub what: Box<dyn Fn() -> Ready + Send + Sync>,
+    pub modes: &'static [Mode],
+    /// What of its output is the same in each run.
+    pub sameness: fn(&str) -> String,
+    /// On the kernel alone, and so everywhere: how it ends.
+    pub status: Option<i32>,
+    pub limit: Duration,
+    pub on_the_kernel: OnceLock<Result<Run, String>>,
+}
+
+/// A program that can be run, or why not.
+pub enum Ready {
+    Yes(OsString, Vec<OsString>),
+    /// Something of the machine is missing.
+    Lacking(String),
+    /// Something is wrong.
+    Broken(String),
+}
+
+pub enum Outcome {
+    Right,
+    Wrong(String),
+    Skipped(String),
+}
+
+impl Program {
+    pub fn new(name: impl Into<String>, what: impl Fn() -> Ready + Send + Sync + 'static) -> Program {
+        Program {
+            name: name.into(),
+            what: Box::new(what),
+            modes: BOTH,
+            sameness: str::to_owned,
+            status: Some(0),
+            limit: Duration::from_secs(20),
+            on_the_kernel: OnceLock::new(),
+        }
+    }
+
+    pub fn in_modes(self, modes: &'static [Mode]) -> Program {
+        Program { modes, ..self }
+    }
+
+    /// By this status; `None`: by a signal, or however it does on the kernel.
+    pub fn ends_with(self, status: Option<i32>) -> Program {
+        Program { status, ..self }
+    }
+
+    pub fn same_by(self, sameness: fn(&str) -> String) -> Program {
+        Program { sameness, ..self }
+    }
+
+    /// Runs it in a mode and compares it with the kernel's run.
+    pub fn judge(&self, mode: Mode) -> Outcome {
+        let (program, arguments) = match (self.what)() {
+            Ready::Yes(program, arguments) => (program, arguments),
+            Ready::Lacking(reason) => return Outcome::Skipped(reason),
+            Ready::Broken(how) => return Outcome::Wrong(how),
+        };
+        let oracle = self.on_the_kernel.get_or_init(|| run(Mode::Kernel, &program, &arguments, self.limit));
+        let expected = match oracle {
+            Err(how) => return Outcome::Wrong(format!("on the kernel alone: {how}")),
+            Ok(expected) if expected.status.code() == Some(SKIPPED) => {
+                return Outcome::Skipped(expected.stderr.trim().to_owned());
+            }
+            Ok(expected) => expected,
+        };
+        if self.status.is_some() && expected.status.code() != self.status {
+            return Outcome::Wrong(format!("on the kernel alone: {}\n{}", expected.ended(), said(expected)));
+        }
+        if mode == Mode::Kernel {
+            return Outcome::Right;
+        }
+        match run(mode, &program, &arguments, self.limit) {
+            Ok(found) => match self.compare(expected, &found) {
+                Outcome::Right if matches!(mode, Mode::Seen(_)) => seen(&found.report),
+                outcome => outcome,
+            },
+            Err(how) => Outcome::Wrong(how),
+        }
+    }
+
+    fn compare(&self, expected: &Run, found: &Run) -> Outcome {
+        if expected.ended() != found.ended() || expected.status.core_dumped() != found.status.core_dumped() {
+            return Outcome::Wrong(format!(
+                "ended by {}, on the kernel by {}\n{}",
+                found.status,
+                expected.status,
+                said(found)
+            ));
+        }
+        for (stream, expected, found) in
+            [("output", &expected.stdout, &found.stdout), ("errors", &expected.stderr, &found.stderr)]
+        {
+            if let Some(difference) = difference(&(self.sameness)(expected), &(self.sameness)(found)) {
+                return Outcome::Wrong(format!("another {stream} than on the kernel\n{difference}"));
+            }
+        }
+        Outcome::Right
+    }
+}
+
+/// Whether the engine was called and did something: whatever else is right may be the kernel's work.
+fn seen(report: &str) -> Outcome {
+    let reports: Vec<Value> = report.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let sum = |part: &str, name: Option<&str>| -> u64 {
+        let numbers = |numbers: &serde_json::Map<String, Value>| match name {
+            Some(name) => numbers.get(name).and_then(Value::as_u64).unwrap_or(0),
+            None => numbers.values().filter_map(Value::as_u64).sum(),
+        };
+        reports.iter().filter_map(|report| report[part].as_object()).map(numbers).sum()
+    };
+    let [calls, woken, differed] =
+        [sum("calls", None), sum("counters", Some("woken")), sum("counters", Some("mismatches"))];
+    match calls > 0 && woken + differed > 0 {
+        true => Outcome::Right,
+        false => {
+            Outcome::Wrong(format!("the engine saw {calls} calls, woke {woken}, and {differed} differed: {report}"))
+        }
+    }
+}
+
+fn said(run: &Run) -> String {
+    format!("-- its output\n{}\n-- and errors\n{}", last_lines(&run.stdout), last_lines(&run.stderr))
+}
+
+/// The first lines that differ.
+fn difference(expected: &str, found: &str) -> Option<String> {
+    const SHOWN: usize = 12;
+    if expected == found {
+        return None;
+    }
+    let mut text = String::new();
+    let (mut expected, mut found, mut number, mut shown) = (expected.lines(), found.lines(), 0, 0);
+    loop {
+        number += 1;
+        let (left, right) = (expected.next(), found.next());
+        if (left.is_none() && right.is_none()) || shown == SHOWN {
+            return Some(text);
+        }
+        if left != right {
+            shown += 1;
+            let (left, right) = (left.unwrap_or("(end)"), right.unwrap_or("(end)"));
+            text += &format!("line {number}\n  on the kernel: {left}\n  here:          {right}\n");
+        }
+    }
+}
+
+/// A program in `c/`.
+fn c(source: &'static str) -> Program {
+    c_with(source, &[], &[])
+}
+
+/// The same with its calls made by instructions, which only a trap sees.
+fn c_by_instruction(source: &'static str) -> Program {
+    let program = c_with(source, &["-DBY_INSTRUCTION"], &[]).in_modes(TRAP_ONLY);
+    Program { name: format!("{source}_by_instruction"), ..program }
+}
+
+fn c_with(source: &'static str, flags: &'static [&'static str], arguments: &'static [&'static str]) -> Program {
+    let name = [&[source], arguments].concat().join("_");
+    Program::new(name, move || made(compile::c(source, flags), arguments))
+}
+
+fn made(made: compile::Made, arguments: &[&str]) -> Ready {
+    match made {
+        Ok(program) => Ready::Yes(program.into(), arguments.iter().map(OsString::from).collect()),
+        Err(NotMade::NoCompiler(reason)) => Ready::Lacking(reason),
+        Err(NotMade::Refused(how)) => Ready::Broken(how),
+    }
+}
+
+/// The program of that name in the directories where the system's own are: what stands before them in `PATH` may be
+/// a script that starts another.
+pub fn installed(name: &str) -> Option<OsString> {
+    let directories = ["/usr/bin", "/bin", "/usr/sbin", "/usr/local/bin"];
+    directories
+        .iter()
+        .map(|directory| format!("{directory}/{name}"))
+        .find(|path| std::fs::exists(path).unwrap_or(false))
+        .map(OsString::from)
+}
+
+/// All programs of our own.
+pub fn ours() -> Vec<Program> {
+    let mut programs = vec![
+        c("mutex").in_modes(TRAP_SEES),
+        c("condvar").in_modes(SCHEMES),
+        c("semaphore").in_modes(TRAP_SEES),
+        c("meeting").in_modes(TRAP_SEES),
+        c("futex_calls").in_modes(UNSEEN),
+        c_by_instruction("futex_calls").in_modes(TRAP_UNSEEN),
+        c("futex2_calls").in_modes(UNSEEN),
+        c_by_instruction("futex2_calls").in_modes(TRAP_UNSEEN),
+        c("futex_wakes").in_modes(SCHEMES),
+        c_by_instruction("futex_wakes"),
+        c("futex_stress").in_modes(SCHEMES),
+        c_by_instruction("futex_stress"),
+        c("shared_words"),
+        c_by_instruction("shared_words"),
+        c("registers").in_modes(UNSEEN),
+        c("slots"),
+        c_by_instruction("slots"),
+        c("signal_restart"),
+        c_by_instruction("signal_restart"),
+        c("signal_info"),
+        c("signal_masks").in_modes(TRAP_SEES),
+        c("signal_storm"),
+        c_by_instruction("signal_storm"),
+        c("signal_jump"),
+        c_by_instruction("signal_jump"),
+        c("signal_fault"),
+        c_by_instruction("signal_fault"),
+        c("fork_threads").in_modes(SCHEMES),
+        c_by_instruction("fork_threads"),
+        c("spawn").in_modes(TRAP_SEES),
+        c("raw_clone"),
+        c_by_instruction("raw_clone"),
+        c("cancel"),
+        c_by_instruction("cancel"),
+    ];
+    programs.extend(ends());
+    programs.push(Program::new("cxx_atomic_wait", || made(compile::cxx("atomic_wait"), &[])).in_modes(SCHEMES));
+    programs.push(Program::new("rust_standard_library", standard_library::ready).in_modes(SCHEMES));
+    let python = Program::new("python_threads", || match installed("python3") {
+        Some(python) => Ready::Yes(python, vec![compile::sources().join("others/threads.py").into()]),
+        None => Ready::Lacking("no python3 here".into()),
+    });
+    programs.push(python.in_modes(TRAP_SEES));
+    for collector in ["-XX:+UseSerialGC", "-XX:+UseParallelGC"] {
+        let name = format!("java_threads{}", collector.replace("-XX:+Use", "_"));
+        programs.push(Program::new(name, move || java(collector)).in_modes(TRAP_ONLY).ends_with(Some(3)));
+    }
+    programs
+}
+
+/// The ways a program ends: each is a run of its own.
+fn ends() -> Vec<Program> {
+    const BY_STATUS: &[(&[&str], i32)] = &[
+        (&["return"], 5),
+        (&["exit"], 6),
+        (&["_exit"], 7),
+        (&["instruction"], 8),
+        (&["thread_exits"], 9),
+        (&["quick_exit"], 10),
+        (&["handler"], 11),
+        (&["pthread_exit"], 0),
+        (&["last_thread"], 0),
+    ];
+    const BY_SIGNAL: &[&[&str]] = &[
+        &["abort"],
+        &["thread_aborts"],
+        &["fault"],
+        &["trap"],
+        &["overflow"],
+        &["SIGTERM"],
+        &["SIGKILL"],
+        &["SIGSYS"],
+        &["SIGPIPE"],
+        &["SIGALRM"],
+    ];
+    let by_status =
+        BY_STATUS.iter().map(|&(way, status)| c_with("ends", &[], way).in_modes(UNSEEN).ends_with(Some(status)));
+    let by_signal = BY_SIGNAL.iter().map(|&way| c_with("ends", &[], way).in_modes(UNSEEN).ends_with(None));
+    by_status.chain(by_signal).collect()
+}
+
+fn java(collector: &str) -> Ready {
+    let (Some(java), Some(_)) = (installed("java"), installed("javac")) else {
+        return Ready::Lacking("no java and javac here".into());
+    };
+    match compile::java("Threads") {
+        Ok(classes) => {
+            let mut arguments: Vec<OsString> =
+                ["-XX:TieredStopAtLevel=1", "-Xmx128m", collector, "-cp"].map(OsString::from).into();
+            arguments.extend([classes.into(), "Threads".into()]);
+            Ready::Yes(java, arguments)
+        }
+        Err(NotMade::NoCompiler(reason)) => Ready::Lacking(reason),
+        Err(NotMade::Refused(how)) => Ready::Broken(how),
+    }
+}

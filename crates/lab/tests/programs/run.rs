@@ -1,0 +1,120 @@
+//! Running a program: within a time, and what is known of it when it did not end.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::compile::products;
+use crate::mode::Mode;
+
+/// What came of a program.
+#[derive(Clone)]
+pub struct Run {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+    /// What was reported, if that was asked for: a JSON object a line.
+    pub report: String,
+}
+
+impl Run {
+    /// The status as a shell would name it.
+    pub fn ended(&self) -> String {
+        match (self.status.code(), self.status.signal()) {
+            (Some(code), _) => format!("status {code}"),
+            (_, Some(signal)) => format!("signal {signal}"),
+            _ => self.status.to_string(),
+        }
+    }
+}
+
+/// Runs it in this mode. Its output goes to files, so that nobody has to read along and nothing is cut off.
+///
+/// # Errors
+/// It did not end within this time; says where its threads were, and ends it and all that it started.
+pub fn run(mode: Mode, program: &OsString, arguments: &[OsString], limit: Duration) -> Result<Run, String> {
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    let base = products().join(format!("run-{}-{}", std::process::id(), RUNS.fetch_add(1, Relaxed)));
+    let (out, err, reported) = (base.with_extension("out"), base.with_extension("err"), base.with_extension("report"));
+    let open = |path: &PathBuf| File::create(path).map_err(|error| format!("{base:?}: {error}"));
+    let mut command: Command = mode.command(program, arguments, &reported);
+    // A group of its own: what hangs is ended with all that it started. No message depends on the language.
+    command.process_group(0).stdin(Stdio::null()).stdout(open(&out)?).stderr(open(&err)?).env("LC_ALL", "C");
+    no_core(&mut command);
+    let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+    let ended = within(&mut child, limit);
+    let read =
+        |path: &PathBuf| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let (stdout, stderr, report) = (read(&out), read(&err), read(&reported));
+    for file in [out, err, reported] {
+        let _ = fs::remove_file(file); // none without a report
+    }
+    match ended {
+        Ok(status) => Ok(Run { status, stdout, stderr, report }),
+        Err(threads) => Err(format!(
+            "{command:?} did not end in {limit:?}\n{threads}-- its output\n{}\n-- and errors\n{stderr}",
+            last_lines(&stdout)
+        )),
+    }
+}
+
+/// Programs that end by a fault are part of it: their memory is of no use to anybody.
+fn no_core(command: &mut Command) {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: setrlimit is async-signal-safe, and that is all that is called between fork and exec.
+    unsafe {
+        command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_CORE, &none) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+}
+
+fn within(child: &mut Child, limit: Duration) -> Result<ExitStatus, String> {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("our own child") {
+            return Ok(status);
+        }
+        if begin.elapsed() > limit {
+            let threads = threads_of_group(child.id());
+            // SAFETY: a signal to the group of a child that nobody has waited for: its number is still its own.
+            unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+            let _ = child.wait();
+            return Err(threads);
+        }
+        sleep(Duration::from_millis(2));
+    }
+}
+
+/// Where each thread of a process group is: its state, the kernel's function it sleeps in, its system call.
+fn threads_of_group(group: u32) -> String {
+    let mut text = String::new();
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let tasks = process.path().join("task");
+        let field = |stat: &str, n| stat.rsplit(')').next().and_then(|rest| rest.split(' ').nth(n)).map(str::to_owned);
+        let stat = fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+        if field(&stat, 3) != Some(group.to_string()) {
+            continue;
+        }
+        for task in fs::read_dir(tasks).into_iter().flatten().flatten() {
+            let read = |file| fs::read_to_string(task.path().join(file)).unwrap_or_default().trim().to_owned();
+            let (state, channel, call) = (field(&read("stat"), 1).unwrap_or_default(), read("wchan"), read("syscall"));
+            let (process, task) = (process.file_name(), task.file_name());
+            let _ = writeln!(text, "{process:?}/{task:?} {} {state} {channel} | {call}", read("comm"));
+        }
+    }
+    text
+}
+
+/// The end of a long output.
+pub fn last_lines(text: &str) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}

@@ -1,0 +1,173 @@
+//! What is not a matter of output: programs that the library cannot be loaded into, and what a program is told of how it
+//! was started.
+
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::compile::{self, NotMade, products};
+use crate::mode::Mode;
+use crate::program::Outcome;
+use crate::run::{Run, run};
+
+/// A trial's name and what it does.
+pub type Trial = (&'static str, fn() -> Outcome);
+
+pub const TRIALS: &[Trial] = &[
+    ("static_programs_are_refused_in_one_line", static_refused),
+    ("static_programs_run_by_a_program_run_as_they_are_without_a_trap", static_child),
+    ("static_programs_run_by_a_program_are_refused_under_a_trap", static_child_trapped),
+    ("setuid_programs_are_refused_in_one_line", setuid_refused),
+    ("setuid_programs_run_by_a_program_are_refused_under_a_trap", setuid_child_trapped),
+    ("an_emptied_environment_does_not_lose_the_library_under_a_trap", emptied_environment),
+    ("the_program_has_the_number_of_the_process_that_was_started", same_process),
+    ("a_script_is_run_by_its_interpreter", script),
+];
+
+const PLAIN: Mode = Mode::Run(&[]);
+const TRAP: Mode = Mode::Run(&["--trap"]);
+/// Of `ufutex run`, and of a shell: found, and cannot be run.
+const CANNOT_RUN: i32 = 126;
+/// What `answer.c` ends with.
+const ANSWERED: i32 = 3;
+
+fn static_refused() -> Outcome {
+    with(compile::c("answer", &["-static"]), |program| {
+        for mode in [PLAIN, TRAP] {
+            refused(&in_mode(mode, &program, &[])?)?;
+        }
+        Ok(())
+    })
+}
+
+fn static_child() -> Outcome {
+    with(compile::c("answer", &["-static"]), |program| {
+        let run = shell(PLAIN, "\"$0\" child; echo \"status $?\"", &program)?;
+        same(&run, 0, &format!("answered child\nstatus {ANSWERED}\n"), "")
+    })
+}
+
+fn static_child_trapped() -> Outcome {
+    with(compile::c("answer", &["-static"]), |program| {
+        refused_to_a_shell(&shell(TRAP, "\"$0\" child; echo \"status $?\"", &program)?)
+    })
+}
+
+fn setuid_refused() -> Outcome {
+    with_setuid(|program| {
+        for mode in [PLAIN, TRAP] {
+            refused(&in_mode(mode, program, &[])?)?;
+        }
+        Ok(())
+    })
+}
+
+fn setuid_child_trapped() -> Outcome {
+    with_setuid(|program| refused_to_a_shell(&shell(TRAP, "\"$0\" child; echo \"status $?\"", program)?))
+}
+
+/// With a copy that belongs to nobody and would run as nobody: only root can make one.
+fn with_setuid(trial: impl FnOnce(&Path) -> Result<(), String>) -> Outcome {
+    const NOBODY: u32 = 65534;
+    let copy = products().join(format!("setuid-{}-{:?}", std::process::id(), std::thread::current().id()));
+    let make = |original: PathBuf| -> std::io::Result<()> {
+        fs::copy(original, &copy)?;
+        chown(&copy, Some(NOBODY), None)?;
+        fs::set_permissions(&copy, Permissions::from_mode(0o4755))
+    };
+    let made = compile::c("answer", &[]).and_then(|original| {
+        let lacking = |error| NotMade::NoCompiler(format!("no setuid program of another's can be made here: {error}"));
+        make(original).map(|()| copy.clone()).map_err(lacking)
+    });
+    let outcome = with(made, |copy| trial(&copy));
+    let _ = fs::remove_file(&copy);
+    outcome
+}
+
+fn emptied_environment() -> Outcome {
+    with(compile::c("answer", &[]), |program| {
+        let run = shell(TRAP, "env -i \"$0\" child; echo \"status $?\"", &program)?;
+        same(&run, 0, &format!("answered child\nstatus {ANSWERED}\n"), "")
+    })
+}
+
+fn same_process() -> Outcome {
+    let report = || {
+        for mode in [PLAIN, TRAP] {
+            // The group is the process that was started: see `run.rs`.
+            let run = in_mode(mode, Path::new("/bin/sh"), &["-c", "test $$ = $(cut -d' ' -f5 /proc/$$/stat)"])?;
+            same(&run, 0, "", "")?;
+        }
+        Ok(())
+    };
+    outcome(report())
+}
+
+fn script() -> Outcome {
+    with(compile::c("answer", &[]), |program| {
+        let script = products().join(format!("script-{}", std::process::id()));
+        let text = format!("#!/bin/sh\n'{}' \"$1\"\necho \"status $?\"\nexit 7\n", program.display());
+        let made = fs::write(&script, text).and_then(|()| fs::set_permissions(&script, Permissions::from_mode(0o755)));
+        made.map_err(|error| error.to_string())?;
+        for mode in [PLAIN, TRAP] {
+            let run = in_mode(mode, &script, &["argument"])?;
+            same(&run, 7, &format!("answered argument\nstatus {ANSWERED}\n"), "")?;
+        }
+        fs::remove_file(&script).map_err(|error| error.to_string())
+    })
+}
+
+fn with(program: compile::Made, trial: impl FnOnce(PathBuf) -> Result<(), String>) -> Outcome {
+    match program {
+        Ok(program) => outcome(trial(program)),
+        Err(NotMade::NoCompiler(reason)) => Outcome::Skipped(reason),
+        Err(NotMade::Refused(how)) => Outcome::Wrong(how),
+    }
+}
+
+fn outcome(result: Result<(), String>) -> Outcome {
+    result.map_or_else(Outcome::Wrong, |()| Outcome::Right)
+}
+
+fn in_mode(mode: Mode, program: &Path, arguments: &[&str]) -> Result<Run, String> {
+    let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    run(mode, &program.into(), &arguments, Duration::from_secs(20))
+}
+
+/// A line of a shell that is run itself, with the program as its `$0`.
+fn shell(mode: Mode, line: &str, program: &Path) -> Result<Run, String> {
+    let arguments = ["-c".into(), line.into(), program.into()];
+    run(mode, &"/bin/sh".into(), &arguments, Duration::from_secs(20))
+}
+
+fn same(run: &Run, status: i32, stdout: &str, stderr: &str) -> Result<(), String> {
+    match run.status.code() == Some(status) && run.stdout == stdout && run.stderr == stderr {
+        true => Ok(()),
+        false => Err(format!(
+            "{}, not status {status}\n{:?}, not {stdout:?}\n{:?}, not {stderr:?}",
+            run.ended(),
+            run.stdout,
+            run.stderr
+        )),
+    }
+}
+
+/// By the command: a status that says so, one line, and nothing of the program's.
+fn refused(run: &Run) -> Result<(), String> {
+    let one_line = run.stderr.starts_with("ufutex: ") && run.stderr.lines().count() == 1;
+    match run.status.code() == Some(CANNOT_RUN) && run.stdout.is_empty() && one_line {
+        true => Ok(()),
+        false => Err(format!("{}\n{}\n{}", run.ended(), run.stdout, run.stderr)),
+    }
+}
+
+/// By the library, to a shell that goes on.
+fn refused_to_a_shell(run: &Run) -> Result<(), String> {
+    let said = run.stderr.lines().any(|line| line.starts_with("ufutex run --trap: "));
+    match run.status.code() == Some(0) && run.stdout == format!("status {CANNOT_RUN}\n") && said {
+        true => Ok(()),
+        false => Err(format!("{}\n{}\n{}", run.ended(), run.stdout, run.stderr)),
+    }
+}

@@ -1,0 +1,170 @@
+//! Which of a program's system calls are ours: operations on futexes that it says are its own (`FUTEX_PRIVATE_FLAG`). What
+//! others may share, locks with priority inheritance and robust unlocks stay with the kernel, which alone knows the other
+//! processes, their priorities and their deaths.
+
+use core::sync::atomic::Ordering;
+
+use ufutex::Number;
+
+use crate::memory;
+use crate::process::process;
+
+pub const SYS_FUTEX_WAITV: i64 = 449;
+pub const SYS_FUTEX_WAKE: i64 = 454;
+pub const SYS_FUTEX_WAIT: i64 = 455;
+pub const SYS_FUTEX_REQUEUE: i64 = 456;
+
+const PRIVATE_FLAG: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
+const FUTEX2_PRIVATE: u32 = 128;
+const CLOCK_REALTIME: u64 = libc::FUTEX_CLOCK_REALTIME as u64;
+
+/// futex(2)'s operations that are ours where they are private.
+pub const OURS: [i32; 7] = [
+    libc::FUTEX_WAIT,
+    libc::FUTEX_WAKE,
+    libc::FUTEX_REQUEUE,
+    libc::FUTEX_CMP_REQUEUE,
+    libc::FUTEX_WAKE_OP,
+    libc::FUTEX_WAIT_BITSET,
+    libc::FUTEX_WAKE_BITSET,
+];
+
+/// What is counted apart: futex(2)'s sixteen operations, then the calls of futex2, then what the kernel got.
+pub const KINDS: usize = 21;
+/// The names of the kinds, as in their man pages.
+pub const NAMES: [&str; KINDS] = [
+    "FUTEX_WAIT",
+    "FUTEX_WAKE",
+    "FUTEX_FD",
+    "FUTEX_REQUEUE",
+    "FUTEX_CMP_REQUEUE",
+    "FUTEX_WAKE_OP",
+    "FUTEX_LOCK_PI",
+    "FUTEX_UNLOCK_PI",
+    "FUTEX_TRYLOCK_PI",
+    "FUTEX_WAIT_BITSET",
+    "FUTEX_WAKE_BITSET",
+    "FUTEX_WAIT_REQUEUE_PI",
+    "FUTEX_CMP_REQUEUE_PI",
+    "FUTEX_LOCK_PI2",
+    "unknown",
+    "unknown",
+    "futex_waitv",
+    "futex_wake",
+    "futex_wait",
+    "futex_requeue",
+    "kernel",
+];
+/// The kind of what is left to the kernel, as far as it is seen at all.
+pub const KERNEL: usize = 20;
+
+/// Whose a call is.
+pub enum Whose {
+    /// The engine's; counted as that kind; whether it may sleep.
+    Ours(Number, usize, bool),
+    /// The kernel's.
+    Kernel,
+    /// futex_waitv(2) on words of both kinds: see `mixed.rs`.
+    Mixed,
+    /// futex_requeue(2) between words of both kinds, whose waiters sleep in different places.
+    Refused,
+}
+
+/// A call of number `number`, which is one of futexes.
+#[inline(always)]
+pub fn whose(number: i64, args: &[u64; 6]) -> Whose {
+    if number != libc::SYS_futex {
+        return whose_futex2(number, args);
+    }
+    let op = args[1] & 0xffff_ffff;
+    let command = op & !(PRIVATE_FLAG | CLOCK_REALTIME);
+    // One bit for each operation; every other bit of `op` makes `command` larger.
+    const BITS: u32 = {
+        let (mut bits, mut i) = (0, 0);
+        while i < OURS.len() {
+            bits |= 1 << OURS[i];
+            i += 1;
+        }
+        bits
+    };
+    if op & PRIVATE_FLAG != 0 && command < 16 && BITS >> command & 1 != 0 {
+        let may_sleep = command == 0 || command == libc::FUTEX_WAIT_BITSET as u64;
+        Whose::Ours(Number::Futex, command as usize, may_sleep)
+    } else {
+        Whose::Kernel
+    }
+}
+
+/// `struct futex_waitv`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Waitv {
+    pub val: u64,
+    pub uaddr: u64,
+    pub flags: u32,
+    pub reserved: u32,
+}
+
+impl Waitv {
+    /// Whether the program says that the word is its own.
+    pub fn is_private(&self) -> bool {
+        self.flags & FUTEX2_PRIVATE != 0
+    }
+}
+
+/// The most words of one wait: the kernel's `FUTEX_WAITV_MAX`.
+pub const WAITV_MAX: usize = 128;
+
+/// Whether there are private words in the list, and whether there are others. As far as it can be read; none of it where the
+/// kernel would refuse it for its length.
+fn kinds(list: u64, len: usize) -> (bool, bool) {
+    let (mut private, mut shared) = (false, false);
+    for i in 0..if len <= WAITV_MAX { len as u64 } else { 0 } {
+        match memory::read::<Waitv>(list.wrapping_add(i * size_of::<Waitv>() as u64)) {
+            Ok(word) if word.is_private() => private = true,
+            Ok(_) => shared = true,
+            Err(_) => break,
+        }
+    }
+    (private, shared)
+}
+
+#[cold]
+fn whose_futex2(number: i64, args: &[u64; 6]) -> Whose {
+    let is_private = |flags: u64| flags as u32 & FUTEX2_PRIVATE != 0;
+    match number {
+        SYS_FUTEX_WAITV => match kinds(args[0], args[1] as u32 as usize) {
+            (true, false) => Whose::Ours(Number::FutexWaitv, 16, true),
+            (true, true) => Whose::Mixed,
+            _ => Whose::Kernel,
+        },
+        SYS_FUTEX_WAKE if is_private(args[3]) => Whose::Ours(Number::FutexWake, 17, false),
+        SYS_FUTEX_WAIT if is_private(args[3]) => Whose::Ours(Number::FutexWait, 18, true),
+        SYS_FUTEX_REQUEUE => match kinds(args[0], 2) {
+            (true, false) => Whose::Ours(Number::FutexRequeue, 19, false),
+            (true, true) => Whose::Refused,
+            _ => Whose::Kernel,
+        },
+        _ => Whose::Kernel,
+    }
+}
+
+/// Counts a call.
+pub fn count(kind: usize) {
+    if let Some(process) = process() {
+        process.calls[kind].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Kinds whose calls name a list of words, not one.
+const LISTS: [usize; 2] = [16, 19];
+
+/// Counts a call of the engine's, and the word that it names first.
+pub fn count_word(kind: usize, address: u64) {
+    count(kind);
+    if let Some(process) = process()
+        && !LISTS.contains(&kind)
+    {
+        process.hot.count(address);
+    }
+}

@@ -1,0 +1,395 @@
+//! The program's domain, whichever scheme and layout it was to have, and calls on it.
+
+use core::mem::ManuallyDrop;
+use core::num::NonZeroU32;
+use core::pin::{Pin, pin};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::boxed::Box;
+
+use ufutex::layout::{Layout, Lean, Packed, Split};
+use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
+use ufutex::{
+    Cause, Clock, Config, Counters, Domain, Guest, Number, Options, Priority, Syscall, System, Task, Timeout,
+    UserMemory, WaitOptions, Width,
+};
+
+use crate::gate::{self, Gate, Sleep};
+use crate::memory::Native;
+use crate::process::{Process, process};
+use crate::settings::Policy;
+use crate::{raw, seat, settings, stack};
+
+const WAIT_PRIVATE: u32 = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u32;
+const WAKE_PRIVATE: u32 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u32;
+
+/// A domain, and tasks to call it by: one for each priority, since it is by priority that they wait.
+pub struct Parts<S: Scheme<L>, L: Layout> {
+    // Before the domain, which they are of.
+    tasks: [AtomicPtr<Task<L>>; 100],
+    domain: Domain<S, L>,
+}
+
+macro_rules! engines {
+    ($($name:ident: $scheme:ident, $layout:ident;)*) => {
+        /// One of them.
+        pub enum Engine {
+            $(
+                #[allow(missing_docs)]
+                $name(Parts<$scheme, $layout>),
+            )*
+        }
+
+        /// Runs `$then` with whichever it is.
+        macro_rules! on {
+            ($engine:expr, $parts:ident => $then:expr) => {
+                match $engine {
+                    $(Engine::$name($parts) => $then,)*
+                }
+            };
+        }
+
+        impl Engine {
+            fn new() -> Result<Self, ufutex::Error> {
+                let settings = settings::get();
+                match (settings.scheme, settings.layout) {
+                    $((crate::settings::Scheme::$scheme, crate::settings::Layout::$layout) => {
+                        Ok(Self::$name(Parts::new()?))
+                    })*
+                }
+            }
+        }
+    };
+}
+
+engines! {
+    LiveLean: Live, Lean;
+    LivePacked: Live, Packed;
+    LiveSplit: Live, Split;
+    FixedLean: Fixed, Lean;
+    FixedPacked: Fixed, Packed;
+    FixedSplit: Fixed, Split;
+    AtomicLean: Atomic, Lean;
+    AtomicPacked: Atomic, Packed;
+    AtomicSplit: Atomic, Split;
+    PerCpuLean: PerCpu, Lean;
+    PerCpuPacked: PerCpu, Packed;
+    PerCpuSplit: PerCpu, Split;
+}
+
+/// The process's engine, made now if there is none; `None` without memory for it.
+#[inline(always)]
+pub fn engine() -> Option<&'static Engine> {
+    let process = process()?;
+    // Acquire pairs with the Release of `make`.
+    let engine = process.engine.load(Ordering::Acquire);
+    // SAFETY: null or a leaked box.
+    unsafe { engine.as_ref() }.or_else(|| make(process))
+}
+
+#[cold]
+fn make(process: &'static Process) -> Option<&'static Engine> {
+    let _locked = process.making.lock();
+    let mut engine = process.engine.load(Ordering::Relaxed);
+    if engine.is_null() {
+        stack::run(|| engine = Engine::new().map_or(ptr::null_mut(), |engine| Box::into_raw(Box::new(engine))));
+        process.engine.store(engine, Ordering::Release);
+    }
+    // SAFETY: a leaked box.
+    unsafe { engine.as_ref() }
+}
+
+/// How many CPUs this process may use.
+fn cpus() -> usize {
+    let mut mask = [0u64; 128];
+    // SAFETY: the kernel writes at most so many bytes.
+    let bytes =
+        unsafe { raw::own(libc::SYS_sched_getaffinity, [0, size_of_val(&mask) as u64, (&raw mut mask) as u64]) };
+    if bytes <= 0 { 1 } else { mask.iter().map(|word| word.count_ones() as usize).sum::<usize>().max(1) }
+}
+
+/// A number that nobody can guess.
+fn seed() -> u64 {
+    let mut seed = 0u64;
+    // SAFETY: stores into `seed`.
+    let got = unsafe { raw::own(libc::SYS_getrandom, [(&raw mut seed) as u64, 8, libc::GRND_NONBLOCK as u64]) };
+    // Early at boot there are none; where the kernel has put us is the next best.
+    if got == 8 { seed } else { (&raw const seed) as u64 ^ raw::pid() as u64 }
+}
+
+impl<S: Scheme<L>, L: Layout> Parts<S, L> {
+    fn new() -> Result<Self, ufutex::Error> {
+        let settings = settings::get();
+        let policy = match settings.policy {
+            Policy::Load => ufutex::Policy::Load,
+            Policy::Threads => ufutex::Policy::Threads,
+            Policy::Fixed(slots) => ufutex::Policy::Fixed(slots),
+        };
+        // Both by system calls of our own: std's way to them needs thread-local storage.
+        let system = System::<L>::with_config(Config::new().cpus(cpus()).hash_seed(seed()))?;
+        let options = Options::new().policy(policy).counters(settings.stats.is_some());
+        let domain = Domain::with_options(&system, options);
+        if let Some(slots) = settings.slots {
+            domain.set_slots(slots)?;
+            if settings.immutable {
+                domain.set_immutable();
+            }
+        }
+        let this = Self { tasks: [const { AtomicPtr::new(ptr::null_mut()) }; 100], domain };
+        this.task(0).ok_or(ufutex::Error::NoMemory)?;
+        Ok(this)
+    }
+
+    /// The task of a priority: 0, or a real-time thread's from 1 to 99.
+    fn task(&self, priority: usize) -> Option<&Task<L>> {
+        let place = &self.tasks[priority];
+        let mut task = place.load(Ordering::Acquire); // pairs with the Release below
+        if task.is_null() {
+            let new = self.domain.kernel_task(priority as u32 + 1).ok()?;
+            if let Some(priority) = (priority > 0).then(|| Priority::realtime(priority as u8)) {
+                new.set_priority(priority);
+            }
+            let new = Box::into_raw(Box::new(new));
+            task = match place.compare_exchange(ptr::null_mut(), new, Ordering::Release, Ordering::Acquire) {
+                Ok(_) => new,
+                Err(other) => {
+                    // SAFETY: made above, and nobody else has it.
+                    drop(unsafe { Box::from_raw(new) });
+                    other
+                }
+            };
+        }
+        // SAFETY: a leaked box.
+        unsafe { task.as_ref() }
+    }
+
+    #[inline(always)]
+    fn call(&self, number: Number, args: [u64; 6], may_sleep: bool, inside: &Inside) -> isize {
+        match self.call_briefly(number, &args) {
+            Some(result) => result,
+            None => self.call_any(number, args, may_sleep, inside),
+        }
+    }
+
+    /// The two calls that programs make most, where they end at once: what is decoded for all of them takes longer than
+    /// what these do. `None` is for [`call_any`](Self::call_any).
+    #[inline(always)]
+    fn call_briefly(&self, number: Number, args: &[u64; 6]) -> Option<isize> {
+        let [address, op, val, time, ..] = *args;
+        let is_user = address <= (1 << 47) - 4096 && address.is_multiple_of(4);
+        if number != Number::Futex || !is_user {
+            return None;
+        }
+        let word = Guest::new(&Native, address, Width::U32).ok()?;
+        match op as u32 {
+            WAIT_PRIVATE if time == 0 && looks_different(address, val) => {
+                const AT_ONCE: WaitOptions = WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::ZERO));
+                match self.domain.wait_with(word, u64::from(val as u32), &AT_ONCE) {
+                    Err(ufutex::Error::Again) => Some(-(libc::EAGAIN as isize)),
+                    Ok(()) => Some(0),
+                    // The value has changed back: it begins anew, and will sleep.
+                    Err(_) => None,
+                }
+            }
+            WAKE_PRIVATE => {
+                let count = usize::try_from(val as i32).unwrap_or(0).max(1);
+                self.domain.try_wake_bitset(word, count, NonZeroU32::MAX).ok().map(|woken| woken as isize)
+            }
+            _ => None,
+        }
+    }
+
+    #[inline(never)]
+    fn call_any(&self, number: Number, args: [u64; 6], may_sleep: bool, inside: &Inside) -> isize {
+        if !may_sleep {
+            let Some(task) = self.task(0) else { return -(libc::ENOMEM as isize) };
+            let mut call = pin!(self.domain.syscall_async(task, &Native, number, args));
+            return match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(result) => result,
+                Poll::Pending => call.end(Cause::Interrupted), // not reached: it does not sleep
+            };
+        }
+        self.call_and_sleep(number, args, inside, None)
+    }
+
+    /// The same for a call that will probably sleep.
+    #[inline(never)]
+    fn call_and_sleep(
+        &self,
+        number: Number,
+        args: [u64; 6],
+        inside: &Inside,
+        otherwise: Option<&mut dyn FnMut(&seat::Seat) -> Slept>,
+    ) -> isize {
+        let no_memory = -(libc::ENOMEM as isize);
+        let Some(task) = self.task(realtime_priority()).or_else(|| self.task(0)) else { return no_memory };
+        let Some(taken) = seat::seats().and_then(seat::Seats::take) else { return no_memory };
+        // A waker has nothing to drop.
+        let waker = ManuallyDrop::new(taken.seat.waker());
+        let mut call = taken.put(self.domain.syscall_async(task, &Native, number, args));
+        inside.sleep_until_done(call.pin(), taken.seat, &waker, otherwise)
+    }
+}
+
+/// Whether a wait will probably end before it begins: nobody need be told then.
+#[inline(always)]
+fn looks_different(address: u64, val: u64) -> bool {
+    Native.load(address, Width::U32).is_ok_and(|value| value != u64::from(val as u32))
+}
+
+/// futex_waitv(2) on words that are all private, with something else that may end it, which sleeps at a seat that is told of the wakes.
+pub fn waitv(args: [u64; 6], inside: &Inside, sleep: &mut dyn FnMut(&seat::Seat) -> Slept) -> isize {
+    match engine() {
+        Some(engine) => on!(engine, parts => parts.call_and_sleep(Number::FutexWaitv, args, inside, Some(sleep))),
+        None => -(libc::ENOMEM as isize),
+    }
+}
+
+/// The calling thread's real-time priority; 0 when it has none.
+fn realtime_priority() -> usize {
+    // SAFETY: asks about the calling thread.
+    let policy = unsafe { raw::own(libc::SYS_sched_getscheduler, [0]) } as i32 & !libc::SCHED_RESET_ON_FORK;
+    if policy != libc::SCHED_FIFO && policy != libc::SCHED_RR {
+        return 0;
+    }
+    let mut param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: stores into `param`.
+    unsafe { raw::own(libc::SYS_sched_getparam, [0, (&raw mut param) as u64]) };
+    usize::try_from(param.sched_priority).unwrap_or(0).min(99)
+}
+
+/// How the calling thread is inside the engine: see `gate.rs`.
+pub struct Inside {
+    pub gate: *mut Gate,
+    /// Its mask outside, if it is inside by mask; else null.
+    pub mask: *const u64,
+}
+
+impl Inside {
+    fn sleep_until_done<S: Scheme<L>, L: Layout>(
+        &self,
+        mut call: Pin<&mut Syscall<'_, '_, '_, Native, S, L>>,
+        seat: &seat::Seat,
+        waker: &Waker,
+        mut otherwise: Option<&mut dyn FnMut(&seat::Seat) -> Slept>,
+    ) -> isize {
+        let deadline = call.timeout().map(begin);
+        let mut context = Context::from_waker(waker);
+        loop {
+            if let Poll::Ready(result) = call.as_mut().poll(&mut context) {
+                return result;
+            }
+            let slept = match &mut otherwise {
+                None => self.sleep(seat, deadline.as_ref()),
+                Some(sleep) => sleep(seat),
+            };
+            match slept {
+                Slept::Told => {}
+                Slept::Ended(cause) => return call.end(cause),
+            }
+        }
+    }
+
+    fn sleep(&self, seat: &seat::Seat, deadline: Option<&(bool, libc::timespec)>) -> Slept {
+        let (is_realtime, at) = deadline.map_or((false, 0), |(realtime, at)| (*realtime, ptr::from_ref(at) as u64));
+        let sleep = Sleep {
+            gate: self.gate,
+            mask: self.mask,
+            number: libc::SYS_futex as u64,
+            args: seat.sleep_call(at, is_realtime),
+        };
+        loop {
+            if seat.was_told() {
+                return Slept::Told;
+            }
+            // SAFETY: the pointers are valid as long as `self` and `deadline`.
+            let result = unsafe { gate::sleep(&sleep) };
+            if seat.was_told() {
+                return Slept::Told;
+            }
+            // SAFETY: this thread's own gate.
+            if unsafe { Gate::has_deferred(self.gate) } {
+                return Slept::Ended(Cause::Interrupted);
+            }
+            if result == -(libc::ETIMEDOUT as isize) {
+                return Slept::Ended(Cause::TimedOut);
+            }
+        }
+    }
+}
+
+pub enum Slept {
+    /// The seat was told.
+    Told,
+    /// Something else came first.
+    Ended(Cause),
+}
+
+/// As futex(2) takes it: whether it is of the realtime clock, and when.
+fn begin(timeout: Timeout) -> (bool, libc::timespec) {
+    let (clock, at) = match timeout {
+        Timeout::At(clock, at) => (clock, at),
+        // The engine has begun relative ones.
+        Timeout::After(length) => (Clock::Monotonic, now().saturating_add(length)),
+    };
+    let seconds = libc::time_t::try_from(at.as_secs()).unwrap_or(libc::time_t::MAX);
+    (clock == Clock::Realtime, libc::timespec { tv_sec: seconds, tv_nsec: at.subsec_nanos().into() })
+}
+
+fn now() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: stores into `time`.
+    unsafe { raw::own(libc::SYS_clock_gettime, [libc::CLOCK_MONOTONIC as u64, (&raw mut time) as u64]) };
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
+/// A futex call of the program's: its result, which may be one of the kernel's inner ones (`ufutex::resume`).
+#[inline(always)]
+pub fn call(number: Number, args: [u64; 6], may_sleep: bool, inside: &Inside) -> isize {
+    match engine() {
+        Some(engine) => on!(engine, parts => parts.call(number, args, may_sleep, inside)),
+        None => -(libc::ENOMEM as isize),
+    }
+}
+
+/// `prctl(PR_FUTEX_HASH, …)`.
+pub fn prctl(op: u64, slots: u64, flags: u64) -> isize {
+    match engine() {
+        Some(engine) => on!(engine, parts => parts.domain.prctl_futex_hash(op, slots, flags)),
+        None => -(libc::ENOMEM as isize),
+    }
+}
+
+/// What an engine tells of itself.
+pub struct Told {
+    pub counters: Counters,
+    pub slots: usize,
+    pub table_bytes: usize,
+}
+
+/// The engine as it is, if there is one.
+pub fn told() -> Option<Told> {
+    // SAFETY: null or a leaked box.
+    let engine = unsafe { process()?.engine.load(Ordering::Acquire).as_ref() }?;
+    Some(on!(engine, parts => Told {
+        counters: parts.domain.counters(),
+        slots: parts.domain.slots(),
+        table_bytes: parts.domain.table_bytes(),
+    }))
+}
+
+/// The program has made a thread.
+pub fn note_threads() {
+    let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: a string, and room for the answer.
+    let told = unsafe { raw::own(libc::SYS_stat, [c"/proc/self/task".as_ptr() as u64, stat.as_mut_ptr() as u64]) };
+    if told == 0
+        && let Some(engine) = engine()
+    {
+        // SAFETY: the kernel has filled it in. Two links of a directory are its own.
+        let threads = unsafe { stat.assume_init() }.st_nlink.saturating_sub(2) as usize;
+        on!(engine, parts => parts.domain.note_threads(threads));
+    }
+}

@@ -1,0 +1,608 @@
+//! The functions of libc that we take the place of. Each hands on to libc's own what is not for us.
+
+use core::arch::naked_asm;
+use core::ffi::{c_char, c_int, c_long, c_void};
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+use crate::calls::{self, Whose};
+use crate::engine::{self, Inside};
+use crate::gate::{self, Gate, RAW_THREADS};
+use crate::raw::{self, COOKIE};
+use crate::signals::{self, Action};
+use crate::{exit, mixed, settings, trap};
+
+/// libc's own, of what we take the place of.
+struct Real {
+    syscall: AtomicPtr<c_void>,
+    prctl: AtomicPtr<c_void>,
+    clone: AtomicPtr<c_void>,
+    pthread_cancel: AtomicPtr<c_void>,
+    pthread_create: AtomicPtr<c_void>,
+    quick_exit: AtomicPtr<c_void>,
+}
+
+static REAL: Real = Real {
+    syscall: AtomicPtr::new(plain_syscall as *mut c_void),
+    prctl: AtomicPtr::new(core::ptr::null_mut()),
+    clone: AtomicPtr::new(core::ptr::null_mut()),
+    pthread_cancel: AtomicPtr::new(core::ptr::null_mut()),
+    pthread_create: AtomicPtr::new(core::ptr::null_mut()),
+    quick_exit: AtomicPtr::new(core::ptr::null_mut()),
+};
+
+/// Finds libc's own.
+pub fn resolve() {
+    for (name, place) in [
+        (c"syscall", &REAL.syscall),
+        (c"prctl", &REAL.prctl),
+        (c"clone", &REAL.clone),
+        (c"pthread_cancel", &REAL.pthread_cancel),
+        (c"pthread_create", &REAL.pthread_create),
+        (c"quick_exit", &REAL.quick_exit),
+    ] {
+        // SAFETY: a string, and the handle that means whoever comes after us.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        if found.is_null() {
+            raw::die(&["libc has no ", name.to_str().unwrap_or("?")]);
+        }
+        place.store(found, Ordering::Relaxed);
+    }
+}
+
+/// A call of `syscall()`, where the assembly below leaves it.
+#[repr(C)]
+struct Call {
+    number: i64,
+    args: [u64; 6],
+    /// To be put back after the call, where the signals that were put off are delivered.
+    mask: u64,
+    puts_mask_back: u64,
+    result: i64,
+}
+
+/// The call is to be made again.
+const AGAIN: i64 = i64::MIN;
+/// The call is not ours.
+const NOT_OURS: i64 = i64::MIN + 1;
+
+/// `syscall(2)`. What is not of futexes goes to libc's own with all registers as they are.
+///
+/// Signals that were put off are delivered in here and not in [`take`], so that whoever unwinds from a handler, the
+/// cancellation of a thread for one, meets no frame that cannot be unwound.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
+    naked_asm!(
+        ".cfi_startproc",
+        "cmp rdi, {futex}",
+        "je 2f",
+        "cmp rdi, {futex_waitv}",
+        "je 2f",
+        "cmp rdi, {futex_wake}",
+        "je 2f",
+        "cmp rdi, {futex_wait}",
+        "je 2f",
+        "cmp rdi, {futex_requeue}",
+        "je 2f",
+        "cmp rdi, {prctl}",
+        "je 2f",
+        "cmp rdi, {sigaction}",
+        "je 2f",
+        "cmp rdi, {clone}",
+        "je 8f",
+        "cmp rdi, {clone3}",
+        "je 8f",
+        "jmp qword ptr [rip + {real}]",
+        "2:",
+        "sub rsp, {frame}",
+        ".cfi_adjust_cfa_offset {frame}",
+        "mov [rsp], rdi",
+        "mov [rsp + 8], rsi",
+        "mov [rsp + 16], rdx",
+        "mov [rsp + 24], rcx",
+        "mov [rsp + 32], r8",
+        "mov [rsp + 40], r9",
+        "mov rax, [rsp + {frame} + 8]",
+        "mov [rsp + 48], rax",
+        "mov qword ptr [rsp + {puts_mask_back}], 0",
+        "3:",
+        "mov rdi, rsp",
+        "call {take}",
+        "cmp qword ptr [rsp + {puts_mask_back}], 0",
+        "je 4f",
+        "mov [rsp + {result}], rax",
+        "mov qword ptr [rsp + {puts_mask_back}], 0",
+        "mov eax, {sigprocmask}",
+        "mov edi, {setmask}",
+        "lea rsi, [rsp + {mask}]",
+        "xor edx, edx",
+        "mov r10d, 8",
+        "movabs r9, {cookie}",
+        "syscall",
+        "xor r9d, r9d",
+        "mov rax, [rsp + {result}]",
+        "4:",
+        "cmp rax, -4095",
+        "jae 6f",
+        "movabs rcx, {again}",
+        "cmp rax, rcx",
+        "je 3b",
+        "inc rcx",
+        "cmp rax, rcx",
+        "je 7f",
+        "5:",
+        "add rsp, {frame}",
+        ".cfi_adjust_cfa_offset -{frame}",
+        "ret",
+        ".cfi_adjust_cfa_offset {frame}",
+        "6:",
+        "neg rax",
+        "mov [rsp + {result}], rax",
+        "call {errno}",
+        "mov rcx, [rsp + {result}]",
+        "mov [rax], ecx",
+        "mov rax, -1",
+        "jmp 5b",
+        "7:",
+        "mov rdi, [rsp]",
+        "mov rsi, [rsp + 8]",
+        "mov rdx, [rsp + 16]",
+        "mov rcx, [rsp + 24]",
+        "mov r8, [rsp + 32]",
+        "mov r9, [rsp + 40]",
+        "add rsp, {frame}",
+        ".cfi_adjust_cfa_offset -{frame}",
+        "jmp qword ptr [rip + {real}]",
+        // A thread that may share this one's storage.
+        "8:",
+        "mov byte ptr [rip + {raw_threads}], 1",
+        "jmp qword ptr [rip + {real}]",
+        ".cfi_endproc",
+        futex = const libc::SYS_futex,
+        futex_waitv = const calls::SYS_FUTEX_WAITV,
+        futex_wake = const calls::SYS_FUTEX_WAKE,
+        futex_wait = const calls::SYS_FUTEX_WAIT,
+        futex_requeue = const calls::SYS_FUTEX_REQUEUE,
+        prctl = const libc::SYS_prctl,
+        sigaction = const libc::SYS_rt_sigaction,
+        clone = const libc::SYS_clone,
+        clone3 = const libc::SYS_clone3,
+        frame = const size_of::<Call>() + 8,
+        mask = const offset_of!(Call, mask),
+        puts_mask_back = const offset_of!(Call, puts_mask_back),
+        result = const offset_of!(Call, result),
+        again = const AGAIN,
+        sigprocmask = const libc::SYS_rt_sigprocmask,
+        setmask = const libc::SIG_SETMASK,
+        cookie = const COOKIE,
+        take = sym take,
+        errno = sym libc::__errno_location,
+        raw_threads = sym RAW_THREADS,
+        real = sym REAL,
+    )
+}
+
+const _: () = assert!(offset_of!(Real, syscall) == 0 && (size_of::<Call>() + 8) % 16 == 8);
+
+/// libc's `syscall` before we know where it is.
+#[unsafe(naked)]
+unsafe extern "C" fn plain_syscall() {
+    naked_asm!(
+        "mov rax, rdi",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov r10, r8",
+        "mov r8, r9",
+        "mov r9, [rsp + 8]",
+        "syscall",
+        "cmp rax, -4095",
+        "jae 2f",
+        "ret",
+        "2:",
+        "neg eax",
+        "push rax",
+        "call {errno}",
+        "pop rcx",
+        "mov [rax], ecx",
+        "mov rax, -1",
+        "ret",
+        errno = sym libc::__errno_location,
+    )
+}
+
+/// What becomes of a call: its result, or -errno, or one of the two that mean something else.
+unsafe extern "C" fn take(call: *mut Call) -> i64 {
+    // SAFETY: the assembly's, which waits for us.
+    let call = unsafe { &mut *call };
+    match call.number {
+        libc::SYS_prctl if call.args[0] != PR_FUTEX_HASH => NOT_OURS,
+        libc::SYS_prctl => inside(call, |call, _| engine::prctl(call.args[1], call.args[2], call.args[3])),
+        libc::SYS_rt_sigaction => {
+            let [signal, new, old, size, ..] = call.args;
+            inside(call, |_, _| signals::rt_sigaction(signal, new, old, size))
+        }
+        number => match calls::whose(number, &call.args) {
+            Whose::Kernel => {
+                if settings::get().stats.is_some() {
+                    calls::count(calls::KERNEL);
+                }
+                NOT_OURS
+            }
+            Whose::Ours(number, kind, may_sleep) => {
+                if settings::get().stats.is_some() {
+                    calls::count_word(kind, call.args[0]);
+                }
+                inside(call, |call, inside| engine::call(number, call.args, may_sleep, inside))
+            }
+            Whose::Mixed => inside(call, |call, inside| mixed::waitv(call.args, inside)),
+            Whose::Refused => -i64::from(libc::EINVAL),
+        },
+    }
+}
+
+/// Runs `f` inside the engine: see `gate.rs`.
+#[inline(always)]
+fn inside(call: &mut Call, f: impl FnOnce(&mut Call, &Inside) -> isize) -> i64 {
+    if RAW_THREADS.load(Ordering::Relaxed) {
+        return inside_by_mask(call, f);
+    }
+    // SAFETY: who calls a function of libc has storage.
+    let gate = unsafe { Gate::of_this_thread() };
+    // SAFETY: our own gate; and again below.
+    unsafe { Gate::enter(gate) };
+    let result = f(call, &Inside { gate, mask: core::ptr::null() });
+    // SAFETY: as above.
+    match unsafe { Gate::leave(gate) } {
+        None => result as i64,
+        Some(mask) => {
+            call.mask = mask;
+            call.puts_mask_back = 1;
+            // SAFETY: as above.
+            after_signal(result, unsafe { Gate::restarts(gate) })
+        }
+    }
+}
+
+/// The same for a thread that may not have a gate of its own.
+#[cold]
+fn inside_by_mask(call: &mut Call, f: impl FnOnce(&mut Call, &Inside) -> isize) -> i64 {
+    let mut gate = Gate::new();
+    call.mask = gate::block_all();
+    call.puts_mask_back = 1;
+    let mask = call.mask;
+    let result = f(call, &Inside { gate: &raw mut gate, mask: &raw const mask });
+    // SAFETY: ours.
+    after_signal(result, unsafe { Gate::restarts(&raw const gate) })
+}
+
+/// What the program gets of a result when a signal came.
+fn after_signal(result: isize, restarts: bool) -> i64 {
+    match ufutex::resume(result, Some(restarts)) {
+        ufutex::Resume::Return(result) => result as i64,
+        ufutex::Resume::Again | ufutex::Resume::Continue => AGAIN,
+    }
+}
+
+const PR_FUTEX_HASH: u64 = 78;
+
+/// `prctl(2)`.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn prctl(op: c_int) -> c_int {
+    naked_asm!(
+        "cmp edi, {futex_hash}",
+        "je 2f",
+        "jmp qword ptr [rip + {real} + {offset}]",
+        // syscall(SYS_prctl, PR_FUTEX_HASH, …)
+        "2:",
+        "mov r9, r8",
+        "mov r8, rcx",
+        "mov rcx, rdx",
+        "mov rdx, rsi",
+        "mov esi, {futex_hash}",
+        "mov edi, {prctl}",
+        "jmp {syscall}",
+        futex_hash = const PR_FUTEX_HASH,
+        real = sym REAL,
+        offset = const offset_of!(Real, prctl),
+        prctl = const libc::SYS_prctl,
+        syscall = sym syscall,
+    )
+}
+
+/// `clone(2)`, whose threads may share the storage of the thread that makes them.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn clone(function: usize) -> c_int {
+    naked_asm!(
+        "test edx, {vm}",
+        "jz 2f",
+        "test edx, {vfork}",
+        "jnz 2f",
+        "mov byte ptr [rip + {raw_threads}], 1",
+        "2: jmp qword ptr [rip + {real} + {offset}]",
+        vm = const libc::CLONE_VM,
+        vfork = const libc::CLONE_VFORK,
+        raw_threads = sym RAW_THREADS,
+        real = sym REAL,
+        offset = const offset_of!(Real, clone),
+    )
+}
+
+fn fail(errno: isize) -> c_int {
+    // SAFETY: the calling thread's, of a function of libc.
+    unsafe { *libc::__errno_location() = -errno as c_int };
+    -1
+}
+
+/// Changes an action as the program does by a function of libc, which knows nothing of libc's own two signals.
+fn change(signal: c_int, new: Option<&Action>) -> Result<Action, isize> {
+    if (32..=33).contains(&signal) {
+        return Err(-(libc::EINVAL as isize));
+    }
+    let mut old = Action::default();
+    let new = new.map_or(0, |new| core::ptr::from_ref(new) as u64);
+    let mask = gate::block_all();
+    let result = signals::rt_sigaction(signal as u64, new, (&raw mut old) as u64, 8);
+    gate::set_mask(mask);
+    if result < 0 { Err(result) } else { Ok(old) }
+}
+
+/// `sigaction(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int {
+    let new = (!new.is_null()).then(|| {
+        // SAFETY: the program's, for libc's function.
+        let new = unsafe { &*new };
+        Action {
+            handler: new.sa_sigaction as u64,
+            flags: u64::from(new.sa_flags.cast_unsigned()),
+            restorer: 0,
+            // SAFETY: the kernel's mask is the first word of libc's.
+            mask: unsafe { *(&raw const new.sa_mask).cast::<u64>() },
+        }
+    });
+    match change(signal, new.as_ref()) {
+        Err(errno) => fail(errno),
+        Ok(_) if old.is_null() => 0,
+        Ok(was) => {
+            // SAFETY: as above.
+            unsafe {
+                (*old).sa_sigaction = was.handler as usize;
+                (*old).sa_flags = (was.flags & !signals::SA_RESTORER) as c_int;
+                (*old).sa_restorer = None;
+                (&raw mut (*old).sa_mask).cast::<u64>().write(was.mask);
+            }
+            0
+        }
+    }
+}
+
+/// Signals for which `siginterrupt(3)` was called.
+static INTERRUPTING: AtomicU64 = AtomicU64::new(0);
+
+fn install(signal: c_int, handler: usize, flags: c_int) -> usize {
+    let mut mask = 0;
+    if flags & libc::SA_NODEFER == 0 && (1..=64).contains(&signal) {
+        mask = signals::bit(signal);
+    }
+    let action = Action { handler: handler as u64, flags: flags.cast_unsigned().into(), restorer: 0, mask };
+    match change(signal, Some(&action)) {
+        Ok(old) => old.handler as usize,
+        Err(errno) => {
+            fail(errno);
+            libc::SIG_ERR
+        }
+    }
+}
+
+/// `signal(3)`, as the BSDs have it.
+#[unsafe(no_mangle)]
+pub extern "C" fn signal(signal: c_int, handler: usize) -> usize {
+    let interrupts = (1..=64).contains(&signal) && INTERRUPTING.load(Ordering::Relaxed) & signals::bit(signal) != 0;
+    install(signal, handler, if interrupts { 0 } else { libc::SA_RESTART })
+}
+
+/// `bsd_signal(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn bsd_signal(number: c_int, handler: usize) -> usize {
+    signal(number, handler)
+}
+
+/// `ssignal(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ssignal(number: c_int, handler: usize) -> usize {
+    signal(number, handler)
+}
+
+/// `signal(3)`, as System V has it: for one signal, and others may come meanwhile.
+#[unsafe(no_mangle)]
+pub extern "C" fn __sysv_signal(signal: c_int, handler: usize) -> usize {
+    install(signal, handler, libc::SA_RESETHAND | libc::SA_NODEFER)
+}
+
+/// `sysv_signal(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn sysv_signal(signal: c_int, handler: usize) -> usize {
+    __sysv_signal(signal, handler)
+}
+
+/// `siginterrupt(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn siginterrupt(signal: c_int, interrupts: c_int) -> c_int {
+    let mut action = match change(signal, None) {
+        Ok(action) => action,
+        Err(errno) => return fail(errno),
+    };
+    if interrupts != 0 {
+        INTERRUPTING.fetch_or(signals::bit(signal), Ordering::Relaxed);
+        action.flags &= !(libc::SA_RESTART as u64);
+    } else {
+        INTERRUPTING.fetch_and(!signals::bit(signal), Ordering::Relaxed);
+        action.flags |= libc::SA_RESTART as u64;
+    }
+    change(signal, Some(&action)).map_or_else(fail, |_| 0)
+}
+
+/// `sigset(3)`: the action and whether the signal is blocked, in one.
+#[unsafe(no_mangle)]
+pub extern "C" fn sigset(signal: c_int, handler: usize) -> usize {
+    const SIG_HOLD: usize = 2;
+    if !(1..=64).contains(&signal) {
+        fail(-(libc::EINVAL as isize));
+        return libc::SIG_ERR;
+    }
+    let (how, mask, mut before) =
+        (if handler == SIG_HOLD { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK }, signals::bit(signal), 0u64);
+    let old = if handler == SIG_HOLD {
+        change(signal, None).map_or(libc::SIG_ERR, |old| old.handler as usize)
+    } else {
+        let action = Action { handler: handler as u64, ..Action::default() };
+        change(signal, Some(&action)).map_or(libc::SIG_ERR, |old| old.handler as usize)
+    };
+    if old == libc::SIG_ERR {
+        fail(-(libc::EINVAL as isize));
+        return old;
+    }
+    // By an instruction that a filter may trap, like libc's own: it says what may be blocked.
+    // SAFETY: changes the calling thread's mask.
+    unsafe {
+        let (mask, before) = ((&raw const mask) as u64, (&raw mut before) as u64);
+        raw::syscall6(libc::SYS_rt_sigprocmask, [how as u64, mask, before, 8, 0, 0]);
+    }
+    if before & signals::bit(signal) != 0 { SIG_HOLD } else { old }
+}
+
+/// `pthread_cancel(3)`. libc installs the handler of its signal at the first call, by itself: before the first thread is
+/// cancelled by it, one that is there for nothing else is, and the handler is put behind ours.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cancel(thread: libc::pthread_t) -> c_int {
+    static READY: AtomicBool = AtomicBool::new(false);
+    // SAFETY: libc's own, and of that type.
+    let real: extern "C" fn(libc::pthread_t) -> c_int =
+        unsafe { core::mem::transmute(REAL.pthread_cancel.load(Ordering::Relaxed)) };
+    if !trap::is_on() && !READY.load(Ordering::Relaxed) {
+        cancel_somebody(real);
+        READY.store(true, Ordering::Relaxed);
+    }
+    real(thread)
+}
+
+fn cancel_somebody(cancel: extern "C" fn(libc::pthread_t) -> c_int) {
+    const SIGCANCEL: c_int = 32;
+    extern "C" fn pause(_: *mut c_void) -> *mut c_void {
+        loop {
+            // SAFETY: sleeps, or ends the thread, which has nothing to lose.
+            unsafe { libc::pause() };
+        }
+    }
+    let mut thread = 0;
+    let mask = gate::block_all();
+    // SAFETY: `pause` takes nothing; the thread is joined.
+    let made = unsafe { libc::pthread_create(&raw mut thread, core::ptr::null(), pause, core::ptr::null_mut()) };
+    gate::set_mask(mask);
+    if made == 0 {
+        cancel(thread);
+        // SAFETY: made above.
+        unsafe { libc::pthread_join(thread, core::ptr::null_mut()) };
+    }
+    signals::adopt(SIGCANCEL);
+}
+
+/// `pthread_create(3)`, for the policy that goes by the number of threads.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_create(
+    thread: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    start: extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> c_int {
+    type Create = unsafe extern "C" fn(
+        *mut libc::pthread_t,
+        *const libc::pthread_attr_t,
+        extern "C" fn(*mut c_void) -> *mut c_void,
+        *mut c_void,
+    ) -> c_int;
+    // SAFETY: libc's own, and of that type.
+    let real: Create = unsafe { core::mem::transmute(REAL.pthread_create.load(Ordering::Relaxed)) };
+    // SAFETY: as the program calls it.
+    let result = unsafe { real(thread, attributes, start, argument) };
+    if result == 0 && settings::get().policy == settings::Policy::Threads {
+        let mask = gate::block_all();
+        engine::note_threads();
+        gate::set_mask(mask);
+    }
+    result
+}
+
+fn exit_now(status: c_int) -> ! {
+    exit::report();
+    loop {
+        // SAFETY: does not return.
+        unsafe { raw::own(libc::SYS_exit_group, [status as u64]) };
+    }
+}
+
+/// `_exit(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn _exit(status: c_int) -> ! {
+    exit_now(status)
+}
+
+/// `_Exit(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn _Exit(status: c_int) -> ! {
+    exit_now(status)
+}
+
+/// `quick_exit(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn quick_exit(status: c_int) -> ! {
+    // SAFETY: libc's own, and of that type.
+    let real: extern "C" fn(c_int) -> ! = unsafe { core::mem::transmute(REAL.quick_exit.load(Ordering::Relaxed)) };
+    extern "C" fn report() {
+        exit::report();
+    }
+    // SAFETY: a function that takes nothing. The last to be registered is the first to run: others may still use futexes.
+    unsafe { at_quick_exit(report) };
+    real(status)
+}
+
+unsafe extern "C" {
+    fn at_quick_exit(function: extern "C" fn()) -> c_int;
+}
+
+/// Before anything of the program runs.
+unsafe extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
+    crate::process::map();
+    // SAFETY: the loader's, which stays. We are the only thread.
+    let read = unsafe { settings::read(ufutex_program::environment::entries(environment)) };
+    if let Err(invalid) = read {
+        raw::die(&[&std::string::ToString::to_string(&invalid)]);
+    }
+    exit::begin();
+    resolve();
+    // Now, when there is a thread with all that a thread can have. A forked child makes its own when it needs one.
+    if engine::engine().is_none() {
+        raw::die(&["no memory for the engine, or its slots cannot be had"]);
+    }
+    signals::install();
+    if settings::get().trap {
+        // SAFETY: the loader's, which stays.
+        unsafe { trap::install(environment) };
+    }
+}
+
+extern "C" fn end() {
+    exit::report();
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_char) = begin;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;

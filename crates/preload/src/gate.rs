@@ -1,0 +1,282 @@
+//! Signals and the engine. A handler of the program must not run while its thread is inside the engine: it may make futex
+//! calls of its own, which would find a bucket locked by the thread that it interrupted, or never return (siglongjmp,
+//! cancellation). So a signal that comes inside is put off until the thread is outside again; one that comes while the
+//! thread sleeps ends the sleep first, as in the kernel.
+//!
+//! There are two ways to be inside:
+//!
+//! - **By flag**: the thread's [`Gate`] says `busy`. Taken for calls that come by a function: it costs two stores. A signal
+//!   finds the flag in the thread's own storage.
+//! - **By mask**: all signals are blocked. The handler of a trapped instruction has that for nothing, and threads need no
+//!   storage of their own for it. Only around the sleep are they unblocked.
+//!
+//! In both, the handler that every signal goes through (`signals.rs`) puts a signal off by blocking all, sending it to its
+//! own thread once more, and going on; the kernel delivers it when the mask is put back, outside.
+
+use core::arch::{asm, global_asm, naked_asm};
+use core::mem::offset_of;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering, compiler_fence};
+
+use crate::raw::{self, COOKIE};
+
+/// Whether there are threads that share another's thread-local storage: from then on nobody is inside by flag.
+pub static RAW_THREADS: AtomicBool = AtomicBool::new(false);
+
+/// All signals.
+pub static ALL: u64 = u64::MAX;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"ufx gate");
+
+/// What a thread and the handlers of its signals tell one another. Only one thread looks at it.
+#[repr(C)]
+pub struct Gate {
+    /// Tells a thread's storage from something else at that place.
+    magic: u64,
+    /// The thread's mask, to be put back, if `deferred`.
+    saved_mask: u64,
+    /// Whether the thread is inside by flag.
+    busy: u8,
+    /// Whether a signal was put off.
+    deferred: u8,
+    /// Whether its handler was installed with `SA_RESTART`.
+    restart: u8,
+}
+
+// The gate in each thread's storage. In assembly, since the way there must be one load: what compilers make of a
+// thread-local in a shared library calls a function that may allocate.
+global_asm!(
+    ".pushsection .tdata,\"awT\",@progbits",
+    ".balign 8",
+    ".hidden ufutex_gate",
+    ".globl ufutex_gate",
+    ".type ufutex_gate,@object",
+    ".size ufutex_gate, {size}",
+    "ufutex_gate:",
+    ".quad {magic}",
+    ".zero {size} - 8",
+    ".popsection",
+    size = const size_of::<Gate>(),
+    magic = const MAGIC,
+);
+
+/// How far the calling thread's gate is from where its storage begins.
+#[inline(always)]
+fn gate_offset() -> u64 {
+    let offset;
+    // SAFETY: reads what the dynamic linker has put there.
+    unsafe {
+        asm!("mov {}, qword ptr [rip + ufutex_gate@GOTTPOFF]", out(reg) offset, options(nostack, pure, readonly))
+    };
+    offset
+}
+
+impl Gate {
+    /// One for a thread that is inside by mask.
+    pub const fn new() -> Self {
+        Self { magic: MAGIC, saved_mask: 0, busy: 0, deferred: 0, restart: 0 }
+    }
+
+    /// The calling thread's.
+    ///
+    /// # Safety
+    /// The thread must have thread-local storage: whoever calls a function of libc's has.
+    #[inline(always)]
+    pub unsafe fn of_this_thread() -> *mut Self {
+        let base: u64;
+        // SAFETY: the first word of the storage is its own address, by the ABI.
+        unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) base, options(nostack, pure, readonly)) };
+        ptr::with_exposed_provenance_mut(base.wrapping_add(gate_offset()) as usize)
+    }
+
+    /// The same where there may be none, or none of glibc's: in a handler.
+    pub fn find() -> Option<*mut Self> {
+        const ARCH_GET_FS: u64 = 0x1003;
+        let mut base = 0u64;
+        // SAFETY: stores where the thread's storage begins.
+        unsafe { raw::own(libc::SYS_arch_prctl, [ARCH_GET_FS, (&raw mut base) as u64]) };
+        let gate = base.wrapping_add(gate_offset());
+        let magic = crate::memory::read::<u64>(gate);
+        (base != 0 && magic == Ok(MAGIC)).then(|| ptr::with_exposed_provenance_mut(gate as usize))
+    }
+
+    /// # Safety
+    /// For the calling thread's own gate, as the other functions here.
+    #[inline(always)]
+    pub unsafe fn enter(this: *mut Self) {
+        // SAFETY: only this thread, and handlers in it, look.
+        unsafe { ptr::write_volatile(&raw mut (*this).busy, 1) };
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// The mask that is to be put back, if a signal was put off.
+    ///
+    /// # Safety
+    /// As for `enter`.
+    #[inline(always)]
+    pub unsafe fn leave(this: *mut Self) -> Option<u64> {
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: as in `enter`. A signal that comes between the two runs its handler at once: we are outside.
+        unsafe {
+            ptr::write_volatile(&raw mut (*this).busy, 0);
+            if ptr::read_volatile(&raw const (*this).deferred) == 0 {
+                return None;
+            }
+            (*this).deferred = 0;
+            Some((*this).saved_mask)
+        }
+    }
+
+    /// Whether the thread is inside by flag.
+    ///
+    /// # Safety
+    /// As for `enter`.
+    pub unsafe fn is_busy(this: *const Self) -> bool {
+        // SAFETY: says the caller.
+        unsafe { ptr::read_volatile(&raw const (*this).busy) != 0 }
+    }
+
+    /// A signal is put off, whose thread had that mask.
+    ///
+    /// # Safety
+    /// As for `enter`.
+    pub unsafe fn defer(this: *mut Self, mask: u64, restart: bool) {
+        // SAFETY: says the caller.
+        unsafe {
+            (*this).saved_mask = mask;
+            (*this).restart = restart.into();
+            ptr::write_volatile(&raw mut (*this).deferred, 1);
+        }
+    }
+
+    /// Of the signal that was put off: whether its handler was installed with `SA_RESTART`.
+    ///
+    /// # Safety
+    /// As for `enter`.
+    pub unsafe fn restarts(this: *const Self) -> bool {
+        // SAFETY: says the caller.
+        unsafe { ptr::read_volatile(&raw const (*this).restart) != 0 }
+    }
+
+    /// # Safety
+    /// As for `enter`.
+    pub unsafe fn has_deferred(this: *const Self) -> bool {
+        // SAFETY: says the caller.
+        unsafe { ptr::read_volatile(&raw const (*this).deferred) != 0 }
+    }
+}
+
+/// Blocks all signals; the mask before. What a `mask` says is put back with [`set_mask`].
+pub fn block_all() -> u64 {
+    let mut before = 0u64;
+    // SAFETY: changes the calling thread's mask, stores into `before`.
+    unsafe {
+        let (all, before) = ((&raw const ALL) as u64, (&raw mut before) as u64);
+        raw::own(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as u64, all, before, 8]);
+    }
+    before
+}
+
+/// Makes `mask` the calling thread's.
+pub fn set_mask(mask: u64) {
+    // SAFETY: changes the calling thread's mask.
+    unsafe { raw::own(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as u64, (&raw const mask) as u64, 0, 8]) };
+}
+
+/// A system call that sleeps, of a thread that is inside.
+#[repr(C)]
+pub struct Sleep {
+    pub gate: *mut Gate,
+    /// Of a thread that is inside by mask: what its mask is outside. Null by flag.
+    pub mask: *const u64,
+    pub number: u64,
+    pub args: [u64; 6],
+}
+
+/// Makes the call, unless a signal has been put off: -EINTR then, which also is the answer when one comes meanwhile.
+/// What the call itself answered is lost then.
+///
+/// # Safety
+/// The pointers of `sleep` must be valid.
+#[unsafe(naked)]
+pub unsafe extern "C" fn sleep(sleep: *const Sleep) -> isize {
+    // Between the two labels a handler may come that puts a signal off. It goes on at `interrupted` then, with all
+    // signals blocked: `put_off` relies on the gate in rbx, and on nothing else.
+    naked_asm!(
+        ".globl ufutex_sleep_begins, ufutex_sleep_ends_blocked, ufutex_sleep_interrupted",
+        ".hidden ufutex_sleep_begins, ufutex_sleep_ends_blocked, ufutex_sleep_interrupted",
+        "push rbx",
+        "push r12",
+        "mov r12, rdi",
+        "mov rbx, [r12 + {gate}]",
+        "cmp qword ptr [r12 + {mask}], 0",
+        "je ufutex_sleep_begins",
+        "mov eax, {sigprocmask}",
+        "mov edi, {setmask}",
+        "mov rsi, [r12 + {mask}]",
+        "xor edx, edx",
+        "mov r10d, 8",
+        "movabs r9, {cookie}",
+        "syscall",
+        "ufutex_sleep_begins:",
+        "mov rax, [r12 + {number}]",
+        "mov rdi, [r12 + {args}]",
+        "mov rsi, [r12 + {args} + 8]",
+        "mov rdx, [r12 + {args} + 16]",
+        "mov r10, [r12 + {args} + 24]",
+        "mov r8, [r12 + {args} + 32]",
+        "mov r9, [r12 + {args} + 40]",
+        "cmp byte ptr [rbx + {deferred}], 0",
+        "jne ufutex_sleep_interrupted",
+        "syscall",
+        "cmp qword ptr [r12 + {mask}], 0",
+        "je ufutex_sleep_ends",
+        "mov r12, rax",
+        "mov eax, {sigprocmask}",
+        "mov edi, {setmask}",
+        "lea rsi, [rip + {all}]",
+        "xor edx, edx",
+        "mov r10d, 8",
+        "movabs r9, {cookie}",
+        "syscall",
+        "ufutex_sleep_ends_blocked:",
+        "mov rax, r12",
+        "ufutex_sleep_ends:",
+        "xor r8d, r8d",
+        "xor r9d, r9d",
+        "pop r12",
+        "pop rbx",
+        "ret",
+        "ufutex_sleep_interrupted:",
+        "mov rax, {eintr}",
+        "xor r8d, r8d",
+        "xor r9d, r9d",
+        "pop r12",
+        "pop rbx",
+        "ret",
+        gate = const offset_of!(Sleep, gate),
+        mask = const offset_of!(Sleep, mask),
+        number = const offset_of!(Sleep, number),
+        args = const offset_of!(Sleep, args),
+        deferred = const offset_of!(Gate, deferred),
+        sigprocmask = const libc::SYS_rt_sigprocmask,
+        setmask = const libc::SIG_SETMASK,
+        cookie = const COOKIE,
+        all = sym ALL,
+        eintr = const -libc::EINTR,
+    )
+}
+
+unsafe extern "C" {
+    // Places in `sleep`, not functions.
+    safe fn ufutex_sleep_begins();
+    safe fn ufutex_sleep_ends_blocked();
+    safe fn ufutex_sleep_interrupted();
+}
+
+/// Of a thread that a signal has interrupted at `rip`: where it goes on if the signal is put off and it slept; `None`
+/// when it did not sleep.
+pub fn sleeps_at(rip: u64) -> Option<u64> {
+    let range = ufutex_sleep_begins as *const () as u64..ufutex_sleep_ends_blocked as *const () as u64;
+    range.contains(&rip).then_some(ufutex_sleep_interrupted as *const () as u64)
+}

@@ -1,0 +1,44 @@
+//! The library that `ufutex run` loads into a program: it takes the program's private futex calls and gives them to the
+//! engine. See the top of each file.
+//!
+//! | file | what |
+//! |---|---|
+//! | `entry.rs` | the functions of libc that are taken over; where it all begins and ends |
+//! | `calls.rs` | which calls are ours |
+//! | `engine.rs` | the program's domain; calls on it; sleeping |
+//! | `mixed.rs` | waits for words of which some are the kernel's |
+//! | `gate.rs` | being inside the engine, and signals that come meanwhile |
+//! | `signals.rs` | the handlers of the program behind one of ours |
+//! | `trap.rs`, `filter.rs` | `--trap`: system calls that are no calls of libc's functions |
+//! | `memory.rs` | the program's memory at any address |
+//! | `stack.rs` | a stack for what needs more than the program's may have |
+//! | `exit.rs`, `report/`, `hot.rs` | `--stats`: when a report is written, what is in it, the words named most |
+//! | `process.rs`, `heap.rs`, `seat.rs` | what there is for a process, and is not there in a forked child |
+//!
+//! Nothing here may use a lock of `std` or a thread-local of Rust's: the first is a futex of our own process, the second
+//! may not be there.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+#![allow(missing_docs, clippy::missing_safety_doc)] // not an interface of Rust's: libc documents what it has
+#![no_std]
+
+extern crate std;
+
+mod calls;
+mod engine;
+mod entry;
+mod exit;
+mod filter;
+mod gate;
+mod heap;
+mod hot;
+mod memory;
+mod mixed;
+mod process;
+mod raw;
+mod report;
+mod seat;
+mod settings;
+mod signals;
+mod stack;
+mod trap;

@@ -1,0 +1,112 @@
+//! What this library keeps for a process: one mapping that the kernel empties in the child of a fork, however it was
+//! forked. So a child begins with nothing: no waiters that it does not have, no lock held by a thread that it does not have.
+
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use crate::engine::Engine;
+use crate::{calls, hot, raw, seat};
+
+/// All zeroes at first, and in the child of a fork.
+#[repr(C)]
+pub struct Process {
+    /// Who it was emptied for. A child that shares its parent's memory (vfork, posix_spawn) finds its parent's number.
+    pub pid: AtomicI32,
+    /// The engine, once somebody needed it.
+    pub engine: AtomicPtr<Engine>,
+    /// Held while an engine is made.
+    pub making: SpinLock,
+    /// Held while a signal's action changes.
+    pub actions: SpinLock,
+    /// Whether the report has been written.
+    pub reported: AtomicBool,
+    /// Held while the heap is used.
+    pub heap_lock: SpinLock,
+    /// Guarded by `heap_lock`: whether `heap` is there.
+    pub heap_is_there: UnsafeCell<bool>,
+    /// Guarded by `heap_lock`.
+    pub heap: UnsafeCell<MaybeUninit<dlmalloc::Dlmalloc>>,
+    /// Where threads sleep.
+    pub seats: seat::Seats,
+    /// When the process began, in nanoseconds of CLOCK_MONOTONIC; 0 in the child of a fork.
+    pub began_ns: AtomicU64,
+    /// What it had spent of the processor's time by then, in nanoseconds, in user mode and in the kernel.
+    pub spent_ns: [AtomicU64; 2],
+    /// The words that calls named.
+    pub hot: hot::Hot,
+    /// Calls, by kind.
+    pub calls: [AtomicU64; calls::KINDS],
+}
+
+static PROCESS: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
+
+/// `None` before [`map`].
+#[inline(always)]
+pub fn process() -> Option<&'static Process> {
+    // Relaxed: it is set once, by the only thread that there is then.
+    // SAFETY: null, or a mapping that is never taken away.
+    unsafe { PROCESS.load(Ordering::Relaxed).as_ref() }
+}
+
+/// Makes the mapping, by the thread that is alone in the process: before the program begins.
+pub fn map() {
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let len = size_of::<Process>() as u64;
+    // SAFETY: new memory, at an address that the kernel chooses.
+    let address = unsafe { raw::syscall6(libc::SYS_mmap, [0, len, access as u64, flags as u64, u64::MAX, 0]) };
+    if (-4095..0).contains(&address) {
+        raw::die(&["no memory for the library that `ufutex run` loads"]);
+    }
+    // SAFETY: our own mapping, of that length.
+    if unsafe { raw::own(libc::SYS_madvise, [address as u64, len, libc::MADV_WIPEONFORK as u64]) } != 0 {
+        raw::die(&["this kernel has no MADV_WIPEONFORK, which Linux has since 4.14"]);
+    }
+    PROCESS.store(ptr::with_exposed_provenance_mut(address as usize), Ordering::Relaxed);
+}
+
+impl Process {
+    /// Whether the calling process only borrows this memory from its parent, until it executes something: it must not
+    /// change what the parent will rely on.
+    pub fn is_borrowed(&self) -> bool {
+        let pid = raw::pid();
+        match self.pid.compare_exchange(0, pid, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => false,
+            Err(owner) => owner != pid,
+        }
+    }
+}
+
+/// A lock for a few instructions. Whoever takes it must not be interrupted by a handler that takes it too: signals are
+/// blocked or put off wherever it is used.
+#[repr(transparent)]
+pub struct SpinLock(AtomicU32);
+
+/// Lets go when dropped.
+pub struct Locked<'a>(&'a SpinLock);
+
+impl SpinLock {
+    /// Waits until it has the lock.
+    #[inline]
+    pub fn lock(&self) -> Locked<'_> {
+        let mut spins = 0;
+        // Acquire pairs with the Release of `drop`.
+        while self.0.swap(1, Ordering::Acquire) != 0 {
+            spins += 1;
+            if spins < 100 {
+                core::hint::spin_loop();
+            } else {
+                // SAFETY: takes nothing, changes nothing.
+                let _ = unsafe { raw::own(libc::SYS_sched_yield, []) };
+            }
+        }
+        Locked(self)
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(0, Ordering::Release);
+    }
+}

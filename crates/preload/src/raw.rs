@@ -1,0 +1,85 @@
+//! System calls as instructions of our own. Those of libc are what this library takes the place of, and they leave their
+//! errors in thread-local storage that a thread need not have.
+
+use core::arch::asm;
+
+/// Marks a call as ours where the filter of `--trap` would stop a program's: see [`crate::trap::filter`].
+pub const COOKIE: u64 = ufutex::OWN_CALL;
+
+/// The same for calls whose six arguments all count: in the upper half of a first argument that is an `int`.
+pub const COOKIE_HIGH: u64 = COOKIE << 32;
+
+/// Issues a system call; a negative result is `-errno`.
+///
+/// # Safety
+/// What the call does must be sound in this process, and its arguments be what it takes.
+#[inline]
+pub unsafe fn syscall6(number: i64, [a, b, c, d, e, f]: [u64; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the kernel preserves every register but rax, rcx and r11; the caller answers for what the call does.
+    unsafe {
+        asm!(
+            "syscall",
+            // The kernel leaves the marks where they are, and the program's next call may not set these registers.
+            "xor r8d, r8d",
+            "xor r9d, r9d",
+            inlateout("rax") number as isize => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, inlateout("r8") e => _, inlateout("r9") f => _,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// The same with up to five arguments, marked as ours.
+///
+/// # Safety
+/// As for [`syscall6`].
+#[inline]
+pub unsafe fn own<const N: usize>(number: i64, args: [u64; N]) -> isize {
+    const { assert!(N <= 5, "the sixth argument is the mark") };
+    let mut six = [0, 0, 0, 0, 0, COOKIE];
+    six[..N].copy_from_slice(&args);
+    // SAFETY: as the caller says.
+    unsafe { syscall6(number, six) }
+}
+
+/// The process, and the thread, as numbers.
+pub fn pid() -> i32 {
+    // SAFETY: takes nothing, changes nothing.
+    unsafe { own(libc::SYS_getpid, []) as i32 }
+}
+
+/// The calling thread's number.
+pub fn tid() -> i32 {
+    // SAFETY: takes nothing, changes nothing.
+    unsafe { own(libc::SYS_gettid, []) as i32 }
+}
+
+/// Writes all of `text`, as far as it can be written.
+pub fn write_all(fd: i32, mut text: &[u8]) {
+    while !text.is_empty() {
+        // SAFETY: `text` is valid for the read.
+        let written = unsafe { own(libc::SYS_write, [fd as u64, text.as_ptr() as u64, text.len() as u64]) };
+        match usize::try_from(written) {
+            Ok(0) => return,
+            Ok(n) => text = &text[n..],
+            Err(_) if written == -(libc::EINTR as isize) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Says on standard error why the program cannot go on, and ends it as a shell does what it cannot run.
+pub fn die(why: &[&str]) -> ! {
+    write_all(2, b"ufutex: ");
+    for part in why {
+        write_all(2, part.as_bytes());
+    }
+    write_all(2, b"\n");
+    loop {
+        // SAFETY: does not return.
+        unsafe { own(libc::SYS_exit_group, [126]) };
+    }
+}

@@ -1,0 +1,174 @@
+//! Where a thread of the program sleeps: a word in memory that stays a word for ever. A waker may come late, when the
+//! thread has long gone on, and its wake is no more than a spurious one for whoever sits there by then.
+
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::pin::Pin;
+use core::ptr;
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::task::{RawWaker, RawWakerVTable, Waker};
+
+use crate::process::{SpinLock, process};
+use crate::raw;
+
+const WAIT_BITSET: u64 = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG) as u64;
+const WAKE: u64 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64;
+
+/// The word, and room for the call that sleeps: side by side with those of other threads, where whoever wakes or moves
+/// many meets few pages. On the threads' stacks each would be on one of its own.
+#[repr(C, align(64))]
+pub struct Seat {
+    /// 1 when its sleeper is to look again.
+    word: AtomicU32,
+    /// Of a free one: the next free one. Guarded by its shard's lock.
+    next: UnsafeCell<*mut Seat>,
+    /// The sleeper's, while it is taken.
+    room: UnsafeCell<MaybeUninit<[u64; 54]>>,
+}
+
+const SHARDS: usize = 8;
+
+/// All zeroes at first.
+pub struct Seats([Shard; SHARDS]);
+
+#[repr(C, align(64))]
+struct Shard {
+    lock: SpinLock,
+    /// Guarded by `lock`.
+    free: UnsafeCell<*mut Seat>,
+}
+
+/// A seat, until it is dropped.
+pub struct Taken {
+    shard: &'static Shard,
+    pub seat: &'static Seat,
+}
+
+impl Taken {
+    /// Keeps `value` in the seat.
+    pub fn put<T>(&self, value: T) -> Seated<'_, T> {
+        const { assert!(size_of::<T>() <= size_of::<[u64; 54]>() && align_of::<T>() <= align_of::<u64>()) };
+        let place = self.seat.room.get().cast::<T>();
+        // SAFETY: large enough, aligned, and ours alone while we have the seat.
+        unsafe { place.write(value) };
+        Seated { place, _seat: self }
+    }
+}
+
+/// What was put into a seat; it leaves before the seat is free.
+pub struct Seated<'s, T> {
+    place: *mut T,
+    _seat: &'s Taken,
+}
+
+impl<T> Seated<'_, T> {
+    pub fn pin(&mut self) -> Pin<&mut T> {
+        // SAFETY: written by `put`; it stays in its place until it is dropped there.
+        unsafe { Pin::new_unchecked(&mut *self.place) }
+    }
+}
+
+impl<T> Drop for Seated<'_, T> {
+    fn drop(&mut self) {
+        // SAFETY: written by `put`, and dropped only here.
+        unsafe { self.place.drop_in_place() };
+    }
+}
+
+impl Seats {
+    /// A free one; `None` without memory.
+    pub fn take(&'static self) -> Option<Taken> {
+        let here = 0u8;
+        let mixed = (ptr::from_ref(&here).addr() as u64 >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let shard = &self.0[mixed as usize % SHARDS];
+        let _locked = shard.lock.lock();
+        let free = shard.free.get();
+        // SAFETY: guarded by the lock that we hold; seats are never given back to anybody.
+        unsafe {
+            if (*free).is_null() {
+                *free = more()?;
+            }
+            let seat = &**free;
+            *free = *seat.next.get();
+            seat.word.store(0, Ordering::Relaxed);
+            Some(Taken { shard, seat })
+        }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let _locked = self.shard.lock.lock();
+        // SAFETY: guarded by the lock that we hold; the seat is ours to give back.
+        unsafe {
+            *self.seat.next.get() = *self.shard.free.get();
+            *self.shard.free.get() = ptr::from_ref(self.seat).cast_mut();
+        }
+    }
+}
+
+/// Some pages of seats, chained.
+fn more() -> Option<*mut Seat> {
+    const BYTES: usize = 1 << 16;
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: new memory, at an address that the kernel chooses.
+    let page = unsafe { raw::syscall6(libc::SYS_mmap, [0, BYTES as u64, access as u64, flags as u64, u64::MAX, 0]) };
+    if (-4095..0).contains(&page) {
+        return None;
+    }
+    let first = ptr::with_exposed_provenance_mut::<Seat>(page as usize);
+    let count = BYTES / size_of::<Seat>();
+    for i in 0..count - 1 {
+        // SAFETY: within the page, which is ours and zeroed; a zeroed seat is a seat.
+        unsafe { *(*first.add(i)).next.get() = first.add(i + 1) };
+    }
+    Some(first)
+}
+
+impl Seat {
+    /// Whether its sleeper is to look again; not any more then.
+    pub fn was_told(&self) -> bool {
+        // Acquire pairs with the Release of `tell`.
+        self.word.load(Ordering::Relaxed) != 0 && self.word.swap(0, Ordering::Acquire) != 0
+    }
+
+    /// futex(2)'s arguments for a sleep here, until `deadline`, a `timespec` of `clock`.
+    pub fn sleep_call(&self, deadline: u64, is_realtime: bool) -> [u64; 6] {
+        let clock = if is_realtime { libc::FUTEX_CLOCK_REALTIME as u64 } else { 0 };
+        [self.word.as_ptr() as u64, WAIT_BITSET | clock, 0, deadline, raw::COOKIE, u32::MAX.into()]
+    }
+
+    /// Where the word is, which is 0 until somebody tells.
+    pub fn address(&self) -> u64 {
+        self.word.as_ptr() as u64
+    }
+
+    fn tell(&self) {
+        self.word.store(1, Ordering::Release);
+        // SAFETY: a private wake touches no memory.
+        unsafe { raw::syscall6(libc::SYS_futex, [self.word.as_ptr() as u64, WAKE, 1, 0, raw::COOKIE, 0]) };
+    }
+
+    /// Tells the sleeper, whenever and from wherever.
+    pub fn waker(&'static self) -> Waker {
+        // SAFETY: the functions take a seat, which is one for ever, and have nothing to drop.
+        unsafe { Waker::from_raw(raw_waker(self)) }
+    }
+}
+
+fn raw_waker(seat: *const Seat) -> RawWaker {
+    const WAKER: RawWakerVTable = RawWakerVTable::new(|seat| raw_waker(seat.cast()), tell, tell, |_| ());
+    RawWaker::new(seat.cast(), &WAKER)
+}
+
+/// # Safety
+/// `seat` must be one.
+unsafe fn tell(seat: *const ()) {
+    // SAFETY: says the caller.
+    unsafe { (*seat.cast::<Seat>()).tell() };
+}
+
+/// The seats of this process.
+pub fn seats() -> Option<&'static Seats> {
+    process().map(|process| &process.seats)
+}

@@ -1,0 +1,367 @@
+//! Every handler that the program installs is reached through one of ours, [`deliver`], which puts a signal off while its
+//! thread is inside the engine (see `gate.rs`). What the program asks about its handlers it hears as if it were not so.
+
+use core::arch::naked_asm;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::gate::{self, Gate};
+use crate::process::process;
+use crate::{exit, memory, raw, settings, trap};
+
+/// The kernel's `struct sigaction`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Action {
+    pub handler: u64,
+    pub flags: u64,
+    pub restorer: u64,
+    pub mask: u64,
+}
+
+pub const SA_RESTORER: u64 = 0x0400_0000;
+const SA_SIGINFO: u64 = libc::SA_SIGINFO as u64;
+const SA_RESTART: u64 = libc::SA_RESTART as u64;
+const SA_ONSTACK: u64 = libc::SA_ONSTACK as u64;
+const SA_RESETHAND: u64 = libc::SA_RESETHAND as u32 as u64;
+const DFL: u64 = libc::SIG_DFL as u64;
+const IGN: u64 = libc::SIG_IGN as u64;
+const SIGNALS: usize = 64;
+
+pub const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// What the program has installed for each signal, in one word, so that a handler reads it in one piece: the handler,
+/// and above the 47 bits of an address what of its flags the kernel is not told.
+static INSTALLED: [AtomicU64; SIGNALS + 1] = [const { AtomicU64::new(0) }; SIGNALS + 1];
+
+const HANDLER: u64 = (1 << 56) - 1;
+const RESTART: u64 = 1 << 63;
+const RESETHAND: u64 = 1 << 62;
+const SIGINFO: u64 = 1 << 61;
+/// Whether the mask that comes with the handler has SIGSYS, which we do not let be blocked.
+const MASKS_SIGSYS: u64 = 1 << 60;
+
+fn packed(action: &Action) -> u64 {
+    let flag = |flag, bit| if action.flags & flag != 0 { bit } else { 0 };
+    let masks_sigsys = if action.mask & bit(libc::SIGSYS) != 0 { MASKS_SIGSYS } else { 0 };
+    action.handler & HANDLER
+        | flag(SA_RESTART, RESTART)
+        | flag(SA_RESETHAND, RESETHAND)
+        | flag(SA_SIGINFO, SIGINFO)
+        | masks_sigsys
+}
+
+/// Signals whose default action we have to come before: faults of the program's addresses in our own accesses, and with
+/// a report those that would end the program without one.
+fn is_kept(signal: i32) -> bool {
+    match signal {
+        libc::SIGSEGV | libc::SIGBUS => true,
+        libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGUSR1 => settings::get().stats.is_some(),
+        _ => false,
+    }
+}
+
+/// Installs what is kept whatever the program does.
+pub fn install() {
+    for signal in 1..=SIGNALS as i32 {
+        if is_kept(signal) {
+            let mut old = Action::default();
+            let asked = rt_sigaction_raw(signal, None, Some(&mut old));
+            // nohup(1) and shells leave signals ignored on purpose.
+            if asked == 0 && old.handler == DFL {
+                rt_sigaction_raw(signal, Some(&default_of_ours()), None);
+            }
+        }
+    }
+}
+
+fn default_of_ours() -> Action {
+    Action {
+        handler: deliver as *const () as u64,
+        flags: SA_SIGINFO | SA_ONSTACK | SA_RESTORER | SA_RESTART,
+        restorer: restore as *const () as u64,
+        mask: 0,
+    }
+}
+
+fn rt_sigaction_raw(signal: i32, new: Option<&Action>, old: Option<&mut Action>) -> isize {
+    let new = new.map_or(0, |new| core::ptr::from_ref(new) as u64);
+    let old = old.map_or(0, |old| core::ptr::from_mut(old) as u64);
+    // SAFETY: both are null or valid; the handlers that we install are made for it.
+    unsafe { raw::own(libc::SYS_rt_sigaction, [signal as u64, new, old, 8]) }
+}
+
+/// rt_sigaction(2) for the program. All signals must be blocked, or put off.
+pub fn rt_sigaction(signal: u64, new: u64, old: u64, size: u64) -> isize {
+    let Some(process) = process() else { return -(libc::EFAULT as isize) };
+    let number = signal as i32;
+    if size != 8 || !(1..=SIGNALS as i32).contains(&number) || number == libc::SIGKILL || number == libc::SIGSTOP {
+        // The kernel's own answer.
+        // SAFETY: fails, or only tells.
+        return unsafe { raw::own(libc::SYS_rt_sigaction, [signal, new, old, size]) };
+    }
+    let new = match (new != 0).then(|| memory::read::<Action>(new)).transpose() {
+        Ok(new) => new,
+        Err(_) => return -(libc::EFAULT as isize),
+    };
+    let before = if process.is_borrowed() {
+        // vfork, posix_spawn: the actions are the child's, but the table is its parent's.
+        change_borrowed(number, new.as_ref())
+    } else {
+        let _locked = process.actions.lock();
+        change(number, new.as_ref())
+    };
+    match before {
+        Ok(before) if old != 0 && memory::write(old, &before).is_err() => -(libc::EFAULT as isize),
+        Ok(_) => 0,
+        Err(errno) => errno,
+    }
+}
+
+/// Changes the action of a signal, and answers what it was.
+fn change(signal: i32, new: Option<&Action>) -> Result<Action, isize> {
+    let installed = &INSTALLED[signal as usize];
+    let was = installed.load(Ordering::Relaxed);
+    if trap::is_on() && signal == libc::SIGSYS {
+        let never = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
+        return Ok(trap::change_sigsys(new.map(|new| Action { mask: new.mask & !never, ..*new }).as_ref()));
+    }
+    let mut old = Action::default();
+    let result = match new {
+        None => rt_sigaction_raw(signal, None, Some(&mut old)),
+        Some(new) if new.handler > IGN => {
+            // First the table: whatever comes from now on may be for the new handler.
+            installed.store(packed(new), Ordering::Relaxed);
+            rt_sigaction_raw(signal, Some(&as_kernel(new)), Some(&mut old))
+        }
+        Some(new) => {
+            let ours = Action { mask: new.mask, ..default_of_ours() };
+            let to_kernel = if is_kept(signal) && (new.handler == DFL || is_fault(signal)) { &ours } else { new };
+            let result = rt_sigaction_raw(signal, Some(to_kernel), Some(&mut old));
+            installed.store(packed(new), Ordering::Relaxed);
+            result
+        }
+    };
+    if result < 0 { Err(result) } else { Ok(as_program(&old, was)) }
+}
+
+/// The same where the table is another process's.
+fn change_borrowed(signal: i32, new: Option<&Action>) -> Result<Action, isize> {
+    let was = INSTALLED[signal as usize].load(Ordering::Relaxed);
+    if trap::is_on() && signal == libc::SIGSYS {
+        return Ok(trap::change_sigsys(None));
+    }
+    let mut old = Action::default();
+    let result = rt_sigaction_raw(signal, new, Some(&mut old));
+    if result < 0 { Err(result) } else { Ok(as_program(&old, was)) }
+}
+
+fn is_fault(signal: i32) -> bool {
+    matches!(signal, libc::SIGSEGV | libc::SIGBUS)
+}
+
+/// What the kernel is given for a handler of the program's.
+fn as_kernel(new: &Action) -> Action {
+    let has_restorer = new.flags & SA_RESTORER != 0;
+    Action {
+        handler: deliver as *const () as u64,
+        flags: (new.flags | SA_SIGINFO | SA_RESTORER) & !SA_RESETHAND,
+        restorer: if has_restorer { new.restorer } else { restore as *const () as u64 },
+        mask: if trap::is_on() { new.mask & !bit(libc::SIGSYS) } else { new.mask },
+    }
+}
+
+/// What the program installed, of what the kernel has.
+fn as_program(kernel: &Action, installed: u64) -> Action {
+    if kernel.handler != deliver as *const () as u64 {
+        return *kernel;
+    }
+    let handler = installed & HANDLER;
+    if handler <= IGN {
+        return Action { handler, flags: 0, restorer: 0, mask: kernel.mask };
+    }
+    let has = |bit, flag| if installed & bit != 0 { flag } else { 0 };
+    Action {
+        handler,
+        flags: kernel.flags & !SA_SIGINFO | has(SIGINFO, SA_SIGINFO) | has(RESETHAND, SA_RESETHAND),
+        restorer: kernel.restorer,
+        mask: kernel.mask | has(MASKS_SIGSYS, bit(libc::SIGSYS)),
+    }
+}
+
+/// The handler of all signals. It leaves its own frame before it goes to the program's, so that this begins as if the
+/// kernel had called it, and whoever unwinds from there never meets us.
+#[unsafe(naked)]
+pub extern "C" fn deliver() {
+    naked_asm!(
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "call {decide}",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "test rax, rax",
+        "jz 2f",
+        "jmp rax",
+        "2: ret",
+        decide = sym decide,
+    )
+}
+
+/// Returns from a handler. In these very bytes: that is how unwinders and debuggers know the frame of a signal.
+#[unsafe(naked)]
+pub extern "C" fn restore() {
+    naked_asm!(".byte 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00", "syscall")
+}
+
+/// The part of `ucontext_t` that the kernel writes and reads: libc's has a larger mask.
+pub struct Context(*mut libc::ucontext_t);
+
+impl Context {
+    /// # Safety
+    /// `context` must be a handler's third argument.
+    pub unsafe fn new(context: *mut libc::c_void) -> Self {
+        Self(context.cast())
+    }
+
+    pub fn as_ptr(&self) -> *mut libc::c_void {
+        self.0.cast()
+    }
+
+    pub fn register(&self, register: i32) -> u64 {
+        // SAFETY: valid, says `new`.
+        unsafe { (*self.0).uc_mcontext.gregs[register as usize] as u64 }
+    }
+
+    pub fn set_register(&self, register: i32, value: u64) {
+        // SAFETY: valid, says `new`.
+        unsafe { (*self.0).uc_mcontext.gregs[register as usize] = value as i64 };
+    }
+
+    /// The mask that will hold after the handler, where it stands.
+    pub fn mask(&self) -> *mut u64 {
+        // SAFETY: valid, says `new`.
+        unsafe { (&raw mut (*self.0).uc_sigmask).cast() }
+    }
+}
+
+/// What becomes of a signal: the handler to go to, or 0.
+///
+/// # Safety
+/// Called as a handler is.
+unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) -> u64 {
+    // SAFETY: a handler's third argument.
+    let context = unsafe { Context::new(context) };
+    // SAFETY: a handler's second argument.
+    let code = unsafe { (*info).si_code };
+    let rip = context.register(libc::REG_RIP);
+    let is_own_fault =
+        code > 0 && matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP);
+    if is_own_fault && let Some(resume) = memory::fixup(rip) {
+        context.set_register(libc::REG_RIP, resume);
+        return 0;
+    }
+    let installed = INSTALLED[signal as usize].load(Ordering::Relaxed);
+    if !is_own_fault {
+        if let Some(interrupted) = gate::sleeps_at(rip) {
+            let gate = core::ptr::with_exposed_provenance_mut(context.register(libc::REG_RBX) as usize);
+            context.set_register(libc::REG_RIP, interrupted);
+            put_off(signal, info, &context, gate, installed);
+            return 0;
+        }
+        if let Some(gate) = Gate::find()
+            // SAFETY: this thread's, as far as threads have one; those that share one are not inside by flag.
+            && unsafe { Gate::is_busy(gate) }
+        {
+            put_off(signal, info, &context, gate, installed);
+            return 0;
+        }
+    }
+    if signal == libc::SIGUSR1 && settings::get().stats.is_some() {
+        exit::report_now();
+    }
+    match installed & HANDLER {
+        DFL => {
+            by_default(signal, info, is_own_fault);
+            0
+        }
+        IGN => {
+            if is_own_fault {
+                by_default(signal, info, is_own_fault);
+            }
+            0
+        }
+        handler => {
+            if installed & RESETHAND != 0 {
+                reset(signal);
+            }
+            handler
+        }
+    }
+}
+
+/// Sends the signal to its thread once more, where it waits until the thread is outside.
+fn put_off(signal: i32, info: *mut libc::siginfo_t, context: &Context, gate: *mut Gate, installed: u64) {
+    let before = context.mask();
+    gate::block_all();
+    send_again(signal, info);
+    // SAFETY: the gate is this thread's, says the caller; the mask is where the kernel will read it.
+    unsafe {
+        Gate::defer(gate, *before, installed & RESTART != 0);
+        *before = u64::MAX;
+    }
+}
+
+fn send_again(signal: i32, info: *mut libc::siginfo_t) {
+    let (pid, tid) = (raw::pid() as u64, raw::tid() as u64);
+    // SAFETY: `info` is the kernel's own; to itself a thread may send whatever it likes.
+    let sent = unsafe { raw::own(libc::SYS_rt_tgsigqueueinfo, [pid, tid, signal as u64, info as u64]) };
+    if sent != 0 {
+        // Too many wait to be delivered. Without what came along, it needs no memory.
+        // SAFETY: to itself.
+        unsafe { raw::own(libc::SYS_tgkill, [pid, tid, signal as u64]) };
+    }
+}
+
+/// SA_RESETHAND, of which the kernel does not know.
+fn reset(signal: i32) {
+    let Some(process) = process() else { return };
+    let mask = gate::block_all();
+    {
+        let _locked = process.actions.lock();
+        let _ = change(signal, Some(&Action::default()));
+    }
+    gate::set_mask(mask);
+}
+
+/// The program has no handler: does what the kernel would have done.
+fn by_default(signal: i32, info: *mut libc::siginfo_t, is_own_fault: bool) {
+    if signal == libc::SIGUSR1 && settings::get().stats.is_some() {
+        return;
+    }
+    exit::report();
+    rt_sigaction_raw(signal, Some(&Action::default()), None);
+    if !is_own_fault {
+        send_again(signal, info);
+    }
+    // The kernel ends the process when we return: the fault happens again, or the signal is delivered.
+}
+
+/// Puts a handler around one that libc installed by itself, unseen.
+pub fn adopt(signal: i32) {
+    let Some(process) = process() else { return };
+    let mask = gate::block_all();
+    {
+        let _locked = process.actions.lock();
+        let mut now = Action::default();
+        if rt_sigaction_raw(signal, None, Some(&mut now)) == 0
+            && now.handler > IGN
+            && now.handler != deliver as *const () as u64
+        {
+            let _ = change(signal, Some(&now));
+        }
+    }
+    gate::set_mask(mask);
+}

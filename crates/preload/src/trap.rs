@@ -1,0 +1,413 @@
+//! `--trap`: system calls that come by an instruction, from inside libc or anywhere else, stop with SIGSYS (`filter.rs`),
+//! and the handler here makes them.
+//!
+//! For the handler to be there always, SIGSYS must never be blocked nor have another handler. So what could do that is
+//! trapped too: masks lose SIGSYS on their way to the kernel, an action for SIGSYS is remembered and not installed, and a
+//! program that is executed gets this library again, or is not executed.
+//!
+//! The handler runs with all signals blocked but those of faults. It needs no thread-local storage: the thread may have
+//! none.
+
+use core::cell::UnsafeCell;
+use core::ffi::{CStr, c_char, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::vec::Vec;
+
+use ufutex_program::{elf, environment};
+
+use crate::calls::{self, Whose};
+use crate::engine::{self, Inside};
+use crate::gate::{Gate, RAW_THREADS};
+use crate::process::process;
+use crate::raw::{self, COOKIE, COOKIE_HIGH};
+use crate::signals::{self, Action, Context, bit};
+use crate::{exit, filter, memory, mixed, settings};
+
+static ON: AtomicBool = AtomicBool::new(false);
+
+/// Whether system calls of this process are trapped.
+pub fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// What the program wants SIGSYS to do. Guarded by the lock of actions.
+struct Sigsys(UnsafeCell<Action>);
+// SAFETY: see above.
+unsafe impl Sync for Sigsys {}
+static SIGSYS: Sigsys = Sigsys(UnsafeCell::new(Action { handler: 0, flags: 0, restorer: 0, mask: 0 }));
+
+/// Changes it, and answers what it was. The caller holds the lock of actions, or changes nothing.
+pub fn change_sigsys(new: Option<&Action>) -> Action {
+    // SAFETY: guarded by the caller's lock.
+    let place = unsafe { &mut *SIGSYS.0.get() };
+    let old = *place;
+    if let Some(new) = new {
+        *place = *new;
+    }
+    old
+}
+
+/// What a child needs in its environment.
+static LIBRARY: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
+static SETTINGS: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
+
+/// Installs the handler and the filter.
+///
+/// # Safety
+/// `environment` is the process's own at its start; no other thread is there.
+pub unsafe fn install(environment: *const *const c_char) {
+    remember(environment);
+    ON.store(true, Ordering::Relaxed);
+    let never = bit(libc::SIGSEGV) | bit(libc::SIGBUS) | bit(libc::SIGSYS);
+    let action = Action {
+        handler: on_sigsys as *const () as u64,
+        flags: libc::SA_SIGINFO as u64 | signals::SA_RESTORER,
+        restorer: signals::restore as *const () as u64,
+        mask: !never,
+    };
+    let sigsys = bit(libc::SIGSYS);
+    // SAFETY: the handler is made for it.
+    unsafe {
+        raw::own(libc::SYS_rt_sigaction, [libc::SIGSYS as u64, (&raw const action) as u64, 0, 8]);
+        raw::own(libc::SYS_rt_sigprocmask, [libc::SIG_UNBLOCK as u64, (&raw const sigsys) as u64, 0, 8]);
+    }
+    if is_filtered() {
+        return; // what executed us was trapped, and a filter stays
+    }
+    match filter::program(settings::get().stats.is_some()) {
+        Ok(filter) => {
+            if let Err(why) = seccompiler::apply_filter(&filter) {
+                raw::die(&["--trap needs seccomp, which cannot be had: ", &std::string::ToString::to_string(&why)]);
+            }
+        }
+        Err(why) => raw::die(&["the filter of --trap: ", &std::string::ToString::to_string(&why)]),
+    }
+    if !is_filtered() {
+        raw::die(&["--trap: the kernel took the filter and does not apply it"]);
+    }
+}
+
+/// Whether a futex call by an instruction arrives here.
+fn is_filtered() -> bool {
+    // SAFETY: a wake that the kernel refuses.
+    unsafe { raw::syscall6(libc::SYS_futex, [0, PROBE, 1, COOKIE, 0, 0]) == PROBED }
+}
+
+/// A private wake with the empty bitset, which the kernel refuses with EINVAL.
+const PROBE: u64 = (libc::FUTEX_WAKE_BITSET | libc::FUTEX_PRIVATE_FLAG) as u64;
+const PROBED: isize = 0x7566_7574;
+
+fn remember(environment: *const *const c_char) {
+    // SAFETY: the process's own at its start, says `install`.
+    for entry in unsafe { environment::entries(environment) } {
+        if environment::value_of(entry, environment::SETTINGS).is_some() {
+            SETTINGS.store(leak(entry), Ordering::Relaxed);
+        }
+    }
+    let mut info = core::mem::MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: an address in this library, and room for the answer.
+    if unsafe { libc::dladdr(remember as *const c_void, info.as_mut_ptr()) } != 0 {
+        // SAFETY: filled in; the name is a string.
+        let path = unsafe { CStr::from_ptr(info.assume_init().dli_fname) };
+        LIBRARY.store(leak(path.to_bytes()), Ordering::Relaxed);
+    }
+}
+
+/// Keeps it for ever, in memory that a forked child has too.
+fn leak(text: &[u8]) -> *mut c_char {
+    let mut copy = Vec::with_capacity(text.len() + 1);
+    copy.extend_from_slice(text);
+    copy.push(0);
+    copy.leak().as_mut_ptr().cast()
+}
+
+const SYS_SECCOMP: i32 = 1;
+
+extern "C-unwind" fn on_sigsys(_: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: a handler's third argument.
+    let context = unsafe { Context::new(context) };
+    // SAFETY: a handler's second argument; the number of the call stands behind its address.
+    let (code, number) = unsafe { ((*info).si_code, *info.cast::<i32>().add(6)) };
+    let args = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9]
+        .map(|register| context.register(register));
+    let trapped = Trapped { number: number.into(), args, context: &context };
+    match if code == SYS_SECCOMP { trapped.make() } else { Outcome::NotOurs } {
+        Outcome::Result(result) => context.set_register(libc::REG_RAX, result as u64),
+        Outcome::Again => {
+            // Two bytes back is the instruction; its number stands in rax.
+            context.set_register(libc::REG_RIP, context.register(libc::REG_RIP) - 2);
+            context.set_register(libc::REG_RAX, number as u64);
+        }
+        Outcome::NotOurs => not_ours(&context, info),
+    }
+}
+
+/// What the program gets.
+enum Outcome {
+    Result(isize),
+    /// The instruction is executed again, perhaps with other arguments.
+    Again,
+    /// A SIGSYS of somebody else's.
+    NotOurs,
+}
+
+struct Trapped<'a> {
+    number: i64,
+    args: [u64; 6],
+    context: &'a Context,
+}
+
+impl Trapped<'_> {
+    fn make(&self) -> Outcome {
+        let [a, b, c, d, e, f] = self.args;
+        match self.number {
+            libc::SYS_futex
+            | calls::SYS_FUTEX_WAITV
+            | calls::SYS_FUTEX_WAKE
+            | calls::SYS_FUTEX_WAIT
+            | calls::SYS_FUTEX_REQUEUE => self.futex(),
+            libc::SYS_prctl => Outcome::Result(engine::prctl(b, c, d)),
+            libc::SYS_rt_sigaction => Outcome::Result(signals::rt_sigaction(a, b, c, d)),
+            libc::SYS_rt_sigprocmask => Outcome::Result(self.sigprocmask()),
+            libc::SYS_rt_sigsuspend => Outcome::Result(self.with_mask(0, b)),
+            libc::SYS_ppoll => Outcome::Result(self.with_mask(3, e)),
+            libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Outcome::Result(self.with_mask(4, f)),
+            libc::SYS_pselect6 => Outcome::Result(self.pselect6()),
+            libc::SYS_clone => {
+                RAW_THREADS.store(true, Ordering::Relaxed);
+                self.context.set_register(libc::REG_RDI, a | COOKIE_HIGH);
+                Outcome::Again
+            }
+            libc::SYS_clone3 => {
+                self.note_clone3();
+                // The mark stays there, so not in a register that another rule looks at.
+                self.context.set_register(libc::REG_R10, COOKIE);
+                Outcome::Again
+            }
+            libc::SYS_execve => Outcome::Result(exec(self.number, None, [a, b, c], 0)),
+            libc::SYS_execveat => Outcome::Result(exec(self.number, Some(a), [b, c, d], e)),
+            libc::SYS_exit_group => {
+                exit::report();
+                // SAFETY: what the program asked for.
+                Outcome::Result(unsafe { raw::own(libc::SYS_exit_group, [a]) })
+            }
+            _ => Outcome::NotOurs,
+        }
+    }
+
+    fn futex(&self) -> Outcome {
+        if self.number == libc::SYS_futex && self.args[1] == PROBE && self.args[3] == COOKIE {
+            return Outcome::Result(PROBED);
+        }
+        let (number, kind, may_sleep) = match calls::whose(self.number, &self.args) {
+            Whose::Ours(number, kind, may_sleep) => (number, kind, may_sleep),
+            Whose::Kernel => {
+                calls::count(calls::KERNEL);
+                return self.kernel_futex();
+            }
+            Whose::Mixed => return self.inside(|inside| mixed::waitv(self.args, inside)),
+            Whose::Refused => return Outcome::Result(-(libc::EINVAL as isize)),
+        };
+        if settings::get().stats.is_some() {
+            calls::count_word(kind, self.args[0]);
+        }
+        self.inside(|inside| engine::call(number, self.args, may_sleep, inside))
+    }
+
+    /// Those of futex2 whose flags are in memory, where the filter cannot read them.
+    fn kernel_futex(&self) -> Outcome {
+        let mut args = self.args;
+        args[5] = COOKIE;
+        if self.number != calls::SYS_FUTEX_WAITV {
+            // SAFETY: the program's own call, which does not sleep.
+            return Outcome::Result(unsafe { raw::syscall6(self.number, args) });
+        }
+        self.inside(|inside| mixed::kernel_waitv(args, inside))
+    }
+
+    /// Runs `f`, with all signals blocked but while it sleeps.
+    fn inside(&self, f: impl FnOnce(&Inside) -> isize) -> Outcome {
+        let mut gate = Gate::new();
+        // Where the program's mask is kept, SIGSYS apart.
+        let result = f(&Inside { gate: &raw mut gate, mask: self.context.mask() });
+        // SAFETY: ours.
+        let (deferred, restarts) = unsafe { (Gate::has_deferred(&raw const gate), Gate::restarts(&raw const gate)) };
+        if !deferred {
+            return Outcome::Result(result);
+        }
+        match ufutex::resume(result, Some(restarts)) {
+            ufutex::Resume::Return(result) => Outcome::Result(result),
+            ufutex::Resume::Again | ufutex::Resume::Continue => Outcome::Again,
+        }
+    }
+
+    /// What the kernel puts back after this handler is the program's mask.
+    fn sigprocmask(&self) -> isize {
+        let [how, set, old, size, ..] = self.args;
+        if size != 8 {
+            return -(libc::EINVAL as isize);
+        }
+        let Ok(set) = memory::read::<u64>(set) else { return -(libc::EFAULT as isize) };
+        let mask = self.context.mask();
+        // SAFETY: where the kernel keeps it.
+        let before = unsafe { *mask };
+        let never = bit(libc::SIGSYS) | bit(libc::SIGKILL) | bit(libc::SIGSTOP);
+        let after = match how as i32 {
+            libc::SIG_BLOCK => before | set,
+            _ => set,
+        };
+        // SAFETY: as above.
+        unsafe { *mask = after & !never };
+        if old != 0 && memory::write(old, &before).is_err() {
+            return -(libc::EFAULT as isize);
+        }
+        0
+    }
+
+    /// A call that sleeps with another mask: made here with one like it that does not have SIGSYS. A handler of the
+    /// program that ends it runs on top of us, and may never return.
+    fn with_mask(&self, argument: usize, size: u64) -> isize {
+        let mut args = self.args;
+        let mask;
+        if size == 8
+            && let Ok(wanted) = memory::read::<u64>(args[argument])
+        {
+            mask = wanted & !bit(libc::SIGSYS);
+            args[argument] = (&raw const mask) as u64;
+        }
+        self.make_marked(args)
+    }
+
+    /// The same where mask and size stand in memory.
+    fn pselect6(&self) -> isize {
+        let mut args = self.args;
+        let (mask, pair);
+        if let Ok([at, 8]) = memory::read::<[u64; 2]>(args[5])
+            && let Ok(wanted) = memory::read::<u64>(at)
+        {
+            mask = wanted & !bit(libc::SIGSYS);
+            pair = [(&raw const mask) as u64, 8];
+            args[5] = (&raw const pair) as u64;
+        }
+        self.make_marked(args)
+    }
+
+    /// The program's call with other arguments, past the filter.
+    fn make_marked(&self, mut args: [u64; 6]) -> isize {
+        match self.number {
+            libc::SYS_pselect6 | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => {
+                args[0] = args[0] & 0xffff_ffff | COOKIE_HIGH;
+            }
+            _ => args[5] = COOKIE,
+        }
+        // SAFETY: the program's own call, as good as it was.
+        unsafe { raw::syscall6(self.number, args) }
+    }
+
+    fn note_clone3(&self) {
+        let shares = (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_SETTLS) as u64;
+        if memory::read::<u64>(self.args[0]).is_ok_and(|flags| flags & shares == libc::CLONE_VM as u64) {
+            RAW_THREADS.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// execve(2) and execveat(2): the filter goes along, so must the library. What cannot load it is not executed.
+fn exec(number: i64, directory: Option<u64>, [path, arguments, environment]: [u64; 3], flags: u64) -> isize {
+    let failed = |errno: libc::c_int| -(errno as isize);
+    let name = match memory::string(path, libc::PATH_MAX as usize) {
+        Ok(Some(name)) => name,
+        Ok(None) => return failed(libc::ENAMETOOLONG),
+        Err(_) => return failed(libc::EFAULT),
+    };
+    let Ok(name) = CStr::from_bytes_with_nul(&name) else { return failed(libc::EFAULT) };
+    let at = directory.map_or(libc::AT_FDCWD, |directory| directory as i32);
+    let is_link_refused = flags & libc::AT_SYMLINK_NOFOLLOW as u64 != 0;
+    if !is_link_refused
+        && let Err(refusal) = elf::check(at, name)
+        && refusal.kernel_error().is_none()
+    {
+        let why = std::string::ToString::to_string(&refusal.about(name.to_bytes()));
+        raw::write_all(2, b"ufutex run --trap: ");
+        raw::write_all(2, why.as_bytes());
+        raw::write_all(2, b"\n");
+        return failed(libc::EACCES);
+    }
+    let Ok(complete) = complete(environment) else { return failed(libc::EFAULT) };
+    let environment = complete.as_ref().map_or(environment, |list| list.as_ptr() as u64);
+    // SAFETY: what the program asked for.
+    unsafe {
+        match directory {
+            None => raw::own(number, [path, arguments, environment]),
+            Some(directory) => raw::own(number, [directory, path, arguments, environment, flags]),
+        }
+    }
+}
+
+/// The program's environment with what it lacks for us; `None` when it lacks nothing.
+fn complete(environment: u64) -> Result<Option<Vec<u64>>, ufutex::Fault> {
+    let mut entries = Vec::new();
+    let mut strings = Vec::new();
+    while environment != 0 {
+        let entry = memory::read::<u64>(environment + 8 * entries.len() as u64)?;
+        if entry == 0 {
+            break;
+        }
+        entries.push(entry);
+        strings.push(memory::string(entry, 1 << 17)?.unwrap_or_default());
+    }
+    let (library, settings) = (LIBRARY.load(Ordering::Relaxed), SETTINGS.load(Ordering::Relaxed));
+    if library.is_null() || settings.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: strings that were kept for ever.
+    let library = unsafe { CStr::from_ptr(library) }.to_bytes();
+    let without_end = |string: &'_ Vec<u8>| string.len().saturating_sub(1);
+    let missing = environment::missing(strings.iter().map(|string| &string[..without_end(string)]), library);
+    if missing.preload.is_none() && !missing.settings {
+        return Ok(None);
+    }
+    if let Some(before) = missing.preload {
+        // Of several entries the loader takes the last.
+        let entry = environment::preload_entry(library, before).concat();
+        entries.retain(|&entry| !matches!(memory::read::<[u8; 11]>(entry), Ok(name) if name == *b"LD_PRELOAD="));
+        entries.push(leak(&entry) as u64);
+    }
+    if missing.settings {
+        entries.push(settings as u64);
+    }
+    entries.push(0);
+    Ok(Some(entries))
+}
+
+/// A SIGSYS that no filter of ours has sent: what the program wants, which by default is its end.
+fn not_ours(context: &Context, info: *mut libc::siginfo_t) {
+    let wanted = process().map_or_else(Action::default, |process| {
+        let _locked = process.actions.lock();
+        change_sigsys(None)
+    });
+    match wanted.handler {
+        handler if handler > libc::SIG_IGN as u64 => {
+            // SAFETY: the program's own handler, and what the kernel gave us for it.
+            unsafe {
+                let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void) = core::mem::transmute(handler);
+                handler(libc::SIGSYS, info, context.as_ptr());
+            }
+        }
+        handler => {
+            // SAFETY: a handler's second argument.
+            let is_forced = unsafe { (*info).si_code } > 0;
+            if handler == libc::SIG_IGN as u64 && !is_forced {
+                return;
+            }
+            exit::report();
+            let default = Action::default();
+            // SAFETY: the end of the process.
+            unsafe {
+                raw::own(libc::SYS_rt_sigaction, [libc::SIGSYS as u64, (&raw const default) as u64, 0, 8]);
+                raw::own(libc::SYS_tgkill, [raw::pid() as u64, raw::tid() as u64, libc::SIGSYS as u64]);
+            }
+        }
+    }
+}

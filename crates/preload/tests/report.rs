@@ -1,0 +1,323 @@
+//! The report and the words named most, compiled by themselves: the library as a whole takes the place of functions of libc,
+//! and of the allocator.
+#![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+#![allow(dead_code, missing_docs)] // what only the rest of the library uses
+
+#[path = "../src/hot.rs"]
+mod hot;
+#[path = "../src/raw.rs"]
+mod raw;
+#[path = "../src/report/mod.rs"]
+mod report;
+
+use std::alloc::{Layout, alloc_zeroed};
+use std::io::{Read, Seek};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use hot::{Hot, Word};
+use report::{Cpu, HotWord, Report};
+use ufutex::{Counters, Domain, Options, System, Timeout, WaitOptions};
+use ufutex_program::settings::Format;
+
+/// All zeroes, as in the library's mapping.
+fn hot() -> Box<Hot> {
+    // SAFETY: of that layout, and zeroes are what it begins with.
+    unsafe { Box::from_raw(alloc_zeroed(Layout::new::<Hot>()).cast()) }
+}
+
+#[test]
+fn words_are_counted_exactly_as_long_as_there_is_room() {
+    let hot = hot();
+    let address = |i: u64| 0x7f00_0000_1000 + 4 * i;
+    for i in 0..500 {
+        for _ in 0..=i {
+            hot.count(address(i));
+        }
+    }
+    let top = hot.top(1000);
+    assert_eq!(top.len(), 500);
+    for (place, word) in top.iter().enumerate() {
+        let calls = 500 - place as u64;
+        assert_eq!(*word, Word { address: address(calls - 1), calls_at_most: calls, calls_at_least: calls });
+    }
+    assert_eq!(hot.top(3), top[..3]);
+}
+
+#[test]
+fn words_named_often_are_found_among_many_and_their_counts_enclose_the_truth() {
+    let hot = hot();
+    let mut random = 1u64;
+    let mut truth = [0u64; 5];
+    for round in 0..400_000u64 {
+        // About half of all calls name one of a million words.
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        hot.count(0x1000_0000 + (random >> 44 << 2));
+        // The others five words, each half as often as the one before.
+        let which = round.trailing_ones() as usize;
+        if let Some(calls) = truth.get_mut(which) {
+            *calls += 1;
+            hot.count(0x40 + 4 * which as u64);
+        }
+    }
+    let top = hot.top(5);
+    for (which, word) in top.iter().enumerate() {
+        assert_eq!(word.address, 0x40 + 4 * which as u64);
+        assert!(
+            word.calls_at_least <= truth[which] && truth[which] <= word.calls_at_most,
+            "{word:?}: {}",
+            truth[which]
+        );
+        assert!(word.calls_at_most - word.calls_at_least <= truth[which] / 50, "{word:?} is hardly known");
+    }
+}
+
+#[test]
+fn words_without_a_counter_of_their_own_are_not_reported() {
+    let hot = hot();
+    for i in 0..1_000_000u64 {
+        hot.count(0x1000 + 64 * i);
+    }
+    // Each word was named once: nothing can be said of any.
+    assert_eq!(hot.top(10), []);
+}
+
+#[test]
+fn threads_lose_no_call_of_a_word_that_keeps_its_counter() {
+    const THREADS: u64 = 4;
+    const CALLS: u64 = 50_000;
+    let hot = hot();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let hot = &hot;
+            scope.spawn(move || {
+                for i in 0..CALLS {
+                    hot.count(0x1000);
+                    hot.count(0x2000 + 4 * (thread * CALLS + i)); // takes counters over
+                }
+            });
+        }
+    });
+    let top = hot.top(1)[0];
+    assert_eq!(top.address, 0x1000);
+    assert!(top.calls_at_most >= THREADS * CALLS, "{top:?}");
+}
+
+/// As the engine counts them: the struct cannot be made elsewhere.
+fn counters() -> Counters {
+    let domain: Domain = Domain::with_options(&System::new(), Options::new().counters(true));
+    for _ in 0..3 {
+        assert!(domain.wait(&AtomicU32::new(0), 1).is_err());
+    }
+    domain.wake(&AtomicU32::new(0), 1);
+    let briefly = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(1)));
+    assert!(domain.wait_with(&AtomicU32::new(1), 1, &briefly).is_err());
+    domain.counters()
+}
+
+fn report() -> Report {
+    Report {
+        command: "perf bench\nfutex".to_string(),
+        pid: 4711,
+        scheme: "live",
+        layout: "lean",
+        trap: false,
+        slots: 16,
+        table_bytes: 1024,
+        elapsed: Duration::from_micros(2_500_000),
+        cpu: Cpu { user: Duration::from_millis(1200), system: Duration::from_nanos(34) },
+        calls: vec![("FUTEX_WAIT", 1_234_567), ("FUTEX_WAKE", 100), ("FUTEX_REQUEUE", 0)],
+        kernel_calls: 7,
+        counters: counters(),
+        hottest: vec![
+            HotWord {
+                address: 0x7f00_0000_1000,
+                place: Some("libc.so.6+0x1000".to_string()),
+                calls_at_most: 1_000_000,
+                calls_at_least: 1_000_000,
+            },
+            HotWord { address: 0x1000, place: None, calls_at_most: 200_009, calls_at_least: 200_000 },
+            HotWord { address: 0x2000, place: None, calls_at_most: 1_000_000, calls_at_least: 12_000 },
+        ],
+    }
+}
+
+#[test]
+fn text_is_aligned_and_leaves_out_what_is_zero_or_too_little() {
+    let expected = "
+ Futexes of 'perf bench\\nfutex' (process 4711):
+
+         1,234,667      calls                      #  493.87 K/sec
+         1,234,567        FUTEX_WAIT               #   99.99 % of all calls
+               100        FUTEX_WAKE               #    0.01 % of all calls
+                 7      kernel calls               #  shared futexes, PI locks, robust lists: left to the kernel
+
+                 1      waits                      #  found the value they were to wait for
+                 3      mismatches                 #   75.00 % of all waits: found another value (EAGAIN)
+                 1      empty wakes                #  100.00 % of all wakes: nobody waited
+
+                16      slots                      #  scheme live, layout lean, 1.0 KiB in all
+
+         1,000,000      0x7f0000001000             #   80.99 % of all calls, in libc.so.6+0x1000
+          ~200,000      0x1000                     #   16.20 % of all calls, in anonymous memory
+                 ~      at least: more words were used than are counted one by one
+
+       2.500000000 seconds time elapsed
+
+       1.200000000 seconds user
+       0.000000034 seconds sys
+
+";
+    assert_eq!(report().render(Format::Text), expected);
+}
+
+#[test]
+fn a_program_without_calls_is_told_what_would_have_been_taken() {
+    let empty = |trap| Report { trap, calls: Vec::new(), hottest: Vec::new(), ..report() }.render(Format::Text);
+    assert!(
+        empty(false).contains(" 0      calls                      #  by libc's syscall(); with --trap those inside")
+    );
+    assert!(empty(true).contains(" 0      calls                      #  that are taken\n"));
+    assert!(!empty(true).contains("slots"));
+}
+
+#[test]
+fn the_global_table_is_named_and_large_ones_have_units() {
+    let global = Report { slots: 0, ..report() }.render(Format::Text);
+    assert!(
+        global.contains("\n            global      table                      #  scheme live, layout lean\n"),
+        "{global}"
+    );
+    let large = Report { slots: 65536, table_bytes: 8 << 20, ..report() }.render(Format::Text);
+    let line = "\n            65,536      slots                      #  scheme live, layout lean, 8.0 MiB in all\n";
+    assert!(large.contains(line), "{large}");
+}
+
+#[test]
+fn json_is_one_line_with_units_in_its_names() {
+    let line = report().render(Format::Json);
+    assert_eq!(line.matches('\n').count(), 1);
+    let json: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    let expected = serde_json::json!({
+        "command": "perf bench\nfutex", "pid": 4711, "scheme": "live", "layout": "lean", "trap": false,
+        "slots": 16, "table_bytes": 1024,
+        "elapsed_ns": 2_500_000_000u64, "cpu_user_ns": 1_200_000_000, "cpu_system_ns": 34,
+        "calls": {"FUTEX_WAIT": 1_234_567, "FUTEX_WAKE": 100, "FUTEX_REQUEUE": 0}, "kernel_calls": 7,
+        "counters": {
+            "waits": 1, "mismatches": 3, "wakes": 0, "woken": 0, "empty_wakes": 1, "requeues": 0, "requeued": 0,
+            "resizes": 0, "contended_locks": 0, "longest_chain": 1,
+            "refused_waiters": 0, "refused_slots": 0, "refused_waitv": 0,
+        },
+        "hottest": [
+            {"address": "0x7f0000001000", "place": "libc.so.6+0x1000",
+             "calls_at_most": 1_000_000, "calls_at_least": 1_000_000},
+            {"address": "0x1000", "place": null, "calls_at_most": 200_009, "calls_at_least": 200_000},
+            {"address": "0x2000", "place": null, "calls_at_most": 1_000_000, "calls_at_least": 12_000},
+        ],
+    });
+    assert_eq!(json, expected);
+}
+
+#[test]
+fn json_has_every_counter_of_the_engine() {
+    // Its own Debug says what there is.
+    let all = format!("{:?}", Counters::default());
+    let names = all.split(['{', '}', ',']).filter_map(|part| part.split_once(": 0")).map(|(name, _)| name.trim());
+    let json: serde_json::Value = serde_json::from_str(&report().render(Format::Json)).expect("JSON");
+    let mut count = 0;
+    for name in names {
+        assert!(json["counters"][name].is_u64(), "{name}");
+        count += 1;
+    }
+    assert_eq!(count, json["counters"].as_object().expect("a map").len());
+}
+
+#[test]
+fn a_place_is_told_from_where_its_file_was_loaded_or_by_the_name_that_the_kernel_gives() {
+    let maps = "\
+55d0c0000000-55d0c0002000 r--p 00000000 fe:00 1234                       /usr/bin/a program
+55d0c0002000-55d0c0005000 r-xp 00002000 fe:00 1234                       /usr/bin/a program
+55d0c0005000-55d0c0006000 rw-p 00004000 fe:00 1234                       /usr/bin/a program
+55d0c0006000-55d0c0009000 rw-p 00000000 00:00 0 
+55d0c1000000-55d0c1021000 rw-p 00000000 00:00 0                          [heap]
+55d0c1021000-55d0c1022000 rw-p 00000000 00:00 0 
+7f0000000000-7f0000010000 rw-p 00000000 00:00 0 
+7f0000010000-7f0000012000 rw-s 00000000 00:01 99                         /dev/shm/x (deleted)
+7f0000012000-7f0000013000 r--p 00000000 fe:00 77                         /usr/lib/libx.so
+7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0                          [stack]
+";
+    let cases = [
+        (0x55d0_c000_0000, Some("a program+0x0")),
+        (0x55d0_c000_5ffc, Some("a program+0x5ffc")),
+        (0x55d0_c000_6000, Some("a program+0x6000")), // what is zero has no file, but follows it
+        (0x55d0_c000_9000, None),
+        (0x55d0_c100_0010, Some("[heap]")),
+        (0x55d0_c102_1000, None),
+        (0x7f00_0000_0010, None),
+        (0x7f00_0001_0004, Some("x (deleted)+0x4")),
+        (0x7f00_0001_2008, Some("libx.so+0x8")),
+        (0x7ffd_0000_0000, Some("[stack]")),
+        (0x7ffd_0002_1000, None),
+    ];
+    for (address, place) in cases {
+        assert_eq!(report::place::find(maps, address).as_deref(), place, "{address:#x}");
+    }
+    assert_eq!(report::place::find("nonsense\n1-x\n", 5), None);
+}
+
+#[test]
+fn words_of_this_process_are_told_with_their_place() {
+    static DATA: AtomicU32 = AtomicU32::new(1);
+    static ZEROES: AtomicU32 = AtomicU32::new(0);
+    let own = std::env::current_exe().expect("procfs").file_name().expect("a name").to_string_lossy().into_owned();
+    let mapped = vec![0u8; 64 << 20];
+    let word = |address: u64| Word { address, calls_at_most: 1, calls_at_least: 1 };
+    let words = [
+        word(&raw const DATA as u64),
+        word(&raw const ZEROES as u64),
+        word(libc::getpid as *const () as u64),
+        word(mapped.as_ptr() as u64 + (32 << 20)),
+        word(8),
+    ];
+    let told = HotWord::of_this_process(&words);
+    let place = |i: usize| told[i].place.as_deref();
+    let offset = |i: usize| {
+        let (file, offset) = place(i).and_then(|place| place.split_once("+0x")).expect("a file and a place in it");
+        assert_eq!(file, own);
+        u64::from_str_radix(offset, 16).expect("a number")
+    };
+    let apart = words[1].address.wrapping_sub(words[0].address);
+    assert_eq!(offset(1).wrapping_sub(offset(0)), apart, "what is zero lies behind the file's own data");
+    assert!(place(2).is_some_and(|place| place.starts_with("libc.so.6+0x")), "{:?}", place(2));
+    assert_eq!((place(3), place(4)), (None, None));
+}
+
+#[test]
+fn a_reader_that_has_gone_does_not_end_the_program() {
+    let mut pipe = [0; 2];
+    // SAFETY: room for two; this process's own descriptors. SIGPIPE as programs have it: the test runtime ignores it.
+    unsafe {
+        assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
+        libc::close(pipe[0]);
+        let before = libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        report().write(pipe[1], Format::Text);
+        let mut pending = std::mem::zeroed();
+        assert_eq!((libc::sigpending(&mut pending), libc::sigismember(&pending, libc::SIGPIPE)), (0, 0));
+        libc::signal(libc::SIGPIPE, before);
+        libc::close(pipe[1]);
+    }
+}
+
+#[test]
+fn what_is_written_is_what_was_rendered() {
+    let path = std::env::temp_dir().join(format!("ufutex-report-{}", std::process::id()));
+    let mut file = std::fs::File::options().read(true).append(true).create(true).open(&path).expect("a temporary file");
+    std::fs::remove_file(&path).expect("our own file");
+    report().write(file.as_raw_fd(), Format::Json);
+    report().write(file.as_raw_fd(), Format::Text);
+    file.rewind().expect("a file");
+    let mut text = String::new();
+    file.read_to_string(&mut text).expect("UTF-8");
+    assert_eq!(text, report().render(Format::Json) + &report().render(Format::Text));
+}

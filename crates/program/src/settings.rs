@@ -1,0 +1,424 @@
+//! What `ufutex run` was asked for, as one environment variable: `UFUTEX_RUN`.
+//!
+//! Its value is a comma list, in any order but for one item: `output=` is the last, and its path is all the rest, so that a path
+//! may hold whatever a path can. What is not there has its default.
+
+use alloc::vec::Vec;
+use core::fmt::{self, Write};
+
+/// How operations reach their bucket while tables change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Scheme {
+    /// No reference count at all.
+    #[default]
+    Live,
+    /// The table never changes.
+    Fixed,
+    /// One shared counter.
+    Atomic,
+    /// A counter for each CPU.
+    PerCpu,
+}
+
+/// How a bucket is laid out in cache lines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Layout {
+    /// 64 bytes.
+    #[default]
+    Lean,
+    /// 64 bytes, with a pointer that every operation reads.
+    Packed,
+    /// 128 bytes, the queue on a line of its own.
+    Split,
+}
+
+/// What decides the size of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Policy {
+    /// Contention and crowding.
+    #[default]
+    Load,
+    /// The number of threads: the kernel's rule.
+    Threads,
+    /// So many slots, a power of two.
+    Fixed(usize),
+}
+
+/// What a report looks like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// Lines for people.
+    Text,
+    /// One line of JSON.
+    Json,
+}
+
+/// What `ufutex run` was asked for. Borrows the path from whatever it was read from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings<'a> {
+    /// How operations reach their bucket.
+    pub scheme: Scheme,
+    /// How a bucket is laid out.
+    pub layout: Layout,
+    /// What decides the size of the table, where `slots` does not.
+    pub policy: Policy,
+    /// The size that `prctl(PR_FUTEX_HASH)` is to have set before the program begins: 0 for the global table.
+    pub slots: Option<usize>,
+    /// That size is for good. Not without `slots`.
+    pub immutable: bool,
+    /// Futex instructions anywhere in the program are trapped.
+    pub trap: bool,
+    /// A report at exit.
+    pub stats: Option<Format>,
+    /// The process that `ufutex run` became: it reports whatever it did.
+    pub process: Option<i32>,
+    /// Other processes report, too, if they did anything.
+    pub children: bool,
+    /// Where the report is appended, in place of stderr: a path, not empty.
+    pub output: Option<&'a [u8]>,
+}
+
+/// The most slots that can be asked for, as with `PR_FUTEX_HASH`.
+pub const MAX_SLOTS: usize = 1 << 20;
+
+impl Scheme {
+    /// What [`parse`](Self::parse) takes.
+    pub const ACCEPTED: &str = "live, fixed, atomic, percpu";
+
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Fixed => "fixed",
+            Self::Atomic => "atomic",
+            Self::PerCpu => "percpu",
+        }
+    }
+
+    /// The scheme of this name.
+    #[must_use]
+    pub fn parse(name: &[u8]) -> Option<Self> {
+        [Self::Live, Self::Fixed, Self::Atomic, Self::PerCpu].into_iter().find(|one| one.name().as_bytes() == name)
+    }
+}
+
+impl Layout {
+    /// What [`parse`](Self::parse) takes.
+    pub const ACCEPTED: &str = "lean, packed, split";
+
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lean => "lean",
+            Self::Packed => "packed",
+            Self::Split => "split",
+        }
+    }
+
+    /// The layout of this name.
+    #[must_use]
+    pub fn parse(name: &[u8]) -> Option<Self> {
+        [Self::Lean, Self::Packed, Self::Split].into_iter().find(|one| one.name().as_bytes() == name)
+    }
+}
+
+impl Policy {
+    /// What [`parse`](Self::parse) takes.
+    pub const ACCEPTED: &str = "load, threads, or a power of two from 2 to 1048576";
+
+    /// The policy that is written so.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        match text {
+            b"load" => Some(Self::Load),
+            b"threads" => Some(Self::Threads),
+            number => parse_slots(number).filter(|slots| *slots != 0).map(Self::Fixed),
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Load => f.write_str("load"),
+            Self::Threads => f.write_str("threads"),
+            Self::Fixed(slots) => write!(f, "{slots}"),
+        }
+    }
+}
+
+impl Format {
+    const ACCEPTED: &str = "text, json";
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+
+    fn parse(name: &[u8]) -> Option<Self> {
+        [Self::Text, Self::Json].into_iter().find(|one| one.name().as_bytes() == name)
+    }
+}
+
+/// What [`parse_slots`] takes.
+pub const SLOTS_ACCEPTED: &str = "0 for the global table, or a power of two from 2 to 1048576";
+
+/// A number of slots that can be asked for.
+#[must_use]
+pub fn parse_slots(text: &[u8]) -> Option<usize> {
+    let slots = parse_digits(text)?;
+    (slots == 0 || (slots.is_power_of_two() && (2..=MAX_SLOTS).contains(&slots))).then_some(slots)
+}
+
+fn parse_process(text: &[u8]) -> Option<i32> {
+    i32::try_from(parse_digits(text)?).ok()
+}
+
+/// A number without a sign: `parse` would take one, but nobody who asks for +2 slots knows what they do.
+fn parse_digits(text: &[u8]) -> Option<usize> {
+    text.iter().all(u8::is_ascii_digit).then(|| core::str::from_utf8(text).ok()?.parse().ok())?
+}
+
+impl<'a> Settings<'a> {
+    /// What holds where nothing is asked for: a constant, unlike [`Default::default`].
+    pub const DEFAULT: Self = Self {
+        scheme: Scheme::Live,
+        layout: Layout::Lean,
+        policy: Policy::Load,
+        slots: None,
+        immutable: false,
+        trap: false,
+        stats: None,
+        process: None,
+        children: false,
+        output: None,
+    };
+
+    /// The value of `UFUTEX_RUN` for these settings.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut value = Bytes(Vec::new());
+        // Writing to a vector does not fail.
+        let _ = self.write_items(&mut value);
+        if let Some(path) = self.output {
+            value.0.extend_from_slice(b",output=");
+            value.0.extend_from_slice(path);
+        }
+        value.0
+    }
+
+    fn write_items(&self, to: &mut impl Write) -> fmt::Result {
+        write!(to, "scheme={},layout={},policy={}", self.scheme.name(), self.layout.name(), self.policy)?;
+        if let Some(slots) = self.slots {
+            write!(to, ",slots={slots}")?;
+        }
+        if self.immutable {
+            to.write_str(",immutable")?;
+        }
+        if self.trap {
+            to.write_str(",trap")?;
+        }
+        if let Some(format) = self.stats {
+            write!(to, ",stats={}", format.name())?;
+        }
+        if let Some(process) = self.process {
+            write!(to, ",process={process}")?;
+        }
+        if self.children { to.write_str(",children") } else { Ok(()) }
+    }
+
+    /// Reads the value of `UFUTEX_RUN`. Allocates nothing.
+    ///
+    /// ```
+    /// use ufutex_program::settings::{Scheme, Settings};
+    ///
+    /// let settings = Settings::parse(b"scheme=fixed,slots=64,stats=json,output=/tmp/a,b")?;
+    /// assert_eq!((settings.scheme, settings.slots), (Scheme::Fixed, Some(64)));
+    /// assert_eq!(settings.output, Some(&b"/tmp/a,b"[..]));
+    /// # Ok::<(), ufutex_program::settings::Invalid<'static>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The first item that is not accepted, with what is.
+    pub fn parse(value: &'a [u8]) -> Result<Self, Invalid<'a>> {
+        let mut settings = Self::default();
+        let mut rest = value;
+        while !rest.is_empty() {
+            if let Some(path) = rest.strip_prefix(b"output=") {
+                settings.output = Some(path).filter(|path| !path.is_empty());
+                settings.output.ok_or(Invalid { item: rest, accepted: "output=PATH" })?;
+                break;
+            }
+            let (item, after) = split_once(rest, b',');
+            settings.take(item)?;
+            rest = after;
+        }
+        if settings.immutable && settings.slots.is_none() {
+            return Err(Invalid { item: b"immutable", accepted: "with slots=N" });
+        }
+        Ok(settings)
+    }
+
+    fn take(&mut self, item: &'a [u8]) -> Result<(), Invalid<'a>> {
+        let (name, value) = split_once(item, b'=');
+        let invalid = |accepted| Invalid { item, accepted };
+        match name {
+            b"scheme" => self.scheme = Scheme::parse(value).ok_or(invalid(Scheme::ACCEPTED))?,
+            b"layout" => self.layout = Layout::parse(value).ok_or(invalid(Layout::ACCEPTED))?,
+            b"policy" => self.policy = Policy::parse(value).ok_or(invalid(Policy::ACCEPTED))?,
+            b"slots" => self.slots = Some(parse_slots(value).ok_or(invalid(SLOTS_ACCEPTED))?),
+            b"process" => self.process = Some(parse_process(value).ok_or(invalid("process=PID"))?),
+            b"stats" => self.stats = Some(Format::parse(value).ok_or(invalid(Format::ACCEPTED))?),
+            _ if item == b"immutable" => self.immutable = true,
+            _ if item == b"children" => self.children = true,
+            _ if item == b"trap" => self.trap = true,
+            _ => {
+                return Err(invalid(
+                    "scheme=, layout=, policy=, slots=, immutable, trap, stats=, process=, children, output=",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for Settings<'_> {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// `text` before and after the first `at`; all of it and nothing where there is none.
+fn split_once(text: &[u8], at: u8) -> (&[u8], &[u8]) {
+    match text.iter().position(|byte| *byte == at) {
+        Some(i) => (&text[..i], &text[i + 1..]),
+        None => (text, &[]),
+    }
+}
+
+struct Bytes(Vec<u8>);
+
+impl Write for Bytes {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// An item of `UFUTEX_RUN` that is not accepted. Displayed in one line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Invalid<'a> {
+    /// The item as it stands there.
+    pub item: &'a [u8],
+    /// What would be accepted.
+    pub accepted: &'static str,
+}
+
+impl fmt::Display for Invalid<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UFUTEX_RUN: '{}' is not accepted; accepted: {}", self.item.escape_ascii(), self.accepted)
+    }
+}
+
+impl core::error::Error for Invalid<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn slots() -> impl Strategy<Value = usize> {
+        (1..=20u32).prop_map(|log2| 1 << log2)
+    }
+
+    fn any_settings() -> impl Strategy<Value = (Settings<'static>, Option<Vec<u8>>)> {
+        let scheme = prop_oneof![Just(Scheme::Live), Just(Scheme::Fixed), Just(Scheme::Atomic), Just(Scheme::PerCpu)];
+        let layout = prop_oneof![Just(Layout::Lean), Just(Layout::Packed), Just(Layout::Split)];
+        let policy = prop_oneof![Just(Policy::Load), Just(Policy::Threads), slots().prop_map(Policy::Fixed)];
+        let sized = prop_oneof![
+            Just((None, false)),
+            (prop_oneof![Just(0), slots()], any::<bool>()).prop_map(|(slots, for_good)| (Some(slots), for_good)),
+        ];
+        let stats = prop_oneof![Just(None), Just(Some(Format::Text)), Just(Some(Format::Json))];
+        // Whatever a path can hold, and what the variable's own marks are made of more often.
+        let byte = prop_oneof![3 => 1..=255u8, 1 => prop::sample::select(&b",=%/ \n"[..])];
+        let output = prop::option::of(prop::collection::vec(byte, 1..40));
+        let process = prop::option::of(0..=i32::MAX);
+        let flags = (any::<bool>(), any::<bool>());
+        (scheme, layout, policy, sized, flags, stats, process, output).prop_map(
+            |(scheme, layout, policy, (slots, immutable), (trap, children), stats, process, output)| {
+                let settings =
+                    Settings { scheme, layout, policy, slots, immutable, trap, stats, process, children, output: None };
+                (settings, output)
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read_again((settings, output) in any_settings()) {
+            let settings = Settings { output: output.as_deref(), ..settings };
+            let value = settings.to_bytes();
+            prop_assert!(!value.contains(&0), "an environment entry ends at the first NUL");
+            prop_assert_eq!(Settings::parse(&value), Ok(settings));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(value in prop::collection::vec(any::<u8>(), 0..60)) {
+            if let Err(invalid) = Settings::parse(&value) {
+                prop_assert_eq!(invalid.to_string().lines().count(), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_means_the_defaults() {
+        assert_eq!(Settings::parse(b""), Ok(Settings::default()));
+        assert_eq!(Settings::default().to_bytes(), b"scheme=live,layout=lean,policy=load");
+    }
+
+    #[test]
+    fn items_may_come_in_any_order_but_output_takes_all_that_follows() {
+        let settings = Settings::parse(b"trap,slots=0,immutable,scheme=percpu,output=a,trap=1").unwrap();
+        assert_eq!((settings.slots, settings.immutable, settings.trap), (Some(0), true, true));
+        assert_eq!(settings.output, Some(&b"a,trap=1"[..]));
+    }
+
+    #[test]
+    fn an_error_names_the_item_and_what_is_accepted() {
+        let line = |value: &[u8]| Settings::parse(value).expect_err("not accepted").to_string();
+        assert_eq!(
+            line(b"trap,scheme=lively"),
+            "UFUTEX_RUN: 'scheme=lively' is not accepted; accepted: live, fixed, atomic, percpu"
+        );
+        assert_eq!(line(b"immutable"), "UFUTEX_RUN: 'immutable' is not accepted; accepted: with slots=N");
+        assert_eq!(line(b"output="), "UFUTEX_RUN: 'output=' is not accepted; accepted: output=PATH");
+        assert!(line(b"a\nb").starts_with("UFUTEX_RUN: 'a\\nb' is not accepted; accepted: scheme=, "));
+        for bad in [
+            "layout=fat",
+            "policy=0",
+            "policy=3",
+            "slots=",
+            "slots=1",
+            "slots=+2",
+            "slots=2097152",
+            "stats",
+            "stats=xml",
+            "process=",
+            "process=-1",
+            "process=2147483648",
+            "trap=1",
+            "immutable=",
+            ",",
+            "trap,,trap",
+            " trap",
+            "slots=99999999999999999999",
+        ] {
+            assert!(Settings::parse(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+}

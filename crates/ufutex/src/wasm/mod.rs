@@ -1,0 +1,255 @@
+//! WebAssembly's `memory.atomic.wait32`, `memory.atomic.wait64` and `memory.atomic.notify`, as its threads specification
+//! has them: for runtimes, which call this from the three instructions.
+//!
+//! What a runtime writes is [`LinearMemory`]: how long a memory is and what its words hold. [`Atomics`] is the three
+//! instructions on it: their results, their traps, first come first served, and never a wakeup without a notify. Threads
+//! wait; so do futures ([`Atomics::wait32_async`]). A thread that waits can be stopped: [`Atomics::interrupted_by`].
+//!
+//! # One system for a runtime, one domain for each shared memory
+//!
+//! A shared memory is one waiter list for each address, whichever instances have imported it. That is what a private
+//! table of a [`Domain`] is, so put a domain beside the memory, in what its instances share. A domain takes no memory before the
+//! first wait, sizes itself by the load of this memory alone, bounds its waiters
+//! ([`Options::max_waiters`](crate::Options::max_waiters)), and goes with it. Addresses are keys as they are: those that nobody
+//! waits on take no memory, however many there were.
+//!
+//! Where several memories have one domain, or several domains one memory, give each memory an
+//! [`id`](LinearMemory::id). Then its waiters stand in the table that all domains of the system share, whose size is
+//! fixed.
+//!
+//! # Memories that grow, memories that move
+//!
+//! The length is asked for at every instruction, and addresses are offsets: nothing here remembers where a memory lies.
+//! A memory that reserves its maximum and stays in place, as most runtimes have it, may grow whenever it likes. One that
+//! moves when it grows may do so while others wait in it: its loads answer [`Fault`](crate::Fault) meanwhile, and
+//! [`fault_in`](LinearMemory::fault_in) blocks until it is there again.
+//!
+//! ```
+//! use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+//! use ufutex::wasm::{Atomics, LinearMemory, Trap, Waited};
+//! use ufutex::{Domain, Fault, System};
+//!
+//! /// One page, in words of eight bytes; little-endian, as guests expect it.
+//! struct Page(Vec<AtomicU64>);
+//!
+//! impl LinearMemory for Page {
+//!     fn bytes(&self) -> u64 {
+//!         self.0.len() as u64 * 8
+//!     }
+//!     fn load32(&self, address: u64) -> Result<u32, Fault> {
+//!         Ok((self.load64(address & !7)? >> (address % 8 * 8)) as u32)
+//!     }
+//!     fn load64(&self, address: u64) -> Result<u64, Fault> {
+//!         self.0.get(address as usize / 8).map(|word| word.load(SeqCst)).ok_or(Fault)
+//!     }
+//! }
+//!
+//! let memory = Page((0..8192).map(|_| AtomicU64::new(0)).collect());
+//! let domain = Domain::new(&System::new());
+//! let atomics = Atomics::new(&domain, &memory);
+//!
+//! assert_eq!(atomics.wait32(8, 1, -1), Ok(Waited::NotEqual));
+//! assert_eq!(atomics.wait32(8, 0, 1_000), Ok(Waited::TimedOut)); // after a microsecond
+//! assert_eq!(atomics.wait64(4, 0, -1), Err(Trap::Unaligned));
+//! assert_eq!(atomics.wait32(65536, 0, -1), Err(Trap::OutOfBounds));
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| assert_eq!(atomics.wait32(8, 0, -1), Ok(Waited::Ok)));
+//!     while atomics.notify(8, 1) == Ok(0) {}
+//! });
+//! ```
+
+mod future;
+mod memory;
+mod outcome;
+
+use core::time::Duration;
+
+#[cfg(feature = "std")]
+use crate::WaitOptions;
+#[cfg(feature = "std")]
+use crate::error::Error;
+use crate::futex::domain::Domain;
+#[cfg(feature = "std")]
+use crate::futex::interrupt::Interrupt;
+use crate::sys::clock::Timeout;
+use crate::sys::mem::Width;
+use crate::table::layout::{Layout, Lean};
+use crate::table::refs::{Live, Scheme};
+
+pub use future::Wait;
+pub use memory::{LinearMemory, Value};
+pub use outcome::{Trap, Waited};
+
+use memory::Word;
+
+/// The three instructions on one linear memory: a handle, made where it is needed.
+pub struct Atomics<'a, M: ?Sized, S: Scheme<L> = Live, L: Layout = Lean> {
+    domain: &'a Domain<S, L>,
+    memory: &'a M,
+    #[cfg(feature = "std")]
+    interrupt: Option<&'a Interrupt>,
+}
+
+impl<M: ?Sized, S: Scheme<L>, L: Layout> Clone for Atomics<'_, M, S, L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<M: ?Sized, S: Scheme<L>, L: Layout> Copy for Atomics<'_, M, S, L> {}
+
+impl<'a, M: LinearMemory + ?Sized, S: Scheme<L>, L: Layout> Atomics<'a, M, S, L> {
+    /// Those of `memory`, whose waiters queue in `domain`.
+    #[inline(always)]
+    pub const fn new(domain: &'a Domain<S, L>, memory: &'a M) -> Self {
+        Self {
+            domain,
+            memory,
+            #[cfg(feature = "std")]
+            interrupt: None,
+        }
+    }
+
+    /// `memory.atomic.notify`: wakes up to `count` of those who wait at `address`, first come first served, whatever the
+    /// width of their waits. Answers how many; in a memory that is not shared, where nobody can wait, none.
+    ///
+    /// # Errors
+    /// [`Trap::Unaligned`] when `address` is not a multiple of 4, [`Trap::OutOfBounds`].
+    #[inline(always)]
+    pub fn notify(self, address: u64, count: u32) -> Result<u32, Trap> {
+        self.check(address, Width::U32)?;
+        if !self.memory.is_shared() {
+            return Ok(0);
+        }
+        let woken = self.domain.wake(Word::<M, u32>::new(self.memory, address), count as usize);
+        Ok(woken as u32) // no more than `count`
+    }
+
+    /// `memory.atomic.wait32`, as a future. Address and memory are looked at here and now, the word at the first poll.
+    ///
+    /// The timeout, in nanoseconds, none if negative, is the executor's to watch: see [`Wait::timeout`].
+    ///
+    /// ```
+    /// # use ufutex::wasm::{Atomics, LinearMemory, Waited};
+    /// # use ufutex::{Domain, Fault, System};
+    /// # struct Zeroes;
+    /// # impl LinearMemory for Zeroes {
+    /// #     fn bytes(&self) -> u64 { 65536 }
+    /// #     fn load32(&self, _: u64) -> Result<u32, Fault> { Ok(0) }
+    /// #     fn load64(&self, _: u64) -> Result<u64, Fault> { Ok(0) }
+    /// # }
+    /// # let memory = Zeroes;
+    /// use std::{future::Future, pin::pin, task::{Context, Poll, Waker}};
+    ///
+    /// let domain = Domain::new(&System::new());
+    /// let atomics = Atomics::new(&domain, &memory);
+    /// let mut wait = pin!(atomics.wait32_async(16, 0, -1)?);
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// assert_eq!(wait.as_mut().poll(&mut context), Poll::Pending);
+    /// assert_eq!(atomics.notify(16, 1), Ok(1));
+    /// assert_eq!(wait.as_mut().poll(&mut context), Poll::Ready(Ok(Waited::Ok)));
+    /// # Ok::<(), ufutex::wasm::Trap>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Trap::NotShared`], [`Trap::Unaligned`], [`Trap::OutOfBounds`].
+    pub fn wait32_async(self, address: u64, expected: u32, timeout: i64) -> Result<Wait<'a, M, u32, S, L>, Trap> {
+        self.wait_async(address, expected, timeout)
+    }
+
+    /// As [`wait32_async`](Self::wait32_async), for `memory.atomic.wait64`.
+    ///
+    /// # Errors
+    /// As for `wait32_async`.
+    pub fn wait64_async(self, address: u64, expected: u64, timeout: i64) -> Result<Wait<'a, M, u64, S, L>, Trap> {
+        self.wait_async(address, expected, timeout)
+    }
+
+    fn wait_async<V: Value>(self, address: u64, expected: V, timeout: i64) -> Result<Wait<'a, M, V, S, L>, Trap> {
+        let word = self.word_to_wait_on(address)?;
+        Ok(Wait::new(self.domain, word, expected, limit(timeout)))
+    }
+
+    #[inline(always)]
+    fn word_to_wait_on<V: Value>(self, address: u64) -> Result<Word<'a, M, V>, Trap> {
+        if !self.memory.is_shared() {
+            return Err(Trap::NotShared);
+        }
+        self.check(address, V::WIDTH)?;
+        Ok(Word::new(self.memory, address))
+    }
+
+    #[inline(always)]
+    fn check(self, address: u64, width: Width) -> Result<(), Trap> {
+        if !address.is_multiple_of(width.bytes()) {
+            return Err(Trap::Unaligned);
+        }
+        // No sum with the address, which may be the last one that there is. The length has not to be a multiple of the
+        // width: a memory may have pages of one byte.
+        let fits = self.memory.bytes().checked_sub(width.bytes()).is_some_and(|last| address <= last);
+        if fits { Ok(()) } else { Err(Trap::OutOfBounds) }
+    }
+}
+
+#[cfg(feature = "std")]
+impl<'a, M: LinearMemory + ?Sized, S: Scheme<L>, L: Layout> Atomics<'a, M, S, L> {
+    /// The same, with waits that end when `interrupt` is raised: by [`Trap::Interrupted`]. A runtime that can stop its
+    /// guests' threads has one for each of them; a [`Task`](crate::Task) has one, too.
+    #[must_use]
+    pub const fn interrupted_by(mut self, interrupt: &'a Interrupt) -> Self {
+        self.interrupt = Some(interrupt);
+        self
+    }
+
+    /// `memory.atomic.wait32`: blocks the calling thread while the word at `address` holds `expected`, until a notify
+    /// comes, for `timeout` nanoseconds at most, or without limit if that is negative.
+    ///
+    /// `address` is the effective address: the operand plus the instruction's offset, which the runtime adds.
+    ///
+    /// # Errors
+    /// [`Trap::NotShared`], [`Trap::Unaligned`] when `address` is not a multiple of the width, [`Trap::OutOfBounds`];
+    /// [`Trap::Interrupted`]; [`Trap::Refused`].
+    #[inline(always)]
+    pub fn wait32(self, address: u64, expected: u32, timeout: i64) -> Result<Waited, Trap> {
+        self.wait(address, expected, timeout)
+    }
+
+    /// As [`wait32`](Self::wait32), on eight bytes: `memory.atomic.wait64`.
+    ///
+    /// # Errors
+    /// As for `wait32`.
+    #[inline(always)]
+    pub fn wait64(self, address: u64, expected: u64, timeout: i64) -> Result<Waited, Trap> {
+        self.wait(address, expected, timeout)
+    }
+
+    #[inline(always)]
+    fn wait<V: Value>(self, address: u64, expected: V, timeout: i64) -> Result<Waited, Trap> {
+        let word = self.word_to_wait_on(address)?;
+        if self.interrupt.is_none() && timeout < 0 {
+            return outcome::of(self.domain.wait(word, expected));
+        }
+        outcome::of(self.wait_with(word, expected, timeout))
+    }
+
+    /// Apart, so that a runtime's fast path has neither clocks nor interrupts in it.
+    #[inline(never)]
+    fn wait_with<V: Value>(self, word: Word<'a, M, V>, expected: V, timeout: i64) -> Result<(), Error> {
+        let mut options = WaitOptions::new();
+        options.timeout = limit(timeout);
+        match self.interrupt {
+            None => self.domain.wait_with(word, expected, &options),
+            Some(interrupt) => self.domain.wait_interruptible(word, expected, &options, interrupt),
+        }
+    }
+}
+
+/// The instructions' timeout: nanoseconds, and none if negative.
+fn limit(timeout: i64) -> Option<Timeout> {
+    u64::try_from(timeout).ok().map(|nanoseconds| Timeout::After(Duration::from_nanos(nanoseconds)))
+}
+
+impl<M: ?Sized, S: Scheme<L>, L: Layout> core::fmt::Debug for Atomics<'_, M, S, L> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Atomics").field("domain", self.domain).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,111 @@
+//! Waits as futures: cancelled, ended, dropped.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use ufutex::wasm::{Atomics, Trap, Waited};
+use ufutex::{Cause, Timeout};
+
+use crate::common::waker::Told;
+use crate::machines::{Alone, Moving};
+use crate::memories::GuestMemory;
+use crate::suite::Machine;
+
+const A: u64 = 64;
+
+fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn future_traps_before_it_is_polled_and_compares_when_it_is() {
+    let machine = Alone::new(1, 2);
+    let atomics = machine.atomics();
+    assert_eq!(atomics.wait32_async(A + 2, 0, -1).err(), Some(Trap::Unaligned));
+    assert_eq!(atomics.wait64_async(A + 4, 0, -1).err(), Some(Trap::Unaligned));
+    assert_eq!(atomics.wait64_async(65536, 0, -1).err(), Some(Trap::OutOfBounds));
+    let mut wait = pin!(atomics.wait64_async(A, 0, -1).expect("in bounds"));
+    machine.store64(A, 1);
+    assert_eq!(poll(wait.as_mut()), Poll::Ready(Ok(Waited::NotEqual)));
+}
+
+#[test]
+fn future_may_go_from_one_thread_of_the_host_to_another() {
+    let machine = Alone::new(1, 1);
+    let mut wait = Box::pin(machine.atomics().wait32_async(A, 0, -1).expect("in bounds"));
+    assert_eq!(poll(wait.as_mut()), Poll::Pending);
+    std::thread::scope(|scope| {
+        let machine = &machine;
+        scope.spawn(move || {
+            assert_eq!(machine.notify(A, 1), Ok(1));
+            assert_eq!(poll(wait.as_mut()), Poll::Ready(Ok(Waited::Ok)));
+        });
+    });
+}
+
+#[test]
+fn waker_is_told_of_a_notify() {
+    let machine = Alone::new(1, 1);
+    let (told, waker) = Told::new();
+    let mut wait = pin!(machine.atomics().wait32_async(A, 0, -1).expect("in bounds"));
+    assert_eq!(wait.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Pending);
+    assert_eq!(told.times(), 0);
+    assert_eq!(machine.notify(A, 1), Ok(1));
+    assert_eq!(told.times(), 1);
+    assert_eq!(poll(wait), Poll::Ready(Ok(Waited::Ok)));
+}
+
+#[test]
+fn future_has_the_instruction_s_timeout_and_ends_by_it_unless_a_notify_has_come() {
+    let machine = Alone::new(1, 1);
+    let atomics = machine.atomics();
+    let timeout = |nanoseconds| atomics.wait32_async(A, 0, nanoseconds).expect("in bounds").timeout();
+    assert_eq!((timeout(-1), timeout(i64::MIN)), (None, None));
+    assert_eq!(timeout(5), Some(Timeout::After(std::time::Duration::from_nanos(5))));
+    for (cause, outcome) in [(Cause::TimedOut, Ok(Waited::TimedOut)), (Cause::Interrupted, Err(Trap::Interrupted))] {
+        let mut wait = pin!(atomics.wait32_async(A, 0, 5).expect("in bounds"));
+        assert_eq!(poll(wait.as_mut()), Poll::Pending);
+        assert_eq!(wait.end(cause), outcome);
+        assert_eq!(machine.notify(A, 1), Ok(0));
+
+        let mut wait = pin!(atomics.wait64_async(A, 0, 5).expect("in bounds"));
+        assert_eq!(poll(wait.as_mut()), Poll::Pending);
+        assert_eq!(machine.notify(A, 1), Ok(1));
+        assert_eq!(wait.end(cause), Ok(Waited::Ok));
+    }
+}
+
+#[test]
+fn dropped_future_leaves_the_queue_or_passes_its_notify_on() {
+    let machine = Alone::new(1, 1);
+    let wait = || Box::pin(machine.atomics().wait32_async(A, 0, -1).expect("in bounds"));
+    let [mut gone, mut first, mut second, mut third] = [wait(), wait(), wait(), wait()];
+    for wait in [&mut gone, &mut first, &mut second, &mut third] {
+        assert_eq!(poll(wait.as_mut()), Poll::Pending);
+    }
+    drop(gone);
+    assert_eq!(machine.notify(A, 1), Ok(1));
+    drop(first);
+    assert_eq!(poll(second.as_mut()), Poll::Ready(Ok(Waited::Ok)));
+    assert_eq!(poll(third.as_mut()), Poll::Pending);
+}
+
+/// A thousand guests' threads on one of the host, in the order in which they came.
+#[test]
+fn thousand_futures_are_woken_first_come_first_served() {
+    let machine = Moving::new(1, 3);
+    let atomics = Atomics::new(&machine.domain, &machine.memory);
+    let mut waits: Vec<_> = (0..1000).map(|_| Box::pin(atomics.wait32_async(A, 0, -1).expect("in bounds"))).collect();
+    assert!(waits.iter_mut().all(|wait| poll(wait.as_mut()).is_pending()));
+    assert!(machine.memory.grow(1));
+    let mut first = 0;
+    for count in [1, 2, 100, 3, 894] {
+        assert_eq!(machine.notify(A, count as u32), Ok(count as u32));
+        let woken = &mut waits[first..first + count];
+        assert!(woken.iter_mut().all(|wait| poll(wait.as_mut()) == Poll::Ready(Ok(Waited::Ok))));
+        first += count;
+        let next = waits.get_mut(first);
+        assert!(next.is_none_or(|wait| poll(wait.as_mut()).is_pending()));
+    }
+}

@@ -1,0 +1,157 @@
+//! The suite's machines: this engine on several kinds of memories.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{Thread, current, park, park_timeout};
+use std::time::{Duration, Instant};
+
+use ufutex::wasm::{Atomics, LinearMemory, Trap, Value, Wait, Waited};
+use ufutex::{Cause, Domain, Timeout};
+
+use crate::common::domains::domain;
+use crate::memories::{GuestMemory, Movable, Reserved};
+use crate::suite::Machine;
+
+/// A memory and its domain.
+pub struct Owned<G> {
+    pub domain: Domain,
+    pub memory: G,
+}
+
+impl<G: GuestMemory> Owned<G> {
+    pub fn atomics(&self) -> Atomics<'_, G> {
+        Atomics::new(&self.domain, &self.memory)
+    }
+}
+
+/// A memory that stays in place, and has a domain of its own.
+pub type Alone = Owned<Reserved>;
+/// One that moves.
+pub type Moving = Owned<Movable>;
+
+macro_rules! of_the_guest {
+    ($memory:ident) => {
+        fn grow(&self, pages: u64) -> bool {
+            self.$memory.grow(pages)
+        }
+        fn bytes(&self) -> u64 {
+            LinearMemory::bytes(&self.$memory)
+        }
+        fn store32(&self, address: u64, value: u32) {
+            self.$memory.store32(address, value);
+        }
+        fn store64(&self, address: u64, value: u64) {
+            self.$memory.store64(address, value);
+        }
+        fn compare_exchange32(&self, address: u64, current: u32, new: u32) -> u32 {
+            self.$memory.compare_exchange32(address, current, new)
+        }
+    };
+}
+
+impl<G: GuestMemory> Machine for Owned<G> {
+    fn new(pages: u64, maximum: u64) -> Self {
+        Self { domain: domain(), memory: G::with_pages(pages, maximum) }
+    }
+    fn wait32(&self, address: u64, expected: u32, timeout: i64) -> Result<Waited, Trap> {
+        self.atomics().wait32(address, expected, timeout)
+    }
+    fn wait64(&self, address: u64, expected: u64, timeout: i64) -> Result<Waited, Trap> {
+        self.atomics().wait64(address, expected, timeout)
+    }
+    fn notify(&self, address: u64, count: u32) -> Result<u32, Trap> {
+        self.atomics().notify(address, count)
+    }
+    of_the_guest!(memory);
+}
+
+/// One of two memories in one domain, told apart by number. Whoever notifies in it notifies in the other one too, where
+/// nobody waits.
+pub struct Numbered {
+    domain: Domain,
+    memory: Reserved,
+    other: Reserved,
+}
+
+impl Machine for Numbered {
+    fn new(pages: u64, maximum: u64) -> Self {
+        let numbered = |id| Reserved::with_pages(pages, maximum).numbered(id);
+        Self { domain: domain(), memory: numbered(1), other: numbered(2) }
+    }
+    fn wait32(&self, address: u64, expected: u32, timeout: i64) -> Result<Waited, Trap> {
+        Atomics::new(&self.domain, &self.memory).wait32(address, expected, timeout)
+    }
+    fn wait64(&self, address: u64, expected: u64, timeout: i64) -> Result<Waited, Trap> {
+        Atomics::new(&self.domain, &self.memory).wait64(address, expected, timeout)
+    }
+    fn notify(&self, address: u64, count: u32) -> Result<u32, Trap> {
+        let elsewhere = Atomics::new(&self.domain, &self.other).notify(address, u32::MAX);
+        assert!(matches!(elsewhere, Ok(0) | Err(_)), "{elsewhere:?}: the other memory's waiters were woken");
+        Atomics::new(&self.domain, &self.memory).notify(address, count)
+    }
+    of_the_guest!(memory);
+}
+
+/// A memory on which nobody waits but futures, each run by a thread that parks.
+pub struct AsFuture(Alone);
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// What an executor with a timer does.
+fn block_on<M: LinearMemory, V: Value>(wait: Result<Wait<'_, M, V>, Trap>) -> Result<Waited, Trap> {
+    let wait = wait?;
+    let begin = Instant::now();
+    let deadline = wait.timeout().map(|timeout| match timeout {
+        Timeout::After(length) => begin + length,
+        Timeout::At(..) => panic!("WebAssembly's timeouts are relative"),
+    });
+    let mut wait = pin!(wait);
+    let waker = Waker::from(Arc::new(Unpark(current())));
+    loop {
+        if let Poll::Ready(result) = wait.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return result;
+        }
+        match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+            None => park(),
+            Some(Duration::ZERO) => return wait.end(Cause::TimedOut),
+            Some(left) => park_timeout(left),
+        }
+    }
+}
+
+impl Machine for AsFuture {
+    fn new(pages: u64, maximum: u64) -> Self {
+        Self(Alone::new(pages, maximum))
+    }
+    fn wait32(&self, address: u64, expected: u32, timeout: i64) -> Result<Waited, Trap> {
+        block_on(self.0.atomics().wait32_async(address, expected, timeout))
+    }
+    fn wait64(&self, address: u64, expected: u64, timeout: i64) -> Result<Waited, Trap> {
+        block_on(self.0.atomics().wait64_async(address, expected, timeout))
+    }
+    fn notify(&self, address: u64, count: u32) -> Result<u32, Trap> {
+        self.0.notify(address, count)
+    }
+    fn grow(&self, pages: u64) -> bool {
+        self.0.grow(pages)
+    }
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+    fn store32(&self, address: u64, value: u32) {
+        self.0.store32(address, value);
+    }
+    fn store64(&self, address: u64, value: u64) {
+        self.0.store64(address, value);
+    }
+    fn compare_exchange32(&self, address: u64, current: u32, new: u32) -> u32 {
+        self.0.compare_exchange32(address, current, new)
+    }
+}

@@ -1,0 +1,25 @@
+//! WebAssembly's atomic waits and notifies: every result and trap of the specification, on memories that stay, that move,
+//! that share a domain, and as futures; then what only this engine has.
+//!
+//! The bodies in `suite` also run on wasmtime: see `crates/lab/tests/wasmtime.rs`.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod domains;
+mod futures;
+mod interrupt;
+mod machines;
+mod memories;
+mod refusals;
+mod suite;
+mod unshared;
+
+use machines::{Alone, AsFuture, Moving, Numbered};
+
+suite::on_machines! {
+    alone: Alone;
+    moving: Moving;
+    numbered: Numbered;
+    as_future: AsFuture;
+}
