@@ -132,9 +132,10 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
         let options = Options::new().policy(policy).counters(settings.stats.is_some());
         let domain = Domain::with_options(&system, options);
         if let Some(slots) = settings.slots {
-            domain.set_slots(slots)?;
-            if settings.immutable {
-                domain.set_immutable();
+            // As if the program had asked: 0 is for good then.
+            const SET_SLOTS: u64 = 1;
+            if domain.prctl_futex_hash(SET_SLOTS, slots as u64, settings.immutable.into()) != 0 {
+                return Err(ufutex::Error::NoMemory);
             }
         }
         let this = Self { tasks: [const { AtomicPtr::new(ptr::null_mut()) }; 100], domain };
