@@ -58,10 +58,19 @@ fn header_is_what_the_sources_say() {
 fn every_function_says_where_it_may_be_called() {
     let header = generated();
     let lines: Vec<_> = header.lines().collect();
-    let functions: Vec<_> = lines.iter().enumerate().filter(|(_, line)| {
-        line.contains(" ufutex_") && line.contains('(') && !line.starts_with("//") && !line.starts_with("typedef")
-            && !line.starts_with("#") && !line.starts_with(' ') || line.contains("*ufutex_version(")
-    }).collect();
+    let functions: Vec<_> = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| {
+            line.contains(" ufutex_")
+                && line.contains('(')
+                && !line.starts_with("//")
+                && !line.starts_with("typedef")
+                && !line.starts_with("#")
+                && !line.starts_with(' ')
+                || line.contains("*ufutex_version(")
+        })
+        .collect();
     assert!(functions.len() >= 45, "{}", functions.len());
     for (at, line) in functions {
         let comment: Vec<_> = lines[..at].iter().rev().take_while(|line| line.starts_with("//")).collect();

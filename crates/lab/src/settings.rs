@@ -1,7 +1,7 @@
 //! The flags, checked against each other, with the defaults filled in.
 
 use crate::cli::BenchArgs;
-use crate::cli::values::{Buckets, List, Policy};
+use crate::cli::values::{Buckets, Line, List, Policy};
 use crate::targets::{Layout, Name};
 use crate::workloads::{WAKE_PARALLEL_THREADS, Workload};
 use clap::ValueEnum;
@@ -55,8 +55,44 @@ pub struct Settings {
     pub multi: bool,
     /// `lock-pi`: how long a thread sleeps with the lock.
     pub hold: Option<Duration>,
+    /// Of `locks`.
+    pub locks: Locks,
     /// JSON in place of tables.
     pub json: bool,
+}
+
+/// The flags of `locks`.
+#[derive(Clone, Debug)]
+pub struct Locks {
+    /// When one of the flags is given.
+    pub writers_readers: Option<(usize, usize)>,
+    /// Of many-locks, when given.
+    pub locks: Option<usize>,
+    /// Steps of work with the lock.
+    pub inside: usize,
+    /// Steps of work without.
+    pub between: usize,
+    /// Which parking_lot.
+    pub line: Line,
+}
+
+impl Default for Locks {
+    fn default() -> Self {
+        Self { writers_readers: None, locks: None, inside: 1, between: 0, line: Line::V013 }
+    }
+}
+
+impl Locks {
+    fn new(args: &BenchArgs) -> Self {
+        let asked = args.writers.is_some() || args.readers.is_some();
+        Self {
+            writers_readers: asked.then(|| (args.writers.unwrap_or(1), args.readers.unwrap_or(1))),
+            locks: args.locks,
+            inside: args.work_per_critical_section.unwrap_or(1),
+            between: args.work_between_critical_sections.unwrap_or(0),
+            line: args.line.unwrap_or(Line::V013),
+        }
+    }
 }
 
 impl Settings {
@@ -70,6 +106,7 @@ impl Settings {
         if resize.0 == resize.1 {
             return Err(format!("--to '{}' is --from; accepted: a power of two that differs", resize.1));
         }
+        let locks = Locks::new(&args);
         let settings = Settings {
             workloads: args.workload.map_or_else(|| Workload::value_variants().to_vec(), |one| vec![one]),
             full: args.workload.is_none(),
@@ -92,6 +129,7 @@ impl Settings {
             nwakers: args.nwakers,
             multi: args.multi,
             hold: args.hold.filter(|us| *us > 0).map(Duration::from_micros),
+            locks,
             json: args.json,
         };
         settings.refuse_too_many_words()?;
@@ -145,10 +183,14 @@ fn refuse_two_ways_to_requeue(args: &BenchArgs) -> Result<(), String> {
 
 /// A flag that a workload does not look at must not pass in silence.
 fn refuse_flags_of_others(args: &BenchArgs, workload: Workload) -> Result<(), String> {
-    use Workload::{Crowd, Growth, Hash, LockPi, PingPong, Requeue, Resize, Wake, WakeParallel, Wasm};
+    use Workload::{Crowd, Growth, Hash, LockPi, Locks, PingPong, Requeue, Resize, Wake, WakeParallel, Wasm};
     let with_tables = &[Hash, Wake, Growth, PingPong, Requeue, WakeParallel, LockPi, Crowd, Wasm];
-    let rules: [(&str, bool, &[Workload]); 15] = [
-        ("--threads", args.threads.is_some(), &[Hash, Wake, Resize, Growth, Requeue, WakeParallel, LockPi, Wasm]),
+    let rules: [(&str, bool, &[Workload]); 21] = [
+        (
+            "--threads",
+            args.threads.is_some(),
+            &[Hash, Wake, Resize, Growth, Requeue, WakeParallel, LockPi, Wasm, Locks],
+        ),
         ("--futexes", args.futexes.is_some(), &[Hash, Wake, Resize, Wasm]),
         ("--buckets", args.buckets.is_some(), with_tables),
         ("--policy", args.policy.is_some(), with_tables),
@@ -163,6 +205,12 @@ fn refuse_flags_of_others(args: &BenchArgs, workload: Workload) -> Result<(), St
         ("--multi", args.multi, &[LockPi]),
         ("--hold", args.hold.is_some(), &[LockPi]),
         ("--waiters", args.waiters.is_some(), &[Crowd]),
+        ("--writers", args.writers.is_some(), &[Locks]),
+        ("--readers", args.readers.is_some(), &[Locks]),
+        ("--line", args.line.is_some(), &[Locks]),
+        ("--locks", args.locks.is_some(), &[Locks]),
+        ("--work-per-critical-section", args.work_per_critical_section.is_some(), &[Locks]),
+        ("--work-between-critical-sections", args.work_between_critical_sections.is_some(), &[Locks]),
     ];
     for (flag, given, workloads) in rules {
         if given && !workloads.contains(&workload) {

@@ -156,10 +156,15 @@ pub fn count(kind: usize) {
     }
 }
 
-/// Counts a call of the engine's that names a word, or a list of words.
+/// Kinds whose calls name a list of words, not one.
+const LISTS: [usize; 2] = [16, 19];
+
+/// Counts a call of the engine's, and the word that it names first.
 pub fn count_word(kind: usize, address: u64) {
-    if let Some(process) = process() {
-        process.calls[kind].fetch_add(1, Ordering::Relaxed);
+    count(kind);
+    if let Some(process) = process()
+        && !LISTS.contains(&kind)
+    {
         process.hot.count(address);
     }
 }

@@ -8,7 +8,8 @@ use std::vec::Vec;
 
 use crate::process::{Process, process};
 use crate::report::{Cpu, HotWord, Report};
-use crate::{calls, engine, raw, settings};
+use crate::settings::Format;
+use crate::{calls, engine, raw, settings, stack};
 
 /// So many words are reported at most.
 const HOT_WORDS: usize = 10;
@@ -55,10 +56,14 @@ pub fn report() {
     }
 }
 
-/// Writes the report now.
+/// Writes the report now: on a stack of our own, since a thread with a small one, or a handler, may be who ends the process.
 pub fn report_now() {
-    let (Some(process), Some(format)) = (process(), settings::get().stats) else { return };
-    let report = fill_in(process);
+    if let (Some(process), Some(format)) = (process(), settings::get().stats) {
+        stack::run(|| write(&fill_in(process), format));
+    }
+}
+
+fn write(report: &Report, format: Format) {
     match settings::get().output {
         None => {
             if let Some(fd) = stderr() {

@@ -19,7 +19,7 @@ pub fn get() -> &'static Settings<'static> {
     unsafe { &*ONCE.0.get() }
 }
 
-/// Reads them from the entries of an environment, which stays as it is.
+/// Reads them from the entries of an environment.
 ///
 /// # Errors
 /// Says what it cannot use.
@@ -30,7 +30,8 @@ pub unsafe fn read(mut environment: impl Iterator<Item = &'static [u8]>) -> Resu
     let Some(value) = environment.find_map(|entry| value_of(entry, SETTINGS)) else {
         return Ok(());
     };
-    let settings = Settings::parse(value)?;
+    // A copy: programs write their titles over what they were given.
+    let settings = Settings::parse(value.to_vec().leak())?;
     // SAFETY: nobody else is there, says the caller.
     unsafe { *ONCE.0.get() = settings };
     Ok(())

@@ -1,5 +1,5 @@
-//! A stack of our own, for the one thing that needs much of it: an engine is made by the first thread that needs one,
-//! inside a signal handler perhaps, and threads may have 16 KiB in all.
+//! A stack of our own, for what needs much of it: an engine is made by the first thread that needs one, the report is written
+//! by the last, inside a signal handler perhaps, and threads may have 16 KiB in all.
 
 use core::arch::naked_asm;
 

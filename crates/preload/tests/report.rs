@@ -241,6 +241,7 @@ fn a_place_is_told_from_where_its_file_was_loaded_or_by_the_name_that_the_kernel
 55d0c0005000-55d0c0006000 rw-p 00004000 fe:00 1234                       /usr/bin/a program
 55d0c0006000-55d0c0009000 rw-p 00000000 00:00 0 
 55d0c1000000-55d0c1021000 rw-p 00000000 00:00 0                          [heap]
+55d0c1021000-55d0c1022000 rw-p 00000000 00:00 0 
 7f0000000000-7f0000010000 rw-p 00000000 00:00 0 
 7f0000010000-7f0000012000 rw-s 00000000 00:01 99                         /dev/shm/x (deleted)
 7f0000012000-7f0000013000 r--p 00000000 fe:00 77                         /usr/lib/libx.so
@@ -252,6 +253,7 @@ fn a_place_is_told_from_where_its_file_was_loaded_or_by_the_name_that_the_kernel
         (0x55d0_c000_6000, Some("a program+0x6000")), // what is zero has no file, but follows it
         (0x55d0_c000_9000, None),
         (0x55d0_c100_0010, Some("[heap]")),
+        (0x55d0_c102_1000, None),
         (0x7f00_0000_0010, None),
         (0x7f00_0001_0004, Some("x (deleted)+0x4")),
         (0x7f00_0001_2008, Some("libx.so+0x8")),

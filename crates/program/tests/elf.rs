@@ -10,8 +10,17 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ufutex_program::elf::{Reason, Refusal, check};
+
+/// A child has all files of this process until it executes something, and what anybody can still write cannot be executed:
+/// programs are written and children made one at a time.
+static FORK: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    FORK.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A directory of one test, gone after it.
 struct Place(PathBuf);
@@ -25,6 +34,7 @@ impl Place {
 
     fn file(&self, name: &str, content: &[u8]) -> PathBuf {
         let path = self.0.join(name);
+        let _alone = alone();
         fs::write(&path, content).expect("a file");
         fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("our own file");
         path
@@ -34,9 +44,15 @@ impl Place {
     fn program(&self, name: &str, flags: &[&str]) -> Option<PathBuf> {
         let source = self.file("program.c", SOURCE.as_bytes());
         let path = self.0.join(name);
+        let _alone = alone();
         let output = Command::new("cc").args(flags).arg(source).arg("-o").arg(&path).output();
         output.is_ok_and(|output| output.status.success()).then_some(path)
     }
+}
+
+fn write_alone(path: &Path, content: &[u8]) {
+    let _alone = alone();
+    fs::write(path, content).expect("a file");
 }
 
 const SOURCE: &str = "#include <stdio.h>\n#include <sys/auxv.h>\nint main(void) { return !!getauxval(AT_SECURE); }\n";
@@ -72,6 +88,7 @@ fn kernel_error(path: &Path) -> Option<i32> {
             Err(io::Error::last_os_error())
         });
     }
+    let _alone = alone();
     command.status().err().map(|error| error.raw_os_error().expect("errno"))
 }
 
@@ -284,7 +301,7 @@ fn programs_with_rights_of_their_own_are_refused_where_the_kernel_is_careful() {
     let mut careful = 0;
     for (i, (user, group, mode, capable)) in files.into_iter().enumerate() {
         let path = directory.join(format!("ufutex-elf-{}-{i}", std::process::id()));
-        fs::write(&path, &content).expect("a file");
+        write_alone(&path, &content);
         chown(&path, Some(user), Some(group)).expect("root");
         fs::set_permissions(&path, Permissions::from_mode(mode)).expect("root");
         if capable {
@@ -332,7 +349,7 @@ fn a_file_system_mounted_nosuid_gives_nobody_rights() {
     }
     for (mode, capable) in [(0o6755, false), (0o755, true)] {
         let path = mounted.join("program");
-        fs::copy(&program, &path).expect("room for it");
+        write_alone(&path, &fs::read(&program).expect("just made"));
         chown(&path, Some(1), Some(1)).expect("root");
         fs::set_permissions(&path, Permissions::from_mode(mode)).expect("root");
         if capable {
@@ -371,6 +388,7 @@ fn secure(path: &Path, process: (u32, u32, u32, u32)) -> bool {
     let mut command = Command::new(path);
     // SAFETY: system calls and nothing else.
     unsafe { command.pre_exec(move || become_other(process)) };
+    let _alone = alone();
     let status = command.status().expect("it can be run");
     status.code().expect("it exits") == 1
 }
@@ -390,6 +408,7 @@ fn verdict(path: &Path, process: (u32, u32, u32, u32)) -> bool {
             }
         });
     }
+    let _alone = alone();
     match command.status().expect("it can be run").code() {
         Some(0) => false,
         Some(1) => true,

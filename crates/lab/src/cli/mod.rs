@@ -11,7 +11,7 @@ use crate::targets::{Layout, Name};
 use crate::workloads::Workload;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
-use values::{Buckets, List, Policy};
+use values::{Buckets, Line, List, Policy};
 
 /// What the command line asks for, checked.
 pub enum Command {
@@ -81,7 +81,7 @@ pub struct BenchArgs {
     #[arg(value_enum)]
     pub workload: Option<Workload>,
     /// Threads, a comma list [default: hash, wake, lock-pi, wasm 1,2; resize 2,16; growth
-    /// 43,171,683,1366; requeue, wake-parallel 1000]
+    /// 43,171,683,1366; requeue, wake-parallel 1000; locks 1,2,8 on one mutex, 64 on many]
     #[arg(short, long, value_name = "LIST", value_parser = values::threads, allow_negative_numbers = true)]
     pub threads: Option<List<usize>>,
     /// Futexes (words) of each thread [default: 1024]
@@ -141,6 +141,24 @@ pub struct BenchArgs {
     /// crowd: waiters, a comma list [default: distinct 100,100000; same-bucket 10000]
     #[arg(short = 'n', long, value_name = "LIST", value_parser = values::waiters, allow_negative_numbers = true)]
     pub waiters: Option<List<usize>>,
+    /// locks: threads that write, of the reader-writer lock [default: 1; and 2]
+    #[arg(long, value_name = "N", value_parser = values::lockers, allow_negative_numbers = true)]
+    pub writers: Option<usize>,
+    /// locks: threads that read [default: 1; and 6]
+    #[arg(long, value_name = "N", value_parser = values::lockers, allow_negative_numbers = true)]
+    pub readers: Option<usize>,
+    /// locks: mutexes of many-locks [default: 16]
+    #[arg(long, value_name = "N", value_parser = values::locks, allow_negative_numbers = true)]
+    pub locks: Option<usize>,
+    /// locks: steps of work with the lock [default: 1]
+    #[arg(long, value_name = "N", value_parser = values::work, allow_negative_numbers = true)]
+    pub work_per_critical_section: Option<usize>,
+    /// locks: steps of work without [default: 0]
+    #[arg(long, value_name = "N", value_parser = values::work, allow_negative_numbers = true)]
+    pub work_between_critical_sections: Option<usize>,
+    /// locks: which line of parking_lot [default: 0.13]
+    #[arg(long, value_enum)]
+    pub line: Option<Line>,
     /// One JSON object a line on stdout, nothing else there
     #[arg(long)]
     pub json: bool,
@@ -183,6 +201,10 @@ Rows of --json, one object a line:
                  row with the fewest waiters, pairwise
   wasm           operation (wait: the word differs; notify: nobody waits), case (words: each thread has its own; one: all
                  threads use the same), ns_per_op, ops_per_sec, early_return, ratio_wasmtime (if built with it)
+  locks          case (mutex, rwlock with writers and readers, many-locks with futexes locks), ns_per_op for one lock and
+                 unlock as a thread sees it, ratio_parking_lot; cpu_ns_per_op, ratio_cpu_parking_lot: of CPU time;
+                 targets: parking_lot; live, which is parking_lot on this engine; kernel asks for std's locks (std).
+                 Its programs are built by cargo when they are first run
   figures        figure, measured, bound, at (most or least), met; after a run of all workloads
   Rows of two threads or more, and ping-pong's on two CPUs, carry cpus_apart_ns, the one-way time of a cache line
   between the first two CPUs, and cpus_distance: near (below 60 ns) or far.

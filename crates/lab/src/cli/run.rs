@@ -64,9 +64,6 @@ impl RunArgs {
         if self.immutable && self.slots.is_none() {
             return Err("--immutable is not accepted alone; accepted: --slots N --immutable".to_string());
         }
-        if self.output.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-            return Err("--output '' is not accepted; accepted: the path of a file".to_string());
-        }
         let format = if self.json { Format::Json } else { Format::Text };
         let wants_report = self.stats || self.follow_forks || self.json || self.output.is_some();
         let settings = settings::Settings {
@@ -120,16 +117,16 @@ What is taken:
                    bench; and prctl(PR_FUTEX_HASH). It costs the program nothing else.
   with --trap      those that are instructions inside glibc or the program, too: pthread mutexes, condition variables,
                    semaphores, barriers, and so whatever stands on them, as Python and Java do. A seccomp filter makes
-                   the kernel stop at each (SIGSYS) for the library to serve it, which takes a microsecond or so:
+                   the kernel stop at each (SIGSYS) for the library to serve it, which takes one to two microseconds:
                    --trap is for trying and for seeing, not for speed. Uncontended locks make no call and cost nothing.
 
 What stays with the kernel: futexes shared between processes, locks with priority inheritance, robust lists.
 
 What cannot be run (126): programs that are statically linked, or not linked with glibc, or not for 64-bit x86-64;
-setuid and setgid programs and those with file capabilities, unless they are run by whom they would become. With
---trap the programs that the program runs are held to this, too (EACCES, and a line on stderr): the filter cannot be
-taken off, and without the library they would not get far. Under --trap no program gains rights by being run
-(no_new_privs), unless root runs it.
+setuid and setgid programs and those with file capabilities, unless they are run by whom they would become. Without
+--trap, such programs that the program runs in turn go without the library. With --trap they are refused, too (EACCES,
+and a line on stderr): the filter cannot be taken off, and nobody would answer it. Under --trap no program gains rights
+by being run (no_new_privs).
 
 The report (--stats) comes when the process ends, by exit or a signal that it could have caught; and whenever it gets
 SIGUSR1, which still does to the program what it did. With --follow-forks (-f, as strace's) processes that it makes

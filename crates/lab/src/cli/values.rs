@@ -16,9 +16,35 @@ pub const WAITERS_MAX: usize = 1_000_000;
 const NWAKERS_MAX: usize = 1024;
 /// The longest sleep with a lock.
 const HOLD_MAX_US: usize = 10_000;
+/// The most threads that write or read.
+const LOCKERS_MAX: usize = 1024;
+/// The most locks.
+const LOCKS_MAX: usize = 1 << 16;
+/// The most steps of work.
+const WORK_MAX: usize = 1_000_000;
 const REPEAT_MAX: usize = 10_000;
 const STRIDE_MAX: usize = 65_536;
 const RUNTIME_MAX_S: f64 = 3600.0;
+
+/// `--line`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Line {
+    /// parking_lot 0.12, on core 0.9.
+    #[value(name = "0.12")]
+    V012,
+    /// parking_lot 0.13, on core 0.10.
+    #[value(name = "0.13")]
+    V013,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Line::V012 => "0.12",
+            Line::V013 => "0.13",
+        })
+    }
+}
 
 /// A comma list, without repetitions, never empty.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,6 +120,21 @@ pub fn hold(text: &str) -> Result<u64, String> {
     whole(text, 0, HOLD_MAX_US)
         .map(|us| us as u64)
         .ok_or_else(|| format!("is not accepted; accepted: 0 to {HOLD_MAX_US} microseconds"))
+}
+
+/// `--writers`, `--readers`.
+pub fn lockers(text: &str) -> Result<usize, String> {
+    whole(text, 1, LOCKERS_MAX).ok_or_else(|| format!("is not accepted; accepted: 1 to {LOCKERS_MAX} threads"))
+}
+
+/// `--locks`.
+pub fn locks(text: &str) -> Result<usize, String> {
+    whole(text, 1, LOCKS_MAX).ok_or_else(|| format!("is not accepted; accepted: 1 to {LOCKS_MAX} locks"))
+}
+
+/// `--work-per-critical-section`, `--work-between-critical-sections`.
+pub fn work(text: &str) -> Result<usize, String> {
+    whole(text, 0, WORK_MAX).ok_or_else(|| format!("is not accepted; accepted: 0 to {WORK_MAX} steps"))
 }
 
 /// `-n`.

@@ -4,7 +4,8 @@ use crate::series::{Key, Series};
 use crate::targets::Operation;
 use crate::targets::crowd::Kind;
 use crate::workloads::{
-    AtOnce, CrowdCase, LOCK_PI, Memory, WASMTIME, WasmCase, crowd_section, requeue_section, wasm_section,
+    AtOnce, CrowdCase, LOCK_PI, LocksCase, LocksTarget, Memory, WASMTIME, WasmCase, crowd_section, requeue_section,
+    wasm_section,
 };
 use serde_json::{Value, json};
 
@@ -62,6 +63,7 @@ pub fn all(series: &Series, memory: &Memory) -> Vec<Figure> {
     figures.extend(calls(series));
     figures.extend(crowds(series));
     figures.extend(runtimes(series));
+    figures.extend(locks(series));
     figures.extend(bytes(memory));
     figures
 }
@@ -162,6 +164,25 @@ fn runtimes(series: &Series) -> Vec<Figure> {
         figure(name, measured, Bound::AtMost(bound), "")
     };
     rows.into_iter().map(judge).collect()
+}
+
+fn locks(series: &Series) -> Vec<Figure> {
+    let names = [
+        "locks, mutex 1T: on ufutex / parking_lot",
+        "locks, mutex 2T: on ufutex / parking_lot",
+        "locks, mutex 8T: on ufutex / parking_lot",
+        "locks, rwlock 1w 1r: on ufutex / parking_lot",
+        "locks, rwlock 2w 6r: on ufutex / parking_lot",
+        "locks, 64T on 16 mutexes: on ufutex / parking_lot",
+    ];
+    let judge = |(name, case): (&'static str, LocksCase)| {
+        let (section, threads) = (case.section(), case.threads());
+        let key = |target: LocksTarget| (section.as_str(), target.text(), threads);
+        let ratio = series.ratio(key(LocksTarget::Ufutex), key(LocksTarget::ParkingLot));
+        let bound = if matches!(case, LocksCase::Many(..)) { 1.0 } else { 1.05 };
+        figure(name, ratio, Bound::AtMost(bound), "")
+    };
+    names.into_iter().zip(LocksCase::defaults()).map(judge).collect()
 }
 
 fn bytes(memory: &Memory) -> Vec<Figure> {

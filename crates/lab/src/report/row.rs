@@ -97,7 +97,7 @@ pub struct Row {
     /// `lock-pi`: for how long a thread sleeps with the lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold_us: Option<u64>,
-    /// `crowd`: `distinct` or `same-bucket`; `wasm`: `words` or `one`.
+    /// `crowd`: `distinct` or `same-bucket`; `wasm`: `words` or `one`; `locks`: `mutex`, `rwlock` or `many-locks`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub case: Option<&'static str>,
     /// `crowd`: `distinct`, all that wait; `same-bucket`, those that wait for the other word.
@@ -112,6 +112,24 @@ pub struct Row {
     /// `crowd`: this row's time over that of the row with the fewest waiters, pairwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_fewest: Option<f64>,
+    /// `locks`, `rwlock`: threads that write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub writers: Option<usize>,
+    /// `locks`, `rwlock`: threads that read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub readers: Option<usize>,
+    /// `locks`: steps of work with the lock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub work_per_critical_section: Option<usize>,
+    /// `locks`: steps of work without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub work_between_critical_sections: Option<usize>,
+    /// `locks`: of an operation, the time of all CPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_ns_per_op: Option<Spread>,
+    /// `locks`: this row's CPU time over parking_lot's, pairwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_cpu_parking_lot: Option<f64>,
     /// One way of a cache line between the first two CPUs, where two are used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus_apart_ns: Option<f64>,
@@ -167,6 +185,12 @@ impl Row {
             waiter_kind: None,
             domains: None,
             ratio_fewest: None,
+            writers: None,
+            readers: None,
+            work_per_critical_section: None,
+            work_between_critical_sections: None,
+            cpu_ns_per_op: None,
+            ratio_cpu_parking_lot: None,
             cpus_apart_ns: None,
             cpus_distance: None,
         };

@@ -17,6 +17,7 @@ pub fn workload(lab: &Lab<'_>, workload: Workload, rows: &[Row]) -> String {
         Workload::LockPi => lock_pi(rows),
         Workload::Crowd => crowd(rows),
         Workload::Wasm => wasm(rows),
+        Workload::Locks => locks(rows),
     }
 }
 
@@ -184,6 +185,19 @@ fn lock_pi(rows: &[Row]) -> String {
             takes(row, &format!("{}: lock and unlock by {} on {locks}", row.target, count(row.threads, "thread")))
         },
     )
+}
+
+fn locks(rows: &[Row]) -> String {
+    let ours = || rows.iter().filter(|row| row.target == "live" && row.ratio_parking_lot.is_some());
+    let ratio = |row: &&Row| row.ratio_parking_lot.unwrap_or(f64::NAN);
+    let worst = ours().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+    let best = ours().min_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+    let (Some(worst), Some(best)) = (worst, best) else { return String::new() };
+    let say = |row: &Row| {
+        let (case, threads) = (row.case.unwrap_or_default(), count(row.threads, "thread"));
+        format!("{} with {threads} ({case})", against(row.ratio_parking_lot, "on its own core").unwrap_or_default())
+    };
+    format!("parking_lot on ufutex is {} at best, {} at worst.", say(best), say(worst))
 }
 
 fn count(number: usize, thing: &str) -> String {

@@ -19,6 +19,7 @@ pub fn workload(lab: &Lab<'_>, workload: Workload, rows: &[Row]) -> String {
         Workload::LockPi => lock_pi(rows),
         Workload::Crowd => crowd(rows),
         Workload::Wasm => wasm(rows),
+        Workload::Locks => locks(rows),
     }
 }
 
@@ -152,6 +153,27 @@ fn wasm(rows: &[Row]) -> String {
         cells.extend(spread(row, 1));
         cells.push(row.ops_per_sec.map_or_else(dash, |rate| format!("{:.1}", rate / 1e6)));
         cells.push(ratio(row.ratio_wasmtime));
+        table.add_row(align(cells, 2));
+    }
+    finish(table)
+}
+
+fn locks(rows: &[Row]) -> String {
+    let header =
+        ["target", "case", "threads", "locks", "ns/op", "p10", "p90", "/ parking_lot", "CPU ns/op", "/ parking_lot"];
+    let mut table = new(&header);
+    for row in rows {
+        let target = if row.target == "live" { "parking_lot on ufutex" } else { row.target };
+        let threads = match (row.writers, row.readers) {
+            (Some(writers), Some(readers)) => format!("{writers}w {readers}r"),
+            _ => row.threads.to_string(),
+        };
+        let case = row.case.unwrap_or_default();
+        let mut cells = vec![target.to_string(), case.to_string(), threads, row.futexes.to_string()];
+        cells.extend(spread(row, 0));
+        cells.push(ratio(row.ratio_parking_lot));
+        cells.push(row.cpu_ns_per_op.map_or_else(dash, |spread| format!("{:.0}", spread.median)));
+        cells.push(ratio(row.ratio_cpu_parking_lot));
         table.add_row(align(cells, 2));
     }
     finish(table)

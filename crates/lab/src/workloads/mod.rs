@@ -6,6 +6,8 @@ mod growth;
 pub mod growth_child;
 mod hammer;
 mod lock_pi;
+mod locks;
+mod locks_child;
 mod memory;
 mod ping_pong;
 mod requeue;
@@ -17,6 +19,7 @@ mod wasm;
 
 pub use crowd::{Case as CrowdCase, section as crowd_section};
 pub use lock_pi::SECTION as LOCK_PI;
+pub use locks::{Case as LocksCase, Target as LocksTarget};
 pub use memory::Memory;
 pub use requeue::{AtOnce, section as requeue_section};
 pub use resize::GIVE_UP;
@@ -64,6 +67,8 @@ pub enum Workload {
     Crowd,
     /// WebAssembly's waits and notifies, beside wasmtime's if built with it
     Wasm,
+    /// parking_lot's own benchmarks: on its core, on ours, and std's locks
+    Locks,
 }
 
 impl fmt::Display for Workload {
@@ -79,6 +84,7 @@ impl fmt::Display for Workload {
             Workload::LockPi => "lock-pi",
             Workload::Crowd => "crowd",
             Workload::Wasm => "wasm",
+            Workload::Locks => "locks",
         })
     }
 }
@@ -170,6 +176,9 @@ fn measure(lab: &mut Lab<'_>, workload: Workload) -> Result<Outcome> {
         let note = "left out: shared futexes stand in the global table, whose size is fixed".to_string();
         return Ok(Outcome { rows: Vec::new(), notes: vec![note] });
     }
+    if lab.settings.shared && workload == Workload::Locks {
+        return Ok(Outcome { rows: Vec::new(), notes: vec!["left out: its locks are private".to_string()] });
+    }
     match workload {
         Workload::Hash => hammer::run(lab, Operation::WaitDiffers),
         Workload::Wake => hammer::run(lab, Operation::WakeNobody),
@@ -181,5 +190,6 @@ fn measure(lab: &mut Lab<'_>, workload: Workload) -> Result<Outcome> {
         Workload::LockPi => lock_pi::run(lab),
         Workload::Crowd => crowd::run(lab),
         Workload::Wasm => wasm::run(lab),
+        Workload::Locks => locks::run(lab),
     }
 }

@@ -100,8 +100,11 @@ impl LinearMemory for Reserved {
 pub struct Movable {
     words: RwLock<Words>,
     maximum: u64,
-    /// Lost for good: no word can be reached, and none will be.
+    /// Somebody has begun to move it: no word can be reached, until a fault has been resolved.
+    pub is_away: AtomicBool,
+    /// And none ever will.
     pub is_lost: AtomicBool,
+    pub faults: AtomicU64,
 }
 
 impl Movable {
@@ -112,7 +115,13 @@ impl Movable {
 
 impl GuestMemory for Movable {
     fn with_pages(pages: u64, maximum: u64) -> Self {
-        Self { words: RwLock::new(zeroes(pages * PAGE)), maximum: maximum * PAGE, is_lost: AtomicBool::new(false) }
+        Self {
+            words: RwLock::new(zeroes(pages * PAGE)),
+            maximum: maximum * PAGE,
+            is_away: AtomicBool::new(false),
+            is_lost: AtomicBool::new(false),
+            faults: AtomicU64::new(0),
+        }
     }
     fn grow(&self, pages: u64) -> bool {
         let mut words = self.words.write().expect("nobody has panicked");
@@ -141,14 +150,17 @@ impl LinearMemory for Movable {
         Ok((self.load64(address & !7)? >> shift(address)) as u32)
     }
     fn load64(&self, address: u64) -> Result<u64, Fault> {
-        if self.is_lost.load(SeqCst) {
+        if self.is_away.load(SeqCst) {
             return Err(Fault);
         }
         let words = self.words.try_read().map_err(|_| Fault)?; // a bucket is locked: no time to wait for its move
         Ok(words[address as usize / 8].load(SeqCst))
     }
     fn fault_in(&self, _address: u64) -> Result<(), Fault> {
+        self.faults.fetch_add(1, SeqCst);
         drop(self.read());
-        if self.is_lost.load(SeqCst) { Err(Fault) } else { Ok(()) }
+        let is_lost = self.is_lost.load(SeqCst);
+        self.is_away.store(is_lost, SeqCst);
+        if is_lost { Err(Fault) } else { Ok(()) }
     }
 }

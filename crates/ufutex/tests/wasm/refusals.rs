@@ -29,10 +29,30 @@ fn waits_beyond_the_limit_of_the_domain_are_refused() {
 #[test]
 fn memory_that_is_lost_ends_a_wait_and_no_notify() {
     let machine = Moving::new(1, 1);
+    machine.memory.is_away.store(true, SeqCst);
     machine.memory.is_lost.store(true, SeqCst);
     assert_eq!(machine.wait32(A, 0, -1), Err(Trap::Refused(Error::Fault)));
     assert_eq!(machine.wait64(A, 0, 0), Err(Trap::Refused(Error::Fault)));
     assert_eq!(machine.notify(A, 1), Ok(0), "it touches no word");
     machine.memory.is_lost.store(false, SeqCst);
     assert_eq!(machine.wait32(A, 0, 0), Ok(Waited::TimedOut));
+}
+
+/// A fault is no outcome while the memory comes back.
+#[test]
+fn memory_that_is_being_moved_is_waited_for() {
+    let machine = Moving::new(1, 1);
+    machine.store32(A, 7);
+    let atomics = Atomics::new(&machine.domain, &machine.memory);
+    for round in 1..=3 {
+        machine.memory.is_away.store(true, SeqCst);
+        let (expected, outcome) = if round == 1 { (7, Waited::TimedOut) } else { (6, Waited::NotEqual) };
+        assert_eq!(atomics.wait32(A, expected, 0), Ok(outcome));
+        assert_eq!(machine.memory.faults.load(SeqCst), 2 * round - 1);
+        machine.memory.is_away.store(true, SeqCst);
+        let mut wait = pin!(atomics.wait64_async(A, 0, -1).expect("in bounds"));
+        let polled = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(polled, Poll::Ready(Ok(Waited::NotEqual)));
+        assert_eq!(machine.memory.faults.load(SeqCst), 2 * round);
+    }
 }
