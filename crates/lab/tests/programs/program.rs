@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::compile::{self, NotMade};
@@ -24,6 +24,8 @@ pub struct Program {
     /// On the kernel alone, and so everywhere: how it ends.
     pub status: Option<i32>,
     pub limit: Duration,
+    /// Nothing like it may run meanwhile.
+    pub alone: bool,
     pub on_the_kernel: OnceLock<Result<Run, String>>,
 }
 
@@ -51,6 +53,7 @@ impl Program {
             sameness: str::to_owned,
             status: Some(0),
             limit: Duration::from_secs(20),
+            alone: false,
             on_the_kernel: OnceLock::new(),
         }
     }
@@ -68,8 +71,15 @@ impl Program {
         Program { sameness, ..self }
     }
 
+    /// Its threads have real-time priority and spin: two such programs starve one another.
+    pub fn alone(self) -> Program {
+        Program { alone: true, ..self }
+    }
+
     /// Runs it in a mode and compares it with the kernel's run.
     pub fn judge(&self, mode: Mode) -> Outcome {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let _guard = self.alone.then(|| ALONE.lock());
         let (program, arguments) = match (self.what)() {
             Ready::Yes(program, arguments) => (program, arguments),
             Ready::Lacking(reason) => return Outcome::Skipped(reason),
