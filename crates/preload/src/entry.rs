@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::calls::{self, Whose};
 use crate::engine::{self, Inside};
 use crate::gate::{self, Gate, RAW_THREADS};
+use crate::process::process;
 use crate::raw::{self, COOKIE};
 use crate::signals::{self, Action};
 use crate::{exit, mixed, settings, trap};
@@ -584,6 +585,10 @@ unsafe extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *cons
     }
     exit::begin();
     resolve();
+    // SAFETY: takes nothing.
+    unsafe { own_process() };
+    // SAFETY: a function that takes nothing. Without memory for it the child asks the kernel: see `is_borrowed`.
+    unsafe { libc::pthread_atfork(None, None, Some(own_process)) };
     // Now, when there is a thread with all that a thread can have. A forked child makes its own when it needs one.
     if engine::engine().is_none() {
         raw::die(&["no memory for the engine, or its slots cannot be had"]);
@@ -592,6 +597,12 @@ unsafe extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *cons
     if settings::get().trap {
         // SAFETY: the loader's, which stays.
         unsafe { trap::install(environment) };
+    }
+}
+
+unsafe extern "C" fn own_process() {
+    if let Some(process) = process() {
+        process.own();
     }
 }
 

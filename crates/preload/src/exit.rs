@@ -7,9 +7,8 @@ use std::string::String;
 use std::vec::Vec;
 
 use crate::process::{Process, process};
-use crate::report::{Cpu, HotWord, Report};
-use crate::settings::Format;
-use crate::{calls, engine, raw, settings, stack};
+use crate::report::{self, Cpu, HotWord, Report};
+use crate::{calls, engine, gate, raw, settings, stack};
 
 /// So many words are reported at most.
 const HOT_WORDS: usize = 10;
@@ -56,29 +55,33 @@ pub fn report() {
     }
 }
 
-/// Writes the report now: on a stack of our own, since a thread with a small one, or a handler, may be who ends the process.
+/// Writes the report now.
+///
+/// It is made with signals blocked: whoever makes it has the heap's lock at times, which a handler that reports or calls the
+/// engine would wait for. And on a stack of our own, since a thread with a small one, or a handler, may be who ends the
+/// process. It is written with the program's mask, since that may take long.
 pub fn report_now() {
-    if let (Some(process), Some(format)) = (process(), settings::get().stats) {
-        stack::run(|| write(&fill_in(process), format));
+    let (Some(process), Some(format)) = (process(), settings::get().stats) else { return };
+    let (mut text, mut file) = (String::new(), None);
+    undisturbed(|| {
+        text = fill_in(process).render(format);
+        // The command could write it. If we cannot, the program has changed its root or its rights: nobody is to be told.
+        file = settings::get().output.map_or_else(stderr, open);
+    });
+    if let Some(fd) = file {
+        report::write(fd, &text);
+        if settings::get().output.is_some() {
+            // SAFETY: opened just now.
+            unsafe { raw::own(libc::SYS_close, [fd as u64]) };
+        }
     }
+    undisturbed(|| text = String::new());
 }
 
-fn write(report: &Report, format: Format) {
-    match settings::get().output {
-        None => {
-            if let Some(fd) = stderr() {
-                report.write(fd, format);
-            }
-        }
-        Some(path) => {
-            // The command could write it. If we cannot, the program has changed its root or its rights: nobody is to be told.
-            if let Some(fd) = open(path) {
-                report.write(fd, format);
-                // SAFETY: opened just now.
-                unsafe { raw::own(libc::SYS_close, [fd as u64]) };
-            }
-        }
-    }
+fn undisturbed(f: impl FnMut()) {
+    let mask = gate::block_all();
+    stack::run(f);
+    gate::set_mask(mask);
 }
 
 fn fill_in(process: &Process) -> Report {

@@ -23,8 +23,11 @@ use crate::raw::{self, COOKIE};
 /// Whether there are threads that share another's thread-local storage: from then on nobody is inside by flag.
 pub static RAW_THREADS: AtomicBool = AtomicBool::new(false);
 
-/// All signals.
-pub static ALL: u64 = u64::MAX;
+/// All signals but those of faults: while one of these is blocked, a bad address of the program's ends the process in our
+/// own access to it.
+pub static ALL: u64 = !FAULTS;
+/// The signals of what a thread itself does.
+pub const FAULTS: u64 = 1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1) | 1 << (libc::SIGSYS - 1);
 
 const MAGIC: u64 = u64::from_le_bytes(*b"ufx gate");
 
@@ -166,13 +169,24 @@ impl Gate {
     }
 }
 
-/// Blocks all signals; the mask before. What a `mask` says is put back with [`set_mask`].
+/// Whether that is the mask of a thread inside. No function of libc's blocks its own two signals for the program.
+pub fn blocks_all(mask: u64) -> bool {
+    const NEVER: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
+    mask | NEVER | FAULTS == u64::MAX
+}
+
+/// Blocks all signals but faults; the mask before. What a `mask` says is put back with [`set_mask`].
 pub fn block_all() -> u64 {
+    block(ALL)
+}
+
+/// Makes `mask` the calling thread's; the mask before.
+pub fn block(mask: u64) -> u64 {
     let mut before = 0u64;
     // SAFETY: changes the calling thread's mask, stores into `before`.
     unsafe {
-        let (all, before) = ((&raw const ALL) as u64, (&raw mut before) as u64);
-        raw::own(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as u64, all, before, 8]);
+        let (mask, before) = ((&raw const mask) as u64, (&raw mut before) as u64);
+        raw::own(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as u64, mask, before, 8]);
     }
     before
 }
@@ -193,18 +207,19 @@ pub struct Sleep {
     pub args: [u64; 6],
 }
 
-/// Makes the call, unless a signal has been put off: -EINTR then, which also is the answer when one comes meanwhile.
-/// What the call itself answered is lost then.
+/// Makes the call, unless a signal has been put off: -EINTR then, which also is the answer when one comes before or
+/// meanwhile. One that comes after it leaves its result: that may be a wake, which nobody else gets.
 ///
 /// # Safety
 /// The pointers of `sleep` must be valid.
 #[unsafe(naked)]
 pub unsafe extern "C" fn sleep(sleep: *const Sleep) -> isize {
-    // Between the two labels a handler may come that puts a signal off. It goes on at `interrupted` then, with all
-    // signals blocked: `put_off` relies on the gate in rbx, and on nothing else.
+    // From `begins` to `ends_blocked` a handler may come that puts a signal off. Before `made` it goes on at
+    // `interrupted` then, after it where it was, with all signals blocked: `put_off` relies on the gate in rbx, and on
+    // nothing else.
     naked_asm!(
-        ".globl ufutex_sleep_begins, ufutex_sleep_ends_blocked, ufutex_sleep_interrupted",
-        ".hidden ufutex_sleep_begins, ufutex_sleep_ends_blocked, ufutex_sleep_interrupted",
+        ".globl ufutex_sleep_begins, ufutex_sleep_made, ufutex_sleep_ends_blocked, ufutex_sleep_interrupted",
+        ".hidden ufutex_sleep_begins, ufutex_sleep_made, ufutex_sleep_ends_blocked, ufutex_sleep_interrupted",
         "push rbx",
         "push r12",
         "mov r12, rdi",
@@ -229,6 +244,7 @@ pub unsafe extern "C" fn sleep(sleep: *const Sleep) -> isize {
         "cmp byte ptr [rbx + {deferred}], 0",
         "jne ufutex_sleep_interrupted",
         "syscall",
+        "ufutex_sleep_made:",
         "cmp qword ptr [r12 + {mask}], 0",
         "je ufutex_sleep_ends",
         "mov r12, rax",
@@ -270,6 +286,7 @@ pub unsafe extern "C" fn sleep(sleep: *const Sleep) -> isize {
 unsafe extern "C" {
     // Places in `sleep`, not functions.
     safe fn ufutex_sleep_begins();
+    safe fn ufutex_sleep_made();
     safe fn ufutex_sleep_ends_blocked();
     safe fn ufutex_sleep_interrupted();
 }
@@ -277,6 +294,9 @@ unsafe extern "C" {
 /// Of a thread that a signal has interrupted at `rip`: where it goes on if the signal is put off and it slept; `None`
 /// when it did not sleep.
 pub fn sleeps_at(rip: u64) -> Option<u64> {
-    let range = ufutex_sleep_begins as *const () as u64..ufutex_sleep_ends_blocked as *const () as u64;
-    range.contains(&rip).then_some(ufutex_sleep_interrupted as *const () as u64)
+    let place = |label: extern "C" fn()| label as *const () as u64;
+    if !(place(ufutex_sleep_begins)..place(ufutex_sleep_ends_blocked)).contains(&rip) {
+        return None;
+    }
+    Some(if rip < place(ufutex_sleep_made) { place(ufutex_sleep_interrupted) } else { rip })
 }

@@ -71,10 +71,30 @@ impl Process {
     /// change what the parent will rely on.
     pub fn is_borrowed(&self) -> bool {
         let pid = raw::pid();
-        match self.pid.compare_exchange(0, pid, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => false,
-            Err(owner) => owner != pid,
+        match self.pid.load(Ordering::Relaxed) {
+            // Forked by a system call, where [`own`](Self::own) does not run; or made by such a one, which never came here.
+            0 if shares_with_parent(pid) => true,
+            0 => {
+                self.own();
+                false
+            }
+            owner => owner != pid,
         }
+    }
+
+    /// The calling process has this memory for itself: the one that begins, and the child of a fork.
+    pub fn own(&self) {
+        self.pid.store(raw::pid(), Ordering::Relaxed);
+    }
+}
+
+/// Whether the process and its parent have one memory. No, where the kernel does not tell.
+fn shares_with_parent(pid: i32) -> bool {
+    const KCMP_VM: u64 = 1;
+    // SAFETY: takes nothing, changes nothing; the second compares numbers.
+    unsafe {
+        let parent = raw::own(libc::SYS_getppid, []);
+        raw::own(libc::SYS_kcmp, [pid as u64, parent as u64, KCMP_VM, 0, 0]) == 0
     }
 }
 
@@ -94,14 +114,25 @@ impl SpinLock {
         // Acquire pairs with the Release of `drop`.
         while self.0.swap(1, Ordering::Acquire) != 0 {
             spins += 1;
-            if spins < 100 {
-                core::hint::spin_loop();
-            } else {
+            match spins {
+                ..100 => core::hint::spin_loop(),
                 // SAFETY: takes nothing, changes nothing.
-                let _ = unsafe { raw::own(libc::SYS_sched_yield, []) };
+                ..120 => drop(unsafe { raw::own(libc::SYS_sched_yield, []) }),
+                _ => self.rest(),
             }
         }
         Locked(self)
+    }
+
+    /// Sleeps a little: a thread with a real-time priority never yields to one without, which may have the lock and be
+    /// waiting for this very CPU. By futex(2) and not by nanosleep(2), which a program's own filter need not allow.
+    #[cold]
+    fn rest(&self) {
+        const WAIT: u64 = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u64;
+        let time = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
+        let args = [self.0.as_ptr() as u64, WAIT, 1, (&raw const time) as u64, raw::COOKIE, 0];
+        // SAFETY: reads the lock and the time. Nobody wakes: it ends by the time, or at once when the lock is free.
+        unsafe { raw::syscall6(libc::SYS_futex, args) };
     }
 }
 

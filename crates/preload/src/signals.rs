@@ -2,6 +2,7 @@
 //! thread is inside the engine (see `gate.rs`). What the program asks about its handlers it hears as if it were not so.
 
 use core::arch::naked_asm;
+use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::gate::{self, Gate};
@@ -192,9 +193,38 @@ fn as_program(kernel: &Action, installed: u64) -> Action {
 
 /// The handler of all signals. It leaves its own frame before it goes to the program's, so that this begins as if the
 /// kernel had called it, and whoever unwinds from there never meets us.
+///
+/// While a thread sleeps, the kernel may bring two signals at once: the handler of the second begins when this one has only
+/// begun. It must see that the thread is inside nevertheless. So up to `ufutex_deliver_blocked` the context of what was
+/// interrupted is in rdx at the first instruction, and in r12 from the second: see [`interrupted_sleep`]. All registers are
+/// free here: those of what was interrupted are in the context.
 #[unsafe(naked)]
 pub extern "C" fn deliver() {
     naked_asm!(
+        ".globl ufutex_deliver_blocked",
+        ".hidden ufutex_deliver_blocked",
+        "mov r12, rdx",
+        "mov rax, [r12 + {rip}]",
+        "lea rcx, [rip + ufutex_sleep_begins]",
+        "cmp rax, rcx",
+        "jb ufutex_deliver_blocked",
+        "lea rcx, [rip + ufutex_sleep_ends_blocked]",
+        "cmp rax, rcx",
+        "jae ufutex_deliver_blocked",
+        "mov r13, rdi",
+        "mov r14, rsi",
+        "mov eax, {sigprocmask}",
+        "mov edi, {setmask}",
+        "lea rsi, [rip + {everything}]",
+        "xor edx, edx",
+        "mov r10d, 8",
+        "movabs r9, {cookie}",
+        "syscall",
+        "xor r9d, r9d",
+        "mov rdi, r13",
+        "mov rsi, r14",
+        "mov rdx, r12",
+        "ufutex_deliver_blocked:",
         "push rdi",
         "push rsi",
         "push rdx",
@@ -207,7 +237,32 @@ pub extern "C" fn deliver() {
         "jmp rax",
         "2: ret",
         decide = sym decide,
+        rip = const offset_of!(libc::ucontext_t, uc_mcontext) + libc::REG_RIP as usize * 8,
+        sigprocmask = const libc::SYS_rt_sigprocmask,
+        setmask = const libc::SIG_SETMASK,
+        everything = sym EVERYTHING,
+        cookie = const raw::COOKIE,
     )
+}
+
+unsafe extern "C" {
+    // A place in `deliver`, not a function.
+    safe fn ufutex_deliver_blocked();
+}
+
+static EVERYTHING: u64 = u64::MAX;
+
+/// Whether the signal came while the thread slept, or at the beginning of the handler of another that did.
+fn interrupted_sleep(context: &Context) -> bool {
+    let window = deliver as *const () as u64..ufutex_deliver_blocked as *const () as u64;
+    let rip = context.register(libc::REG_RIP);
+    if !window.contains(&rip) {
+        return gate::sleeps_at(rip).is_some();
+    }
+    let register = if rip == window.start { libc::REG_RDX } else { libc::REG_R12 };
+    let earlier = core::ptr::with_exposed_provenance_mut(context.register(register) as usize);
+    // SAFETY: there `deliver` has what it was called with, its third argument.
+    interrupted_sleep(&unsafe { Context::new(earlier) })
 }
 
 /// Returns from a handler. In these very bytes: that is how unwinders and debuggers know the frame of a signal.
@@ -265,10 +320,26 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
     }
     let installed = INSTALLED[signal as usize].load(Ordering::Relaxed);
     if !is_own_fault {
+        // SAFETY: where the kernel will read it.
+        let mask = unsafe { &mut *context.mask() };
+        if bit(signal) & gate::FAULTS != 0 && gate::blocks_all(*mask) {
+            // Somebody else sent it to a thread that is inside by mask, or has put off another.
+            gate::block(u64::MAX);
+            send_again(signal, info);
+            *mask |= bit(signal);
+            return 0;
+        }
         if let Some(interrupted) = gate::sleeps_at(rip) {
             let gate = core::ptr::with_exposed_provenance_mut(context.register(libc::REG_RBX) as usize);
             context.set_register(libc::REG_RIP, interrupted);
             put_off(signal, info, &context, gate, installed);
+            return 0;
+        }
+        if interrupted_sleep(&context) {
+            // The other handler goes on, with all signals blocked, and will put off its own.
+            gate::block(u64::MAX);
+            send_again(signal, info);
+            *mask = gate::ALL | bit(signal);
             return 0;
         }
         if let Some(gate) = Gate::find()
@@ -305,24 +376,90 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
 /// Sends the signal to its thread once more, where it waits until the thread is outside.
 fn put_off(signal: i32, info: *mut libc::siginfo_t, context: &Context, gate: *mut Gate, installed: u64) {
     let before = context.mask();
-    gate::block_all();
+    // Of faults there are none here.
+    gate::block(u64::MAX);
     send_again(signal, info);
+    // Where the program has no handler it does not know of the signal.
+    let restarts = installed & RESTART != 0 || installed & HANDLER <= IGN;
     // SAFETY: the gate is this thread's, says the caller; the mask is where the kernel will read it.
     unsafe {
-        Gate::defer(gate, *before, installed & RESTART != 0);
-        *before = u64::MAX;
+        Gate::defer(gate, *before, restarts);
+        *before = gate::ALL | bit(signal);
     }
 }
 
 fn send_again(signal: i32, info: *mut libc::siginfo_t) {
+    const FIRST_QUEUED: i32 = 32;
     let (pid, tid) = (raw::pid() as u64, raw::tid() as u64);
-    // SAFETY: `info` is the kernel's own; to itself a thread may send whatever it likes.
-    let sent = unsafe { raw::own(libc::SYS_rt_tgsigqueueinfo, [pid, tid, signal as u64, info as u64]) };
+    // SAFETY: to itself a thread may send whatever it likes; the information is the kernel's own, or as good.
+    let send = |info: *const libc::siginfo_t| unsafe {
+        raw::own(libc::SYS_rt_tgsigqueueinfo, [pid, tid, signal as u64, info as u64])
+    };
+    // Real-time signals come in the order in which they were sent. This one goes first again: those that wait already are
+    // sent once more after it, up to a mark that was sent before it.
+    let mark = (signal >= FIRST_QUEUED && is_pending(signal)).then(mark);
+    let is_marked = mark.is_some_and(|mark| send(&raw const mark) == 0);
+    let sent = send(info);
+    while is_marked && let Some(next) = take_pending(signal) {
+        if is_mark(&next) {
+            break;
+        }
+        send(&raw const next);
+    }
     if sent != 0 {
         // Too many wait to be delivered. Without what came along, it needs no memory.
         // SAFETY: to itself.
         unsafe { raw::own(libc::SYS_tgkill, [pid, tid, signal as u64]) };
     }
+}
+
+/// Whether a signal that is blocked waits for this thread.
+fn is_pending(signal: i32) -> bool {
+    let mut pending = 0u64;
+    // SAFETY: stores into `pending`.
+    unsafe { raw::own(libc::SYS_rt_sigpending, [(&raw mut pending) as u64, 8]) };
+    pending & bit(signal) != 0
+}
+
+/// Takes the first of the signals that wait, those for this thread before those for the process.
+fn take_pending(signal: i32) -> Option<libc::siginfo_t> {
+    let (set, no_time) = (bit(signal), libc::timespec { tv_sec: 0, tv_nsec: 0 });
+    let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
+    let (set, time) = ((&raw const set) as u64, (&raw const no_time) as u64);
+    // SAFETY: reads the set and the time, fills in the information if there is a signal.
+    unsafe {
+        let taken = raw::own(libc::SYS_rt_sigtimedwait, [set, info.as_mut_ptr() as u64, time, 8]);
+        (taken == i64::from(signal) as isize).then(|| info.assume_init())
+    }
+}
+
+/// The information of a signal as the kernel knows it, as far as marks need it.
+#[repr(C)]
+struct Information {
+    signal: i32,
+    errno: i32,
+    code: i32,
+    sender: [i32; 3],
+    value: u64,
+}
+
+/// A mark, which no program sends.
+fn mark() -> libc::siginfo_t {
+    // SAFETY: numbers, and so may be zeroes.
+    let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
+    let mark = (&raw mut info).cast::<Information>();
+    // SAFETY: the beginning of it.
+    unsafe {
+        (*mark).code = libc::SI_QUEUE;
+        (*mark).value = raw::COOKIE;
+    }
+    info
+}
+
+fn is_mark(info: &libc::siginfo_t) -> bool {
+    // SAFETY: the beginning of it.
+    let information = unsafe { &*core::ptr::from_ref(info).cast::<Information>() };
+    information.code == libc::SI_QUEUE && information.value == raw::COOKIE
 }
 
 /// SA_RESETHAND, of which the kernel does not know.

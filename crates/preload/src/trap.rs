@@ -18,7 +18,7 @@ use ufutex_program::{elf, environment};
 
 use crate::calls::{self, Whose};
 use crate::engine::{self, Inside};
-use crate::gate::{Gate, RAW_THREADS};
+use crate::gate::{self, Gate, RAW_THREADS};
 use crate::process::process;
 use crate::raw::{self, COOKIE, COOKIE_HIGH};
 use crate::signals::{self, Action, Context, bit};
@@ -62,7 +62,8 @@ pub unsafe fn install(environment: *const *const c_char) {
     let never = bit(libc::SIGSEGV) | bit(libc::SIGBUS) | bit(libc::SIGSYS);
     let action = Action {
         handler: on_sigsys as *const () as u64,
-        flags: libc::SA_SIGINFO as u64 | signals::SA_RESTORER,
+        // A handler of the program's for its own filter runs on top of ours, and may make trapped calls.
+        flags: (libc::SA_SIGINFO | libc::SA_NODEFER) as u64 | signals::SA_RESTORER,
         restorer: signals::restore as *const () as u64,
         mask: !never,
     };
@@ -132,7 +133,7 @@ extern "C-unwind" fn on_sigsys(_: i32, info: *mut libc::siginfo_t, context: *mut
     let args = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9]
         .map(|register| context.register(register));
     let trapped = Trapped { number: number.into(), args, context: &context };
-    match if code == SYS_SECCOMP { trapped.make() } else { Outcome::NotOurs } {
+    match if code == SYS_SECCOMP && !trapped.is_marked() { trapped.make() } else { Outcome::NotOurs } {
         Outcome::Result(result) => context.set_register(libc::REG_RAX, result as u64),
         Outcome::Again => {
             // Two bytes back is the instruction; its number stands in rax.
@@ -159,6 +160,11 @@ struct Trapped<'a> {
 }
 
 impl Trapped<'_> {
+    /// Whether it is a call of ours, which only a filter of the program's own stops.
+    fn is_marked(&self) -> bool {
+        self.args[5] == COOKIE || self.number == libc::SYS_futex && self.args[4] == COOKIE
+    }
+
     fn make(&self) -> Outcome {
         let [a, b, c, d, e, f] = self.args;
         match self.number {
@@ -389,6 +395,9 @@ fn not_ours(context: &Context, info: *mut libc::siginfo_t) {
     });
     match wanted.handler {
         handler if handler > libc::SIG_IGN as u64 => {
+            // It expects what the kernel would block for it. The mask is put back when we return.
+            // SAFETY: where the kernel keeps the mask.
+            gate::set_mask((unsafe { *context.mask() } | wanted.mask) & !bit(libc::SIGSYS));
             // SAFETY: the program's own handler, and what the kernel gave us for it.
             unsafe {
                 let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void) = core::mem::transmute(handler);

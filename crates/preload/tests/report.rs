@@ -301,7 +301,7 @@ fn a_reader_that_has_gone_does_not_end_the_program() {
         assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
         libc::close(pipe[0]);
         let before = libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-        report().write(pipe[1], Format::Text);
+        report::write(pipe[1], &report().render(Format::Text));
         let mut pending = std::mem::zeroed();
         assert_eq!((libc::sigpending(&mut pending), libc::sigismember(&pending, libc::SIGPIPE)), (0, 0));
         libc::signal(libc::SIGPIPE, before);
@@ -314,8 +314,8 @@ fn what_is_written_is_what_was_rendered() {
     let path = std::env::temp_dir().join(format!("ufutex-report-{}", std::process::id()));
     let mut file = std::fs::File::options().read(true).append(true).create(true).open(&path).expect("a temporary file");
     std::fs::remove_file(&path).expect("our own file");
-    report().write(file.as_raw_fd(), Format::Json);
-    report().write(file.as_raw_fd(), Format::Text);
+    report::write(file.as_raw_fd(), &report().render(Format::Json));
+    report::write(file.as_raw_fd(), &report().render(Format::Text));
     file.rewind().expect("a file");
     let mut text = String::new();
     file.read_to_string(&mut text).expect("UTF-8");

@@ -93,12 +93,6 @@ impl HotWord {
 }
 
 impl Report {
-    /// Writes it, in one piece if the file takes that. A reader that has gone is no reason to end the program by SIGPIPE.
-    pub fn write(&self, fd: i32, format: Format) {
-        let text = self.render(format);
-        without_sigpipe(|| raw::write_all(fd, text.as_bytes()));
-    }
-
     /// What is written.
     pub fn render(&self, format: Format) -> String {
         match format {
@@ -107,6 +101,12 @@ impl Report {
             Format::Json => serde_json::to_string(self).unwrap_or_else(|_| "{}".to_owned()) + "\n",
         }
     }
+}
+
+/// Writes what was rendered, in one piece if the file takes that. A reader that has gone is no reason to end the program by
+/// SIGPIPE.
+pub fn write(fd: i32, text: &str) {
+    without_sigpipe(|| raw::write_all(fd, text.as_bytes()));
 }
 
 /// SIGPIPE as a set of signals.
