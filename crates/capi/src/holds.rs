@@ -70,7 +70,7 @@ pub(crate) fn prepare() {
 }
 
 /// Enters `handle` in the calling thread's record. `None` without a record, or without room.
-#[inline]
+#[inline(always)]
 pub(crate) fn enter(handle: u64) -> Option<(&'static Record, usize)> {
     let record = match RECORD.get() {
         Some(record) => record,
@@ -87,7 +87,7 @@ pub(crate) fn enter(handle: u64) -> Option<(&'static Record, usize)> {
 }
 
 /// [H1] pairs with [H3].
-#[inline]
+#[inline(always)]
 fn light_barrier() {
     if BARRIER.load(Relaxed) == MEMBARRIER {
         compiler_fence(SeqCst);
@@ -98,15 +98,18 @@ fn light_barrier() {
 
 impl Record {
     /// Takes a handle out again.
-    #[inline]
+    #[inline(always)]
     pub fn leave(&self, place: usize) {
         // [H2]: what was done with the object has happened before it is freed.
         self.handles[place].store(0, Release);
-        let mut top = self.top.load(Relaxed);
-        while top > 0 && self.handles[top - 1].load(Relaxed) == 0 {
-            top -= 1;
+        if self.top.load(Relaxed) == place + 1 {
+            // What was entered before and left already, if that was in another order. Mostly there is nothing below.
+            let mut top = place;
+            while top > 0 && self.handles[top - 1].load(Relaxed) == 0 {
+                top -= 1;
+            }
+            self.top.store(top, Relaxed);
         }
-        self.top.store(top, Relaxed);
     }
 }
 
