@@ -169,3 +169,41 @@ fn add_record() -> Option<&'static Record> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    /// What frees has to see every holder that has not seen the mark: the two sides of the barriers, again and again.
+    #[test]
+    fn whoever_has_seen_no_mark_is_seen() {
+        const HANDLE: u64 = 0x7abc;
+        prepare();
+        let (marked, claimed, over) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Relaxed) {
+                    let (record, place) = enter(HANDLE).expect("a record");
+                    if !marked.load(Acquire) {
+                        for _ in 0..50 {
+                            assert!(!claimed.load(Relaxed), "it is freed while this thread holds it");
+                        }
+                    }
+                    record.leave(place);
+                }
+            });
+            let until = Instant::now() + Duration::from_millis(300);
+            while Instant::now() < until {
+                marked.store(true, SeqCst);
+                if !somebody_holds(HANDLE) {
+                    claimed.store(true, Relaxed);
+                    (0..200).for_each(|_| std::hint::spin_loop());
+                    claimed.store(false, SeqCst);
+                }
+                marked.store(false, SeqCst);
+            }
+            over.store(true, Relaxed);
+        });
+    }
+}

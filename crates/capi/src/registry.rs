@@ -341,7 +341,10 @@ pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno>
         Err(_) => return Err(Errno::BAD_HANDLE),
     }
     // The holders first: one that begins to count does so before it holds no more.
-    if holds::somebody_holds(handle) || slot.users.load(SeqCst) != 0 {
+    let is_held = holds::somebody_holds(handle);
+    #[cfg(test)]
+    tests::between_looks();
+    if is_held || slot.users.load(SeqCst) != 0 {
         slot.state.store(handle, SeqCst);
         return Err(Errno::BUSY);
     }
@@ -376,6 +379,33 @@ mod tests {
 
     fn thing(value: u64) -> *mut Opaque {
         insert(boxed(Thing(value)).unwrap()).unwrap()
+    }
+
+    thread_local! {
+        /// What another thread does while this one frees.
+        static BETWEEN: std::cell::RefCell<Option<Box<dyn FnOnce()>>> = const { std::cell::RefCell::new(None) };
+    }
+
+    /// Called between the two looks at who uses an object.
+    pub(super) fn between_looks() {
+        if let Some(act) = BETWEEN.take() {
+            act();
+        }
+    }
+
+    #[test]
+    fn holder_that_begins_to_count_while_the_object_is_freed_keeps_it() {
+        let handle = thing(5);
+        let held = Held::<Thing>::new(handle).unwrap();
+        let kept = std::rc::Rc::new(std::cell::RefCell::new(None));
+        let keep = kept.clone();
+        BETWEEN.set(Some(Box::new(move || {
+            keep.replace(Some(held.count()));
+            drop(held);
+        })));
+        assert_eq!(remove::<Thing>(handle).map(|object| object.0), Err(Errno::BUSY));
+        assert_eq!(kept.take().map(|counted| counted.0), Some(5));
+        assert_eq!(remove::<Thing>(handle).map(|object| object.0), Ok(5));
     }
 
     #[test]
