@@ -216,7 +216,8 @@ mod tests {
         let bell = Handle::new(sound).unwrap();
         let waker = bell.waker();
         waker.wake_by_ref();
-        waker.clone().wake();
+        let second = waker.clone();
+        second.wake();
         assert_eq!(counter.load(SeqCst), 1);
         assert!(bell.take_ring() && !bell.take_ring());
         waker.wake_by_ref();

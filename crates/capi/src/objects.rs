@@ -27,6 +27,8 @@ pub(crate) struct DomainObject {
     pub blocks_natively: bool,
     /// Whether words are in the program's own memory besides.
     pub is_plain: bool,
+    /// Whether a wait looks at the word first, and is not counted.
+    pub looks_first: bool,
 }
 
 // SAFETY: nothing else has this kind.
