@@ -385,6 +385,10 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const libc::sigaction, o
 static INTERRUPTING: AtomicU64 = AtomicU64::new(0);
 
 fn install(signal: c_int, handler: usize, flags: c_int) -> usize {
+    if handler == libc::SIG_ERR {
+        fail(-(libc::EINVAL as isize));
+        return libc::SIG_ERR;
+    }
     let mut mask = 0;
     if flags & libc::SA_NODEFER == 0 && (1..=64).contains(&signal) {
         mask = signals::bit(signal);

@@ -74,27 +74,27 @@ fn gate_offset() -> u64 {
     offset
 }
 
-/// Whether the processor tells where a thread's storage is, or the kernel has to be asked. A program that forbids itself
-/// system calls (seccomp) need not have foreseen that one.
-static BY_INSTRUCTION: AtomicBool = AtomicBool::new(false);
+/// Whether programs may read where the storage begins by an instruction. Otherwise it is a system call, which a program's own
+/// filter need not allow, and takes longer.
+static HAS_FSGSBASE: AtomicBool = AtomicBool::new(false);
 
-/// Finds that out, before the program begins.
+/// Looks what the machine has, before the program begins.
 pub fn begin() {
-    const HWCAP2_FSGSBASE: u64 = 2;
-    // SAFETY: a look into what the kernel gave the process.
+    const HWCAP2_FSGSBASE: u64 = 1 << 1;
+    // SAFETY: reads what the kernel has told.
     let has = unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0;
-    BY_INSTRUCTION.store(has, Ordering::Relaxed);
+    HAS_FSGSBASE.store(has, Ordering::Relaxed);
 }
 
-/// Where the calling thread's storage begins.
+/// Where the calling thread's storage begins; 0 if it has none.
 fn storage() -> u64 {
     const ARCH_GET_FS: u64 = 0x1003;
     let mut base = 0u64;
-    if BY_INSTRUCTION.load(Ordering::Relaxed) {
-        // SAFETY: the kernel has said that the instruction is there.
+    if HAS_FSGSBASE.load(Ordering::Relaxed) {
+        // SAFETY: reads a register; the kernel has said that it may be read.
         unsafe { asm!("rdfsbase {}", out(reg) base, options(nostack, nomem)) };
     } else {
-        // SAFETY: stores into `base`.
+        // SAFETY: stores where the thread's storage begins.
         unsafe { raw::own(libc::SYS_arch_prctl, [ARCH_GET_FS, (&raw mut base) as u64]) };
     }
     base
@@ -122,8 +122,8 @@ impl Gate {
     pub fn find() -> Option<*mut Self> {
         let base = storage();
         let gate = base.wrapping_add(gate_offset());
-        let magic = crate::memory::read::<u64>(gate);
-        (base != 0 && magic == Ok(MAGIC)).then(|| ptr::with_exposed_provenance_mut(gate as usize))
+        // Without storage nothing is read: in a handler the signal of a fault may be blocked.
+        (base != 0 && crate::memory::read(gate) == Ok(MAGIC)).then(|| ptr::with_exposed_provenance_mut(gate as usize))
     }
 
     /// # Safety

@@ -38,19 +38,20 @@ pub fn waitv([list, len, flags, timeout, clock, _]: [u64; 6], inside: &Inside) -
         words.push(word);
         indices.push(index as isize);
     }
-    let seat_index = kernels.0.len();
-    kernels.0.push(Waitv { val: 0, uaddr: 0, flags: SEAT, reserved: 0 });
+    // First: of several words that were woken the kernel names the last, and a seat may be told for nothing.
+    kernels.0.insert(0, Waitv { val: 0, uaddr: 0, flags: SEAT, reserved: 0 });
+    kernels.1.insert(0, -1);
 
     let mut kernel_result = None;
     let call = [ours.0.as_ptr() as u64, ours.0.len() as u64, flags, timeout, clock, 0];
     let result = engine::waitv(call, inside, &mut |seat| {
-        kernels.0[seat_index].uaddr = seat.address();
+        kernels.0[0].uaddr = seat.address();
         if seat.was_told() {
             return Slept::Told;
         }
         let args = [kernels.0.as_ptr() as u64, kernels.0.len() as u64, flags, timeout, clock, COOKIE];
         let result = kernel_waitv(args, inside);
-        if seat.was_told() && result < 0 || result == seat_index as isize {
+        if seat.was_told() && result < 0 || result == 0 {
             return Slept::Told;
         }
         kernel_result = Some(result);

@@ -69,8 +69,9 @@ pub fn install() {
         if is_kept(signal) {
             let mut old = Action::default();
             let asked = rt_sigaction_raw(signal, None, Some(&mut old));
-            // nohup(1) and shells leave signals ignored on purpose.
-            if asked == 0 && old.handler == DFL {
+            // nohup(1) and shells leave signals ignored on purpose. Where that is a fault's, ours ignores it for them.
+            if asked == 0 && (old.handler == DFL || old.handler == IGN && is_fault(signal)) {
+                INSTALLED[signal as usize].store(old.handler, Ordering::Relaxed);
                 rt_sigaction_raw(signal, Some(&default_of_ours()), None);
             }
         }
@@ -234,6 +235,10 @@ pub extern "C" fn deliver() {
         "pop rdi",
         "test rax, rax",
         "jz 2f",
+        // A mark of ours, if a call of ours was interrupted: the handler's calls must not have it.
+        "xor r8d, r8d",
+        "xor r9d, r9d",
+        "xor r10d, r10d",
         "jmp rax",
         "2: ret",
         decide = sym decide,

@@ -191,8 +191,8 @@ impl Trapped<'_> {
                 self.context.set_register(libc::REG_R10, COOKIE);
                 Outcome::Again
             }
-            libc::SYS_execve => Outcome::Result(exec(self.number, None, [a, b, c], 0)),
-            libc::SYS_execveat => Outcome::Result(exec(self.number, Some(a), [b, c, d], e)),
+            libc::SYS_execve => Outcome::Result(self.exec(None, [a, b, c], 0)),
+            libc::SYS_execveat => Outcome::Result(self.exec(Some(a), [b, c, d], e)),
             libc::SYS_exit_group => {
                 exit::report();
                 // SAFETY: what the program asked for.
@@ -311,6 +311,23 @@ impl Trapped<'_> {
         unsafe { raw::syscall6(self.number, args) }
     }
 
+    /// execve(2) and execveat(2). A failure leaves `errno` as it was, which the looking at files changes: a program that makes
+    /// the call by an instruction does not expect that.
+    fn exec(&self, directory: Option<u64>, arguments: [u64; 3], flags: u64) -> isize {
+        // SAFETY: the thread has storage of glibc's, where this is.
+        let errno = Gate::find().map(|_| unsafe { libc::__errno_location() });
+        // SAFETY: as above.
+        let before = errno.map(|errno| unsafe { *errno });
+        // SAFETY: where the kernel keeps it.
+        let mask = unsafe { *self.context.mask() };
+        let result = exec_checked(self.number, directory, arguments, flags, mask);
+        if let (Some(errno), Some(before)) = (errno, before) {
+            // SAFETY: as above.
+            unsafe { *errno = before };
+        }
+        result
+    }
+
     fn note_clone3(&self) {
         let shares = (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_SETTLS) as u64;
         if memory::read::<u64>(self.args[0]).is_ok_and(|flags| flags & shares == libc::CLONE_VM as u64) {
@@ -319,20 +336,14 @@ impl Trapped<'_> {
     }
 }
 
-/// execve(2) and execveat(2), which leave `errno` as it is where there is one: looking at a file changes it.
-fn exec(number: i64, directory: Option<u64>, call: [u64; 3], flags: u64) -> isize {
-    // SAFETY: a thread with a gate has libc's storage.
-    let errno = Gate::find().map(|_| unsafe { (libc::__errno_location(), *libc::__errno_location()) });
-    let result = look_and_exec(number, directory, call, flags);
-    if let Some((place, errno)) = errno {
-        // SAFETY: this thread's own.
-        unsafe { *place = errno };
-    }
-    result
-}
-
 /// The filter goes along, so must the library. What cannot load it is not executed.
-fn look_and_exec(number: i64, directory: Option<u64>, [path, arguments, environment]: [u64; 3], flags: u64) -> isize {
+fn exec_checked(
+    number: i64,
+    directory: Option<u64>,
+    [path, arguments, environment]: [u64; 3],
+    flags: u64,
+    mask: u64,
+) -> isize {
     let failed = |errno: libc::c_int| -(errno as isize);
     let name = match memory::string(path, libc::PATH_MAX as usize) {
         Ok(Some(name)) => name,
@@ -346,43 +357,50 @@ fn look_and_exec(number: i64, directory: Option<u64>, [path, arguments, environm
         && let Err(refusal) = elf::check(at, name)
         && refusal.kernel_error().is_none()
     {
-        let why = std::string::ToString::to_string(&refusal.about(name.to_bytes()));
-        raw::write_all(2, b"ufutex run --trap: ");
-        raw::write_all(2, why.as_bytes());
-        raw::write_all(2, b"\n");
-        return failed(libc::EACCES);
+        return refuse(&std::string::ToString::to_string(&refusal.about(name.to_bytes())));
     }
-    let library = LIBRARY.load(Ordering::Relaxed) as u64;
-    // SAFETY: a string, or null.
-    if unsafe { raw::own(libc::SYS_faccessat, [libc::AT_FDCWD as u64, library, libc::R_OK as u64]) } != 0 {
-        raw::write_all(
-            2,
-            b"ufutex run --trap: nothing can be executed where the library is not to be found (chroot?)\n",
-        );
-        return failed(libc::EACCES);
+    let library = LIBRARY.load(Ordering::Relaxed);
+    // SAFETY: a string that was kept for ever; asks about a file.
+    let is_there = |at| unsafe { raw::own(libc::SYS_faccessat, [libc::AT_FDCWD as u64, at, libc::R_OK as u64]) } == 0;
+    // The kernel says first what it has against the program.
+    if !library.is_null() && !is_there(library as u64) && is_there(path) {
+        return refuse("the library cannot be loaded from here (another root?), and the filter would stay without it");
     }
     let Ok(complete) = complete(environment) else { return failed(libc::EFAULT) };
     let environment = complete.as_ref().map_or(environment, |list| list.as_ptr() as u64);
+    // What is executed begins with the mask of who executes it, which is the program's and not our handler's.
+    gate::set_mask(mask);
     // SAFETY: what the program asked for.
-    unsafe {
+    let failed = unsafe {
         match directory {
             None => raw::own(number, [path, arguments, environment]),
             Some(directory) => raw::own(number, [directory, path, arguments, environment, flags]),
         }
+    };
+    gate::block_all();
+    failed
+}
+
+fn refuse(why: &str) -> isize {
+    for part in ["ufutex run --trap: ", why, "\n"] {
+        raw::write_all(2, part.as_bytes());
     }
+    -(libc::EACCES as isize)
 }
 
 /// The program's environment with what it lacks for us; `None` when it lacks nothing.
 fn complete(environment: u64) -> Result<Option<Vec<u64>>, ufutex::Fault> {
     let mut entries = Vec::new();
     let mut strings = Vec::new();
-    while environment != 0 {
-        let entry = memory::read::<u64>(environment + 8 * entries.len() as u64)?;
-        if entry == 0 {
-            break;
+    // A null pointer is an empty environment, as for the kernel.
+    let mut next = (environment != 0).then_some(environment);
+    while let Some(at) = next {
+        let entry = memory::read::<u64>(at)?;
+        next = (entry != 0).then(|| at.wrapping_add(8));
+        if entry != 0 {
+            entries.push(entry);
+            strings.push(memory::string(entry, 1 << 17)?.unwrap_or_default());
         }
-        entries.push(entry);
-        strings.push(memory::string(entry, 1 << 17)?.unwrap_or_default());
     }
     let (library, settings) = (LIBRARY.load(Ordering::Relaxed), SETTINGS.load(Ordering::Relaxed));
     if library.is_null() || settings.is_null() {
