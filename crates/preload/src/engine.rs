@@ -4,7 +4,7 @@ use core::mem::ManuallyDrop;
 use core::num::NonZeroU32;
 use core::pin::{Pin, pin};
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::boxed::Box;
@@ -248,8 +248,31 @@ pub fn waitv(args: [u64; 6], inside: &Inside, sleep: &mut dyn FnMut(&seat::Seat)
     }
 }
 
+/// Whether a thread of this process may have a real-time priority: most may not, and need not be asked about each time.
+static MAY_BE_REALTIME: AtomicBool = AtomicBool::new(true);
+
+/// Finds that out, before the program begins: one that has a priority, may give itself one, or has the capability.
+pub fn begin() {
+    const CAP_SYS_NICE: u32 = 23;
+    const VERSION_3: u32 = 0x2008_0522;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let header = [VERSION_3, 0];
+    let mut sets = [u32::MAX; 6];
+    // SAFETY: all of them ask, about this process, and store where there is room.
+    let policy = unsafe {
+        raw::own(libc::SYS_getrlimit, [libc::RLIMIT_RTPRIO.into(), (&raw mut limit) as u64]);
+        raw::own(libc::SYS_capget, [(&raw const header) as u64, (&raw mut sets) as u64]);
+        raw::own(libc::SYS_sched_getscheduler, [0])
+    };
+    let may = policy != libc::SCHED_OTHER as isize || limit.rlim_max != 0 || sets[0] >> CAP_SYS_NICE & 1 != 0;
+    MAY_BE_REALTIME.store(may, Ordering::Relaxed);
+}
+
 /// The calling thread's real-time priority; 0 when it has none.
 fn realtime_priority() -> usize {
+    if !MAY_BE_REALTIME.load(Ordering::Relaxed) {
+        return 0;
+    }
     // SAFETY: asks about the calling thread.
     let policy = unsafe { raw::own(libc::SYS_sched_getscheduler, [0]) } as i32 & !libc::SCHED_RESET_ON_FORK;
     if policy != libc::SCHED_FIFO && policy != libc::SCHED_RR {
@@ -276,7 +299,7 @@ impl Inside {
         waker: &Waker,
         mut otherwise: Option<&mut dyn FnMut(&seat::Seat) -> Slept>,
     ) -> isize {
-        let deadline = call.timeout().map(begin);
+        let deadline = call.timeout().map(absolute);
         let mut context = Context::from_waker(waker);
         loop {
             if let Poll::Ready(result) = call.as_mut().poll(&mut context) {
@@ -329,7 +352,7 @@ pub enum Slept {
 }
 
 /// As futex(2) takes it: whether it is of the realtime clock, and when.
-fn begin(timeout: Timeout) -> (bool, libc::timespec) {
+fn absolute(timeout: Timeout) -> (bool, libc::timespec) {
     let (clock, at) = match timeout {
         Timeout::At(clock, at) => (clock, at),
         // The engine has begun relative ones.

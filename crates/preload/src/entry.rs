@@ -584,6 +584,8 @@ unsafe extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *cons
         raw::die(&[&std::string::ToString::to_string(&invalid)]);
     }
     exit::begin();
+    gate::begin();
+    engine::begin();
     resolve();
     // SAFETY: takes nothing.
     unsafe { own_process() };

@@ -74,6 +74,32 @@ fn gate_offset() -> u64 {
     offset
 }
 
+/// Whether the processor tells where a thread's storage is, or the kernel has to be asked. A program that forbids itself
+/// system calls (seccomp) need not have foreseen that one.
+static BY_INSTRUCTION: AtomicBool = AtomicBool::new(false);
+
+/// Finds that out, before the program begins.
+pub fn begin() {
+    const HWCAP2_FSGSBASE: u64 = 2;
+    // SAFETY: a look into what the kernel gave the process.
+    let has = unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0;
+    BY_INSTRUCTION.store(has, Ordering::Relaxed);
+}
+
+/// Where the calling thread's storage begins.
+fn storage() -> u64 {
+    const ARCH_GET_FS: u64 = 0x1003;
+    let mut base = 0u64;
+    if BY_INSTRUCTION.load(Ordering::Relaxed) {
+        // SAFETY: the kernel has said that the instruction is there.
+        unsafe { asm!("rdfsbase {}", out(reg) base, options(nostack, nomem)) };
+    } else {
+        // SAFETY: stores into `base`.
+        unsafe { raw::own(libc::SYS_arch_prctl, [ARCH_GET_FS, (&raw mut base) as u64]) };
+    }
+    base
+}
+
 impl Gate {
     /// One for a thread that is inside by mask.
     pub const fn new() -> Self {
@@ -94,10 +120,7 @@ impl Gate {
 
     /// The same where there may be none, or none of glibc's: in a handler.
     pub fn find() -> Option<*mut Self> {
-        const ARCH_GET_FS: u64 = 0x1003;
-        let mut base = 0u64;
-        // SAFETY: stores where the thread's storage begins.
-        unsafe { raw::own(libc::SYS_arch_prctl, [ARCH_GET_FS, (&raw mut base) as u64]) };
+        let base = storage();
         let gate = base.wrapping_add(gate_offset());
         let magic = crate::memory::read::<u64>(gate);
         (base != 0 && magic == Ok(MAGIC)).then(|| ptr::with_exposed_provenance_mut(gate as usize))

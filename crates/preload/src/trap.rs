@@ -319,8 +319,20 @@ impl Trapped<'_> {
     }
 }
 
-/// execve(2) and execveat(2): the filter goes along, so must the library. What cannot load it is not executed.
-fn exec(number: i64, directory: Option<u64>, [path, arguments, environment]: [u64; 3], flags: u64) -> isize {
+/// execve(2) and execveat(2), which leave `errno` as it is where there is one: looking at a file changes it.
+fn exec(number: i64, directory: Option<u64>, call: [u64; 3], flags: u64) -> isize {
+    // SAFETY: a thread with a gate has libc's storage.
+    let errno = Gate::find().map(|_| unsafe { (libc::__errno_location(), *libc::__errno_location()) });
+    let result = look_and_exec(number, directory, call, flags);
+    if let Some((place, errno)) = errno {
+        // SAFETY: this thread's own.
+        unsafe { *place = errno };
+    }
+    result
+}
+
+/// The filter goes along, so must the library. What cannot load it is not executed.
+fn look_and_exec(number: i64, directory: Option<u64>, [path, arguments, environment]: [u64; 3], flags: u64) -> isize {
     let failed = |errno: libc::c_int| -(errno as isize);
     let name = match memory::string(path, libc::PATH_MAX as usize) {
         Ok(Some(name)) => name,
@@ -338,6 +350,15 @@ fn exec(number: i64, directory: Option<u64>, [path, arguments, environment]: [u6
         raw::write_all(2, b"ufutex run --trap: ");
         raw::write_all(2, why.as_bytes());
         raw::write_all(2, b"\n");
+        return failed(libc::EACCES);
+    }
+    let library = LIBRARY.load(Ordering::Relaxed) as u64;
+    // SAFETY: a string, or null.
+    if unsafe { raw::own(libc::SYS_faccessat, [libc::AT_FDCWD as u64, library, libc::R_OK as u64]) } != 0 {
+        raw::write_all(
+            2,
+            b"ufutex run --trap: nothing can be executed where the library is not to be found (chroot?)\n",
+        );
         return failed(libc::EACCES);
     }
     let Ok(complete) = complete(environment) else { return failed(libc::EFAULT) };
