@@ -191,8 +191,8 @@ impl Trapped<'_> {
                 self.context.set_register(libc::REG_R10, COOKIE);
                 Outcome::Again
             }
-            libc::SYS_execve => Outcome::Result(exec(self.number, None, [a, b, c], 0)),
-            libc::SYS_execveat => Outcome::Result(exec(self.number, Some(a), [b, c, d], e)),
+            libc::SYS_execve => Outcome::Result(exec(self.number, None, [a, b, c], 0, self.mask())),
+            libc::SYS_execveat => Outcome::Result(exec(self.number, Some(a), [b, c, d], e, self.mask())),
             libc::SYS_exit_group => {
                 exit::report();
                 // SAFETY: what the program asked for.
@@ -271,6 +271,12 @@ impl Trapped<'_> {
         0
     }
 
+    /// The mask of the thread outside of this handler.
+    fn mask(&self) -> u64 {
+        // SAFETY: where the kernel keeps it.
+        unsafe { *self.context.mask() }
+    }
+
     /// A call that sleeps with another mask: made here with one like it that does not have SIGSYS. A handler of the
     /// program that ends it runs on top of us, and may never return.
     fn with_mask(&self, argument: usize, size: u64) -> isize {
@@ -319,11 +325,11 @@ impl Trapped<'_> {
     }
 }
 
-/// execve(2) and execveat(2), which leave `errno` as it is where there is one: looking at a file changes it.
-fn exec(number: i64, directory: Option<u64>, call: [u64; 3], flags: u64) -> isize {
+/// execve(2) and execveat(2) of a thread with this mask, which leave `errno` as it is where there is one: looking at a file changes it.
+fn exec(number: i64, directory: Option<u64>, call: [u64; 3], flags: u64, mask: u64) -> isize {
     // SAFETY: a thread with a gate has libc's storage.
     let errno = Gate::find().map(|_| unsafe { (libc::__errno_location(), *libc::__errno_location()) });
-    let result = look_and_exec(number, directory, call, flags);
+    let result = look_and_exec(number, directory, call, flags, mask);
     if let Some((place, errno)) = errno {
         // SAFETY: this thread's own.
         unsafe { *place = errno };
@@ -332,7 +338,13 @@ fn exec(number: i64, directory: Option<u64>, call: [u64; 3], flags: u64) -> isiz
 }
 
 /// The filter goes along, so must the library. What cannot load it is not executed.
-fn look_and_exec(number: i64, directory: Option<u64>, [path, arguments, environment]: [u64; 3], flags: u64) -> isize {
+fn look_and_exec(
+    number: i64,
+    directory: Option<u64>,
+    [path, arguments, environment]: [u64; 3],
+    flags: u64,
+    mask: u64,
+) -> isize {
     let failed = |errno: libc::c_int| -(errno as isize);
     let name = match memory::string(path, libc::PATH_MAX as usize) {
         Ok(Some(name)) => name,
@@ -363,13 +375,17 @@ fn look_and_exec(number: i64, directory: Option<u64>, [path, arguments, environm
     }
     let Ok(complete) = complete(environment) else { return failed(libc::EFAULT) };
     let environment = complete.as_ref().map_or(environment, |list| list.as_ptr() as u64);
+    // The program that comes inherits a mask: not this handler's, which blocks nearly everything.
+    let of_handler = gate::block(mask);
     // SAFETY: what the program asked for.
-    unsafe {
+    let failed = unsafe {
         match directory {
             None => raw::own(number, [path, arguments, environment]),
             Some(directory) => raw::own(number, [directory, path, arguments, environment, flags]),
         }
-    }
+    };
+    gate::set_mask(of_handler);
+    failed
 }
 
 /// The program's environment with what it lacks for us; `None` when it lacks nothing.
