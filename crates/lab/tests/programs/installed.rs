@@ -1,6 +1,7 @@
 //! Programs of Debian's: `perf bench futex`, stress-ng, rt-tests, redis.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use crate::mode::{BOTH, Mode, SCHEMES, TRAP_ONLY, TRAP_SEES, UNSEEN};
 use crate::program::{Program, Ready, installed};
@@ -33,6 +34,8 @@ fn perf() -> Vec<Program> {
     ];
     let one = |&(name, modes, arguments): &(&'static str, &'static [Mode], &'static [&'static str])| {
         let program = of_package("linux-perf", "perf", arguments).in_modes(modes).same_by(without_figures);
+        // Those that wake give their sleepers 100 ms to fall asleep, and then wait for all of them to be woken.
+        let program = program.in_tries(3, Duration::from_secs(10));
         Program { name: format!("perf_bench_futex_{name}"), ..program }
     };
     BENCHES.iter().map(one).collect()
