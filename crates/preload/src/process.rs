@@ -110,14 +110,14 @@ impl SpinLock {
     /// Waits until it has the lock.
     #[inline]
     pub fn lock(&self) -> Locked<'_> {
-        let mut spins = 0;
+        let mut spins = 0u32;
         // Acquire pairs with the Release of `drop`.
         while self.0.swap(1, Ordering::Acquire) != 0 {
             spins += 1;
             match spins {
-                ..100 => core::hint::spin_loop(),
+                0..100 => core::hint::spin_loop(),
                 // SAFETY: takes nothing, changes nothing.
-                ..120 => drop(unsafe { raw::own(libc::SYS_sched_yield, []) }),
+                100..120 => drop(unsafe { raw::own(libc::SYS_sched_yield, []) }),
                 _ => self.rest(),
             }
         }
