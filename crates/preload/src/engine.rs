@@ -23,6 +23,9 @@ use crate::settings::Policy;
 use crate::{raw, seat, settings, stack};
 
 const WAIT_PRIVATE: u32 = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u32;
+const CMP_REQUEUE_PRIVATE: u32 = (libc::FUTEX_CMP_REQUEUE | libc::FUTEX_PRIVATE_FLAG) as u32;
+/// The highest address that the kernel lets a program name.
+const USER_END: u64 = (1 << 47) - 4096;
 const WAKE_PRIVATE: u32 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u32;
 
 /// A domain, and tasks to call it by: one for each priority, since it is by priority that they wait.
@@ -174,12 +177,12 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
         }
     }
 
-    /// The two calls that programs make most, where they end at once: what is decoded for all of them takes longer than
+    /// The calls that programs make most, where they end at once: what is decoded for all of them takes longer than
     /// what these do. `None` is for [`call_any`](Self::call_any).
     #[inline(always)]
     fn call_briefly(&self, number: Number, args: &[u64; 6]) -> Option<isize> {
         let [address, op, val, time, ..] = *args;
-        let is_user = address <= (1 << 47) - 4096 && address.is_multiple_of(4);
+        let is_user = address <= USER_END && address.is_multiple_of(4);
         if number != Number::Futex || !is_user {
             return None;
         }
@@ -198,7 +201,22 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
                 let count = usize::try_from(val as i32).unwrap_or(0).max(1);
                 self.domain.try_wake_bitset(word, count, NonZeroU32::MAX).ok().map(|woken| woken as isize)
             }
+            CMP_REQUEUE_PRIVATE => self.cmp_requeue(word, args),
             _ => None,
+        }
+    }
+
+    /// Not as frequent as the others, but often made by a thread that has slept since its last one, which meets none of the
+    /// code in a cache: the less of it the better.
+    fn cmp_requeue(&self, from: Guest<'_, Native>, &[_, _, wake, requeue, to, expected]: &[u64; 6]) -> Option<isize> {
+        let (wake, requeue) = (usize::try_from(wake as i32).ok()?, usize::try_from(requeue as i32).ok()?);
+        if to > USER_END {
+            return None;
+        }
+        let to = Guest::new(&Native, to, Width::U32).ok()?;
+        match self.domain.cmp_requeue(from, u64::from(expected as u32), to, wake, requeue) {
+            Ok(done) => Some((done.woken + done.requeued) as isize),
+            Err(error) => Some(-(error.errno() as isize)),
         }
     }
 
