@@ -60,7 +60,7 @@ fn try_versions(map: &Path) -> Result<(), String> {
     rustc.arg(format!("-Clink-arg=-Wl,--version-script={}", map.display())).arg("-o").arg(&library).arg(&source);
     let output = rustc.output().map_err(|error| error.to_string())?;
     if !output.status.success() {
-        return Err("the linker takes no version script beside rustc's (LLD does)".into());
+        return Err("no library can be linked here with a version script beside rustc's (LLD can)".into());
     }
     let bytes = fs::read(&library).map_err(|error| error.to_string())?;
     let has = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());

@@ -34,14 +34,21 @@ thread_local! {
 
 impl Calls {
     /// Runs `f` as a call under way.
-    pub fn run<R>(&self, f: impl FnOnce() -> R) -> R {
+    pub fn run(&self, f: impl FnOnce()) {
+        self.run_with(|| Some(()), |()| f());
+    }
+
+    /// Looks for something, and runs `f` with it as a call under way. If there is nothing, no thread-local storage is
+    /// touched: signal handlers do this.
+    pub fn run_with<T>(&self, look: impl FnOnce() -> Option<T>, f: impl FnOnce(T)) {
         self.0.fetch_add(1, SeqCst);
-        let frame = Frame { calls: self, outer: FRAMES.get() };
-        FRAMES.set(&frame);
-        let result = f();
-        FRAMES.set(frame.outer);
+        if let Some(found) = look() {
+            let frame = Frame { calls: self, outer: FRAMES.get() };
+            FRAMES.set(&frame);
+            f(found);
+            FRAMES.set(frame.outer);
+        }
         self.0.fetch_sub(1, Release); // [E]
-        result
     }
 
     /// Waits until no other thread is in a call. New ones are somebody else's to prevent.
@@ -216,7 +223,8 @@ mod tests {
         let bell = Handle::new(sound).unwrap();
         let waker = bell.waker();
         waker.wake_by_ref();
-        waker.clone().wake();
+        let second = waker.clone();
+        second.wake();
         assert_eq!(counter.load(SeqCst), 1);
         assert!(bell.take_ring() && !bell.take_ring());
         waker.wake_by_ref();

@@ -36,10 +36,12 @@ pub(crate) trait Answer {
 }
 
 impl<T: TryInto<c_long>> Answer for Result<T, Errno> {
+    #[inline]
     fn int(self) -> c_int {
         c_int::try_from(self.long()).unwrap_or(c_int::MAX)
     }
 
+    #[inline]
     fn long(self) -> c_long {
         match self {
             Ok(number) => number.try_into().unwrap_or(c_long::MAX),

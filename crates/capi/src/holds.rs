@@ -70,7 +70,7 @@ pub(crate) fn prepare() {
 }
 
 /// Enters `handle` in the calling thread's record. `None` without a record, or without room.
-#[inline]
+#[inline(always)]
 pub(crate) fn enter(handle: u64) -> Option<(&'static Record, usize)> {
     let record = match RECORD.get() {
         Some(record) => record,
@@ -87,7 +87,7 @@ pub(crate) fn enter(handle: u64) -> Option<(&'static Record, usize)> {
 }
 
 /// [H1] pairs with [H3].
-#[inline]
+#[inline(always)]
 fn light_barrier() {
     if BARRIER.load(Relaxed) == MEMBARRIER {
         compiler_fence(SeqCst);
@@ -98,15 +98,18 @@ fn light_barrier() {
 
 impl Record {
     /// Takes a handle out again.
-    #[inline]
+    #[inline(always)]
     pub fn leave(&self, place: usize) {
         // [H2]: what was done with the object has happened before it is freed.
         self.handles[place].store(0, Release);
-        let mut top = self.top.load(Relaxed);
-        while top > 0 && self.handles[top - 1].load(Relaxed) == 0 {
-            top -= 1;
+        if self.top.load(Relaxed) == place + 1 {
+            // What was entered before and left already, if that was in another order. Mostly there is nothing below.
+            let mut top = place;
+            while top > 0 && self.handles[top - 1].load(Relaxed) == 0 {
+                top -= 1;
+            }
+            self.top.store(top, Relaxed);
         }
-        self.top.store(top, Relaxed);
     }
 }
 
@@ -164,5 +167,43 @@ fn add_record() -> Option<&'static Record> {
             Ok(_) => return Some(record),
             Err(now) => first = now,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    /// What frees has to see every holder that has not seen the mark: the two sides of the barriers, again and again.
+    #[test]
+    fn whoever_has_seen_no_mark_is_seen() {
+        const HANDLE: u64 = 0x7abc;
+        prepare();
+        let (marked, claimed, over) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Relaxed) {
+                    let (record, place) = enter(HANDLE).expect("a record");
+                    if !marked.load(Acquire) {
+                        for _ in 0..50 {
+                            assert!(!claimed.load(Relaxed), "it is freed while this thread holds it");
+                        }
+                    }
+                    record.leave(place);
+                }
+            });
+            let until = Instant::now() + Duration::from_millis(300);
+            while Instant::now() < until {
+                marked.store(true, SeqCst);
+                if !somebody_holds(HANDLE) {
+                    claimed.store(true, Relaxed);
+                    (0..200).for_each(|_| std::hint::spin_loop());
+                    claimed.store(false, SeqCst);
+                }
+                marked.store(false, SeqCst);
+            }
+            over.store(true, Relaxed);
+        });
     }
 }

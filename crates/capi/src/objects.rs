@@ -27,6 +27,8 @@ pub(crate) struct DomainObject {
     pub blocks_natively: bool,
     /// Whether words are in the program's own memory besides.
     pub is_plain: bool,
+    /// Whether a wait looks at the word first, and is not counted.
+    pub looks_first: bool,
 }
 
 // SAFETY: nothing else has this kind.
@@ -59,12 +61,9 @@ impl TaskObject {
         self.task.interrupt().raise();
         // [T1] pairs with [T2]: a wait that has not seen the interrupt is seen here.
         fence(SeqCst);
-        self.ringing.run(|| {
-            // SAFETY: `Interruptible` takes it away, and waits for us, before the bell is freed.
-            if let Some(bell) = unsafe { self.bell.load(SeqCst).as_ref() } {
-                bell.ring();
-            }
-        });
+        // SAFETY: `Interruptible` takes it away, and waits for us, before the bell is freed.
+        let bell = || unsafe { self.bell.load(SeqCst).as_ref() };
+        self.ringing.run_with(bell, Bell::ring);
     }
 
     pub fn is_interrupted(&self) -> bool {

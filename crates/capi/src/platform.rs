@@ -73,10 +73,12 @@ macro_rules! own_word {
     }};
 }
 
+#[expect(clippy::useless_conversion, reason = "one of the four widths is 64 bits itself")]
 fn own_load(address: u64, width: Width) -> Result<u64, Fault> {
     own_word!(address, width, |word: Value| Ok(u64::from(word.load(Acquire) as Value)))
 }
 
+#[expect(clippy::useless_conversion, reason = "one of the four widths is 64 bits itself")]
 fn own_compare_exchange(address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
     own_word!(address, width, |word: Value| {
         let result = word.compare_exchange(current as Value, new as Value, AcqRel, Acquire);
@@ -181,7 +183,7 @@ impl OwnWord {
     /// [`Errno::INVALID`] for a misaligned address, [`Errno::FAULT`] for one that no program has.
     #[inline]
     pub fn new(address: u64) -> Result<Self, Errno> {
-        if address % 4 != 0 {
+        if !address.is_multiple_of(4) {
             return Err(Errno::INVALID);
         }
         if address < FIRST_PAGE { Err(Errno::FAULT) } else { Ok(Self(address)) }

@@ -69,6 +69,7 @@ struct Free {
 }
 
 /// The chunk of a slot and its place there.
+#[inline(always)]
 fn place(index: u32) -> (usize, usize) {
     let shifted = index as usize + (1 << FIRST_CHUNK_LOG2);
     let log2 = shifted.ilog2();
@@ -76,7 +77,7 @@ fn place(index: u32) -> (usize, usize) {
 }
 
 /// The slot that a handle names, if it exists.
-#[inline]
+#[inline(always)]
 fn slot(handle: u64) -> Option<&'static Slot> {
     let (chunk, offset) = place((handle & ((1 << INDEX_BITS) - 1)) as u32);
     let slots = NonNull::new(SLOTS.get(chunk)?.load(Acquire))?; // [C1]
@@ -145,7 +146,7 @@ pub(crate) fn insert<T: Object>(object: Box<T>) -> Result<*mut T::Opaque, Errno>
 }
 
 /// The number of a handle that may be of a `T`.
-#[inline]
+#[inline(always)]
 fn number<T: Object>(handle: *mut T::Opaque) -> Result<u64, Errno> {
     let handle = handle.addr() as u64;
     match handle >> KIND_SHIFT {
@@ -185,7 +186,8 @@ impl<T: Object> Held<T> {
     /// # Errors
     /// [`Errno::INVALID`] for null, [`Errno::BAD_HANDLE`] for what is no handle of this kind or has been freed,
     /// [`Errno::BUSY`] where it is being freed by an operation that this one has interrupted.
-    #[inline]
+    // Inlined: this is what an operation pays for its handle.
+    #[inline(always)]
     pub fn new(handle: *mut T::Opaque) -> Result<Self, Errno> {
         let handle = number::<T>(handle)?;
         let slot = slot(handle).ok_or(Errno::BAD_HANDLE)?;
@@ -226,7 +228,7 @@ impl<T: Object> core::ops::Deref for Held<T> {
 }
 
 impl<T: Object> Drop for Held<T> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         match self.by {
             By::Record(record, place) => record.leave(place),
@@ -319,7 +321,7 @@ fn leave(slot: &Slot) {
 }
 
 /// The object of a slot whose handle was seen to be alive.
-#[inline]
+#[inline(always)]
 fn object<T>(slot: &Slot) -> NonNull<T> {
     // SAFETY: stored before the handle, and not null.
     unsafe { NonNull::new_unchecked(slot.object.load(Relaxed).cast()) }
@@ -339,7 +341,10 @@ pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno>
         Err(_) => return Err(Errno::BAD_HANDLE),
     }
     // The holders first: one that begins to count does so before it holds no more.
-    if holds::somebody_holds(handle) || slot.users.load(SeqCst) != 0 {
+    let is_held = holds::somebody_holds(handle);
+    #[cfg(test)]
+    tests::between_looks();
+    if is_held || slot.users.load(SeqCst) != 0 {
         slot.state.store(handle, SeqCst);
         return Err(Errno::BUSY);
     }
@@ -374,6 +379,33 @@ mod tests {
 
     fn thing(value: u64) -> *mut Opaque {
         insert(boxed(Thing(value)).unwrap()).unwrap()
+    }
+
+    thread_local! {
+        /// What another thread does while this one frees.
+        static BETWEEN: std::cell::RefCell<Option<Box<dyn FnOnce()>>> = const { std::cell::RefCell::new(None) };
+    }
+
+    /// Called between the two looks at who uses an object.
+    pub(super) fn between_looks() {
+        if let Some(act) = BETWEEN.take() {
+            act();
+        }
+    }
+
+    #[test]
+    fn holder_that_begins_to_count_while_the_object_is_freed_keeps_it() {
+        let handle = thing(5);
+        let held = Held::<Thing>::new(handle).unwrap();
+        let kept = std::rc::Rc::new(std::cell::RefCell::new(None));
+        let keep = kept.clone();
+        BETWEEN.set(Some(Box::new(move || {
+            keep.replace(Some(held.count()));
+            drop(held);
+        })));
+        assert_eq!(remove::<Thing>(handle).map(|object| object.0), Err(Errno::BUSY));
+        assert_eq!(kept.take().map(|counted| counted.0), Some(5));
+        assert_eq!(remove::<Thing>(handle).map(|object| object.0), Ok(5));
     }
 
     #[test]
@@ -412,7 +444,8 @@ mod tests {
         let mut bits = 1u64;
         for _ in 0..100_000 {
             bits = bits.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            for bits in [bits, bits & !(7 << KIND_SHIFT) | 7 << KIND_SHIFT, bits % 100 | 7 << KIND_SHIFT] {
+            let kind = 7 << KIND_SHIFT;
+            for bits in [bits, bits | kind, (bits % 100) | kind] {
                 let handle = ptr::without_provenance_mut(bits as usize);
                 assert!(Held::<Thing>::new(handle).is_err() && remove::<Thing>(handle).is_err());
             }
@@ -426,7 +459,11 @@ mod tests {
         let held = Held::<Thing>::new(handle).unwrap();
         let nested: Vec<_> = (0..100).map(|_| Held::<Thing>::new(handle).unwrap()).collect();
         assert_eq!(remove::<Thing>(handle).map(|object| object.0), Err(Errno::BUSY));
+        // In the order in which they were entered, which is not the usual one.
         drop(held);
+        drop(nested);
+        let nested: Vec<_> = (0..8).map(|_| Held::<Thing>::new(handle).unwrap()).collect();
+        assert!(nested.iter().all(|held| matches!(held.by, By::Record(..))), "no place of the record is lost");
         drop(nested);
         let counted = Held::<Thing>::new(handle).unwrap().count();
         assert_eq!(std::thread::spawn(move || remove_number(handle_number(counted))).join().unwrap(), Err(Errno::BUSY));

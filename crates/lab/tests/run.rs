@@ -425,6 +425,31 @@ fn the_report_goes_to_stderr_when_the_program_ends_however_it_does() {
 }
 
 #[test]
+fn slots_are_those_that_the_program_is_told_of_and_may_change_unless_immutable() {
+    let place = Place::new("slots");
+    let source = place.file(
+        "program.c",
+        "#include <errno.h>\n#include <stdio.h>\n#include <sys/prctl.h>\n\
+         static int hash(long op, long slots) { return prctl(78, op, slots, 0, 0) < 0 ? -errno : prctl(78, 2, 0, 0, 0); }\n\
+         int main(void) { int first = hash(2, 0); printf(\"%d %d\\n\", first, hash(1, 128)); }\n",
+        0o644,
+    );
+    let program = place.path("program");
+    let compiled =
+        Command::new("sh").args(["-c", "cc $0 -o $1 2>&1", &source, &program]).stdout(Stdio::null()).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        println!("skipped: cc makes no program here");
+        return;
+    }
+    let told = |options: &[&str]| printed(run(options).arg(&program));
+    assert_eq!(told(&["--slots", "64"]), "64 128\n");
+    assert_eq!(told(&["--slots", "64", "--scheme", "atomic", "--trap"]), "64 128\n");
+    let busy = -libc::EBUSY;
+    assert_eq!(told(&["--slots", "64", "--immutable"]), format!("64 {busy}\n"));
+    assert_eq!(told(&["--slots", "0"]), format!("0 {busy}\n"), "the global table is for good, as in the kernel");
+}
+
+#[test]
 fn a_thread_with_the_smallest_stack_can_end_the_program_with_a_report() {
     let place = Place::new("stack");
     let source = place.file(

@@ -4,7 +4,7 @@ use core::mem::ManuallyDrop;
 use core::num::NonZeroU32;
 use core::pin::{Pin, pin};
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::boxed::Box;
@@ -23,6 +23,9 @@ use crate::settings::Policy;
 use crate::{raw, seat, settings, stack};
 
 const WAIT_PRIVATE: u32 = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u32;
+const CMP_REQUEUE_PRIVATE: u32 = (libc::FUTEX_CMP_REQUEUE | libc::FUTEX_PRIVATE_FLAG) as u32;
+/// The highest address that the kernel lets a program name.
+const USER_END: u64 = (1 << 47) - 4096;
 const WAKE_PRIVATE: u32 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u32;
 
 /// A domain, and tasks to call it by: one for each priority, since it is by priority that they wait.
@@ -132,9 +135,10 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
         let options = Options::new().policy(policy).counters(settings.stats.is_some());
         let domain = Domain::with_options(&system, options);
         if let Some(slots) = settings.slots {
-            domain.set_slots(slots)?;
-            if settings.immutable {
-                domain.set_immutable();
+            // As if the program had asked: 0 is for good then.
+            const SET_SLOTS: u64 = 1;
+            if domain.prctl_futex_hash(SET_SLOTS, slots as u64, settings.immutable.into()) != 0 {
+                return Err(ufutex::Error::NoMemory);
             }
         }
         let this = Self { tasks: [const { AtomicPtr::new(ptr::null_mut()) }; 100], domain };
@@ -173,12 +177,12 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
         }
     }
 
-    /// The two calls that programs make most, where they end at once: what is decoded for all of them takes longer than
+    /// The calls that programs make most, where they end at once: what is decoded for all of them takes longer than
     /// what these do. `None` is for [`call_any`](Self::call_any).
     #[inline(always)]
     fn call_briefly(&self, number: Number, args: &[u64; 6]) -> Option<isize> {
         let [address, op, val, time, ..] = *args;
-        let is_user = address <= (1 << 47) - 4096 && address.is_multiple_of(4);
+        let is_user = address <= USER_END && address.is_multiple_of(4);
         if number != Number::Futex || !is_user {
             return None;
         }
@@ -197,7 +201,22 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
                 let count = usize::try_from(val as i32).unwrap_or(0).max(1);
                 self.domain.try_wake_bitset(word, count, NonZeroU32::MAX).ok().map(|woken| woken as isize)
             }
+            CMP_REQUEUE_PRIVATE => self.cmp_requeue(word, args),
             _ => None,
+        }
+    }
+
+    /// Not as frequent as the others, but often made by a thread that has slept since its last one, which meets none of the
+    /// code in a cache: the less of it the better.
+    fn cmp_requeue(&self, from: Guest<'_, Native>, &[_, _, wake, requeue, to, expected]: &[u64; 6]) -> Option<isize> {
+        let (wake, requeue) = (usize::try_from(wake as i32).ok()?, usize::try_from(requeue as i32).ok()?);
+        if to > USER_END {
+            return None;
+        }
+        let to = Guest::new(&Native, to, Width::U32).ok()?;
+        match self.domain.cmp_requeue(from, u64::from(expected as u32), to, wake, requeue) {
+            Ok(done) => Some((done.woken + done.requeued) as isize),
+            Err(error) => Some(-(error.errno() as isize)),
         }
     }
 
@@ -247,8 +266,31 @@ pub fn waitv(args: [u64; 6], inside: &Inside, sleep: &mut dyn FnMut(&seat::Seat)
     }
 }
 
+/// Whether a thread of this process may have a real-time priority: most may not, and need not be asked about each time.
+static MAY_BE_REALTIME: AtomicBool = AtomicBool::new(true);
+
+/// Finds that out, before the program begins: one that has a priority, may give itself one, or has the capability.
+pub fn begin() {
+    const CAP_SYS_NICE: u32 = 23;
+    const VERSION_3: u32 = 0x2008_0522;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let header = [VERSION_3, 0];
+    let mut sets = [u32::MAX; 6];
+    // SAFETY: all of them ask, about this process, and store where there is room.
+    let policy = unsafe {
+        raw::own(libc::SYS_getrlimit, [libc::RLIMIT_RTPRIO.into(), (&raw mut limit) as u64]);
+        raw::own(libc::SYS_capget, [(&raw const header) as u64, (&raw mut sets) as u64]);
+        raw::own(libc::SYS_sched_getscheduler, [0])
+    };
+    let may = policy != libc::SCHED_OTHER as isize || limit.rlim_max != 0 || sets[0] >> CAP_SYS_NICE & 1 != 0;
+    MAY_BE_REALTIME.store(may, Ordering::Relaxed);
+}
+
 /// The calling thread's real-time priority; 0 when it has none.
 fn realtime_priority() -> usize {
+    if !MAY_BE_REALTIME.load(Ordering::Relaxed) {
+        return 0;
+    }
     // SAFETY: asks about the calling thread.
     let policy = unsafe { raw::own(libc::SYS_sched_getscheduler, [0]) } as i32 & !libc::SCHED_RESET_ON_FORK;
     if policy != libc::SCHED_FIFO && policy != libc::SCHED_RR {
@@ -275,7 +317,7 @@ impl Inside {
         waker: &Waker,
         mut otherwise: Option<&mut dyn FnMut(&seat::Seat) -> Slept>,
     ) -> isize {
-        let deadline = call.timeout().map(begin);
+        let deadline = call.timeout().map(absolute);
         let mut context = Context::from_waker(waker);
         loop {
             if let Poll::Ready(result) = call.as_mut().poll(&mut context) {
@@ -328,7 +370,7 @@ pub enum Slept {
 }
 
 /// As futex(2) takes it: whether it is of the realtime clock, and when.
-fn begin(timeout: Timeout) -> (bool, libc::timespec) {
+fn absolute(timeout: Timeout) -> (bool, libc::timespec) {
     let (clock, at) = match timeout {
         Timeout::At(clock, at) => (clock, at),
         // The engine has begun relative ones.

@@ -596,6 +596,7 @@ unsafe extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *cons
     }
     exit::begin();
     gate::begin();
+    engine::begin();
     resolve();
     // SAFETY: takes nothing.
     unsafe { own_process() };

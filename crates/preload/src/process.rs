@@ -110,17 +110,15 @@ impl SpinLock {
     /// Waits until it has the lock.
     #[inline]
     pub fn lock(&self) -> Locked<'_> {
-        let mut spins = 0;
+        let mut spins = 0u32;
         // Acquire pairs with the Release of `drop`.
         while self.0.swap(1, Ordering::Acquire) != 0 {
             spins += 1;
-            if spins < 100 {
-                core::hint::spin_loop();
-            } else if spins < 120 {
+            match spins {
+                0..100 => core::hint::spin_loop(),
                 // SAFETY: takes nothing, changes nothing.
-                let _ = unsafe { raw::own(libc::SYS_sched_yield, []) };
-            } else {
-                self.rest();
+                100..120 => drop(unsafe { raw::own(libc::SYS_sched_yield, []) }),
+                _ => self.rest(),
             }
         }
         Locked(self)

@@ -191,8 +191,8 @@ impl Trapped<'_> {
                 self.context.set_register(libc::REG_R10, COOKIE);
                 Outcome::Again
             }
-            libc::SYS_execve => Outcome::Result(exec(self.number, None, [a, b, c], 0)),
-            libc::SYS_execveat => Outcome::Result(exec(self.number, Some(a), [b, c, d], e)),
+            libc::SYS_execve => Outcome::Result(self.exec(None, [a, b, c], 0)),
+            libc::SYS_execveat => Outcome::Result(self.exec(Some(a), [b, c, d], e)),
             libc::SYS_exit_group => {
                 exit::report();
                 // SAFETY: what the program asked for.
@@ -311,6 +311,23 @@ impl Trapped<'_> {
         unsafe { raw::syscall6(self.number, args) }
     }
 
+    /// execve(2) and execveat(2). A failure leaves `errno` as it was, which the looking at files changes: a program that makes
+    /// the call by an instruction does not expect that.
+    fn exec(&self, directory: Option<u64>, arguments: [u64; 3], flags: u64) -> isize {
+        // SAFETY: the thread has storage of glibc's, where this is.
+        let errno = Gate::find().map(|_| unsafe { libc::__errno_location() });
+        // SAFETY: as above.
+        let before = errno.map(|errno| unsafe { *errno });
+        // SAFETY: where the kernel keeps it.
+        let mask = unsafe { *self.context.mask() };
+        let result = exec_checked(self.number, directory, arguments, flags, mask);
+        if let (Some(errno), Some(before)) = (errno, before) {
+            // SAFETY: as above.
+            unsafe { *errno = before };
+        }
+        result
+    }
+
     fn note_clone3(&self) {
         let shares = (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_SETTLS) as u64;
         if memory::read::<u64>(self.args[0]).is_ok_and(|flags| flags & shares == libc::CLONE_VM as u64) {
@@ -319,23 +336,14 @@ impl Trapped<'_> {
     }
 }
 
-/// execve(2) and execveat(2). A failure leaves `errno` as it was, which the looking at files changes: a program that makes
-/// the call by an instruction does not expect that.
-fn exec(number: i64, directory: Option<u64>, arguments: [u64; 3], flags: u64) -> isize {
-    // SAFETY: the thread has storage of glibc's, where this is.
-    let errno = Gate::find().map(|_| unsafe { libc::__errno_location() });
-    // SAFETY: as above.
-    let before = errno.map(|errno| unsafe { *errno });
-    let result = exec_checked(number, directory, arguments, flags);
-    if let (Some(errno), Some(before)) = (errno, before) {
-        // SAFETY: as above.
-        unsafe { *errno = before };
-    }
-    result
-}
-
 /// The filter goes along, so must the library. What cannot load it is not executed.
-fn exec_checked(number: i64, directory: Option<u64>, [path, arguments, environment]: [u64; 3], flags: u64) -> isize {
+fn exec_checked(
+    number: i64,
+    directory: Option<u64>,
+    [path, arguments, environment]: [u64; 3],
+    flags: u64,
+    mask: u64,
+) -> isize {
     let failed = |errno: libc::c_int| -(errno as isize);
     let name = match memory::string(path, libc::PATH_MAX as usize) {
         Ok(Some(name)) => name,
@@ -359,13 +367,17 @@ fn exec_checked(number: i64, directory: Option<u64>, [path, arguments, environme
     }
     let Ok(complete) = complete(environment) else { return failed(libc::EFAULT) };
     let environment = complete.as_ref().map_or(environment, |list| list.as_ptr() as u64);
+    // What is executed begins with the mask of who executes it, which is the program's and not our handler's.
+    gate::set_mask(mask);
     // SAFETY: what the program asked for.
-    unsafe {
+    let failed = unsafe {
         match directory {
             None => raw::own(number, [path, arguments, environment]),
             Some(directory) => raw::own(number, [directory, path, arguments, environment, flags]),
         }
-    }
+    };
+    gate::block_all();
+    failed
 }
 
 fn library_is_there() -> bool {
@@ -385,15 +397,15 @@ fn refuse(why: &str) -> isize {
 fn complete(environment: u64) -> Result<Option<Vec<u64>>, ufutex::Fault> {
     let mut entries = Vec::new();
     let mut strings = Vec::new();
-    let mut next = environment;
-    while next != 0 {
-        let entry = memory::read::<u64>(next)?;
-        if entry == 0 {
-            break;
+    // A null pointer is an empty environment, as for the kernel.
+    let mut next = (environment != 0).then_some(environment);
+    while let Some(at) = next {
+        let entry = memory::read::<u64>(at)?;
+        next = (entry != 0).then(|| at.wrapping_add(8));
+        if entry != 0 {
+            entries.push(entry);
+            strings.push(memory::string(entry, 1 << 17)?.unwrap_or_default());
         }
-        entries.push(entry);
-        strings.push(memory::string(entry, 1 << 17)?.unwrap_or_default());
-        next = next.wrapping_add(8);
     }
     let (library, settings) = (LIBRARY.load(Ordering::Relaxed), SETTINGS.load(Ordering::Relaxed));
     if library.is_null() || settings.is_null() {

@@ -37,6 +37,7 @@ pub unsafe extern "C" fn ufutex_domain_new(
         // SAFETY: the same for what they point to, and the functions are what the types say.
         let (memory, time, parker) = unsafe { (Memory::read(memory)?, Time::read(clock)?, Parker::read(parker)?) };
         let options = said.map_or(Ok(Options::new()), |said| options_of(&said))?;
+        let flags = said.map_or(0, |said| said.flags);
         let blocks_natively = time.is_native() && parker.is_none();
         let object = DomainObject {
             domain: Domain::with_options(&system.0, options),
@@ -45,6 +46,7 @@ pub unsafe extern "C" fn ufutex_domain_new(
             parker,
             blocks_natively,
             is_plain: blocks_natively && memory.is_native(),
+            looks_first: flags == 0,
         };
         let handle = insert(boxed(object)?)?;
         // SAFETY: checked above, and valid for a write.

@@ -148,7 +148,7 @@ pub(super) unsafe fn store_words(
     look: impl FnOnce(usize) -> WhoWaits,
 ) -> Result<usize, Errno> {
     const SIZE: usize = size_of::<ufutex_waited_word>();
-    if !(SIZE..=4096).contains(&word_size) || word_size % 8 != 0 || !words.is_aligned() {
+    if !(SIZE..=4096).contains(&word_size) || !word_size.is_multiple_of(8) || !words.is_aligned() {
         return Err(Errno::INVALID);
     }
     if words.is_null() && capacity != 0 {

@@ -1,6 +1,6 @@
 use core::ffi::{c_int, c_long};
 
-use engine::Access;
+use engine::{Access, Domain, Target};
 
 use super::{HowToWait, InUse, export, to_block_as, to_block_in};
 use crate::errno::{Answer, Errno};
@@ -29,18 +29,30 @@ pub unsafe extern "C" fn ufutex_wait(
     flags: u32,
     options: *const ufutex_wait_options,
 ) -> c_int {
-    match Held::<DomainObject>::new(domain) {
-        Ok(held) if held.is_plain && flags == UFUTEX_U32 && options.is_null() => {
-            let wait = || {
-                let expected = u32::try_from(expected).map_err(|_| Errno::INVALID)?;
-                Ok(held.domain.wait(OwnWord::new(address)?, expected)?)
-            };
-            wait().map(|()| 0).int()
-        }
+    let held = match Held::<DomainObject>::new(domain) {
+        Ok(held) => held,
+        Err(errno) => return Err::<c_int, _>(errno).int(),
+    };
+    if !(held.is_plain && flags == UFUTEX_U32 && options.is_null()) {
         // SAFETY: of the same arguments.
-        Ok(held) => unsafe { wait_in(held, address, expected, flags, options) }.int(),
-        Err(errno) => Err::<c_int, _>(errno).int(),
+        return unsafe { wait_in(held, address, expected, flags, options) }.int();
     }
+    match (OwnWord::new(address), u32::try_from(expected)) {
+        // What the engine does first too; here without a stack frame for the rest of a wait.
+        (Ok(word), Ok(expected)) if held.looks_first && word.load() != Ok(expected) => -libc::EAGAIN,
+        (word, expected) => wait_plainly(&held.domain, word, expected),
+    }
+}
+
+/// A wait without options, for a private word of 32 bits in the program's own memory.
+#[inline(never)]
+fn wait_plainly(
+    domain: &Domain,
+    word: Result<OwnWord, Errno>,
+    expected: Result<u32, core::num::TryFromIntError>,
+) -> c_int {
+    let wait = || Ok::<_, Errno>(domain.wait(word?, expected.map_err(|_| Errno::INVALID)?)?);
+    wait().map(|()| 0).int()
 }
 
 /// Any other wait.

@@ -81,7 +81,8 @@ pub struct BenchArgs {
     #[arg(value_enum)]
     pub workload: Option<Workload>,
     /// Threads, a comma list [default: hash, wake, lock-pi, wasm 1,2; resize 2,16; growth
-    /// 43,171,683,1366; requeue, wake-parallel 1000; locks 1,2,8 on one mutex, 64 on many]
+    /// 43,171,683,1366; requeue, wake-parallel 1000; locks 1,2,8 on one mutex, 64 on many,
+    /// 2 on the lot alone]
     #[arg(short, long, value_name = "LIST", value_parser = values::threads, allow_negative_numbers = true)]
     pub threads: Option<List<usize>>,
     /// Futexes (words) of each thread [default: 1024]
@@ -147,7 +148,7 @@ pub struct BenchArgs {
     /// locks: threads that read [default: 1; and 6]
     #[arg(long, value_name = "N", value_parser = values::lockers, allow_negative_numbers = true)]
     pub readers: Option<usize>,
-    /// locks: mutexes of many-locks [default: 16]
+    /// locks: mutexes of many-locks, and of the lot [default: 16, 1024]
     #[arg(long, value_name = "N", value_parser = values::locks, allow_negative_numbers = true)]
     pub locks: Option<usize>,
     /// locks: steps of work with the lock [default: 1]
@@ -201,7 +202,8 @@ Rows of --json, one object a line:
                  row with the fewest waiters, pairwise
   wasm           operation (wait: the word differs; notify: nobody waits), case (words: each thread has its own; one: all
                  threads use the same), ns_per_op, ops_per_sec, early_return, ratio_wasmtime (if built with it)
-  locks          case (mutex, rwlock with writers and readers, many-locks with futexes locks), ns_per_op for one lock and
+  locks          case (mutex, rwlock with writers and readers, many-locks with futexes locks; lot: what lies below
+                 the locks alone, looking for parked threads where nobody is), ns_per_op for one lock and
                  unlock as a thread sees it, ratio_parking_lot; cpu_ns_per_op, ratio_cpu_parking_lot: of CPU time;
                  targets: parking_lot; live, which is parking_lot on this engine; kernel asks for std's locks (std).
                  Its programs are built by cargo when they are first run

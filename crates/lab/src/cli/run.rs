@@ -44,6 +44,10 @@ pub struct RunArgs {
 }
 
 /// What `ufutex run` was asked for, checked.
+#[cfg_attr(
+    not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")),
+    expect(dead_code, reason = "nothing is run there")
+)]
 pub struct Run {
     /// For the library; its output is `output`, its process not known yet.
     pub settings: settings::Settings<'static>,

@@ -174,12 +174,13 @@ fn locks(series: &Series) -> Vec<Figure> {
         "locks, rwlock 1w 1r: on ufutex / parking_lot",
         "locks, rwlock 2w 6r: on ufutex / parking_lot",
         "locks, 64T on 16 mutexes: on ufutex / parking_lot",
+        "locks, the lot alone, 2T, 1024 locks: on ufutex / parking_lot",
     ];
     let judge = |(name, case): (&'static str, LocksCase)| {
         let (section, threads) = (case.section(), case.threads());
         let key = |target: LocksTarget| (section.as_str(), target.text(), threads);
         let ratio = series.ratio(key(LocksTarget::Ufutex), key(LocksTarget::ParkingLot));
-        let bound = if matches!(case, LocksCase::Many(..)) { 1.0 } else { 1.05 };
+        let bound = if matches!(case, LocksCase::Many(..) | LocksCase::Lot(..)) { 1.0 } else { 1.05 };
         figure(name, ratio, Bound::AtMost(bound), "")
     };
     names.into_iter().zip(LocksCase::defaults()).map(judge).collect()

@@ -195,9 +195,9 @@ fn locks(rows: &[Row]) -> String {
     let (Some(worst), Some(best)) = (worst, best) else { return String::new() };
     let say = |row: &Row| {
         let (case, threads) = (row.case.unwrap_or_default(), count(row.threads, "thread"));
-        format!("{} with {threads} ({case})", against(row.ratio_parking_lot, "on its own core").unwrap_or_default())
+        format!("{:.2} of that on its own core with {threads} ({case})", row.ratio_parking_lot.unwrap_or(f64::NAN))
     };
-    format!("parking_lot on ufutex is {} at best, {} at worst.", say(best), say(worst))
+    format!("parking_lot's time on ufutex is {} at best, {} at worst.", say(best), say(worst))
 }
 
 fn count(number: usize, thing: &str) -> String {

@@ -25,6 +25,8 @@ const MUTEX_THREADS: [usize; 3] = [1, 2, 8];
 const RWLOCK_THREADS: [(usize, usize); 2] = [(1, 1), (2, 6)];
 /// Threads on many locks, and how many locks.
 const MANY: (usize, usize) = (64, 16);
+/// Threads that use the lot alone, for how many locks.
+const LOT: (usize, usize) = (2, 1024);
 
 /// Whose locks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +63,9 @@ pub enum Case {
     RwLock(usize, usize),
     /// So many threads on so many mutexes, which they choose by chance; whoever has one leaves its CPU to others once.
     Many(usize, usize),
+    /// So many threads, each of which has the lot look at the queues of so many locks, chosen by chance, where nobody is
+    /// parked: what parking and unparking cost besides sleeping and waking.
+    Lot(usize, usize),
 }
 
 impl Case {
@@ -80,6 +85,7 @@ impl Case {
                 }
                 let locks = settings.locks.locks.unwrap_or(MANY.1);
                 cases.extend(threads.iter().map(|threads| Case::Many(*threads, locks)));
+                cases.extend(threads.iter().map(|threads| Case::Lot(*threads, locks)));
                 cases
             }
             None => Self::of(&settings.locks, &MUTEX_THREADS, MANY.0),
@@ -93,6 +99,7 @@ impl Case {
             None => cases.extend(RWLOCK_THREADS.map(|(writers, readers)| Case::RwLock(writers, readers))),
         }
         cases.push(Case::Many(many, locks.locks.unwrap_or(MANY.1)));
+        cases.push(Case::Lot(LOT.0, locks.locks.unwrap_or(LOT.1)));
         cases
     }
 
@@ -102,6 +109,7 @@ impl Case {
             Self::Mutex(_) => "mutex",
             Self::RwLock(..) => "rwlock",
             Self::Many(..) => "many-locks",
+            Self::Lot(..) => "lot",
         }
     }
 
@@ -111,13 +119,14 @@ impl Case {
             Self::Mutex(_) => "locks mutex".to_string(),
             Self::RwLock(writers, readers) => format!("locks rwlock {writers}+{readers}"),
             Self::Many(_, locks) => format!("locks many {locks}"),
+            Self::Lot(_, locks) => format!("locks lot {locks}"),
         }
     }
 
     /// All of them.
     pub fn threads(self) -> usize {
         match self {
-            Self::Mutex(threads) | Self::Many(threads, _) => threads,
+            Self::Mutex(threads) | Self::Many(threads, _) | Self::Lot(threads, _) => threads,
             Self::RwLock(writers, readers) => writers + readers,
         }
     }
@@ -126,11 +135,12 @@ impl Case {
         let (writers, readers, locks) = match self {
             Self::Mutex(threads) => (threads, 0, 1),
             Self::RwLock(writers, readers) => (writers, readers, 1),
-            Self::Many(threads, locks) => (threads, 0, locks),
+            Self::Many(threads, locks) | Self::Lot(threads, locks) => (threads, 0, locks),
         };
         let yields = matches!(self, Self::Many(..));
         let (inside, between) = (settings.locks.inside, settings.locks.between);
-        Load { writers, readers, locks, inside, between, yields, length }
+        let lot = matches!(self, Self::Lot(..));
+        Load { writers, readers, locks, inside, between, lot, yields, length }
     }
 }
 
@@ -139,7 +149,12 @@ pub fn run(lab: &mut Lab<'_>) -> Result<Outcome> {
     let settings = lab.settings;
     let (targets, mut notes) = targets(settings);
     let cases = Case::asked(settings);
-    let competitors: Vec<_> = cases.iter().flat_map(|case| targets.iter().map(|target| (*case, *target))).collect();
+    let mut competitors = Vec::new();
+    for case in cases {
+        // std has no lot that others could use.
+        let has = |target: &&Target| **target != Target::Std || !matches!(case, Case::Lot(..));
+        competitors.extend(targets.iter().filter(has).map(|target| (case, *target)));
+    }
     if competitors.is_empty() {
         return Ok(Outcome { rows: Vec::new(), notes });
     }
@@ -222,7 +237,7 @@ fn row(lab: &Lab<'_>, case: Case, target: Target, samples: &[Sample]) -> Row {
     };
     Row {
         target: target.text(),
-        futexes: if let Case::Many(_, locks) = case { locks } else { 1 },
+        futexes: if let Case::Many(_, locks) | Case::Lot(_, locks) = case { locks } else { 1 },
         layout: None,
         case: Some(case.text()),
         writers: readers_writers.0,

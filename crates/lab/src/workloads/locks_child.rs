@@ -5,6 +5,7 @@
 //! program and with its profile.
 
 use super::locks::Target;
+use crate::cli::values::Line;
 use crate::settings::Settings;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ pub struct Load {
     pub inside: usize,
     /// Steps of work without.
     pub between: usize,
+    /// Whether the threads use the lot below the locks alone.
+    pub lot: bool,
     /// Whether whoever has a lock leaves its CPU to others.
     pub yields: bool,
     /// For how long.
@@ -46,8 +49,8 @@ pub struct Sample {
 pub struct Children {
     original: PathBuf,
     ufutex: PathBuf,
-    /// Which parking_lot, as the programs name it.
-    parking_lot: String,
+    /// Which parking_lot.
+    line: Line,
 }
 
 impl Children {
@@ -56,14 +59,17 @@ impl Children {
         let beside = std::env::current_exe()?;
         let target = beside.parent().context("a program lies in a directory")?.join("locks");
         let build = |package: &str| build(package, &target, settings.silent);
-        let parking_lot = format!("parking_lot-{}", settings.locks.line);
-        Ok(Self { original: build("original")?, ufutex: build("ufutex")?, parking_lot })
+        Ok(Self { original: build("original")?, ufutex: build("ufutex")?, line: settings.locks.line })
     }
 
     /// Runs one sample.
     pub fn sample(&self, target: Target, load: &Load) -> Result<Sample> {
         let program = if target == Target::Ufutex { &self.ufutex } else { &self.original };
-        let library = if target == Target::Std { "std" } else { self.parking_lot.as_str() };
+        let library = match target {
+            Target::Std => "std".to_string(),
+            _ if load.lot => format!("lot-{}", self.line),
+            _ => format!("parking_lot-{}", self.line),
+        };
         let numbers = [load.writers, load.readers, load.locks, load.inside, load.between, usize::from(load.yields)];
         let mut command = Command::new(program);
         command.arg(library).args(numbers.map(|number| number.to_string()));

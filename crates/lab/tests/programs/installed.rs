@@ -1,6 +1,7 @@
 //! Programs of Debian's: `perf bench futex`, stress-ng, rt-tests, redis.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use crate::mode::{BOTH, Mode, SCHEMES, TRAP_ONLY, TRAP_SEES, UNSEEN};
 use crate::program::{Program, Ready, installed};
@@ -33,6 +34,8 @@ fn perf() -> Vec<Program> {
     ];
     let one = |&(name, modes, arguments): &(&'static str, &'static [Mode], &'static [&'static str])| {
         let program = of_package("linux-perf", "perf", arguments).in_modes(modes).same_by(without_figures);
+        // Those that wake give their sleepers 100 ms to fall asleep, and then wait for all of them to be woken.
+        let program = program.in_tries(3, Duration::from_secs(10));
         Program { name: format!("perf_bench_futex_{name}"), ..program }
     };
     BENCHES.iter().map(one).collect()
@@ -82,7 +85,7 @@ fn rt_tests() -> Vec<Program> {
         };
         Program { what: Box::new(checked), ..program }
     };
-    let one = |program: Program| rights(program).same_by(|_| String::new());
+    let one = |program: Program| rights(program).same_by(|_| String::new()).alone();
     vec![
         one(of_package("rt-tests", "ptsematest", &["-q", "-t", "2", "-l", "500", "-i", "500", "-p", "10"])
             .in_modes(TRAP_ONLY)),

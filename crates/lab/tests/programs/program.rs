@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::compile::{self, NotMade};
@@ -24,6 +24,10 @@ pub struct Program {
     /// On the kernel alone, and so everywhere: how it ends.
     pub status: Option<i32>,
     pub limit: Duration,
+    /// How often it is run until it ends in time, the kernel alone included.
+    pub tries: u32,
+    /// Nothing like it may run meanwhile.
+    pub alone: bool,
     pub on_the_kernel: OnceLock<Result<Run, String>>,
 }
 
@@ -51,6 +55,8 @@ impl Program {
             sameness: str::to_owned,
             status: Some(0),
             limit: Duration::from_secs(20),
+            tries: 1,
+            alone: false,
             on_the_kernel: OnceLock::new(),
         }
     }
@@ -68,14 +74,36 @@ impl Program {
         Program { sameness, ..self }
     }
 
+    /// It may hang by itself, on the kernel alone too, where its threads wait long for a CPU.
+    pub fn in_tries(self, tries: u32, limit: Duration) -> Program {
+        Program { tries, limit, ..self }
+    }
+
+    fn run(&self, mode: Mode, program: &OsString, arguments: &[OsString]) -> Result<Run, String> {
+        let mut result = run(mode, program, arguments, self.limit);
+        for _ in 1..self.tries {
+            if result.is_err() {
+                result = run(mode, program, arguments, self.limit);
+            }
+        }
+        result
+    }
+
+    /// Its threads have real-time priority and spin: two such programs starve one another.
+    pub fn alone(self) -> Program {
+        Program { alone: true, ..self }
+    }
+
     /// Runs it in a mode and compares it with the kernel's run.
     pub fn judge(&self, mode: Mode) -> Outcome {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let _guard = self.alone.then(|| ALONE.lock());
         let (program, arguments) = match (self.what)() {
             Ready::Yes(program, arguments) => (program, arguments),
             Ready::Lacking(reason) => return Outcome::Skipped(reason),
             Ready::Broken(how) => return Outcome::Wrong(how),
         };
-        let oracle = self.on_the_kernel.get_or_init(|| run(Mode::Kernel, &program, &arguments, self.limit));
+        let oracle = self.on_the_kernel.get_or_init(|| self.run(Mode::Kernel, &program, &arguments));
         let expected = match oracle {
             Err(how) => return Outcome::Wrong(format!("on the kernel alone: {how}")),
             Ok(expected) if expected.status.code() == Some(SKIPPED) => {
@@ -89,7 +117,7 @@ impl Program {
         if mode == Mode::Kernel {
             return Outcome::Right;
         }
-        match run(mode, &program, &arguments, self.limit) {
+        match self.run(mode, &program, &arguments) {
             Ok(found) => match self.compare(expected, &found) {
                 Outcome::Right if matches!(mode, Mode::Seen(_)) => seen(&found.report),
                 outcome => outcome,

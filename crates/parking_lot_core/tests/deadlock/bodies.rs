@@ -201,8 +201,7 @@ fn thread_with_a_timeout_is_in_no_deadlock() {
     });
 }
 
-/// Threads that lock in order never deadlock, however often it looks like one to who looks at one thread after another:
-/// what a thread waited for and what another owned then.
+/// Looks disturb nobody: threads that lock in order go on, and a lock has one owner.
 #[test]
 fn nothing_is_found_among_busy_threads_that_lock_in_order() {
     const THREADS: usize = 6;
@@ -238,5 +237,39 @@ fn nothing_is_found_among_busy_threads_that_lock_in_order() {
             stop.store(true, SeqCst);
             assert!(looks > 10, "{looks} looks prove nothing");
         });
+    });
+}
+
+/// Two threads that lock in one order, and both in the other order then, by turns: never a deadlock. But who looks at one of
+/// them in one turn and at the other in the next one sees two that own what the other waits for.
+#[test]
+fn what_was_true_at_different_times_is_no_deadlock() {
+    alone(|| {
+        let (locks, turns): (Arc<[Lock; 2]>, _) = (Arc::default(), Arc::new(Barrier::new(2)));
+        let until = Instant::now() + Duration::from_millis(400);
+        let threads = [0, 1].map(|_| {
+            let (locks, turns) = (locks.clone(), turns.clone());
+            // Not scoped: one that is taken for deadlocked stays for good.
+            std::thread::spawn(move || {
+                let stop = |turn: usize| turn.is_multiple_of(64) && Instant::now() > until;
+                for turn in 1.. {
+                    let (first, second) = (&locks[turn % 2], &locks[1 - turn % 2]);
+                    turns.wait();
+                    first.lock();
+                    second.lock();
+                    first.unlock();
+                    std::thread::yield_now();
+                    let ends = stop(turn);
+                    second.unlock();
+                    if ends {
+                        return;
+                    }
+                }
+            })
+        });
+        while !threads.iter().any(std::thread::JoinHandle::is_finished) {
+            let found = check();
+            assert!(found.is_empty(), "{found:?}");
+        }
     });
 }

@@ -35,8 +35,14 @@ static void *answers(void *unused) {
     return unused;
 }
 
-// What the started one is: a threaded program in small.
+#define WITH_ALL_BLOCKED 37
+
+// What the started one is: a threaded program in small. It has the mask of the thread that started it.
 static int started(const char *status) {
+    sigset_t mask;
+    CHECK_EQ(pthread_sigmask(SIG_BLOCK, NULL, &mask), 0);
+    for (int i = 1; i < 32; i++)
+        if (i != SIGSYS && i != SIGKILL && i != SIGSTOP) CHECK_EQ(sigismember(&mask, i), atoi(status) == WITH_ALL_BLOCKED);
     for (stage = 0; stage < 1;) {
         CHECK_EQ(pthread_mutex_lock(&mutex), 0);
         pthread_t thread = start(answers, NULL);
@@ -148,7 +154,7 @@ static void vforked(void) { begin(), run(10, vforks, 32), stop(); }
 static void spawned(void) { begin(), run(10, spawns, 33), run(3, spawns_with_attributes, 34), stop(); }
 static void without_environment(void) { begin(), run(3, forks_without_environment, 35), stop(); }
 static void with_another_environment(void) { begin(), run(2, forks_with_environment, 36), stop(); }
-static void with_all_blocked(void) { begin(), run(3, forks_with_all_blocked, 37), stop(); }
+static void with_all_blocked(void) { begin(), run(3, forks_with_all_blocked, WITH_ALL_BLOCKED), stop(); }
 
 static void by_a_shell(void) {
     begin();
