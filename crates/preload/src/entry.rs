@@ -214,7 +214,7 @@ unsafe extern "C" fn plain_syscall() {
 }
 
 /// What becomes of a call: its result, or -errno, or one of the two that mean something else.
-unsafe extern "C" fn take(call: *mut Call) -> i64 {
+unsafe extern "C-unwind" fn take(call: *mut Call) -> i64 {
     // SAFETY: the assembly's, which waits for us.
     let call = unsafe { &mut *call };
     match call.number {
