@@ -7,7 +7,11 @@ use core::sync::atomic::Ordering;
 use ufutex::Number;
 
 use crate::memory;
-use crate::process::process;
+use crate::process::{Process, process};
+use crate::settings;
+
+/// Of prctl(2).
+pub const PR_FUTEX_HASH: u64 = 78;
 
 pub const SYS_FUTEX_WAITV: i64 = 449;
 pub const SYS_FUTEX_WAKE: i64 = 454;
@@ -150,8 +154,9 @@ fn whose_futex2(number: i64, args: &[u64; 6]) -> Whose {
 }
 
 /// Counts a call.
+#[inline(always)]
 pub fn count(kind: usize) {
-    if let Some(process) = process() {
+    if let Some(process) = counted() {
         process.calls[kind].fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -162,9 +167,15 @@ const LISTS: [usize; 2] = [16, 19];
 /// Counts a call of the engine's, and the word that it names first.
 pub fn count_word(kind: usize, address: u64) {
     count(kind);
-    if let Some(process) = process()
+    if let Some(process) = counted()
         && !LISTS.contains(&kind)
     {
         process.hot.count(address);
     }
+}
+
+/// Where it is counted, if a report was asked for.
+#[inline(always)]
+fn counted() -> Option<&'static Process> {
+    settings::get().stats.and_then(|_| process())
 }

@@ -5,7 +5,7 @@ use core::ffi::{c_char, c_int, c_long, c_void};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-use crate::calls::{self, Whose};
+use crate::calls::{self, PR_FUTEX_HASH, Whose};
 use crate::engine::{self, Inside};
 use crate::gate::{self, Gate, RAW_THREADS};
 use crate::process::process;
@@ -226,15 +226,11 @@ unsafe extern "C-unwind" fn take(call: *mut Call) -> i64 {
         }
         number => match calls::whose(number, &call.args) {
             Whose::Kernel => {
-                if settings::get().stats.is_some() {
-                    calls::count(calls::KERNEL);
-                }
+                calls::count(calls::KERNEL);
                 NOT_OURS
             }
             Whose::Ours(number, kind, may_sleep) => {
-                if settings::get().stats.is_some() {
-                    calls::count_word(kind, call.args[0]);
-                }
+                calls::count_word(kind, call.args[0]);
                 inside(call, |call, inside| engine::call(number, call.args, may_sleep, inside))
             }
             Whose::Mixed => inside(call, |call, inside| mixed::waitv(call.args, inside)),
@@ -285,8 +281,6 @@ fn after_signal(result: isize, restarts: bool) -> i64 {
         ufutex::Resume::Again | ufutex::Resume::Continue => AGAIN,
     }
 }
-
-const PR_FUTEX_HASH: u64 = 78;
 
 /// `prctl(2)`.
 #[unsafe(no_mangle)]

@@ -11,11 +11,10 @@ use seccompiler::SeccompCmpArgLen::{Dword, Qword};
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
 use seccompiler::{BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule, TargetArch};
 
-use crate::calls::{self, OURS};
+use crate::calls::{self, OURS, PR_FUTEX_HASH};
 use crate::raw::{COOKIE, COOKIE_HIGH};
 
 const PRIVATE_FLAG: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
-const PR_FUTEX_HASH: u64 = 78;
 
 type Result<T> = core::result::Result<T, seccompiler::BackendError>;
 

@@ -52,15 +52,12 @@ pub fn process() -> Option<&'static Process> {
 
 /// Makes the mapping, by the thread that is alone in the process: before the program begins.
 pub fn map() {
-    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     let len = size_of::<Process>() as u64;
-    // SAFETY: new memory, at an address that the kernel chooses.
-    let address = unsafe { raw::syscall6(libc::SYS_mmap, [0, len, access as u64, flags as u64, u64::MAX, 0]) };
-    if (-4095..0).contains(&address) {
+    let Some(address) = raw::map(size_of::<Process>()) else {
         raw::die(&["no memory for the library that `ufutex run` loads"]);
-    }
+    };
     // SAFETY: our own mapping, of that length.
-    if unsafe { raw::own(libc::SYS_madvise, [address as u64, len, libc::MADV_WIPEONFORK as u64]) } != 0 {
+    if unsafe { raw::own(libc::SYS_madvise, [address, len, libc::MADV_WIPEONFORK as u64]) } != 0 {
         raw::die(&["this kernel has no MADV_WIPEONFORK, which Linux has since 4.14"]);
     }
     PROCESS.store(ptr::with_exposed_provenance_mut(address as usize), Ordering::Relaxed);

@@ -57,6 +57,14 @@ pub fn tid() -> i32 {
     unsafe { own(libc::SYS_gettid, []) as i32 }
 }
 
+/// So many bytes of new memory, zeroed; `None` when there is none.
+pub fn map(bytes: usize) -> Option<u64> {
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: new memory, at an address that the kernel chooses.
+    let at = unsafe { syscall6(libc::SYS_mmap, [0, bytes as u64, access as u64, flags as u64, u64::MAX, 0]) };
+    (!(-4095..0).contains(&at)).then_some(at as u64)
+}
+
 /// Writes all of `text`, as far as it can be written.
 pub fn write_all(fd: i32, mut text: &[u8]) {
     while !text.is_empty() {

@@ -110,13 +110,7 @@ impl Drop for Taken {
 /// Some pages of seats, chained.
 fn more() -> Option<*mut Seat> {
     const BYTES: usize = 1 << 16;
-    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: new memory, at an address that the kernel chooses.
-    let page = unsafe { raw::syscall6(libc::SYS_mmap, [0, BYTES as u64, access as u64, flags as u64, u64::MAX, 0]) };
-    if (-4095..0).contains(&page) {
-        return None;
-    }
-    let first = ptr::with_exposed_provenance_mut::<Seat>(page as usize);
+    let first = ptr::with_exposed_provenance_mut::<Seat>(raw::map(BYTES)? as usize);
     let count = BYTES / size_of::<Seat>();
     for i in 0..count - 1 {
         // SAFETY: within the page, which is ours and zeroed; a zeroed seat is a seat.

@@ -15,18 +15,14 @@ pub fn run<F: FnMut()>(mut f: F) {
         // SAFETY: says the caller.
         unsafe { (*f)() };
     }
-    let (access, flags) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK);
-    // SAFETY: new memory, at an address that the kernel chooses.
-    let base = unsafe { raw::syscall6(libc::SYS_mmap, [0, BYTES, access as u64, flags as u64, u64::MAX, 0]) };
-    if (-4095..0).contains(&base) {
+    let Some(base) = raw::map(BYTES as usize) else {
         return f();
-    }
+    };
     // SAFETY: `call` is for an `F`, and the top of the mapping is aligned as a stack has to be. Nothing of it is used
     // when `switch` has returned.
     unsafe {
-        switch((&raw mut f).cast(), call::<F> as *const () as u64, base as u64 + BYTES);
-        raw::own(libc::SYS_munmap, [base as u64, BYTES]);
+        switch((&raw mut f).cast(), call::<F> as *const () as u64, base + BYTES);
+        raw::own(libc::SYS_munmap, [base, BYTES]);
     }
 }
 

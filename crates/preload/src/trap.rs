@@ -215,9 +215,7 @@ impl Trapped<'_> {
             Whose::Mixed => return self.inside(|inside| mixed::waitv(self.args, inside)),
             Whose::Refused => return Outcome::Result(-(libc::EINVAL as isize)),
         };
-        if settings::get().stats.is_some() {
-            calls::count_word(kind, self.args[0]);
-        }
+        calls::count_word(kind, self.args[0]);
         self.inside(|inside| engine::call(number, self.args, may_sleep, inside))
     }
 
