@@ -8,12 +8,17 @@ mod common;
 
 mod alone;
 mod errno;
+mod grid;
 mod kernel;
 mod machine;
 mod memory;
 
 mod create;
+mod expiry;
+mod gettime;
 mod ids;
+mod overrun;
+mod settime;
 
 /// Makes a `#[test]` of each `fn name(m: &Machine)` on every machine.
 macro_rules! on_every_machine {
