@@ -13,10 +13,12 @@ mod kernel;
 mod machine;
 mod memory;
 
+mod cpu;
 mod create;
 mod expiry;
 mod gettime;
 mod ids;
+mod lives;
 mod overrun;
 mod settime;
 
