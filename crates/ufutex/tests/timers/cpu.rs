@@ -229,7 +229,7 @@ fn thread_that_has_ended_has_no_time(m: &Machine) {
     }
     m.system().end_other();
     for timer in timers {
-        assert_eq!(m.get(timer).value(), Duration::ZERO);
+        assert_eq!(m.get(timer), Spec::default());
         assert_eq!(m.try_settime(timer, 0, Spec::once(HOUR)), ESRCH);
         assert_eq!(m.try_settime(timer, 0, Spec::default()), ESRCH);
         assert_eq!(m.try_settime(timer, 0, Spec { value: (0, -1), interval: (0, 0) }), EINVAL);
@@ -241,7 +241,34 @@ fn thread_that_has_ended_has_no_time(m: &Machine) {
     m.takes_nothing();
 }
 
+fn setting_that_fails_since_the_thread_has_ended_takes_back_its_signal_and_nothing_else(m: &Machine) {
+    let clock = of_thread(m.system().other());
+    let timers = [(); 2].map(|()| m.create(clock, signal()));
+    let mut overruns = Vec::new();
+    for timer in timers {
+        m.set_at(timer, Spec::every(NANOSECOND, NANOSECOND));
+        let first = m.take();
+        assert!(first.overrun > 0);
+        overruns.push(first.overrun as isize);
+    }
+    // The next signals are pending, as far as the thread has spent any time since; these are in any case.
+    let pending = [(); 2].map(|()| m.create(clock, signal()));
+    for timer in pending {
+        m.set_at(timer, Spec::once(NANOSECOND));
+    }
+    m.pause(20 * MS);
+    m.system().end_other();
+    assert_eq!(m.try_settime(pending[0], 0, Spec::default()), ESRCH);
+    for (timer, overrun) in timers.into_iter().zip(overruns) {
+        assert_eq!(m.try_settime(timer, 0, Spec::once(HOUR)), ESRCH);
+        assert_eq!(m.overrun(timer), overrun);
+    }
+    assert_eq!(m.take().id, pending[1]);
+    m.takes_nothing();
+}
+
 on_every_machine![
+    setting_that_fails_since_the_thread_has_ended_takes_back_its_signal_and_nothing_else,
     clocks_of_processes_and_threads_have_timers,
     all_three_ways_of_measuring_have_timers,
     clock_of_nobody_is_einval_in_the_end,

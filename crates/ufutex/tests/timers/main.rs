@@ -7,6 +7,8 @@
 mod common;
 
 mod alone;
+mod clock;
+mod engine;
 mod errno;
 mod grid;
 mod kernel;
@@ -16,6 +18,7 @@ mod memory;
 mod cpu;
 mod create;
 mod expiry;
+mod fuzz;
 mod gettime;
 mod ids;
 mod lives;
@@ -27,6 +30,8 @@ macro_rules! on_every_machine {
     ($($name:ident),* $(,)?) => {
         $crate::on_machines! { [$($name)*]
             kernel: $crate::kernel::machine();
+            by_thread: $crate::engine::by_thread();
+            by_turns: $crate::engine::by_turns();
         }
     };
 }
