@@ -31,16 +31,26 @@ impl Timers {
 
     fn set(&self, locked: &mut Locked<'_>, id: u32, absolute: bool, new: Setting) -> Result<(Setting, Tell), Error> {
         let timer = locked.timer();
-        let old = locked.with(|state| self.get(state));
+        let old = locked.with(|state| {
+            if state.cpu_clock().is_some_and(|of| self.inner.driver.cpu_time(of).is_none()) {
+                // Its notice is void all the same, and nothing else changes.
+                state.renumber();
+                return Err(Error::NoTask);
+            }
+            Ok(self.get(state))
+        })?;
         let tell = self.disarm(locked);
         locked.with(|state| {
             (state.interval, state.overrun) = (0, -1);
             timer.publish(id, 0);
-            let now = self.choose_clock(state, absolute)?;
             if new.value.is_zero() {
-                state.deadline = 0;
+                // What tells nobody shows the time until its last deadline ever after; of CPU time it does not.
+                if state.kind != Kind::None || state.cpu_clock().is_some() {
+                    state.deadline = 0;
+                }
                 return Ok((old, tell));
             }
+            let now = self.choose_clock(state, absolute)?;
             state.interval = nanoseconds(new.interval);
             let value = nanoseconds(new.value);
             state.deadline = if absolute { value } else { now.saturating_add(value).min(LAST) };
@@ -79,7 +89,7 @@ impl Timers {
         if state.interval == 0 && state.status == Status::Disarmed && !is_silent {
             return Setting::default();
         }
-        let Some(now) = self.now(state) else { return Setting { value: Duration::ZERO, interval } };
+        let Some(now) = self.now(state) else { return Setting::default() };
         // What nobody has taken, and what nobody is told of, goes on unnoticed.
         if state.interval != 0 && state.status != Status::Armed {
             state.forward(now);
