@@ -53,7 +53,9 @@ impl Timers {
             let now = self.choose_clock(state, absolute)?;
             state.interval = nanoseconds(new.interval);
             let value = nanoseconds(new.value);
-            state.deadline = if absolute { value } else { now.saturating_add(value).min(LAST) };
+            // Clocks end there; CPU time may be summed up beyond.
+            let last = if state.cpu_clock().is_some() { u64::MAX } else { LAST };
+            state.deadline = if absolute { value } else { now.saturating_add(value).min(last) };
             if state.kind == Kind::None {
                 return Ok((old, tell));
             }
