@@ -152,8 +152,13 @@ impl Timers {
         }
         let [interval_s, interval_ns, value_s, value_ns] = arguments::read_words(memory, new)?;
         let setting = Setting { interval: time(interval_s, interval_ns)?, value: time(value_s, value_ns)? };
-        let before = self.settime(id as i32, flags & TIMER_ABSTIME != 0, setting)?;
-        if old == 0 { Ok(0) } else { write_setting(memory, old, before) }
+        let (id, absolute) = (id as i32, flags & TIMER_ABSTIME != 0);
+        if old == 0 {
+            self.settime_unasked(id, absolute, setting)?;
+            return Ok(0);
+        }
+        let before = self.settime(id, absolute, setting)?;
+        write_setting(memory, old, before)
     }
 
     fn call_prctl(&self, [option, restore, rest @ ..]: [u64; 6]) -> Result<isize, Error> {

@@ -22,7 +22,8 @@ fn info(id: i32, event: Event) -> Info {
 }
 
 fn signal_says_which_timer_has_expired(m: &Machine) {
-    for (signal, value) in [(SIGNAL, u64::MAX), (libc::SIGALRM, 0), (34, 0x1234_5678_9abc_def0), (64, 1 << 63), (1, 3)] {
+    for (signal, value) in [(SIGNAL, u64::MAX), (libc::SIGALRM, 0), (34, 0x1234_5678_9abc_def0), (64, 1 << 63), (1, 3)]
+    {
         let event = Event::signal(signal, value);
         let timer = m.create(MONOTONIC, event);
         m.set(timer, Spec::once(MS));

@@ -62,13 +62,7 @@ fn take() -> Option<Info> {
     let mask = SIGNALS;
     // SAFETY: the set and the time are valid for reads, the information for a write of its size.
     let signal = unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigtimedwait,
-            &raw const mask,
-            &raw mut info,
-            &raw const at_once,
-            size_of_val(&mask),
-        )
+        libc::syscall(libc::SYS_rt_sigtimedwait, &raw const mask, &raw mut info, &raw const at_once, size_of_val(&mask))
     };
     if signal < 0 {
         assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EAGAIN));

@@ -12,6 +12,11 @@ const ESRCH: i32 = libc::ESRCH;
 /// The kernel's longest time.
 const LONGEST: i128 = i64::MAX as i128;
 
+/// What is not below the kernel's last second is its longest time.
+fn at_most_longest(time: i128) -> i128 {
+    if time >= LONGEST / 1_000_000_000 * 1_000_000_000 { LONGEST } else { time }
+}
+
 /// Nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Setting {
@@ -212,8 +217,8 @@ impl Model {
             timer.scale = Scale::Of(if absolute { Base::Realtime } else { Base::Monotonic });
         }
         let now = world.now(timer.scale).expect("it was there above");
-        timer.interval = new.interval.min(LONGEST);
-        let value = new.value.min(LONGEST);
+        timer.interval = at_most_longest(new.interval);
+        let value = at_most_longest(new.value);
         timer.deadline = match timer.scale {
             _ if absolute => value,
             Scale::Of(_) => (now + value).min(LONGEST),

@@ -263,7 +263,8 @@ impl Pair {
         }
         let index = index % self.kept.len();
         let Kept { notice, number } = self.kept[index];
-        let expected = self.model.take(world, notice.id(), number).map(|overrun| (notice.id(), notice.notify(), overrun));
+        let expected =
+            self.model.take(world, notice.id(), number).map(|overrun| (notice.id(), notice.notify(), overrun));
         let found = self.engine.timers.take(notice).map(|expired| (expired.id, expired.notify, expired.overrun));
         if keep == Keep::Drop {
             self.kept.remove(index);
