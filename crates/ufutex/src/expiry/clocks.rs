@@ -79,9 +79,13 @@ impl fmt::Debug for GivenClocks {
 }
 
 /// Nanoseconds, at most what the kernel's clocks can show: some 292 years.
+///
+/// Its last second is cut off, as in the kernel: whoever says so much means for ever.
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(LAST)
+    if time.as_secs() >= LAST / SECOND { LAST } else { time.as_nanos() as u64 }
 }
+
+const SECOND: u64 = 1_000_000_000;
 
 /// The last nanosecond of any clock: the kernel's `KTIME_MAX`.
 pub(crate) const LAST: u64 = i64::MAX as u64;

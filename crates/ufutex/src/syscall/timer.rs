@@ -2,7 +2,7 @@
 
 use super::arguments::{self, time};
 use crate::error::Error;
-use crate::sys::mem::{UserMemory, Width};
+use crate::sys::mem::UserMemory;
 use crate::timer::{CpuClock, Notify, Setting, TimerClock, Timers};
 
 /// The system calls that [`Timers`] answer.
@@ -71,7 +71,7 @@ pub struct Caller {
 
 /// `TIMER_ABSTIME`. Other flags are ignored.
 const TIMER_ABSTIME: u64 = 1;
-const PR_TIMER_CREATE_RESTORE_IDS: u64 = 77;
+const PR_TIMER_CREATE_RESTORE_IDS: i32 = 77;
 
 const SIGEV_SIGNAL: i32 = 0;
 const SIGEV_NONE: i32 = 1;
@@ -134,7 +134,11 @@ impl Timers {
         };
         let reserved = self.reserve(requested)?;
         let notify = event.map(Event::notify).transpose()?;
-        reserved.finish(clock, notify, |id| arguments::store(memory, id_at, Width::U32, id as u64))?;
+        let (clock, refusal) = clock.map_or_else(|error| (TimerClock::Monotonic, Err(error)), |clock| (clock, Ok(())));
+        reserved.finish(clock, notify, |id| {
+            arguments::write(memory, id_at, &id.to_le_bytes())?;
+            refusal
+        })?;
         Ok(0)
     }
 
@@ -148,12 +152,17 @@ impl Timers {
         }
         let [interval_s, interval_ns, value_s, value_ns] = arguments::read_words(memory, new)?;
         let setting = Setting { interval: time(interval_s, interval_ns)?, value: time(value_s, value_ns)? };
-        let before = self.settime(id as i32, flags & TIMER_ABSTIME != 0, setting)?;
-        if old == 0 { Ok(0) } else { write_setting(memory, old, before) }
+        let (id, absolute) = (id as i32, flags & TIMER_ABSTIME != 0);
+        if old == 0 {
+            self.settime_unasked(id, absolute, setting)?;
+            return Ok(0);
+        }
+        let before = self.settime(id, absolute, setting)?;
+        write_setting(memory, old, before)
     }
 
     fn call_prctl(&self, [option, restore, rest @ ..]: [u64; 6]) -> Result<isize, Error> {
-        if option != PR_TIMER_CREATE_RESTORE_IDS || rest[..3] != [0; 3] {
+        if option as i32 != PR_TIMER_CREATE_RESTORE_IDS || rest[..3] != [0; 3] {
             return Err(Error::Invalid);
         }
         match restore {
@@ -193,37 +202,41 @@ impl Event {
     }
 }
 
-/// The clock with this number.
-fn clock_of(number: i32, caller: Caller) -> Result<TimerClock, Error> {
-    match number {
-        0 => Ok(TimerClock::Realtime),
-        1 => Ok(TimerClock::Monotonic),
-        2 => Ok(TimerClock::Cpu(CpuClock::Process(caller.process))),
-        3 => Ok(TimerClock::Cpu(CpuClock::Thread(caller.thread))),
-        7 => Ok(TimerClock::Boottime),
-        11 => Ok(TimerClock::Tai),
-        // RAW and the COARSE ones tell the time and no more; to wake a machine takes a clock that it has not.
-        4..=6 | 8 | 9 => Err(Error::NotSupported),
-        ..0 => cpu_clock_of(number, caller),
-        _ => Err(Error::Invalid),
-    }
+/// The clock with this number, or why there is none: what the kernel finds out at once, and within what it finds out in
+/// the end, when the ID is there already.
+fn clock_of(number: i32, caller: Caller) -> Result<Result<TimerClock, Error>, Error> {
+    Ok(Ok(match number {
+        0 => TimerClock::Realtime,
+        1 => TimerClock::Monotonic,
+        2 => TimerClock::Cpu(CpuClock::Process(caller.process)),
+        3 => TimerClock::Cpu(CpuClock::Thread(caller.thread)),
+        7 => TimerClock::Boottime,
+        11 => TimerClock::Tai,
+        // RAW and the COARSE ones tell the time and no more.
+        4..=6 => return Err(Error::NotSupported),
+        // To wake a machine takes a device that it has not.
+        8 | 9 => return Ok(Err(Error::NotSupported)),
+        ..0 => return cpu_clock_of(number, caller),
+        _ => return Err(Error::Invalid),
+    }))
 }
 
-/// A clock of CPU time with the number of its owner in its own: clock_getcpuclockid(3).
-fn cpu_clock_of(number: i32, caller: Caller) -> Result<TimerClock, Error> {
+/// A clock of CPU time with the number of its owner in its own: clock_getcpuclockid(3). The kernel has three ways of
+/// counting; here they are one.
+fn cpu_clock_of(number: i32, caller: Caller) -> Result<Result<TimerClock, Error>, Error> {
     const THREAD: i32 = 4;
     const KIND: i32 = 3;
+    /// The clock of a device that is open as a file; for a thread it is nothing.
     const FILE: i32 = 3;
     let owner = !(number >> 3);
-    if number & KIND == FILE {
-        return Err(Error::Invalid);
-    }
-    Ok(TimerClock::Cpu(match (number & THREAD != 0, owner) {
+    Ok(Ok(TimerClock::Cpu(match (number & THREAD != 0, owner) {
+        (false, _) if number & KIND == FILE => return Err(Error::NotSupported),
+        (true, _) if number & KIND == FILE => return Ok(Err(Error::Invalid)),
         (true, 0) => CpuClock::Thread(caller.thread),
         (true, owner) => CpuClock::Thread(owner),
         (false, 0) => CpuClock::Process(caller.process),
         (false, owner) => CpuClock::Process(owner),
-    }))
+    })))
 }
 
 fn write_setting<M: UserMemory + ?Sized>(memory: &M, at: u64, setting: Setting) -> Result<isize, Error> {

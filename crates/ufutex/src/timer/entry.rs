@@ -7,6 +7,7 @@
 use core::cell::{self, Cell};
 use core::ptr;
 
+use super::expire::told;
 use super::{CpuClock, Notify, TimerClock};
 use crate::expiry::Base;
 use crate::expiry::wheel::Node;
@@ -167,8 +168,8 @@ impl Timer {
 
     /// It can be found from here on, with this overrun of its last signal.
     pub fn publish(&self, id: u32, overrun: i64) {
-        let overrun = overrun.clamp(0, i32::MAX.into()) as u64;
-        self.word.store(u64::from(id | VALID) << 32 | overrun, Ordering::Release); // [Q]
+        let overrun = told(overrun) as u32;
+        self.word.store(u64::from(id | VALID) << 32 | u64::from(overrun), Ordering::Release); // [Q]
     }
 
     /// Locks it, whichever timer it is.

@@ -48,8 +48,14 @@ pub struct Expired {
     pub id: i32,
     /// What it was to do.
     pub notify: Notify,
-    /// How many more intervals have passed since: `si_overrun`.
+    /// How many more intervals have passed since: `si_overrun`. -1 if the clock has been set back to before the expiry.
     pub overrun: i32,
+}
+
+/// The overrun as an `int`, at most the highest there is. If the clock has been set back meanwhile, not even the first
+/// deadline has passed: the kernel says -1 then.
+pub(super) fn told(overrun: i64) -> i32 {
+    overrun.min(i32::MAX.into()) as i32
 }
 
 impl Timers {
@@ -76,7 +82,7 @@ impl Timers {
                 } else {
                     state.status = Status::Disarmed;
                 }
-                overrun = state.overrun.clamp(0, i32::MAX.into()) as i32;
+                overrun = told(state.overrun);
                 timer.publish(notice.id, state.overrun);
                 state.overrun = -1;
             }

@@ -61,10 +61,9 @@ impl Timers {
             if !mutant(Mutant::DisarmKeepsNumber) {
                 state.renumber();
             }
-            if state.status != Status::Armed {
+            if core::mem::replace(&mut state.status, Status::Disarmed) != Status::Armed {
                 return Tell::default();
             }
-            state.status = Status::Disarmed;
             let queue = self.queue_of(state);
             // SAFETY: it is in the queue that its state names, or was due.
             unsafe { queue.disarm(&self.inner.driver.inner, timer.node(), false) }

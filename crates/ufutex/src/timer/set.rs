@@ -20,34 +20,55 @@ impl Timers {
     /// # Errors
     /// [`Error::Invalid`]: no such timer. [`Error::NoTask`]: the process or thread whose CPU time it runs by has ended.
     pub fn settime(&self, id: i32, absolute: bool, new: Setting) -> Result<Setting, Error> {
+        self.change(id, absolute, new, |state| self.get(state))
+    }
+
+    /// As [`settime`](Self::settime), for a caller who does not ask for the old setting. The kernel does not look at it
+    /// then, which a silent timer with an interval shows later.
+    pub(crate) fn settime_unasked(&self, id: i32, absolute: bool, new: Setting) -> Result<(), Error> {
+        self.change(id, absolute, new, |_| ())
+    }
+
+    fn change<R>(&self, id: i32, absolute: bool, new: Setting, ask: impl FnOnce(&mut State) -> R) -> Result<R, Error> {
         let id = valid_id(id)?;
         let mut locked = self.lock(id)?;
+        let old = locked.with(|state| {
+            if state.cpu_clock().is_some_and(|of| self.inner.driver.cpu_time(of).is_none()) {
+                // Its notice is void all the same, and nothing else changes.
+                state.renumber();
+                return Err(Error::NoTask);
+            }
+            Ok(ask(state))
+        })?;
         let result = self.set(&mut locked, id, absolute, new);
         drop(locked);
-        let (old, tell) = result?;
-        tell.now(&self.inner.driver);
+        result?.now(&self.inner.driver);
         Ok(old)
     }
 
-    fn set(&self, locked: &mut Locked<'_>, id: u32, absolute: bool, new: Setting) -> Result<(Setting, Tell), Error> {
+    fn set(&self, locked: &mut Locked<'_>, id: u32, absolute: bool, new: Setting) -> Result<Tell, Error> {
         let timer = locked.timer();
-        let old = locked.with(|state| self.get(state));
         let tell = self.disarm(locked);
         locked.with(|state| {
             (state.interval, state.overrun) = (0, -1);
             timer.publish(id, 0);
-            let now = self.choose_clock(state, absolute)?;
             if new.value.is_zero() {
-                state.deadline = 0;
-                return Ok((old, tell));
+                // What tells nobody shows the time until its last deadline ever after; of CPU time it does not.
+                if state.kind != Kind::None || state.cpu_clock().is_some() {
+                    state.deadline = 0;
+                }
+                return Ok(tell);
             }
+            let now = self.choose_clock(state, absolute)?;
             state.interval = nanoseconds(new.interval);
             let value = nanoseconds(new.value);
-            state.deadline = if absolute { value } else { now.saturating_add(value).min(LAST) };
+            // Clocks end there; CPU time may be summed up beyond.
+            let last = if state.cpu_clock().is_some() { u64::MAX } else { LAST };
+            state.deadline = if absolute { value } else { now.saturating_add(value).min(last) };
             if state.kind == Kind::None {
-                return Ok((old, tell));
+                return Ok(tell);
             }
-            Ok((old, tell.and(self.arm(timer, state))))
+            Ok(tell.and(self.arm(timer, state)))
         })
     }
 
@@ -79,7 +100,7 @@ impl Timers {
         if state.interval == 0 && state.status == Status::Disarmed && !is_silent {
             return Setting::default();
         }
-        let Some(now) = self.now(state) else { return Setting { value: Duration::ZERO, interval } };
+        let Some(now) = self.now(state) else { return Setting::default() };
         // What nobody has taken, and what nobody is told of, goes on unnoticed.
         if state.interval != 0 && state.status != Status::Armed {
             state.forward(now);
