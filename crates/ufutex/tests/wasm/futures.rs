@@ -67,14 +67,16 @@ fn future_has_the_instruction_s_timeout_and_ends_by_it_unless_a_notify_has_come(
     let wait32 = |timeout| Box::pin(atomics.wait32_async(A, 0, timeout).expect("in bounds"));
     let wait64 = |timeout| Box::pin(atomics.wait64_async(A, 0, timeout).expect("in bounds"));
     for (cause, outcome) in [(Cause::TimedOut, Ok(Waited::TimedOut)), (Cause::Interrupted, Err(Trap::Interrupted))] {
-        let mut wait = wait32(5);
+        let mut wait = atomics.wait32_async(A, 0, 5).expect("in bounds");
         assert_eq!(wait.take_timeout(), timeout(5));
+        let mut wait = pin!(wait);
         assert_eq!(poll(wait.as_mut()), Poll::Pending);
         assert_eq!(wait.as_mut().end(cause), outcome);
         assert_eq!(machine.notify(A, 1), Ok(0));
 
-        let mut wait = wait64(5);
+        let mut wait = atomics.wait64_async(A, 0, 5).expect("in bounds");
         assert_eq!(wait.take_timeout(), timeout(5));
+        let mut wait = pin!(wait);
         assert_eq!(poll(wait.as_mut()), Poll::Pending);
         assert_eq!(machine.notify(A, 1), Ok(1));
         assert_eq!(wait.as_mut().end(cause), Ok(Waited::Ok));

@@ -1,15 +1,10 @@
 //! The suite's machines: this engine on several kinds of memories.
 
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{Thread, current, park, park_timeout};
-use std::time::{Duration, Instant};
-
-use ufutex::wasm::{Atomics, LinearMemory, Trap, Value, Wait, Waited};
-use ufutex::{Cause, Domain, Timeout};
+use ufutex::Domain;
+use ufutex::wasm::{Atomics, LinearMemory, Trap, Waited};
 
 use crate::common::domains::domain;
+use crate::common::waker::block_on;
 use crate::memories::{GuestMemory, Movable, Reserved};
 use crate::suite::Machine;
 
