@@ -82,6 +82,9 @@ pub struct Times {
     pub on_cpu: Duration,
 }
 
+/// How long before the start a thread stops sleeping.
+const AWAKE: Duration = Duration::from_micros(500);
+
 /// Where the threads of one sample wait for one another.
 pub struct Meeting {
     start: Arc<Gate>,
@@ -102,7 +105,9 @@ impl Meeting {
 
     fn begin(&self) {
         self.start.pass_together();
-        while self.start_at.is_some_and(|start| clock::monotonic() < start) {
+        let Some(start) = self.start_at else { return };
+        std::thread::sleep(start.saturating_sub(clock::monotonic() + AWAKE));
+        while clock::monotonic() < start {
             std::hint::spin_loop();
         }
     }

@@ -14,6 +14,7 @@ mod scaled;
 mod spin;
 mod timer;
 
+pub use kernel::pending_signals_max;
 pub use loops::{Bytes, Load, Meeting, Test, Times};
 
 use clap::ValueEnum;
