@@ -303,6 +303,9 @@ fn refuse_flags_of_others(args: &BenchArgs, workload: Workload) -> Result<(), St
         ("--work-per-critical-section", args.work_per_critical_section.is_some(), &[Locks]),
         ("--work-between-critical-sections", args.work_between_critical_sections.is_some(), &[Locks]),
     ];
+    if workload == Timers && matches!(args.processes, Some(None)) {
+        return Err("--processes has no value; accepted: --processes VALUE, see --help".to_string());
+    }
     for (flag, given, workloads) in rules {
         if given && !workloads.contains(&workload) {
             let names: Vec<_> = workloads.iter().map(ToString::to_string).collect();

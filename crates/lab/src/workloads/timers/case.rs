@@ -11,7 +11,7 @@ const LOOPS: usize = 100_000;
 /// Timers that are armed.
 const ARMED: usize = 100_000;
 /// Sparse IDs: how many, and how far apart. Linux's patch names them.
-pub const SPARSE: (usize, usize) = (2048, 512);
+const SPARSE: (usize, usize) = (2048, 512);
 /// From so many steps along chains on, the reader is told before a sample.
 const LONG_STEPS: f64 = 1e9;
 /// Buckets of the designs with chains, roughly.
@@ -38,14 +38,19 @@ impl Case {
         Case { test, timers, threads, processes: 1, sparse: None }
     }
 
+    /// Those with sparse IDs that every run has.
+    pub fn sparse() -> Case {
+        Case { sparse: Some(SPARSE.1), ..Case::of(Test::CreateGetoverrun, SPARSE.0, 1) }
+    }
+
     /// Those that every run has, unless others are asked for.
-    pub fn defaults() -> Vec<Case> {
+    fn defaults() -> Vec<Case> {
         use Test::{CreateDelete, CreateGetoverrun, Settime};
         vec![
             Case::of(CreateGetoverrun, TIMERS[0], 1),
             Case::of(CreateGetoverrun, TIMERS[0], 2),
             Case::of(CreateGetoverrun, TIMERS[1], 1),
-            Case { sparse: Some(SPARSE.1), ..Case::of(CreateGetoverrun, SPARSE.0, 1) },
+            Case::sparse(),
             Case::of(CreateDelete, LOOPS, 1),
             Case::of(CreateDelete, LOOPS, 2),
             Case::of(Settime, ARMED, 1),
@@ -147,8 +152,8 @@ pub enum Measure {
     CreateDelete,
     /// Of the tables.
     TableBytes,
-    /// Of all, over so many timers.
-    BytesPerTimer(usize),
+    /// Of all.
+    Bytes,
 }
 
 impl Measure {
@@ -160,8 +165,7 @@ impl Measure {
         Measure::Settime,
         Measure::CreateDelete,
         Measure::TableBytes,
-        // Bytes in all.
-        Measure::BytesPerTimer(1),
+        Measure::Bytes,
     ];
 
     /// Of one sample; none where its test does not have it.
@@ -173,7 +177,7 @@ impl Measure {
             Measure::Settime => sample.settime_ns,
             Measure::CreateDelete => sample.create_delete_ns,
             Measure::TableBytes => sample.bytes.map(|bytes| bytes.table as f64),
-            Measure::BytesPerTimer(timers) => sample.bytes.map(|bytes| bytes.all as f64 / timers as f64),
+            Measure::Bytes => sample.bytes.map(|bytes| bytes.all as f64),
         }
     }
 
@@ -185,7 +189,7 @@ impl Measure {
             Measure::Settime => "settime",
             Measure::CreateDelete => "create+delete",
             Measure::TableBytes => "table bytes",
-            Measure::BytesPerTimer(_) => "bytes",
+            Measure::Bytes => "bytes",
         }
     }
 }

@@ -52,6 +52,7 @@ pub fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     let competitors = line_up(lab, &mut notes);
     let threads = competitors.iter().map(|one| one.case.threads * one.case.processes).max();
     let Some(threads) = threads else { return Ok(Findings { rows: Vec::new(), notes }) };
+    keep_freed_memory();
     let ring = Ring { lab, pool: Pool::new(threads, &lab.cpus)?, samples: Cell::new(0), disturbed: Cell::new(0) };
     let samples = course::run(lab, &competitors, |one| ring.sample(one))?;
     notes.extend(arena::remark(ring.disturbed.get(), ring.samples.get()));
@@ -72,6 +73,20 @@ pub fn run(lab: &mut Lab<'_>) -> Result<Findings> {
     }
     let rows = taken.iter().map(|(one, samples)| row(lab, one, samples)).collect();
     Ok(Findings { rows, notes })
+}
+
+/// Has the allocator keep what a sample frees for the next one.
+///
+/// A kernel's memory is always mapped. Here a fresh page would cost every target a fault, as much as some thirty timers,
+/// and by the allocator's own rules in some samples only.
+fn keep_freed_memory() {
+    #[cfg(target_env = "gnu")]
+    for (parameter, bytes) in
+        [(libc::M_TRIM_THRESHOLD, i32::MAX), (libc::M_MMAP_THRESHOLD, 32 << 20), (libc::M_TOP_PAD, 64 << 20)]
+    {
+        // SAFETY: the call takes numbers; what it refuses stays as it is.
+        unsafe { libc::mallopt(parameter, bytes) };
+    }
 }
 
 /// All cases, the targets of each one beside each other.
@@ -176,7 +191,7 @@ fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Times]) -> TimersRow {
         delete_ns: ns(Measure::Delete),
         settime_ns: ns(Measure::Settime),
         create_delete_ns: ns(Measure::CreateDelete),
-        bytes_per_timer: median(Measure::BytesPerTimer(timers * threads * processes)),
+        bytes_per_timer: median(Measure::Bytes).map(|bytes| bytes / (timers * threads * processes) as f64),
         table_bytes: median(Measure::TableBytes).map(|bytes| bytes as usize),
         repeat: samples.len(),
         cpus_apart_ns: distance.map(|distance| (distance.apart_ns * 10.0).round() / 10.0),
