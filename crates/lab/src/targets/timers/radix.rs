@@ -222,15 +222,9 @@ impl Radix {
         if !root.covers(id) {
             return None;
         }
-        let mut above = u8::MAX;
+        // Also through nodes that are in use elsewhere: in any tree the way down ends.
         while let Some(node) = self.node(entry) {
-            let shift = node.shift();
-            if shift >= above {
-                // A node that is in use elsewhere: no tree has that above this.
-                return None;
-            }
-            above = shift;
-            entry = node.slots.0[(id >> shift) as usize % SLOTS].load(Acquire);
+            entry = node.slots.0[node.offset_of(id)].load(Acquire);
         }
         timer(entry)
     }

@@ -70,6 +70,7 @@ on_every_design! {
     processes_do_not_see_each_others_timers
     chains_and_trees_keep_their_order_under_any_deletions
     threads_find_their_own_timers_and_never_anothers
+    threads_that_create_and_delete_in_a_loop_leave_nothing
 }
 
 fn what_is_created_is_found_until_it_is_deleted<D: Design>() {
@@ -189,13 +190,34 @@ fn threads_find_their_own_timers_and_never_anothers<D: Design>() {
             }
         });
         let workers = [&processes[0], &processes[0], &processes[1]].map(|process| scope.spawn(|| work(process)));
-        let left = workers.map(|worker| worker.join().expect("a worker"));
+        let left = workers.map(|worker| worker.join());
         stop.store(true, Ordering::Relaxed);
         watch.join().expect("the watcher");
+        let left = left.map(|left| left.expect("a worker"));
         let both: HashSet<_> = left[0].iter().chain(&left[1]).collect();
         assert_eq!(both.len(), 20_000, "no ID was given to two");
         assert!(both.iter().all(|id| processes[0].getoverrun(**id) == Ok(0)));
     });
+}
+
+/// The table is nearly empty, so that all of them change the same links and nodes.
+fn threads_that_create_and_delete_in_a_loop_leave_nothing<D: Design>() {
+    let process = &D::processes(1);
+    let before = Process::bytes(process, 0);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut thread = process[0].thread();
+                for step in 0..50_000 {
+                    let id = process[0].create(&mut thread, Notify::Nothing).expect("an ID");
+                    assert_eq!(process[0].getoverrun(id), Ok(0), "step {step}, {id}");
+                    assert_eq!(process[0].delete(&mut thread, id), Ok(()), "step {step}, {id}");
+                }
+            });
+        }
+    });
+    assert_eq!(Process::bytes(process, 0), before);
+    assert!((0..150_000).all(|id| process[0].getoverrun(id) == Err(libc::EINVAL)));
 }
 
 #[test]

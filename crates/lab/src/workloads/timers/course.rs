@@ -34,14 +34,16 @@ pub fn run(
         progress.step();
     }
     drop(progress);
-    let rounds = rounds(&costs, budget.saturating_sub(start.elapsed()), lab.settings.repeat);
+    // Slow ones may have used up all of it: the fast ones beside them still get their median.
+    let left = budget.saturating_sub(start.elapsed()).max(budget / 4);
+    let limit = Instant::now() + left * 3 / 2;
+    let rounds = rounds(&costs, left, lab.settings.repeat);
     for ((samples, rounds), cost) in samples.iter_mut().zip(&rounds).zip(&costs) {
         if samples[0].is_ok() && *rounds > 0 && !(*rounds == 1 && *cost > COUNTS) {
             samples.clear();
         }
     }
     let most = rounds.iter().copied().max().unwrap_or(0);
-    let limit = start + budget * 3 / 2;
     let progress = lab.progress(&format!("timers: {most} rounds at most"), rounds.iter().sum());
     for round in 1..=most {
         if round > 1 && lab.settings.repeat.is_none() && Instant::now() > limit {
