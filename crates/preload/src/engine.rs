@@ -317,7 +317,9 @@ impl Inside {
         waker: &Waker,
         mut otherwise: Option<&mut dyn FnMut(&seat::Seat) -> Slept>,
     ) -> isize {
-        let deadline = call.timeout().map(absolute);
+        // SAFETY: the call is not moved.
+        let timeout = unsafe { call.as_mut().get_unchecked_mut() }.take_timeout();
+        let deadline = timeout.map(absolute);
         let mut context = Context::from_waker(waker);
         loop {
             if let Poll::Ready(result) = call.as_mut().poll(&mut context) {

@@ -2,11 +2,11 @@
 
 use core::fmt;
 
-/// Why an operation did not succeed; each has the errno that futex(2) or prctl(2) gives for it.
+/// Why an operation did not succeed; each has the errno that futex(2), prctl(2) or timer_create(2) gives for it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The futex word did not hold the expected value, or the lock is taken (`EAGAIN`).
+    /// The futex word did not hold the expected value, or the lock is taken; no more timers can be had (`EAGAIN`).
     Again,
     /// The deadline passed before a wake came (`ETIMEDOUT`).
     TimedOut,
@@ -30,6 +30,8 @@ pub enum Error {
     Deadlock,
     /// There is no such operation (`ENOSYS`).
     Unsupported,
+    /// Not with this clock (`EOPNOTSUPP`).
+    NotSupported,
 }
 
 impl Error {
@@ -51,6 +53,7 @@ impl Error {
             Self::Invalid => 22,
             Self::Deadlock => 35,
             Self::Unsupported => 38,
+            Self::NotSupported => 95,
             Self::TimedOut => 110,
         }
     }
@@ -59,12 +62,13 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Again => "the futex word does not hold the expected value, or the lock is taken (EAGAIN)",
+            Self::Again => "the futex word does not hold the expected value, the lock is taken, or no more timers can be had (EAGAIN)",
             Self::Interrupted => "the wait was interrupted (EINTR)",
             Self::NotPermitted => "the lock is another task's, or its owner cannot be waited for (EPERM)",
             Self::NoTask => "the futex word names an owner that does not exist (ESRCH)",
             Self::Deadlock => "waiting for the lock would be a deadlock (EDEADLK)",
             Self::Unsupported => "there is no such operation (ENOSYS)",
+            Self::NotSupported => "not with this clock (EOPNOTSUPP)",
             Self::NoMemory => "no memory for a futex table or a task, or a limit has been reached (ENOMEM)",
             Self::Fault => "the futex word's memory cannot be reached (EFAULT)",
             Self::Busy => "the futex table can no longer change its size, or the waiter or task is in use (EBUSY)",

@@ -44,11 +44,13 @@ extern crate alloc;
 extern crate std;
 
 mod error;
+mod expiry;
 mod futex;
 mod sync;
 mod sys;
 mod syscall;
 mod table;
+pub mod timer;
 mod wait;
 pub mod wasm;
 

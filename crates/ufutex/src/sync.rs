@@ -230,6 +230,20 @@ pub enum Mutant {
     PivotSkipsCount,
     /// `percpu`: the pivot does not wait for critical sections in flight.
     PivotSkipsSections,
+    /// A look-up of a timer that finds nothing without a lock does not look again with it.
+    LookUpTrustsMiss,
+    /// A timer that was found and locked is not asked again which one it is.
+    LookUpSkipsRecheck,
+    /// A timer is taken out of the table and still says that it is that timer.
+    DeleteLeavesValid,
+    /// An expiry does not ask whether the timer has been set again meanwhile.
+    ExpirySkipsRecheck,
+    /// Disarming does not number the timer anew.
+    DisarmKeepsNumber,
+    /// A growing table makes groups live before the timers are in.
+    GroupLiveEarly,
+    /// A group that has been moved stays live.
+    GroupStaysLive,
 }
 
 /// `order`, but Relaxed in a mutant.

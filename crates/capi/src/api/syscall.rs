@@ -41,8 +41,8 @@ pub unsafe extern "C" fn ufutex_syscall(
         if domain.blocks_natively {
             return Ok(domain.domain.syscall(&task.task, memory, number, args) as c_long);
         }
-        let call = begin(&domain, &task, memory, number, args);
-        let deadline = call.timeout().map(|timeout| domain.time.begin(timeout));
+        let mut call = begin(&domain, &task, memory, number, args);
+        let deadline = call.take_timeout().map(|timeout| domain.time.begin(timeout));
         block_on(&domain, Some(&task), Operation::Syscall(call), deadline)
     };
     call().long()

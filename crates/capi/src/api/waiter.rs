@@ -332,8 +332,8 @@ pub unsafe extern "C" fn ufutex_prepare_syscall(
         prepare.memory = own_memory.map(boxed).transpose()?;
         prepare.begin(|domain, task, memory| {
             let task = task.ok_or(Errno::INVALID)?;
-            let call = begin(domain, task, memory, number, args);
-            let timeout = call.timeout();
+            let mut call = begin(domain, task, memory, number, args);
+            let timeout = call.take_timeout();
             Ok((Operation::Syscall(call), timeout))
         })
     };

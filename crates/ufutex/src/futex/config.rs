@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 
 use crate::error::Error;
+use crate::expiry::{Clocks, GivenClocks};
 use crate::sys::topology::{Given, MAX_NODES, Nodes, Topology};
 use crate::table::globals::MAX_SHARE_LOG2;
 use crate::table::size::{self, Policy};
@@ -29,6 +30,7 @@ pub struct Config {
     max_waitv: Option<usize>,
     max_robust: Option<usize>,
     max_pi_depth: Option<usize>,
+    clocks: GivenClocks,
 }
 
 impl Config {
@@ -45,6 +47,7 @@ impl Config {
             max_waitv: None,
             max_robust: None,
             max_pi_depth: None,
+            clocks: GivenClocks(None),
         }
     }
 
@@ -116,6 +119,19 @@ impl Config {
     pub fn topology(mut self, topology: Arc<dyn Topology>) -> Self {
         self.topology = Given(Some(topology));
         self
+    }
+
+    /// What timers and the timeouts of tasks run by; the embedder turns the system's
+    /// [`driver`](crate::System::driver) then. Default: the host's clocks, and a thread that the first timer starts;
+    /// without `std` there is no time.
+    #[must_use]
+    pub fn clocks(mut self, clocks: Arc<dyn Clocks>) -> Self {
+        self.clocks = GivenClocks(Some(clocks));
+        self
+    }
+
+    pub(crate) fn clocks_given(&self) -> Option<Arc<dyn Clocks>> {
+        self.clocks.0.clone()
     }
 
     pub(crate) fn nodes(&self) -> Nodes {

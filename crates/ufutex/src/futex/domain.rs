@@ -5,6 +5,7 @@ use super::counters::Counting;
 use super::key::{Target, private_space, target_key};
 use super::slots::Control;
 use super::system::System;
+use crate::expiry::Driver;
 use crate::sys::clock::monotonic_ns;
 use crate::table::MAX_SLOTS_LOG2;
 use crate::table::bucket::Bucket;
@@ -125,6 +126,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             counting: Counting::new(options.max_waiters, options.counters, system.limits().cpus),
             system: system.clone(),
         }
+    }
+
+    /// Who watches timeouts of tasks.
+    pub(crate) fn driver(&self) -> &Driver {
+        self.system.driver()
     }
 
     /// Locks the bucket of `hash` in the domain's table, if it has one, or a global one.

@@ -5,6 +5,7 @@ use core::task::Poll;
 
 use super::domain::Domain;
 use super::key::Target;
+use super::limit::Limit;
 #[cfg(feature = "std")]
 use super::operation::block_on;
 use super::operation::{By, Cause, Operation, operation_is_a_future};
@@ -23,6 +24,7 @@ pub struct Wait<'d, T: Target, S: Scheme<L> = Live, L: Layout = Lean> {
     target: T,
     expected: T::Value,
     options: WaitOptions,
+    limit: Limit<'d>,
     is_done: bool,
     waiter: Waiter<'d, S, L>,
 }
@@ -30,7 +32,8 @@ pub struct Wait<'d, T: Target, S: Scheme<L> = Live, L: Layout = Lean> {
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Waits as a task while the word holds `expected`. The word is compared at the first poll.
     ///
-    /// Any executor will do. There is no timeout here yet: race the future against the executor's own timer, and drop it.
+    /// Any executor will do. A timeout runs from the first poll on, and is watched by the system's
+    /// [`driver`](crate::System::driver); no timer of the executor is needed.
     ///
     /// ```
     /// use std::{future::Future, pin::pin, sync::atomic::AtomicU32, task::{Context, Poll, Waker}};
@@ -46,9 +49,18 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// ```
     ///
     /// # Errors
-    /// The future's output: as for [`prepare`](Self::prepare), and [`Error::Invalid`] when `options` has a timeout.
+    /// The future's output: as for [`prepare`](Self::prepare), [`Error::TimedOut`]; with a timeout [`Error::NoMemory`], and
+    /// [`Error::Invalid`] where there is no time: without `std` and an embedder's [`clocks`](crate::Config::clocks).
     pub fn wait_async<T: Target>(&self, target: T, expected: T::Value, options: WaitOptions) -> Wait<'_, T, S, L> {
-        Wait { domain: self, target, expected, options, is_done: false, waiter: Waiter::new() }
+        let limit = Limit::new(options.timeout);
+        Wait { domain: self, target, expected, options, limit, is_done: false, waiter: Waiter::new() }
+    }
+}
+
+impl<T: Target, S: Scheme<L>, L: Layout> Wait<'_, T, S, L> {
+    /// Leaves the timeout to the caller.
+    pub(crate) fn take_timeout(&mut self) {
+        self.limit = Limit::new(None);
     }
 }
 
@@ -76,9 +88,6 @@ impl<T: Target, S: Scheme<L>, L: Layout> Operation for Wait<'_, T, S, L> {
 
 impl<T: Target, S: Scheme<L>, L: Layout> Wait<'_, T, S, L> {
     fn begin(&mut self, by: By<'_>) -> Poll<Result<(), Error>> {
-        if self.options.timeout.is_some() && matches!(by, By::Task(_)) {
-            return Poll::Ready(Err(Error::Invalid));
-        }
         // Before the lock is taken: what a waker's clone does is not ours to say.
         let told = by.told();
         let queued = self.domain.lock_if_equal(&self.target, self.expected).and_then(|matched| {

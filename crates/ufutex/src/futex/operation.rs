@@ -85,7 +85,20 @@ pub(crate) fn block_on<O: Operation>(
     }
 }
 
-/// Makes an [`Operation`] a future that can be ended.
+/// What becomes of a pending operation, as far as its timeout goes: an error means that nobody can watch that, which a
+/// wake that has come by now makes no difference to.
+pub(crate) fn end_if_over<O: Operation>(
+    operation: Pin<&mut O>,
+    is_over: Result<bool, Error>,
+) -> Poll<Result<O::Output, Error>> {
+    match is_over {
+        Ok(false) => Poll::Pending,
+        Ok(true) => Poll::Ready(operation.end_by(Cause::TimedOut)),
+        Err(error) => Poll::Ready(operation.end_by(Cause::TimedOut).map_err(|_| error)),
+    }
+}
+
+/// Makes an [`Operation`] with a `domain` and a `limit` a future that can be ended.
 macro_rules! operation_is_a_future {
     ([$($generics:tt)*] $name:ty => $output:ty) => {
         impl<$($generics)*> core::future::Future for $name {
@@ -99,7 +112,13 @@ macro_rules! operation_is_a_future {
             ) -> core::task::Poll<Self::Output> {
                 assert!(!self.is_done, "a wait was polled after it had ended");
                 let by = $crate::futex::operation::By::Task(context.waker());
-                let result = $crate::futex::operation::Operation::poll_by(self.as_mut(), by);
+                let mut result = $crate::futex::operation::Operation::poll_by(self.as_mut(), by);
+                if result.is_pending() {
+                    // SAFETY: the limit may be moved, and is not.
+                    let this = unsafe { self.as_mut().get_unchecked_mut() };
+                    let is_over = this.limit.is_over(this.domain.driver(), context.waker());
+                    result = $crate::futex::operation::end_if_over(self.as_mut(), is_over);
+                }
                 if result.is_ready() {
                     // SAFETY: a flag is not moved out of by being set.
                     unsafe { self.get_unchecked_mut() }.is_done = true;

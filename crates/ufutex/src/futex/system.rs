@@ -1,8 +1,6 @@
 //! What there is once: the global tables, the hash secret, limits.
 
-use alloc::alloc::{Layout as MemoryLayout, alloc, dealloc};
 use alloc::sync::Arc;
-use core::ptr::NonNull;
 
 use super::config::{Config, Limits};
 #[cfg(doc)]
@@ -11,7 +9,10 @@ use super::pi::EntryRef;
 use super::pi::graph::Graph;
 use super::pi::scheduler::Scheduler;
 use crate::error::Error;
-use crate::sync::{AtomicU64, AtomicUsize, Ordering, fence};
+use crate::expiry::Driver;
+use crate::sync::{AtomicU64, Ordering};
+use crate::sys::counted::Counted;
+use crate::sys::random;
 use crate::table::Table;
 use crate::table::globals::Globals;
 use crate::table::hash::Hasher;
@@ -33,11 +34,10 @@ use crate::table::lock::Lock;
 /// # let _ = (a, b);
 /// ```
 pub struct System<L: Layout = Lean> {
-    inner: NonNull<Inner<L>>,
+    inner: Counted<Inner<L>>,
 }
 
 struct Inner<L: Layout> {
-    handles: AtomicUsize,
     domains: AtomicU64,
     globals: Globals<L>,
     hasher: Hasher,
@@ -45,14 +45,15 @@ struct Inner<L: Layout> {
     graph: Lock<Graph<EntryRef>>,
     scheduler: Option<Arc<dyn Scheduler>>,
     robust_lists_cut: AtomicU64,
+    driver: Driver,
     #[cfg(feature = "std")]
     seats: super::seat::Seats,
 }
 
 // SAFETY: everything in `Inner` may be shared: atomics, plain values, and buckets, which are `Sync`.
-unsafe impl<L: Layout> Send for System<L> {}
+unsafe impl<L: Layout> Send for Inner<L> {}
 // SAFETY: as above.
-unsafe impl<L: Layout> Sync for System<L> {}
+unsafe impl<L: Layout> Sync for Inner<L> {}
 
 impl System {
     /// A system with the default configuration.
@@ -89,31 +90,30 @@ impl<L: Layout> System<L> {
         let count = nodes.topology().nodes();
         let limits = config.resolve(count)?;
         let globals = Globals::new(nodes, count, limits.global_log2)?;
-        // SAFETY: `Inner` has a size.
-        let inner = unsafe { alloc(MemoryLayout::new::<Inner<L>>()) };
-        let inner = NonNull::new(inner).ok_or(Error::NoMemory)?.cast::<Inner<L>>();
-        let seed = limits.seed.unwrap_or_else(|| random_seed(inner.addr().get()));
-        // SAFETY: fresh memory of that type.
-        unsafe {
-            inner.write(Inner {
-                handles: AtomicUsize::new(1),
-                domains: AtomicU64::new(1),
-                globals,
-                hasher: Hasher::new(seed),
-                limits,
-                graph: Lock::new(Graph::new(limits.max_pi_depth, scheduler.is_some())),
-                scheduler,
-                robust_lists_cut: AtomicU64::new(0),
-                #[cfg(feature = "std")]
-                seats: super::seat::Seats::new(),
-            });
-        }
+        let driver = Driver::of(config.clocks_given())?;
+        let inner = Counted::new(|address| Inner {
+            domains: AtomicU64::new(1),
+            globals,
+            hasher: Hasher::new(limits.seed.unwrap_or_else(|| random::seed(address))),
+            limits,
+            graph: Lock::new(Graph::new(limits.max_pi_depth, scheduler.is_some())),
+            scheduler,
+            robust_lists_cut: AtomicU64::new(0),
+            driver,
+            #[cfg(feature = "std")]
+            seats: super::seat::Seats::new(),
+        })?;
         Ok(Self { inner })
     }
 
     fn inner(&self) -> &Inner<L> {
-        // SAFETY: valid as long as there is a handle.
-        unsafe { self.inner.as_ref() }
+        &self.inner
+    }
+
+    /// Who expires timers ([`Timers`](crate::timer::Timers)) and the timeouts of tasks.
+    #[must_use]
+    pub fn driver(&self) -> &Driver {
+        &self.inner().driver
     }
 
     /// The number of slots of the global table; of each, where there are several nodes.
@@ -190,7 +190,7 @@ impl<L: Layout> System<L> {
 
     /// Whether the two are handles of one system.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.inner == other.inner
+        self.inner.is_same(&other.inner)
     }
 
     /// A number that no other domain of this system has.
@@ -201,38 +201,6 @@ impl<L: Layout> System<L> {
 
 impl<L: Layout> Clone for System<L> {
     fn clone(&self) -> Self {
-        let handles = self.inner().handles.fetch_add(1, Ordering::Relaxed);
-        // As with `Arc`: only leaked handles get here, and a count that wraps would free what they mean.
-        assert!(handles < isize::MAX as usize, "too many handles of one system");
-        Self { inner: self.inner }
+        Self { inner: self.inner.clone() }
     }
-}
-
-impl<L: Layout> Drop for System<L> {
-    fn drop(&mut self) {
-        // [L]: whoever frees sees the end of everybody's use. It pairs with the fence below.
-        if self.inner().handles.fetch_sub(1, Ordering::Release) != 1 {
-            return;
-        }
-        fence(Ordering::Acquire); // [L]
-        // SAFETY: this was the last handle, and domains hold one each; made like this in `with_config`.
-        unsafe {
-            self.inner.drop_in_place();
-            dealloc(self.inner.as_ptr().cast(), MemoryLayout::new::<Inner<L>>());
-        }
-    }
-}
-
-/// A seed that others cannot guess; `address` is the best there is without an operating system.
-#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
-fn random_seed(address: usize) -> u64 {
-    use core::hash::BuildHasher;
-    // The standard library's maps draw their keys from the operating system.
-    std::hash::RandomState::new().hash_one(address)
-}
-
-#[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle")))))]
-fn random_seed(address: usize) -> u64 {
-    // A model must behave the same each time.
-    if crate::sync::MODEL { 1 } else { address as u64 }
 }

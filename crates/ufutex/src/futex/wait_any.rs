@@ -7,6 +7,7 @@ use core::task::Poll;
 
 use super::domain::Domain;
 use super::key::Target;
+use super::limit::Limit;
 #[cfg(feature = "std")]
 use super::operation::block_on;
 use super::operation::{By, Cause, Operation, operation_is_a_future};
@@ -27,6 +28,7 @@ pub struct WaitAny<'d, T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L> = Live
     words: A,
     _target: PhantomData<fn() -> T>,
     options: WaitOptions,
+    limit: Limit<'d>,
     is_done: bool,
     /// Room for all from the first poll on, so that none is moved while it is queued.
     waiters: Vec<Waiter<'d, S, L>>,
@@ -71,14 +73,15 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         words != 0 && !is_too_many
     }
 
-    /// As [`wait_any`](Self::wait_any), as a task. The words are compared at the first poll; a timeout is
-    /// [`Error::Invalid`], as for [`wait_async`](Self::wait_async).
+    /// As [`wait_any`](Self::wait_any), as a task. The words are compared at the first poll, and a timeout runs from there
+    /// on, as for [`wait_async`](Self::wait_async).
     pub fn wait_any_async<T: Target, A: AsRef<[(T, T::Value)]>>(
         &self,
         words: A,
         options: WaitOptions,
     ) -> WaitAny<'_, T, A, S, L> {
-        WaitAny { domain: self, words, _target: PhantomData, options, is_done: false, waiters: Vec::new() }
+        let limit = Limit::new(options.timeout);
+        WaitAny { domain: self, words, _target: PhantomData, options, limit, is_done: false, waiters: Vec::new() }
     }
 }
 
@@ -115,7 +118,7 @@ impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> WaitAny<'_, 
     fn begin(&mut self, by: By<'_>) -> Result<(), Error> {
         let words = self.words.as_ref();
         let is_refused = !self.domain.allows_words(words.len());
-        if is_refused || (self.options.timeout.is_some() && matches!(by, By::Task(_))) {
+        if is_refused {
             return Err(Error::Invalid);
         }
         self.waiters.try_reserve_exact(words.len()).map_err(|_| Error::NoMemory)?;

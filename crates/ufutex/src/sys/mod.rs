@@ -2,6 +2,7 @@
 
 pub(crate) mod barrier;
 pub(crate) mod clock;
+pub(crate) mod counted;
 #[cfg(all(feature = "std", feature = "lab"))]
 pub(crate) mod cpu_counter;
 #[cfg(feature = "std")]
@@ -9,6 +10,7 @@ pub(crate) mod host_nodes;
 pub(crate) mod mem;
 pub(crate) mod park;
 pub(crate) mod probe;
+pub(crate) mod random;
 #[cfg(all(feature = "std", feature = "lab", not(any(feature = "loom", feature = "shuttle"))))]
 pub(crate) mod rseq;
 #[cfg(feature = "std")]

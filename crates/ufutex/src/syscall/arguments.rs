@@ -15,6 +15,14 @@ const NSEC_PER_SEC: u64 = 1_000_000_000;
 /// [`Error::Fault`]; [`Error::Invalid`] when it is negative or its nanoseconds are a second or more.
 pub fn timespec<M: UserMemory + ?Sized>(memory: &M, address: u64) -> Result<Duration, Error> {
     let [seconds, nanoseconds] = read_words(memory, address)?;
+    time(seconds, nanoseconds)
+}
+
+/// A `struct timespec`, read.
+///
+/// # Errors
+/// [`Error::Invalid`] when it is negative or its nanoseconds are a second or more.
+pub fn time(seconds: u64, nanoseconds: u64) -> Result<Duration, Error> {
     if seconds.cast_signed() < 0 || nanoseconds >= NSEC_PER_SEC {
         return Err(Error::Invalid);
     }
@@ -38,16 +46,22 @@ pub fn timeout_on<M: UserMemory + ?Sized>(memory: &M, address: u64, clock: u64) 
     Ok(Some(Timeout::At(clock, timespec(memory, address)?)))
 }
 
+/// Reads bytes, wherever they lie.
+pub fn read<M: UserMemory + ?Sized>(memory: &M, address: u64, bytes: &mut [u8]) -> Result<(), Error> {
+    if !memory.access_ok(address, bytes.len() as u64) {
+        return Err(Error::Fault);
+    }
+    memory.read(address, bytes)?;
+    Ok(())
+}
+
 /// Reads words of 64 bits, wherever they lie.
 pub fn read_words<M: UserMemory + ?Sized, const N: usize>(memory: &M, address: u64) -> Result<[u64; N], Error> {
     let mut words = [0; N];
     for (i, word) in words.iter_mut().enumerate() {
         let mut bytes = [0; 8];
         let at = address.checked_add(8 * i as u64).ok_or(Error::Fault)?;
-        if !memory.access_ok(at, 8) {
-            return Err(Error::Fault);
-        }
-        memory.read(at, &mut bytes)?;
+        read(memory, at, &mut bytes)?;
         *word = u64::from_le_bytes(bytes);
     }
     Ok(words)

@@ -9,6 +9,7 @@ mod futex2;
 mod number;
 mod restart;
 mod robust;
+mod timer;
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -19,9 +20,10 @@ use alloc::vec::Vec;
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::future::Wait;
+use crate::futex::limit::Limit;
 #[cfg(feature = "std")]
 use crate::futex::operation::block_on;
-use crate::futex::operation::{By, Cause, Operation};
+use crate::futex::operation::{By, Cause, Operation, end_if_over};
 use crate::futex::pi::lock::LockPi;
 use crate::futex::pi::requeue::WaitRequeuePi;
 use crate::futex::pi::task::Task;
@@ -35,6 +37,7 @@ use crate::table::refs::{Live, Scheme};
 pub use number::Number;
 pub(crate) use restart::Restart;
 pub use restart::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Resume, resume};
+pub use timer::{Caller as TimerCaller, TimerCall};
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// A system call of `task`, on the calling thread: a result from 0 up, or `-errno`, exactly as the kernel's. Blocks
@@ -74,7 +77,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// As [`syscall`](Self::syscall), as a future: for guests' threads that are not threads of the host. What does not
     /// block is done here and now.
     ///
-    /// The call's timeout is the embedder's to watch: [`Syscall::timeout`], [`Syscall::end`].
+    /// The system's [`driver`](crate::System::driver) watches the call's timeout, unless the embedder takes that over:
+    /// [`Syscall::take_timeout`].
     pub fn syscall_async<'d, 't, 'm, M: UserMemory + ?Sized>(
         &'d self,
         task: &'t Task<L>,
@@ -95,7 +99,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         };
         let started = started.unwrap_or_else(|error| Started::done(-(error.errno() as isize)));
         let Started { calling, timeout, relative, on_interrupt } = started;
-        Syscall { task, timeout, relative, on_interrupt, calling }
+        Syscall { domain: self, task, limit: Limit::new(timeout), relative, on_interrupt, calling }
     }
 }
 
@@ -109,8 +113,9 @@ struct Caller<'d, 't, 'm, M: ?Sized, S: Scheme<L>, L: Layout> {
 /// A system call that has begun: the future of [`Domain::syscall_async`].
 #[must_use = "futures do nothing unless polled"]
 pub struct Syscall<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L> = Live, L: Layout = Lean> {
+    domain: &'d Domain<S, L>,
     task: &'t Task<L>,
-    timeout: Option<Timeout>,
+    limit: Limit<'d>,
     relative: Option<Duration>,
     on_interrupt: Restart,
     calling: Calling<'d, 't, 'm, M, S, L>,
@@ -142,20 +147,29 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Started<'_, '_, '_, M, S, 
 }
 
 impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Syscall<'_, '_, '_, M, S, L> {
-    /// When the call ends by itself: [`end`](Self::end) it with [`Cause::TimedOut`] then.
+    /// When the call ends by itself.
     #[must_use]
     pub fn timeout(&self) -> Option<Timeout> {
-        self.timeout
+        self.limit.timeout()
+    }
+
+    /// Leaves the timeout to the caller, who [`end`](Self::end)s the call with [`Cause::TimedOut`] then. To be called before
+    /// the first poll.
+    #[must_use = "nobody else watches it"]
+    pub fn take_timeout(&mut self) -> Option<Timeout> {
+        let timeout = self.limit.timeout();
+        self.limit = Limit::new(None);
+        timeout
     }
 
     /// Has a timeout that the program gave as a length of time run from `now` on: what the embedder's own monotonic clock
     /// shows. Without this it runs by the host's, where there is one. Other timeouts are points in time in any case.
     ///
-    /// To be called before the first poll.
+    /// To be called before the first poll, and before [`take_timeout`](Self::take_timeout).
     pub fn begin_at(&mut self, now: Duration) {
         let Some(length) = self.relative else { return };
         let timeout = Timeout::At(Clock::Monotonic, now.saturating_add(length));
-        self.timeout = Some(timeout);
+        self.limit = Limit::new(Some(timeout));
         if let Restart::Continue(wait) = &mut self.on_interrupt {
             wait.timeout = timeout;
         }
@@ -170,8 +184,15 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Syscall<'_, '_, '_, M, S, 
 impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> core::future::Future for Syscall<'_, '_, '_, M, S, L> {
     type Output = isize;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<isize> {
-        self.poll_by(By::Task(context.waker())).map(as_number)
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<isize> {
+        let mut result = self.as_mut().poll_by(By::Task(context.waker()));
+        if result.is_pending() {
+            // SAFETY: the limit may be moved, and is not.
+            let this = unsafe { self.as_mut().get_unchecked_mut() };
+            let is_over = this.limit.is_over(this.domain.driver(), context.waker());
+            result = end_if_over(self, is_over);
+        }
+        result.map(as_number)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Keys and where they hash to.
 
+use crate::sys::random::mixed;
+
 /// What two operations must have in common to meet: an address within a space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
@@ -52,9 +54,9 @@ pub struct Salt(u64);
 impl Hasher {
     /// The hash function of `seed`.
     pub const fn new(seed: u64) -> Self {
-        let first = splitmix(seed);
-        let second = splitmix(first);
-        Self { first: first | 1, second: second | 1, space: splitmix(second) | 1 }
+        let first = mixed(seed);
+        let second = mixed(first);
+        Self { first: first | 1, second: second | 1, space: mixed(second) | 1 }
     }
 
     /// What the keys of `space` have in common.
@@ -72,14 +74,6 @@ impl Hasher {
         let within = (address >> 2) as u32;
         Hash { bits: line ^ (within << WITHIN_LINE_SHIFT & WITHIN_LINE), line }
     }
-}
-
-/// One step of the SplitMix64 generator: spreads a seed over all bits.
-const fn splitmix(seed: u64) -> u64 {
-    let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

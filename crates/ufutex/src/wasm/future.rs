@@ -26,12 +26,22 @@ pub struct Wait<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme<L> = Live, L: 
 
 impl<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme<L>, L: Layout> Wait<'a, M, V, S, L> {
     pub(super) fn new(domain: &'a Domain<S, L>, word: Word<'a, M, V>, expected: V, timeout: Option<Timeout>) -> Self {
-        Self { timeout, wait: domain.wait_async(word, expected, WaitOptions::new()) }
+        let mut options = WaitOptions::new();
+        options.timeout = timeout;
+        Self { timeout, wait: domain.wait_async(word, expected, options) }
     }
 
-    /// When the wait ends by itself: [`end`](Self::end) it with [`Cause::TimedOut`] then, after it was polled once.
+    /// When the wait ends by itself: the system's [`driver`](crate::System::driver) watches that.
     #[must_use]
     pub fn timeout(&self) -> Option<Timeout> {
+        self.timeout
+    }
+
+    /// Leaves the timeout to the caller, who [`end`](Self::end)s the wait with [`Cause::TimedOut`] then, after it was polled
+    /// once. To be called before the first poll.
+    #[must_use = "nobody else watches it"]
+    pub fn take_timeout(&mut self) -> Option<Timeout> {
+        self.wait.take_timeout();
         self.timeout
     }
 

@@ -126,7 +126,7 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme<L>, L: Layout> Atomics<'a, M, S, L>
 
     /// `memory.atomic.wait32`, as a future. Address and memory are looked at here and now, the word at the first poll.
     ///
-    /// The timeout, in nanoseconds, none if negative, is the executor's to watch: see [`Wait::timeout`].
+    /// The timeout, in nanoseconds, none if negative, is watched by the system's driver: see [`Wait::timeout`].
     ///
     /// ```
     /// # use ufutex::wasm::{Atomics, LinearMemory, Waited};

@@ -11,6 +11,7 @@ use super::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::key::{Target, is_of_object};
+use crate::futex::limit::Limit;
 #[cfg(feature = "std")]
 use crate::futex::operation::block_on;
 use crate::futex::operation::{By, Cause, Operation, operation_is_a_future};
@@ -30,6 +31,7 @@ pub struct LockPi<'d, 't, T: Target, S: Scheme<L> = Live, L: Layout = Lean> {
     domain: &'d Domain<S, L>,
     task: &'t Task<L>,
     word: T,
+    limit: Limit<'d>,
     is_done: bool,
     waiter: PiWaiter<'d, 't, S, L>,
 }
@@ -72,7 +74,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// As [`lock_pi`](Self::lock_pi), as a task of some executor.
     pub fn lock_pi_async<'d, 't, T: Target>(&'d self, word: T, task: &'t Task<L>) -> LockPi<'d, 't, T, S, L> {
-        LockPi { domain: self, task, word, is_done: false, waiter: PiWaiter::new() }
+        LockPi { domain: self, task, word, limit: Limit::new(None), is_done: false, waiter: PiWaiter::new() }
     }
 
     /// Locks `word` for `task` if that needs no waiting: `FUTEX_TRYLOCK_PI`.
@@ -245,6 +247,18 @@ unsafe fn check_state(
         Some(owner) => tid == graph.tid(owner) || (has_died && tid == 0), // [S8], [S6]; not [S9], [S10]
     };
     if is_valid { Ok(lock) } else { Err(Error::Invalid.into()) }
+}
+
+impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
+    /// Has the wait end with [`Error::TimedOut`] then; a length of time begins with the first poll. The system's
+    /// [`driver`](crate::System::driver) watches it.
+    ///
+    /// The future answers [`Error::NoMemory`] without memory for that, and [`Error::Invalid`] where there is no time:
+    /// without `std` and an embedder's [`clocks`](crate::Config::clocks).
+    pub fn timeout(mut self, timeout: Timeout) -> Self {
+        self.limit = Limit::new(Some(timeout));
+        self
+    }
 }
 
 operation_is_a_future!(['d, 't, T: Target, S: Scheme<L>, L: Layout] LockPi<'d, 't, T, S, L> => ());

@@ -12,6 +12,7 @@ use super::waiter::{Left, PiWaiter, Seen};
 use crate::error::Error;
 use crate::futex::domain::{Domain, Hashed};
 use crate::futex::key::Target;
+use crate::futex::limit::Limit;
 #[cfg(feature = "std")]
 use crate::futex::operation::block_on;
 use crate::futex::operation::{By, Cause, Operation, operation_is_a_future};
@@ -34,6 +35,7 @@ pub struct WaitRequeuePi<'d, 't, T: Target, U: Target, S: Scheme<L> = Live, L: L
     from: T,
     expected: T::Value,
     lock: U,
+    limit: Limit<'d>,
     is_done: bool,
     waiter: PiWaiter<'d, 't, S, L>,
 }
@@ -68,7 +70,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         lock: U,
         task: &'t Task<L>,
     ) -> WaitRequeuePi<'d, 't, T, U, S, L> {
-        WaitRequeuePi { domain: self, task, from, expected, lock, is_done: false, waiter: PiWaiter::new() }
+        let limit = Limit::new(None);
+        WaitRequeuePi { domain: self, task, from, expected, lock, limit, is_done: false, waiter: PiWaiter::new() }
     }
 
     /// If `from` holds `expected`, gives `lock` to the first of its waiters, if it is free, and has up to `requeue` of the
@@ -201,6 +204,18 @@ impl<U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, '_, U, S, L> {
                 _ => Err(Error::Invalid.into()),
             }
         }
+    }
+}
+
+impl<T: Target, U: Target, S: Scheme<L>, L: Layout> WaitRequeuePi<'_, '_, T, U, S, L> {
+    /// Has the wait end with [`Error::TimedOut`] then; a length of time begins with the first poll. The system's
+    /// [`driver`](crate::System::driver) watches it.
+    ///
+    /// The future answers [`Error::NoMemory`] without memory for that, and [`Error::Invalid`] where there is no time:
+    /// without `std` and an embedder's [`clocks`](crate::Config::clocks).
+    pub fn timeout(mut self, timeout: Timeout) -> Self {
+        self.limit = Limit::new(Some(timeout));
+        self
     }
 }
 

@@ -1,0 +1,91 @@
+//! What timers and timeouts run by.
+
+use alloc::sync::Arc;
+use core::fmt;
+use core::time::Duration;
+
+use crate::sys::clock::Clock;
+
+/// A clock that deadlines can be on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Base {
+    /// `CLOCK_MONOTONIC`: never set, stands still while the machine sleeps.
+    Monotonic,
+    /// `CLOCK_REALTIME`: can be set.
+    Realtime,
+    /// `CLOCK_BOOTTIME`: never set, goes on while the machine sleeps.
+    Boottime,
+    /// `CLOCK_TAI`: set along with `CLOCK_REALTIME`, without leap seconds.
+    Tai,
+}
+
+impl Base {
+    /// All of them, in the order of their numbers here.
+    pub(crate) const ALL: [Self; 4] = [Self::Monotonic, Self::Realtime, Self::Boottime, Self::Tai];
+}
+
+impl From<Clock> for Base {
+    fn from(clock: Clock) -> Self {
+        match clock {
+            Clock::Monotonic => Self::Monotonic,
+            Clock::Realtime => Self::Realtime,
+        }
+    }
+}
+
+/// A clock that counts the CPU time that somebody has had.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum CpuClock {
+    /// All threads of the process with this number.
+    Process(i32),
+    /// The thread with this number.
+    Thread(i32),
+}
+
+/// The clocks of an embedder.
+///
+/// `now` and `cpu_time` may be called with a timer locked: they must not block, nor use the driver or timers.
+pub trait Clocks: Send + Sync {
+    /// What `base` shows, since its epoch.
+    fn now(&self, base: Base) -> Duration;
+
+    /// The CPU time that `of` has had; `None` if there is no such process, or no such thread in the process that asks.
+    /// As given here there are none.
+    fn cpu_time(&self, of: CpuClock) -> Option<Duration> {
+        let _ = of;
+        None
+    }
+
+    /// How many CPUs the threads of a process can use at the same time: so much faster than time its CPU time may go. Asked
+    /// once. As given here one.
+    fn cpus(&self) -> usize {
+        1
+    }
+
+    /// [`Driver::next`](super::Driver::next) may have become earlier. Called with nothing locked, by whoever has armed
+    /// something; may come more often than needed.
+    fn changed(&self);
+}
+
+/// The clocks of a configuration, if it has any.
+#[derive(Clone, Default)]
+pub(crate) struct GivenClocks(pub Option<Arc<dyn Clocks>>);
+
+impl fmt::Debug for GivenClocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "given" } else { "the host's" })
+    }
+}
+
+/// Nanoseconds, at most what the kernel's clocks can show: some 292 years.
+///
+/// Its last second is cut off, as in the kernel: whoever says so much means for ever.
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    if time.as_secs() >= LAST / SECOND { LAST } else { time.as_nanos() as u64 }
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+/// The last nanosecond of any clock: the kernel's `KTIME_MAX`.
+pub(crate) const LAST: u64 = i64::MAX as u64;

@@ -1,0 +1,218 @@
+//! The deadlines that one owner has on one clock.
+
+use core::cell::UnsafeCell;
+use core::ptr::NonNull;
+
+use super::wheel::{Next, Node, Wheel};
+use super::{Base, Driver, Inner, NEVER};
+use crate::table::lock::Lock;
+
+/// Who has queues: counted, so that the driver can keep it while it expires something.
+pub(crate) trait Owner: Sync {
+    /// Keeps the owner; `None` when it is being dropped.
+    fn hold(&self) -> Option<Held>;
+
+    /// Sees to what is due on `base` by `now`, a share of it at a time, and schedules the rest. Answers how many.
+    fn expire(&self, base: Base, now: u64) -> usize;
+}
+
+/// An owner that is kept: a handle of it, made and dropped by its own code.
+pub(crate) struct Held {
+    owner: NonNull<dyn Owner>,
+    let_go: unsafe fn(NonNull<dyn Owner>),
+}
+
+impl Held {
+    /// # Safety
+    /// `owner` is valid until `let_go`, which is called once.
+    pub unsafe fn new(owner: NonNull<dyn Owner>, let_go: unsafe fn(NonNull<dyn Owner>)) -> Self {
+        Self { owner, let_go }
+    }
+}
+
+impl core::ops::Deref for Held {
+    type Target = dyn Owner;
+
+    fn deref(&self) -> &Self::Target {
+        // SAFETY: valid until it is let go.
+        unsafe { self.owner.as_ref() }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: once.
+        unsafe { (self.let_go)(self.owner) };
+    }
+}
+
+/// A queue's place in the driver's wheel.
+#[repr(C)]
+pub(super) struct Link {
+    /// First: the driver has its address alone.
+    node: UnsafeCell<Node>,
+    owner: NonNull<dyn Owner>,
+}
+
+impl Link {
+    pub fn node(this: NonNull<Self>) -> *mut Node {
+        this.as_ptr().cast()
+    }
+
+    /// # Safety
+    /// `node` is a link's, whose memory is there, and the driver's wheel is locked.
+    pub unsafe fn owner_of(node: *mut Node) -> Option<Held> {
+        // SAFETY: the node comes first in its link. Who drops the owner waits for the lock before the memory goes.
+        unsafe { (*node.cast::<Self>()).owner.as_ref().hold() }
+    }
+}
+
+/// The embedder is to be told that the earliest deadline may have changed, once nothing is locked.
+#[derive(Clone, Copy, Default)]
+#[must_use = "the embedder waits for it"]
+pub(crate) struct Tell(bool);
+
+impl Tell {
+    /// Tells, if need be. With nothing locked.
+    pub fn now(self, driver: &Driver) {
+        if self.0 {
+            driver.inner.changed();
+        }
+    }
+
+    /// Both.
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// See the top of this file. It stays where it is from [`settle`](Self::settle) on.
+pub(crate) struct Queue {
+    base: Base,
+    state: Lock<State>,
+    link: UnsafeCell<Option<Link>>,
+}
+
+struct State {
+    wheel: Wheel,
+    /// What the driver has this queue at, or less.
+    scheduled: u64,
+}
+
+// SAFETY: the link is written before the queue is shared, and belongs to the driver's lock then.
+unsafe impl Sync for Queue {}
+// SAFETY: as above; and the nodes that it points to are their owners', who share them.
+unsafe impl Send for Queue {}
+
+impl Queue {
+    pub fn new(base: Base) -> Self {
+        let state = State { wheel: Wheel::new(), scheduled: NEVER };
+        Self { base, state: Lock::new(state), link: UnsafeCell::new(None) }
+    }
+
+    pub fn base(&self) -> Base {
+        self.base
+    }
+
+    /// Names the owner, before anything else.
+    ///
+    /// # Safety
+    /// Nobody else uses the queue yet. It stays where it is, and the owner is valid, until `retire`.
+    pub unsafe fn settle(&self, owner: NonNull<dyn Owner>) {
+        // SAFETY: nobody else uses it.
+        unsafe { *self.link.get() = Some(Link { node: UnsafeCell::new(Node::new()), owner }) };
+    }
+
+    fn link(&self) -> Option<NonNull<Link>> {
+        // SAFETY: written by `settle` alone, before there are others.
+        let link = unsafe { &*self.link.get() };
+        link.as_ref().map(NonNull::from)
+    }
+
+    /// Arms `node` for `deadline`; it may be armed already. `ready` is done to it first, with the queue locked.
+    ///
+    /// # Safety
+    /// `node` is valid until it has been disarmed or was due, and is in no other queue.
+    pub unsafe fn arm(&self, driver: &Inner, node: *mut Node, deadline: u64, ready: impl FnOnce(*mut Node)) -> Tell {
+        self.state.lock().with(|state| {
+            // SAFETY: says the caller.
+            unsafe {
+                state.wheel.remove(node);
+                ready(node);
+                let now = if state.wheel.is_empty() { driver.now(self.base) } else { 0 };
+                state.wheel.insert(node, deadline, now);
+            }
+            if deadline >= state.scheduled { Tell(false) } else { self.schedule(driver, state, deadline) }
+        })
+    }
+
+    /// Disarms `node`, and does not have the driver wake up for nothing: unless it is to be `lazy`, which spares an
+    /// owner that soon arms again two calls of the host.
+    ///
+    /// # Safety
+    /// `node` is valid, and in this queue or in none.
+    pub unsafe fn disarm(&self, driver: &Inner, node: *mut Node, lazy: bool) -> Tell {
+        self.state.lock().with(|state| {
+            // SAFETY: says the caller.
+            let was_armed = unsafe { state.wheel.remove(node) };
+            if was_armed && !lazy && state.wheel.is_empty() { self.schedule(driver, state, NEVER) } else { Tell(false) }
+        })
+    }
+
+    /// Does something to what belongs to the lock.
+    pub fn with_locked<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.state.lock().with(|_| f())
+    }
+
+    /// Takes one node that is due and gives it to `then`, with the queue locked; false, and the next turn scheduled,
+    /// when there is none.
+    pub fn pop_due(&self, driver: &Inner, now: u64, then: impl FnOnce(*mut Node)) -> bool {
+        let mut then = Some(then);
+        loop {
+            let more = self.state.lock().with(|state| {
+                if state.wheel.is_ahead_of(now) {
+                    state.wheel.turn_back(now);
+                }
+                match state.wheel.next(now) {
+                    Next::Due(node) => {
+                        if let Some(then) = then.take() {
+                            then(node);
+                        }
+                        Some(true)
+                    }
+                    Next::Working => None,
+                    Next::At(at) => {
+                        // The driver is turning, and looks itself.
+                        let _looks_itself = self.schedule(driver, state, at);
+                        Some(false)
+                    }
+                    Next::Never => {
+                        let _looks_itself = self.schedule(driver, state, NEVER);
+                        Some(false)
+                    }
+                }
+            });
+            if let Some(more) = more {
+                return more;
+            }
+        }
+    }
+
+    /// More is due by `now`: the queue gets its turn behind those that are due as well.
+    pub fn yield_turn(&self, driver: &Inner, now: u64) {
+        self.state.lock().with(|state| {
+            let _looks_itself = self.schedule(driver, state, now);
+        });
+    }
+
+    /// Takes the queue out of the driver's wheel, for good.
+    pub fn retire(&self, driver: &Inner) -> Tell {
+        self.state.lock().with(|state| self.schedule(driver, state, NEVER))
+    }
+
+    fn schedule(&self, driver: &Inner, state: &mut State, at: u64) -> Tell {
+        state.scheduled = at;
+        // SAFETY: the link is in place, and the queue locked.
+        self.link().map_or(Tell(false), |link| Tell(unsafe { driver.schedule(self.base, link, at) }))
+    }
+}

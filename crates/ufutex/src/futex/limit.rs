@@ -1,0 +1,60 @@
+//! The timeout of a wait that is a future: the system's driver watches it.
+
+use core::pin::Pin;
+use core::task::Waker;
+use core::time::Duration;
+
+use crate::error::Error;
+use crate::expiry::Driver;
+use crate::expiry::sleep::Sleep;
+use crate::sys::clock::{Clock, Deadline, Timeout};
+use crate::sys::counted::Counted;
+
+/// A timeout, and what watches it once the wait is pending: memory of its own, which stays where it is.
+pub(crate) struct Limit<'d> {
+    timeout: Option<Timeout>,
+    sleep: Option<Counted<Sleep<'d>>>,
+}
+
+impl<'d> Limit<'d> {
+    pub const fn new(timeout: Option<Timeout>) -> Self {
+        Self { timeout, sleep: None }
+    }
+
+    pub const fn timeout(&self) -> Option<Timeout> {
+        self.timeout
+    }
+
+    /// Whether the time is up. If it is not, `waker` will be woken when it is. The time runs from the first call on.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`]; [`Error::Invalid`] where there is no time: without `std` and an embedder's clocks.
+    #[inline]
+    pub fn is_over(&mut self, driver: &'d Driver, waker: &Waker) -> Result<bool, Error> {
+        match (self.timeout, &self.sleep) {
+            (None, _) => Ok(false),
+            (Some(_), Some(sleep)) => Ok(sleep.is_over(waker)),
+            (Some(timeout), None) => self.begin(timeout, driver, waker),
+        }
+    }
+
+    fn begin(&mut self, timeout: Timeout, driver: &'d Driver, waker: &Waker) -> Result<bool, Error> {
+        let now = |clock: Clock| Duration::from_nanos(driver.now(clock.into()));
+        let deadline = match timeout {
+            Timeout::At(clock, at) => Deadline { clock, at },
+            Timeout::After(length) => {
+                let clock = Clock::Monotonic;
+                Deadline { clock, at: now(clock).saturating_add(length) }
+            }
+        };
+        driver.start().map_err(|error| if error == Error::Unsupported { Error::Invalid } else { error })?;
+        if now(deadline.clock) >= deadline.at {
+            return Ok(true);
+        }
+        let sleep = Counted::new(|_| Sleep::new(driver, deadline.clock.into(), waker.clone()))?;
+        // SAFETY: it stays in memory of its own, and disarms itself when it is dropped.
+        unsafe { Pin::new_unchecked(&*sleep) }.begin(deadline.at);
+        self.sleep = Some(sleep);
+        Ok(false)
+    }
+}

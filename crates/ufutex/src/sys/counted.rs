@@ -1,0 +1,110 @@
+//! Memory with a count of its users, which may be refused: `Arc`, where an allocation that fails is no reason to abort.
+
+use alloc::alloc::{Layout, alloc, dealloc};
+use core::ops::Deref;
+use core::ptr::NonNull;
+
+use crate::error::Error;
+use crate::sync::{AtomicUsize, Ordering, fence};
+
+/// One of several handles of a `T`, which lives as long as any of them.
+pub struct Counted<T> {
+    inner: NonNull<Inner<T>>,
+}
+
+struct Inner<T> {
+    handles: AtomicUsize,
+    value: T,
+}
+
+// SAFETY: handles give out shared references alone, and the last one drops the value: as `Arc`.
+unsafe impl<T: Send + Sync> Send for Counted<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for Counted<T> {}
+
+impl<T> Counted<T> {
+    /// The first handle. `value` is made once there is memory, and gets its address.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn new(value: impl FnOnce(usize) -> T) -> Result<Self, Error> {
+        // SAFETY: `Inner` has a size, by its count.
+        let inner = NonNull::new(unsafe { alloc(Layout::new::<Inner<T>>()) }).ok_or(Error::NoMemory)?.cast();
+        let value = value(inner.addr().get());
+        // SAFETY: fresh memory of that type.
+        unsafe { inner.write(Inner { handles: AtomicUsize::new(1), value }) };
+        Ok(Self { inner })
+    }
+
+    fn inner(&self) -> &Inner<T> {
+        // SAFETY: valid as long as there is a handle.
+        unsafe { self.inner.as_ref() }
+    }
+
+    /// Whether the two are handles of one value.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.inner == other.inner
+    }
+
+    /// One more handle of the value at `value`, unless the last one is being dropped.
+    ///
+    /// # Safety
+    /// `value` is what a handle gave out, and its memory is there: whoever drops the last handle waits for the caller
+    /// somewhere in the value's own `drop`.
+    pub unsafe fn upgrade(value: NonNull<T>) -> Option<Self> {
+        // SAFETY: the value lies in an `Inner`, says the caller.
+        let inner = unsafe { Self::around(value) };
+        // SAFETY: the memory is there, says the caller.
+        let handles = unsafe { &inner.as_ref().handles };
+        let more = |n: usize| (n != 0).then(|| n + 1);
+        handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self { inner })
+    }
+
+    /// Drops a handle of the value at `value` that was forgotten.
+    ///
+    /// # Safety
+    /// There is one, which is dropped once.
+    pub unsafe fn let_go(value: NonNull<T>) {
+        // SAFETY: a handle gave the value out.
+        drop(Self { inner: unsafe { Self::around(value) } });
+    }
+
+    /// # Safety
+    /// The value lies in an `Inner`.
+    unsafe fn around(value: NonNull<T>) -> NonNull<Inner<T>> {
+        // SAFETY: says the caller.
+        unsafe { value.byte_sub(core::mem::offset_of!(Inner<T>, value)).cast() }
+    }
+}
+
+impl<T> Deref for Counted<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.inner().value
+    }
+}
+
+impl<T> Clone for Counted<T> {
+    fn clone(&self) -> Self {
+        let handles = self.inner().handles.fetch_add(1, Ordering::Relaxed);
+        // As with `Arc`: only leaked handles get here, and a count that wraps would free what they mean.
+        assert!(handles < isize::MAX as usize, "too many handles");
+        Self { inner: self.inner }
+    }
+}
+
+impl<T> Drop for Counted<T> {
+    fn drop(&mut self) {
+        // [L]: whoever frees sees the end of everybody's use. It pairs with the fence below.
+        if self.inner().handles.fetch_sub(1, Ordering::Release) != 1 {
+            return;
+        }
+        fence(Ordering::Acquire); // [L]
+        // SAFETY: this was the last handle; made like this in `new`.
+        unsafe {
+            self.inner.drop_in_place();
+            dealloc(self.inner.as_ptr().cast(), Layout::new::<Inner<T>>());
+        }
+    }
+}

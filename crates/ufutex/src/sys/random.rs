@@ -1,0 +1,23 @@
+//! Seeds that others cannot guess.
+
+/// A seed; `address` is the best there is without an operating system.
+#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+pub fn seed(address: usize) -> u64 {
+    use core::hash::BuildHasher;
+    // The standard library's maps draw their keys from the operating system.
+    std::hash::RandomState::new().hash_one(address)
+}
+
+#[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle")))))]
+pub fn seed(address: usize) -> u64 {
+    // A model must behave the same each time.
+    if crate::sync::MODEL { 1 } else { address as u64 }
+}
+
+/// One step of the SplitMix64 generator: spreads a seed over all bits.
+pub const fn mixed(seed: u64) -> u64 {
+    let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

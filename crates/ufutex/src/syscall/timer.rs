@@ -1,0 +1,250 @@
+//! timer_create(2) and its family.
+
+use super::arguments::{self, time};
+use crate::error::Error;
+use crate::sys::mem::UserMemory;
+use crate::timer::{CpuClock, Notify, Setting, TimerClock, Timers};
+
+/// The system calls that [`Timers`] answer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum TimerCall {
+    /// `timer_create(clockid_t clockid, struct sigevent *sevp, timer_t *timerid)`.
+    Create,
+    /// `timer_settime(timer_t timerid, int flags, const struct itimerspec *new, struct itimerspec *old)`.
+    Settime,
+    /// `timer_gettime(timer_t timerid, struct itimerspec *curr)`.
+    Gettime,
+    /// `timer_getoverrun(timer_t timerid)`.
+    Getoverrun,
+    /// `timer_delete(timer_t timerid)`.
+    Delete,
+    /// `prctl(PR_TIMER_CREATE_RESTORE_IDS, ...)`; any other `prctl` is `EINVAL` here.
+    Prctl,
+}
+
+impl TimerCall {
+    /// By its number on x86-64.
+    ///
+    /// ```
+    /// use ufutex::timer::TimerCall;
+    ///
+    /// assert_eq!(TimerCall::x86_64(222), Some(TimerCall::Create));
+    /// assert_eq!(TimerCall::x86_64(0), None); // read(2)
+    /// ```
+    #[must_use]
+    pub const fn x86_64(number: u64) -> Option<Self> {
+        match number {
+            157 => Some(Self::Prctl),
+            222 => Some(Self::Create),
+            223 => Some(Self::Settime),
+            224 => Some(Self::Gettime),
+            225 => Some(Self::Getoverrun),
+            226 => Some(Self::Delete),
+            _ => None,
+        }
+    }
+
+    /// By its number on aarch64, riscv64, loongarch64.
+    #[must_use]
+    pub const fn generic(number: u64) -> Option<Self> {
+        match number {
+            107 => Some(Self::Create),
+            108 => Some(Self::Gettime),
+            109 => Some(Self::Getoverrun),
+            110 => Some(Self::Settime),
+            111 => Some(Self::Delete),
+            167 => Some(Self::Prctl),
+            _ => None,
+        }
+    }
+}
+
+/// Who makes a system call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Caller {
+    /// The number of its process.
+    pub process: i32,
+    /// Its own number.
+    pub thread: i32,
+}
+
+/// `TIMER_ABSTIME`. Other flags are ignored.
+const TIMER_ABSTIME: u64 = 1;
+const PR_TIMER_CREATE_RESTORE_IDS: i32 = 77;
+
+const SIGEV_SIGNAL: i32 = 0;
+const SIGEV_NONE: i32 = 1;
+const SIGEV_THREAD: i32 = 2;
+const SIGEV_THREAD_ID: i32 = 4;
+
+impl Timers {
+    /// A system call by `caller`: a result from 0 up, or `-errno`, exactly as the kernel's. None of them blocks.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use ufutex::timer::{Caller, Callback, Driver, Expired, TimerCall, Timers};
+    /// # use ufutex::{Access, Fault, UserMemory, Width};
+    /// # struct Memory;
+    /// # impl UserMemory for Memory {
+    /// #     fn load(&self, _: u64, _: Width) -> Result<u64, Fault> { Err(Fault) }
+    /// #     fn compare_exchange(&self, _: u64, _: Width, _: u64, _: u64) -> Result<Result<u64, u64>, Fault> { Err(Fault) }
+    /// #     fn fault_in(&self, _: u64, _: Access) -> Result<(), Fault> { Err(Fault) }
+    /// # }
+    /// # let memory = Memory; // has no pages
+    /// let timers = Timers::new(&Driver::host()?, Arc::new(Callback(|_: &Timers, _: Expired| {})))?;
+    /// let caller = Caller { process: 1, thread: 1 };
+    /// let call = TimerCall::x86_64(225).expect("timer_getoverrun(2)");
+    /// assert_eq!(timers.syscall(caller, &memory, call, [7, 0, 0, 0, 0, 0]), -22); // EINVAL: there is no timer 7
+    /// # Ok::<(), ufutex::Error>(())
+    /// ```
+    pub fn syscall<M: UserMemory + ?Sized>(
+        &self,
+        caller: Caller,
+        memory: &M,
+        call: TimerCall,
+        args: [u64; 6],
+    ) -> isize {
+        let id = args[0] as i32;
+        let result = match call {
+            TimerCall::Create => self.call_create(caller, memory, args),
+            TimerCall::Settime => self.call_settime(memory, args),
+            TimerCall::Gettime => self.gettime(id).and_then(|now| write_setting(memory, args[1], now)),
+            TimerCall::Getoverrun => self.getoverrun(id).map(|overrun| overrun as isize),
+            TimerCall::Delete => self.delete(id).map(|()| 0),
+            TimerCall::Prctl => self.call_prctl(args),
+        };
+        result.unwrap_or_else(|error| -(error.errno() as isize))
+    }
+
+    fn call_create<M: UserMemory + ?Sized>(
+        &self,
+        caller: Caller,
+        memory: &M,
+        [clock, event, id_at, ..]: [u64; 6],
+    ) -> Result<isize, Error> {
+        let event = if event == 0 { None } else { Some(Event::read(memory, event)?) };
+        let clock = clock_of(clock as i32, caller)?;
+        let requested = if self.restores_ids() {
+            let mut bytes = [0; 4];
+            arguments::read(memory, id_at, &mut bytes)?;
+            Some(i32::from_le_bytes(bytes))
+        } else {
+            None
+        };
+        let reserved = self.reserve(requested)?;
+        let notify = event.map(Event::notify).transpose()?;
+        let (clock, refusal) = clock.map_or_else(|error| (TimerClock::Monotonic, Err(error)), |clock| (clock, Ok(())));
+        reserved.finish(clock, notify, |id| {
+            arguments::write(memory, id_at, &id.to_le_bytes())?;
+            refusal
+        })?;
+        Ok(0)
+    }
+
+    fn call_settime<M: UserMemory + ?Sized>(
+        &self,
+        memory: &M,
+        [id, flags, new, old, ..]: [u64; 6],
+    ) -> Result<isize, Error> {
+        if new == 0 {
+            return Err(Error::Invalid);
+        }
+        let [interval_s, interval_ns, value_s, value_ns] = arguments::read_words(memory, new)?;
+        let setting = Setting { interval: time(interval_s, interval_ns)?, value: time(value_s, value_ns)? };
+        let (id, absolute) = (id as i32, flags & TIMER_ABSTIME != 0);
+        if old == 0 {
+            self.settime_unasked(id, absolute, setting)?;
+            return Ok(0);
+        }
+        let before = self.settime(id, absolute, setting)?;
+        write_setting(memory, old, before)
+    }
+
+    fn call_prctl(&self, [option, restore, rest @ ..]: [u64; 6]) -> Result<isize, Error> {
+        if option as i32 != PR_TIMER_CREATE_RESTORE_IDS || rest[..3] != [0; 3] {
+            return Err(Error::Invalid);
+        }
+        match restore {
+            0 | 1 => {
+                self.restore_ids(restore == 1);
+                Ok(0)
+            }
+            2 => Ok(self.restores_ids().into()),
+            _ => Err(Error::Invalid),
+        }
+    }
+}
+
+/// A `struct sigevent`, as far as the kernel reads it.
+#[derive(Clone, Copy)]
+struct Event {
+    value: u64,
+    signal: i32,
+    notify: i32,
+    thread: i32,
+}
+
+impl Event {
+    fn read<M: UserMemory + ?Sized>(memory: &M, at: u64) -> Result<Self, Error> {
+        let [value, how, thread, ..]: [u64; 8] = arguments::read_words(memory, at)?;
+        Ok(Self { value, signal: how as i32, notify: (how >> 32) as i32, thread: thread as i32 })
+    }
+
+    fn notify(self) -> Result<Notify, Error> {
+        let Self { value, signal, thread, .. } = self;
+        match self.notify {
+            SIGEV_NONE => Ok(Notify::None),
+            SIGEV_SIGNAL | SIGEV_THREAD => Ok(Notify::Signal { signal, value }),
+            SIGEV_THREAD_ID => Ok(Notify::Thread { signal, value, thread }),
+            _ => Err(Error::Invalid),
+        }
+    }
+}
+
+/// The clock with this number, or why there is none: what the kernel finds out at once, and within what it finds out in
+/// the end, when the ID is there already.
+fn clock_of(number: i32, caller: Caller) -> Result<Result<TimerClock, Error>, Error> {
+    Ok(Ok(match number {
+        0 => TimerClock::Realtime,
+        1 => TimerClock::Monotonic,
+        2 => TimerClock::Cpu(CpuClock::Process(caller.process)),
+        3 => TimerClock::Cpu(CpuClock::Thread(caller.thread)),
+        7 => TimerClock::Boottime,
+        11 => TimerClock::Tai,
+        // RAW and the COARSE ones tell the time and no more.
+        4..=6 => return Err(Error::NotSupported),
+        // To wake a machine takes a device that it has not.
+        8 | 9 => return Ok(Err(Error::NotSupported)),
+        ..0 => return cpu_clock_of(number, caller),
+        _ => return Err(Error::Invalid),
+    }))
+}
+
+/// A clock of CPU time with the number of its owner in its own: clock_getcpuclockid(3). The kernel has three ways of
+/// counting; here they are one.
+fn cpu_clock_of(number: i32, caller: Caller) -> Result<Result<TimerClock, Error>, Error> {
+    const THREAD: i32 = 4;
+    const KIND: i32 = 3;
+    /// The clock of a device that is open as a file; for a thread it is nothing.
+    const FILE: i32 = 3;
+    let owner = !(number >> 3);
+    Ok(Ok(TimerClock::Cpu(match (number & THREAD != 0, owner) {
+        (false, _) if number & KIND == FILE => return Err(Error::NotSupported),
+        (true, _) if number & KIND == FILE => return Ok(Err(Error::Invalid)),
+        (true, 0) => CpuClock::Thread(caller.thread),
+        (true, owner) => CpuClock::Thread(owner),
+        (false, 0) => CpuClock::Process(caller.process),
+        (false, owner) => CpuClock::Process(owner),
+    })))
+}
+
+fn write_setting<M: UserMemory + ?Sized>(memory: &M, at: u64, setting: Setting) -> Result<isize, Error> {
+    let mut bytes = [0; 32];
+    for (word, time) in core::iter::zip(bytes.chunks_exact_mut(16), [setting.interval, setting.value]) {
+        word[..8].copy_from_slice(&time.as_secs().to_le_bytes());
+        word[8..].copy_from_slice(&u64::from(time.subsec_nanos()).to_le_bytes());
+    }
+    arguments::write(memory, at, &bytes)?;
+    Ok(0)
+}

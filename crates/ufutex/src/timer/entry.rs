@@ -1,0 +1,210 @@
+//! One timer: memory that is a timer from when it is first made to when its process's table goes.
+//!
+//! Timers are found without a lock, so whoever holds a pointer to one may find that it has become another meanwhile. Its
+//! `word` says which one it is. It changes with the timer's lock held; what has been looked up is locked and then looked at
+//! again.
+
+use core::cell::{self, Cell};
+use core::ptr;
+
+use super::expire::told;
+use super::{CpuClock, Notify, TimerClock};
+use crate::expiry::Base;
+use crate::expiry::wheel::Node;
+use crate::sync::{AtomicPtr, AtomicU64, Ordering, UnsafeCell};
+use crate::table::lock::{LIVE, StateLock};
+
+/// Set in the upper half of a timer's word, over its ID, while the timer can be found.
+const VALID: u32 = 1 << 31;
+
+/// See the top of this file. What a look-up touches is in the first line.
+#[repr(C, align(128))]
+pub struct Timer {
+    /// First: its queue has its address alone. Belongs to the queue's lock.
+    node: cell::UnsafeCell<Node>,
+    /// Upper half: `VALID` and the ID. Lower half: the overrun of the last signal.
+    word: AtomicU64,
+    /// The next one of the same slot; written with the slot's lock.
+    pub next: AtomicPtr<Timer>,
+    /// The next free one; belongs to the lock of the free ones.
+    pub next_free: Cell<*mut Timer>,
+    lock: StateLock,
+    state: UnsafeCell<State>,
+}
+
+// SAFETY: each field is atomic or belongs to a lock, as it says.
+unsafe impl Sync for Timer {}
+// SAFETY: as above.
+unsafe impl Send for Timer {}
+
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+const _: () = assert!(size_of::<Timer>() == 128 && core::mem::offset_of!(Timer, state) == 64);
+
+/// What becomes of a timer when its time comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Status {
+    /// Nothing: it was never set, was disarmed, or has expired for good. Or it tells nobody.
+    Disarmed,
+    /// It stands in a queue.
+    Armed,
+    /// It has expired, and goes on when its notice is taken.
+    Pending,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    None,
+    Signal,
+    Thread,
+}
+
+/// What belongs to the timer's lock, and to its maker before it can be found.
+pub struct State {
+    /// Nanoseconds; 0: once.
+    pub interval: u64,
+    /// On the clock of `base`, or of CPU time.
+    pub deadline: u64,
+    /// Intervals that have passed since the last signal, and -1 before the first.
+    pub overrun: i64,
+    /// What a signal carries.
+    pub value: u64,
+    /// The CPU time that was last seen.
+    pub cpu_seen: u64,
+    pub clock: TimerClock,
+    pub thread: i32,
+    /// Another one whenever this has been armed or disarmed or its notice taken: tells expiries and notices that come too
+    /// late. It goes on whatever timer this is.
+    pub number: u32,
+    pub signal: u8,
+    pub kind: Kind,
+    pub status: Status,
+    /// The clock that `deadline` is on.
+    pub base: Base,
+}
+
+impl State {
+    /// What is on its way comes too late.
+    pub fn renumber(&mut self) -> u32 {
+        self.number = self.number.wrapping_add(1);
+        self.number
+    }
+
+    pub fn notify(&self) -> Notify {
+        let (signal, value) = (self.signal.into(), self.value);
+        match self.kind {
+            Kind::None => Notify::None,
+            Kind::Signal => Notify::Signal { signal, value },
+            Kind::Thread => Notify::Thread { signal, value, thread: self.thread },
+        }
+    }
+
+    pub fn set_notify(&mut self, notify: Notify) {
+        // A signal's number is at most 64, as has been checked.
+        (self.kind, self.signal, self.value, self.thread) = match notify {
+            Notify::None => (Kind::None, 0, 0, 0),
+            Notify::Signal { signal, value } => (Kind::Signal, signal as u8, value, 0),
+            Notify::Thread { signal, value, thread } => (Kind::Thread, signal as u8, value, thread),
+        };
+    }
+
+    /// The clock of CPU time that it runs by, if it does.
+    pub fn cpu_clock(&self) -> Option<CpuClock> {
+        if let TimerClock::Cpu(clock) = self.clock { Some(clock) } else { None }
+    }
+}
+
+impl Timer {
+    /// A timer that nobody can find.
+    pub fn new() -> Self {
+        Self {
+            node: cell::UnsafeCell::new(Node::new()),
+            word: AtomicU64::new(0),
+            next: AtomicPtr::new(ptr::null_mut()),
+            next_free: Cell::new(ptr::null_mut()),
+            lock: StateLock::new(LIVE),
+            state: UnsafeCell::new(State {
+                interval: 0,
+                deadline: 0,
+                overrun: -1,
+                value: 0,
+                cpu_seen: 0,
+                clock: TimerClock::Monotonic,
+                thread: 0,
+                number: 0,
+                signal: 0,
+                kind: Kind::None,
+                status: Status::Disarmed,
+                base: Base::Monotonic,
+            }),
+        }
+    }
+
+    pub fn node(&self) -> *mut Node {
+        self.node.get()
+    }
+
+    /// Whether the timer can be found as `id`, and then the overrun of its last signal.
+    #[inline(always)]
+    pub fn overrun_of(&self, id: u32) -> Option<i32> {
+        let word = self.word.load(Ordering::Acquire); // [Q]
+        ((word >> 32) as u32 == id | VALID).then_some(word as u32 as i32)
+    }
+
+    /// The ID that the timer has, or is to have.
+    pub fn id(&self) -> u32 {
+        (self.word.load(Ordering::Relaxed) >> 32) as u32 & !VALID
+    }
+
+    pub fn is_valid(&self) -> bool {
+        self.word.load(Ordering::Acquire) >> 63 != 0 // [Q]
+    }
+
+    /// Names it, before it is in the table or while it is taken out: it cannot be found.
+    pub fn reserve(&self, id: u32) {
+        self.word.store(u64::from(id) << 32, Ordering::Relaxed);
+    }
+
+    /// It can be found from here on, with this overrun of its last signal.
+    pub fn publish(&self, id: u32, overrun: i64) {
+        let overrun = told(overrun) as u32;
+        self.word.store(u64::from(id | VALID) << 32 | u64::from(overrun), Ordering::Release); // [Q]
+    }
+
+    /// Locks it, whichever timer it is.
+    pub fn lock(&self) -> Locked<'_> {
+        while self.lock.lock().is_none() {}
+        Locked(self)
+    }
+
+    /// The state, for the maker of a timer that nobody can find.
+    ///
+    /// # Safety
+    /// It is the caller's alone: taken from the free ones, and not published.
+    pub unsafe fn with_fresh<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+        // SAFETY: who finds a stale pointer to it reads the word, and no state.
+        self.state.with_mut(|state| f(unsafe { &mut *state }))
+    }
+}
+
+/// A timer, locked.
+pub struct Locked<'t>(&'t Timer);
+
+impl<'t> Locked<'t> {
+    pub fn timer(&self) -> &'t Timer {
+        self.0
+    }
+
+    pub fn with<R>(&mut self, f: impl FnOnce(&mut State) -> R) -> R {
+        // SAFETY: we hold the lock, and `&mut self` keeps a second reference away.
+        self.0.state.with_mut(|state| f(unsafe { &mut *state }))
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        // Whoever holds it may hold a queue too, and so keeps its CPU.
+        self.0.lock.unlock_and_stay(LIVE);
+    }
+}

@@ -1,0 +1,175 @@
+//! What happens when a timer's time comes.
+//!
+//! In two steps, as in the kernel. It expires: a notice is given to whoever delivers. The notice is taken, when a signal is
+//! delivered: only now it is known how many intervals have passed unnoticed, and the timer is armed for the next.
+
+use core::ptr::NonNull;
+
+use super::entry::{Kind, Status, Timer};
+use super::lookup::valid_id;
+use super::{Inner, Notify, Timers};
+use crate::expiry::Base;
+use crate::expiry::{Held, Owner, Tell};
+use crate::sync::{Mutant, mutant};
+use crate::sys::counted::Counted;
+
+/// So many timers of a process expire before another process has its turn.
+const BATCH: usize = 64;
+
+/// "This timer has expired": what a kernel keeps with a queued signal. There is one of a timer at most that is good for
+/// anything; [`Timers::take`] it when the signal is delivered. It may be dropped, too: then an interval timer rests until
+/// it is set again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Notice {
+    id: u32,
+    timer: usize,
+    number: u32,
+    notify: Notify,
+}
+
+impl Notice {
+    /// The timer.
+    #[must_use]
+    pub const fn id(&self) -> i32 {
+        self.id as i32
+    }
+
+    /// What is to be done.
+    #[must_use]
+    pub const fn notify(&self) -> Notify {
+        self.notify
+    }
+}
+
+/// An expiry that has been delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Expired {
+    /// The timer.
+    pub id: i32,
+    /// What it was to do.
+    pub notify: Notify,
+    /// How many more intervals have passed since: `si_overrun`. -1 if the clock has been set back to before the expiry.
+    pub overrun: i32,
+}
+
+/// The overrun as an `int`, at most the highest there is. If the clock has been set back meanwhile, not even the first
+/// deadline has passed: the kernel says -1 then.
+pub(super) fn told(overrun: i64) -> i32 {
+    overrun.min(i32::MAX.into()) as i32
+}
+
+impl Timers {
+    /// The notice is delivered now: an interval timer goes on, and its overrun is known. `None`: it is void, since the timer
+    /// was set again or deleted in the meantime; there is nothing to deliver.
+    #[must_use = "`None` means that nothing is to be delivered"]
+    pub fn take(&self, notice: Notice) -> Option<Expired> {
+        let mut locked = self.lock(valid_id(notice.id()).ok()?).ok()?;
+        let timer = locked.timer();
+        if core::ptr::from_ref(timer).addr() != notice.timer {
+            return None;
+        }
+        let result = locked.with(|state| {
+            if state.number != notice.number {
+                return None;
+            }
+            state.renumber();
+            let mut tell = Tell::default();
+            let mut overrun = 0;
+            if state.interval != 0 {
+                if let Some(now) = self.now(state) {
+                    state.forward(now);
+                    tell = self.arm(timer, state);
+                } else {
+                    state.status = Status::Disarmed;
+                }
+                overrun = told(state.overrun);
+                timer.publish(notice.id, state.overrun);
+                state.overrun = -1;
+            }
+            Some((Expired { id: notice.id(), notify: notice.notify, overrun }, tell))
+        });
+        drop(locked);
+        let (expired, tell) = result?;
+        tell.now(&self.inner.driver);
+        Some(expired)
+    }
+
+    /// Whether `notice` still is good for something.
+    pub(super) fn is_current(&self, notice: &Notice) -> bool {
+        let Ok(mut locked) = self.lock(notice.id) else { return false };
+        let is_same = core::ptr::from_ref(locked.timer()).addr() == notice.timer;
+        is_same && locked.with(|state| state.number == notice.number)
+    }
+
+    /// A timer that was due, as it was armed for the `tag`th time.
+    fn expire_one(&self, timer: &Timer, tag: u32) -> Option<Notice> {
+        let mut locked = timer.lock();
+        let id = timer.id();
+        locked.with(|state| {
+            // It may have been set again, or deleted, between the queue's lock and this one.
+            if (state.number != tag && !mutant(Mutant::ExpirySkipsRecheck)) || state.status != Status::Armed {
+                return None;
+            }
+            if state.cpu_clock().is_some() {
+                match self.now(state) {
+                    Some(now) if now >= state.deadline => {}
+                    Some(_) => {
+                        let _turning_anyway = self.arm(timer, state);
+                        return None;
+                    }
+                    None => {
+                        state.status = Status::Disarmed;
+                        return None;
+                    }
+                }
+            }
+            debug_assert_ne!(state.kind, Kind::None);
+            state.status = if state.interval == 0 { Status::Disarmed } else { Status::Pending };
+            let timer = core::ptr::from_ref(timer).addr();
+            Some(Notice { id, timer, number: state.number, notify: state.notify() })
+        })
+    }
+}
+
+impl Owner for Inner {
+    fn hold(&self) -> Option<Held> {
+        // SAFETY: timers are counted; the driver, who calls this, has them in its wheel, which they leave as they go.
+        let handle = unsafe { Counted::upgrade(NonNull::from(self)) }?;
+        core::mem::forget(handle);
+        // SAFETY: the handle that was forgotten is the one that is let go.
+        Some(unsafe { Held::new(NonNull::<Self>::from(self), |owner| Counted::let_go(owner.cast::<Self>())) })
+    }
+
+    fn expire(&self, base: Base, now: u64) -> usize {
+        // SAFETY: whoever calls this holds them.
+        let Some(inner) = (unsafe { Counted::upgrade(NonNull::from(self)) }) else { return 0 };
+        let timers = Timers { inner };
+        let queue = &self.queues[base as usize];
+        for expired in 0..BATCH {
+            let mut due = None;
+            let is_due = queue.pop_due(&self.driver.inner, now, |node| {
+                // SAFETY: what stands in these queues are the first fields of timers, and the queue is locked.
+                due = Some(unsafe { (&*node.cast::<Timer>(), (*node).tag) });
+            });
+            if !is_due {
+                return expired;
+            }
+            if let Some((timer, tag)) = due
+                && let Some(notice) = timers.expire_one(timer, tag)
+            {
+                self.deliver.expired(&timers, notice);
+            }
+        }
+        queue.yield_turn(&self.driver.inner, now);
+        BATCH
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for queue in &self.queues {
+            // Nobody need be told of a deadline that is gone.
+            let _later = queue.retire(&self.driver.inner);
+        }
+    }
+}

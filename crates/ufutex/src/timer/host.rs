@@ -1,0 +1,98 @@
+//! Expired timers as the host has them: signals of this process, and counts in an eventfd.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use super::{Deliver, Expired, Notice, Notify, Timers};
+
+/// Sends real signals to this process and its threads, as the kernel's timers do: `si_code` is `SI_TIMER`, and there are
+/// `si_value`, `si_timerid` and `si_overrun`.
+///
+/// The signal counts as delivered when it is sent: an interval timer goes on at once, and intervals that pass while
+/// the signal is blocked are signals of their own (or none, below `SIGRTMIN`, if it is pending already). Who can see a
+/// signal being delivered sends it by [`send`](Self::send) and takes the notice then.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Signals;
+
+/// A `siginfo_t` of a timer, as the kernel lays it out for 64-bit programs.
+#[repr(C)]
+struct TimerInfo {
+    signo: i32,
+    errno: i32,
+    code: i32,
+    _pad: i32,
+    timer: i32,
+    overrun: i32,
+    value: u64,
+    _rest: [u64; 12],
+}
+
+const _: () = assert!(size_of::<TimerInfo>() == size_of::<libc::siginfo_t>());
+
+impl Signals {
+    /// Sends the signal of `expired`. False: there is no such thread, or too many signals are pending.
+    pub fn send(expired: &Expired) -> bool {
+        let (signal, value, thread) = match expired.notify {
+            Notify::None => return true,
+            Notify::Signal { signal, value } => (signal, value, None),
+            Notify::Thread { signal, value, thread } => (signal, value, Some(thread)),
+        };
+        let info = TimerInfo {
+            signo: signal,
+            errno: 0,
+            code: libc::SI_TIMER,
+            _pad: 0,
+            timer: expired.id,
+            overrun: expired.overrun,
+            value,
+            _rest: [0; 12],
+        };
+        // SAFETY: `info` is a `siginfo_t`, and outlives the call.
+        let result = unsafe {
+            let process = libc::getpid();
+            match thread {
+                None => libc::syscall(libc::SYS_rt_sigqueueinfo, process, signal, &raw const info),
+                Some(thread) => libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, &raw const info),
+            }
+        };
+        result == 0
+    }
+}
+
+impl Deliver for Signals {
+    fn expired(&self, timers: &Timers, notice: Notice) {
+        if let Some(expired) = timers.take(notice) {
+            Self::send(&expired);
+        }
+    }
+
+    fn has_thread(&self, thread: i32) -> bool {
+        // SAFETY: signal 0 is not sent.
+        thread > 0 && unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, 0) } == 0
+    }
+}
+
+/// Adds the expiries of all timers, with those that have been missed, to an eventfd.
+pub struct EventFd(OwnedFd);
+
+impl EventFd {
+    /// Into `file`, which is an eventfd.
+    #[must_use]
+    pub fn new(file: OwnedFd) -> Self {
+        Self(file)
+    }
+}
+
+impl AsFd for EventFd {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Deliver for EventFd {
+    fn expired(&self, timers: &Timers, notice: Notice) {
+        let Some(expired) = timers.take(notice) else { return };
+        let count = 1 + u64::from(expired.overrun.cast_unsigned());
+        // SAFETY: eight bytes, as an eventfd takes them. One that is full would block, if it was not told otherwise.
+        unsafe { libc::write(self.0.as_raw_fd(), (&raw const count).cast(), 8) };
+    }
+}

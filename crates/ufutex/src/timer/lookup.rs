@@ -1,0 +1,76 @@
+//! What asks about a timer and what takes it away.
+
+use core::ptr::NonNull;
+
+use super::Timers;
+use super::entry::{Locked, Status};
+use crate::error::Error;
+use crate::expiry::Tell;
+use crate::sync::{Mutant, mutant};
+
+impl Timers {
+    /// How many intervals had passed unnoticed when the last signal was delivered: timer_getoverrun(2). At most
+    /// `i32::MAX`.
+    ///
+    /// Takes no lock: what it answers stands in one word with the timer's ID.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: no such timer.
+    #[inline]
+    pub fn getoverrun(&self, id: i32) -> Result<i32, Error> {
+        let (_, overrun) = self.inner.ids.find(valid_id(id)?).ok_or(Error::Invalid)?;
+        Ok(overrun)
+    }
+
+    /// Takes a timer away, and with it a notice that has not been taken: timer_delete(2).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: no such timer.
+    pub fn delete(&self, id: i32) -> Result<(), Error> {
+        let id = valid_id(id)?;
+        let mut locked = self.lock(id)?;
+        let timer = locked.timer();
+        let tell = self.disarm(&mut locked);
+        // Whoever found it and waits for the lock, now finds that it is not that timer any more.
+        if !mutant(Mutant::DeleteLeavesValid) {
+            timer.reserve(id);
+        }
+        self.inner.ids.remove(timer, id);
+        drop(locked);
+        self.inner.store.give_back(NonNull::from(timer));
+        tell.now(&self.inner.driver);
+        Ok(())
+    }
+
+    /// The timer with this ID, locked.
+    pub(super) fn lock(&self, id: u32) -> Result<Locked<'_>, Error> {
+        loop {
+            let (timer, _) = self.inner.ids.find(id).ok_or(Error::Invalid)?;
+            let locked = timer.lock();
+            if timer.overrun_of(id).is_some() || mutant(Mutant::LookUpSkipsRecheck) {
+                return Ok(locked);
+            }
+            // It was deleted meanwhile. There may be another one with its ID.
+        }
+    }
+
+    /// No longer armed, and what was on its way comes to nothing: an expiry, a notice.
+    pub(super) fn disarm(&self, locked: &mut Locked<'_>) -> Tell {
+        let timer = locked.timer();
+        locked.with(|state| {
+            if !mutant(Mutant::DisarmKeepsNumber) {
+                state.renumber();
+            }
+            if core::mem::replace(&mut state.status, Status::Disarmed) != Status::Armed {
+                return Tell::default();
+            }
+            let queue = self.queue_of(state);
+            // SAFETY: it is in the queue that its state names, or was due.
+            unsafe { queue.disarm(&self.inner.driver.inner, timer.node(), false) }
+        })
+    }
+}
+
+pub(super) fn valid_id(id: i32) -> Result<u32, Error> {
+    u32::try_from(id).map_err(|_| Error::Invalid)
+}

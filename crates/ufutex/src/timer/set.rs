@@ -1,0 +1,163 @@
+//! Setting a timer, and how much time it has left.
+
+use super::entry::{Kind, Locked, State, Status, Timer};
+use super::lookup::valid_id;
+use super::{Setting, TimerClock, Timers};
+use crate::error::Error;
+use crate::expiry::clocks::{LAST, nanoseconds};
+use crate::expiry::{Base, CpuClock, Queue, Tell};
+use core::time::Duration;
+
+/// CPU time is looked at this often at most, in nanoseconds: as often as a kernel's tick.
+const TICK: u64 = 1_000_000;
+/// And so often while its process or thread does not run.
+const IDLE: u64 = 8 * TICK;
+
+impl Timers {
+    /// Sets a timer, and answers what it was set to: timer_settime(2). The value is a point in time if `absolute`, and
+    /// else so much time from now. What was on its way, a notice that has not been taken or an overrun, is void.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: no such timer. [`Error::NoTask`]: the process or thread whose CPU time it runs by has ended.
+    pub fn settime(&self, id: i32, absolute: bool, new: Setting) -> Result<Setting, Error> {
+        self.change(id, absolute, new, |state| self.get(state))
+    }
+
+    /// As [`settime`](Self::settime), for a caller who does not ask for the old setting. The kernel does not look at it
+    /// then, which a silent timer with an interval shows later.
+    pub(crate) fn settime_unasked(&self, id: i32, absolute: bool, new: Setting) -> Result<(), Error> {
+        self.change(id, absolute, new, |_| ())
+    }
+
+    fn change<R>(&self, id: i32, absolute: bool, new: Setting, ask: impl FnOnce(&mut State) -> R) -> Result<R, Error> {
+        let id = valid_id(id)?;
+        let mut locked = self.lock(id)?;
+        let old = locked.with(|state| {
+            if state.cpu_clock().is_some_and(|of| self.inner.driver.cpu_time(of).is_none()) {
+                // Its notice is void all the same, and nothing else changes.
+                state.renumber();
+                return Err(Error::NoTask);
+            }
+            Ok(ask(state))
+        })?;
+        let result = self.set(&mut locked, id, absolute, new);
+        drop(locked);
+        result?.now(&self.inner.driver);
+        Ok(old)
+    }
+
+    fn set(&self, locked: &mut Locked<'_>, id: u32, absolute: bool, new: Setting) -> Result<Tell, Error> {
+        let timer = locked.timer();
+        let tell = self.disarm(locked);
+        locked.with(|state| {
+            (state.interval, state.overrun) = (0, -1);
+            timer.publish(id, 0);
+            if new.value.is_zero() {
+                // What tells nobody shows the time until its last deadline ever after; of CPU time it does not.
+                if state.kind != Kind::None || state.cpu_clock().is_some() {
+                    state.deadline = 0;
+                }
+                return Ok(tell);
+            }
+            let now = self.choose_clock(state, absolute)?;
+            state.interval = nanoseconds(new.interval);
+            let value = nanoseconds(new.value);
+            // Clocks end there; CPU time may be summed up beyond.
+            let last = if state.cpu_clock().is_some() { u64::MAX } else { LAST };
+            state.deadline = if absolute { value } else { now.saturating_add(value).min(last) };
+            if state.kind == Kind::None {
+                return Ok(tell);
+            }
+            Ok(tell.and(self.arm(timer, state)))
+        })
+    }
+
+    /// Which clock the timer runs by from now on; what that shows. A length of time on `CLOCK_REALTIME` is one, whoever
+    /// sets that clock.
+    fn choose_clock(&self, state: &mut State, absolute: bool) -> Result<u64, Error> {
+        state.base = match state.clock {
+            TimerClock::Realtime if absolute => Base::Realtime,
+            TimerClock::Boottime => Base::Boottime,
+            TimerClock::Tai => Base::Tai,
+            TimerClock::Monotonic | TimerClock::Realtime | TimerClock::Cpu(_) => Base::Monotonic,
+        };
+        self.now(state).ok_or(Error::NoTask)
+    }
+
+    /// What the timer is set to: timer_gettime(2). The time that is left, never 0 while it is going to expire or has a
+    /// notice that nobody has taken; and the interval.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: no such timer.
+    pub fn gettime(&self, id: i32) -> Result<Setting, Error> {
+        let mut locked = self.lock(valid_id(id)?)?;
+        Ok(locked.with(|state| self.get(state)))
+    }
+
+    fn get(&self, state: &mut State) -> Setting {
+        let is_silent = state.kind == Kind::None;
+        let interval = Duration::from_nanos(state.interval);
+        if state.interval == 0 && state.status == Status::Disarmed && !is_silent {
+            return Setting::default();
+        }
+        let Some(now) = self.now(state) else { return Setting::default() };
+        // What nobody has taken, and what nobody is told of, goes on unnoticed.
+        if state.interval != 0 && state.status != Status::Armed {
+            state.forward(now);
+        }
+        let left = state.deadline.saturating_sub(now);
+        // 0 would mean that it is not set.
+        let left = if left == 0 && !is_silent { 1 } else { left };
+        Setting { value: Duration::from_nanos(left), interval }
+    }
+
+    /// What the timer's clock shows; `None` where that is the CPU time of somebody who is gone.
+    pub(super) fn now(&self, state: &State) -> Option<u64> {
+        match state.cpu_clock() {
+            None => Some(self.inner.driver.now(state.base)),
+            Some(of) => self.inner.driver.cpu_time(of),
+        }
+    }
+
+    /// Puts the timer into its queue.
+    pub(super) fn arm(&self, timer: &Timer, state: &mut State) -> Tell {
+        state.status = Status::Armed;
+        let tag = state.renumber();
+        let at = match state.cpu_clock() {
+            None => state.deadline,
+            Some(of) => self.look_again_at(state, of),
+        };
+        // SAFETY: timers are valid as long as their queues are; the node is in no queue, or in this one.
+        unsafe { self.queue_of(state).arm(&self.inner.driver.inner, timer.node(), at, |node| (*node).tag = tag) }
+    }
+
+    /// When a timer of CPU time can have expired at the earliest.
+    fn look_again_at(&self, state: &mut State, of: CpuClock) -> u64 {
+        let seen = self.inner.driver.cpu_time(of).unwrap_or(0);
+        let at_once = match of {
+            CpuClock::Process(_) => self.inner.driver.cpus(),
+            CpuClock::Thread(_) => 1,
+        };
+        let least = if seen == state.cpu_seen { IDLE } else { TICK };
+        state.cpu_seen = seen;
+        let left = state.deadline.saturating_sub(seen);
+        let wait = if left == 0 { 0 } else { (left / at_once).max(least) };
+        self.inner.driver.now(Base::Monotonic).saturating_add(wait)
+    }
+
+    pub(super) fn queue_of(&self, state: &State) -> &Queue {
+        &self.inner.queues[state.base as usize]
+    }
+}
+
+impl State {
+    /// The next expiry that is not past, and how many had to be passed over.
+    pub(super) fn forward(&mut self, now: u64) {
+        if now < self.deadline {
+            return;
+        }
+        let passed = (now - self.deadline) / self.interval + 1;
+        self.deadline = self.deadline.saturating_add(passed.saturating_mul(self.interval)).min(LAST);
+        self.overrun = self.overrun.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX));
+    }
+}

@@ -1,0 +1,88 @@
+//! A process of its own for a test: signals, timer IDs and the mode of restoring belong to a process, and so does CPU time.
+//!
+//! The test binary is executed again for that one test, with the signals of timers blocked in all of its threads.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::PATIENCE;
+
+const MARK: &str = "UFUTEX_TIMERS_ALONE";
+
+/// The signals that a timer of these tests may send: those that end the process of a test that fails, or say that it
+/// has a fault, are left out.
+pub const SIGNALS: u64 = {
+    let mut left_out = 0;
+    let mut i = 0;
+    let others = [
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGABRT,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGKILL,
+        libc::SIGSEGV,
+        libc::SIGTERM,
+        libc::SIGCHLD,
+        libc::SIGSTOP,
+    ];
+    while i < others.len() {
+        left_out |= 1 << (others[i] - 1);
+        i += 1;
+    }
+    !left_out
+};
+
+/// Runs `test`, whose full name is `name`, in a process of its own. To be called by that test alone.
+pub fn alone(name: &str, test: impl FnOnce()) {
+    if std::env::var(MARK).is_ok_and(|marked| marked == name) {
+        return test();
+    }
+    let mut child = start(name);
+    let in_time = has_ended(&mut child);
+    if !in_time {
+        // It has not been waited for, so the number is still its own.
+        let _ = child.kill();
+    }
+    let output = child.wait_with_output().expect("it can be waited for");
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(in_time, "{name} hangs:\n{said}");
+    assert!(output.status.success(), "{name} fails by itself, {}:\n{said}", output.status);
+    assert!(said.contains("1 passed"), "{name} is no test's name:\n{said}");
+    said.lines().filter(|line| line.contains("skipped: ")).for_each(|line| println!("{line}"));
+}
+
+fn start(name: &str) -> Child {
+    let mut command = Command::new(std::env::current_exe().expect("the test knows its binary"));
+    command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(MARK, name);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // SAFETY: between fork and exec there is one system call, which reads a number.
+    unsafe {
+        command.pre_exec(|| match set_mask(libc::SIG_BLOCK, SIGNALS) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+    command.spawn().expect("the test binary can be executed")
+}
+
+/// libc leaves the signals alone that it uses itself.
+fn set_mask(how: i32, mask: u64) -> libc::c_long {
+    let none = std::ptr::null_mut::<u64>();
+    // SAFETY: the mask is valid for the read.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const mask, none, size_of::<u64>()) }
+}
+
+fn has_ended(child: &mut Child) -> bool {
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE {
+        if child.try_wait().expect("it can be waited for").is_some() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
+}

@@ -1,0 +1,283 @@
+//! Timers that run by the CPU time of a process or a thread.
+
+use std::os::unix::process::parent_id;
+use std::time::Duration;
+
+use crate::common::asleep::thread_id;
+use crate::errno::{EINVAL, ESRCH};
+use crate::grid::Grid;
+use crate::machine::{HOUR, MS, Machine, now};
+use crate::memory::{Event, NONE, Spec};
+use crate::on_every_machine;
+
+const PROCESS: i32 = libc::CLOCK_PROCESS_CPUTIME_ID;
+const THREAD: i32 = libc::CLOCK_THREAD_CPUTIME_ID;
+const NANOSECOND: Duration = Duration::from_nanos(1);
+
+/// What is measured: the time that a CPU spent, as `clock_getcpuclockid` says, or what the older two say.
+const SCHED: i32 = 2;
+
+fn of_process(process: i32) -> i32 {
+    !process << 3 | SCHED
+}
+
+fn of_thread(thread: i32) -> i32 {
+    of_process(thread) | 4
+}
+
+fn signal() -> Event {
+    Event::signal(libc::SIGUSR1, 7)
+}
+
+fn this_process() -> i32 {
+    std::process::id() as i32
+}
+
+/// Spends CPU time in the calling thread.
+fn burn(length: Duration) {
+    let begin = now(THREAD);
+    while now(THREAD) - begin < length {
+        std::hint::spin_loop();
+    }
+}
+
+fn clocks_of_processes_and_threads_have_timers(m: &Machine) {
+    let other = m.system().other();
+    let parent = parent_id() as i32;
+    for clock in [
+        PROCESS,
+        THREAD,
+        of_process(0),
+        of_thread(0),
+        of_process(this_process()),
+        of_thread(this_process()),
+        of_thread(thread_id()),
+        of_thread(other),
+        of_process(parent),
+    ] {
+        let timer = m.create(clock, signal());
+        m.set(timer, Spec::once(HOUR));
+        let left = m.get(timer).value();
+        assert!(left <= HOUR && left > HOUR / 2, "clock {clock}: {left:?}");
+        assert_eq!(m.delete(timer), 0);
+    }
+}
+
+fn all_three_ways_of_measuring_have_timers(m: &Machine) {
+    for way in 0..3 {
+        for clock in [of_process(0), of_thread(0)] {
+            let timer = m.create(clock & !3 | way, signal());
+            m.set(timer, Spec::once(HOUR));
+            assert!(m.get(timer).value() <= HOUR);
+        }
+    }
+}
+
+/// Whose clock it is, is looked at last: the ID has been used up and told by then.
+fn clock_of_nobody_is_einval_in_the_end(m: &Machine) {
+    let (other, parent) = (m.system().other(), parent_id() as i32);
+    let nobody = 4_194_304; // above the highest number that there can be
+    let fourth_way = of_thread(0) | 3;
+    let clocks = [
+        of_process(nobody),
+        of_thread(nobody),
+        of_process(other),
+        of_thread(parent),
+        fourth_way,
+        of_thread(parent) | 3,
+    ];
+    let event = m.event(NONE);
+    for (failed, clock) in clocks.into_iter().enumerate() {
+        let id = m.bytes(4);
+        m.put_i32(id, -7);
+        assert_eq!(m.raw_create(clock, event, id), EINVAL, "clock {clock}");
+        assert_eq!(m.get_i32(id), failed as i32);
+        assert_eq!(m.delete(failed as i32), EINVAL);
+    }
+    // What else is wrong comes first.
+    assert_eq!(m.raw_create(of_process(nobody), event, m.nothing()), crate::errno::EFAULT);
+    assert_eq!(m.create(PROCESS, NONE), clocks.len() as i32 + 1);
+}
+
+fn time_that_is_spent_runs_down(m: &Machine) {
+    for clock in [PROCESS, THREAD, of_process(this_process()), of_thread(thread_id())] {
+        for event in [NONE, signal()] {
+            let timer = m.create(clock, event);
+            let before = now(clock);
+            m.set(timer, Spec::every(HOUR, HOUR));
+            let set = now(clock);
+            burn(2 * MS);
+            let asked = now(clock);
+            let spec = m.get(timer);
+            let end = now(clock);
+            let value = spec.value();
+            assert!(value <= HOUR - (asked - set) && value >= HOUR - (end - before), "clock {clock}: {value:?}");
+            assert_eq!(spec.interval(), HOUR);
+            let at = now(clock) + HOUR;
+            m.set_at(timer, Spec::once(at));
+            let begin = now(clock);
+            let value = m.get(timer).value();
+            assert!(begin + value <= at && now(clock) + value >= at, "clock {clock}: {value:?}");
+        }
+    }
+}
+
+fn time_of_a_thread_that_sleeps_does_not_run_down(m: &Machine) {
+    let clock = of_thread(m.system().other());
+    for event in [NONE, signal()] {
+        let timer = m.create(clock, event);
+        // It has not gone to sleep, perhaps.
+        m.until("the other thread sleeps", || {
+            let before = now(clock);
+            m.set(timer, Spec::once(20 * MS));
+            m.pause(30 * MS);
+            (now(clock) == before).then_some(())
+        });
+        assert_eq!(m.get(timer), Spec::once(20 * MS));
+    }
+    assert_eq!(m.system().take(), None);
+}
+
+fn timer_expires_when_the_time_has_been_spent(m: &Machine) {
+    for clock in [PROCESS, THREAD, of_process(this_process()), of_thread(thread_id())] {
+        let timer = m.create(clock, signal());
+        let at = now(clock) + 3 * MS;
+        m.set_at(timer, Spec::once(at));
+        let told = m.until("the signal", || {
+            burn(MS);
+            m.system().take()
+        });
+        assert!(now(clock) >= at);
+        assert_eq!((told.id, told.value, told.overrun), (timer, 7, 0));
+        assert_eq!(m.get(timer), Spec::default());
+        let before = now(clock);
+        m.set(timer, Spec::once(3 * MS));
+        m.until("the signal", || {
+            burn(MS);
+            m.system().take()
+        });
+        assert!(now(clock) - before >= 3 * MS);
+    }
+    m.takes_nothing();
+}
+
+fn time_that_has_been_spent_expires_at_once(m: &Machine) {
+    for clock in [PROCESS, THREAD, of_thread(m.system().other()), of_process(parent_id() as i32)] {
+        m.until("the clock runs", || (now(clock) > NANOSECOND).then_some(()));
+        let timer = m.create(clock, signal());
+        m.set_at(timer, Spec::once(NANOSECOND));
+        assert_eq!(m.take().id, timer, "clock {clock}");
+        assert_eq!(m.get(timer), Spec::default());
+    }
+    m.takes_nothing();
+}
+
+fn timer_that_tells_nobody_ends_with_nothing_left(m: &Machine) {
+    let timer = m.create(THREAD, NONE);
+    m.set(timer, Spec::once(MS));
+    burn(2 * MS);
+    assert_eq!(m.get(timer), Spec::default());
+    m.set_at(timer, Spec::once(NANOSECOND));
+    assert_eq!(m.get(timer), Spec::default());
+    assert_eq!(m.overrun(timer), 0);
+    m.takes_nothing();
+}
+
+fn deadlines_that_were_spent_while_the_signal_was_pending_are_counted(m: &Machine) {
+    for clock in [PROCESS, THREAD] {
+        let timer = m.create(clock, signal());
+        let grid = Grid { clock, first: NANOSECOND, interval: MS };
+        burn(3 * MS);
+        m.set_at(timer, grid.spec());
+        grid.is_told_of(m, timer);
+        burn(2 * MS);
+        grid.is_told_of(m, timer);
+        let told = grid.take(m).overrun;
+        assert!(told >= 4, "{told}");
+        let next = Grid { first: grid.first + grid.interval * (told as u32 + 1), ..grid };
+        m.until("the next signal", || {
+            burn(MS / 10);
+            let begin = now(clock);
+            let told = m.system().take()?;
+            let end = now(clock);
+            assert!(end >= next.first);
+            let least = if begin < next.first { 0 } else { next.passed_after_first(begin) };
+            assert!((least..=next.passed_after_first(end)).contains(&i64::from(told.overrun)));
+            Some(())
+        });
+        m.set(timer, Spec::default());
+    }
+    m.takes_nothing();
+}
+
+fn grid_of_one_that_tells_nobody_is_shown(m: &Machine) {
+    let timer = m.create(THREAD, NONE);
+    let grid = Grid { clock: THREAD, first: NANOSECOND, interval: 3 * MS };
+    m.set_at(timer, grid.spec());
+    for _ in 0..3 {
+        burn(2 * MS);
+        grid.is_told_of(m, timer);
+    }
+    assert_eq!(m.overrun(timer), 0);
+}
+
+fn thread_that_has_ended_has_no_time(m: &Machine) {
+    let clock = of_thread(m.system().other());
+    let timers = [NONE, signal()].map(|event| m.create(clock, event));
+    for timer in timers {
+        m.set(timer, Spec::every(HOUR, HOUR));
+    }
+    m.system().end_other();
+    for timer in timers {
+        assert_eq!(m.get(timer), Spec::default());
+        assert_eq!(m.try_settime(timer, 0, Spec::once(HOUR)), ESRCH);
+        assert_eq!(m.try_settime(timer, 0, Spec::default()), ESRCH);
+        assert_eq!(m.try_settime(timer, 0, Spec { value: (0, -1), interval: (0, 0) }), EINVAL);
+        assert_eq!(m.overrun(timer), 0);
+        assert_eq!(m.delete(timer), 0);
+        assert_eq!(m.delete(timer), EINVAL);
+    }
+    assert_eq!(m.try_create(clock, Some(NONE)), EINVAL);
+    m.takes_nothing();
+}
+
+fn setting_that_fails_since_the_thread_has_ended_takes_back_its_signal_and_nothing_else(m: &Machine) {
+    let clock = of_thread(m.system().other());
+    let timers = [(); 2].map(|()| m.create(clock, signal()));
+    let mut overruns = Vec::new();
+    for timer in timers {
+        m.set_at(timer, Spec::every(NANOSECOND, NANOSECOND));
+        let first = m.take();
+        assert!(first.overrun > 0);
+        overruns.push(first.overrun as isize);
+    }
+    // The next signals are pending, as far as the thread has spent any time since; these are in any case.
+    let pending = [(); 2].map(|()| m.create(clock, signal()));
+    for timer in pending {
+        m.set_at(timer, Spec::once(NANOSECOND));
+    }
+    m.pause(20 * MS);
+    m.system().end_other();
+    assert_eq!(m.try_settime(pending[0], 0, Spec::default()), ESRCH);
+    for (timer, overrun) in timers.into_iter().zip(overruns) {
+        assert_eq!(m.try_settime(timer, 0, Spec::once(HOUR)), ESRCH);
+        assert_eq!(m.overrun(timer), overrun);
+    }
+    assert_eq!(m.take().id, pending[1]);
+    m.takes_nothing();
+}
+
+on_every_machine![
+    setting_that_fails_since_the_thread_has_ended_takes_back_its_signal_and_nothing_else,
+    clocks_of_processes_and_threads_have_timers,
+    all_three_ways_of_measuring_have_timers,
+    clock_of_nobody_is_einval_in_the_end,
+    time_that_is_spent_runs_down,
+    time_of_a_thread_that_sleeps_does_not_run_down,
+    timer_expires_when_the_time_has_been_spent,
+    time_that_has_been_spent_expires_at_once,
+    timer_that_tells_nobody_ends_with_nothing_left,
+    deadlines_that_were_spent_while_the_signal_was_pending_are_counted,
+    grid_of_one_that_tells_nobody_is_shown,
+    thread_that_has_ended_has_no_time,
+];

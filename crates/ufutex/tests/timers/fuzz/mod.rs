@@ -1,0 +1,63 @@
+//! Random programs of calls, on clocks that stand still, on the engine and on a plain model: each result is the same, to
+//! the nanosecond.
+//!
+//! `UFUTEX_FUZZ_PROGRAMS` sets how many, `UFUTEX_FUZZ_SEED` which ones.
+
+mod generate;
+mod model;
+mod program;
+#[path = "../../differential/rng.rs"]
+mod rng;
+mod run;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use program::Program;
+use rng::Rng;
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable)
+        .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{variable}={value:?} is no number")))
+}
+
+/// How a program fails, if it does; a panic is a failure.
+fn failure(program: &Program) -> Option<String> {
+    match catch_unwind(AssertUnwindSafe(|| run::run(program))) {
+        Ok(result) => result.err(),
+        Err(_) => Some("panicked".to_owned()),
+    }
+}
+
+/// A program that fails with fewer steps.
+fn shrink(mut program: Program) -> Program {
+    let mut chunk = program.steps.len().div_ceil(2);
+    while chunk > 0 {
+        let mut at = 0;
+        let mut has_shrunk = false;
+        while at < program.steps.len() {
+            let mut candidate = program.clone();
+            candidate.steps.drain(at..(at + chunk).min(program.steps.len()));
+            if failure(&candidate).is_some() {
+                program = candidate;
+                has_shrunk = true;
+            } else {
+                at += chunk;
+            }
+        }
+        chunk = if has_shrunk { chunk } else { chunk / 2 };
+    }
+    program
+}
+
+#[test]
+fn random_programs_do_what_the_model_does() {
+    let (seed, count) = (number("UFUTEX_FUZZ_SEED", 1), number("UFUTEX_FUZZ_PROGRAMS", 4000));
+    for index in 0..count {
+        let program = generate::program(Rng::of_program(seed, index));
+        if failure(&program).is_some() {
+            let smallest = shrink(program);
+            let failure = failure(&smallest).expect("it failed a moment ago");
+            panic!("program {index} of seed {seed} fails, {failure}\n{smallest}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! timer_create(2) and its family: the oracle.
+
+use std::cell::RefCell;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use crate::alone::SIGNALS;
+use crate::common::asleep::{thread_id, until};
+use crate::machine::{Call, Info, Machine, System};
+
+/// The kernel that this runs on.
+pub fn machine() -> Machine {
+    Machine::new(|_| Box::new(Kernel { other: Other::start(), room: RefCell::new(None) }))
+}
+
+struct Kernel {
+    other: Other,
+    /// The limit that is put back.
+    room: RefCell<Option<libc::rlimit>>,
+}
+
+/// The thread that waits to be told to take a signal.
+struct Other {
+    tid: i32,
+    asked: RefCell<Option<Sender<()>>>,
+    taken: Receiver<Option<Info>>,
+}
+
+impl Other {
+    fn start() -> Self {
+        let (asked, its_orders) = channel();
+        let (give, taken) = channel();
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            let _ = tell.send(thread_id());
+            for () in its_orders {
+                let _ = give.send(take());
+            }
+        });
+        Self { tid: told.recv().expect("the thread runs"), asked: RefCell::new(Some(asked)), taken }
+    }
+}
+
+/// A `siginfo_t` of a timer, as the kernel writes it.
+#[repr(C)]
+#[derive(Default)]
+struct SigInfo {
+    signal: i32,
+    errno: i32,
+    code: i32,
+    _gap: i32,
+    id: i32,
+    overrun: i32,
+    value: u64,
+    _rest: [u64; 12],
+}
+
+/// Takes a signal that is pending for the calling thread or the process.
+fn take() -> Option<Info> {
+    let mut info = SigInfo::default();
+    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mask = SIGNALS;
+    // SAFETY: the set and the time are valid for reads, the information for a write of its size.
+    let signal = unsafe {
+        libc::syscall(libc::SYS_rt_sigtimedwait, &raw const mask, &raw mut info, &raw const at_once, size_of_val(&mask))
+    };
+    if signal < 0 {
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EAGAIN));
+        return None;
+    }
+    let SigInfo { signal, errno: _, code, id, overrun, value, .. } = info;
+    Some(Info { signal, code, id, overrun, value })
+}
+
+impl System for Kernel {
+    fn call(&self, call: Call, args: [u64; 6]) -> isize {
+        let number = match call {
+            Call::Create => libc::SYS_timer_create,
+            Call::Settime => libc::SYS_timer_settime,
+            Call::Gettime => libc::SYS_timer_gettime,
+            Call::Getoverrun => libc::SYS_timer_getoverrun,
+            Call::Delete => libc::SYS_timer_delete,
+            Call::Prctl => libc::SYS_prctl,
+        };
+        let [a, b, c, d, e, f] = args;
+        // SAFETY: what the calls of these tests write to lies in an arena, which is made for that, or nowhere.
+        match unsafe { libc::syscall(number, a, b, c, d, e, f) } {
+            -1 => -(std::io::Error::last_os_error().raw_os_error().unwrap_or(0) as isize),
+            result => result as isize,
+        }
+    }
+
+    fn take(&self) -> Option<Info> {
+        take()
+    }
+
+    fn take_on_other(&self) -> Option<Info> {
+        self.other.asked.borrow().as_ref()?.send(()).expect("the thread takes orders");
+        self.other.taken.recv().expect("the thread answers")
+    }
+
+    fn other(&self) -> i32 {
+        self.other.tid
+    }
+
+    fn end_other(&self) {
+        drop(self.other.asked.borrow_mut().take());
+        let its_entry = format!("/proc/self/task/{}", self.other.tid);
+        until("the thread ends", || !std::path::Path::new(&its_entry).exists());
+    }
+
+    fn pause(&self, length: Duration) {
+        std::thread::sleep(length);
+    }
+
+    fn leave_no_room(&self) {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: the limits are valid for the write, then for the read.
+        unsafe {
+            assert_eq!(libc::getrlimit(libc::RLIMIT_SIGPENDING, &mut limit), 0);
+            let none = libc::rlimit { rlim_cur: 0, ..limit };
+            assert_eq!(libc::setrlimit(libc::RLIMIT_SIGPENDING, &none), 0);
+        }
+        *self.room.borrow_mut() = Some(limit);
+    }
+
+    fn leave_room(&self) {
+        let limit = self.room.borrow_mut().take().expect("the room was taken");
+        // SAFETY: the limit is valid for the read.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_SIGPENDING, &limit) }, 0);
+    }
+}

@@ -1,0 +1,232 @@
+//! What runs the calls: timer_create(2) and its family, or the engine, behind one face.
+
+use std::ops::Deref;
+use std::time::{Duration, Instant};
+
+use crate::common::PATIENCE;
+use crate::memory::{Event, Memory, SPEC, Spec};
+
+/// The system calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Call {
+    Create,
+    Settime,
+    Gettime,
+    Getoverrun,
+    Delete,
+    Prctl,
+}
+
+/// A signal that a timer has sent, as it is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Info {
+    pub signal: i32,
+    pub code: i32,
+    pub id: i32,
+    pub overrun: i32,
+    pub value: u64,
+}
+
+/// The kernel or the engine, with two threads: the one that makes the calls, and the other one.
+pub trait System {
+    fn call(&self, call: Call, args: [u64; 6]) -> isize;
+
+    /// The first signal that is pending for the process or for the calling thread.
+    fn take(&self) -> Option<Info>;
+
+    /// The first signal that is pending for the other thread alone.
+    fn take_on_other(&self) -> Option<Info>;
+
+    /// The number of the other thread.
+    fn other(&self) -> i32;
+
+    /// Ends the other thread, and returns when it is gone.
+    fn end_other(&self);
+
+    /// Lets time go by.
+    fn pause(&self, length: Duration);
+
+    /// Takes the room for further timers, until [`leave_room`](Self::leave_room).
+    fn leave_no_room(&self);
+
+    fn leave_room(&self);
+
+    /// Why nothing can be said about timers that wake the machine, if so.
+    fn lacks_alarms(&self) -> Option<String> {
+        None
+    }
+}
+
+pub struct Machine {
+    system: Box<dyn System>,
+    memory: Memory,
+}
+
+impl Deref for Machine {
+    type Target = Memory;
+    fn deref(&self) -> &Memory {
+        &self.memory
+    }
+}
+
+/// What `clock` shows.
+pub fn now(clock: i32) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time is writable.
+    assert_eq!(unsafe { libc::clock_gettime(clock, &mut time) }, 0, "clock {clock}");
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// How long a test waits before it believes that nothing comes.
+const QUIET: Duration = Duration::from_millis(15);
+
+pub const MS: Duration = Duration::from_millis(1);
+pub const HOUR: Duration = Duration::from_secs(3600);
+
+impl Machine {
+    pub fn new(make: impl FnOnce(&Memory) -> Box<dyn System>) -> Self {
+        let memory = Memory::new();
+        Self { system: make(&memory), memory }
+    }
+
+    pub fn system(&self) -> &dyn System {
+        &*self.system
+    }
+
+    pub fn call(&self, call: Call, args: [u64; 6]) -> isize {
+        self.system.call(call, args)
+    }
+
+    /// timer_create(2) with these very arguments.
+    pub fn raw_create(&self, clock: i32, event: u64, id: u64) -> isize {
+        // Such as it comes from C: the register's upper half holds anything.
+        self.call(Call::Create, [u64::from(clock as u32) | 0x7777 << 32, event, id, 0, 0, 0])
+    }
+
+    /// The new timer's ID, or an error.
+    pub fn try_create(&self, clock: i32, event: Option<Event>) -> isize {
+        let id = self.bytes(4);
+        let event = event.map_or(0, |event| self.event(event));
+        match self.raw_create(clock, event, id) {
+            0 => self.get_i32(id) as isize,
+            error => error,
+        }
+    }
+
+    #[track_caller]
+    pub fn create(&self, clock: i32, event: Event) -> i32 {
+        let id = self.try_create(clock, Some(event));
+        assert!(id >= 0, "timer_create: {id}");
+        id as i32
+    }
+
+    /// timer_create(2) of a certain ID, in the mode for that.
+    pub fn restore(&self, id: i32, event: Option<Event>) -> isize {
+        let at = self.bytes(4);
+        self.put_i32(at, id);
+        let event = event.map_or(0, |event| self.event(event));
+        match self.raw_create(libc::CLOCK_MONOTONIC, event, at) {
+            0 => {
+                assert_eq!(self.get_i32(at), id);
+                0
+            }
+            error => error,
+        }
+    }
+
+    pub fn prctl(&self, mode: u64) -> isize {
+        self.call(Call::Prctl, [77, mode, 0, 0, 0, 0])
+    }
+
+    pub fn raw_settime(&self, id: i32, flags: i32, new: u64, old: u64) -> isize {
+        let [id, flags] = [id, flags].map(|number| u64::from(number as u32) | 0x7777 << 32);
+        self.call(Call::Settime, [id, flags, new, old, 0, 0])
+    }
+
+    /// The result of timer_settime(2).
+    pub fn try_settime(&self, id: i32, flags: i32, spec: Spec) -> isize {
+        self.raw_settime(id, flags, self.spec(spec), 0)
+    }
+
+    /// Sets it, relative.
+    #[track_caller]
+    pub fn set(&self, id: i32, spec: Spec) {
+        assert_eq!(self.try_settime(id, 0, spec), 0);
+    }
+
+    /// Sets it, absolute.
+    #[track_caller]
+    pub fn set_at(&self, id: i32, spec: Spec) {
+        assert_eq!(self.try_settime(id, libc::TIMER_ABSTIME, spec), 0);
+    }
+
+    /// Sets it, relative; what it was set to before.
+    #[track_caller]
+    pub fn exchange(&self, id: i32, spec: Spec) -> Spec {
+        let old = self.filled(SPEC);
+        assert_eq!(self.raw_settime(id, 0, self.spec(spec), old), 0);
+        self.get_spec(old)
+    }
+
+    /// Memory full of what no call may leave there.
+    fn filled(&self, bytes: u64) -> u64 {
+        let at = self.bytes(bytes);
+        self.put(at, &vec![0xaa; bytes as usize]);
+        at
+    }
+
+    pub fn raw_gettime(&self, id: i32, at: u64) -> isize {
+        self.call(Call::Gettime, [u64::from(id as u32) | 0x7777 << 32, at, 0, 0, 0, 0])
+    }
+
+    #[track_caller]
+    pub fn get(&self, id: i32) -> Spec {
+        let at = self.filled(SPEC);
+        assert_eq!(self.raw_gettime(id, at), 0);
+        self.get_spec(at)
+    }
+
+    pub fn overrun(&self, id: i32) -> isize {
+        self.call(Call::Getoverrun, [u64::from(id as u32) | 0x7777 << 32, 0, 0, 0, 0, 0])
+    }
+
+    pub fn delete(&self, id: i32) -> isize {
+        self.call(Call::Delete, [u64::from(id as u32) | 0x7777 << 32, 0, 0, 0, 0, 0])
+    }
+
+    pub fn pause(&self, length: Duration) {
+        self.system.pause(length);
+    }
+
+    /// A signal that must come.
+    #[track_caller]
+    pub fn take(&self) -> Info {
+        self.until("a signal", || self.system.take())
+    }
+
+    /// A signal for the other thread, which must come.
+    #[track_caller]
+    pub fn take_on_other(&self) -> Info {
+        self.until("a signal for the other thread", || self.system.take_on_other())
+    }
+
+    #[track_caller]
+    pub fn until<R>(&self, what: &str, mut look: impl FnMut() -> Option<R>) -> R {
+        let begin = Instant::now();
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            assert!(begin.elapsed() < PATIENCE / 2, "{what} does not come");
+            self.pause(MS / 10);
+        }
+    }
+
+    /// Checks that no signal is pending, nor comes soon.
+    #[track_caller]
+    pub fn takes_nothing(&self) {
+        self.pause(QUIET);
+        assert_eq!(self.system.take(), None);
+        assert_eq!(self.system.take_on_other(), None);
+    }
+}

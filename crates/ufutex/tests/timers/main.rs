@@ -1,0 +1,60 @@
+//! POSIX timers: one suite for timer_create(2) and its family and for the engine, each body written once and run in a process
+//! of its own.
+//!
+//! A test is named `topic::machine::body`. The kernel is the oracle: a body that it fails is wrong.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod alone;
+mod clock;
+mod engine;
+mod errno;
+mod grid;
+mod kernel;
+mod machine;
+mod memory;
+
+mod cpu;
+mod create;
+mod expiry;
+mod fuzz;
+mod gettime;
+mod ids;
+mod lives;
+mod overrun;
+mod settime;
+
+/// Makes a `#[test]` of each `fn name(m: &Machine)` on every machine.
+macro_rules! on_every_machine {
+    ($($name:ident),* $(,)?) => {
+        $crate::on_machines! { [$($name)*]
+            kernel: $crate::kernel::machine();
+            by_thread: $crate::engine::by_thread();
+            by_turns: $crate::engine::by_turns();
+        }
+    };
+}
+
+macro_rules! on_machines {
+    ($names:tt $($module:ident: $machine:expr;)*) => {
+        $($crate::on_machine! { $module ($machine) $names })*
+    };
+}
+
+macro_rules! on_machine {
+    ($module:ident ($machine:expr) [$($name:ident)*]) => {
+        mod $module {
+            $(
+                #[test]
+                fn $name() {
+                    let name = concat!(module_path!(), "::", stringify!($name));
+                    let (_crate, name) = name.split_once("::").expect("a path has a crate");
+                    $crate::alone::alone(name, || super::$name(&$machine));
+                }
+            )*
+        }
+    };
+}
+
+pub(crate) use {on_every_machine, on_machine, on_machines};

@@ -1,0 +1,153 @@
+//! The memory that the calls are about: sigevents, settings, timer IDs.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use crate::common::arena::{Arena, PAGE, Rights};
+
+const PAGES: u64 = 8;
+/// The pages at the end: one that may be read, and one that nothing may be done with.
+const READABLE: u64 = (PAGES - 2) * PAGE;
+const NOTHING: u64 = (PAGES - 1) * PAGE;
+/// Where things of a test's own begin and end.
+const HANDED_OUT: std::ops::Range<u64> = 0..READABLE - PAGE;
+/// The bytes of a `struct sigevent`.
+pub const EVENT: u64 = 64;
+/// The bytes of a `struct itimerspec`.
+pub const SPEC: u64 = 32;
+
+/// A `struct itimerspec`, valid or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Spec {
+    pub interval: (i64, i64),
+    pub value: (i64, i64),
+}
+
+impl Spec {
+    /// Once, so long from now or at that time.
+    pub fn once(value: Duration) -> Self {
+        Self::every(Duration::ZERO, value)
+    }
+
+    pub fn every(interval: Duration, value: Duration) -> Self {
+        let pair = |time: Duration| (time.as_secs() as i64, time.subsec_nanos().into());
+        Self { interval: pair(interval), value: pair(value) }
+    }
+
+    pub fn value(self) -> Duration {
+        Duration::new(self.value.0 as u64, self.value.1 as u32)
+    }
+
+    pub fn interval(self) -> Duration {
+        Duration::new(self.interval.0 as u64, self.interval.1 as u32)
+    }
+}
+
+/// A `struct sigevent`, valid or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event {
+    pub notify: i32,
+    pub signal: i32,
+    pub value: u64,
+    pub thread: i32,
+}
+
+pub const NONE: Event = Event { notify: libc::SIGEV_NONE, signal: 0, value: 0, thread: 0 };
+
+impl Event {
+    pub fn signal(signal: i32, value: u64) -> Self {
+        Self { notify: libc::SIGEV_SIGNAL, signal, value, thread: 0 }
+    }
+
+    pub fn thread(signal: i32, value: u64, thread: i32) -> Self {
+        Self { notify: libc::SIGEV_THREAD_ID, signal, value, thread }
+    }
+}
+
+pub struct Memory {
+    arena: &'static Arena,
+    next: AtomicU64,
+}
+
+impl Memory {
+    pub fn new() -> Self {
+        let arena = Arena::new(PAGES as usize);
+        arena.protect(READABLE, Rights::Read);
+        arena.protect(NOTHING, Rights::None);
+        Self { arena: Box::leak(Box::new(arena)), next: AtomicU64::new(HANDED_OUT.start) }
+    }
+
+    pub fn arena(&self) -> &'static Arena {
+        self.arena
+    }
+
+    /// Memory that is used again much later.
+    pub fn bytes(&self, length: u64) -> u64 {
+        let offset = self.next.fetch_add(length.next_multiple_of(8), SeqCst) % (HANDED_OUT.end - EVENT);
+        self.arena.at(offset)
+    }
+
+    /// The address of a page that may be read and not written, full of zeroes.
+    pub fn read_only(&self) -> u64 {
+        self.arena.at(READABLE)
+    }
+
+    /// An address where there is nothing.
+    pub fn nothing(&self) -> u64 {
+        self.arena.at(NOTHING)
+    }
+
+    /// An address of which `bytes` bytes can be read, and no more.
+    pub fn before_nothing(&self, bytes: u64) -> u64 {
+        self.nothing() - bytes
+    }
+
+    /// An address of which `bytes` bytes can be written, and no more.
+    pub fn before_read_only(&self, bytes: u64) -> u64 {
+        self.read_only() - bytes
+    }
+
+    pub fn put(&self, address: u64, bytes: &[u8]) {
+        self.arena.write(address - self.arena.at(0), bytes);
+    }
+
+    pub fn put_i32(&self, address: u64, value: i32) {
+        self.put(address, &value.to_ne_bytes());
+    }
+
+    pub fn get_i32(&self, address: u64) -> i32 {
+        self.arena.word(address - self.arena.at(0)).load(SeqCst) as i32
+    }
+
+    pub fn put_event(&self, address: u64, event: Event) {
+        self.put(address, &event.value.to_ne_bytes());
+        self.put_i32(address + 8, event.signal);
+        self.put_i32(address + 12, event.notify);
+        self.put_i32(address + 16, event.thread);
+    }
+
+    /// A sigevent in memory.
+    pub fn event(&self, event: Event) -> u64 {
+        let at = self.bytes(EVENT);
+        self.put_event(at, event);
+        at
+    }
+
+    /// An itimerspec in memory.
+    pub fn spec(&self, spec: Spec) -> u64 {
+        let at = self.bytes(SPEC);
+        let numbers = [spec.interval.0, spec.interval.1, spec.value.0, spec.value.1];
+        numbers.iter().zip(0..).for_each(|(number, i)| self.put(at + 8 * i, &number.to_ne_bytes()));
+        at
+    }
+
+    pub fn get_spec(&self, address: u64) -> Spec {
+        let number = |at: u64| {
+            let half = |at| u64::from(self.get_i32(at) as u32);
+            (half(at) | half(at + 4) << 32) as i64
+        };
+        let at = |i: u64| number(address + 8 * i);
+        Spec { interval: (at(0), at(1)), value: (at(2), at(3)) }
+    }
+}
