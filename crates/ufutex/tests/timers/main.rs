@@ -18,6 +18,7 @@ mod memory;
 mod cpu;
 mod create;
 mod expiry;
+mod far;
 mod fuzz;
 mod gettime;
 mod ids;
