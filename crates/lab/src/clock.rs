@@ -38,8 +38,17 @@ pub fn nanoseconds_per_tick() -> f64 {
 
 /// For how long the calling thread has had a CPU.
 pub fn thread_cpu_time() -> Duration {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// The clock that all processes have in common.
+pub fn monotonic() -> Duration {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+fn read(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec, to `time`; the clock exists on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    // SAFETY: the kernel writes one timespec, to `time`; both clocks exist on every Linux.
+    unsafe { libc::clock_gettime(clock, &mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -22,6 +22,13 @@ pub fn allowed_cpus() -> Vec<usize> {
     (0..capacity).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect()
 }
 
+/// How many CPUs the machine may have, allowed or not: what the kernel sizes its own tables by.
+pub fn cpus() -> usize {
+    // SAFETY: the call takes a number and changes nothing.
+    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    usize::try_from(cpus).unwrap_or(1).max(1)
+}
+
 /// Pins the calling thread; a refusal (a container that changed meanwhile) leaves it where it was.
 pub fn pin(cpu: usize) {
     // SAFETY: `cpu_set_t` is a plain bit set: all zeroes is the empty set.

@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         cli::Command::Bench(settings) => workloads::run(&settings),
         cli::Command::Run(run) => return run::run(&run),
         cli::Command::GrowthChild(child) => workloads::growth_child::run(&child),
+        cli::Command::TimersChild(child) => workloads::timers::child::run(&child),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,23 +6,33 @@ use std::io::IsTerminal;
 /// Tells the user what runs.
 pub struct Progress {
     bar: Option<ProgressBar>,
+    silent: bool,
 }
 
 impl Progress {
     /// Announces a stage of `steps` steps.
     pub fn start(stage: &str, steps: usize, silent: bool) -> Progress {
         if silent {
-            return Progress { bar: None };
+            return Progress { bar: None, silent };
         }
         if !std::io::stderr().is_terminal() {
             eprintln!("ufutex: {stage}");
-            return Progress { bar: None };
+            return Progress { bar: None, silent };
         }
         let bar = ProgressBar::new(steps as u64).with_message(stage.to_string());
         if let Ok(style) = ProgressStyle::with_template("{msg:<44} {wide_bar} {pos}/{len} {elapsed}") {
             bar.set_style(style);
         }
-        Progress { bar: Some(bar) }
+        Progress { bar: Some(bar), silent }
+    }
+
+    /// Says what takes so long just now.
+    pub fn remark(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.set_message(text.to_string()),
+            None if self.silent => {}
+            None => eprintln!("ufutex: {text}"),
+        }
     }
 
     /// One step further.

@@ -59,9 +59,6 @@ pub struct Course {
 }
 
 /// Takes one sample of every competitor in each round.
-///
-/// The first one of a round rotates, and so does the distance to the next: no competitor always follows the same
-/// neighbour, whose heat (caches, clock rate, a table just resized) it would inherit.
 pub fn rounds<T>(
     course: Course,
     competitors: usize,
@@ -71,14 +68,11 @@ pub fn rounds<T>(
     let start = Instant::now();
     let first = if course.warm_up { 0 } else { 1 };
     let mut samples: Vec<Vec<T>> = (0..competitors).map(|_| Vec::with_capacity(course.rounds)).collect();
-    let strides: Vec<_> = (1..=competitors).filter(|stride| coprime(*stride, competitors)).collect();
     for round in first..=course.rounds {
         if round > ROUNDS_MIN && course.limit.is_some_and(|limit| start.elapsed() > limit) {
             break;
         }
-        let stride = strides[round % strides.len()];
-        for turn in 0..competitors {
-            let competitor = (round + turn * stride) % competitors;
+        for competitor in order(round, competitors) {
             let taken = sample(competitor)?;
             if round > 0 {
                 samples[competitor].push(taken);
@@ -89,6 +83,15 @@ pub fn rounds<T>(
         }
     }
     Ok(samples)
+}
+
+/// Who comes after whom in a round.
+///
+/// The first one of a round rotates, and so does the distance to the next: no competitor always follows the same
+/// neighbour, whose heat (caches, clock rate, a table just resized) it would inherit.
+pub fn order(round: usize, competitors: usize) -> impl Iterator<Item = usize> {
+    let strides: Vec<_> = (1..=competitors).filter(|stride| coprime(*stride, competitors)).collect();
+    (0..competitors).map(move |turn| (round + turn * strides[round % strides.len()]) % competitors)
 }
 
 /// Whether steps of `stride` visit all of `count` places.

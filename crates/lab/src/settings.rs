@@ -1,7 +1,8 @@
 //! The flags, checked against each other, with the defaults filled in.
 
 use crate::cli::BenchArgs;
-use crate::cli::values::{Buckets, Line, List, Policy};
+use crate::cli::values::{self, Buckets, Line, List, Policy, Targets};
+use crate::targets::timers::{self, Test};
 use crate::targets::{Layout, Name};
 use crate::workloads::{WAKE_PARALLEL_THREADS, Workload};
 use clap::ValueEnum;
@@ -41,8 +42,8 @@ pub struct Settings {
     pub stride_bytes: usize,
     /// `resize`: slots before and after.
     pub resize: (usize, usize),
-    /// `crowd`: `-n`, when given.
-    pub waiters: Option<Vec<usize>>,
+    /// `crowd`, `timers`: `-n`, when given.
+    pub number: Option<Vec<usize>>,
     /// `requeue`: `-q`, when given.
     pub nrequeue: Option<usize>,
     /// `requeue`: all at once.
@@ -57,6 +58,8 @@ pub struct Settings {
     pub hold: Option<Duration>,
     /// Of `locks`.
     pub locks: Locks,
+    /// Of `timers`.
+    pub timers: Timers,
     /// JSON in place of tables.
     pub json: bool,
 }
@@ -74,6 +77,70 @@ pub struct Locks {
     pub between: usize,
     /// Which parking_lot.
     pub line: Line,
+}
+
+/// The flags of `timers`.
+#[derive(Clone, Debug)]
+pub struct Timers {
+    /// In the order in which they are printed.
+    pub targets: Vec<timers::Name>,
+    /// The same.
+    pub tests: Vec<Test>,
+    /// `-p`, when given.
+    pub processes: Option<Vec<usize>>,
+    /// `--sparse`, when given.
+    pub sparse: Option<usize>,
+}
+
+/// The most timers that exist together: they take two gigabytes.
+const TIMERS_MAX: usize = 1 << 24;
+
+impl Timers {
+    fn new(args: &BenchArgs) -> Result<Self, String> {
+        let tests = match (&args.tests, args.sparse) {
+            (Some(List(tests)), Some(stride)) => match tests.iter().find(|test| **test != Test::CreateGetoverrun) {
+                Some(test) => {
+                    return Err(format!(
+                        "--sparse '{stride}' says nothing to '{test}'; accepted: with create-getoverrun"
+                    ));
+                }
+                None => tests.clone(),
+            },
+            (Some(List(tests)), None) => tests.clone(),
+            (None, Some(_)) => vec![Test::CreateGetoverrun],
+            (None, None) => Test::value_variants().to_vec(),
+        };
+        let targets = match &args.targets {
+            Some(targets) => targets.timers.clone(),
+            None => timers::Name::value_variants().to_vec(),
+        };
+        let processes = args.processes.clone().flatten().map(|List(processes)| processes);
+        let timers = Self { targets, tests, processes, sparse: args.sparse };
+        timers.refuse_too_many(args)?;
+        Ok(timers)
+    }
+
+    /// All timers exist together, with IDs that are whole numbers of 31 bits.
+    fn refuse_too_many(&self, args: &BenchArgs) -> Result<(), String> {
+        let Some(List(number)) = &args.number else { return Ok(()) };
+        if args.workload.is_some_and(|one| one != Workload::Timers) || self.tests == [Test::CreateDelete] {
+            return Ok(());
+        }
+        let most = |list: Option<&Vec<usize>>| list.into_iter().flatten().max().copied().unwrap_or(1);
+        let timers = most(Some(number));
+        let process = timers.saturating_mul(most(args.threads.as_ref().map(|List(threads)| threads)));
+        let all = process.saturating_mul(most(self.processes.as_ref()));
+        if all > TIMERS_MAX {
+            return Err(format!("--number '{timers}' is too much: {all} timers in all; accepted: {TIMERS_MAX} in all"));
+        }
+        match self.sparse {
+            Some(stride) if (process - 1).saturating_mul(stride) > i32::MAX as usize => Err(format!(
+                "--sparse '{stride}' is too much: {process} timers need larger IDs than there are; accepted: up to {}",
+                i32::MAX as usize / (process - 1)
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Default for Locks {
@@ -100,13 +167,15 @@ impl Settings {
     pub fn new(args: BenchArgs) -> Result<Settings, String> {
         if let Some(workload) = args.workload {
             refuse_flags_of_others(&args, workload)?;
+            refuse_targets_of_others(&args, workload)?;
         }
         refuse_two_ways_to_requeue(&args)?;
         let resize = (args.from.unwrap_or(16), args.to.unwrap_or(1024));
         if resize.0 == resize.1 {
             return Err(format!("--to '{}' is --from; accepted: a power of two that differs", resize.1));
         }
-        let locks = Locks::new(&args);
+        let (locks, timers) = (Locks::new(&args), Timers::new(&args)?);
+        let pi = lends_priority(&args);
         let settings = Settings {
             workloads: args.workload.map_or_else(|| Workload::value_variants().to_vec(), |one| vec![one]),
             full: args.workload.is_none(),
@@ -116,20 +185,21 @@ impl Settings {
             runtime_s: args.runtime,
             shared: args.shared,
             silent: args.silent,
-            targets: args.targets.map_or_else(|| Name::value_variants().to_vec(), |List(names)| names),
+            targets: args.targets.map_or_else(|| Name::value_variants().to_vec(), |targets| targets.futex),
             layout: args.layout,
             policy: args.policy,
             repeat: args.repeat,
             stride_bytes: args.stride.unwrap_or(4),
             resize,
-            waiters: args.waiters.map(|List(waiters)| waiters),
+            number: args.number.map(|List(number)| number),
             nrequeue: args.nrequeue,
             broadcast: args.broadcast,
-            pi: args.pi,
+            pi,
             nwakers: args.nwakers,
             multi: args.multi,
             hold: args.hold.filter(|us| *us > 0).map(Duration::from_micros),
             locks,
+            timers,
             json: args.json,
         };
         settings.refuse_too_many_words()?;
@@ -181,15 +251,33 @@ fn refuse_two_ways_to_requeue(args: &BenchArgs) -> Result<(), String> {
     }
 }
 
+/// perf's `-p` is `--pi`; with a list it is `--processes`.
+fn lends_priority(args: &BenchArgs) -> bool {
+    args.pi || matches!(args.processes, Some(None))
+}
+
+/// `timers` has targets of its own, and shares only the kernel.
+fn refuse_targets_of_others(args: &BenchArgs, workload: Workload) -> Result<(), String> {
+    let Some(Targets { not_futex, not_timers, .. }) = &args.targets else { return Ok(()) };
+    let (unknown, accepted) = match workload {
+        Workload::Timers => (not_timers, values::timers_targets()),
+        _ => (not_futex, values::futex_targets()),
+    };
+    match unknown {
+        Some(name) => Err(format!("--targets '{name}' is no target of '{workload}'; accepted: {accepted}")),
+        None => Ok(()),
+    }
+}
+
 /// A flag that a workload does not look at must not pass in silence.
 fn refuse_flags_of_others(args: &BenchArgs, workload: Workload) -> Result<(), String> {
-    use Workload::{Crowd, Growth, Hash, LockPi, Locks, PingPong, Requeue, Resize, Wake, WakeParallel, Wasm};
+    use Workload::{Crowd, Growth, Hash, LockPi, Locks, PingPong, Requeue, Resize, Timers, Wake, WakeParallel, Wasm};
     let with_tables = &[Hash, Wake, Growth, PingPong, Requeue, WakeParallel, LockPi, Crowd, Wasm];
-    let rules: [(&str, bool, &[Workload]); 21] = [
+    let rules: [(&str, bool, &[Workload]); 24] = [
         (
             "--threads",
             args.threads.is_some(),
-            &[Hash, Wake, Resize, Growth, Requeue, WakeParallel, LockPi, Wasm, Locks],
+            &[Hash, Wake, Resize, Growth, Requeue, WakeParallel, LockPi, Wasm, Locks, Timers],
         ),
         ("--futexes", args.futexes.is_some(), &[Hash, Wake, Resize, Wasm]),
         ("--buckets", args.buckets.is_some(), with_tables),
@@ -200,11 +288,14 @@ fn refuse_flags_of_others(args: &BenchArgs, workload: Workload) -> Result<(), St
         ("--to", args.to.is_some(), &[Resize]),
         ("--nrequeue", args.nrequeue.is_some(), &[Requeue]),
         ("--broadcast", args.broadcast, &[Requeue]),
-        ("--pi", args.pi, &[Requeue]),
+        ("--pi", lends_priority(args), &[Requeue]),
+        ("--processes", matches!(args.processes, Some(Some(_))), &[Timers]),
+        ("--tests", args.tests.is_some(), &[Timers]),
+        ("--sparse", args.sparse.is_some(), &[Timers]),
         ("--nwakers", args.nwakers.is_some(), &[WakeParallel]),
         ("--multi", args.multi, &[LockPi]),
         ("--hold", args.hold.is_some(), &[LockPi]),
-        ("--waiters", args.waiters.is_some(), &[Crowd]),
+        ("--number", args.number.is_some(), &[Crowd, Timers]),
         ("--writers", args.writers.is_some(), &[Locks]),
         ("--readers", args.readers.is_some(), &[Locks]),
         ("--line", args.line.is_some(), &[Locks]),
@@ -212,6 +303,9 @@ fn refuse_flags_of_others(args: &BenchArgs, workload: Workload) -> Result<(), St
         ("--work-per-critical-section", args.work_per_critical_section.is_some(), &[Locks]),
         ("--work-between-critical-sections", args.work_between_critical_sections.is_some(), &[Locks]),
     ];
+    if workload == Timers && matches!(args.processes, Some(None)) {
+        return Err("--processes has no value; accepted: --processes VALUE, see --help".to_string());
+    }
     for (flag, given, workloads) in rules {
         if given && !workloads.contains(&workload) {
             let names: Vec<_> = workloads.iter().map(ToString::to_string).collect();

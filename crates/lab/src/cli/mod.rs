@@ -7,11 +7,12 @@ pub mod values;
 pub use run::Run;
 
 use crate::settings::Settings;
+use crate::targets::timers::Test;
 use crate::targets::{Layout, Name};
 use crate::workloads::Workload;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
-use values::{Buckets, Line, List, Policy};
+use values::{Buckets, Line, List, Policy, Targets};
 
 /// What the command line asks for, checked.
 pub enum Command {
@@ -21,6 +22,8 @@ pub enum Command {
     Run(Box<Run>),
     /// The hidden child of `bench growth`.
     GrowthChild(GrowthChildArgs),
+    /// The hidden child of `bench timers`.
+    TimersChild(TimersChildArgs),
 }
 
 /// Why nothing is run.
@@ -46,6 +49,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
         }
         Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
         Verb::GrowthChild(args) => Ok(Command::GrowthChild(args)),
+        Verb::TimersChild(args) => Ok(Command::TimersChild(args)),
     }
 }
 
@@ -72,6 +76,9 @@ enum Verb {
     /// One repeat of `bench growth`, in a process of its own
     #[command(hide = true)]
     GrowthChild(GrowthChildArgs),
+    /// One process of one sample of `bench timers`, on the kernel
+    #[command(hide = true)]
+    TimersChild(TimersChildArgs),
 }
 
 /// The flags of `perf bench futex`, and the lab's own.
@@ -82,7 +89,7 @@ pub struct BenchArgs {
     pub workload: Option<Workload>,
     /// Threads, a comma list [default: hash, wake, lock-pi, wasm 1,2; resize 2,16; growth
     /// 43,171,683,1366; requeue, wake-parallel 1000; locks 1,2,8 on one mutex, 64 on many,
-    /// 2 on the lot alone]
+    /// 2 on the lot alone; timers 1, and 2 with 20000 timers]
     #[arg(short, long, value_name = "LIST", value_parser = values::threads, allow_negative_numbers = true)]
     pub threads: Option<List<usize>>,
     /// Futexes (words) of each thread [default: 1024]
@@ -100,9 +107,10 @@ pub struct BenchArgs {
     /// No progress and no remarks on stderr
     #[arg(short, long)]
     pub silent: bool,
-    /// Targets, a comma list [default: all]
+    /// Targets, a comma list [default: all]; timers has its own: ours, global-lock, precheck, scaled,
+    /// radix, kernel
     #[arg(long, value_name = "LIST", value_parser = values::targets)]
-    pub targets: Option<List<Name>>,
+    pub targets: Option<Targets>,
     /// Bucket layout of our tables
     #[arg(long, value_enum, default_value = "lean")]
     pub layout: Layout,
@@ -127,9 +135,12 @@ pub struct BenchArgs {
     /// requeue: all waiters in one call
     #[arg(short = 'B', long)]
     pub broadcast: bool,
-    /// requeue: to a lock with priority inheritance
-    #[arg(short, long)]
+    /// requeue: to a lock with priority inheritance; also -p without a list
+    #[arg(long)]
     pub pi: bool,
+    /// timers: processes, a comma list [default: 1]
+    #[arg(short, long, value_name = "LIST", num_args = 0..=1, value_parser = values::processes, allow_negative_numbers = true)]
+    pub processes: Option<Option<List<usize>>>,
     /// wake-parallel: threads that wake; they share the sleepers evenly [default: 2]
     #[arg(short = 'w', long, value_name = "N", value_parser = values::nwakers, allow_negative_numbers = true)]
     pub nwakers: Option<usize>,
@@ -139,9 +150,17 @@ pub struct BenchArgs {
     /// lock-pi: microseconds to sleep with the lock [default: 0; perf sleeps 1]
     #[arg(long, value_name = "US", value_parser = values::hold, allow_negative_numbers = true)]
     pub hold: Option<u64>,
-    /// crowd: waiters, a comma list [default: distinct 100,100000; same-bucket 10000]
-    #[arg(short = 'n', long, value_name = "LIST", value_parser = values::waiters, allow_negative_numbers = true)]
-    pub waiters: Option<List<usize>>,
+    /// crowd: waiters [default: distinct 100,100000; same-bucket 10000]; timers: timers of each thread,
+    /// and how often create-delete does it [default: 20000,100000; the others 100000]; a comma list
+    #[arg(short = 'n', long, visible_aliases = ["waiters", "timers"], value_name = "LIST",
+        value_parser = values::number, allow_negative_numbers = true)]
+    pub number: Option<List<usize>>,
+    /// timers: what is measured, a comma list [default: all]: create-getoverrun, create-delete, settime
+    #[arg(long, value_name = "LIST", value_parser = values::tests)]
+    pub tests: Option<List<Test>>,
+    /// timers: IDs that the caller chooses, so far apart [default: only 2048 timers, 512 apart]
+    #[arg(long, value_name = "STRIDE", value_parser = values::sparse, allow_negative_numbers = true)]
+    pub sparse: Option<usize>,
     /// locks: threads that write, of the reader-writer lock [default: 1; and 2]
     #[arg(long, value_name = "N", value_parser = values::lockers, allow_negative_numbers = true)]
     pub writers: Option<usize>,
@@ -182,6 +201,23 @@ pub struct GrowthChildArgs {
     pub policy: Policy,
 }
 
+/// What one process of several on the kernel's timers needs to know.
+#[derive(Args, Clone)]
+pub struct TimersChildArgs {
+    /// What is measured.
+    #[arg(long, value_enum)]
+    pub test: Test,
+    /// Timers of each thread.
+    #[arg(long)]
+    pub timers: usize,
+    /// Threads of this process.
+    #[arg(long)]
+    pub threads: usize,
+    /// How many threads the processes before it have.
+    #[arg(long)]
+    pub before: usize,
+}
+
 const ROWS: &str = "\
 Rows of --json, one object a line:
   workload, target, threads, futexes, buckets (null: cannot be seen from outside), repeat (rounds), shared;
@@ -207,6 +243,12 @@ Rows of --json, one object a line:
                  unlock as a thread sees it, ratio_parking_lot; cpu_ns_per_op, ratio_cpu_parking_lot: of CPU time;
                  targets: parking_lot; live, which is parking_lot on this engine; kernel asks for std's locks (std).
                  Its programs are built by cargo when they are first run
+  timers         test (create-getoverrun: each thread creates its timers, asks each for its overruns, deletes them;
+                 create-delete: a loop; settime: armed timers are armed again in random order), timers (of each thread;
+                 how often create-delete does it), threads (of each process), processes, sparse (from an ID to the
+                 next, where the caller chooses them); create_ns, getoverrun_ns, delete_ns, settime_ns,
+                 create_delete_ns (for both): for one, as a thread sees it; bytes_per_timer: of everything;
+                 table_bytes: where timers are found, without them; none of futexes, buckets, shared
   figures        figure, measured, bound, at (most or least), met; after a run of all workloads
   Rows of two threads or more, and ping-pong's on two CPUs, carry cpus_apart_ns, the one-way time of a cache line
   between the first two CPUs, and cpus_distance: near (below 60 ns) or far.

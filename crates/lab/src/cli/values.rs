@@ -1,6 +1,7 @@
 //! The values of the flags. Each parser says what it accepts, so that a mistake needs one line.
 
 use crate::targets::Name;
+use crate::targets::timers::{self, Test};
 use clap::ValueEnum;
 use std::fmt;
 
@@ -10,8 +11,12 @@ pub const THREADS_MAX: usize = 16_384;
 pub const FUTEXES_MAX: usize = 1 << 24;
 /// The most buckets: PR_FUTEX_HASH takes as many.
 pub const BUCKETS_MAX: usize = 1 << 20;
-/// The largest crowd.
-pub const WAITERS_MAX: usize = 1_000_000;
+/// The largest crowd, and the most timers of a thread.
+pub const NUMBER_MAX: usize = 1_000_000;
+/// The most processes.
+const PROCESSES_MAX: usize = 1024;
+/// The longest way from a timer's ID to the next.
+const SPARSE_MAX: usize = 1 << 24;
 /// The most threads that wake at the same time.
 const NWAKERS_MAX: usize = 1024;
 /// The longest sleep with a lock.
@@ -138,9 +143,27 @@ pub fn work(text: &str) -> Result<usize, String> {
 }
 
 /// `-n`.
-pub fn waiters(text: &str) -> Result<List<usize>, String> {
-    let accepted = format!("1 to {WAITERS_MAX} waiters, or a comma list of such numbers");
-    list(text, &accepted, |part| whole(part, 1, WAITERS_MAX))
+pub fn number(text: &str) -> Result<List<usize>, String> {
+    let accepted = format!("1 to {NUMBER_MAX} waiters or timers, or a comma list of such numbers");
+    list(text, &accepted, |part| whole(part, 1, NUMBER_MAX))
+}
+
+/// `-p`, of `timers`.
+pub fn processes(text: &str) -> Result<List<usize>, String> {
+    let accepted = format!("1 to {PROCESSES_MAX} processes, or a comma list of such numbers");
+    list(text, &accepted, |part| whole(part, 1, PROCESSES_MAX))
+}
+
+/// `--tests`.
+pub fn tests(text: &str) -> Result<List<Test>, String> {
+    let accepted = format!("{}, or a comma list of these", names(Test::value_variants()));
+    list(text, &accepted, |part| Test::from_str(part, false).ok())
+}
+
+/// `--sparse`.
+pub fn sparse(text: &str) -> Result<usize, String> {
+    whole(text, 1, SPARSE_MAX)
+        .ok_or_else(|| format!("is not accepted; accepted: 1 to {SPARSE_MAX} from an ID to the next"))
 }
 
 /// `-f`.
@@ -192,11 +215,47 @@ pub fn stride(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("is not accepted; accepted: a multiple of 4 from 4 to {STRIDE_MAX} bytes"))
 }
 
+/// `--targets`: those of the futex workloads, and those of `timers`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Targets {
+    /// In the order in which they are asked for.
+    pub futex: Vec<Name>,
+    /// The same.
+    pub timers: Vec<timers::Name>,
+    /// A part that is no target of the futex workloads.
+    pub not_futex: Option<String>,
+    /// A part that is no target of `timers`.
+    pub not_timers: Option<String>,
+}
+
 /// `--targets`.
-pub fn targets(text: &str) -> Result<List<Name>, String> {
-    let names: Vec<_> = Name::value_variants().iter().map(|name| name.to_string()).collect();
-    let accepted = format!("{}, or a comma list of these", names.join(", "));
-    list(text, &accepted, |part| Name::from_str(part, false).ok())
+pub fn targets(text: &str) -> Result<Targets, String> {
+    let futex = |part: &str| Name::from_str(part, false).ok();
+    let timers = |part: &str| timers::Name::from_str(part, false).ok();
+    let accepted = format!("{}, or a comma list of these; by timers {}", futex_targets(), timers_targets());
+    let List(parts) = list(text, &accepted, |part| {
+        Some(part.to_string()).filter(|_| futex(part).is_some() || timers(part).is_some())
+    })?;
+    Ok(Targets {
+        futex: parts.iter().filter_map(|part| futex(part)).collect(),
+        timers: parts.iter().filter_map(|part| timers(part)).collect(),
+        not_futex: parts.iter().find(|part| futex(part).is_none()).cloned(),
+        not_timers: parts.iter().find(|part| timers(part).is_none()).cloned(),
+    })
+}
+
+/// What the futex workloads accept.
+pub fn futex_targets() -> String {
+    names(Name::value_variants())
+}
+
+/// What `timers` accepts.
+pub fn timers_targets() -> String {
+    names(timers::Name::value_variants())
+}
+
+fn names(names: &[impl fmt::Display]) -> String {
+    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -206,7 +265,18 @@ mod tests {
     #[test]
     fn a_list_keeps_its_order_and_drops_repetitions() {
         assert_eq!(threads("16,2,16"), Ok(List(vec![16, 2])));
-        assert_eq!(targets("kernel,live"), Ok(List(vec![Name::Kernel, Name::Live])));
+        assert_eq!(targets("kernel,live").map(|targets| targets.futex), Ok(vec![Name::Kernel, Name::Live]));
+    }
+
+    #[test]
+    fn a_target_may_belong_to_one_kind_of_workload_or_to_both() {
+        let both = targets("kernel, radix,ours").expect("targets");
+        assert_eq!(both.futex, [Name::Kernel]);
+        assert_eq!(both.timers, [timers::Name::Kernel, timers::Name::Radix, timers::Name::Ours]);
+        assert_eq!((both.not_futex.as_deref(), both.not_timers), (Some("radix"), None));
+        let futex = targets("live,kernel").expect("targets");
+        assert_eq!((futex.not_futex, futex.not_timers.as_deref()), (None, Some("live")));
+        assert!(targets("live,hash").is_err() && targets("").is_err());
     }
 
     #[test]

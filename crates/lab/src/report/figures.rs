@@ -3,9 +3,10 @@
 use crate::series::{Key, Series};
 use crate::targets::Operation;
 use crate::targets::crowd::Kind;
+use crate::targets::timers::{Name as Timers, Test};
 use crate::workloads::{
-    AtOnce, CrowdCase, LOCK_PI, LocksCase, LocksTarget, Memory, WASMTIME, WasmCase, crowd_section, requeue_section,
-    wasm_section,
+    AtOnce, CrowdCase, LOCK_PI, LocksCase, LocksTarget, Memory, TimersCase, TimersMeasure, WASMTIME, WasmCase,
+    crowd_section, requeue_section, timers_section, wasm_section,
 };
 use serde_json::{Value, json};
 
@@ -64,6 +65,8 @@ pub fn all(series: &Series, memory: &Memory) -> Vec<Figure> {
     figures.extend(crowds(series));
     figures.extend(runtimes(series));
     figures.extend(locks(series));
+    figures.extend(timers(series));
+    figures.extend(timer_tables(series));
     figures.extend(bytes(memory));
     figures
 }
@@ -186,6 +189,60 @@ fn locks(series: &Series) -> Vec<Figure> {
     names.into_iter().zip(LocksCase::defaults()).map(judge).collect()
 }
 
+fn timers(series: &Series) -> Vec<Figure> {
+    use Bound::{AtLeast, AtMost};
+    use Test::{CreateDelete, CreateGetoverrun};
+    use Timers::{Kernel, Ours, Radix, Scaled};
+    use TimersMeasure::{Create, CreateDelete as Both, Getoverrun};
+    let (small, large) = (TimersCase::of(CreateGetoverrun, 20_000, 1), TimersCase::of(CreateGetoverrun, 100_000, 1));
+    let (two, alone) = (TimersCase::of(CreateGetoverrun, 20_000, 2), TimersCase::of(CreateDelete, 100_000, 1));
+    let both = TimersCase { threads: 2, ..alone };
+    let rows = [
+        ("timers, create 20000: ours / radix", Create, small, Ours, Radix, AtMost(1.0)),
+        ("timers, create 20000: ours / scaled", Create, small, Ours, Scaled, AtMost(0.7)),
+        ("timers, create 100000: ours / radix", Create, large, Ours, Radix, AtMost(1.0)),
+        ("timers, create 100000: ours / scaled", Create, large, Ours, Scaled, AtMost(0.7)),
+        ("timers, getoverrun 20000: ours / radix", Getoverrun, small, Ours, Radix, AtMost(1.0)),
+        ("timers, getoverrun 20000: ours / scaled", Getoverrun, small, Ours, Scaled, AtMost(0.5)),
+        ("timers, getoverrun 100000: ours / radix", Getoverrun, large, Ours, Radix, AtMost(1.0)),
+        ("timers, getoverrun 100000: ours / scaled", Getoverrun, large, Ours, Scaled, AtMost(0.5)),
+        ("timers, create 20000: kernel / ours", Create, small, Kernel, Ours, AtLeast(4.0)),
+        ("timers, getoverrun 20000: kernel / ours", Getoverrun, small, Kernel, Ours, AtLeast(10.0)),
+        ("timers 2T, create 20000 each: ours / radix", Create, two, Ours, Radix, AtMost(0.7)),
+        ("timers 2T, getoverrun 20000 each: ours / radix", Getoverrun, two, Ours, Radix, AtMost(0.7)),
+        ("timers 1T, create and delete: ours / radix", Both, alone, Ours, Radix, AtMost(0.8)),
+        ("timers 1T, create and delete: ours / scaled", Both, alone, Ours, Scaled, AtMost(0.8)),
+        ("timers 2T, create and delete: ours / radix", Both, both, Ours, Radix, AtMost(0.8)),
+        ("timers 2T, create and delete: ours / scaled", Both, both, Ours, Scaled, AtMost(0.8)),
+    ];
+    let judge = |(name, measure, case, this, that, bound): (_, _, TimersCase, Timers, Timers, _)| {
+        let section = timers_section(measure, &case);
+        let key = |target: Timers| (section.as_str(), target.text(), case.threads);
+        figure(name, series.ratio(key(this), key(that)), bound, "")
+    };
+    rows.into_iter().map(judge).collect()
+}
+
+fn timer_tables(series: &Series) -> Vec<Figure> {
+    use Bound::AtMost;
+    use TimersMeasure::{Bytes, Settime};
+    let ours =
+        |measure, case: &TimersCase| series.median((&timers_section(measure, case), Timers::Ours.text(), case.threads));
+    let dense = TimersCase::of(Test::CreateGetoverrun, 100_000, 1);
+    let armed = TimersCase::of(Test::Settime, 100_000, 1);
+    let per_timer = ours(Bytes, &dense).map(|bytes| bytes / dense.timers as f64);
+    vec![
+        figure("timers, 100000 dense: bytes per timer", per_timer, AtMost(192.0), "bytes"),
+        figure(
+            "timers, 2048 at stride 512: all memory",
+            ours(Bytes, &TimersCase::sparse()),
+            AtMost(524_288.0),
+            "bytes",
+        ),
+        figure("timers, settime of 100000 armed: a call", ours(Settime, &armed), AtMost(500.0), "ns"),
+    ]
+}
+
 fn bytes(memory: &Memory) -> Vec<Figure> {
     use Bound::AtMost;
     let before = memory.bytes_before_first_wait as f64;
@@ -228,6 +285,14 @@ mod tests {
         series.put(("wasm wait words", "wasmtime", 2), vec![200.0]);
         series.put(("wasm notify words", "live", 1), vec![21.0]);
         series.put(("wasm notify words", "wasmtime", 1), vec![25.0]);
+        series.put(("timers create: create-getoverrun 20000", "ours", 1), vec![20.0]);
+        series.put(("timers create: create-getoverrun 20000", "radix", 1), vec![21.0]);
+        series.put(("timers create: create-getoverrun 20000", "kernel", 1), vec![60.0]);
+        series.put(("timers getoverrun: create-getoverrun 20000", "ours", 2), vec![8.0]);
+        series.put(("timers getoverrun: create-getoverrun 20000", "radix", 2), vec![10.0]);
+        series.put(("timers bytes: create-getoverrun 100000", "ours", 1), vec![19_300_000.0]);
+        series.put(("timers bytes: create-getoverrun 2048, 512 apart", "ours", 1), vec![500_000.0]);
+        series.put(("timers settime: settime 100000", "ours", 1), vec![501.0]);
         let memory = Memory {
             bytes_before_first_wait: 0,
             bytes_per_bucket: 64.0,
@@ -248,5 +313,12 @@ mod tests {
         assert_eq!(met("wasm notify 1T: live / wasmtime"), Some(false));
         assert_eq!(met("wasm wait 1T: live / wasmtime"), None);
         assert_eq!(met("memory of a thread waiter"), Some(false));
+        assert_eq!(met("timers, create 20000: ours / radix"), Some(true));
+        assert_eq!(met("timers, create 20000: kernel / ours"), Some(false));
+        assert_eq!(met("timers, create 20000: ours / scaled"), None);
+        assert_eq!(met("timers 2T, getoverrun 20000 each: ours / radix"), Some(false));
+        assert_eq!(met("timers, 100000 dense: bytes per timer"), Some(false));
+        assert_eq!(met("timers, 2048 at stride 512: all memory"), Some(true));
+        assert_eq!(met("timers, settime of 100000 armed: a call"), Some(false));
     }
 }

@@ -4,11 +4,14 @@ mod figures;
 mod row;
 mod sentence;
 mod table;
+mod timers;
 
 pub use row::Row;
+pub use timers::TimersRow;
 
-use crate::workloads::{Lab, Memory, Outcome, Workload};
+use crate::workloads::{Lab, Memory, Outcome, Timers, Workload};
 use anyhow::Result;
+use serde::Serialize;
 use std::io::{self, Write};
 
 /// Says on which machine the figures come about; nothing with `--json`.
@@ -25,35 +28,48 @@ pub fn opening(lab: &Lab<'_>) -> Result<()> {
 
 /// The results of a workload.
 pub fn workload(lab: &Lab<'_>, workload: Workload, outcome: &Outcome) -> Result<()> {
-    publish(lab, &workload.to_string(), outcome, || {
-        let table = table::workload(lab, workload, &outcome.rows);
-        (table, sentence::workload(lab, workload, &outcome.rows))
+    publish(lab, &workload.to_string(), &outcome.rows, &outcome.notes, || {
+        format!(
+            "{}\n{}",
+            table::workload(lab, workload, &outcome.rows),
+            sentence::workload(lab, workload, &outcome.rows)
+        )
     })
 }
 
 /// The results of the size policy's section.
 pub fn sizes(lab: &Lab<'_>, outcome: &Outcome) -> Result<()> {
-    publish(lab, "hash: the load policy from cold, and explicit sizes", outcome, || {
-        (table::sizes(&outcome.rows), sentence::sizes(&outcome.rows))
+    publish(lab, "hash: the load policy from cold, and explicit sizes", &outcome.rows, &outcome.notes, || {
+        format!("{}\n{}", table::sizes(&outcome.rows), sentence::sizes(&outcome.rows))
     })
 }
 
-fn publish(lab: &Lab<'_>, title: &str, outcome: &Outcome, human: impl FnOnce() -> (String, String)) -> Result<()> {
+/// The results of `timers`.
+pub fn timers(lab: &Lab<'_>, findings: &Timers) -> Result<()> {
+    publish(lab, "timers", &findings.rows, &findings.notes, || timers::text(findings))
+}
+
+fn publish<R: Serialize>(
+    lab: &Lab<'_>,
+    title: &str,
+    rows: &[R],
+    notes: &[String],
+    human: impl FnOnce() -> String,
+) -> Result<()> {
     if lab.settings.json {
         if !lab.settings.silent {
-            for note in &outcome.notes {
+            for note in notes {
                 eprintln!("ufutex: {title}: {note}");
             }
         }
-        let rows = outcome.rows.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
+        let rows = rows.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
         return print(&rows.join("\n"));
     }
     let mut text = format!("\n## {title}\n");
-    if !outcome.rows.is_empty() {
-        let (table, sentence) = human();
-        text += &format!("{table}\n{sentence}\n");
+    if !rows.is_empty() {
+        text += &format!("{}\n", human());
     }
-    for note in &outcome.notes {
+    for note in notes {
         text += &format!("({note})\n");
     }
     print(text.trim_end_matches('\n'))

@@ -18,6 +18,8 @@ pub fn workload(lab: &Lab<'_>, workload: Workload, rows: &[Row]) -> String {
         Workload::Crowd => crowd(rows),
         Workload::Wasm => wasm(rows),
         Workload::Locks => locks(rows),
+        // See `timers.rs`.
+        Workload::Timers => String::new(),
     }
 }
 
@@ -26,7 +28,7 @@ fn find<'a>(rows: &'a [Row], target: &str, pick: impl Fn(&Row) -> bool) -> Optio
 }
 
 /// "3.1 times as fast as" the other, or "at 1.2 times the time of" it, from this time over that time.
-fn against(ratio: Option<f64>, other: &str) -> Option<String> {
+pub(super) fn against(ratio: Option<f64>, other: &str) -> Option<String> {
     let ratio = ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0)?;
     Some(if (0.97..=1.03).contains(&ratio) {
         format!("as fast as {other}")
@@ -37,7 +39,7 @@ fn against(ratio: Option<f64>, other: &str) -> Option<String> {
     })
 }
 
-fn join(parts: impl IntoIterator<Item = Option<String>>) -> String {
+pub(super) fn join(parts: impl IntoIterator<Item = Option<String>>) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
@@ -200,7 +202,7 @@ fn locks(rows: &[Row]) -> String {
     format!("parking_lot's time on ufutex is {} at best, {} at worst.", say(best), say(worst))
 }
 
-fn count(number: usize, thing: &str) -> String {
+pub(super) fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 

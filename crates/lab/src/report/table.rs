@@ -20,6 +20,8 @@ pub fn workload(lab: &Lab<'_>, workload: Workload, rows: &[Row]) -> String {
         Workload::Crowd => crowd(rows),
         Workload::Wasm => wasm(rows),
         Workload::Locks => locks(rows),
+        // See `timers.rs`.
+        Workload::Timers => String::new(),
     }
 }
 
@@ -218,7 +220,7 @@ fn number(value: f64, unit: &str) -> String {
     format!("{value:.digits$} {unit}").trim_end().to_string()
 }
 
-fn new(header: &[&str]) -> Table {
+pub(super) fn new(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header(header.iter().map(|title| {
         let cell = Cell::new(title);
@@ -228,14 +230,14 @@ fn new(header: &[&str]) -> Table {
 }
 
 /// Words to the left, numbers to the right.
-fn align(cells: Vec<String>, words: usize) -> Vec<Cell> {
+pub(super) fn align(cells: Vec<String>, words: usize) -> Vec<Cell> {
     let place = |number| {
         if number < words { CellAlignment::Left } else { CellAlignment::Right }
     };
     cells.into_iter().enumerate().map(|(number, text)| Cell::new(text).set_alignment(place(number))).collect()
 }
 
-fn finish(mut table: Table) -> String {
+pub(super) fn finish(mut table: Table) -> String {
     let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     if !coloured {
         table.force_no_tty();
@@ -248,7 +250,7 @@ fn target(row: &Row) -> String {
     if row.early_return == Some(true) { format!("{} (early return)", row.target) } else { row.target.to_string() }
 }
 
-fn dash() -> String {
+pub(super) fn dash() -> String {
     "-".to_string()
 }
 
@@ -264,7 +266,7 @@ fn buckets(row: &Row) -> String {
     row.buckets.map_or_else(dash, |buckets| buckets.to_string())
 }
 
-fn ratio(ratio: Option<f64>) -> String {
+pub(super) fn ratio(ratio: Option<f64>) -> String {
     ratio.map_or_else(dash, |ratio| format!("{ratio:.3}"))
 }
 

@@ -7,6 +7,7 @@ mod ours;
 mod parking_lot;
 pub mod pi;
 pub mod requeue;
+pub mod timers;
 pub mod wasm;
 mod words;
 

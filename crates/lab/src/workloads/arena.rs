@@ -20,6 +20,8 @@ const SETTLE_STEP: Duration = Duration::from_millis(15);
 const UNDISTURBED_MIN: f64 = 0.95;
 /// … and the sample is taken once more.
 pub const TRIES: usize = 2;
+/// … unless it took so long.
+pub const RETAKEN_MAX: Duration = Duration::from_millis(100);
 /// More disturbed samples than this share are worth a remark.
 const DISTURBED_SHARE_MAX: f64 = 0.2;
 

@@ -157,7 +157,7 @@ fn line_up(lab: &Lab<'_>, name: Name, notes: &mut Vec<String>) -> Result<Vec<Com
 /// domains that are small: its distance to the largest is what one large domain costs, and what is left the caches take.
 fn sizes(lab: &Lab<'_>, name: Name, case: Case) -> Vec<Size> {
     let one_domain = |waiters| Size { waiters, domains: 1 };
-    let asked = lab.settings.waiters.as_deref();
+    let asked = lab.settings.number.as_deref();
     let mut sizes = match case {
         Case::Distinct => asked.unwrap_or(&DISTINCT).to_vec(),
         Case::SameBucket => [&[0], asked.unwrap_or(&SAME_BUCKET)].concat(),

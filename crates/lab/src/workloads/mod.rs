@@ -14,6 +14,7 @@ mod requeue;
 mod resize;
 mod sizes;
 mod sleepers;
+pub mod timers;
 mod wake_parallel;
 mod wasm;
 
@@ -24,6 +25,7 @@ pub use memory::Memory;
 pub use requeue::{AtOnce, section as requeue_section};
 pub use resize::GIVE_UP;
 pub use sizes::share_of_best;
+pub use timers::{Case as TimersCase, Findings as Timers, Measure as TimersMeasure, section as timers_section};
 pub use wake_parallel::THREADS as WAKE_PARALLEL_THREADS;
 pub use wasm::{Case as WasmCase, WASMTIME, section as wasm_section};
 
@@ -69,6 +71,8 @@ pub enum Workload {
     Wasm,
     /// parking_lot's own benchmarks: on its core, on ours, and std's locks
     Locks,
+    /// POSIX timers: ours, four designs of a kernel's table, and the host's own
+    Timers,
 }
 
 impl fmt::Display for Workload {
@@ -85,6 +89,7 @@ impl fmt::Display for Workload {
             Workload::Crowd => "crowd",
             Workload::Wasm => "wasm",
             Workload::Locks => "locks",
+            Workload::Timers => "timers",
         })
     }
 }
@@ -157,6 +162,12 @@ pub fn run(settings: &Settings) -> Result<()> {
     let mut lab = Lab { settings, cpus, distance, series: Series::default() };
     report::opening(&lab)?;
     for workload in &settings.workloads {
+        if *workload == Workload::Timers {
+            // Its rows are of another kind.
+            let findings = timers::run(&mut lab)?;
+            report::timers(&lab, &findings)?;
+            continue;
+        }
         let outcome = measure(&mut lab, *workload)?;
         report::workload(&lab, *workload, &outcome)?;
         if *workload == Workload::Hash && settings.full && !settings.shared {
@@ -191,5 +202,7 @@ fn measure(lab: &mut Lab<'_>, workload: Workload) -> Result<Outcome> {
         Workload::Crowd => crowd::run(lab),
         Workload::Wasm => wasm::run(lab),
         Workload::Locks => locks::run(lab),
+        // See `run`.
+        Workload::Timers => Ok(Outcome::default()),
     }
 }

@@ -13,7 +13,7 @@ use ufutex::{Domain, Error, Target, Wait, WaitOptions};
 use crate::common::domains::{domain, on_every_domain};
 use crate::common::patient::within_patience;
 use crate::common::waiters::{bits, nonzero};
-use crate::common::waker::{Calls, Told};
+use crate::common::waker::{Told, block_on};
 
 type Boxed<'d, T, S, L> = Pin<Box<Wait<'d, T, S, L>>>;
 type Outcome = Poll<Result<(), Error>>;
@@ -153,19 +153,6 @@ fn future_may_be_polled_and_dropped_by_different_threads<S: Scheme<L>, L: Layout
         assert_eq!(told.times(), 1);
         assert_eq!(silently(&mut wait), WOKEN);
     });
-}
-
-/// An executor for one task: it sleeps until the task's waker is told.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let thread = std::thread::current();
-    let waker = Calls::waker(move || thread.unpark());
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        std::thread::park();
-    }
 }
 
 fn tasks_on_two_threads_take_turns<S: Scheme<L>, L: Layout>() {

@@ -1,8 +1,10 @@
 //! A waker that counts.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 /// How often its waker has been told.
 #[derive(Default)]
@@ -37,5 +39,18 @@ impl<F: Fn() + Send + Sync + 'static> Calls<F> {
 impl<F: Fn() + Send + Sync + 'static> Wake for Calls<F> {
     fn wake(self: Arc<Self>) {
         (self.0)();
+    }
+}
+
+/// An executor for one task: it sleeps until the task's waker is told.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let thread = std::thread::current();
+    let waker = Calls::waker(move || thread.unpark());
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        std::thread::park();
     }
 }

@@ -342,7 +342,7 @@ fn length_of_time_runs_by_the_embedders_clock<S: Scheme<L>, L: Layout>() {
     let mut call = guest.futex(WORD, WAIT, [0, time, 0, 0]);
     call.begin_at(now);
     let timeout = Some(Timeout::At(Clock::Monotonic, Duration::from_secs(1077)));
-    assert_eq!(call.timeout(), timeout);
+    assert_eq!(call.take_timeout(), timeout);
     assert_eq!(pending(call).as_mut().end(Cause::Interrupted), -ERESTART_RESTARTBLOCK);
     let mut call = guest.call(Number::RestartSyscall, [0; 6]);
     call.begin_at(now + now);
@@ -350,7 +350,7 @@ fn length_of_time_runs_by_the_embedders_clock<S: Scheme<L>, L: Layout>() {
     drop(call);
     let mut call = guest.futex(WORD, WAIT_BITSET, [0, time, 0, 1]);
     call.begin_at(now);
-    assert_eq!(call.timeout(), Some(Timeout::At(Clock::Monotonic, Duration::from_secs(77))));
+    assert_eq!(call.take_timeout(), Some(Timeout::At(Clock::Monotonic, Duration::from_secs(77))));
     assert_eq!(pending(call).as_mut().end(Cause::TimedOut), ETIMEDOUT);
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Cause, Config, Domain, Error, Options, System, Timeout, WaitOptions};
+use ufutex::{Cause, Clock, Config, Domain, Error, Options, System, Timeout, WaitOptions};
 
 use crate::common::domains::{domain, on_every_scheme};
 use crate::common::waiters::{idle, nonzero, queue};
-use crate::common::waker::Told;
+use crate::common::waker::{Told, block_on};
 use crate::futures::{at_once, pending, pending_with, poll, poll_with};
 use crate::memory::Memory;
 use crate::places::{Word, forever, lasting_domain, neighbours, words};
@@ -191,12 +191,18 @@ fn thread_times_out_and_leaves_every_queue<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn timeout_of_a_future_is_refused<S: Scheme<L>, L: Layout>() {
+fn timeout_of_a_future_ends_it<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let [word] = words();
-    let options = PLAINLY.timeout(Timeout::After(Duration::from_secs(1)));
-    assert_eq!(at_once(domain.wait_any_async(any([word]), options)), Err(Error::Invalid));
+    for timeout in [Timeout::After(Duration::from_millis(2)), Timeout::At(Clock::Realtime, Duration::from_secs(1))] {
+        let options = PLAINLY.timeout(timeout);
+        assert_eq!(block_on(domain.wait_any_async(any([word]), options)), Err(Error::TimedOut));
+    }
     assert_eq!(domain.wake(word, 1), 0);
+    let mut wait =
+        pending(domain.wait_any_async(any([word]), PLAINLY.timeout(Timeout::After(Duration::from_secs(100)))));
+    assert_eq!(domain.wake(word, 1), 1);
+    assert_eq!(poll(&mut wait), Poll::Ready(Ok(0)), "a wake that comes before counts");
 }
 
 fn end_answers_why_unless_a_word_was_woken<S: Scheme<L>, L: Layout>() {
@@ -288,7 +294,7 @@ on_every_scheme![
     no_word_and_too_many_are_invalid,
     system_says_how_many_words_there_may_be,
     thread_times_out_and_leaves_every_queue,
-    timeout_of_a_future_is_refused,
+    timeout_of_a_future_ends_it,
     end_answers_why_unless_a_word_was_woken,
     waker_of_the_last_poll_is_told_by_every_word,
     bitset_and_priority_hold_for_every_word,

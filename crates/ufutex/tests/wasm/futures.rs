@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use ufutex::wasm::{Atomics, Trap, Waited};
 use ufutex::{Cause, Timeout};
 
-use crate::common::waker::Told;
+use crate::common::waker::{Told, block_on};
 use crate::machines::{Alone, Moving};
 use crate::memories::GuestMemory;
 use crate::suite::Machine;
@@ -63,17 +63,31 @@ fn future_has_the_instruction_s_timeout_and_ends_by_it_unless_a_notify_has_come(
     let timeout = |nanoseconds| atomics.wait32_async(A, 0, nanoseconds).expect("in bounds").timeout();
     assert_eq!((timeout(-1), timeout(i64::MIN)), (None, None));
     assert_eq!(timeout(5), Some(Timeout::After(std::time::Duration::from_nanos(5))));
+    // Left to the executor, which says when the time is up, or watched by the system's driver.
+    let wait32 = |timeout| Box::pin(atomics.wait32_async(A, 0, timeout).expect("in bounds"));
+    let wait64 = |timeout| Box::pin(atomics.wait64_async(A, 0, timeout).expect("in bounds"));
     for (cause, outcome) in [(Cause::TimedOut, Ok(Waited::TimedOut)), (Cause::Interrupted, Err(Trap::Interrupted))] {
-        let mut wait = pin!(atomics.wait32_async(A, 0, 5).expect("in bounds"));
+        let mut wait = atomics.wait32_async(A, 0, 5).expect("in bounds");
+        assert_eq!(wait.take_timeout(), timeout(5));
+        let mut wait = pin!(wait);
         assert_eq!(poll(wait.as_mut()), Poll::Pending);
-        assert_eq!(wait.end(cause), outcome);
+        assert_eq!(wait.as_mut().end(cause), outcome);
         assert_eq!(machine.notify(A, 1), Ok(0));
 
-        let mut wait = pin!(atomics.wait64_async(A, 0, 5).expect("in bounds"));
+        let mut wait = atomics.wait64_async(A, 0, 5).expect("in bounds");
+        assert_eq!(wait.take_timeout(), timeout(5));
+        let mut wait = pin!(wait);
         assert_eq!(poll(wait.as_mut()), Poll::Pending);
         assert_eq!(machine.notify(A, 1), Ok(1));
-        assert_eq!(wait.end(cause), Ok(Waited::Ok));
+        assert_eq!(wait.as_mut().end(cause), Ok(Waited::Ok));
     }
+    for nanoseconds in [0, 5, 2_000_000] {
+        assert_eq!(block_on(wait32(nanoseconds)), Ok(Waited::TimedOut));
+    }
+    let mut wait = wait64(1 << 40);
+    assert_eq!(poll(wait.as_mut()), Poll::Pending);
+    assert_eq!(machine.notify(A, 1), Ok(1));
+    assert_eq!(block_on(wait), Ok(Waited::Ok));
 }
 
 #[test]

@@ -1,15 +1,10 @@
 //! The suite's machines: this engine on several kinds of memories.
 
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{Thread, current, park, park_timeout};
-use std::time::{Duration, Instant};
-
-use ufutex::wasm::{Atomics, LinearMemory, Trap, Value, Wait, Waited};
-use ufutex::{Cause, Domain, Timeout};
+use ufutex::Domain;
+use ufutex::wasm::{Atomics, LinearMemory, Trap, Waited};
 
 use crate::common::domains::domain;
+use crate::common::waker::block_on;
 use crate::memories::{GuestMemory, Movable, Reserved};
 use crate::suite::Machine;
 
@@ -96,45 +91,15 @@ impl Machine for Numbered {
 /// A memory on which nobody waits but futures, each run by a thread that parks.
 pub struct AsFuture(Alone);
 
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// What an executor with a timer does.
-fn block_on<M: LinearMemory, V: Value>(wait: Result<Wait<'_, M, V>, Trap>) -> Result<Waited, Trap> {
-    let wait = wait?;
-    let begin = Instant::now();
-    let deadline = wait.timeout().map(|timeout| match timeout {
-        Timeout::After(length) => begin + length,
-        Timeout::At(..) => panic!("WebAssembly's timeouts are relative"),
-    });
-    let mut wait = pin!(wait);
-    let waker = Waker::from(Arc::new(Unpark(current())));
-    loop {
-        if let Poll::Ready(result) = wait.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return result;
-        }
-        match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
-            None => park(),
-            Some(Duration::ZERO) => return wait.end(Cause::TimedOut),
-            Some(left) => park_timeout(left),
-        }
-    }
-}
-
 impl Machine for AsFuture {
     fn new(pages: u64, maximum: u64) -> Self {
         Self(Alone::new(pages, maximum))
     }
     fn wait32(&self, address: u64, expected: u32, timeout: i64) -> Result<Waited, Trap> {
-        block_on(self.0.atomics().wait32_async(address, expected, timeout))
+        block_on(self.0.atomics().wait32_async(address, expected, timeout)?)
     }
     fn wait64(&self, address: u64, expected: u64, timeout: i64) -> Result<Waited, Trap> {
-        block_on(self.0.atomics().wait64_async(address, expected, timeout))
+        block_on(self.0.atomics().wait64_async(address, expected, timeout)?)
     }
     fn notify(&self, address: u64, count: u32) -> Result<u32, Trap> {
         self.0.notify(address, count)

@@ -1,0 +1,181 @@
+//! The rows, tables and sentences of `timers`.
+
+use super::sentence::{against, count, join};
+use super::table;
+use crate::workloads::Timers;
+use serde::Serialize;
+
+/// One row: one object of `--json`, one line of a table. What a test does not measure is left out.
+#[derive(Clone, Debug, Serialize)]
+pub struct TimersRow {
+    /// Always `timers`.
+    pub workload: &'static str,
+    /// As on the command line.
+    pub test: &'static str,
+    /// As on the command line.
+    pub target: &'static str,
+    /// Of each thread.
+    pub timers: usize,
+    /// Of each process.
+    pub threads: usize,
+    /// How many.
+    pub processes: usize,
+    /// From an ID to the next, where the caller chooses them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sparse: Option<usize>,
+    /// Of one timer_create, as a thread sees it; the median over the rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub create_ns: Option<f64>,
+    /// Of one timer_getoverrun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub getoverrun_ns: Option<f64>,
+    /// Of one timer_delete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delete_ns: Option<f64>,
+    /// Of one timer_settime.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settime_ns: Option<f64>,
+    /// Of a timer_create and a timer_delete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub create_delete_ns: Option<f64>,
+    /// Of everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_per_timer: Option<f64>,
+    /// Where timers are found, without them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table_bytes: Option<usize>,
+    /// Rounds.
+    pub repeat: usize,
+    /// One way of a cache line between the first two CPUs, where two are used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus_apart_ns: Option<f64>,
+    /// `near` or `far`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus_distance: Option<&'static str>,
+    /// Of create, getoverrun, create and delete over the radix tree's, and of settime over the kernel's; pairwise.
+    #[serde(skip)]
+    pub ratios: [Option<f64>; 4],
+}
+
+/// A table and a sentence for each test.
+pub fn text(findings: &Timers) -> String {
+    type Say = fn(&[&TimersRow]) -> String;
+    let tests: [(&str, Say); 3] =
+        [("create-getoverrun", create_getoverrun), ("create-delete", create_delete), ("settime", settime)];
+    let mut parts = Vec::new();
+    for (test, say) in tests {
+        let rows: Vec<_> = findings.rows.iter().filter(|row| row.test == test).collect();
+        if !rows.is_empty() {
+            parts.push(say(&rows));
+        }
+    }
+    parts.join("\n\n")
+}
+
+fn create_getoverrun(rows: &[&TimersRow]) -> String {
+    let header = [
+        "target",
+        "timers",
+        "threads",
+        "create, ns",
+        "/ radix",
+        "getoverrun, ns",
+        "/ radix",
+        "delete, ns",
+        "bytes/timer",
+        "table, KiB",
+    ];
+    let mut table = table::new(&header);
+    for row in rows {
+        let timers = row.sparse.map_or_else(|| row.timers.to_string(), |by| format!("{}, IDs {by} apart", row.timers));
+        let kib = |bytes: usize| format!("{:.1}", bytes as f64 / 1024.0);
+        let cells = vec![
+            row.target.to_string(),
+            timers,
+            threads(row),
+            ns(row.create_ns),
+            table::ratio(row.ratios[0]),
+            ns(row.getoverrun_ns),
+            table::ratio(row.ratios[1]),
+            ns(row.delete_ns),
+            row.bytes_per_timer.map_or_else(table::dash, |bytes| format!("{bytes:.0}")),
+            row.table_bytes.map_or_else(table::dash, kib),
+        ];
+        table.add_row(table::align(cells, 1));
+    }
+    let does = "Each thread creates its timers, then asks each for its overruns; when all have, they delete them.";
+    let found = |row: &TimersRow| {
+        let parts = [
+            row.create_ns.map(|ns| ("creates a timer", ns, row.ratios[0])),
+            row.getoverrun_ns.map(|ns| ("finds it", ns, row.ratios[1])),
+        ];
+        join(parts.into_iter().map(|part| {
+            part.map(|(does, time, ratio)| format!("{does} in {time:.0} ns{}", than(row, ratio, "the radix tree")))
+        }))
+    };
+    format!("{}\n{does}{}", table::finish(table), sentence(rows, found))
+}
+
+fn create_delete(rows: &[&TimersRow]) -> String {
+    let mut table = table::new(&["target", "loops", "threads", "create and delete, ns", "/ radix"]);
+    for row in rows {
+        let ratio = table::ratio(row.ratios[2]);
+        let cells = vec![row.target.to_string(), row.timers.to_string(), threads(row), ns(row.create_delete_ns), ratio];
+        table.add_row(table::align(cells, 1));
+    }
+    let does = "Each thread creates a timer and deletes it, again and again: no other timer is there.";
+    let found = |row: &TimersRow| {
+        let time = row.create_delete_ns.unwrap_or(f64::NAN);
+        format!("takes {time:.0} ns for both{}", than(row, row.ratios[2], "the radix tree"))
+    };
+    format!("{}\n{does}{}", table::finish(table), sentence(rows, found))
+}
+
+fn settime(rows: &[&TimersRow]) -> String {
+    let mut table = table::new(&["target", "armed timers", "threads", "settime, ns", "/ kernel"]);
+    for row in rows {
+        let ratio = table::ratio(row.ratios[3]);
+        let cells = vec![row.target.to_string(), row.timers.to_string(), threads(row), ns(row.settime_ns), ratio];
+        table.add_row(table::align(cells, 1));
+    }
+    let does = "All timers are armed for days, and each is armed again, in random order.";
+    let found = |row: &TimersRow| {
+        let time = row.settime_ns.unwrap_or(f64::NAN);
+        format!("arms a timer in {time:.0} ns{}", than(row, row.ratios[3], "the kernel"))
+    };
+    format!("{}\n{does}{}", table::finish(table), sentence(rows, found))
+}
+
+/// About ours in each case, or whoever stands first.
+fn sentence(rows: &[&TimersRow], found: impl Fn(&TimersRow) -> String) -> String {
+    let hero = if rows.iter().any(|row| row.target == "ours") { "ours" } else { rows[0].target };
+    let these = rows.iter().filter(|row| row.target == hero && row.sparse.is_none());
+    let of = |row: &TimersRow| {
+        let mut who = format!("{} with {}", row.timers, count(row.threads, "thread"));
+        if row.processes > 1 {
+            who += &format!(" in each of {} processes", row.processes);
+        }
+        format!("{who}: {hero} {}", found(row))
+    };
+    let parts: Vec<_> = these.map(|row| of(row)).collect();
+    if parts.is_empty() { String::new() } else { format!(" {}.", parts.join("; ")) }
+}
+
+fn than(row: &TimersRow, ratio: Option<f64>, rival: &str) -> String {
+    let itself = matches!((row.target, rival), ("radix", "the radix tree") | ("kernel", "the kernel"));
+    against(ratio.filter(|_| !itself), rival).map_or_else(String::new, |text| format!(" ({text})"))
+}
+
+/// Of each process, and how many of them.
+fn threads(row: &TimersRow) -> String {
+    let count = if row.processes > 1 {
+        format!("{} in each of {}", row.threads, row.processes)
+    } else {
+        row.threads.to_string()
+    };
+    row.cpus_distance.map_or_else(|| count.clone(), |word| format!("{count} ({word})"))
+}
+
+fn ns(time: Option<f64>) -> String {
+    time.map_or_else(table::dash, |time| format!("{time:.1}"))
+}

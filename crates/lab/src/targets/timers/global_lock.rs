@@ -1,0 +1,67 @@
+//! `global-lock`: Linux before 6.15. One hash of 512 buckets for all processes, and one lock for the hash.
+
+use super::chain::{self, Chain};
+use super::process::Index;
+use super::spin::Spin;
+use super::timer::Timer;
+use crate::machine::OwnLine;
+
+/// As many as the kernel had, whatever the machine.
+const BUCKETS: usize = 512;
+
+/// The hash; with `PRECHECK` as in `precheck.rs`.
+pub struct Hash<const PRECHECK: bool> {
+    lock: OwnLine<Spin>,
+    chains: Vec<Chain>,
+}
+
+impl<const PRECHECK: bool> Hash<PRECHECK> {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self { lock: OwnLine::default(), chains: (0..BUCKETS).map(Chain::new).collect() }
+    }
+
+    /// Whether a timer has the ID, valid or not; with the lock or without.
+    pub(super) fn is_taken(&self, owner: usize, id: i32) -> bool {
+        let bucket = bucket(owner, id);
+        self.chains[bucket].find(bucket, |timer| timer.holds(owner, id)).is_some()
+    }
+}
+
+impl<const PRECHECK: bool> Index for Hash<PRECHECK> {
+    #[inline]
+    fn insert(&self, owner: usize, id: i32, timer: &Timer) -> bool {
+        if PRECHECK && !super::precheck::allows(self, owner, id) {
+            return false;
+        }
+        let _held = self.lock.0.lock();
+        if self.is_taken(owner, id) {
+            return false;
+        }
+        self.chains[bucket(owner, id)].push(timer);
+        true
+    }
+
+    #[inline]
+    fn find(&self, owner: usize, id: i32) -> Option<&Timer> {
+        let bucket = bucket(owner, id);
+        self.chains[bucket].find(bucket, |timer| timer.is(owner, id))
+    }
+
+    #[inline]
+    fn remove(&self, _owner: usize, _id: i32, timer: &Timer) {
+        let _held = self.lock.0.lock();
+        chain::unlink(timer);
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.chains)
+    }
+}
+
+/// The process's address folded, the ID mixed in, and the upper bits of a product with the golden ratio.
+#[inline]
+fn bucket(owner: usize, id: i32) -> usize {
+    let folded = owner as u32 ^ (owner >> 32) as u32;
+    ((folded ^ id as u32).wrapping_mul(0x61C8_8647) >> (32 - BUCKETS.ilog2())) as usize
+}

@@ -1,0 +1,67 @@
+//! `ours`: the engine's timers, one [`Timers`] for each process and one [`Driver`] for all, as a system has.
+
+use super::{Bytes, Errno, Notify, Process};
+use std::sync::Arc;
+use std::time::Duration;
+use ufutex::timer::{self, Deliver, Driver, Notice, Setting, TimerClock, Timers};
+
+/// One process.
+pub struct Ours(Timers);
+
+/// Nothing that is measured expires.
+struct Nobody;
+
+impl Deliver for Nobody {
+    fn expired(&self, _timers: &Timers, _notice: Notice) {}
+}
+
+/// So many processes of one system.
+pub fn processes(count: usize) -> Result<Vec<Ours>, String> {
+    let say = |error| format!("the engine: {error}");
+    let driver = Driver::host().map_err(say)?;
+    let process = |_| Timers::new(&driver, Arc::new(Nobody)).map(Ours).map_err(say);
+    (0..count).map(process).collect()
+}
+
+fn notify(notify: Notify) -> timer::Notify {
+    match notify {
+        Notify::Nothing => timer::Notify::None,
+        Notify::Signal => timer::Notify::Signal { signal: libc::SIGALRM, value: 0 },
+    }
+}
+
+impl Process for Ours {
+    type Thread = ();
+
+    fn thread(&self) {}
+
+    #[inline]
+    fn create(&self, (): &mut (), how: Notify) -> Result<i32, Errno> {
+        self.0.create(TimerClock::Monotonic, Some(notify(how))).map_err(|error| error.errno())
+    }
+
+    fn create_as(&self, (): &mut (), id: i32, how: Notify) -> Result<(), Errno> {
+        self.0.create_as(id, TimerClock::Monotonic, Some(notify(how))).map(|_| ()).map_err(|error| error.errno())
+    }
+
+    #[inline]
+    fn getoverrun(&self, id: i32) -> Result<i32, Errno> {
+        self.0.getoverrun(id).map_err(|error| error.errno())
+    }
+
+    #[inline]
+    fn settime(&self, id: i32, seconds: u64) -> Result<(), Errno> {
+        let new = Setting { value: Duration::from_secs(seconds), interval: Duration::ZERO };
+        self.0.settime(id, false, new).map(|_| ()).map_err(|error| error.errno())
+    }
+
+    #[inline]
+    fn delete(&self, (): &mut (), id: i32) -> Result<(), Errno> {
+        self.0.delete(id).map_err(|error| error.errno())
+    }
+
+    fn bytes(processes: &[Self], _timers: usize) -> Option<Bytes> {
+        let sum = |of: fn(&Timers) -> usize| processes.iter().map(|process| of(&process.0)).sum();
+        Some(Bytes { table: sum(Timers::table_bytes), all: sum(Timers::bytes) })
+    }
+}

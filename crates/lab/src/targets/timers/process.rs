@@ -1,0 +1,146 @@
+//! What the four designs have in common: an emulated process, around the design's own index of timers.
+//!
+//! As in the kernel: every timer is linked into its process's list under a lock of the process (`siglock`); a look-up
+//! takes no lock of the index, locks the timer, and looks again. Left out, to the designs' advantage: the accounting of
+//! pending signals by user, the references to threads, and the way into the kernel and back.
+
+use super::spin::Spin;
+use super::timer::{Desk, INVALID, List, Memory, Timer};
+use super::{Bytes, Errno, Notify, Process};
+use crate::machine::OwnLine;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+/// How a design finds timers.
+pub trait Index: Send + Sync + 'static {
+    /// Enters a reserved timer; false if that process has one of that ID.
+    fn insert(&self, owner: usize, id: i32, timer: &Timer) -> bool;
+    /// A valid timer; it may have been deleted meanwhile.
+    fn find(&self, owner: usize, id: i32) -> Option<&Timer>;
+    /// Takes it out. It is in.
+    fn remove(&self, owner: usize, id: i32, timer: &Timer);
+    /// All of it, without the timers.
+    fn bytes(&self) -> usize;
+}
+
+/// One emulated process.
+pub struct Emulated<I> {
+    index: Arc<I>,
+    memory: Arc<Memory>,
+    signals: Box<Signals>,
+}
+
+/// What the kernel has in `signal_struct` and `sighand_struct`; its address names the process.
+#[derive(Default)]
+struct Signals {
+    siglock: OwnLine<Spin>,
+    own: OwnLine<Own>,
+}
+
+/// Side by side, as in the kernel.
+#[derive(Default)]
+struct Own {
+    next_id: AtomicU32,
+    timers: List,
+}
+
+impl<I: Index> Emulated<I> {
+    /// So many processes that share an index.
+    pub fn sharing(index: I, processes: usize) -> Vec<Emulated<I>> {
+        let (index, memory) = (Arc::new(index), Arc::new(Memory::default()));
+        let process = |_| Emulated { index: index.clone(), memory: memory.clone(), signals: Box::default() };
+        (0..processes).map(process).collect()
+    }
+
+    /// So many processes, each with an index of its own.
+    pub fn apart(index: impl Fn() -> I, processes: usize) -> Vec<Emulated<I>> {
+        (0..processes).flat_map(|_| Self::sharing(index(), 1)).collect()
+    }
+
+    fn owner(&self) -> usize {
+        std::ptr::from_ref(&*self.signals).addr()
+    }
+
+    fn enter(&self, timer: &Timer, id: i32) -> bool {
+        timer.reserve(self.owner(), id);
+        self.index.insert(self.owner(), id, timer)
+    }
+
+    /// The second step: the timer becomes valid.
+    fn publish(&self, timer: &Timer, notify: Notify) {
+        timer.fill(libc::CLOCK_MONOTONIC, notify);
+        let _held = self.signals.siglock.0.lock();
+        self.signals.own.0.timers.push(timer);
+        timer.owner.store(self.owner(), Release);
+    }
+
+    /// Finds, locks, looks again, and only then does it.
+    #[inline]
+    fn with<R>(&self, id: i32, act: impl FnOnce(&Timer) -> R) -> Option<R> {
+        let timer = self.index.find(self.owner(), id)?;
+        let _held = timer.lock();
+        timer.is(self.owner(), id).then(|| act(timer))
+    }
+}
+
+impl<I: Index> Process for Emulated<I> {
+    type Thread = Desk;
+
+    fn thread(&self) -> Desk {
+        Desk::default()
+    }
+
+    #[inline]
+    fn create(&self, desk: &mut Desk, notify: Notify) -> Result<i32, Errno> {
+        let timer = desk.take(&self.memory);
+        for _ in 0..=i32::MAX {
+            let id = (self.signals.own.0.next_id.fetch_add(1, Relaxed) & i32::MAX as u32) as i32;
+            if self.enter(timer, id) {
+                self.publish(timer, notify);
+                return Ok(id);
+            }
+        }
+        desk.put(timer);
+        Err(libc::EAGAIN)
+    }
+
+    fn create_as(&self, desk: &mut Desk, id: i32, notify: Notify) -> Result<(), Errno> {
+        let timer = desk.take(&self.memory);
+        if !self.enter(timer, id) {
+            desk.put(timer);
+            return Err(libc::EBUSY);
+        }
+        self.publish(timer, notify);
+        self.signals.own.0.next_id.store((id as u32).wrapping_add(1), Relaxed);
+        Ok(())
+    }
+
+    #[inline]
+    fn getoverrun(&self, id: i32) -> Result<i32, Errno> {
+        self.with(id, Timer::overrun).ok_or(libc::EINVAL)
+    }
+
+    #[inline]
+    fn delete(&self, desk: &mut Desk, id: i32) -> Result<(), Errno> {
+        let invalidate = |timer: &Timer| {
+            let _held = self.signals.siglock.0.lock();
+            self.signals.own.0.timers.remove(timer);
+            timer.owner.store(self.owner() | INVALID, Relaxed);
+            timer.address()
+        };
+        let address = self.with(id, invalidate).ok_or(libc::EINVAL)?;
+        // SAFETY: the memory is this process's; whoever made the timer invalid is the only one to take it out.
+        let timer = unsafe { Timer::at(address) };
+        self.index.remove(self.owner(), id, timer);
+        desk.put(timer);
+        Ok(())
+    }
+
+    fn bytes(processes: &[Self], timers: usize) -> Option<Bytes> {
+        let shared = |one: &Self, two: &Self| Arc::ptr_eq(&one.index, &two.index);
+        let first = |number: &usize| processes[..*number].iter().all(|one| !shared(one, &processes[*number]));
+        let table = (0..processes.len()).filter(first).map(|number| processes[number].index.bytes()).sum();
+        Some(Bytes { table, all: table + timers * size_of::<Timer>() })
+    }
+}

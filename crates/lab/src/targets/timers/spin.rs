@@ -1,0 +1,47 @@
+//! The lock of all four designs: as the kernel's, it spins; but threads have no CPU for themselves, so it yields.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// So often a waiter looks before it leaves its CPU to others, who may have the lock.
+const SPINS: u32 = 100;
+
+/// Four bytes, as a `spinlock_t`.
+#[derive(Default)]
+#[repr(transparent)]
+pub struct Spin(AtomicU32);
+
+/// Unlocks at its end.
+pub struct Held<'a>(&'a Spin);
+
+impl Spin {
+    /// Waits until the lock is free, and takes it.
+    #[inline]
+    pub fn lock(&self) -> Held<'_> {
+        if self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            self.wait();
+        }
+        Held(self)
+    }
+
+    #[cold]
+    fn wait(&self) {
+        loop {
+            for _ in 0..SPINS {
+                if self.0.load(Ordering::Relaxed) == 0
+                    && self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+                {
+                    return;
+                }
+                std::hint::spin_loop();
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.0.store(0, Ordering::Release);
+    }
+}

@@ -1,0 +1,225 @@
+//! The timer of the four designs, and the memory it comes from.
+//!
+//! All of a timer is atomic, most of it relaxed, which costs nothing: look-ups take no lock of the table, so they may meet a
+//! timer that is just being deleted, or made into another one. Its memory stays a timer as long as the sample lasts.
+
+use super::Notify;
+use super::spin::{Held, Spin};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::{Mutex, PoisonError};
+
+/// In `owner`: reserved, and not valid yet (or no longer). Processes have even addresses.
+pub const INVALID: usize = 1;
+
+/// What one timer needs, with as many bytes as the engine's own.
+#[repr(C, align(128))]
+#[derive(Default)]
+pub struct Timer {
+    /// The chain's next link, see `chain.rs`.
+    pub next: AtomicUsize,
+    /// The address of the link that points here.
+    pub before: AtomicUsize,
+    /// The process, by its address; with [`INVALID`] when it is not valid; 0 for none.
+    pub owner: AtomicUsize,
+    /// Unique in its process.
+    pub id: AtomicI32,
+    lock: Spin,
+    /// The process's list of timers, as the chain's links; under the process's lock.
+    list_next: AtomicUsize,
+    list_before: AtomicUsize,
+    clock: AtomicI32,
+    notify: AtomicI32,
+    signal: AtomicI32,
+    thread: AtomicI32,
+    value: AtomicU64,
+    overrun: AtomicI64,
+    overrun_last: AtomicI64,
+    interval: AtomicU64,
+    deadline: AtomicU64,
+    armed: AtomicU32,
+    sequence: AtomicU32,
+    /// The next free timer of a thread.
+    free: AtomicUsize,
+}
+
+const _: () = assert!(size_of::<Timer>() == 128);
+
+impl Timer {
+    /// The timer at an address that a link holds.
+    ///
+    /// # Safety
+    /// The address is that of a [`Timer`] of a [`Memory`] that lives as long as `'a`.
+    #[inline]
+    pub unsafe fn at<'a>(address: usize) -> &'a Timer {
+        // SAFETY: the caller says so; a timer is all atomic, so shared references are all there ever is.
+        unsafe { &*std::ptr::with_exposed_provenance::<Timer>(address) }
+    }
+
+    /// What links hold.
+    #[inline]
+    pub fn address(&self) -> usize {
+        std::ptr::from_ref(self).expose_provenance()
+    }
+
+    /// Locks it: its owner and what it says stay as they are.
+    #[inline]
+    pub fn lock(&self) -> Held<'_> {
+        self.lock.lock()
+    }
+
+    /// Whether it is this valid timer.
+    #[inline]
+    pub fn is(&self, owner: usize, id: i32) -> bool {
+        self.owner.load(Acquire) == owner && self.id.load(Relaxed) == id
+    }
+
+    /// Whether it is this timer, valid or only reserved.
+    #[inline]
+    pub fn holds(&self, owner: usize, id: i32) -> bool {
+        self.owner.load(Relaxed) & !INVALID == owner && self.id.load(Relaxed) == id
+    }
+
+    /// Whose it will be, under which ID; nobody finds it yet.
+    #[inline]
+    pub fn reserve(&self, owner: usize, id: i32) {
+        self.id.store(id, Relaxed);
+        self.owner.store(owner | INVALID, Relaxed);
+    }
+
+    /// All that timer_create says of a timer.
+    #[inline]
+    pub fn fill(&self, clock: i32, notify: Notify) {
+        self.clock.store(clock, Relaxed);
+        self.notify.store(notify.number(), Relaxed);
+        self.signal.store(libc::SIGALRM, Relaxed);
+        self.thread.store(0, Relaxed);
+        self.value.store(self.id.load(Relaxed) as u64, Relaxed);
+        self.overrun.store(0, Relaxed);
+        self.overrun_last.store(0, Relaxed);
+        self.interval.store(0, Relaxed);
+        self.deadline.store(0, Relaxed);
+        self.armed.store(0, Relaxed);
+        self.sequence.store(0, Relaxed);
+    }
+
+    /// What timer_getoverrun says; for whoever has locked it.
+    #[inline]
+    pub fn overrun(&self) -> i32 {
+        self.overrun_last.load(Relaxed).min(i64::from(i32::MAX)) as i32
+    }
+}
+
+/// A process's list of its timers; its lock is held.
+#[derive(Default)]
+pub struct List(AtomicUsize);
+
+impl List {
+    /// Puts a timer first.
+    #[inline]
+    pub fn push(&self, timer: &Timer) {
+        let first = self.0.load(Relaxed);
+        timer.list_next.store(first, Relaxed);
+        timer.list_before.store(0, Relaxed);
+        if first != 0 {
+            // SAFETY: the list holds timers of this sample's memory.
+            unsafe { Timer::at(first) }.list_before.store(timer.address(), Relaxed);
+        }
+        self.0.store(timer.address(), Relaxed);
+    }
+
+    /// Takes a timer out that is in it.
+    #[inline]
+    pub fn remove(&self, timer: &Timer) {
+        let (before, next) = (timer.list_before.load(Relaxed), timer.list_next.load(Relaxed));
+        match before {
+            0 => self.0.store(next, Relaxed),
+            // SAFETY: the list holds timers of this sample's memory.
+            before => unsafe { Timer::at(before) }.list_next.store(next, Relaxed),
+        }
+        if next != 0 {
+            // SAFETY: the same.
+            unsafe { Timer::at(next) }.list_before.store(before, Relaxed);
+        }
+    }
+}
+
+/// The memory of all timers of a sample. It stays until the sample ends, as look-ups without a lock need it.
+///
+/// The kernel's allocator keeps slabs, with free objects by CPU that are taken without any lock. So do these: a thread
+/// keeps what it frees and asks for a slab when it has none. The general allocator, asked for each timer, takes longer.
+#[derive(Default)]
+pub struct Memory {
+    slabs: Mutex<Vec<NonNull<Timer>>>,
+}
+
+/// As large as the kernel makes its slabs.
+const SLAB: Layout = match Layout::array::<Timer>(SLAB_TIMERS) {
+    Ok(layout) => layout,
+    Err(_) => panic!("a slab fits into memory"),
+};
+const SLAB_TIMERS: usize = 32 * 1024 / size_of::<Timer>();
+
+impl Memory {
+    fn slab(&self) -> NonNull<Timer> {
+        // SAFETY: the layout is not empty.
+        let slab = unsafe { alloc_zeroed(SLAB) }.cast::<Timer>();
+        let Some(slab) = NonNull::new(slab) else { handle_alloc_error(SLAB) };
+        slab.as_ptr().expose_provenance();
+        self.slabs.lock().unwrap_or_else(PoisonError::into_inner).push(slab);
+        slab
+    }
+}
+
+// SAFETY: the pointers are the slabs' owners, and are only freed with the whole, when nobody else has it.
+unsafe impl Send for Memory {}
+// SAFETY: the list of slabs is under its lock.
+unsafe impl Sync for Memory {}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        for slab in self.slabs.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            // SAFETY: it was allocated with this layout, and links to its timers end with this sample.
+            unsafe { dealloc(slab.as_ptr().cast(), SLAB) };
+        }
+    }
+}
+
+/// Free timers of one thread.
+#[derive(Default)]
+pub struct Desk {
+    /// Freed ones, linked; the first is the hottest.
+    freed: usize,
+    /// Never used ones of the last slab: the first one's address, and how many.
+    fresh: (usize, usize),
+}
+
+impl Desk {
+    /// A timer for the calling thread alone.
+    #[inline]
+    pub fn take<'a>(&mut self, memory: &'a Memory) -> &'a Timer {
+        if self.freed != 0 {
+            // SAFETY: what was freed here came from this memory.
+            let timer = unsafe { Timer::at(self.freed) };
+            self.freed = timer.free.load(Relaxed);
+            return timer;
+        }
+        if self.fresh.1 == 0 {
+            self.fresh = (memory.slab().as_ptr().addr(), SLAB_TIMERS);
+        }
+        let address = self.fresh.0;
+        self.fresh = (address + size_of::<Timer>(), self.fresh.1 - 1);
+        // SAFETY: it lies in the slab, whose zeroes are a timer.
+        unsafe { Timer::at(address) }
+    }
+
+    /// Takes it back. Its links stay, for those who still look at them.
+    #[inline]
+    pub fn put(&mut self, timer: &Timer) {
+        timer.owner.store(0, Release);
+        timer.free.store(self.freed, Relaxed);
+        self.freed = timer.address();
+    }
+}

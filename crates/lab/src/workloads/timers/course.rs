@@ -1,0 +1,86 @@
+//! How often each competitor is sampled: fast ones often, and those that take seconds once.
+
+use super::{Competitor, Sample};
+use crate::sample;
+use crate::workloads::Lab;
+use anyhow::Result;
+use std::time::{Duration, Instant};
+
+const BUDGET_S: f64 = 8.0;
+/// More make no better median.
+const ROUNDS_MAX: usize = 101;
+/// The first sample of a competitor warms up. Where it takes so long it counts: there is nothing to warm.
+const COUNTS: Duration = Duration::from_secs(1);
+
+/// Takes samples round by round, those of one competitor in the first rounds; so the n-th samples of two competitors are
+/// of the same round.
+pub fn run(
+    lab: &Lab<'_>,
+    competitors: &[Competitor],
+    mut sample: impl FnMut(&Competitor) -> Result<Sample>,
+) -> Result<Vec<Vec<Sample>>> {
+    let budget = lab.budget(BUDGET_S);
+    let start = Instant::now();
+    let progress = lab.progress(&format!("timers: {} rows, a first look", competitors.len()), competitors.len());
+    let mut samples = Vec::new();
+    let mut costs = Vec::new();
+    for one in competitors {
+        let started = Instant::now();
+        if one.case.is_long(one.name) {
+            progress.remark(&format!("timers: {}, {}: its chains are long, this takes a while", one.name, one.case));
+        }
+        samples.push(vec![sample(one)?]);
+        costs.push(started.elapsed());
+        progress.step();
+    }
+    drop(progress);
+    // Slow ones may have used up all of it: the fast ones beside them still get their median.
+    let left = budget.saturating_sub(start.elapsed()).max(budget / 4);
+    let limit = Instant::now() + left * 3 / 2;
+    let rounds = rounds(&costs, left, lab.settings.repeat);
+    for ((samples, rounds), cost) in samples.iter_mut().zip(&rounds).zip(&costs) {
+        if samples[0].is_ok() && *rounds > 0 && !(*rounds == 1 && *cost > COUNTS) {
+            samples.clear();
+        }
+    }
+    let most = rounds.iter().copied().max().unwrap_or(0);
+    let progress = lab.progress(&format!("timers: {most} rounds at most"), rounds.iter().sum());
+    for round in 1..=most {
+        if round > 1 && lab.settings.repeat.is_none() && Instant::now() > limit {
+            break;
+        }
+        for number in sample::order(round, competitors.len()) {
+            let has_failed = samples[number].first().is_some_and(Result::is_err);
+            if round > rounds[number] || has_failed || samples[number].len() >= rounds[number] {
+                continue;
+            }
+            let taken = sample(&competitors[number])?;
+            samples[number].push(taken);
+            progress.step();
+        }
+    }
+    Ok(samples)
+}
+
+/// Rounds for each, from what one sample costs; 0: the first one must do.
+fn rounds(costs: &[Duration], budget: Duration, repeat: Option<usize>) -> Vec<usize> {
+    if let Some(repeat) = repeat {
+        return vec![repeat; costs.len()];
+    }
+    let share = budget.as_secs_f64() / costs.len() as f64;
+    let fitting = |cost: &Duration| (share / cost.as_secs_f64().max(1e-6)) as usize;
+    costs.iter().map(|cost| fitting(cost).min(ROUNDS_MAX)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_competitors_get_fewer_rounds_and_repeat_decides_for_all() {
+        let costs = [1, 50, 900].map(Duration::from_millis);
+        assert_eq!(rounds(&costs, Duration::from_secs(1), None), [ROUNDS_MAX, 6, 0]);
+        assert_eq!(rounds(&costs, Duration::ZERO, None), [0, 0, 0]);
+        assert_eq!(rounds(&costs, Duration::ZERO, Some(3)), [3, 3, 3]);
+    }
+}
