@@ -17,14 +17,19 @@ mod memory;
 
 mod cpu;
 mod create;
+mod driving;
 mod expiry;
 mod far;
 mod fuzz;
 mod gettime;
+mod handlers;
 mod ids;
+mod jumps;
+mod limits;
 mod lives;
 mod overrun;
 mod settime;
+mod stress;
 
 /// Makes a `#[test]` of each `fn name(m: &Machine)` on every machine.
 macro_rules! on_every_machine {

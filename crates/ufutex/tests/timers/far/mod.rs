@@ -40,7 +40,12 @@ fn address(m: &Machine, place: Place, size: u64) -> u64 {
         Place::Null => 0,
         Place::Nothing => m.nothing(),
         Place::Readable(bytes) => m.before_nothing(bytes),
-        Place::Writable(bytes) => m.before_read_only(bytes),
+        Place::Writable(bytes) => {
+            // How much of what does not fit is written all the same is nobody's promise.
+            let at = m.before_read_only(bytes);
+            m.put(at, &vec![0; bytes as usize]);
+            at
+        }
     }
 }
 
