@@ -13,6 +13,7 @@ use super::wait::WaitOptions;
 use super::waiter::Waiter;
 use crate::error::Error;
 use crate::sync::{Mutant, mutant};
+use crate::sys::clock::Timeout;
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
 
@@ -52,15 +53,18 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// The future's output: as for [`prepare`](Self::prepare), [`Error::TimedOut`]; with a timeout [`Error::NoMemory`], and
     /// [`Error::Invalid`] where there is no time: without `std` and an embedder's [`clocks`](crate::Config::clocks).
     pub fn wait_async<T: Target>(&self, target: T, expected: T::Value, options: WaitOptions) -> Wait<'_, T, S, L> {
-        let limit = Limit::new(options.timeout);
-        Wait { domain: self, target, expected, options, limit, is_done: false, waiter: Waiter::new() }
+        Wait { domain: self, target, expected, options, limit: Limit::new(), is_done: false, waiter: Waiter::new() }
     }
 }
 
 impl<T: Target, S: Scheme<L>, L: Layout> Wait<'_, T, S, L> {
+    fn watched_timeout(&self) -> Option<Timeout> {
+        self.options.timeout
+    }
+
     /// Leaves the timeout to the caller.
     pub(crate) fn take_timeout(&mut self) {
-        self.limit = Limit::new(None);
+        self.options.timeout = None;
     }
 }
 

@@ -10,19 +10,12 @@ use crate::expiry::sleep::Sleep;
 use crate::sys::clock::{Clock, Deadline, Timeout};
 use crate::sys::counted::Counted;
 
-/// A timeout, and what watches it once the wait is pending: memory of its own, which stays where it is.
-pub(crate) struct Limit<'d> {
-    timeout: Option<Timeout>,
-    sleep: Option<Counted<Sleep<'d>>>,
-}
+/// What watches a timeout once the wait is pending: memory of its own, which stays where it is.
+pub(crate) struct Limit<'d>(Option<Counted<Sleep<'d>>>);
 
 impl<'d> Limit<'d> {
-    pub const fn new(timeout: Option<Timeout>) -> Self {
-        Self { timeout, sleep: None }
-    }
-
-    pub const fn timeout(&self) -> Option<Timeout> {
-        self.timeout
+    pub const fn new() -> Self {
+        Self(None)
     }
 
     /// Whether the time is up. If it is not, `waker` will be woken when it is. The time runs from the first call on.
@@ -30,8 +23,8 @@ impl<'d> Limit<'d> {
     /// # Errors
     /// [`Error::NoMemory`]; [`Error::Invalid`] where there is no time: without `std` and an embedder's clocks.
     #[inline]
-    pub fn is_over(&mut self, driver: &'d Driver, waker: &Waker) -> Result<bool, Error> {
-        match (self.timeout, &self.sleep) {
+    pub fn is_over(&mut self, timeout: Option<Timeout>, driver: &'d Driver, waker: &Waker) -> Result<bool, Error> {
+        match (timeout, &self.0) {
             (None, _) => Ok(false),
             (Some(_), Some(sleep)) => Ok(sleep.is_over(waker)),
             (Some(timeout), None) => self.begin(timeout, driver, waker),
@@ -54,7 +47,7 @@ impl<'d> Limit<'d> {
         let sleep = Counted::new(|_| Sleep::new(driver, deadline.clock.into(), waker.clone()))?;
         // SAFETY: it stays in memory of its own, and disarms itself when it is dropped.
         unsafe { Pin::new_unchecked(&*sleep) }.begin(deadline.at);
-        self.sleep = Some(sleep);
+        self.0 = Some(sleep);
         Ok(false)
     }
 }

@@ -98,7 +98,7 @@ pub(crate) fn end_if_over<O: Operation>(
     }
 }
 
-/// Makes an [`Operation`] with a `domain` and a `limit` a future that can be ended.
+/// Makes an [`Operation`] with a `domain`, a `limit` and a `watched_timeout` a future that can be ended.
 macro_rules! operation_is_a_future {
     ([$($generics:tt)*] $name:ty => $output:ty) => {
         impl<$($generics)*> core::future::Future for $name {
@@ -116,7 +116,7 @@ macro_rules! operation_is_a_future {
                 if result.is_pending() {
                     // SAFETY: the limit may be moved, and is not.
                     let this = unsafe { self.as_mut().get_unchecked_mut() };
-                    let is_over = this.limit.is_over(this.domain.driver(), context.waker());
+                    let is_over = this.limit.is_over(this.watched_timeout(), this.domain.driver(), context.waker());
                     result = $crate::futex::operation::end_if_over(self.as_mut(), is_over);
                 }
                 if result.is_ready() {

@@ -15,6 +15,7 @@ use super::wait::WaitOptions;
 use super::waiter::Waiter;
 use crate::error::Error;
 use crate::sync::{Mutant, mutant};
+use crate::sys::clock::Timeout;
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
 #[cfg(feature = "std")]
@@ -80,8 +81,14 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         words: A,
         options: WaitOptions,
     ) -> WaitAny<'_, T, A, S, L> {
-        let limit = Limit::new(options.timeout);
+        let limit = Limit::new();
         WaitAny { domain: self, words, _target: PhantomData, options, limit, is_done: false, waiters: Vec::new() }
+    }
+}
+
+impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> WaitAny<'_, T, A, S, L> {
+    fn watched_timeout(&self) -> Option<Timeout> {
+        self.options.timeout
     }
 }
 

@@ -99,7 +99,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         };
         let started = started.unwrap_or_else(|error| Started::done(-(error.errno() as isize)));
         let Started { calling, timeout, relative, on_interrupt } = started;
-        Syscall { domain: self, task, limit: Limit::new(timeout), relative, on_interrupt, calling }
+        Syscall { task, timeout, limit: Limit::new(), relative, on_interrupt, calling }
     }
 }
 
@@ -113,9 +113,9 @@ struct Caller<'d, 't, 'm, M: ?Sized, S: Scheme<L>, L: Layout> {
 /// A system call that has begun: the future of [`Domain::syscall_async`].
 #[must_use = "futures do nothing unless polled"]
 pub struct Syscall<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L> = Live, L: Layout = Lean> {
-    domain: &'d Domain<S, L>,
     task: &'t Task<L>,
-    limit: Limit<'d>,
+    timeout: Option<Timeout>,
+    limit: Limit<'t>,
     relative: Option<Duration>,
     on_interrupt: Restart,
     calling: Calling<'d, 't, 'm, M, S, L>,
@@ -150,16 +150,14 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Syscall<'_, '_, '_, M, S, 
     /// When the call ends by itself.
     #[must_use]
     pub fn timeout(&self) -> Option<Timeout> {
-        self.limit.timeout()
+        self.timeout
     }
 
     /// Leaves the timeout to the caller, who [`end`](Self::end)s the call with [`Cause::TimedOut`] then. To be called before
     /// the first poll.
     #[must_use = "nobody else watches it"]
     pub fn take_timeout(&mut self) -> Option<Timeout> {
-        let timeout = self.limit.timeout();
-        self.limit = Limit::new(None);
-        timeout
+        self.timeout.take()
     }
 
     /// Has a timeout that the program gave as a length of time run from `now` on: what the embedder's own monotonic clock
@@ -169,7 +167,7 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Syscall<'_, '_, '_, M, S, 
     pub fn begin_at(&mut self, now: Duration) {
         let Some(length) = self.relative else { return };
         let timeout = Timeout::At(Clock::Monotonic, now.saturating_add(length));
-        self.limit = Limit::new(Some(timeout));
+        self.timeout = Some(timeout);
         if let Restart::Continue(wait) = &mut self.on_interrupt {
             wait.timeout = timeout;
         }
@@ -189,7 +187,7 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> core::future::Future for S
         if result.is_pending() {
             // SAFETY: the limit may be moved, and is not.
             let this = unsafe { self.as_mut().get_unchecked_mut() };
-            let is_over = this.limit.is_over(this.domain.driver(), context.waker());
+            let is_over = this.limit.is_over(this.timeout, this.task.driver(), context.waker());
             result = end_if_over(self, is_over);
         }
         result.map(as_number)

@@ -31,6 +31,7 @@ pub struct LockPi<'d, 't, T: Target, S: Scheme<L> = Live, L: Layout = Lean> {
     domain: &'d Domain<S, L>,
     task: &'t Task<L>,
     word: T,
+    timeout: Option<Timeout>,
     limit: Limit<'d>,
     is_done: bool,
     waiter: PiWaiter<'d, 't, S, L>,
@@ -74,7 +75,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// As [`lock_pi`](Self::lock_pi), as a task of some executor.
     pub fn lock_pi_async<'d, 't, T: Target>(&'d self, word: T, task: &'t Task<L>) -> LockPi<'d, 't, T, S, L> {
-        LockPi { domain: self, task, word, limit: Limit::new(None), is_done: false, waiter: PiWaiter::new() }
+        LockPi { domain: self, task, word, timeout: None, limit: Limit::new(), is_done: false, waiter: PiWaiter::new() }
     }
 
     /// Locks `word` for `task` if that needs no waiting: `FUTEX_TRYLOCK_PI`.
@@ -256,8 +257,12 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
     /// The future answers [`Error::NoMemory`] without memory for that, and [`Error::Invalid`] where there is no time:
     /// without `std` and an embedder's [`clocks`](crate::Config::clocks).
     pub fn timeout(mut self, timeout: Timeout) -> Self {
-        self.limit = Limit::new(Some(timeout));
+        self.timeout = Some(timeout);
         self
+    }
+
+    fn watched_timeout(&self) -> Option<Timeout> {
+        self.timeout
     }
 }
 

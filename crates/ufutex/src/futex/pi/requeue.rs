@@ -35,6 +35,7 @@ pub struct WaitRequeuePi<'d, 't, T: Target, U: Target, S: Scheme<L> = Live, L: L
     from: T,
     expected: T::Value,
     lock: U,
+    timeout: Option<Timeout>,
     limit: Limit<'d>,
     is_done: bool,
     waiter: PiWaiter<'d, 't, S, L>,
@@ -70,8 +71,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         lock: U,
         task: &'t Task<L>,
     ) -> WaitRequeuePi<'d, 't, T, U, S, L> {
-        let limit = Limit::new(None);
-        WaitRequeuePi { domain: self, task, from, expected, lock, limit, is_done: false, waiter: PiWaiter::new() }
+        let (limit, waiter) = (Limit::new(), PiWaiter::new());
+        WaitRequeuePi { domain: self, task, from, expected, lock, timeout: None, limit, is_done: false, waiter }
     }
 
     /// If `from` holds `expected`, gives `lock` to the first of its waiters, if it is free, and has up to `requeue` of the
@@ -214,8 +215,12 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> WaitRequeuePi<'_, '_, T, U, 
     /// The future answers [`Error::NoMemory`] without memory for that, and [`Error::Invalid`] where there is no time:
     /// without `std` and an embedder's [`clocks`](crate::Config::clocks).
     pub fn timeout(mut self, timeout: Timeout) -> Self {
-        self.limit = Limit::new(Some(timeout));
+        self.timeout = Some(timeout);
         self
+    }
+
+    fn watched_timeout(&self) -> Option<Timeout> {
+        self.timeout
     }
 }
 

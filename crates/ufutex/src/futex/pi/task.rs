@@ -4,6 +4,7 @@ use super::graph::{Graph, TaskId};
 use super::scheduler::Priority;
 use super::{EntryRef, TID_MASK};
 use crate::error::Error;
+use crate::expiry::Driver;
 use crate::futex::domain::Domain;
 use crate::futex::entry::{BATCH, Rests};
 use crate::futex::interrupt::Interrupt;
@@ -86,6 +87,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 }
 
 impl<L: Layout> Task<L> {
+    /// Who watches the timeouts of its system calls.
+    pub(crate) fn driver(&self) -> &Driver {
+        self.system.driver()
+    }
+
     /// Its number.
     #[must_use]
     pub fn tid(&self) -> u32 {
