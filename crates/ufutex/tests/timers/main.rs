@@ -14,6 +14,8 @@ mod grid;
 mod kernel;
 mod machine;
 mod memory;
+#[path = "../differential/rng.rs"]
+mod rng;
 
 mod cpu;
 mod create;
@@ -64,3 +66,9 @@ macro_rules! on_machine {
 }
 
 pub(crate) use {on_every_machine, on_machine, on_machines};
+
+/// A number that is set from outside.
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable)
+        .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{variable}={value:?} is no number")))
+}

@@ -13,10 +13,7 @@ use ufutex::timer::{
 };
 
 use crate::common::patient::within_patience;
-
-#[path = "../differential/rng.rs"]
-mod rng;
-use rng::Rng;
+use crate::rng::Rng;
 
 const MONOTONIC: TimerClock = TimerClock::Monotonic;
 const THREADS: u64 = 4;

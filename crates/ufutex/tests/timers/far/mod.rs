@@ -2,17 +2,15 @@
 //! the time that went by. Deadlines are far away, so nothing expires.
 
 mod program;
-#[path = "../../differential/rng.rs"]
-mod rng;
 
 use program::{EventAt, Place, SpecAt, Step, Thread, are_alike};
-use rng::Rng;
 
 use crate::alone::alone;
 use crate::common::asleep::thread_id;
 use crate::machine::{Call, Machine};
 use crate::memory::{EVENT, NONE, SPEC, Spec};
-use crate::{engine, kernel};
+use crate::rng::Rng;
+use crate::{engine, kernel, number};
 
 /// What a step leads to.
 #[derive(Clone, Copy, Debug)]
@@ -141,9 +139,6 @@ fn shrink(machines: &[Machine; 2], mut steps: Vec<Step>) -> Vec<Step> {
 #[test]
 fn random_programs_do_on_the_engine_what_they_do_on_the_kernel() {
     alone("far::random_programs_do_on_the_engine_what_they_do_on_the_kernel", || {
-        let number = |variable: &str, default| {
-            std::env::var(variable).map_or(default, |value| value.parse::<u64>().expect("a number"))
-        };
         let (seed, count) = (number("UFUTEX_FUZZ_SEED", 1), number("UFUTEX_FUZZ_PROGRAMS", 3000));
         let machines = [kernel::machine(), engine::by_turns()];
         for index in 0..count {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::rng::Rng;
 use crate::machine::HOUR;
 use crate::memory::{EVENT, Event, SPEC, Spec};
+use crate::rng::Rng;
 
 /// Where memory is, as far as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
