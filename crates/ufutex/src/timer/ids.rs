@@ -16,7 +16,7 @@ use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::ptr::{self, NonNull};
 
 use super::entry::Timer;
-use crate::sync::{AtomicPtr, MODEL, Mutant, Ordering, mutant, spin_loop};
+use crate::sync::{AtomicPtr, MODEL, Made, Mutant, Ordering, mutant, relaxed_in, spin_loop};
 use crate::table::lock::{LIVE, Lock, StateLock};
 
 /// Slots that share a lock, and IDs that stay together.
@@ -31,7 +31,7 @@ const STEP: usize = if MODEL { 1 } else { 2 };
 
 /// What a group of slots is locked by, on a line of its own.
 #[repr(align(64))]
-struct Group(StateLock);
+struct Group(StateLock, Made);
 
 type Slot = AtomicPtr<Timer>;
 
@@ -97,7 +97,9 @@ impl Ids {
 
     #[inline(always)]
     fn walk(&self, table: Table, id: u32) -> Option<(&Timer, i32)> {
-        let mut timer = table.slot(self.place(table, id)).load(Ordering::Acquire); // [R]
+        let place = self.place(table, id);
+        table.group(place.group).1.see();
+        let mut timer = table.slot(place).load(Ordering::Acquire); // [R]
         for _ in 0..STEPS {
             // SAFETY: whatever has been in a chain is a timer for as long as the table is there.
             let found = unsafe { timer.as_ref() }?;
@@ -130,12 +132,10 @@ impl Ids {
     /// [`InUse`]. Without any table, which only the want of memory explains, the ID is not to be had either: `None`.
     pub fn insert(&self, timer: &Timer, id: u32) -> Option<Result<(), InUse>> {
         let locked = self.lock_or_make(id)?;
-        if locked.chain().any(|other| other.id() == id) {
+        if locked.chain().any(|other| other.id() == id) && !mutant(Mutant::InsertSkipsCheck) {
             return Some(Err(InUse));
         }
-        let slot = locked.slot();
-        timer.next.store(slot.load(Ordering::Relaxed), Ordering::Relaxed);
-        slot.store(ptr::from_ref(timer).cast_mut(), Ordering::Release); // [R]
+        put_first(locked.slot(), timer);
         Some(Ok(()))
     }
 
@@ -198,7 +198,7 @@ impl Ids {
             }
             let Some(table) = growth.make(0) else { return };
             table.group(0).0.make_live();
-            self.current.store(table.into_word(), Ordering::Release); // [S]
+            self.current.store(table.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
         });
     }
 
@@ -214,7 +214,7 @@ impl Ids {
                 }
                 let Some(next) = growth.make(current.groups_log2 + 1) else { return };
                 growth.moved = 0;
-                self.next.store(next.into_word(), Ordering::Release); // [S]
+                self.next.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
             }
             let Some(next) = Table::from_word(self.next.load(Ordering::Relaxed)) else { return };
             let groups = 1 << current.groups_log2;
@@ -223,8 +223,9 @@ impl Ids {
                 growth.moved += 1;
             }
             if growth.moved == groups {
-                self.current.store(next.into_word(), Ordering::Release); // [S]
-                self.next.store(ptr::null_mut(), Ordering::Release); // [S]
+                self.current.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
+                // Whoever sees this and not that finds no live group, and looks again.
+                self.next.store(ptr::null_mut(), Ordering::Relaxed);
             }
         });
     }
@@ -242,9 +243,7 @@ impl Ids {
             let mut timer = head.load(Ordering::Relaxed);
             while let Some(moved) = as_timer(timer) {
                 timer = moved.next.load(Ordering::Relaxed);
-                let target = to.slot(self.place(to, moved.id()));
-                moved.next.store(target.load(Ordering::Relaxed), Ordering::Relaxed);
-                target.store(ptr::from_ref(moved).cast_mut(), Ordering::Release); // [R]
+                put_first(to.slot(self.place(to, moved.id())), moved);
             }
             head.store(ptr::null_mut(), Ordering::Relaxed);
         }
@@ -261,6 +260,15 @@ impl Ids {
             made.filter_map(|(log2, _)| memory_layout(log2 as u32)).map(|layout| layout.size()).sum()
         })
     }
+}
+
+/// Puts `timer` before the others of `slot`, whose group is locked, or not live yet.
+fn put_first(slot: &Slot, timer: &Timer) {
+    // [R] twice: who stands on this timer, since it was in another chain, may go on from it and be the first to
+    // come by its successor.
+    let order = relaxed_in(Mutant::SuccessorRelaxed, Ordering::Release);
+    timer.next.store(slot.load(Ordering::Relaxed), order);
+    slot.store(ptr::from_ref(timer).cast_mut(), relaxed_in(Mutant::HeadRelaxed, Ordering::Release));
 }
 
 /// Timers are found through pointers that nobody guards.
@@ -336,7 +344,7 @@ impl Growth {
         if MODEL {
             for group in 0..1 << groups_log2 {
                 // SAFETY: within the fresh memory.
-                unsafe { table.groups.add(group).write(Group(StateLock::new(0))) };
+                unsafe { table.groups.add(group).write(Group(StateLock::new(0), Made::new())) };
             }
             for slot in 0..table.slots() {
                 let slot: *const Slot = table.slot(Place { group: 0, slot });
