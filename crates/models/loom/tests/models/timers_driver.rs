@@ -73,7 +73,9 @@ fn dropped_during_a_turn() {
     let Process { clock, notices, driver, timers } = process;
     let turn = {
         let driver = driver.clone();
-        thread::spawn(move || drop(driver.turn()))
+        thread::spawn(move || {
+            driver.turn();
+        })
     };
     drop(timers);
     turn.join().unwrap();
@@ -107,7 +109,9 @@ impl Channel {
 
     fn spawn_turn(self: &Arc<Self>) -> thread::JoinHandle<()> {
         let channel = self.clone();
-        thread::spawn(move || drop(channel.driver.turn()))
+        thread::spawn(move || {
+            channel.driver.turn();
+        })
     }
 }
 
