@@ -1,5 +1,7 @@
 //! Making a timer.
 
+use core::ptr::NonNull;
+
 use super::entry::{Status, Timer};
 use super::ids::Inserted;
 use super::lookup::valid_id;
@@ -46,27 +48,52 @@ impl Timers {
             return Err(Error::Invalid);
         }
         inner.driver.start().map_err(|_| Error::Again)?;
-        let before = inner.store.made();
-        let (timer, id) = inner.store.take(requested.is_none()).ok_or(Error::Again)?;
-        let id = requested.unwrap_or(id);
+        let (id, timer) = match inner.store.take(requested, |id| inner.ids.keeps_one(id)) {
+            Some((id, Some(timer))) => (id, timer),
+            Some((id, None)) => match inner.ids.insert_kept(id, |timer| timer.reserve(id)) {
+                Some(Ok(timer)) => return Ok(self.reserved(timer, id, requested.is_some())),
+                _ => (id, self.take_timer()?),
+            },
+            None => {
+                let timer = self.take_timer()?;
+                (requested.unwrap_or_else(|| inner.store.next_id()), timer)
+            }
+        };
         // SAFETY: a timer of the store, as long as the timers are there.
         let timer = unsafe { timer.as_ref() };
-        let made = inner.store.made();
-        if made != before
-            && let Err(error) = self.note_more(made)
-        {
-            inner.store.give_back(timer.into());
-            return Err(error);
-        }
         timer.reserve(id);
         let inserted = inner.ids.insert(timer, id);
         if inserted != Inserted::Done {
             return self.insert_elsewhere(timer, inserted, requested.is_some());
         }
-        if let Some(id) = requested {
-            inner.store.jump_behind(id);
+        Ok(self.reserved(timer, id, requested.is_some()))
+    }
+
+    #[inline(always)]
+    fn reserved<'t>(&self, timer: &'t Timer, id: u32, was_requested: bool) -> Reserved<'t> {
+        if was_requested {
+            self.inner.store.jump_behind(id);
         }
-        Ok(Reserved { timer, id })
+        Reserved { timer, id }
+    }
+
+    /// A timer from wherever there is one, or from new memory.
+    #[cold]
+    #[inline(never)]
+    fn take_timer(&self) -> Result<NonNull<Timer>, Error> {
+        let inner = &*self.inner;
+        let before = inner.store.made();
+        let timer =
+            inner.store.take_timer().or_else(|| inner.ids.take_kept().map(NonNull::from)).ok_or(Error::Again)?;
+        let made = inner.store.made();
+        if made != before {
+            inner.ids.note_timers(made);
+            if inner.deliver.reserve(made).is_err() {
+                inner.store.give_back(timer);
+                return Err(Error::Again);
+            }
+        }
+        Ok(timer)
     }
 
     /// The ID is in use: the next one that is not, unless this one is asked for.
@@ -89,13 +116,6 @@ impl Timers {
         }
         self.inner.store.give_back(timer.into());
         Err(if only && inserted == Inserted::InUse { Error::Busy } else { Error::Again })
-    }
-
-    /// There is memory for so many timers now.
-    #[cold]
-    fn note_more(&self, timers: usize) -> Result<(), Error> {
-        self.inner.ids.note_timers(timers);
-        self.inner.deliver.reserve(timers).map_err(|_| Error::Again)
     }
 
     #[inline(always)]
@@ -122,8 +142,7 @@ impl Timers {
     ) -> Result<i32, Error> {
         let notify = notify.unwrap_or(Notify::Signal { signal: SIGALRM, value: id.into() });
         if let Err(error) = self.check(notify).and_then(|()| tell(id as i32)).and_then(|()| self.check_clock(clock)) {
-            self.inner.ids.remove(timer, id);
-            self.inner.store.give_back(timer.into());
+            self.take_out(timer, id);
             return Err(error);
         }
         // SAFETY: ours alone until it is published.

@@ -16,7 +16,7 @@ use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::ptr::{self, NonNull};
 
 use super::entry::Timer;
-use crate::sync::{AtomicPtr, MODEL, Mutant, Ordering, mutant, spin_loop};
+use crate::sync::{AtomicPtr, MODEL, Made, Mutant, Ordering, mutant, relaxed_in, spin_loop};
 use crate::table::lock::{LIVE, Lock, StateLock};
 
 /// Slots that share a lock, and IDs that stay together.
@@ -31,7 +31,12 @@ const STEP: usize = if MODEL { 1 } else { 2 };
 
 /// What a group of slots is locked by, on a line of its own.
 #[repr(align(64))]
-struct Group(StateLock);
+struct Group {
+    lock: StateLock,
+    /// A timer that was deleted here, for the next one that is made here: neither has to lock a list of free ones.
+    kept: Slot,
+    made: Made,
+}
 
 type Slot = AtomicPtr<Timer>;
 
@@ -97,7 +102,8 @@ impl Ids {
 
     #[inline(always)]
     fn walk(&self, table: Table, id: u32) -> Option<(&Timer, i32)> {
-        let (_, slot) = self.place(table, id);
+        let (group, slot) = self.place(table, id);
+        table.group(group).made.see();
         let mut timer = table.slot(slot).load(Ordering::Acquire); // [R]
         for _ in 0..STEPS {
             // SAFETY: whatever has been in a chain is a timer for as long as the table is there.
@@ -130,29 +136,87 @@ impl Ids {
     #[inline(always)]
     pub fn insert(&self, timer: &Timer, id: u32) -> Inserted {
         let Some(locked) = self.lock_or_make(id) else { return Inserted::NoMemory };
-        let first = locked.slot.load(Ordering::Relaxed);
-        if !first.is_null() && locked.chain().any(|other| other.id() == id) {
+        if locked.has(id) {
             return Inserted::InUse;
         }
-        timer.next.store(first, Ordering::Relaxed);
-        locked.slot.store(ptr::from_ref(timer).cast_mut(), Ordering::Release); // [R]
+        put_first(locked.slot, timer);
         Inserted::Done
     }
 
-    /// Takes `timer` out, which is in as `id`.
+    /// Whether a timer has been kept where `id` belongs. It may be gone by the next look.
     #[inline(always)]
-    pub fn remove(&self, timer: &Timer, id: u32) {
-        let Some(locked) = self.lock(id) else { return };
+    pub fn keeps_one(&self, id: u32) -> bool {
+        Table::from_word(self.current.load(Ordering::Acquire)) // [S]
+            .is_some_and(|table| !table.group(self.place(table, id).0).kept.load(Ordering::Relaxed).is_null())
+    }
+
+    /// As [`insert`](Self::insert), of the timer that has been kept there, which is told its ID by `name`. `None`: there
+    /// is none.
+    #[inline(always)]
+    pub fn insert_kept(&self, id: u32, name: impl FnOnce(&Timer)) -> Option<Result<&Timer, Inserted>> {
+        let locked = self.lock(id)?;
+        let timer = as_timer(locked.group.kept.load(Ordering::Relaxed))?;
+        if locked.has(id) {
+            return Some(Err(Inserted::InUse));
+        }
+        locked.group.kept.store(ptr::null_mut(), Ordering::Relaxed);
+        name(timer);
+        put_first(locked.slot, timer);
+        Some(Ok(timer))
+    }
+
+    /// Takes `timer` out, which is in as `id`. Whether it is kept for the next one there; else it is the caller's.
+    #[inline(always)]
+    #[must_use]
+    pub fn remove(&self, timer: &Timer, id: u32) -> bool {
+        let Some(locked) = self.lock(id) else { return false };
         let mut link = locked.slot;
         while let Some(found) = as_timer(link.load(Ordering::Relaxed)) {
             if ptr::eq(found, timer) {
                 link.store(timer.next.load(Ordering::Relaxed), Ordering::Release); // [R]
                 // Who stands on it is led nowhere, and looks again.
                 timer.next.store(ptr::null_mut(), Ordering::Relaxed);
-                return;
+                break;
             }
             link = &found.next;
         }
+        let kept = &locked.group.kept;
+        let keeps = kept.load(Ordering::Relaxed).is_null();
+        if keeps {
+            kept.store(ptr::from_ref(timer).cast_mut(), Ordering::Relaxed);
+        }
+        keeps
+    }
+
+    /// Takes a timer that has been kept anywhere, when there are no others.
+    pub fn take_kept(&self) -> Option<&Timer> {
+        self.growth.lock().with(|_| {
+            self.tables().find_map(|table| {
+                (0..1 << table.groups_log2()).find_map(|number| {
+                    let group = table.group(number);
+                    // One that is not live keeps none.
+                    group.lock.lock()?;
+                    let timer = as_timer(group.kept.load(Ordering::Relaxed));
+                    group.kept.store(ptr::null_mut(), Ordering::Relaxed);
+                    group.lock.unlock_and_stay(LIVE);
+                    timer
+                })
+            })
+        })
+    }
+
+    /// How many timers are kept.
+    pub fn kept(&self) -> usize {
+        self.growth.lock().with(|_| {
+            let groups = self.tables().flat_map(|table| (0..1 << table.groups_log2()).map(move |n| table.group(n)));
+            groups.filter(|group| !group.kept.load(Ordering::Relaxed).is_null()).count()
+        })
+    }
+
+    /// The tables in use, for whoever holds up their growth.
+    fn tables(&self) -> impl Iterator<Item = Table> {
+        let words = [&self.current, &self.next].map(|word| word.load(Ordering::Acquire)); // [S]
+        words.into_iter().filter_map(Table::from_word)
     }
 
     /// In which group, and which slot of it.
@@ -171,7 +235,7 @@ impl Ids {
         let table = Table::from_word(self.current.load(Ordering::Acquire))?; // [S]
         let (group, slot) = self.place(table, id);
         let group = table.group(group);
-        if group.0.lock_if_idle() { Some(Locked { group, slot: table.slot(slot) }) } else { self.lock_slowly(id) }
+        if group.lock.lock_if_idle() { Some(Locked { group, slot: table.slot(slot) }) } else { self.lock_slowly(id) }
     }
 
     #[cold]
@@ -183,7 +247,7 @@ impl Ids {
             for table in [Some(current), next].into_iter().flatten() {
                 let (group, slot) = self.place(table, id);
                 let group = table.group(group);
-                if group.0.lock().is_some() {
+                if group.lock.lock().is_some() {
                     return Some(Locked { group, slot: table.slot(slot) });
                 }
             }
@@ -208,8 +272,8 @@ impl Ids {
                 return;
             }
             let Some(table) = growth.make(0) else { return };
-            table.group(0).0.make_live();
-            self.current.store(table.into_word(), Ordering::Release); // [S]
+            table.group(0).lock.make_live();
+            self.current.store(table.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
         });
     }
 
@@ -225,7 +289,7 @@ impl Ids {
                 }
                 let Some(next) = growth.make(current.groups_log2() + 1) else { return };
                 growth.moved = 0;
-                self.next.store(next.into_word(), Ordering::Release); // [S]
+                self.next.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
             }
             let Some(next) = Table::from_word(self.next.load(Ordering::Relaxed)) else { return };
             let groups = 1 << current.groups_log2();
@@ -234,8 +298,9 @@ impl Ids {
                 growth.moved += 1;
             }
             if growth.moved == groups {
-                self.current.store(next.into_word(), Ordering::Release); // [S]
-                self.next.store(ptr::null_mut(), Ordering::Release); // [S]
+                self.current.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
+                // Whoever sees this and not that finds no live group, and looks again.
+                self.next.store(ptr::null_mut(), Ordering::Relaxed);
             }
         });
     }
@@ -243,26 +308,27 @@ impl Ids {
     /// Moves a group to the two that take its place, which nobody can lock before it is done.
     fn move_group(&self, from: Table, to: Table, group: usize) {
         let source = from.group(group);
-        while source.0.lock().is_none() {}
+        while source.lock.lock().is_none() {}
         let targets = [to.group(2 * group), to.group(2 * group + 1)];
         if mutant(Mutant::GroupLiveEarly) {
-            targets.iter().for_each(|target| target.0.make_live());
+            targets.iter().for_each(|target| target.lock.make_live());
         }
         for slot in 0..GROUP {
             let head = from.slot(group << GROUP_LOG2 | slot);
             let mut timer = head.load(Ordering::Relaxed);
             while let Some(moved) = as_timer(timer) {
                 timer = moved.next.load(Ordering::Relaxed);
-                let target = to.slot(self.place(to, moved.id()).1);
-                moved.next.store(target.load(Ordering::Relaxed), Ordering::Relaxed);
-                target.store(ptr::from_ref(moved).cast_mut(), Ordering::Release); // [R]
+                put_first(to.slot(self.place(to, moved.id()).1), moved);
             }
             head.store(ptr::null_mut(), Ordering::Relaxed);
         }
+        let kept = source.kept.load(Ordering::Relaxed);
+        source.kept.store(ptr::null_mut(), Ordering::Relaxed);
+        targets[0].kept.store(kept, Ordering::Relaxed);
         if !mutant(Mutant::GroupLiveEarly) {
-            targets.iter().for_each(|target| target.0.make_live());
+            targets.iter().for_each(|target| target.lock.make_live());
         }
-        source.0.unlock(if mutant(Mutant::GroupStaysLive) { LIVE } else { 0 });
+        source.lock.unlock(if mutant(Mutant::GroupStaysLive) { LIVE } else { 0 });
     }
 
     /// All tables, in bytes.
@@ -272,6 +338,15 @@ impl Ids {
             made.filter_map(|(log2, _)| memory_layout(log2 as u32)).map(|layout| layout.size()).sum()
         })
     }
+}
+
+/// Puts `timer` before the others of `slot`, whose group is locked, or not live yet.
+fn put_first(slot: &Slot, timer: &Timer) {
+    // [R] twice: who stands on this timer, since it was in another chain, may go on from it and be the first to
+    // come by its successor.
+    let order = relaxed_in(Mutant::SuccessorRelaxed, Ordering::Release);
+    timer.next.store(slot.load(Ordering::Relaxed), order);
+    slot.store(ptr::from_ref(timer).cast_mut(), relaxed_in(Mutant::HeadRelaxed, Ordering::Release));
 }
 
 /// Timers are found through pointers that nobody guards.
@@ -287,6 +362,14 @@ struct Locked<'i> {
 }
 
 impl<'i> Locked<'i> {
+    /// Whether there is a timer with this ID, or one that has been promised it.
+    #[inline(always)]
+    fn has(&self, id: u32) -> bool {
+        !self.slot.load(Ordering::Relaxed).is_null()
+            && self.chain().any(|other| other.id() == id)
+            && !mutant(Mutant::InsertSkipsCheck)
+    }
+
     fn chain(&self) -> impl Iterator<Item = &'i Timer> {
         let first = as_timer(self.slot.load(Ordering::Acquire)); // [R]
         core::iter::successors(first, |timer| as_timer(timer.next.load(Ordering::Acquire))) // [R]
@@ -297,7 +380,14 @@ impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
         // Its holder may hold a timer, and so keeps its CPU.
-        self.group.0.unlock_and_stay(LIVE);
+        self.group.lock.unlock_and_stay(LIVE);
+    }
+}
+
+impl Group {
+    /// Not live, unlocked, with nothing: as zeroes are.
+    fn new() -> Self {
+        Self { lock: StateLock::new(0), kept: AtomicPtr::new(ptr::null_mut()), made: Made::new() }
     }
 }
 
@@ -353,7 +443,7 @@ impl Growth {
         if MODEL {
             for group in 0..1 << groups_log2 {
                 // SAFETY: within the fresh memory.
-                unsafe { table.groups.add(group).write(Group(StateLock::new(0))) };
+                unsafe { table.groups.add(group).write(Group::new()) };
             }
             for slot in 0..table.slots() {
                 let slot: *const Slot = table.slot(slot);

@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use super::Timers;
-use super::entry::{Locked, Status};
+use super::entry::{Locked, Status, Timer};
 use crate::error::Error;
 use crate::expiry::Tell;
 use crate::sync::{Mutant, mutant};
@@ -35,11 +35,21 @@ impl Timers {
         if !mutant(Mutant::DeleteLeavesValid) {
             timer.reserve(id);
         }
-        self.inner.ids.remove(timer, id);
+        let is_kept = self.inner.ids.remove(timer, id);
         drop(locked);
-        self.inner.store.give_back(NonNull::from(timer));
+        if !is_kept {
+            self.inner.store.give_back(NonNull::from(timer));
+        }
         tell.now(&self.inner.driver);
         Ok(())
+    }
+
+    /// A timer that nobody could find is free again.
+    #[cold]
+    pub(super) fn take_out(&self, timer: &Timer, id: u32) {
+        if !self.inner.ids.remove(timer, id) {
+            self.inner.store.give_back(NonNull::from(timer));
+        }
     }
 
     /// The timer with this ID, locked.

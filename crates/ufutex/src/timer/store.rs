@@ -81,37 +81,40 @@ impl Store {
         Self { shards, holder: AtomicU32::new(0), epoch: AtomicU32::new(0), mask, limit, made: AtomicUsize::new(0) }
     }
 
-    /// A free timer; and the ID that comes next, in use or not, if that is asked for. `None`: there can be no more timers.
+    /// The ID that comes next, in use or not, unless there is a `requested` one; and a free timer, unless one is `kept`
+    /// for that ID. `None`: that takes longer.
     #[inline(always)]
-    pub fn take(&self, wants_id: bool) -> Option<(NonNull<Timer>, u32)> {
-        let (number, mut list) = self.list();
-        let (timer, id) = list.with(|free| (free.pop(), if wants_id { free.next_id(&self.epoch) } else { Some(0) }));
-        match (timer, id) {
-            (Some(timer), Some(id)) => Some((timer, id & self.mask)),
-            (timer, id) => self.take_slowly(number, list, timer, id),
-        }
+    pub fn take(
+        &self,
+        requested: Option<u32>,
+        kept: impl FnOnce(u32) -> bool,
+    ) -> Option<(u32, Option<NonNull<Timer>>)> {
+        let mut list = self.list().1;
+        list.with(|free| {
+            let id = requested.or_else(|| free.peek_id(&self.epoch))? & self.mask;
+            let timer = if kept(id) { None } else { Some(free.pop()?) };
+            if requested.is_none() {
+                free.count_on();
+            }
+            Some((id, timer))
+        })
     }
 
+    /// A free timer, of another list if this one can have no more.
     #[cold]
     #[inline(never)]
-    fn take_slowly(
-        &self,
-        number: usize,
-        mut list: LockGuard<'_, Free>,
-        timer: Option<NonNull<Timer>>,
-        id: Option<u32>,
-    ) -> Option<(NonNull<Timer>, u32)> {
-        let timer = timer.or_else(|| self.make_more(&mut list));
+    pub fn take_timer(&self) -> Option<NonNull<Timer>> {
+        let mut list = self.list().1;
+        let timer = list.with(Free::pop).or_else(|| self.make_more(&mut list));
         drop(list);
         // Others may look through all lists as well: with none locked.
-        let timer = timer.or_else(|| self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop)))?;
-        Some((timer, id.unwrap_or_else(|| self.fetch_id(number)) & self.mask))
+        timer.or_else(|| self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop)))
     }
 
     /// The next ID, in use or not: one after the other as long as one thread asks.
     pub fn next_id(&self) -> u32 {
         let (number, mut list) = self.list();
-        let id = list.with(|free| free.next_id(&self.epoch));
+        let id = list.with(|free| free.peek_id(&self.epoch).inspect(|_| free.count_on()));
         drop(list);
         id.unwrap_or_else(|| self.fetch_id(number)) & self.mask
     }
@@ -180,7 +183,10 @@ impl Store {
                     .with(|free| free.block = Block { next: block.next.wrapping_add(1), ..block });
                 return block.next;
             }
-            let id = theirs.with(|free| free.count_on());
+            let id = theirs.with(|free| {
+                free.counter = free.counter.wrapping_add(1);
+                free.counter.wrapping_sub(1)
+            });
             // With both locked, so that somebody has it at all times. If that would mean to wait, it stays where it is.
             if holder != number
                 && let Some(mut own) = self.shards[number].0.try_lock()
@@ -274,25 +280,26 @@ impl Free {
 
     /// The next ID, if this list has any.
     #[inline(always)]
-    fn next_id(&mut self, epoch: &AtomicU32) -> Option<u32> {
+    fn peek_id(&self, epoch: &AtomicU32) -> Option<u32> {
         if self.holds {
-            let id = self.count_on();
-            self.calm += 1;
-            if self.calm == BLOCK {
-                (self.calm, self.meetings) = (0, 0);
-            }
-            return Some(id);
+            return Some(self.counter);
         }
-        let Block { epoch: begun, next: id, end } = self.block;
-        let has_one = id != end && begun == epoch.load(Ordering::Relaxed);
-        self.block.next = id.wrapping_add(has_one.into());
-        has_one.then_some(id)
+        let has_one = self.block.next != self.block.end && self.block.epoch == epoch.load(Ordering::Relaxed);
+        has_one.then_some(self.block.next)
     }
 
-    fn count_on(&mut self) -> u32 {
-        let id = self.counter;
-        self.counter = id.wrapping_add(1);
-        id
+    /// That ID is used.
+    #[inline(always)]
+    fn count_on(&mut self) {
+        if !self.holds {
+            self.block.next = self.block.next.wrapping_add(1);
+            return;
+        }
+        self.counter = self.counter.wrapping_add(1);
+        self.calm += 1;
+        if self.calm == BLOCK {
+            (self.calm, self.meetings) = (0, 0);
+        }
     }
 
     /// A whole group of the table, which no other list gets IDs of.

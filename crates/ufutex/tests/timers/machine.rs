@@ -50,11 +50,6 @@ pub trait System {
     fn leave_no_room(&self);
 
     fn leave_room(&self);
-
-    /// Why nothing can be said about timers that wake the machine, if so.
-    fn lacks_alarms(&self) -> Option<String> {
-        None
-    }
 }
 
 pub struct Machine {

@@ -14,16 +14,24 @@ mod grid;
 mod kernel;
 mod machine;
 mod memory;
+#[path = "../differential/rng.rs"]
+mod rng;
 
 mod cpu;
 mod create;
+mod driving;
 mod expiry;
+mod far;
 mod fuzz;
 mod gettime;
+mod handlers;
 mod ids;
+mod jumps;
+mod limits;
 mod lives;
 mod overrun;
 mod settime;
+mod stress;
 
 /// Makes a `#[test]` of each `fn name(m: &Machine)` on every machine.
 macro_rules! on_every_machine {
@@ -58,3 +66,9 @@ macro_rules! on_machine {
 }
 
 pub(crate) use {on_every_machine, on_machine, on_machines};
+
+/// A number that is set from outside.
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable)
+        .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{variable}={value:?} is no number")))
+}
