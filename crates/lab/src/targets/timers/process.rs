@@ -65,7 +65,8 @@ impl<I: Index> Emulated<I> {
         self.signals.own.0.timers.count()
     }
 
-    fn owner(&self) -> usize {
+    /// Its name in the index.
+    pub(super) fn owner(&self) -> usize {
         std::ptr::from_ref(&*self.signals).addr()
     }
 

@@ -246,6 +246,41 @@ fn threads_that_create_and_delete_in_a_loop_leave_nothing<D: Design>() {
     assert!((0..150_000).all(|id| process[0].getoverrun(id) == Err(libc::EINVAL)));
 }
 
+/// Each thread creates and deletes its own, whose links stand next to those of the other's.
+fn threads_in_one_chain_lose_no_timers<I: Index>(process: &Emulated<I>, bucket: impl Fn(usize, i32) -> usize) {
+    let together: Vec<i32> = (0..).filter(|id| bucket(process.owner(), *id) == 0).take(16).collect();
+    let work = &|ids: Vec<i32>| {
+        let mut thread = process.thread();
+        for round in 0..4000 {
+            for id in &ids {
+                assert_eq!(process.create_as(&mut thread, *id, Notify::Nothing), Ok(()), "round {round}");
+            }
+            for id in &ids {
+                assert_eq!(process.getoverrun(*id), Ok(0), "round {round}");
+                assert_eq!(process.delete(&mut thread, *id), Ok(()), "round {round}");
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for half in [0, 1] {
+            let ids = together.iter().skip(half).step_by(2).copied().collect();
+            scope.spawn(move || work(ids));
+        }
+    });
+    assert!(together.iter().all(|id| process.getoverrun(*id).is_err()));
+}
+
+#[test]
+fn threads_in_one_chain_of_the_global_hash_lose_no_timers() {
+    threads_in_one_chain_lose_no_timers(&GlobalLock::processes(1)[0], super::global_lock::bucket);
+}
+
+#[test]
+fn threads_in_one_chain_of_the_scaled_hash_lose_no_timers() {
+    let sizes = Scaled::new(1);
+    threads_in_one_chain_lose_no_timers(&OneCpu::processes(1)[0], |owner, id| sizes.number(owner, id));
+}
+
 #[test]
 fn the_tree_grows_with_its_ids_and_shrinks_to_nothing() {
     let process = &Tree::processes(1);
