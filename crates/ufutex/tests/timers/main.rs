@@ -44,6 +44,16 @@ macro_rules! on_every_machine {
     };
 }
 
+/// As `on_every_machine`, without the one that expires timers by another thread. Each use says why.
+macro_rules! on_machines_of_one_thread {
+    ($($name:ident),* $(,)?) => {
+        $crate::on_machines! { [$($name)*]
+            kernel_alone: $crate::kernel::machine();
+            by_turns_alone: $crate::engine::by_turns();
+        }
+    };
+}
+
 macro_rules! on_machines {
     ($names:tt $($module:ident: $machine:expr;)*) => {
         $($crate::on_machine! { $module ($machine) $names })*
@@ -65,7 +75,7 @@ macro_rules! on_machine {
     };
 }
 
-pub(crate) use {on_every_machine, on_machine, on_machines};
+pub(crate) use {on_every_machine, on_machine, on_machines, on_machines_of_one_thread};
 
 /// A number that is set from outside.
 fn number(variable: &str, default: u64) -> u64 {
