@@ -35,19 +35,13 @@ struct Group(StateLock);
 
 type Slot = AtomicPtr<Timer>;
 
-/// One table: its groups' locks, then its slots. A word holds it: the address, and the number of groups below the
-/// alignment.
+/// One table: its groups' locks, then its slots. A word holds it: the address, and below its alignment how far a hash is
+/// shifted to give a group.
 #[derive(Clone, Copy)]
 struct Table {
     groups: NonNull<Group>,
-    groups_log2: u32,
-}
-
-/// Where an ID belongs.
-#[derive(Clone, Copy)]
-struct Place {
-    group: usize,
-    slot: usize,
+    /// 63 less the logarithm of the number of groups.
+    shift: u32,
 }
 
 /// See the top of this file.
@@ -70,9 +64,15 @@ struct Growth {
 // SAFETY: the pointers are to tables that belong to the `Ids`.
 unsafe impl Send for Growth {}
 
-/// An ID is in use.
-#[derive(Debug)]
-pub struct InUse;
+/// What became of an insertion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Inserted {
+    Done,
+    /// There is a timer with this ID.
+    InUse,
+    /// There is no table, and no memory for one.
+    NoMemory,
+}
 
 impl Ids {
     /// No table; `seed` decides where groups go.
@@ -86,7 +86,7 @@ impl Ids {
     }
 
     /// The timer with this ID, and the overrun of its last signal. By the time it is looked at it may be another one.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, id: u32) -> Option<(&Timer, i32)> {
         let table = Table::from_word(self.current.load(Ordering::Acquire))?; // [S]
         match self.walk(table, id) {
@@ -97,7 +97,8 @@ impl Ids {
 
     #[inline(always)]
     fn walk(&self, table: Table, id: u32) -> Option<(&Timer, i32)> {
-        let mut timer = table.slot(self.place(table, id)).load(Ordering::Acquire); // [R]
+        let (_, slot) = self.place(table, id);
+        let mut timer = table.slot(slot).load(Ordering::Acquire); // [R]
         for _ in 0..STEPS {
             // SAFETY: whatever has been in a chain is a timer for as long as the table is there.
             let found = unsafe { timer.as_ref() }?;
@@ -110,6 +111,7 @@ impl Ids {
     }
 
     #[cold]
+    #[inline(never)]
     fn find_slowly(&self, id: u32) -> Option<(&Timer, i32)> {
         // While the table grows this is where half of them are.
         if let Some(next) = Table::from_word(self.next.load(Ordering::Acquire))
@@ -125,26 +127,24 @@ impl Ids {
     }
 
     /// Puts `timer` in, whose word names `id` already.
-    ///
-    /// # Errors
-    /// [`InUse`]. Without any table, which only the want of memory explains, the ID is not to be had either: `None`.
-    pub fn insert(&self, timer: &Timer, id: u32) -> Option<Result<(), InUse>> {
-        let locked = self.lock_or_make(id)?;
-        if locked.chain().any(|other| other.id() == id) {
-            return Some(Err(InUse));
+    #[inline(always)]
+    pub fn insert(&self, timer: &Timer, id: u32) -> Inserted {
+        let Some(locked) = self.lock_or_make(id) else { return Inserted::NoMemory };
+        let first = locked.slot.load(Ordering::Relaxed);
+        if !first.is_null() && locked.chain().any(|other| other.id() == id) {
+            return Inserted::InUse;
         }
-        let slot = locked.slot();
-        timer.next.store(slot.load(Ordering::Relaxed), Ordering::Relaxed);
-        slot.store(ptr::from_ref(timer).cast_mut(), Ordering::Release); // [R]
-        Some(Ok(()))
+        timer.next.store(first, Ordering::Relaxed);
+        locked.slot.store(ptr::from_ref(timer).cast_mut(), Ordering::Release); // [R]
+        Inserted::Done
     }
 
     /// Takes `timer` out, which is in as `id`.
+    #[inline(always)]
     pub fn remove(&self, timer: &Timer, id: u32) {
         let Some(locked) = self.lock(id) else { return };
-        let mut link = locked.slot();
-        loop {
-            let Some(found) = as_timer(link.load(Ordering::Relaxed)) else { return };
+        let mut link = locked.slot;
+        while let Some(found) = as_timer(link.load(Ordering::Relaxed)) {
             if ptr::eq(found, timer) {
                 link.store(timer.next.load(Ordering::Relaxed), Ordering::Release); // [R]
                 // Who stands on it is led nowhere, and looks again.
@@ -155,24 +155,36 @@ impl Ids {
         }
     }
 
+    /// In which group, and which slot of it.
     #[inline(always)]
-    fn place(&self, table: Table, id: u32) -> Place {
+    fn place(&self, table: Table, id: u32) -> (usize, usize) {
         let spread = u64::from(id >> GROUP_LOG2).wrapping_mul(self.multiplier);
-        let group = (u128::from(spread) << table.groups_log2 >> 64) as usize;
+        let group = (spread >> 1 >> table.shift) as usize;
         // The order within a group begins anywhere: IDs that are a multiple of the group apart spread too.
         let within = (id as usize).wrapping_add((spread >> 8) as usize) & (GROUP - 1);
-        Place { group, slot: group << GROUP_LOG2 | within }
+        (group, group << GROUP_LOG2 | within)
     }
 
     /// Locks the live group of `id`; `None` without a table.
+    #[inline(always)]
     fn lock(&self, id: u32) -> Option<Locked<'_>> {
+        let table = Table::from_word(self.current.load(Ordering::Acquire))?; // [S]
+        let (group, slot) = self.place(table, id);
+        let group = table.group(group);
+        if group.0.lock_if_idle() { Some(Locked { group, slot: table.slot(slot) }) } else { self.lock_slowly(id) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_slowly(&self, id: u32) -> Option<Locked<'_>> {
         loop {
             let current = Table::from_word(self.current.load(Ordering::Acquire))?; // [S]
             let next = Table::from_word(self.next.load(Ordering::Acquire)); // [S]
             for table in [Some(current), next].into_iter().flatten() {
-                let place = self.place(table, id);
-                if table.group(place.group).0.lock().is_some() {
-                    return Some(Locked { table, place, _ids: self });
+                let (group, slot) = self.place(table, id);
+                let group = table.group(group);
+                if group.0.lock().is_some() {
+                    return Some(Locked { group, slot: table.slot(slot) });
                 }
             }
             // It became live in a table that we do not know yet.
@@ -180,17 +192,16 @@ impl Ids {
         }
     }
 
+    #[inline(always)]
     fn lock_or_make(&self, id: u32) -> Option<Locked<'_>> {
-        match self.lock(id) {
-            None => {
-                self.make_first();
-                self.lock(id)
-            }
-            locked => locked,
+        if self.current.load(Ordering::Relaxed).is_null() {
+            self.make_first();
         }
+        self.lock(id)
     }
 
     #[cold]
+    #[inline(never)]
     fn make_first(&self) {
         self.growth.lock().with(|growth| {
             if !self.current.load(Ordering::Relaxed).is_null() {
@@ -209,15 +220,15 @@ impl Ids {
         growth.with(|growth| {
             let Some(current) = Table::from_word(self.current.load(Ordering::Relaxed)) else { return };
             if self.next.load(Ordering::Relaxed).is_null() {
-                if timers <= current.slots() || current.groups_log2 == MAX_GROUPS_LOG2 {
+                if timers <= current.slots() || current.groups_log2() == MAX_GROUPS_LOG2 {
                     return;
                 }
-                let Some(next) = growth.make(current.groups_log2 + 1) else { return };
+                let Some(next) = growth.make(current.groups_log2() + 1) else { return };
                 growth.moved = 0;
                 self.next.store(next.into_word(), Ordering::Release); // [S]
             }
             let Some(next) = Table::from_word(self.next.load(Ordering::Relaxed)) else { return };
-            let groups = 1 << current.groups_log2;
+            let groups = 1 << current.groups_log2();
             for _ in 0..STEP.min(groups - growth.moved) {
                 self.move_group(current, next, growth.moved);
                 growth.moved += 1;
@@ -238,11 +249,11 @@ impl Ids {
             targets.iter().for_each(|target| target.0.make_live());
         }
         for slot in 0..GROUP {
-            let head = from.slot(Place { group, slot: group << GROUP_LOG2 | slot });
+            let head = from.slot(group << GROUP_LOG2 | slot);
             let mut timer = head.load(Ordering::Relaxed);
             while let Some(moved) = as_timer(timer) {
                 timer = moved.next.load(Ordering::Relaxed);
-                let target = to.slot(self.place(to, moved.id()));
+                let target = to.slot(self.place(to, moved.id()).1);
                 moved.next.store(target.load(Ordering::Relaxed), Ordering::Relaxed);
                 target.store(ptr::from_ref(moved).cast_mut(), Ordering::Release); // [R]
             }
@@ -269,43 +280,49 @@ fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
     unsafe { timer.as_ref() }
 }
 
-/// The live group of an ID, locked.
+/// The live group of an ID, locked, and the ID's slot.
 struct Locked<'i> {
-    table: Table,
-    place: Place,
-    _ids: &'i Ids,
+    group: &'i Group,
+    slot: &'i Slot,
 }
 
 impl<'i> Locked<'i> {
-    fn slot(&self) -> &'i Slot {
-        self.table.slot(self.place)
-    }
-
     fn chain(&self) -> impl Iterator<Item = &'i Timer> {
-        let first = as_timer(self.slot().load(Ordering::Acquire)); // [R]
+        let first = as_timer(self.slot.load(Ordering::Acquire)); // [R]
         core::iter::successors(first, |timer| as_timer(timer.next.load(Ordering::Acquire))) // [R]
     }
 }
 
 impl Drop for Locked<'_> {
+    #[inline]
     fn drop(&mut self) {
         // Its holder may hold a timer, and so keeps its CPU.
-        self.table.group(self.place.group).0.unlock_and_stay(LIVE);
+        self.group.0.unlock_and_stay(LIVE);
     }
 }
 
 impl Table {
+    const fn new(groups: NonNull<Group>, groups_log2: u32) -> Self {
+        Self { groups, shift: 63 - groups_log2 }
+    }
+
+    #[inline(always)]
     fn from_word(word: *mut Group) -> Option<Self> {
         let groups = NonNull::new(word.map_addr(|address| address & !63))?;
-        Some(Self { groups, groups_log2: (word.addr() & 63) as u32 })
+        Some(Self { groups, shift: (word.addr() & 63) as u32 })
     }
 
     fn into_word(self) -> *mut Group {
-        self.groups.as_ptr().map_addr(|address| address | self.groups_log2 as usize)
+        self.groups.as_ptr().map_addr(|address| address | self.shift as usize)
+    }
+
+    #[inline(always)]
+    fn groups_log2(self) -> u32 {
+        63 - self.shift
     }
 
     fn slots(self) -> usize {
-        GROUP << self.groups_log2
+        GROUP << self.groups_log2()
     }
 
     #[inline(always)]
@@ -315,9 +332,9 @@ impl Table {
     }
 
     #[inline(always)]
-    fn slot<'t>(self, place: Place) -> &'t Slot {
+    fn slot<'t>(self, slot: usize) -> &'t Slot {
         // SAFETY: behind the groups there are the slots; otherwise as above.
-        unsafe { self.groups.add(1 << self.groups_log2).cast::<Slot>().add(place.slot).as_ref() }
+        unsafe { self.groups.add(1 << self.groups_log2()).cast::<Slot>().add(slot).as_ref() }
     }
 }
 
@@ -332,14 +349,14 @@ impl Growth {
     fn make(&mut self, groups_log2: u32) -> Option<Table> {
         // SAFETY: it has a size.
         let memory = unsafe { alloc_zeroed(memory_layout(groups_log2)?) };
-        let table = Table { groups: NonNull::new(memory)?.cast(), groups_log2 };
+        let table = Table::new(NonNull::new(memory)?.cast(), groups_log2);
         if MODEL {
             for group in 0..1 << groups_log2 {
                 // SAFETY: within the fresh memory.
                 unsafe { table.groups.add(group).write(Group(StateLock::new(0))) };
             }
             for slot in 0..table.slots() {
-                let slot: *const Slot = table.slot(Place { group: 0, slot });
+                let slot: *const Slot = table.slot(slot);
                 // SAFETY: as above.
                 unsafe { slot.cast_mut().write(AtomicPtr::new(ptr::null_mut())) };
             }
@@ -355,13 +372,13 @@ impl Drop for Growth {
         for (log2, groups) in self.made.iter().enumerate() {
             let (Some(groups), Some(layout)) = (NonNull::new(*groups), memory_layout(log2 as u32)) else { continue };
             if MODEL {
-                let table = Table { groups, groups_log2: log2 as u32 };
+                let table = Table::new(groups, log2 as u32);
                 for group in 0..1 << log2 {
                     // SAFETY: written by `make`, and dropped once.
                     unsafe { groups.add(group).drop_in_place() };
                 }
                 for slot in 0..table.slots() {
-                    let slot: *const Slot = table.slot(Place { group: 0, slot });
+                    let slot: *const Slot = table.slot(slot);
                     // SAFETY: as above.
                     unsafe { slot.cast_mut().drop_in_place() };
                 }

@@ -43,6 +43,7 @@ impl Timers {
     }
 
     /// The timer with this ID, locked.
+    #[inline(always)]
     pub(super) fn lock(&self, id: u32) -> Result<Locked<'_>, Error> {
         loop {
             let (timer, _) = self.inner.ids.find(id).ok_or(Error::Invalid)?;
@@ -55,6 +56,7 @@ impl Timers {
     }
 
     /// No longer armed, and what was on its way comes to nothing: an expiry, a notice.
+    #[inline(always)]
     pub(super) fn disarm(&self, locked: &mut Locked<'_>) -> Tell {
         let timer = locked.timer();
         locked.with(|state| {

@@ -70,6 +70,7 @@ on_every_design! {
     processes_do_not_see_each_others_timers
     chains_and_trees_keep_their_order_under_any_deletions
     threads_find_their_own_timers_and_never_anothers
+    of_two_that_delete_a_timer_one_does
     threads_that_create_and_delete_in_a_loop_leave_nothing
 }
 
@@ -121,16 +122,40 @@ fn ids_wrap_to_zero<D: Design>() {
 }
 
 fn processes_do_not_see_each_others_timers<D: Design>() {
+    // So many that in a shared hash some chains have the same ID of two processes.
+    const EACH: i32 = 3000;
     let processes = D::processes(3);
     let mut threads: Vec<_> = processes.iter().map(Process::thread).collect();
     for (process, thread) in processes.iter().zip(&mut threads) {
-        assert_eq!(process.create(thread, Notify::Nothing), Ok(0));
-        assert_eq!(process.create(thread, Notify::Nothing), Ok(1));
+        for id in 0..EACH {
+            assert_eq!(process.create(thread, Notify::Nothing), Ok(id), "others' IDs are not in the way");
+        }
     }
-    assert_eq!(processes[1].delete(&mut threads[1], 0), Ok(()));
-    let overruns: Vec<_> = processes.iter().map(|process| process.getoverrun(0).is_ok()).collect();
-    assert_eq!(overruns, [true, false, true]);
-    assert_eq!(processes[1].getoverrun(1), Ok(0));
+    for id in 0..EACH {
+        assert_eq!(processes[1].delete(&mut threads[1], id), Ok(()));
+        let overruns: Vec<_> = processes.iter().map(|process| process.getoverrun(id).is_ok()).collect();
+        assert_eq!(overruns, [true, false, true], "{id}");
+    }
+    assert_eq!(processes.iter().map(Emulated::listed).collect::<Vec<_>>(), [3000, 0, 3000]);
+}
+
+fn of_two_that_delete_a_timer_one_does<D: Design>() {
+    const TIMERS: i32 = 20_000;
+    let (process, start) = (&D::processes(1)[0], &Barrier::new(2));
+    let mut creator = process.thread();
+    for id in 0..TIMERS {
+        assert_eq!(process.create(&mut creator, Notify::Nothing), Ok(id));
+    }
+    let delete_all = move || {
+        let mut thread = process.thread();
+        start.wait();
+        (0..TIMERS).filter(|id| process.delete(&mut thread, *id).is_ok()).count()
+    };
+    let deleted = std::thread::scope(|scope| {
+        let both = [scope.spawn(delete_all), scope.spawn(delete_all)];
+        both.map(|one| one.join().expect("a thread")).iter().sum::<usize>()
+    });
+    assert_eq!((deleted, process.listed()), (TIMERS as usize, 0));
 }
 
 fn chains_and_trees_keep_their_order_under_any_deletions<D: Design>() {
@@ -151,6 +176,7 @@ fn chains_and_trees_keep_their_order_under_any_deletions<D: Design>() {
         }
         if step % 1000 == 0 {
             assert!(there.iter().all(|id| process.getoverrun(*id) == Ok(0)), "step {step}");
+            assert_eq!(process.listed(), there.len(), "step {step}");
         }
         if step % 7000 == 0 {
             // All of them go: the tree becomes empty, and low again.
