@@ -84,11 +84,15 @@ impl Store {
     /// A free timer; and the ID that comes next, in use or not, if that is asked for. `None`: there can be no more timers.
     #[inline(always)]
     pub fn take(&self, wants_id: bool) -> Option<(NonNull<Timer>, u32)> {
-        let (number, mut list) = self.list();
-        let (timer, id) = list.with(|free| (free.pop(), if wants_id { free.next_id(&self.epoch) } else { Some(0) }));
+        let (_, mut list) = self.list();
+        let (timer, id) = list.with(|free| match free.pop() {
+            // A create that is refused for want of room uses no ID up.
+            None => (None, if wants_id { None } else { Some(0) }),
+            timer => (timer, if wants_id { free.next_id(&self.epoch) } else { Some(0) }),
+        });
         match (timer, id) {
             (Some(timer), Some(id)) => Some((timer, id & self.mask)),
-            (timer, id) => self.take_slowly(number, list, timer, id),
+            (timer, id) => self.take_slowly(list, timer, id),
         }
     }
 
@@ -96,7 +100,6 @@ impl Store {
     #[inline(never)]
     fn take_slowly(
         &self,
-        number: usize,
         mut list: LockGuard<'_, Free>,
         timer: Option<NonNull<Timer>>,
         id: Option<u32>,
@@ -105,7 +108,7 @@ impl Store {
         drop(list);
         // Others may look through all lists as well: with none locked.
         let timer = timer.or_else(|| self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop)))?;
-        Some((timer, id.unwrap_or_else(|| self.fetch_id(number)) & self.mask))
+        Some((timer, id.unwrap_or_else(|| self.next_id()) & self.mask))
     }
 
     /// The next ID, in use or not: one after the other as long as one thread asks.

@@ -25,6 +25,7 @@ mod far;
 mod fuzz;
 mod gettime;
 mod handlers;
+mod host;
 mod ids;
 mod jumps;
 mod limits;
