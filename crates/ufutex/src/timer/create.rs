@@ -48,17 +48,18 @@ impl Timers {
             return Err(Error::Invalid);
         }
         inner.driver.start().map_err(|_| Error::Again)?;
-        let (id, timer) = match inner.store.take(requested, |id| inner.ids.keeps_one(id)) {
-            Some((id, Some(timer))) => (id, timer),
-            Some((id, None)) => match inner.ids.insert_kept(id, |timer| timer.reserve(id)) {
-                Some(Ok(timer)) => return Ok(self.reserved(timer, id, requested.is_some())),
-                _ => (id, self.take_timer()?),
-            },
-            None => {
-                let timer = self.take_timer()?;
-                (requested.unwrap_or_else(|| inner.store.next_id()), timer)
-            }
-        };
+        let (id, timer) =
+            match inner.store.take(requested, |id| inner.ids.spot(id).is_some_and(|spot| spot.keeps_one())) {
+                Some((id, Some(timer))) => (id, timer),
+                Some((id, None)) => match inner.ids.insert_kept(id, |timer| timer.reserve(id)) {
+                    Some(Ok(timer)) => return Ok(self.reserved(timer, id, requested.is_some())),
+                    _ => (id, self.take_timer()?),
+                },
+                None => {
+                    let timer = self.take_timer()?;
+                    (requested.unwrap_or_else(|| inner.store.next_id()), timer)
+                }
+            };
         // SAFETY: a timer of the store, as long as the timers are there.
         let timer = unsafe { timer.as_ref() };
         timer.reserve(id);

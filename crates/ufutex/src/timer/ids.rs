@@ -93,18 +93,28 @@ impl Ids {
     /// The timer with this ID, and the overrun of its last signal. By the time it is looked at it may be another one.
     #[inline(always)]
     pub fn find(&self, id: u32) -> Option<(&Timer, i32)> {
-        let table = Table::from_word(self.current.load(Ordering::Acquire))?; // [S]
-        match self.walk(table, id) {
+        self.find_at(self.spot(id)?, id)
+    }
+
+    /// As [`find`](Self::find), of one who knows where to begin.
+    #[inline(always)]
+    pub fn find_at(&self, spot: Spot<'_>, id: u32) -> Option<(&Timer, i32)> {
+        match self.walk(spot, id) {
             None => self.find_slowly(id),
             found => found,
         }
     }
 
+    /// Where `id` belongs in the table in use, which may have been grown out of by the next look. `None` without one.
     #[inline(always)]
-    fn walk(&self, table: Table, id: u32) -> Option<(&Timer, i32)> {
-        let (group, slot) = self.place(table, id);
-        table.group(group).made.see();
-        let mut timer = table.slot(slot).load(Ordering::Acquire); // [R]
+    pub fn spot(&self, id: u32) -> Option<Spot<'_>> {
+        Some(self.place(Table::from_word(self.current.load(Ordering::Acquire))?, id)) // [S]
+    }
+
+    #[inline(always)]
+    fn walk(&self, Spot { group, slot }: Spot<'_>, id: u32) -> Option<(&Timer, i32)> {
+        group.made.see();
+        let mut timer = slot.load(Ordering::Acquire); // [R]
         for _ in 0..STEPS {
             // SAFETY: whatever has been in a chain is a timer for as long as the table is there.
             let found = unsafe { timer.as_ref() }?;
@@ -121,14 +131,14 @@ impl Ids {
     fn find_slowly(&self, id: u32) -> Option<(&Timer, i32)> {
         // While the table grows this is where half of them are.
         if let Some(next) = Table::from_word(self.next.load(Ordering::Acquire))
-            && let Some(found) = self.walk(next, id)
+            && let Some(found) = self.walk(self.place(next, id), id)
         {
             return Some(found);
         }
         if mutant(Mutant::LookUpTrustsMiss) {
             return None;
         }
-        let locked = self.lock(id)?;
+        let locked = self.lock_at(self.spot(id)?, id)?;
         locked.chain().find_map(|timer| timer.overrun_of(id).map(|overrun| (timer, overrun)))
     }
 
@@ -139,38 +149,31 @@ impl Ids {
         if locked.has(id) {
             return Inserted::InUse;
         }
-        put_first(locked.slot, timer);
+        put_first(locked.0.slot, timer);
         Inserted::Done
-    }
-
-    /// Whether a timer has been kept where `id` belongs. It may be gone by the next look.
-    #[inline(always)]
-    pub fn keeps_one(&self, id: u32) -> bool {
-        Table::from_word(self.current.load(Ordering::Acquire)) // [S]
-            .is_some_and(|table| !table.group(self.place(table, id).0).kept.load(Ordering::Relaxed).is_null())
     }
 
     /// As [`insert`](Self::insert), of the timer that has been kept there, which is told its ID by `name`. `None`: there
     /// is none.
     #[inline(always)]
     pub fn insert_kept(&self, id: u32, name: impl FnOnce(&Timer)) -> Option<Result<&Timer, Inserted>> {
-        let locked = self.lock(id)?;
-        let timer = as_timer(locked.group.kept.load(Ordering::Relaxed))?;
+        let locked = self.lock_at(self.spot(id)?, id)?;
+        let timer = as_timer(locked.0.group.kept.load(Ordering::Relaxed))?;
         if locked.has(id) {
             return Some(Err(Inserted::InUse));
         }
-        locked.group.kept.store(ptr::null_mut(), Ordering::Relaxed);
+        locked.0.group.kept.store(ptr::null_mut(), Ordering::Relaxed);
         name(timer);
-        put_first(locked.slot, timer);
+        put_first(locked.0.slot, timer);
         Some(Ok(timer))
     }
 
     /// Takes `timer` out, which is in as `id`. Whether it is kept for the next one there; else it is the caller's.
     #[inline(always)]
     #[must_use]
-    pub fn remove(&self, timer: &Timer, id: u32) -> bool {
-        let Some(locked) = self.lock(id) else { return false };
-        let mut link = locked.slot;
+    pub fn remove(&self, timer: &Timer, id: u32, spot: Spot<'_>) -> bool {
+        let Some(locked) = self.lock_at(spot, id) else { return false };
+        let mut link = locked.0.slot;
         while let Some(found) = as_timer(link.load(Ordering::Relaxed)) {
             if ptr::eq(found, timer) {
                 link.store(timer.next.load(Ordering::Relaxed), Ordering::Release); // [R]
@@ -180,7 +183,7 @@ impl Ids {
             }
             link = &found.next;
         }
-        let kept = &locked.group.kept;
+        let kept = &locked.0.group.kept;
         let keeps = kept.load(Ordering::Relaxed).is_null();
         if keeps {
             kept.store(ptr::from_ref(timer).cast_mut(), Ordering::Relaxed);
@@ -219,23 +222,21 @@ impl Ids {
         words.into_iter().filter_map(Table::from_word)
     }
 
-    /// In which group, and which slot of it.
+    /// In which group `id` belongs, and in which slot of it.
     #[inline(always)]
-    fn place(&self, table: Table, id: u32) -> (usize, usize) {
+    fn place<'i>(&'i self, table: Table, id: u32) -> Spot<'i> {
         let spread = u64::from(id >> GROUP_LOG2).wrapping_mul(self.multiplier);
         let group = (spread >> 1 >> table.shift) as usize;
         // The order within a group begins anywhere: IDs that are a multiple of the group apart spread too.
         let within = (id as usize).wrapping_add((spread >> 8) as usize) & (GROUP - 1);
-        (group, group << GROUP_LOG2 | within)
+        Spot { group: table.group(group), slot: table.slot(group << GROUP_LOG2 | within) }
     }
 
-    /// Locks the live group of `id`; `None` without a table.
+    /// Locks the live group of `id`, which most likely is this one; `None` without a table.
     #[inline(always)]
-    fn lock(&self, id: u32) -> Option<Locked<'_>> {
-        let table = Table::from_word(self.current.load(Ordering::Acquire))?; // [S]
-        let (group, slot) = self.place(table, id);
-        let group = table.group(group);
-        if group.lock.lock_if_idle() { Some(Locked { group, slot: table.slot(slot) }) } else { self.lock_slowly(id) }
+    fn lock_at<'i>(&'i self, spot: Spot<'i>, id: u32) -> Option<Locked<'i>> {
+        // If it is live, it is where the ID belongs, whatever has become of the table.
+        if spot.group.lock.lock_if_idle() { Some(Locked(spot)) } else { self.lock_slowly(id) }
     }
 
     #[cold]
@@ -245,10 +246,9 @@ impl Ids {
             let current = Table::from_word(self.current.load(Ordering::Acquire))?; // [S]
             let next = Table::from_word(self.next.load(Ordering::Acquire)); // [S]
             for table in [Some(current), next].into_iter().flatten() {
-                let (group, slot) = self.place(table, id);
-                let group = table.group(group);
-                if group.lock.lock().is_some() {
-                    return Some(Locked { group, slot: table.slot(slot) });
+                let spot = self.place(table, id);
+                if spot.group.lock.lock().is_some() {
+                    return Some(Locked(spot));
                 }
             }
             // It became live in a table that we do not know yet.
@@ -261,7 +261,7 @@ impl Ids {
         if self.current.load(Ordering::Relaxed).is_null() {
             self.make_first();
         }
-        self.lock(id)
+        self.lock_at(self.spot(id)?, id)
     }
 
     #[cold]
@@ -318,7 +318,7 @@ impl Ids {
             let mut timer = head.load(Ordering::Relaxed);
             while let Some(moved) = as_timer(timer) {
                 timer = moved.next.load(Ordering::Relaxed);
-                put_first(to.slot(self.place(to, moved.id()).1), moved);
+                put_first(self.place(to, moved.id()).slot, moved);
             }
             head.store(ptr::null_mut(), Ordering::Relaxed);
         }
@@ -355,23 +355,35 @@ fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
     unsafe { timer.as_ref() }
 }
 
-/// The live group of an ID, locked, and the ID's slot.
-struct Locked<'i> {
+/// Where an ID belongs in one table.
+#[derive(Clone, Copy)]
+pub struct Spot<'i> {
     group: &'i Group,
     slot: &'i Slot,
 }
+
+impl Spot<'_> {
+    /// Whether a timer has been kept here. It may be gone by the next look.
+    #[inline(always)]
+    pub fn keeps_one(&self) -> bool {
+        !self.group.kept.load(Ordering::Relaxed).is_null()
+    }
+}
+
+/// The live group of an ID, locked.
+struct Locked<'i>(Spot<'i>);
 
 impl<'i> Locked<'i> {
     /// Whether there is a timer with this ID, or one that has been promised it.
     #[inline(always)]
     fn has(&self, id: u32) -> bool {
-        !self.slot.load(Ordering::Relaxed).is_null()
+        !self.0.slot.load(Ordering::Relaxed).is_null()
             && self.chain().any(|other| other.id() == id)
             && !mutant(Mutant::InsertSkipsCheck)
     }
 
     fn chain(&self) -> impl Iterator<Item = &'i Timer> {
-        let first = as_timer(self.slot.load(Ordering::Acquire)); // [R]
+        let first = as_timer(self.0.slot.load(Ordering::Acquire)); // [R]
         core::iter::successors(first, |timer| as_timer(timer.next.load(Ordering::Acquire))) // [R]
     }
 }
@@ -380,7 +392,7 @@ impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
         // Its holder may hold a timer, and so keeps its CPU.
-        self.group.lock.unlock_and_stay(LIVE);
+        self.0.group.lock.unlock_and_stay(LIVE);
     }
 }
 

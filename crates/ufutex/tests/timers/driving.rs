@@ -234,6 +234,15 @@ fn change_is_told_when_the_earliest_deadline_becomes_earlier() {
         let next = process.driver.next(Base::Monotonic).expect("it is armed");
         assert!(next <= process.clocks.now(Base::Monotonic) + length);
     }
+    // An interval goes on when its notice is taken.
+    process.timers.clear();
+    once(&process, 2 * HOUR);
+    armed(&process.timers, TimerClock::Monotonic, false, MS, MS);
+    process.clocks.advance(MS);
+    assert_eq!(process.driver.turn(), 1);
+    let before = changes();
+    assert!(process.timers.take(process.notices.drain()[0]).is_some());
+    assert!(changes() > before);
     // Of another process, too.
     let before = changes();
     let other = beside(&process);

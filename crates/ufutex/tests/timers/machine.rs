@@ -46,8 +46,8 @@ pub trait System {
     /// Lets time go by.
     fn pause(&self, length: Duration);
 
-    /// Takes the room for further timers, until [`leave_room`](Self::leave_room).
-    fn leave_no_room(&self);
+    /// Takes the room for further timers, until [`leave_room`](Self::leave_room); how many it made for that.
+    fn leave_no_room(&self) -> usize;
 
     fn leave_room(&self);
 }

@@ -25,6 +25,7 @@ mod far;
 mod fuzz;
 mod gettime;
 mod handlers;
+mod host;
 mod ids;
 mod jumps;
 mod limits;
@@ -40,6 +41,16 @@ macro_rules! on_every_machine {
             kernel: $crate::kernel::machine();
             by_thread: $crate::engine::by_thread();
             by_turns: $crate::engine::by_turns();
+        }
+    };
+}
+
+/// As `on_every_machine`, without the one that expires timers by another thread. Each use says why.
+macro_rules! on_machines_of_one_thread {
+    ($($name:ident),* $(,)?) => {
+        $crate::on_machines! { [$($name)*]
+            kernel_alone: $crate::kernel::machine();
+            by_turns_alone: $crate::engine::by_turns();
         }
     };
 }
@@ -65,7 +76,7 @@ macro_rules! on_machine {
     };
 }
 
-pub(crate) use {on_every_machine, on_machine, on_machines};
+pub(crate) use {on_every_machine, on_machine, on_machines, on_machines_of_one_thread};
 
 /// A number that is set from outside.
 fn number(variable: &str, default: u64) -> u64 {

@@ -170,6 +170,47 @@ fn restored_id_is_busy_for_all_but_one() {
     });
 }
 
+/// Threads that set and delete timers which are not theirs: each timer is deleted once, and nothing is left of any.
+#[test]
+fn timers_of_all_are_deleted_by_one() {
+    within_patience("deleting timers", || {
+        const IDS: usize = 8;
+        let driver = driver();
+        let timers = Timers::new(&driver, Arc::new(Nobody)).expect("the memory is there");
+        let turner = Turner::start(&driver);
+        let [made, deleted] = [(); 2].map(|()| AtomicUsize::new(0));
+        let delete = |id| match timers.delete(id) {
+            Ok(()) => _ = deleted.fetch_add(1, SeqCst),
+            Err(error) => assert_eq!(error, Error::Invalid),
+        };
+        let far = Setting { value: Duration::from_secs(1 << 30), interval: Duration::from_secs(1) };
+        on_threads(|thread, goes_on| {
+            let mut rng = Rng::of_program(6, thread);
+            while goes_on() {
+                let id = rng.below(IDS) as i32;
+                match rng.below(4) {
+                    0 => match timers.create_as(id, MONOTONIC, signal(0)) {
+                        Ok(_) => _ = made.fetch_add(1, SeqCst),
+                        Err(error) => assert_eq!(error, Error::Busy),
+                    },
+                    1 => delete(id),
+                    2 => match timers.settime(id, false, far) {
+                        Ok(old) => assert!(old == Setting::default() || old.interval == far.interval, "{old:?}"),
+                        Err(error) => assert_eq!(error, Error::Invalid),
+                    },
+                    _ => assert!(matches!(timers.getoverrun(id), Ok(0) | Err(Error::Invalid))),
+                }
+            }
+        });
+        drop(turner);
+        (0..IDS as i32).for_each(delete);
+        assert!(made.load(SeqCst) > 0);
+        assert_eq!((deleted.load(SeqCst), timers.count()), (made.load(SeqCst), 0));
+        // Nor is one armed that has been deleted.
+        assert_eq!(driver.next(Base::Monotonic), None);
+    });
+}
+
 /// Each one-shot that nobody takes back expires once, whoever makes, sets, asks and deletes others meanwhile.
 #[test]
 fn every_expiry_comes_once() {
@@ -267,8 +308,9 @@ fn nothing_is_taken_of_what_was_disarmed() {
                 next_epoch();
                 timers.settime(id, false, Setting { value, interval }).expect("it is ours");
                 (0..rng.below(20)).for_each(|_| std::thread::yield_now());
-                if rng.percent(50) {
-                    timers.settime(id, false, Setting::default()).expect("it is ours");
+                if rng.percent(70) {
+                    let never = rng.one(&[Setting::default(), once(Duration::from_secs(1 << 30))]);
+                    timers.settime(id, false, never).expect("it is ours");
                     next_epoch();
                 } else {
                     timers.delete(id).expect("it is ours");

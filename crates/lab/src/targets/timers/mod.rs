@@ -16,7 +16,7 @@ mod spin;
 mod timer;
 
 pub use kernel::pending_signals_max;
-pub use loops::{Bytes, Load, Meeting, Test, Times};
+pub use loops::{Bytes, Lateness, Load, Meeting, Test, Times};
 
 use clap::ValueEnum;
 use process::Emulated;
