@@ -314,7 +314,7 @@ fn what_is_missing_or_cannot_be_run_is_told_apart() {
 #[test]
 fn a_bad_option_is_one_line_that_names_it_and_what_is_accepted() {
     let flags =
-        "--trap --stats -f/--follow-forks --json -o/--output --scheme --layout --policy --slots --immutable -h/--help";
+        "--trap --timers --stats -f/--follow-forks --json -o/--output --scheme --layout --policy --slots --immutable -h/--help";
     let program = "no program given; accepted: ufutex run [OPTIONS] PROGRAM [ARGS]..., see --help";
     let (slots, policy) = (
         "is not accepted; accepted: 0 for the global table, or a power of two from 2 to 1048576",
@@ -548,7 +548,7 @@ fn a_run_within_a_trapped_one_is_trapped_too() {
 fn help_names_every_option_every_status_and_the_fields_of_the_report() {
     for arguments in [&["run", "--help"][..], &["help", "run"]] {
         let help = printed(Command::new(UFUTEX).args(arguments));
-        let options = ["--trap", "--stats", "--follow-forks", "--json", "--output", "--scheme", "--layout", "--policy"];
+        let options = ["--trap", "--timers", "--stats", "--follow-forks", "--json", "--output", "--scheme", "--layout", "--policy"];
         let statuses = ["  125  ", "  126  ", "  127  ", "  2    "];
         for what in [&options[..], &["--slots", "--immutable"], &statuses, &["UFUTEX_PRELOAD", "LD_PRELOAD"]].concat() {
             assert!(help.contains(what), "{what}");

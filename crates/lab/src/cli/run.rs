@@ -11,6 +11,9 @@ pub struct RunArgs {
     /// Take futex calls inside glibc, too: pthread locks, semaphores, Python, Java
     #[arg(long)]
     trap: bool,
+    /// Take timers, too: timer_create and its family
+    #[arg(long)]
+    timers: bool,
     /// Report to stderr when the program ends, and at SIGUSR1
     #[arg(long)]
     stats: bool,
@@ -77,6 +80,7 @@ impl RunArgs {
             slots: self.slots,
             immutable: self.immutable,
             trap: self.trap,
+            timers: self.timers,
             stats: wants_report.then_some(format),
             process: None,
             children: self.follow_forks,
@@ -124,6 +128,14 @@ What is taken:
                    the kernel stop at each (SIGSYS) for the library to serve it, which takes one to two microseconds:
                    --trap is for trying and for seeing, not for speed. Uncontended locks make no call and cost nothing.
 
+  with --timers    timer_create(2), timer_settime(2), timer_gettime(2), timer_getoverrun(2), timer_delete(2), too: by
+                   libc's functions of these names and by its syscall(), with --trap by instructions as well. A thread
+                   of the library's waits for them (one more in /proc/PID/task, from the first timer on), and sends the
+                   signals: SI_TIMER, with value, ID and overrun. SIGEV_THREAD starts threads as libc does.
+                   What differs: a signal that is read from a signalfd, or ignored, is noticed up to half an interval
+                   later, and its ssi_overrun is 0: timer_getoverrun has it then. IDs begin at 0 again after an exec.
+                   Signals of one number from several timers come one after the other, as the kernel's do.
+
 What stays with the kernel: futexes shared between processes, locks with priority inheritance, robust lists.
 
 What cannot be run (126): programs that are statically linked, or not linked with glibc, or not for 64-bit x86-64;
@@ -139,11 +151,12 @@ emptied first; each process appends its own.
   calls           by futex operation (futex(2), futex2); kernel calls: seen, but left to the kernel
   waits, mismatches, wakes, woken, empty wakes, requeues, requeued, refused ...    what became of them
   slots, resizes, contended locks, longest chain                                   the table of the process
+  timers made, settings, expiries, signals, overruns                               with --timers
   addresses       the words that at least 1 % of the calls named, where they lie, at most ten. ~ where it is not
                   exact: many more words were used than are counted one by one, and it was at least so often
 With --json one object a line: command, pid, scheme, layout, trap (bool), slots (0: no table of its own), table_bytes,
 elapsed_ns, cpu_user_ns, cpu_system_ns, calls {operation: number}, kernel_calls, counters {name: number}, hottest
-[{address (text), place (text or null), calls_at_most, calls_at_least}].
+[{address (text), place (text or null), calls_at_most, calls_at_least}]; with --timers timers {name: number}.
 
 --slots N is what prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, N) would have done at the start: from then on no policy
 decides, but the program may set another number, unless --immutable. --policy N is the policy's own choice of N.
