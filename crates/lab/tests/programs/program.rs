@@ -282,6 +282,8 @@ pub fn ours() -> Vec<Program> {
         Program { name: "timers_by_syscall".to_owned(), ..c_with("timers", &["-DBY_SYSCALL"], &[]).in_modes(TIMERS) },
         c_by_instruction("timers").in_modes(TRAPPED_TIMERS_ONLY),
         c("timer_threads").in_modes(TIMERS),
+        c("timer_storm").in_modes(TIMERS),
+        c_by_instruction("timer_storm").in_modes(TRAPPED_TIMERS_ONLY),
     ];
     programs.extend(ends());
     programs.push(Program::new("cxx_atomic_wait", || made(compile::cxx("atomic_wait"), &[])).in_modes(SCHEMES));

@@ -24,7 +24,7 @@ static void is_called(union sigval value) {
     sigset_t mask;
     CHECK_EQ(pthread_sigmask(SIG_SETMASK, NULL, &mask), 0);
     for (int i = 1; i < 64; i++)
-        if (sigismember(&mask, i) == 1) masked++;
+        if (i != SIGSYS && sigismember(&mask, i) == 1) masked++; // a trap never blocks that
     CHECK_EQ(pthread_setspecific(key, &key), 0);
     called++;
 }
