@@ -596,22 +596,62 @@ pub fn real_pthread_create() -> CreateThread {
     unsafe { core::mem::transmute(REAL.pthread_create.load(Ordering::Relaxed)) }
 }
 
-/// `timer_create(3)`. With a trap libc itself starts the threads of SIGEV_THREAD: its calls come to us.
+/// `timer_create(3)`: a call of `syscall`, whose ID is what the program gets to know of the timer. With a trap it is libc's
+/// own, whose calls come to us.
 #[unsafe(no_mangle)]
+#[unsafe(naked)]
 pub unsafe extern "C" fn timer_create(clock: c_int, event: *mut c_void, timer: *mut *mut c_void) -> c_int {
-    type Create = unsafe extern "C" fn(c_int, *mut c_void, *mut *mut c_void) -> c_int;
-    if !timers::WAITS.load(Ordering::Relaxed) {
-        // SAFETY: libc's own, and of that type; as the program calls it.
-        return unsafe {
-            let real: Create = core::mem::transmute(REAL.timer_create.load(Ordering::Relaxed));
-            real(clock, event, timer)
-        };
-    }
-    let id = timers::create(clock as u64, event as u64);
+    naked_asm!(
+        ".cfi_startproc",
+        "cmp byte ptr [rip + {on}], 0",
+        "jne 2f",
+        "jmp qword ptr [rip + {real} + {offset}]",
+        "2:",
+        "test rsi, rsi",
+        "jnz 3f",
+        "lea rsi, [rip + {alarm}]",
+        "3:",
+        "cmp dword ptr [rsi + {notify}], {thread}",
+        "je {calling}",
+        "sub rsp, 24",
+        ".cfi_adjust_cfa_offset 24",
+        "mov [rsp], rdx",
+        "mov dword ptr [rsp + 8], -1",
+        "lea rcx, [rsp + 8]",
+        "mov rdx, rsi",
+        "movsxd rsi, edi",
+        "mov edi, {create}",
+        "call {syscall}",
+        "test eax, eax",
+        "jnz 4f",
+        "mov rdx, [rsp]",
+        "movsxd rcx, dword ptr [rsp + 8]",
+        "mov [rdx], rcx",
+        "4:",
+        "add rsp, 24",
+        ".cfi_adjust_cfa_offset -24",
+        "ret",
+        ".cfi_endproc",
+        on = sym timers::WAITS,
+        real = sym REAL,
+        offset = const offset_of!(Real, timer_create),
+        alarm = sym timers::ALARM,
+        notify = const offset_of!(timers::Event, notify),
+        thread = const libc::SIGEV_THREAD,
+        calling = sym timer_create_calling,
+        create = const libc::SYS_timer_create,
+        syscall = sym syscall,
+    )
+}
+
+/// The same with SIGEV_THREAD.
+unsafe extern "C" fn timer_create_calling(clock: c_int, event: *const timers::Event, timer: *mut *mut c_void) -> c_int {
+    // SAFETY: the program's, for libc's function.
+    let id = timers::create_calling(clock as u64, unsafe { &*event });
     if id < 0 {
         return fail(id);
     }
-    // SAFETY: the program's, for libc's function.
+    // SAFETY: as above.
     unsafe { *timer = core::ptr::without_provenance_mut(id as usize) };
     0
 }

@@ -15,8 +15,6 @@ use super::{Count, Timing, count, timing, timing_or_make};
 use crate::process::{SpinLock, process};
 use crate::{entry, gate, raw};
 
-/// Of `sigev_notify`.
-pub const SIGEV_THREAD: i32 = 2;
 /// The receiver of a timer that calls a function: no thread has that number.
 pub const CALLER: i32 = i32::MIN;
 
@@ -108,8 +106,9 @@ impl Callers {
 /// timer_create(3) with SIGEV_THREAD: the ID, or `-errno`. By a thread of libc's, whose signals are not blocked.
 pub fn create(clock: u64, event: &Event) -> isize {
     let no_memory = -(libc::EAGAIN as isize);
+    let Some(process) = process() else { return no_memory };
     let mask = gate::block_all();
-    let timing = process().and_then(timing_or_make);
+    let timing = if process.is_borrowed() { None } else { timing_or_make(process) };
     gate::set_mask(mask);
     let Some(timing) = timing else { return no_memory };
     let Some(attributes) = detached(event.attributes) else { return no_memory };

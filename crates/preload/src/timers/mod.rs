@@ -25,9 +25,10 @@ use ufutex::timer::{Caller, Driver, TimerCall, Timers};
 
 use crate::memory::Native;
 use crate::process::{Process, process};
-use crate::{gate, memory, raw, settings, stack};
+use crate::{raw, settings, stack};
 
 pub use alarm::Host;
+pub use callers::{Event, create as create_calling};
 pub use mail::arrive;
 
 /// Of prctl(2).
@@ -151,7 +152,7 @@ pub fn call(number: i64, args: [u64; 6]) -> isize {
     if makes && !timing.alarm.start(process, timing) {
         return -(libc::EAGAIN as isize);
     }
-    let caller = if makes { Caller { process: raw::pid(), thread: raw::tid() } } else { Caller { process: 0, thread: 0 } };
+    let caller = caller(makes && matches!(args[0] as i32, ..0 | 2 | 3));
     let result = timing.timers.syscall(caller, &Native, call, args);
     match call {
         TimerCall::Create if result == 0 => count(Count::Made, 1),
@@ -168,28 +169,14 @@ pub fn call(number: i64, args: [u64; 6]) -> isize {
     result
 }
 
-/// timer_create(3), by libc's function: the ID, or `-errno`. Not inside.
-pub fn create(clock: u64, event: u64) -> isize {
-    let given = if event == 0 { None } else { Some(memory::read::<callers::Event>(event)) };
-    let event = match given {
-        Some(Err(_)) => return -(libc::EFAULT as isize),
-        Some(Ok(event)) if event.notify == callers::SIGEV_THREAD => {
-            let borrowed = process().is_some_and(Process::is_borrowed);
-            return if borrowed { -(libc::ENOSYS as isize) } else { callers::create(clock, &event) };
-        }
-        Some(Ok(_)) => event,
-        // The kernel would send the ID, which libc's function does not have yet.
-        None => (&raw const ALARM) as u64,
-    };
-    let mut id = -1i32;
-    let mask = gate::block_all();
-    let result = call(libc::SYS_timer_create, [clock, event, (&raw mut id) as u64, 0, 0, 0]);
-    gate::set_mask(mask);
-    if result == 0 { id as isize } else { result }
+/// Who calls, where that matters: for clocks of CPU time.
+fn caller(matters: bool) -> Caller {
+    if matters { Caller { process: raw::pid(), thread: raw::tid() } } else { Caller { process: 0, thread: 0 } }
 }
 
-/// What libc asks for where the program does not: SIGALRM, and no value.
-static ALARM: [u64; 8] = [0, libc::SIGALRM as u64, 0, 0, 0, 0, 0, 0];
+/// What libc's function asks for where the program does not: SIGALRM, and no value. The kernel would send the ID, which
+/// nobody knows yet.
+pub static ALARM: [u64; 8] = [0, libc::SIGALRM as u64, 0, 0, 0, 0, 0, 0];
 
 /// The kernel's own.
 pub fn kernel(number: i64, mut args: [u64; 6]) -> isize {
