@@ -104,6 +104,27 @@ pub fn thread_hint() -> u32 {
     (core::ptr::addr_of!(here).addr() >> 16) as u32
 }
 
+/// Stands in what is found without a lock: in a model a cell that was written when the memory was made, so that whoever
+/// finds it without seeing it made is caught. Elsewhere nothing.
+pub struct Made(#[cfg(any(feature = "loom", feature = "shuttle"))] UnsafeCell<()>);
+
+impl Made {
+    /// Now.
+    pub fn new() -> Self {
+        Self(
+            #[cfg(any(feature = "loom", feature = "shuttle"))]
+            UnsafeCell::new(()),
+        )
+    }
+
+    /// It has been found.
+    #[inline(always)]
+    pub fn see(&self) {
+        #[cfg(any(feature = "loom", feature = "shuttle"))]
+        self.0.with(|_| ());
+    }
+}
+
 /// A number that is counted and told, and that orders nothing: whoever reads it learns nothing about other memory. So
 /// every access is relaxed, and a model need not look at it, or it would explore what does not matter.
 #[derive(Default)]
@@ -244,6 +265,46 @@ pub enum Mutant {
     GroupLiveEarly,
     /// A group that has been moved stays live.
     GroupStaysLive,
+    /// [Q]: a timer is published without Release.
+    TimerRelaxed,
+    /// [R]: a timer comes first in a chain without Release.
+    HeadRelaxed,
+    /// [R]: a timer in a chain gets a successor without Release.
+    SuccessorRelaxed,
+    /// [S]: a table of IDs is published without Release.
+    IdsRelaxed,
+    /// An ID that is in use is put in once more.
+    InsertSkipsCheck,
+    /// An expiry looks at a timer that somebody is making.
+    ExpiryIgnoresWord,
+    /// A notice that has been taken can be taken again.
+    TakeKeepsNumber,
+    /// A turn leaves the deadlines that are left in a queue to nobody.
+    TurnForgetsRest,
+    /// Who arms an earlier deadline tells nobody.
+    ArmTellsNobody,
+    /// Who asked for the next deadline during a turn is not told that it is done.
+    TurnIgnoresLooks,
+    /// The last of several deadlines on a clock is taken for the only one.
+    DisarmSilencesOthers,
+    /// The driver keeps an owner that is being dropped.
+    HoldRevives,
+    /// An owner that goes leaves its queues with the driver.
+    RetireForgets,
+    /// A channel rings before the notice is in line.
+    BellRingsFirst,
+    /// A task looks for a notice before it leaves its waker.
+    RecvLooksFirst,
+    /// A sleep that is over wakes nobody.
+    SleepRingsSilently,
+    /// A sleep that is over does not say so.
+    SleepGoesOn,
+    /// A sleep that is polled with a new waker keeps the old one.
+    SleepKeepsWaker,
+    /// A sleep is asked whether it is over before it has the new waker.
+    SleepLooksFirst,
+    /// A sleep that is dropped stays armed.
+    SleepStaysArmed,
 }
 
 /// `order`, but Relaxed in a mutant.

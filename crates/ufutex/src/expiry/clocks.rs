@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
+use crate::sync::MODEL;
 use crate::sys::clock::Clock;
 
 /// A clock that deadlines can be on.
@@ -82,10 +83,12 @@ impl fmt::Debug for GivenClocks {
 ///
 /// Its last second is cut off, as in the kernel: whoever says so much means for ever.
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
-    if time.as_secs() >= LAST / SECOND { LAST } else { time.as_nanos() as u64 }
+    if time.as_secs() >= KTIME_MAX / SECOND { LAST } else { LAST.min(time.as_nanos() as u64) }
 }
 
 const SECOND: u64 = 1_000_000_000;
 
+const KTIME_MAX: u64 = i64::MAX as u64;
+
 /// The last nanosecond of any clock: the kernel's `KTIME_MAX`.
-pub(crate) const LAST: u64 = i64::MAX as u64;
+pub(crate) const LAST: u64 = if MODEL { 0xfff } else { KTIME_MAX };

@@ -20,7 +20,7 @@ use core::ptr::NonNull;
 use core::time::Duration;
 
 use crate::error::Error;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Mutant, Ordering, mutant};
 use crate::sys::counted::Counted;
 use crate::sys::random;
 use crate::table::lock::Lock;
@@ -35,7 +35,8 @@ use wheel::{Next, Wheel};
 /// up as long as nothing is armed. With an embedder's ([`Clocks`]) it does nothing by itself: the embedder looks at
 /// [`next`](Self::next), waits as it likes, and calls [`turn`](Self::turn).
 ///
-/// A handle: clones mean the same driver.
+/// A handle: clones mean the same driver. It does not survive fork(2): the child has no such thread, and makes a system of
+/// its own.
 #[derive(Clone)]
 pub struct Driver {
     pub(crate) inner: Counted<Inner>,
@@ -55,6 +56,8 @@ struct Earliest {
     wheel: Wheel,
     /// When the next turn is due, as whoever turns has been told.
     told: u64,
+    /// How often somebody has asked when that is.
+    looks: u64,
 }
 
 /// Never: later than any clock can show.
@@ -107,7 +110,7 @@ impl Driver {
             Source::None => 1,
         };
         let inner = Counted::new(|address| Inner {
-            bases: core::array::from_fn(|_| Lock::new(Earliest { wheel: Wheel::new(), told: NEVER })),
+            bases: core::array::from_fn(|_| Lock::new(Earliest { wheel: Wheel::new(), told: NEVER, looks: 0 })),
             source,
             seed: random::seed(address),
             cpus,
@@ -123,7 +126,11 @@ impl Driver {
     /// has been disarmed since, or many deadlines are close together. `None`: nothing is armed.
     #[must_use]
     pub fn next(&self, base: Base) -> Option<Duration> {
-        self.inner.bases[base as usize].lock().with(|earliest| earliest.wheel.peek()).map(Duration::from_nanos)
+        let at = self.inner.bases[base as usize].lock().with(|earliest| {
+            earliest.looks = earliest.looks.wrapping_add(1);
+            earliest.wheel.peek()
+        });
+        at.map(Duration::from_nanos)
     }
 
     /// Expires what is due by now, on the calling thread: timers are delivered and tasks woken from here. Answers how
@@ -134,19 +141,24 @@ impl Driver {
 
     fn turn_base(&self, base: Base) -> usize {
         let queue = &self.inner.bases[base as usize];
-        let is_empty = queue.lock().with(|earliest| {
+        let (is_empty, looks) = queue.lock().with(|earliest| {
             // Whoever has been told has come: they are told again when this turn is done.
             earliest.told = NEVER;
-            earliest.wheel.is_empty()
+            (earliest.wheel.is_empty(), earliest.looks)
         });
         if is_empty {
             return 0;
         }
         // Once: what becomes due during this turn is for the next one.
         let now = self.inner.now(base);
-        let mut expired = 0;
+        let (mut owners, mut expired) = (0, 0);
         while let Some(owner) = self.next_owner(base, now) {
+            owners += 1;
             expired += owner.expire(base, now);
+        }
+        // Who asked meanwhile when the next turn is due did not see those that were out of the wheel, and may be asleep.
+        if owners != 0 && queue.lock().with(|earliest| earliest.looks != looks) && !mutant(Mutant::TurnIgnoresLooks) {
+            self.inner.changed();
         }
         expired
     }
@@ -179,7 +191,8 @@ impl Driver {
         }
     }
 
-    /// Says that `CLOCK_REALTIME`, and `CLOCK_TAI` with it, have been set. With the host's clocks nobody need say so.
+    /// Says that the embedder's `CLOCK_REALTIME`, and `CLOCK_TAI` with it, have been set. Of the host's clocks nobody need say
+    /// so.
     pub fn clock_was_set(&self) {
         // A turn asks the clocks anew; what is due by them is due.
         self.inner.changed();
@@ -266,7 +279,7 @@ impl Inner {
             return false;
         }
         let _by_the_hosts_thread = base;
-        is_earlier
+        is_earlier && !mutant(Mutant::ArmTellsNobody)
     }
 
     /// Puts `link` where it belongs: due at `at`, or nowhere. A later time than it has is put off until it is due,

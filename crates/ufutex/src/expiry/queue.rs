@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 
 use super::wheel::{Next, Node, Wheel};
 use super::{Base, Driver, Inner, NEVER};
+use crate::sync::{Mutant, mutant};
 use crate::table::lock::Lock;
 
 /// Who has queues: counted, so that the driver can keep it while it expires something.
@@ -155,7 +156,8 @@ impl Queue {
         self.state.lock().with(|state| {
             // SAFETY: says the caller.
             let was_armed = unsafe { state.wheel.remove(node) };
-            if was_armed && !lazy && state.wheel.is_empty() { self.schedule(driver, state, NEVER) } else { Tell(false) }
+            let is_last = state.wheel.is_empty() || mutant(Mutant::DisarmSilencesOthers);
+            if was_armed && !lazy && is_last { self.schedule(driver, state, NEVER) } else { Tell(false) }
         })
     }
 
@@ -181,6 +183,7 @@ impl Queue {
                         Some(true)
                     }
                     Next::Working => None,
+                    Next::At(_) if mutant(Mutant::TurnForgetsRest) => Some(false),
                     Next::At(at) => {
                         // The driver is turning, and looks itself.
                         let _looks_itself = self.schedule(driver, state, at);

@@ -10,7 +10,7 @@ use super::clocks::nanoseconds;
 use super::queue::{Held, Owner, Queue};
 use super::wheel::Node;
 use super::{Base, Driver, Inner};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Mutant, Ordering, mutant};
 use crate::sys::counted::Counted;
 
 /// So many tasks are woken before other owners have their turn.
@@ -109,9 +109,14 @@ impl<'d> Sleep<'d> {
         let Some(queue) = self.queue() else { return false };
         // Before the lock and after it: what a waker's clone and drop do is not ours to say.
         let mut waker = Some(waker.clone());
-        // SAFETY: with the queue locked the waker is ours.
-        queue.with_locked(|| unsafe { core::ptr::swap(self.waker.get(), &raw mut waker) });
-        self.is_over.load(Ordering::Acquire) != 0 // [T]
+        let is_over = || self.is_over.load(Ordering::Relaxed) != 0; // [T]
+        let too_early = mutant(Mutant::SleepLooksFirst).then(is_over);
+        if !mutant(Mutant::SleepKeepsWaker) {
+            // SAFETY: with the queue locked the waker is ours.
+            queue.with_locked(|| unsafe { core::ptr::swap(self.waker.get(), &raw mut waker) });
+        }
+        // Either this waker is found there, or it was over before.
+        too_early.unwrap_or_else(is_over)
     }
 
     /// The time is up. Answers whom to wake.
@@ -121,7 +126,12 @@ impl<'d> Sleep<'d> {
     unsafe fn ring(node: *mut Node) -> Option<Waker> {
         // SAFETY: the node comes first, and the sleep stays where it is.
         let this = unsafe { &*node.cast::<Self>() };
-        this.is_over.store(1, Ordering::Release); // [T]
+        if !mutant(Mutant::SleepGoesOn) {
+            this.is_over.store(1, Ordering::Relaxed); // [T]
+        }
+        if mutant(Mutant::SleepRingsSilently) {
+            return None;
+        }
         // SAFETY: the queue is locked.
         unsafe { (*this.waker.get()).take() }
     }
@@ -129,7 +139,7 @@ impl<'d> Sleep<'d> {
 
 impl Drop for Sleep<'_> {
     fn drop(&mut self) {
-        let Some(queue) = self.queue() else { return };
+        let Some(queue) = self.queue().filter(|_| !mutant(Mutant::SleepStaysArmed)) else { return };
         // Most timeouts never come, and the next one is soon armed: so not at once.
         // SAFETY: it is in this queue or in none.
         unsafe { queue.disarm(&self.driver.inner, self.node.get(), true) }.now(self.driver);

@@ -9,10 +9,14 @@
 
 use core::ptr;
 
+use super::clocks::LAST;
+use crate::sync::MODEL;
+
 /// Bits of a digit.
 const DIGIT: u32 = 4;
 const SLOTS: usize = 1 << DIGIT;
-const LEVELS: usize = (u64::BITS / DIGIT) as usize;
+/// In a model the clocks end early, and the wheel fits on the small stacks of its threads.
+const LEVELS: usize = if MODEL { LAST.count_ones().div_ceil(DIGIT) as usize } else { (u64::BITS / DIGIT) as usize };
 /// A slot with more nodes than this is not searched for its earliest.
 const FEW: usize = 16;
 /// So many nodes go down a level before the wheel's lock may change hands.

@@ -5,7 +5,7 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use crate::error::Error;
-use crate::sync::{AtomicUsize, Ordering, fence};
+use crate::sync::{AtomicUsize, Mutant, Ordering, fence, mutant};
 
 /// One of several handles of a `T`, which lives as long as any of them.
 pub struct Counted<T> {
@@ -56,7 +56,7 @@ impl<T> Counted<T> {
         let inner = unsafe { Self::around(value) };
         // SAFETY: the memory is there, says the caller.
         let handles = unsafe { &inner.as_ref().handles };
-        let more = |n: usize| (n != 0).then(|| n + 1);
+        let more = |n: usize| (n != 0 || mutant(Mutant::HoldRevives)).then(|| n + 1);
         handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self { inner })
     }
 

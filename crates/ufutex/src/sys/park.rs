@@ -41,6 +41,11 @@ impl Parker {
         self.word.store(value, order);
     }
 
+    /// One more: a word that is counted up tells each sleeper by itself. Orders nothing.
+    pub fn count(&self) {
+        self.word.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Takes `bits` down. Answers the word before.
     pub fn take_down(&self, bits: u32) -> u32 {
         self.word.fetch_and(!bits, Ordering::Acquire) // [N]

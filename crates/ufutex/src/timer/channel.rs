@@ -6,7 +6,9 @@ use core::task::{Context, Poll, Waker};
 
 use super::{Deliver, Driver, Expired, Notice, TimerOptions, Timers};
 use crate::error::Error;
+#[cfg(feature = "std")]
 use crate::sync::Ordering;
+use crate::sync::{Mutant, mutant};
 #[cfg(feature = "std")]
 use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::park::Parker;
@@ -22,7 +24,7 @@ pub struct Expiries {
 
 struct Line {
     waiting: Lock<Waiting>,
-    /// 1: something has come since it was 0.
+    /// Another number whenever something has come.
     bell: Parker,
 }
 
@@ -58,6 +60,10 @@ impl Timers {
 
 impl Deliver for Line {
     fn expired(&self, timers: &Timers, notice: Notice) {
+        if mutant(Mutant::BellRingsFirst) {
+            self.bell.count();
+            self.bell.wake_all();
+        }
         let waker = self.waiting.lock().with(|waiting| {
             // There is room for one of each timer, which is all that count.
             if waiting.notices.len() == waiting.notices.capacity() {
@@ -66,8 +72,10 @@ impl Deliver for Line {
             waiting.notices.push_back(notice);
             waiting.waker.take()
         });
-        self.bell.store(1, Ordering::Release); // [U]
-        self.bell.wake_all();
+        if !mutant(Mutant::BellRingsFirst) {
+            self.bell.count(); // [U]
+            self.bell.wake_all();
+        }
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -114,25 +122,26 @@ impl Expiries {
     #[cfg(feature = "std")]
     fn recv_until(&self, deadline: Option<Deadline>) -> Option<Expired> {
         loop {
-            // [U]: what came before this is in line, what comes after raises it again.
-            self.line.bell.store(0, Ordering::Relaxed);
+            // [U]: what was counted by now is in line, and what is counted later ends the sleep.
+            let heard = self.line.bell.load(Ordering::Relaxed);
             if let Some(expired) = self.try_recv() {
                 return Some(expired);
             }
             if deadline.is_some_and(|deadline| deadline.has_passed()) {
                 return None;
             }
-            self.line.bell.park(0, deadline.as_ref());
+            self.line.bell.park(heard, deadline.as_ref());
         }
     }
 
     /// The next expired timer, for a task: [`Future`](core::future::Future)s and streams are made of it. Of several tasks
     /// the last one is woken.
     pub fn poll_recv(&self, context: &mut Context<'_>) -> Poll<Expired> {
+        let too_early = mutant(Mutant::RecvLooksFirst).then(|| self.try_recv());
         // First: what a waker's clone and drop do is not ours to say, so not with the lock.
         let mut waker = Some(context.waker().clone());
         self.line.waiting.lock().with(|waiting| core::mem::swap(&mut waiting.waker, &mut waker));
-        match self.try_recv() {
+        match too_early.unwrap_or_else(|| self.try_recv()) {
             Some(expired) => Poll::Ready(expired),
             None => Poll::Pending,
         }

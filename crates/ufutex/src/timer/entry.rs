@@ -11,7 +11,7 @@ use super::expire::told;
 use super::{CpuClock, Notify, TimerClock};
 use crate::expiry::Base;
 use crate::expiry::wheel::Node;
-use crate::sync::{AtomicPtr, AtomicU64, Ordering, UnsafeCell};
+use crate::sync::{AtomicPtr, AtomicU64, Made, Mutant, Ordering, UnsafeCell, relaxed_in};
 use crate::table::lock::{LIVE, StateLock};
 
 /// Set in the upper half of a timer's word, over its ID, while the timer can be found.
@@ -30,6 +30,7 @@ pub struct Timer {
     pub next_free: Cell<*mut Timer>,
     lock: StateLock,
     state: UnsafeCell<State>,
+    made: Made,
 }
 
 // SAFETY: each field is atomic or belongs to a lock, as it says.
@@ -138,6 +139,7 @@ impl Timer {
                 status: Status::Disarmed,
                 base: Base::Monotonic,
             }),
+            made: Made::new(),
         }
     }
 
@@ -148,6 +150,7 @@ impl Timer {
     /// Whether the timer can be found as `id`, and then the overrun of its last signal.
     #[inline(always)]
     pub fn overrun_of(&self, id: u32) -> Option<i32> {
+        self.made.see();
         let word = self.word.load(Ordering::Acquire); // [Q]
         ((word >> 32) as u32 == id | VALID).then_some(word as u32 as i32)
     }
@@ -169,12 +172,14 @@ impl Timer {
     /// It can be found from here on, with this overrun of its last signal.
     pub fn publish(&self, id: u32, overrun: i64) {
         let overrun = told(overrun) as u32;
-        self.word.store(u64::from(id | VALID) << 32 | u64::from(overrun), Ordering::Release); // [Q]
+        let order = relaxed_in(Mutant::TimerRelaxed, Ordering::Release); // [Q]
+        self.word.store(u64::from(id | VALID) << 32 | u64::from(overrun), order);
     }
 
     /// Locks it, whichever timer it is.
+    #[inline]
     pub fn lock(&self) -> Locked<'_> {
-        while self.lock.lock().is_none() {}
+        self.lock.lock_live();
         Locked(self)
     }
 
@@ -183,7 +188,7 @@ impl Timer {
     /// # Safety
     /// It is the caller's alone: taken from the free ones, and not published.
     pub unsafe fn with_fresh<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
-        // SAFETY: who finds a stale pointer to it reads the word, and no state.
+        // SAFETY: who comes by a stale pointer to it locks it and reads the word, but no state: it is not valid.
         self.state.with_mut(|state| f(unsafe { &mut *state }))
     }
 }
@@ -203,6 +208,7 @@ impl<'t> Locked<'t> {
 }
 
 impl Drop for Locked<'_> {
+    #[inline]
     fn drop(&mut self) {
         // Whoever holds it may hold a queue too, and so keeps its CPU.
         self.0.lock.unlock_and_stay(LIVE);

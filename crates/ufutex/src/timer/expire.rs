@@ -72,7 +72,9 @@ impl Timers {
             if state.number != notice.number {
                 return None;
             }
-            state.renumber();
+            if !mutant(Mutant::TakeKeepsNumber) {
+                state.renumber();
+            }
             let mut tell = Tell::default();
             let mut overrun = 0;
             if state.interval != 0 {
@@ -105,6 +107,10 @@ impl Timers {
     /// A timer that was due, as it was armed for the `tag`th time.
     fn expire_one(&self, timer: &Timer, tag: u32) -> Option<Notice> {
         let mut locked = timer.lock();
+        // It may have been deleted since it left the queue. Then its state belongs to whoever makes it another one.
+        if !timer.is_valid() && !mutant(Mutant::ExpiryIgnoresWord) {
+            return None;
+        }
         let id = timer.id();
         locked.with(|state| {
             // It may have been set again, or deleted, between the queue's lock and this one.
@@ -168,7 +174,7 @@ impl Owner for Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        for queue in &self.queues {
+        for queue in self.queues.iter().filter(|_| !mutant(Mutant::RetireForgets)) {
             // Nobody need be told of a deadline that is gone.
             let _later = queue.retire(&self.driver.inner);
         }
