@@ -47,7 +47,8 @@ pub fn report() {
     }
     let Some(process) = process() else { return };
     let is_asked_for = settings.process.is_none_or(|asked_for| asked_for == raw::pid());
-    let did_anything = || process.calls.iter().chain(&process.timer_counts).any(|calls| calls.load(Ordering::Relaxed) != 0);
+    let did_anything =
+        || process.calls.iter().chain(&process.timer_counts).any(|calls| calls.load(Ordering::Relaxed) != 0);
     if (is_asked_for || (settings.children && did_anything()))
         && !process.is_borrowed()
         && !process.reported.swap(true, Ordering::Relaxed)

@@ -128,15 +128,22 @@ What is taken:
                    the kernel stop at each (SIGSYS) for the library to serve it, which takes one to two microseconds:
                    --trap is for trying and for seeing, not for speed. Uncontended locks make no call and cost nothing.
 
-  with --timers    timer_create(2), timer_settime(2), timer_gettime(2), timer_getoverrun(2), timer_delete(2), too: by
-                   libc's functions of these names and by its syscall(), with --trap by instructions as well. A thread
-                   of the library's waits for them (one more in /proc/PID/task, from the first timer on), and sends the
-                   signals: SI_TIMER, with value, ID and overrun. SIGEV_THREAD starts threads as libc does.
-                   What differs: a signal that is read from a signalfd, or ignored, is noticed up to half an interval
-                   later, and its ssi_overrun is 0: timer_getoverrun has it then. IDs begin at 0 again after an exec.
-                   Signals of one number from several timers come one after the other, as the kernel's do.
+  with --timers    timer_create(2), timer_settime(2), timer_gettime(2), timer_getoverrun(2) and timer_delete(2), by libc's
+                   functions of these names and by its syscall(); with --trap those that are instructions, too. The
+                   signals are real ones: SI_TIMER, with value, ID and overrun. For SIGEV_THREAD threads are started.
 
-What stays with the kernel: futexes shared between processes, locks with priority inheritance, robust lists.
+Timers (--timers) differ from the kernel's in this:
+  - A thread of the library's waits for them, and sends the signals: some ten microseconds later than the kernel, more
+    where the machine has more to do than CPUs. It is there from the first timer on, in /proc/PID/task, and makes calls
+    fail that want a process with one thread (unshare(CLONE_NEWUSER)). It runs with the priority of the thread that
+    made the first timer. A process whose threads all end by the system call, and not by libc, goes on with it.
+  - What is read from a signalfd, and what is ignored, nobody sees: an interval timer goes on half an interval later, but
+    in time for its next deadline; ssi_overrun is 0, and timer_getoverrun has the number then.
+  - IDs begin at 0 again after exec. RLIMIT_SIGPENDING does not limit how many timers there may be.
+  - Timers that a child makes after vfork are the kernel's.
+
+What stays with the kernel: futexes shared between processes, locks with priority inheritance, robust lists; timers
+without --timers.
 
 What cannot be run (126): programs that are statically linked, or not linked with glibc, or not for 64-bit x86-64;
 setuid and setgid programs and those with file capabilities, unless they are run by whom they would become. Without
@@ -177,5 +184,6 @@ Examples:
   ufutex run --stats -- perf bench futex hash -t 2      how often, and on which table
   ufutex run --trap --stats -- python3 server.py        a program whose locks are glibc's
   ufutex run --trap --json -o report.json -- java -jar app.jar
+  ufutex run --timers --stats -- cyclictest -x -l 1000  a program with POSIX timers
   ufutex run --slots 1024 --immutable -- ./server       a table that never changes
   kill -USR1 PID                                        a report of a program that goes on";

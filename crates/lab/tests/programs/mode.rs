@@ -29,7 +29,8 @@ pub const TRAP_ONLY: &[Mode] = &[TRAP, Mode::Seen(TRAPPED)];
 /// The same, and without a trap it is run as it is.
 pub const TRAP_SEES: &[Mode] = &[PLAIN, TRAP, Mode::Seen(TRAPPED)];
 /// What makes timers by libc's functions or its `syscall()` is run in these: without `--timers` they are the kernel's.
-pub const TIMERS: &[Mode] = &[PLAIN, TRAP, Mode::Run(&["--timers"]), Mode::Seen(&["--timers"]), Mode::Seen(TRAPPED_TIMERS)];
+pub const TIMERS: &[Mode] =
+    &[PLAIN, TRAP, Mode::Run(&["--timers"]), Mode::Seen(&["--timers"]), Mode::Seen(TRAPPED_TIMERS)];
 /// And what makes them by the instruction.
 pub const TRAPPED_TIMERS_ONLY: &[Mode] = &[Mode::Run(TRAPPED_TIMERS), Mode::Seen(TRAPPED_TIMERS)];
 const TRAPPED_TIMERS: &[&str] = &["--trap", "--timers"];

@@ -95,9 +95,7 @@ impl Callers {
 
     /// The timer is gone, if it was one of these.
     pub fn forget(&self, id: i32) {
-        if self.timers.load(Ordering::Relaxed) != 0
-            && self.with(|inner| inner.called.remove(&id).is_some())
-        {
+        if self.timers.load(Ordering::Relaxed) != 0 && self.with(|inner| inner.called.remove(&id).is_some()) {
             self.timers.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -115,7 +113,8 @@ pub fn create(clock: u64, event: &Event) -> isize {
     if !start(timing) {
         return no_memory;
     }
-    let ours = [event.value, 32 | (libc::SIGEV_THREAD_ID as u64) << 32, u64::from(CALLER.cast_unsigned()), 0, 0, 0, 0, 0];
+    let ours =
+        [event.value, 32 | (libc::SIGEV_THREAD_ID as u64) << 32, u64::from(CALLER.cast_unsigned()), 0, 0, 0, 0, 0];
     let mut id = -1i32;
     let mask = gate::block_all();
     let result = super::call(libc::SYS_timer_create, [clock, (&raw const ours) as u64, (&raw mut id) as u64, 0, 0, 0]);

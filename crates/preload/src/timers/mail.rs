@@ -288,8 +288,7 @@ impl Lines {
     /// A bell has come: what the program is to be told, if anything.
     fn seen(&mut self, timing: &Timing, bell: &Bell, is_bare: bool) -> Option<Bell> {
         let is_it = |line: &Line| {
-            line.signal == bell.signal
-                && line.bell.as_ref().is_some_and(|rung| is_bare || rung.number == bell.number)
+            line.signal == bell.signal && line.bell.as_ref().is_some_and(|rung| is_bare || rung.number == bell.number)
         };
         let Some(at) = self.lines.iter().position(is_it) else {
             return if is_bare { None } else { self.late(timing, bell) };

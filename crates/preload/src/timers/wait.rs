@@ -56,9 +56,8 @@ impl Left {
     fn of(timeout: u64) -> Self {
         // A null pointer is not even looked at: whoever waits may have SIGSEGV blocked.
         let time = if timeout == 0 { None } else { memory::read::<[u64; 2]>(timeout).ok() };
-        let until = time.map(|[seconds, ns]| {
-            now().saturating_add(seconds.saturating_mul(1_000_000_000)).saturating_add(ns)
-        });
+        let until =
+            time.map(|[seconds, ns]| now().saturating_add(seconds.saturating_mul(1_000_000_000)).saturating_add(ns));
         Self { time: [0; 2], until, is_first: true }
     }
 
@@ -112,4 +111,3 @@ pub unsafe extern "C" fn came(waiting: *mut Waiting, signal: i32) -> i32 {
     }
     0
 }
-

@@ -148,7 +148,7 @@ static int drops_what_is_void(void) {
 
 static void void_while_pending(void) {
     if (!drops_what_is_void()) return;
-    const struct timespec no_time = {0, 0};
+    const struct timespec no_time = {0, 0}, long_time = {10, 0};
     siginfo_t info;
     for (int signal = SIGALRM; signal; signal = signal == SIGALRM ? SIGRTMIN + 1 : 0) {
         sigset_t signals = blocked(signal);
@@ -161,7 +161,7 @@ static void void_while_pending(void) {
         nap_us(5000);
         set_us(current, 1000, 0); // and comes anew
         nap_us(5000);
-        CHECK_EQ(wait_for(&signals, &info, &no_time), signal);
+        CHECK_EQ(wait_for(&signals, &info, &long_time), signal);
         CHECK_EQ(info.si_overrun, 0);
         CHECK_ERRNO(wait_for(&signals, &info, &no_time), EAGAIN);
         set_us(current, 1000, 1000);
