@@ -475,7 +475,9 @@ fn timers_have_a_table_and_a_sentence_for_each_test() {
     let output = ufutex(&["bench", "timers", "-n", "100", "--repeat", "1", "--silent"]);
     let (out, progress) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success() && progress.is_empty(), "{progress}");
-    for header in ["create, ns", "getoverrun, ns", "bytes/timer", "create and delete, ns", "settime, ns", "late p50, us"] {
+    for header in
+        ["create, ns", "getoverrun, ns", "bytes/timer", "create and delete, ns", "settime, ns", "late p50, us"]
+    {
         assert!(out.contains(header), "{header} in {out}");
     }
     for target in TIMER_TABLES.iter().chain(&["kernel"]) {
