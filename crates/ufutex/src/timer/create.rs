@@ -84,15 +84,12 @@ impl Timers {
     fn take_timer(&self) -> Result<NonNull<Timer>, Error> {
         let inner = &*self.inner;
         let before = inner.store.made();
-        let timer =
-            inner.store.take_timer().or_else(|| inner.ids.take_kept().map(NonNull::from)).ok_or(Error::Again)?;
+        let reserve = |timers| inner.deliver.reserve(timers).is_ok();
+        let timer = inner.store.take_timer(reserve).or_else(|| inner.ids.take_kept().map(NonNull::from));
+        let timer = timer.ok_or(Error::Again)?;
         let made = inner.store.made();
         if made != before {
             inner.ids.note_timers(made);
-            if inner.deliver.reserve(made).is_err() {
-                inner.store.give_back(timer);
-                return Err(Error::Again);
-            }
         }
         Ok(timer)
     }

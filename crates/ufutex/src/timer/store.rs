@@ -87,15 +87,41 @@ impl Store {
         })
     }
 
-    /// A free timer, of another list if this one can have no more.
+    /// A free timer: of another list that has plenty, since who deletes timers may not be who makes them; or from new
+    /// memory, if `reserve` has room for so many; or of any list.
     #[cold]
     #[inline(never)]
-    pub fn take_timer(&self) -> Option<NonNull<Timer>> {
-        let mut list = self.list().1;
-        let timer = list.with(Free::pop).or_else(|| self.make_more(&mut list));
+    pub fn take_timer(&self, reserve: impl FnOnce(usize) -> bool) -> Option<NonNull<Timer>> {
+        let (own, mut list) = self.list();
+        let timer = list.with(Free::pop);
+        // Others may look through all lists as well, and `reserve` is an embedder's: with none locked.
         drop(list);
-        // Others may look through all lists as well: with none locked.
-        timer.or_else(|| self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop)))
+        timer
+            .or_else(|| self.fetch_timers(own))
+            .or_else(|| self.make_more(own, reserve))
+            .or_else(|| self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop)))
+    }
+
+    /// As many timers as are made at a time, of a list that keeps as many.
+    fn fetch_timers(&self, own: usize) -> Option<NonNull<Timer>> {
+        let mut fetched = Free::new(false);
+        let others = (1..SHARDS).map(|i| (own + i) & (SHARDS - 1));
+        for number in others {
+            self.shards[number].0.lock().with(|free| {
+                if free.count >= 2 * TIMERS {
+                    (0..TIMERS).filter_map(|_| free.pop()).for_each(|timer| fetched.push(timer));
+                }
+            });
+            if let Some(timer) = fetched.pop() {
+                self.shards[own].0.lock().with(|free| {
+                    while let Some(timer) = fetched.pop() {
+                        free.push(timer);
+                    }
+                });
+                return Some(timer);
+            }
+        }
+        None
     }
 
     /// The next ID, in use or not: one after the other as long as one thread asks.
@@ -133,15 +159,21 @@ impl Store {
         (own, self.shards[own].0.lock())
     }
 
-    fn make_more(&self, list: &mut LockGuard<'_, Free>) -> Option<NonNull<Timer>> {
+    fn make_more(&self, own: usize, reserve: impl FnOnce(usize) -> bool) -> Option<NonNull<Timer>> {
         let grant = |made: usize| (made < self.limit).then(|| made + TIMERS.min(self.limit - made));
         let before = self.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant).ok()?;
         let timers = TIMERS.min(self.limit - before);
-        list.with(|free| {
-            if free.add_chunk(timers).is_none() {
-                self.made.fetch_sub(timers, Ordering::Relaxed);
-            }
-            free.pop()
+        // First: once they are in a list, anybody may take them.
+        let has_room = reserve(before + timers);
+        let made = has_room.then(|| {
+            self.shards[own].0.lock().with(|free| {
+                free.add_chunk(timers)?;
+                free.pop()
+            })
+        });
+        made.flatten().or_else(|| {
+            self.made.fetch_sub(timers, Ordering::Relaxed);
+            None
         })
     }
 
@@ -321,9 +353,9 @@ impl Free {
 
 #[inline]
 fn own_shard() -> usize {
-    // Stacks lie at multiples of large powers of two.
-    let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    mixed as usize & (SHARDS - 1)
+    // Stacks lie at multiples of large powers of two, which leave the lower bits of any product alone: the upper ones.
+    let mixed = thread_hint().wrapping_mul(0x9e37_79b9);
+    (mixed >> 16) as usize * SHARDS >> 16
 }
 
 impl Drop for Free {
