@@ -91,7 +91,8 @@ impl AsFd for EventFd {
 impl Deliver for EventFd {
     fn expired(&self, timers: &Timers, notice: Notice) {
         let Some(expired) = timers.take(notice) else { return };
-        let count = 1 + u64::from(expired.overrun.cast_unsigned());
+        // -1 when the clock has been set back: it has expired all the same.
+        let count = 1 + expired.overrun.max(0) as u64;
         // SAFETY: eight bytes, as an eventfd takes them. One that is full would block, if it was not told otherwise.
         unsafe { libc::write(self.0.as_raw_fd(), (&raw const count).cast(), 8) };
     }
