@@ -128,6 +128,12 @@ impl Driver {
     pub fn next(&self, base: Base) -> Option<Duration> {
         let at = self.inner.bases[base as usize].lock().with(|earliest| {
             earliest.looks = earliest.looks.wrapping_add(1);
+            if !earliest.wheel.is_empty() {
+                let now = self.inner.now(base);
+                if earliest.wheel.is_ahead_of(now) {
+                    earliest.wheel.turn_back(now);
+                }
+            }
             earliest.wheel.peek()
         });
         at.map(Duration::from_nanos)
@@ -170,17 +176,16 @@ impl Driver {
                 if earliest.wheel.is_ahead_of(now) {
                     earliest.wheel.turn_back(now);
                 }
+                earliest.wheel.hold_back(now);
                 match earliest.wheel.next(now) {
                     // SAFETY: what stands in this wheel is the node of a link, whose owner takes it out before it goes,
                     // with this lock.
                     Next::Due(node) => Some(unsafe { Link::owner_of(node) }),
                     Next::Working => Some(None),
-                    Next::At(at) => {
+                    Next::At(_) | Next::Never => {
+                        earliest.wheel.release();
+                        let at = earliest.wheel.peek().unwrap_or(NEVER);
                         self.inner.tell_at(base, earliest, at);
-                        None
-                    }
-                    Next::Never => {
-                        self.inner.tell_at(base, earliest, NEVER);
                         None
                     }
                 }
@@ -283,11 +288,11 @@ impl Inner {
     }
 
     /// Puts `link` where it belongs: due at `at`, or nowhere. A later time than it has is put off until it is due,
-    /// unless it is never.
+    /// unless it is never. What is past already is for the next turn, unless this one is to come back to it.
     ///
     /// # Safety
     /// `link` is one of this driver's, and belongs to the caller's queue, which is locked.
-    unsafe fn schedule(&self, base: Base, link: NonNull<Link>, at: u64) -> bool {
+    unsafe fn schedule(&self, base: Base, link: NonNull<Link>, at: u64, comes_back: bool) -> bool {
         self.bases[base as usize].lock().with(|earliest| {
             let node = Link::node(link);
             // SAFETY: nodes of links belong to this lock.
@@ -300,7 +305,11 @@ impl Inner {
                 earliest.wheel.remove(node);
                 if at != NEVER {
                     let now = if earliest.wheel.is_empty() { self.now(base) } else { 0 };
-                    earliest.wheel.insert(node, at, now);
+                    if comes_back {
+                        earliest.wheel.insert_at_once(node, at, now);
+                    } else {
+                        earliest.wheel.insert(node, at, now);
+                    }
                 }
             }
             if at < earliest.told {

@@ -166,46 +166,10 @@ impl Queue {
         self.state.lock().with(|_| f())
     }
 
-    /// Takes one node that is due and gives it to `then`, with the queue locked; false, and the next turn scheduled,
-    /// when there is none.
-    pub fn pop_due(&self, driver: &Inner, now: u64, then: impl FnOnce(*mut Node)) -> bool {
-        let mut then = Some(then);
-        loop {
-            let more = self.state.lock().with(|state| {
-                if state.wheel.is_ahead_of(now) {
-                    state.wheel.turn_back(now);
-                }
-                match state.wheel.next(now) {
-                    Next::Due(node) => {
-                        if let Some(then) = then.take() {
-                            then(node);
-                        }
-                        Some(true)
-                    }
-                    Next::Working => None,
-                    Next::At(_) if mutant(Mutant::TurnForgetsRest) => Some(false),
-                    Next::At(at) => {
-                        // The driver is turning, and looks itself.
-                        let _looks_itself = self.schedule(driver, state, at);
-                        Some(false)
-                    }
-                    Next::Never => {
-                        let _looks_itself = self.schedule(driver, state, NEVER);
-                        Some(false)
-                    }
-                }
-            });
-            if let Some(more) = more {
-                return more;
-            }
-        }
-    }
-
-    /// More is due by `now`: the queue gets its turn behind those that are due as well.
-    pub fn yield_turn(&self, driver: &Inner, now: u64) {
-        self.state.lock().with(|state| {
-            let _looks_itself = self.schedule(driver, state, now);
-        });
+    /// A share of what is due by `now`. What is left of it has its turn behind other queues that are due as well, also when
+    /// somebody who was told panics.
+    pub fn share<'q>(&'q self, driver: &'q Inner, now: u64) -> Share<'q> {
+        Share { queue: self, driver, now, is_all: false }
     }
 
     /// Takes the queue out of the driver's wheel, for good.
@@ -216,6 +180,64 @@ impl Queue {
     fn schedule(&self, driver: &Inner, state: &mut State, at: u64) -> Tell {
         state.scheduled = at;
         // SAFETY: the link is in place, and the queue locked.
-        self.link().map_or(Tell(false), |link| Tell(unsafe { driver.schedule(self.base, link, at) }))
+        self.link().map_or(Tell(false), |link| Tell(unsafe { driver.schedule(self.base, link, at, false) }))
+    }
+}
+
+/// See [`Queue::share`].
+pub(crate) struct Share<'q> {
+    queue: &'q Queue,
+    driver: &'q Inner,
+    now: u64,
+    /// Nothing is left that is due.
+    is_all: bool,
+}
+
+impl Share<'_> {
+    /// Takes one node that is due and gives it to `then`, with the queue locked; false, and the next turn scheduled,
+    /// when there is none.
+    pub fn pop_due(&mut self, then: impl FnOnce(*mut Node)) -> bool {
+        let Self { queue, driver, now, .. } = *self;
+        let mut then = Some(then);
+        loop {
+            let more = queue.state.lock().with(|state| {
+                if state.wheel.is_ahead_of(now) {
+                    state.wheel.turn_back(now);
+                }
+                state.wheel.hold_back(now);
+                match state.wheel.next(now) {
+                    Next::Due(node) => {
+                        if let Some(then) = then.take() {
+                            then(node);
+                        }
+                        return Some(true);
+                    }
+                    Next::Working => return None,
+                    Next::At(_) if mutant(Mutant::TurnForgetsRest) => return Some(false),
+                    Next::At(_) | Next::Never => {}
+                }
+                state.wheel.release();
+                let next = state.wheel.peek().unwrap_or(NEVER);
+                // The driver is turning, and looks itself.
+                let _looks_itself = queue.schedule(driver, state, next);
+                Some(false)
+            });
+            if let Some(more) = more {
+                self.is_all = !more;
+                return more;
+            }
+        }
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        let Self { queue, driver, now, is_all } = *self;
+        let Some(link) = queue.link().filter(|_| !is_all) else { return };
+        queue.state.lock().with(|state| {
+            state.scheduled = now;
+            // SAFETY: the link is in place, and the queue locked. The driver is turning, and looks itself.
+            let _looks_itself = unsafe { driver.schedule(queue.base, link, now, true) };
+        });
     }
 }

@@ -52,17 +52,17 @@ impl Owner for Inner {
 
     fn expire(&self, base: Base, now: u64) -> usize {
         let Some(queue) = self.sleeps.on(base) else { return 0 };
+        let mut share = queue.share(self, now);
         for woken in 0..BATCH {
             let mut waker = None;
             // SAFETY: what is armed in these queues are nodes of sleeps, and the queue is locked.
-            if !queue.pop_due(self, now, |node| waker = unsafe { Sleep::ring(node) }) {
+            if !share.pop_due(|node| waker = unsafe { Sleep::ring(node) }) {
                 return woken;
             }
             if let Some(waker) = waker {
                 waker.wake();
             }
         }
-        queue.yield_turn(self, now);
         BATCH
     }
 }

@@ -22,6 +22,8 @@ const FEW: usize = 16;
 /// So many nodes go down a level before the wheel's lock may change hands.
 const BATCH: usize = 64;
 
+/// The slot of nodes that are held back, behind all others.
+const LATER: u16 = (LEVELS * SLOTS) as u16;
 /// In no slot.
 const NOWHERE: u16 = u16::MAX;
 
@@ -86,8 +88,10 @@ pub struct Wheel {
     slots: [u16; LEVELS],
     /// The slot that is being emptied into lower levels.
     emptied: u16,
+    /// While a turn is going on: nodes that are put in for earlier are held back until it is done.
+    floor: u64,
     /// The first node of each slot; the others follow in a ring.
-    first: [*mut Node; LEVELS * SLOTS],
+    first: [*mut Node; LEVELS * SLOTS + 1],
 }
 
 // SAFETY: the pointers are to nodes, which belong to whoever has the wheel.
@@ -95,11 +99,29 @@ unsafe impl Send for Wheel {}
 
 impl Wheel {
     pub const fn new() -> Self {
-        Self { elapsed: 0, levels: 0, slots: [0; LEVELS], emptied: NOWHERE, first: [ptr::null_mut(); LEVELS * SLOTS] }
+        Self { elapsed: 0, levels: 0, slots: [0; LEVELS], emptied: NOWHERE, floor: 0, first: [ptr::null_mut(); LEVELS * SLOTS + 1] }
     }
 
     pub const fn is_empty(&self) -> bool {
-        self.levels == 0
+        self.levels == 0 && self.first[LATER as usize].is_null()
+    }
+
+    /// What is put in from here on and due by `now` is held back, until [`release`](Self::release): a turn that also saw to
+    /// what is due as soon as it is armed might never end.
+    pub fn hold_back(&mut self, now: u64) {
+        self.floor = self.floor.max(now + 1);
+    }
+
+    /// The turn is done.
+    pub fn release(&mut self) {
+        self.floor = 0;
+        while let Some(node) = ptr::NonNull::new(self.first[LATER as usize]) {
+            // SAFETY: a node of this wheel.
+            unsafe {
+                self.remove(node.as_ptr());
+                self.place(node.as_ptr());
+            }
+        }
     }
 
     /// Puts `node` in, to be due at `deadline`, behind others of that time.
@@ -115,8 +137,19 @@ impl Wheel {
         // SAFETY: valid, says the caller, and ours from here on.
         unsafe {
             (*node).deadline = deadline;
-            self.place(node);
+            if deadline < self.floor { self.link(node, LATER) } else { self.place(node) }
         }
+    }
+
+    /// As [`insert`](Self::insert), of what this turn comes back to.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn insert_at_once(&mut self, node: *mut Node, deadline: u64, now: u64) {
+        let floor = core::mem::take(&mut self.floor);
+        // SAFETY: says the caller.
+        unsafe { self.insert(node, deadline, now) };
+        self.floor = floor;
     }
 
     /// Takes `node` out, if it is in.
@@ -180,6 +213,9 @@ impl Wheel {
 
     /// When to ask [`next`](Self::next); `None` when there are no nodes.
     pub fn peek(&self) -> Option<u64> {
+        if !self.first[LATER as usize].is_null() {
+            return Some(0);
+        }
         let slot = self.first_slot()?;
         let (earliest, is_all) = self.earliest_of(slot);
         if self.emptied != NOWHERE {
@@ -193,7 +229,7 @@ impl Wheel {
     /// Puts all nodes where they belong when it is `now`: the clock has been set back.
     pub fn turn_back(&mut self, now: u64) {
         let mut all = Chain::default();
-        for slot in 0..self.first.len() {
+        for slot in 0..LEVELS * SLOTS {
             while !self.first[slot].is_null() {
                 let node = self.first[slot];
                 // SAFETY: a node of this wheel, which from here on is in the chain alone.
@@ -226,10 +262,17 @@ impl Wheel {
         let slot = level as usize * SLOTS + digit;
         self.levels |= 1 << level;
         self.slots[level as usize] |= 1 << digit;
-        let first = &mut self.first[slot];
-        // SAFETY: `node` as above; the first of a slot and its neighbours are valid.
+        // SAFETY: says the caller.
+        unsafe { self.link(node, slot as u16) };
+    }
+
+    /// # Safety
+    /// As for `place`.
+    unsafe fn link(&mut self, node: *mut Node, slot: u16) {
+        let first = &mut self.first[usize::from(slot)];
+        // SAFETY: `node` is valid, says the caller; the first of a slot and its neighbours are valid.
         unsafe {
-            (*node).slot = slot as u16;
+            (*node).slot = slot;
             if first.is_null() {
                 *first = node;
                 (*node).next = node;
@@ -245,6 +288,9 @@ impl Wheel {
     }
 
     fn mark_empty(&mut self, slot: u16) {
+        if slot == LATER {
+            return;
+        }
         let (level, digit) = (usize::from(slot) / SLOTS, usize::from(slot) % SLOTS);
         self.slots[level] &= !(1 << digit);
         if self.slots[level] == 0 {

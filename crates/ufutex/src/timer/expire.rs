@@ -152,10 +152,10 @@ impl Owner for Inner {
         // SAFETY: whoever calls this holds them.
         let Some(inner) = (unsafe { Counted::upgrade(NonNull::from(self)) }) else { return 0 };
         let timers = Timers { inner };
-        let queue = &self.queues[base as usize];
+        let mut share = self.queues[base as usize].share(&self.driver.inner, now);
         for expired in 0..BATCH {
             let mut due = None;
-            let is_due = queue.pop_due(&self.driver.inner, now, |node| {
+            let is_due = share.pop_due(|node| {
                 // SAFETY: what stands in these queues are nodes of timers, which live as long; the queue is locked.
                 due = Some(unsafe { (timer_of(node).as_ref(), (*node).tag) });
             });
@@ -168,7 +168,6 @@ impl Owner for Inner {
                 self.deliver.expired(&timers, notice);
             }
         }
-        queue.yield_turn(&self.driver.inner, now);
         BATCH
     }
 }
