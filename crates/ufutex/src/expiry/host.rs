@@ -15,6 +15,8 @@ use crate::table::lock::Lock;
 struct Files {
     timers: [OwnedFd; 4],
     bell: OwnedFd,
+    /// Who made them. After fork(2) the child has them too, and what it programmed would be its parent's.
+    process: libc::pid_t,
     /// Whose thread it is, as long as its memory is there: not a handle, which would keep it for ever.
     driver: Lock<Option<Address>>,
 }
@@ -37,6 +39,12 @@ impl Host {
     fn files(&self) -> Option<&Files> {
         // SAFETY: null, or kept until `drop`.
         unsafe { self.files.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The files, unless they are a parent's.
+    fn own_files(&self) -> Option<&Files> {
+        // SAFETY: has no conditions.
+        self.files().filter(|files| files.process == unsafe { libc::getpid() })
     }
 
     /// Starts the thread, if there is none.
@@ -71,7 +79,7 @@ impl Host {
 
     /// Has the thread turn at `at`, by `base`.
     pub fn program(&self, base: Base, at: u64) {
-        let Some(files) = self.files() else { return };
+        let Some(files) = self.own_files() else { return };
         // There are no timerfds of CLOCK_TAI. It is set together with CLOCK_REALTIME, and so stays as far from it.
         let at = match base {
             Base::Tai if at != NEVER => at.saturating_sub(now(Base::Tai).saturating_sub(now(Base::Realtime))),
@@ -82,7 +90,7 @@ impl Host {
 
     /// Has the thread turn now.
     pub fn wake(&self) {
-        if let Some(files) = self.files() {
+        if let Some(files) = self.own_files() {
             files.ring();
         }
     }
@@ -92,7 +100,7 @@ impl Drop for Host {
     fn drop(&mut self) {
         if let Some(files) = self.files() {
             files.driver.lock().with(Option::take);
-            files.ring();
+            self.wake();
             // The thread is not waited for: it may be the one that drops the driver.
             // SAFETY: from `into_raw`, and given back once.
             drop(unsafe { Arc::from_raw(files) });
@@ -116,7 +124,9 @@ impl Files {
         let [monotonic, realtime, boottime, tai] = Base::ALL.map(timer);
         // SAFETY: as above.
         let bell = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-        Ok(Self { timers: [monotonic?, realtime?, boottime?, tai?], bell, driver: Lock::new(Some(driver)) })
+        // SAFETY: has no conditions.
+        let process = unsafe { libc::getpid() };
+        Ok(Self { timers: [monotonic?, realtime?, boottime?, tai?], bell, process, driver: Lock::new(Some(driver)) })
     }
 
     /// Lets the timer of `base` ring at `at`; 0: never.
@@ -139,7 +149,8 @@ impl Files {
     /// What the thread does until the driver goes.
     fn run(&self) {
         while let Some(driver) = self.driver() {
-            driver.turn();
+            // Who panics has been told of by now. The others' timers go on.
+            let _panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| driver.turn()));
             drop(driver);
             self.wait();
         }
