@@ -99,7 +99,14 @@ unsafe impl Send for Wheel {}
 
 impl Wheel {
     pub const fn new() -> Self {
-        Self { elapsed: 0, levels: 0, slots: [0; LEVELS], emptied: NOWHERE, floor: 0, first: [ptr::null_mut(); LEVELS * SLOTS + 1] }
+        Self {
+            elapsed: 0,
+            levels: 0,
+            slots: [0; LEVELS],
+            emptied: NOWHERE,
+            floor: 0,
+            first: [ptr::null_mut(); LEVELS * SLOTS + 1],
+        }
     }
 
     pub const fn is_empty(&self) -> bool {

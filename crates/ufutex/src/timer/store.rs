@@ -355,7 +355,7 @@ impl Free {
 fn own_shard() -> usize {
     // Stacks lie at multiples of large powers of two, which leave the lower bits of any product alone: the upper ones.
     let mixed = thread_hint().wrapping_mul(0x9e37_79b9);
-    (mixed >> 16) as usize * SHARDS >> 16
+    ((mixed >> 16) as usize * SHARDS) >> 16
 }
 
 impl Drop for Free {

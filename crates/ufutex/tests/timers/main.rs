@@ -17,6 +17,7 @@ mod memory;
 #[path = "../differential/rng.rs"]
 mod rng;
 
+mod attacks;
 mod cpu;
 mod create;
 mod driving;

@@ -1,0 +1,223 @@
+//! What a review found: each of these once lost timers, memory, or everybody's turn.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ufutex::timer::{
+    Base, Callback, Clocks, Deliver, Driver, EventFd, Expired, Notice, Setting, TimerClock, TimerOptions, Timers,
+};
+
+use crate::clock::ManualClocks;
+use crate::common::PATIENCE;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn once(value: Duration) -> Setting {
+    Setting { value, interval: Duration::ZERO }
+}
+
+/// Timers whose expiries are counted.
+fn counting(driver: &Driver) -> (Timers, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let its = count.clone();
+    (calling(driver, move |_, _| _ = its.fetch_add(1, SeqCst)), count)
+}
+
+fn calling(driver: &Driver, call: impl Fn(&Timers, Expired) + Send + Sync + 'static) -> Timers {
+    Timers::new(driver, Arc::new(Callback(call))).expect("there is memory")
+}
+
+fn armed(timers: &Timers, absolute: bool, value: Duration) -> i32 {
+    let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
+    timers.settime(id, absolute, once(value)).expect("it was made");
+    id
+}
+
+fn patiently(what: &str, mut has_come: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !has_come() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        thread::sleep(MS);
+    }
+}
+
+#[test]
+fn timers_that_others_delete_are_used_again() {
+    let driver = Driver::with_clocks(ManualClocks::at(MS)).expect("there is memory");
+    let (timers, _) = counting(&driver);
+    // Which list of free timers a thread has goes by where its stack is: of several some have others.
+    let deleters: Vec<_> = (0..8)
+        .map(|_| {
+            let (ids, given) = mpsc::channel::<Vec<i32>>();
+            let (done, told) = mpsc::channel();
+            let timers = timers.clone();
+            thread::spawn(move || {
+                for ids in given {
+                    ids.into_iter().for_each(|id| timers.delete(id).expect("it was made"));
+                    _ = done.send(());
+                }
+            });
+            (ids, told)
+        })
+        .collect();
+    for (ids, told) in deleters.iter().cycle().take(400) {
+        let made = (0..1000).map(|_| timers.create(TimerClock::Monotonic, None).expect("there is room")).collect();
+        ids.send(made).expect("it is there");
+        told.recv().expect("it answers");
+    }
+    assert!(timers.bytes() < 2_000_000, "{} bytes", timers.bytes());
+}
+
+#[test]
+fn timers_without_room_for_their_notices_are_not_made() {
+    struct Full;
+    impl Deliver for Full {
+        fn expired(&self, _: &Timers, _: Notice) {}
+        fn reserve(&self, _: usize) -> Result<(), ufutex::Error> {
+            Err(ufutex::Error::NoMemory)
+        }
+    }
+    let driver = Driver::with_clocks(ManualClocks::at(MS)).expect("there is memory");
+    let timers = Timers::new(&driver, Arc::new(Full)).expect("there is memory");
+    for _ in 0..200 {
+        assert_eq!(timers.create(TimerClock::Monotonic, None), Err(ufutex::Error::Again));
+    }
+}
+
+#[test]
+fn child_that_drops_its_handles_leaves_the_parents_timers_alone() {
+    let driver = Driver::host().expect("there is memory");
+    let (timers, count) = counting(&driver);
+    armed(&timers, false, 200 * MS);
+    // The driver's thread has its locks, or waits.
+    thread::sleep(50 * MS);
+    // SAFETY: the child drops what it has and is gone.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        drop(timers);
+        // SAFETY: ends the child here.
+        unsafe { libc::_exit(0) };
+    }
+    // SAFETY: no status is asked for.
+    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+    patiently("the parent's timer never expires", || count.load(SeqCst) == 1);
+}
+
+#[test]
+fn one_that_sets_its_timer_to_the_past_starves_nobody() {
+    let driver = Driver::host().expect("there is memory");
+    let begun = Instant::now();
+    let bad = calling(&driver, move |timers, expired| {
+        if begun.elapsed() < PATIENCE {
+            timers.settime(expired.id, true, once(Duration::from_nanos(1))).expect("it is there");
+        }
+    });
+    armed(&bad, true, Duration::from_nanos(1));
+    let (good, count) = counting(&driver);
+    armed(&good, false, 10 * MS);
+    let boottime = good.create(TimerClock::Boottime, None).expect("there is room");
+    good.settime(boottime, false, once(10 * MS)).expect("it was made");
+    let starved = begun + PATIENCE / 2;
+    while count.load(SeqCst) != 2 && Instant::now() < starved {
+        thread::sleep(MS);
+    }
+    assert_eq!(count.load(SeqCst), 2);
+    bad.clear();
+}
+
+#[test]
+fn turn_ends_that_arms_for_the_past_and_the_next_has_it() {
+    let driver = Driver::with_clocks(ManualClocks::at(MS)).expect("there is memory");
+    let left = AtomicUsize::new(1000);
+    let timers = calling(&driver, move |timers, expired| {
+        if left.fetch_sub(1, SeqCst) != 0 {
+            timers.settime(expired.id, true, once(Duration::from_nanos(1))).expect("it is there");
+        }
+    });
+    armed(&timers, true, Duration::from_nanos(1));
+    for _ in 0..1000 {
+        assert_eq!(driver.turn(), 1);
+    }
+}
+
+#[test]
+fn panic_of_a_delivery_loses_no_timer() {
+    let clocks = ManualClocks::at(MS);
+    let driver = Driver::with_clocks(clocks.clone()).expect("there is memory");
+    let count = Arc::new(AtomicUsize::new(0));
+    let its = count.clone();
+    let timers = calling(&driver, move |_, _| assert_ne!(its.fetch_add(1, SeqCst), 0, "the first one panics"));
+    [2, 2, 3].into_iter().for_each(|at| _ = armed(&timers, true, at * MS));
+    clocks.advance(MS);
+    let turned = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| driver.turn()));
+    assert!(turned.is_err());
+    clocks.advance(MS);
+    assert_eq!((driver.turn(), count.load(SeqCst)), (2, 3));
+    armed(&timers, true, 9 * MS);
+    assert_eq!(driver.next(Base::Monotonic), Some(9 * MS));
+}
+
+#[test]
+fn panic_of_a_delivery_does_not_end_the_drivers_thread() {
+    let driver = Driver::host().expect("there is memory");
+    let count = Arc::new(AtomicUsize::new(0));
+    let its = count.clone();
+    let timers = calling(&driver, move |_, _| assert_ne!(its.fetch_add(1, SeqCst), 0, "the first one panics"));
+    (0..3).for_each(|_| _ = armed(&timers, false, MS));
+    patiently("the thread is gone", || count.load(SeqCst) == 3);
+}
+
+/// The clock is set back between the turn's look at it and the delivery's.
+#[test]
+fn overrun_below_zero_is_one_expiry_and_ends_the_turn() {
+    struct SetBack(AtomicU64);
+    impl Clocks for SetBack {
+        fn now(&self, base: Base) -> Duration {
+            if base != Base::Realtime {
+                return MS;
+            }
+            Duration::from_nanos(self.0.swap(500, SeqCst))
+        }
+        fn changed(&self) {}
+    }
+    let clocks = Arc::new(SetBack(AtomicU64::new(500)));
+    let driver = Driver::with_clocks(clocks.clone()).expect("there is memory");
+    // SAFETY: a fresh file, and nobody else's.
+    let file = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
+    let fd = file.as_raw_fd();
+    let timers = Timers::new(&driver, Arc::new(EventFd::new(file))).expect("there is memory");
+    let id = timers.create(TimerClock::Realtime, None).expect("there is room");
+    let setting = Setting { value: Duration::from_nanos(1000), interval: MS };
+    timers.settime(id, true, setting).expect("it was made");
+    clocks.0.store(1500, SeqCst);
+    driver.turn();
+    let mut count = 0u64;
+    // SAFETY: room for eight bytes.
+    unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
+    assert_eq!(count, 1);
+}
+
+#[test]
+fn next_is_not_later_than_the_earliest_when_the_clock_was_set_back() {
+    let clocks = ManualClocks::at(Duration::from_secs(1000));
+    let driver = Driver::with_clocks(clocks.clone()).expect("there is memory");
+    let all: Vec<_> = (0..30)
+        .map(|_| Timers::channel(&driver, TimerOptions::new()).expect("there is memory").0)
+        .map(|timers| (timers.create(TimerClock::Realtime, None).expect("there is room"), timers))
+        .collect();
+    let set = |index: usize, at: Duration| all[index].1.settime(all[index].0, true, once(at)).expect("it was made");
+    set(0, Duration::from_secs(2000));
+    driver.turn();
+    clocks.set(Base::Realtime, MS);
+    driver.clock_was_set();
+    for index in (1..30).rev() {
+        let at = Duration::from_secs(index as u64);
+        set(index, at);
+        let next = driver.next(Base::Realtime);
+        assert!(next.is_some_and(|next| next <= at), "{next:?} after {at:?}");
+    }
+}
