@@ -19,6 +19,7 @@ mod rng;
 
 mod cpu;
 mod create;
+mod deliveries;
 mod driving;
 mod expiry;
 mod far;
