@@ -260,10 +260,11 @@ Rows of --json, one object a line:
                  create-delete: a loop; settime: armed timers are armed again in random order; expire: timers that are
                  due one after another, in a second), timers (of each thread; how often create-delete does it), threads
                  (of each process), processes, sparse (from an ID to the next, where the caller chooses them); create_ns,
-                 getoverrun_ns, delete_ns, settime_ns, create_delete_ns (for both): for one, as a thread sees it, of CPU
-                 time where it is the only one; bytes_per_timer: of everything; table_bytes: where timers are found,
-                 without them; expire, on ours alone: lateness_us {p50, p99, max} of the worst round, lost (never
-                 delivered); none of futexes, buckets, shared
+                 getoverrun_ns, delete_ns, settime_ns,
+                 create_delete_ns (for both): for one, as a thread sees it, of CPU time where it is the only one;
+                 bytes_per_timer: of everything; table_bytes: where timers are found, without them; expire, on ours
+                 alone: lateness_us {p50, p99, max} of the worst round, lost (never delivered); none of futexes,
+                 buckets, shared
   figures        figure, measured, bound, at (most or least), met; after a run of all workloads
   Rows of two threads or more, and ping-pong's on two CPUs, carry cpus_apart_ns, the one-way time of a cache line
   between the first two CPUs, and cpus_distance: near (below 60 ns) or far.

@@ -43,7 +43,7 @@ pub fn make(timers: usize, next: *mut Chunk) -> Option<NonNull<Chunk>> {
         chunk.write(Chunk { next, timers });
         for index in 0..timers {
             let rest = chunk.byte_add(REST).cast::<Rest>().add(index);
-            rest.write(Rest::new(index as u16));
+            Rest::make(rest, index as u16);
             timer(chunk, index).write(Timer::new(rest));
         }
     }

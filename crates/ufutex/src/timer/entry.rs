@@ -91,6 +91,23 @@ pub struct State {
 }
 
 impl State {
+    const fn new() -> Self {
+        Self {
+            interval: 0,
+            deadline: 0,
+            overrun: -1,
+            value: 0,
+            cpu_seen: 0,
+            clock: TimerClock::Monotonic,
+            thread: 0,
+            number: 0,
+            signal: 0,
+            kind: Kind::None,
+            status: Status::Disarmed,
+            base: Base::Monotonic,
+        }
+    }
+
     /// What is on its way comes too late.
     pub fn renumber(&mut self) -> u32 {
         self.number = self.number.wrapping_add(1);
@@ -186,24 +203,16 @@ impl Timer {
 }
 
 impl Rest {
-    /// Of the timer with this index in its chunk.
-    pub fn new(index: u16) -> Self {
-        Self {
-            node: cell::UnsafeCell::new(Node::new(index)),
-            state: UnsafeCell::new(State {
-                interval: 0,
-                deadline: 0,
-                overrun: -1,
-                value: 0,
-                cpu_seen: 0,
-                clock: TimerClock::Monotonic,
-                thread: 0,
-                number: 0,
-                signal: 0,
-                kind: Kind::None,
-                status: Status::Disarmed,
-                base: Base::Monotonic,
-            }),
+    /// Makes the rest of the timer with this index in its chunk; in place, and part by part, which is no call.
+    ///
+    /// # Safety
+    /// `this` is valid for writes, and nobody else's.
+    pub unsafe fn make(this: NonNull<Self>, index: u16) {
+        let this = this.as_ptr();
+        // SAFETY: says the caller.
+        unsafe {
+            (&raw mut (*this).node).write(cell::UnsafeCell::new(Node::new(index)));
+            (&raw mut (*this).state).write(UnsafeCell::new(State::new()));
         }
     }
 }

@@ -97,8 +97,9 @@ impl Timers {
         Some(expired)
     }
 
-    /// Whether `notice` still is good for something.
-    pub(super) fn is_current(&self, notice: &Notice) -> bool {
+    /// Whether `notice` still is good for something: the timer has not been set again or deleted, and nobody has taken it.
+    #[must_use]
+    pub fn is_current(&self, notice: &Notice) -> bool {
         let Ok(mut locked) = self.lock(notice.id) else { return false };
         let is_same = core::ptr::from_ref(locked.timer()).addr() == notice.timer;
         is_same && locked.with(|state| state.number == notice.number)
