@@ -744,7 +744,7 @@ pub unsafe extern "C" fn sigtimedwait(set: *const libc::sigset_t) -> c_int {
     )
 }
 
-const _: () = assert!(size_of::<Waiting>() % 16 == 0);
+const _: () = assert!(size_of::<Waiting>().is_multiple_of(16));
 
 /// `sigwaitinfo(2)`.
 #[unsafe(no_mangle)]
