@@ -5,6 +5,7 @@
 
 use core::ptr::NonNull;
 
+use super::chunk::timer_of;
 use super::entry::{Kind, Status, Timer};
 use super::lookup::valid_id;
 use super::{Inner, Notify, Timers};
@@ -155,8 +156,8 @@ impl Owner for Inner {
         for expired in 0..BATCH {
             let mut due = None;
             let is_due = queue.pop_due(&self.driver.inner, now, |node| {
-                // SAFETY: what stands in these queues are the first fields of timers, and the queue is locked.
-                due = Some(unsafe { (&*node.cast::<Timer>(), (*node).tag) });
+                // SAFETY: what stands in these queues are nodes of timers, which live as long; the queue is locked.
+                due = Some(unsafe { (timer_of(node).as_ref(), (*node).tag) });
             });
             if !is_due {
                 return expired;

@@ -26,6 +26,9 @@ const GROUP: usize = 1 << GROUP_LOG2;
 const MAX_GROUPS_LOG2: u32 = 31 - GROUP_LOG2;
 /// A look-up without a lock goes no further: it may have been led astray.
 const STEPS: usize = if MODEL { 3 } else { 64 };
+/// A table is followed by one so many times as large. With the double each timer would be moved once, with this every
+/// third; slots that are not in use are in groups that nobody touches.
+const GROWTH_LOG2: u32 = if MODEL { 1 } else { 2 };
 /// Groups that are moved at a time.
 const STEP: usize = if MODEL { 1 } else { 2 };
 
@@ -287,7 +290,8 @@ impl Ids {
                 if timers <= current.slots() || current.groups_log2() == MAX_GROUPS_LOG2 {
                     return;
                 }
-                let Some(next) = growth.make(current.groups_log2() + 1) else { return };
+                let groups_log2 = (current.groups_log2() + GROWTH_LOG2).min(MAX_GROUPS_LOG2);
+                let Some(next) = growth.make(groups_log2) else { return };
                 growth.moved = 0;
                 self.next.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
             }
@@ -305,13 +309,15 @@ impl Ids {
         });
     }
 
-    /// Moves a group to the two that take its place, which nobody can lock before it is done.
+    /// Moves a group to those that take its place, which nobody can lock before it is done.
     fn move_group(&self, from: Table, to: Table, group: usize) {
         let source = from.group(group);
         while source.lock.lock().is_none() {}
-        let targets = [to.group(2 * group), to.group(2 * group + 1)];
+        let by_log2 = to.groups_log2() - from.groups_log2();
+        let first = group << by_log2;
+        let targets = || (first..first + (1 << by_log2)).map(|number| to.group(number));
         if mutant(Mutant::GroupLiveEarly) {
-            targets.iter().for_each(|target| target.lock.make_live());
+            targets().for_each(|target| target.lock.make_live());
         }
         for slot in 0..GROUP {
             let head = from.slot(group << GROUP_LOG2 | slot);
@@ -324,9 +330,9 @@ impl Ids {
         }
         let kept = source.kept.load(Ordering::Relaxed);
         source.kept.store(ptr::null_mut(), Ordering::Relaxed);
-        targets[0].kept.store(kept, Ordering::Relaxed);
+        to.group(first).kept.store(kept, Ordering::Relaxed);
         if !mutant(Mutant::GroupLiveEarly) {
-            targets.iter().for_each(|target| target.lock.make_live());
+            targets().for_each(|target| target.lock.make_live());
         }
         source.lock.unlock(if mutant(Mutant::GroupStaysLive) { LIVE } else { 0 });
     }
