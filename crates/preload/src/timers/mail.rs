@@ -21,6 +21,7 @@ use core::cell::UnsafeCell;
 use core::mem::{ManuallyDrop, MaybeUninit, offset_of};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::collections::VecDeque;
+use std::io::Write;
 use std::vec::Vec;
 
 use ufutex::timer::{Deliver, Notice, Notify, Timers};
@@ -415,16 +416,11 @@ fn take_pending(signal: i32) -> Option<Bell> {
 /// What is pending for a thread alone. The kernel tells it in a file; this thread has numbers of its own for files.
 fn pending_for(thread: i32) -> Option<u64> {
     let mut path = [0u8; 40];
-    let mut left = &mut path[..];
-    // SAFETY: nothing is unsafe about it; without room nothing is written.
-    {
-        use std::io::Write;
-        write!(left, "/proc/self/task/{thread}/status\0").ok()?;
-    }
+    write!(&mut path[..], "/proc/self/task/{thread}/status\0").ok()?;
     let mut text = [0u8; 4096];
+    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
     // SAFETY: a string; room for what is read.
     let read = unsafe {
-        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
         let file = raw::own(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, flags, 0]);
         if file < 0 {
             return None;
