@@ -30,7 +30,7 @@ pub struct Timer {
     pub next_free: Cell<*mut Timer>,
     lock: StateLock,
     state: UnsafeCell<State>,
-    made: Made,
+    pub made: Made,
 }
 
 // SAFETY: each field is atomic or belongs to a lock, as it says.
