@@ -108,7 +108,8 @@ fn a_mistake_is_one_line_that_names_the_value_and_what_is_accepted_and_exits_2()
         (&["bench", "timers", "-n", "0"], "'0'"),
         (&["bench", "timers", "-n", "1000001"], "1000001"),
         (&["bench", "timers", "-n", "1000000", "-t", "17"], "17000000"),
-        (&["bench", "timers", "-p", "0"], "'0'"),
+        (&["bench", "timers", "-p", "0"], "--processes '0'"),
+        (&["bench", "-p", "timers"], "--pi"),
         (&["bench", "timers", "-p", "1,-1"], "1,-1"),
         (&["bench", "timers", "-p", "-1"], "'-1'"),
         (&["bench", "timers", "-p"], "--processes"),
@@ -249,8 +250,8 @@ fn requeue_takes_perfs_flags() {
     assert!(shared.len() == 2 && shared.iter().all(|row| row["nrequeue"] == 8 && row["shared"] == true));
     let all = rows(&["requeue", "-B", "-t", "20", "--repeat", "1", "--targets", "live,parking_lot"]);
     assert!(all.len() == 2 && all.iter().all(|row| row["nrequeue"] == 20));
-    for shared in [&[][..], &["-S"]] {
-        let pi = rows(&[&["requeue", "-p", "-t", "20", "--repeat", "1"], shared].concat());
+    for flags in [&["requeue", "-p"][..], &["-p", "requeue"], &["requeue", "--pi", "-S"]] {
+        let pi = rows(&[flags, &["-t", "20", "--repeat", "1"]].concat());
         assert_eq!(pi.len(), 2 * 6, "one at a time, all at once; parking_lot is left out");
         assert!(pi.iter().all(|row| row["pi"] == true && row["target"] != "parking_lot"));
     }

@@ -65,9 +65,9 @@ fn context(error: &clap::Error, kind: ContextKind) -> String {
     }
 }
 
-/// clap says `--threads <LIST>` and `[WORKLOAD]`; a reader needs `--threads` and `workload`.
+/// clap says `--threads <LIST>`, `--processes [<LIST>]` and `[WORKLOAD]`; a reader needs `--threads` and `workload`.
 fn flag_name(argument: &str) -> String {
-    let name = argument.split(" <").next().unwrap_or_default();
+    let name = argument.split([' ', '=']).next().unwrap_or_default();
     if name.starts_with('[') { name.trim_matches(['[', ']']).to_lowercase() } else { name.to_string() }
 }
 

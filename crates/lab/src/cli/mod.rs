@@ -10,7 +10,7 @@ use crate::settings::Settings;
 use crate::targets::timers::Test;
 use crate::targets::{Layout, Name};
 use crate::workloads::Workload;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use values::{Buckets, Line, List, Policy, Targets};
 
@@ -37,8 +37,11 @@ pub enum Refusal {
 /// Reads the command line; a mistake is one line however clap words it.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Refusal> {
     let mut shape = Top::command();
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     let verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default().to_string();
+    if verb == "bench" {
+        tell_perfs_p(&mut arguments);
+    }
     let top = shape
         .try_get_matches_from_mut(arguments)
         .and_then(|matches| Top::from_arg_matches(&matches))
@@ -50,6 +53,16 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
         Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
         Verb::GrowthChild(args) => Ok(Command::GrowthChild(args)),
         Verb::TimersChild(args) => Ok(Command::TimersChild(args)),
+    }
+}
+
+/// perf's `-p` has no value, and may come before the workload, which is no list of processes.
+fn tell_perfs_p(arguments: &mut [OsString]) {
+    let is_workload = |text: &OsString| text.to_str().is_some_and(|text| Workload::from_str(text, false).is_ok());
+    for number in 1..arguments.len() {
+        if arguments[number - 1] == "-p" && is_workload(&arguments[number]) {
+            arguments[number - 1] = "--pi".into();
+        }
     }
 }
 
@@ -252,5 +265,5 @@ Rows of --json, one object a line:
   figures        figure, measured, bound, at (most or least), met; after a run of all workloads
   Rows of two threads or more, and ping-pong's on two CPUs, carry cpus_apart_ns, the one-way time of a cache line
   between the first two CPUs, and cpus_distance: near (below 60 ns) or far.
-Samples of hash and wake in which a thread had its CPU for less than 95 % of the time are taken once more.
+Samples of hash, wake and timers in which a thread had its CPU for less than 95 % of the time are taken once more.
 -r without --repeat decides how many rounds there are; with both, how long a sample is.";

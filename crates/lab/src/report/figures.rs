@@ -225,11 +225,12 @@ fn timers(series: &Series) -> Vec<Figure> {
 
 fn timer_tables(series: &Series) -> Vec<Figure> {
     use Bound::AtMost;
-    use TimersMeasure::{Bytes, Settime};
+    use TimersMeasure::{Bytes, Late, Lost, Settime};
     let ours =
         |measure, case: &TimersCase| series.median((&timers_section(measure, case), Timers::Ours.text(), case.threads));
     let dense = TimersCase::of(Test::CreateGetoverrun, 100_000, 1);
     let armed = TimersCase::of(Test::Settime, 100_000, 1);
+    let expiring = TimersCase::of(Test::Expire, 100_000, 1);
     let per_timer = ours(Bytes, &dense).map(|bytes| bytes / dense.timers as f64);
     vec![
         figure("timers, 100000 dense: bytes per timer", per_timer, AtMost(192.0), "bytes"),
@@ -240,6 +241,8 @@ fn timer_tables(series: &Series) -> Vec<Figure> {
             "bytes",
         ),
         figure("timers, settime of 100000 armed: a call", ours(Settime, &armed), AtMost(500.0), "ns"),
+        figure("timers, 100000 expire in a second: late p99", ours(Late, &expiring), AtMost(2000.0), "us"),
+        figure("timers, 100000 expire in a second: lost", ours(Lost, &expiring), AtMost(0.0), "timers"),
     ]
 }
 

@@ -2,6 +2,7 @@
 
 use super::sentence::{against, count, join};
 use super::table;
+use crate::targets::timers::Lateness;
 use crate::workloads::Timers;
 use serde::Serialize;
 
@@ -44,6 +45,12 @@ pub struct TimersRow {
     /// Where timers are found, without them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table_bytes: Option<usize>,
+    /// How late timers were that expired, in the worst round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lateness_us: Option<Lateness>,
+    /// Those that never did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<usize>,
     /// Rounds.
     pub repeat: usize,
     /// One way of a cache line between the first two CPUs, where two are used.
@@ -60,8 +67,12 @@ pub struct TimersRow {
 /// A table and a sentence for each test.
 pub fn text(findings: &Timers) -> String {
     type Say = fn(&[&TimersRow]) -> String;
-    let tests: [(&str, Say); 3] =
-        [("create-getoverrun", create_getoverrun), ("create-delete", create_delete), ("settime", settime)];
+    let tests: [(&str, Say); 4] = [
+        ("create-getoverrun", create_getoverrun),
+        ("create-delete", create_delete),
+        ("settime", settime),
+        ("expire", expire),
+    ];
     let mut parts = Vec::new();
     for (test, say) in tests {
         let rows: Vec<_> = findings.rows.iter().filter(|row| row.test == test).collect();
@@ -129,6 +140,24 @@ fn create_delete(rows: &[&TimersRow]) -> String {
         format!("takes {time:.0} ns for both{}", than(row, row.ratios[2], "the radix tree"))
     };
     format!("{}\n{does}{}", table::finish(table), sentence(rows, found))
+}
+
+fn expire(rows: &[&TimersRow]) -> String {
+    let mut table = table::new(&["target", "timers", "late p50, us", "p99, us", "max, us", "lost"]);
+    for row in rows {
+        let late = row.lateness_us.unwrap_or_default();
+        let cells = vec![
+            row.target.to_string(),
+            row.timers.to_string(),
+            ns(late.p50),
+            ns(late.p99),
+            ns(late.max),
+            row.lost.unwrap_or(0).to_string(),
+        ];
+        table.add_row(table::align(cells, 1));
+    }
+    let does = "The timers are armed for points in time that are spread over a second; late is when each is delivered.";
+    format!("{}\n{does}", table::finish(table))
 }
 
 fn settime(rows: &[&TimersRow]) -> String {

@@ -121,15 +121,13 @@ impl Files {
 
     /// Lets the timer of `base` ring at `at`; 0: never.
     fn set(&self, base: Base, at: u64) {
-        let set_by_others = matches!(base, Base::Realtime | Base::Tai);
-        let flags = if set_by_others { libc::TFD_TIMER_CANCEL_ON_SET } else { 0 } | libc::TFD_TIMER_ABSTIME;
         let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let value = libc::timespec { tv_sec: (at / 1_000_000_000) as i64, tv_nsec: (at % 1_000_000_000) as i64 };
         let setting = libc::itimerspec { it_interval: none, it_value: value };
         let fd = self.timers[base as usize].as_raw_fd();
-        // SAFETY: `setting` outlives the call. It cannot fail: the file is a timer and the time is valid. Where it does
-        // with ECANCELED, because the clock has been set, the timer is set all the same, and a read says so again.
-        unsafe { libc::timerfd_settime(fd, flags, &raw const setting, core::ptr::null_mut()) };
+        // Points in time: when the clock is set, the file rings when it shows that time, and no news of it is needed.
+        // SAFETY: `setting` outlives the call. It cannot fail: the file is a timer and the time is valid.
+        unsafe { libc::timerfd_settime(fd, libc::TFD_TIMER_ABSTIME, &raw const setting, core::ptr::null_mut()) };
     }
 
     fn ring(&self) {
@@ -169,7 +167,7 @@ impl Files {
     }
 }
 
-/// Takes what rings: expirations, the news that the clock was set, rings of the bell.
+/// Takes what rings: expirations, rings of the bell.
 fn silence(fd: RawFd) {
     let mut count = 0u64;
     // SAFETY: room for eight bytes, which is what both kinds of files give.

@@ -35,7 +35,8 @@ use wheel::{Next, Wheel};
 /// up as long as nothing is armed. With an embedder's ([`Clocks`]) it does nothing by itself: the embedder looks at
 /// [`next`](Self::next), waits as it likes, and calls [`turn`](Self::turn).
 ///
-/// A handle: clones mean the same driver.
+/// A handle: clones mean the same driver. It does not survive fork(2): the child has no such thread, and makes a system of
+/// its own.
 #[derive(Clone)]
 pub struct Driver {
     pub(crate) inner: Counted<Inner>,
@@ -190,7 +191,8 @@ impl Driver {
         }
     }
 
-    /// Says that `CLOCK_REALTIME`, and `CLOCK_TAI` with it, have been set. With the host's clocks nobody need say so.
+    /// Says that the embedder's `CLOCK_REALTIME`, and `CLOCK_TAI` with it, have been set. Of the host's clocks nobody need say
+    /// so.
     pub fn clock_was_set(&self) {
         // A turn asks the clocks anew; what is due by them is due.
         self.inner.changed();

@@ -133,9 +133,9 @@ impl Timers {
             None
         };
         let reserved = self.reserve(requested)?;
-        let notify = event.map(Event::notify).transpose()?;
+        let notify = event.map(Event::notify);
         let (clock, refusal) = clock.map_or_else(|error| (TimerClock::Monotonic, Err(error)), |clock| (clock, Ok(())));
-        reserved.finish(clock, notify, |id| {
+        self.finish(reserved, clock, notify, |id| {
             arguments::write(memory, id_at, &id.to_le_bytes())?;
             refusal
         })?;
@@ -191,13 +191,14 @@ impl Event {
         Ok(Self { value, signal: how as i32, notify: (how >> 32) as i32, thread: thread as i32 })
     }
 
-    fn notify(self) -> Result<Notify, Error> {
+    fn notify(self) -> Notify {
         let Self { value, signal, thread, .. } = self;
         match self.notify {
-            SIGEV_NONE => Ok(Notify::None),
-            SIGEV_SIGNAL | SIGEV_THREAD => Ok(Notify::Signal { signal, value }),
-            SIGEV_THREAD_ID => Ok(Notify::Thread { signal, value, thread }),
-            _ => Err(Error::Invalid),
+            SIGEV_NONE => Notify::None,
+            SIGEV_SIGNAL | SIGEV_THREAD => Notify::Signal { signal, value },
+            SIGEV_THREAD_ID => Notify::Thread { signal, value, thread },
+            // Refused, where a signal that there is not is refused as well.
+            _ => Notify::Signal { signal: 0, value },
         }
     }
 }

@@ -68,6 +68,14 @@ impl StateLock {
         }
     }
 
+    /// Locks what is always live.
+    #[inline]
+    pub fn lock_live(&self) {
+        if !self.lock_if_idle() {
+            while self.lock().is_none() {}
+        }
+    }
+
     #[cold]
     #[allow(clippy::reversed_empty_ranges, reason = "nobody spins in a model")]
     fn lock_contended(&self) -> Option<u32> {
@@ -197,14 +205,17 @@ impl<T> Lock<T> {
     }
 
     /// Locks; waits for whoever holds it.
+    #[inline]
     pub fn lock(&self) -> LockGuard<'_, T> {
-        while self.lock.lock().is_none() {}
+        self.lock.lock_live();
         LockGuard(self)
     }
 
     /// Locks if nobody holds it.
+    #[inline]
     pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
-        self.lock.try_lock()?.map(|_| LockGuard(self))
+        // It is live, and counts nobody.
+        self.lock.lock_if_idle().then(|| LockGuard(self))
     }
 }
 
@@ -219,6 +230,7 @@ impl<T> LockGuard<'_, T> {
 }
 
 impl<T> Drop for LockGuard<'_, T> {
+    #[inline]
     fn drop(&mut self) {
         // Its holder may hold a bucket too, and so keeps its CPU.
         self.0.lock.unlock_and_stay(LIVE);

@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use super::entry::{Status, Timer};
-use super::ids::InUse;
+use super::ids::Inserted;
 use super::lookup::valid_id;
 use super::{Notify, TimerClock, Timers};
 use crate::error::Error;
@@ -25,7 +25,8 @@ impl Timers {
     /// [`Error::Again`]: there are as many timers as there may be, all IDs are in use, or there is no memory for more.
     /// [`Error::Invalid`]: a signal that is not from 1 to 64, a thread or a process that does not exist.
     pub fn create(&self, clock: TimerClock, notify: Option<Notify>) -> Result<i32, Error> {
-        self.reserve(None)?.finish(clock, notify, |_| Ok(()))
+        let reserved = self.reserve(None)?;
+        self.finish(reserved, clock, notify, |_| Ok(()))
     }
 
     /// Makes a timer with this ID, as a checkpoint is restored. IDs that are handed out afterwards follow on it.
@@ -34,10 +35,12 @@ impl Timers {
     /// As for [`create`](Self::create); [`Error::Busy`]: the ID is in use; [`Error::Invalid`]: it is negative, or greater
     /// than the greatest.
     pub fn create_as(&self, id: i32, clock: TimerClock, notify: Option<Notify>) -> Result<i32, Error> {
-        self.reserve(Some(id))?.finish(clock, notify, |_| Ok(()))
+        let reserved = self.reserve(Some(id))?;
+        self.finish(reserved, clock, notify, |_| Ok(()))
     }
 
     /// A timer that has an ID, and that nobody can find yet. For a kernel: it tells its guest the ID first.
+    #[inline(always)]
     pub(crate) fn reserve(&self, requested: Option<i32>) -> Result<Reserved<'_>, Error> {
         let inner = &*self.inner;
         let requested = requested.map(valid_id).transpose()?;
@@ -45,43 +48,78 @@ impl Timers {
             return Err(Error::Invalid);
         }
         inner.driver.start().map_err(|_| Error::Again)?;
-        let mut taking = inner.store.begin();
+        let (id, timer) =
+            match inner.store.take(requested, |id| inner.ids.spot(id).is_some_and(|spot| spot.keeps_one())) {
+                Some((id, Some(timer))) => (id, timer),
+                Some((id, None)) => match inner.ids.insert_kept(id, |timer| timer.reserve(id)) {
+                    Some(Ok(timer)) => return Ok(self.reserved(timer, id, requested.is_some())),
+                    _ => (id, self.take_timer()?),
+                },
+                None => {
+                    let timer = self.take_timer()?;
+                    (requested.unwrap_or_else(|| inner.store.next_id()), timer)
+                }
+            };
+        // SAFETY: a timer of the store, as long as the timers are there.
+        let timer = unsafe { timer.as_ref() };
+        timer.reserve(id);
+        let inserted = inner.ids.insert(timer, id);
+        if inserted != Inserted::Done {
+            return self.insert_elsewhere(timer, inserted, requested.is_some());
+        }
+        Ok(self.reserved(timer, id, requested.is_some()))
+    }
+
+    #[inline(always)]
+    fn reserved<'t>(&self, timer: &'t Timer, id: u32, was_requested: bool) -> Reserved<'t> {
+        if was_requested {
+            self.inner.store.jump_behind(id);
+        }
+        Reserved { timer, id }
+    }
+
+    /// A timer from wherever there is one, or from new memory.
+    #[cold]
+    #[inline(never)]
+    fn take_timer(&self) -> Result<NonNull<Timer>, Error> {
+        let inner = &*self.inner;
         let before = inner.store.made();
-        let timer = match taking.take() {
-            Some(timer) => timer,
-            None => {
-                drop(taking);
-                let timer = inner.store.take_anywhere().ok_or(Error::Again)?;
-                taking = inner.store.begin();
-                timer
-            }
-        };
-        let first = requested.unwrap_or_else(|| taking.next_id());
-        drop(taking);
-        // From here on it is given back when it is dropped.
-        let mut reserved = Reserved { timers: self, timer, id: first, is_in_table: false };
+        let timer =
+            inner.store.take_timer().or_else(|| inner.ids.take_kept().map(NonNull::from)).ok_or(Error::Again)?;
         let made = inner.store.made();
         if made != before {
             inner.ids.note_timers(made);
-            inner.deliver.reserve(made).map_err(|_| Error::Again)?;
-        }
-        let mut tries = inner.store.ids();
-        while !reserved.try_insert()? {
-            if requested.is_some() {
-                return Err(Error::Busy);
-            }
-            tries -= 1;
-            if tries == 0 {
+            if inner.deliver.reserve(made).is_err() {
+                inner.store.give_back(timer);
                 return Err(Error::Again);
             }
-            reserved.id = inner.store.begin().next_id();
         }
-        if let Some(id) = requested {
-            inner.store.jump_behind(id);
-        }
-        Ok(reserved)
+        Ok(timer)
     }
 
+    /// The ID is in use: the next one that is not, unless this one is asked for.
+    #[cold]
+    #[inline(never)]
+    fn insert_elsewhere(&self, timer: &'_ Timer, mut inserted: Inserted, only: bool) -> Result<Reserved<'_>, Error> {
+        let mut tries = if only { 1 } else { self.inner.store.ids() };
+        while inserted == Inserted::InUse {
+            tries -= 1;
+            if tries == 0 {
+                break;
+            }
+            let id = self.inner.store.next_id();
+            timer.reserve(id);
+            inserted = self.inner.ids.insert(timer, id);
+            if inserted == Inserted::Done {
+                // SAFETY: the timer lives as long as the timers do.
+                return Ok(Reserved { timer: unsafe { &*core::ptr::from_ref(timer) }, id });
+            }
+        }
+        self.inner.store.give_back(timer.into());
+        Err(if only && inserted == Inserted::InUse { Error::Busy } else { Error::Again })
+    }
+
+    #[inline(always)]
     fn check(&self, notify: Notify) -> Result<(), Error> {
         let is_fine = match notify {
             Notify::None => true,
@@ -92,52 +130,25 @@ impl Timers {
         };
         if is_fine { Ok(()) } else { Err(Error::Invalid) }
     }
-}
 
-/// A timer being made: it has an ID, and nobody can find it. Dropped, it is gone, and the ID is used up.
-pub(crate) struct Reserved<'t> {
-    timers: &'t Timers,
-    timer: NonNull<Timer>,
-    id: u32,
-    is_in_table: bool,
-}
-
-impl Reserved<'_> {
-    fn timer(&self) -> &Timer {
-        // SAFETY: a timer of the store, as long as the timers are there.
-        unsafe { self.timer.as_ref() }
-    }
-
-    /// Whether the ID was free.
-    fn try_insert(&mut self) -> Result<bool, Error> {
-        self.timer().reserve(self.id);
-        match self.timers.inner.ids.insert(self.timer(), self.id) {
-            Some(Ok(())) => self.is_in_table = true,
-            Some(Err(InUse)) => {}
-            None => return Err(Error::Again),
-        }
-        Ok(self.is_in_table)
-    }
-
-    /// The kernel's order: what the signal is, then `tell` the ID, then the clock.
-    pub fn finish(
-        mut self,
+    /// Makes of it what it is to be. The kernel's order: what the signal is, then `tell` the ID, then the clock. If it comes
+    /// to nothing the ID is used up.
+    #[inline(always)]
+    pub(crate) fn finish(
+        &self,
+        Reserved { timer, id }: Reserved<'_>,
         clock: TimerClock,
         notify: Option<Notify>,
         tell: impl FnOnce(i32) -> Result<(), Error>,
     ) -> Result<i32, Error> {
-        let id = self.id as i32;
-        let notify = notify.unwrap_or(Notify::Signal { signal: SIGALRM, value: id as u64 });
-        self.timers.check(notify)?;
-        tell(id)?;
-        if let TimerClock::Cpu(of) = clock
-            && self.timers.inner.driver.cpu_time(of).is_none()
-        {
-            return Err(Error::Invalid);
+        let notify = notify.unwrap_or(Notify::Signal { signal: SIGALRM, value: id.into() });
+        if let Err(error) = self.check(notify).and_then(|()| tell(id as i32)).and_then(|()| self.check_clock(clock)) {
+            self.take_out(timer, id);
+            return Err(error);
         }
         // SAFETY: ours alone until it is published.
         unsafe {
-            self.timer().with_fresh(|state| {
+            timer.with_fresh(|state| {
                 state.set_notify(notify);
                 state.clock = clock;
                 state.base = Base::Monotonic;
@@ -145,19 +156,23 @@ impl Reserved<'_> {
                 (state.interval, state.deadline, state.overrun) = (0, 0, -1);
             });
         }
-        self.timer().publish(self.id, 0);
-        self.is_in_table = false; // no longer this reservation's to take back
-        core::mem::forget(self);
-        Ok(id)
+        timer.publish(id, 0);
+        Ok(id as i32)
+    }
+
+    #[inline(always)]
+    fn check_clock(&self, clock: TimerClock) -> Result<(), Error> {
+        match clock {
+            TimerClock::Cpu(of) if self.inner.driver.cpu_time(of).is_none() => Err(Error::Invalid),
+            _ => Ok(()),
+        }
     }
 }
 
-impl Drop for Reserved<'_> {
-    fn drop(&mut self) {
-        let inner = &*self.timers.inner;
-        if self.is_in_table {
-            inner.ids.remove(self.timer(), self.id);
-        }
-        inner.store.give_back(self.timer);
-    }
+/// A timer being made: it has an ID, and nobody can find it. To be [finished](Timers::finish): what is forgotten stays
+/// reserved until all timers go.
+#[must_use = "it is finished, or lost"]
+pub(crate) struct Reserved<'t> {
+    timer: &'t Timer,
+    id: u32,
 }

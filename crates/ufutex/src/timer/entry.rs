@@ -177,8 +177,9 @@ impl Timer {
     }
 
     /// Locks it, whichever timer it is.
+    #[inline]
     pub fn lock(&self) -> Locked<'_> {
-        while self.lock.lock().is_none() {}
+        self.lock.lock_live();
         Locked(self)
     }
 
@@ -207,6 +208,7 @@ impl<'t> Locked<'t> {
 }
 
 impl Drop for Locked<'_> {
+    #[inline]
     fn drop(&mut self) {
         // Whoever holds it may hold a queue too, and so keeps its CPU.
         self.0.lock.unlock_and_stay(LIVE);

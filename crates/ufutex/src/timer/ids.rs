@@ -31,23 +31,22 @@ const STEP: usize = if MODEL { 1 } else { 2 };
 
 /// What a group of slots is locked by, on a line of its own.
 #[repr(align(64))]
-struct Group(StateLock, Made);
+struct Group {
+    lock: StateLock,
+    /// A timer that was deleted here, for the next one that is made here: neither has to lock a list of free ones.
+    kept: Slot,
+    made: Made,
+}
 
 type Slot = AtomicPtr<Timer>;
 
-/// One table: its groups' locks, then its slots. A word holds it: the address, and the number of groups below the
-/// alignment.
+/// One table: its groups' locks, then its slots. A word holds it: the address, and below its alignment how far a hash is
+/// shifted to give a group.
 #[derive(Clone, Copy)]
 struct Table {
     groups: NonNull<Group>,
-    groups_log2: u32,
-}
-
-/// Where an ID belongs.
-#[derive(Clone, Copy)]
-struct Place {
-    group: usize,
-    slot: usize,
+    /// 63 less the logarithm of the number of groups.
+    shift: u32,
 }
 
 /// See the top of this file.
@@ -70,9 +69,15 @@ struct Growth {
 // SAFETY: the pointers are to tables that belong to the `Ids`.
 unsafe impl Send for Growth {}
 
-/// An ID is in use.
-#[derive(Debug)]
-pub struct InUse;
+/// What became of an insertion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Inserted {
+    Done,
+    /// There is a timer with this ID.
+    InUse,
+    /// There is no table, and no memory for one.
+    NoMemory,
+}
 
 impl Ids {
     /// No table; `seed` decides where groups go.
@@ -86,20 +91,30 @@ impl Ids {
     }
 
     /// The timer with this ID, and the overrun of its last signal. By the time it is looked at it may be another one.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, id: u32) -> Option<(&Timer, i32)> {
-        let table = Table::from_word(self.current.load(Ordering::Acquire))?; // [S]
-        match self.walk(table, id) {
+        self.find_at(self.spot(id)?, id)
+    }
+
+    /// As [`find`](Self::find), of one who knows where to begin.
+    #[inline(always)]
+    pub fn find_at(&self, spot: Spot<'_>, id: u32) -> Option<(&Timer, i32)> {
+        match self.walk(spot, id) {
             None => self.find_slowly(id),
             found => found,
         }
     }
 
+    /// Where `id` belongs in the table in use, which may have been grown out of by the next look. `None` without one.
     #[inline(always)]
-    fn walk(&self, table: Table, id: u32) -> Option<(&Timer, i32)> {
-        let place = self.place(table, id);
-        table.group(place.group).1.see();
-        let mut timer = table.slot(place).load(Ordering::Acquire); // [R]
+    pub fn spot(&self, id: u32) -> Option<Spot<'_>> {
+        Some(self.place(Table::from_word(self.current.load(Ordering::Acquire))?, id)) // [S]
+    }
+
+    #[inline(always)]
+    fn walk(&self, Spot { group, slot }: Spot<'_>, id: u32) -> Option<(&Timer, i32)> {
+        group.made.see();
+        let mut timer = slot.load(Ordering::Acquire); // [R]
         for _ in 0..STEPS {
             // SAFETY: whatever has been in a chain is a timer for as long as the table is there.
             let found = unsafe { timer.as_ref() }?;
@@ -112,67 +127,128 @@ impl Ids {
     }
 
     #[cold]
+    #[inline(never)]
     fn find_slowly(&self, id: u32) -> Option<(&Timer, i32)> {
         // While the table grows this is where half of them are.
         if let Some(next) = Table::from_word(self.next.load(Ordering::Acquire))
-            && let Some(found) = self.walk(next, id)
+            && let Some(found) = self.walk(self.place(next, id), id)
         {
             return Some(found);
         }
         if mutant(Mutant::LookUpTrustsMiss) {
             return None;
         }
-        let locked = self.lock(id)?;
+        let locked = self.lock_at(self.spot(id)?, id)?;
         locked.chain().find_map(|timer| timer.overrun_of(id).map(|overrun| (timer, overrun)))
     }
 
     /// Puts `timer` in, whose word names `id` already.
-    ///
-    /// # Errors
-    /// [`InUse`]. Without any table, which only the want of memory explains, the ID is not to be had either: `None`.
-    pub fn insert(&self, timer: &Timer, id: u32) -> Option<Result<(), InUse>> {
-        let locked = self.lock_or_make(id)?;
-        if locked.chain().any(|other| other.id() == id) && !mutant(Mutant::InsertSkipsCheck) {
-            return Some(Err(InUse));
+    #[inline(always)]
+    pub fn insert(&self, timer: &Timer, id: u32) -> Inserted {
+        let Some(locked) = self.lock_or_make(id) else { return Inserted::NoMemory };
+        if locked.has(id) {
+            return Inserted::InUse;
         }
-        put_first(locked.slot(), timer);
-        Some(Ok(()))
+        put_first(locked.0.slot, timer);
+        Inserted::Done
     }
 
-    /// Takes `timer` out, which is in as `id`.
-    pub fn remove(&self, timer: &Timer, id: u32) {
-        let Some(locked) = self.lock(id) else { return };
-        let mut link = locked.slot();
-        loop {
-            let Some(found) = as_timer(link.load(Ordering::Relaxed)) else { return };
+    /// As [`insert`](Self::insert), of the timer that has been kept there, which is told its ID by `name`. `None`: there
+    /// is none.
+    #[inline(always)]
+    pub fn insert_kept(&self, id: u32, name: impl FnOnce(&Timer)) -> Option<Result<&Timer, Inserted>> {
+        let locked = self.lock_at(self.spot(id)?, id)?;
+        let timer = as_timer(locked.0.group.kept.load(Ordering::Relaxed))?;
+        if locked.has(id) {
+            return Some(Err(Inserted::InUse));
+        }
+        locked.0.group.kept.store(ptr::null_mut(), Ordering::Relaxed);
+        name(timer);
+        put_first(locked.0.slot, timer);
+        Some(Ok(timer))
+    }
+
+    /// Takes `timer` out, which is in as `id`. Whether it is kept for the next one there; else it is the caller's.
+    #[inline(always)]
+    #[must_use]
+    pub fn remove(&self, timer: &Timer, id: u32, spot: Spot<'_>) -> bool {
+        let Some(locked) = self.lock_at(spot, id) else { return false };
+        let mut link = locked.0.slot;
+        while let Some(found) = as_timer(link.load(Ordering::Relaxed)) {
             if ptr::eq(found, timer) {
                 link.store(timer.next.load(Ordering::Relaxed), Ordering::Release); // [R]
                 // Who stands on it is led nowhere, and looks again.
                 timer.next.store(ptr::null_mut(), Ordering::Relaxed);
-                return;
+                break;
             }
             link = &found.next;
         }
+        let kept = &locked.0.group.kept;
+        let keeps = kept.load(Ordering::Relaxed).is_null();
+        if keeps {
+            kept.store(ptr::from_ref(timer).cast_mut(), Ordering::Relaxed);
+        }
+        keeps
     }
 
+    /// Takes a timer that has been kept anywhere, when there are no others.
+    pub fn take_kept(&self) -> Option<&Timer> {
+        self.growth.lock().with(|_| {
+            self.tables().find_map(|table| {
+                (0..1 << table.groups_log2()).find_map(|number| {
+                    let group = table.group(number);
+                    // One that is not live keeps none.
+                    group.lock.lock()?;
+                    let timer = as_timer(group.kept.load(Ordering::Relaxed));
+                    group.kept.store(ptr::null_mut(), Ordering::Relaxed);
+                    group.lock.unlock_and_stay(LIVE);
+                    timer
+                })
+            })
+        })
+    }
+
+    /// How many timers are kept.
+    pub fn kept(&self) -> usize {
+        self.growth.lock().with(|_| {
+            let groups = self.tables().flat_map(|table| (0..1 << table.groups_log2()).map(move |n| table.group(n)));
+            groups.filter(|group| !group.kept.load(Ordering::Relaxed).is_null()).count()
+        })
+    }
+
+    /// The tables in use, for whoever holds up their growth.
+    fn tables(&self) -> impl Iterator<Item = Table> {
+        let words = [&self.current, &self.next].map(|word| word.load(Ordering::Acquire)); // [S]
+        words.into_iter().filter_map(Table::from_word)
+    }
+
+    /// In which group `id` belongs, and in which slot of it.
     #[inline(always)]
-    fn place(&self, table: Table, id: u32) -> Place {
+    fn place<'i>(&'i self, table: Table, id: u32) -> Spot<'i> {
         let spread = u64::from(id >> GROUP_LOG2).wrapping_mul(self.multiplier);
-        let group = (u128::from(spread) << table.groups_log2 >> 64) as usize;
+        let group = (spread >> 1 >> table.shift) as usize;
         // The order within a group begins anywhere: IDs that are a multiple of the group apart spread too.
         let within = (id as usize).wrapping_add((spread >> 8) as usize) & (GROUP - 1);
-        Place { group, slot: group << GROUP_LOG2 | within }
+        Spot { group: table.group(group), slot: table.slot(group << GROUP_LOG2 | within) }
     }
 
-    /// Locks the live group of `id`; `None` without a table.
-    fn lock(&self, id: u32) -> Option<Locked<'_>> {
+    /// Locks the live group of `id`, which most likely is this one; `None` without a table.
+    #[inline(always)]
+    fn lock_at<'i>(&'i self, spot: Spot<'i>, id: u32) -> Option<Locked<'i>> {
+        // If it is live, it is where the ID belongs, whatever has become of the table.
+        if spot.group.lock.lock_if_idle() { Some(Locked(spot)) } else { self.lock_slowly(id) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_slowly(&self, id: u32) -> Option<Locked<'_>> {
         loop {
             let current = Table::from_word(self.current.load(Ordering::Acquire))?; // [S]
             let next = Table::from_word(self.next.load(Ordering::Acquire)); // [S]
             for table in [Some(current), next].into_iter().flatten() {
-                let place = self.place(table, id);
-                if table.group(place.group).0.lock().is_some() {
-                    return Some(Locked { table, place, _ids: self });
+                let spot = self.place(table, id);
+                if spot.group.lock.lock().is_some() {
+                    return Some(Locked(spot));
                 }
             }
             // It became live in a table that we do not know yet.
@@ -180,24 +256,23 @@ impl Ids {
         }
     }
 
+    #[inline(always)]
     fn lock_or_make(&self, id: u32) -> Option<Locked<'_>> {
-        match self.lock(id) {
-            None => {
-                self.make_first();
-                self.lock(id)
-            }
-            locked => locked,
+        if self.current.load(Ordering::Relaxed).is_null() {
+            self.make_first();
         }
+        self.lock_at(self.spot(id)?, id)
     }
 
     #[cold]
+    #[inline(never)]
     fn make_first(&self) {
         self.growth.lock().with(|growth| {
             if !self.current.load(Ordering::Relaxed).is_null() {
                 return;
             }
             let Some(table) = growth.make(0) else { return };
-            table.group(0).0.make_live();
+            table.group(0).lock.make_live();
             self.current.store(table.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
         });
     }
@@ -209,15 +284,15 @@ impl Ids {
         growth.with(|growth| {
             let Some(current) = Table::from_word(self.current.load(Ordering::Relaxed)) else { return };
             if self.next.load(Ordering::Relaxed).is_null() {
-                if timers <= current.slots() || current.groups_log2 == MAX_GROUPS_LOG2 {
+                if timers <= current.slots() || current.groups_log2() == MAX_GROUPS_LOG2 {
                     return;
                 }
-                let Some(next) = growth.make(current.groups_log2 + 1) else { return };
+                let Some(next) = growth.make(current.groups_log2() + 1) else { return };
                 growth.moved = 0;
                 self.next.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
             }
             let Some(next) = Table::from_word(self.next.load(Ordering::Relaxed)) else { return };
-            let groups = 1 << current.groups_log2;
+            let groups = 1 << current.groups_log2();
             for _ in 0..STEP.min(groups - growth.moved) {
                 self.move_group(current, next, growth.moved);
                 growth.moved += 1;
@@ -233,24 +308,27 @@ impl Ids {
     /// Moves a group to the two that take its place, which nobody can lock before it is done.
     fn move_group(&self, from: Table, to: Table, group: usize) {
         let source = from.group(group);
-        while source.0.lock().is_none() {}
+        while source.lock.lock().is_none() {}
         let targets = [to.group(2 * group), to.group(2 * group + 1)];
         if mutant(Mutant::GroupLiveEarly) {
-            targets.iter().for_each(|target| target.0.make_live());
+            targets.iter().for_each(|target| target.lock.make_live());
         }
         for slot in 0..GROUP {
-            let head = from.slot(Place { group, slot: group << GROUP_LOG2 | slot });
+            let head = from.slot(group << GROUP_LOG2 | slot);
             let mut timer = head.load(Ordering::Relaxed);
             while let Some(moved) = as_timer(timer) {
                 timer = moved.next.load(Ordering::Relaxed);
-                put_first(to.slot(self.place(to, moved.id())), moved);
+                put_first(self.place(to, moved.id()).slot, moved);
             }
             head.store(ptr::null_mut(), Ordering::Relaxed);
         }
+        let kept = source.kept.load(Ordering::Relaxed);
+        source.kept.store(ptr::null_mut(), Ordering::Relaxed);
+        targets[0].kept.store(kept, Ordering::Relaxed);
         if !mutant(Mutant::GroupLiveEarly) {
-            targets.iter().for_each(|target| target.0.make_live());
+            targets.iter().for_each(|target| target.lock.make_live());
         }
-        source.0.unlock(if mutant(Mutant::GroupStaysLive) { LIVE } else { 0 });
+        source.lock.unlock(if mutant(Mutant::GroupStaysLive) { LIVE } else { 0 });
     }
 
     /// All tables, in bytes.
@@ -278,43 +356,76 @@ fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
     unsafe { timer.as_ref() }
 }
 
-/// The live group of an ID, locked.
-struct Locked<'i> {
-    table: Table,
-    place: Place,
-    _ids: &'i Ids,
+/// Where an ID belongs in one table.
+#[derive(Clone, Copy)]
+pub struct Spot<'i> {
+    group: &'i Group,
+    slot: &'i Slot,
 }
 
+impl Spot<'_> {
+    /// Whether a timer has been kept here. It may be gone by the next look.
+    #[inline(always)]
+    pub fn keeps_one(&self) -> bool {
+        !self.group.kept.load(Ordering::Relaxed).is_null()
+    }
+}
+
+/// The live group of an ID, locked.
+struct Locked<'i>(Spot<'i>);
+
 impl<'i> Locked<'i> {
-    fn slot(&self) -> &'i Slot {
-        self.table.slot(self.place)
+    /// Whether there is a timer with this ID, or one that has been promised it.
+    #[inline(always)]
+    fn has(&self, id: u32) -> bool {
+        !self.0.slot.load(Ordering::Relaxed).is_null()
+            && self.chain().any(|other| other.id() == id)
+            && !mutant(Mutant::InsertSkipsCheck)
     }
 
     fn chain(&self) -> impl Iterator<Item = &'i Timer> {
-        let first = as_timer(self.slot().load(Ordering::Acquire)); // [R]
+        let first = as_timer(self.0.slot.load(Ordering::Acquire)); // [R]
         core::iter::successors(first, |timer| as_timer(timer.next.load(Ordering::Acquire))) // [R]
     }
 }
 
 impl Drop for Locked<'_> {
+    #[inline]
     fn drop(&mut self) {
         // Its holder may hold a timer, and so keeps its CPU.
-        self.table.group(self.place.group).0.unlock_and_stay(LIVE);
+        self.0.group.lock.unlock_and_stay(LIVE);
+    }
+}
+
+impl Group {
+    /// Not live, unlocked, with nothing: as zeroes are.
+    fn new() -> Self {
+        Self { lock: StateLock::new(0), kept: AtomicPtr::new(ptr::null_mut()), made: Made::new() }
     }
 }
 
 impl Table {
+    const fn new(groups: NonNull<Group>, groups_log2: u32) -> Self {
+        Self { groups, shift: 63 - groups_log2 }
+    }
+
+    #[inline(always)]
     fn from_word(word: *mut Group) -> Option<Self> {
         let groups = NonNull::new(word.map_addr(|address| address & !63))?;
-        Some(Self { groups, groups_log2: (word.addr() & 63) as u32 })
+        Some(Self { groups, shift: (word.addr() & 63) as u32 })
     }
 
     fn into_word(self) -> *mut Group {
-        self.groups.as_ptr().map_addr(|address| address | self.groups_log2 as usize)
+        self.groups.as_ptr().map_addr(|address| address | self.shift as usize)
+    }
+
+    #[inline(always)]
+    fn groups_log2(self) -> u32 {
+        63 - self.shift
     }
 
     fn slots(self) -> usize {
-        GROUP << self.groups_log2
+        GROUP << self.groups_log2()
     }
 
     #[inline(always)]
@@ -324,9 +435,9 @@ impl Table {
     }
 
     #[inline(always)]
-    fn slot<'t>(self, place: Place) -> &'t Slot {
+    fn slot<'t>(self, slot: usize) -> &'t Slot {
         // SAFETY: behind the groups there are the slots; otherwise as above.
-        unsafe { self.groups.add(1 << self.groups_log2).cast::<Slot>().add(place.slot).as_ref() }
+        unsafe { self.groups.add(1 << self.groups_log2()).cast::<Slot>().add(slot).as_ref() }
     }
 }
 
@@ -341,14 +452,14 @@ impl Growth {
     fn make(&mut self, groups_log2: u32) -> Option<Table> {
         // SAFETY: it has a size.
         let memory = unsafe { alloc_zeroed(memory_layout(groups_log2)?) };
-        let table = Table { groups: NonNull::new(memory)?.cast(), groups_log2 };
+        let table = Table::new(NonNull::new(memory)?.cast(), groups_log2);
         if MODEL {
             for group in 0..1 << groups_log2 {
                 // SAFETY: within the fresh memory.
-                unsafe { table.groups.add(group).write(Group(StateLock::new(0), Made::new())) };
+                unsafe { table.groups.add(group).write(Group::new()) };
             }
             for slot in 0..table.slots() {
-                let slot: *const Slot = table.slot(Place { group: 0, slot });
+                let slot: *const Slot = table.slot(slot);
                 // SAFETY: as above.
                 unsafe { slot.cast_mut().write(AtomicPtr::new(ptr::null_mut())) };
             }
@@ -364,13 +475,13 @@ impl Drop for Growth {
         for (log2, groups) in self.made.iter().enumerate() {
             let (Some(groups), Some(layout)) = (NonNull::new(*groups), memory_layout(log2 as u32)) else { continue };
             if MODEL {
-                let table = Table { groups, groups_log2: log2 as u32 };
+                let table = Table::new(groups, log2 as u32);
                 for group in 0..1 << log2 {
                     // SAFETY: written by `make`, and dropped once.
                     unsafe { groups.add(group).drop_in_place() };
                 }
                 for slot in 0..table.slots() {
-                    let slot: *const Slot = table.slot(Place { group: 0, slot });
+                    let slot: *const Slot = table.slot(slot);
                     // SAFETY: as above.
                     unsafe { slot.cast_mut().drop_in_place() };
                 }

@@ -3,7 +3,8 @@
 use core::ptr::NonNull;
 
 use super::Timers;
-use super::entry::{Locked, Status};
+use super::entry::{Locked, Status, Timer};
+use super::ids::Spot;
 use crate::error::Error;
 use crate::expiry::Tell;
 use crate::sync::{Mutant, mutant};
@@ -28,24 +29,42 @@ impl Timers {
     /// [`Error::Invalid`]: no such timer.
     pub fn delete(&self, id: i32) -> Result<(), Error> {
         let id = valid_id(id)?;
-        let mut locked = self.lock(id)?;
+        let spot = self.inner.ids.spot(id).ok_or(Error::Invalid)?;
+        let mut locked = self.lock_at(spot, id)?;
         let timer = locked.timer();
         let tell = self.disarm(&mut locked);
         // Whoever found it and waits for the lock, now finds that it is not that timer any more.
         if !mutant(Mutant::DeleteLeavesValid) {
             timer.reserve(id);
         }
-        self.inner.ids.remove(timer, id);
+        let is_kept = self.inner.ids.remove(timer, id, spot);
         drop(locked);
-        self.inner.store.give_back(NonNull::from(timer));
+        if !is_kept {
+            self.inner.store.give_back(NonNull::from(timer));
+        }
         tell.now(&self.inner.driver);
         Ok(())
     }
 
+    /// A timer that nobody could find is free again.
+    #[cold]
+    pub(super) fn take_out(&self, timer: &Timer, id: u32) {
+        let is_kept = self.inner.ids.spot(id).is_some_and(|spot| self.inner.ids.remove(timer, id, spot));
+        if !is_kept {
+            self.inner.store.give_back(NonNull::from(timer));
+        }
+    }
+
     /// The timer with this ID, locked.
+    #[inline(always)]
     pub(super) fn lock(&self, id: u32) -> Result<Locked<'_>, Error> {
+        self.lock_at(self.inner.ids.spot(id).ok_or(Error::Invalid)?, id)
+    }
+
+    #[inline(always)]
+    fn lock_at<'t>(&'t self, spot: Spot<'t>, id: u32) -> Result<Locked<'t>, Error> {
         loop {
-            let (timer, _) = self.inner.ids.find(id).ok_or(Error::Invalid)?;
+            let (timer, _) = self.inner.ids.find_at(spot, id).ok_or(Error::Invalid)?;
             let locked = timer.lock();
             if timer.overrun_of(id).is_some() || mutant(Mutant::LookUpSkipsRecheck) {
                 return Ok(locked);
@@ -55,6 +74,7 @@ impl Timers {
     }
 
     /// No longer armed, and what was on its way comes to nothing: an expiry, a notice.
+    #[inline(always)]
     pub(super) fn disarm(&self, locked: &mut Locked<'_>) -> Tell {
         let timer = locked.timer();
         locked.with(|state| {

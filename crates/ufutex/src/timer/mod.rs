@@ -161,7 +161,7 @@ impl Timers {
     /// How many timers there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.inner.store.in_use()
+        self.inner.store.in_use().saturating_sub(self.inner.ids.kept())
     }
 
     /// What finding timers by their IDs takes, in bytes, without the timers.

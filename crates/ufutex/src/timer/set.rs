@@ -84,8 +84,8 @@ impl Timers {
         self.now(state).ok_or(Error::NoTask)
     }
 
-    /// What the timer is set to: timer_gettime(2). The time that is left, never 0 while it is going to expire or has a
-    /// notice that nobody has taken; and the interval.
+    /// What the timer is set to: timer_gettime(2). The time that is left, never 0 while it is going to expire; and the
+    /// interval. An interval timer whose notice nobody has taken shows the time until the next deadline.
     ///
     /// # Errors
     /// [`Error::Invalid`]: no such timer.

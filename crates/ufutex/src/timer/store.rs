@@ -1,13 +1,14 @@
 //! The memory of a process's timers, and the IDs that they get.
 //!
 //! What is a timer once is one until the process's table goes: look-ups take no lock, and may come too late. Free timers
-//! lie in several lists, so that threads seldom meet; IDs are handed out along with them, under the same lock.
+//! lie in several lists, so that threads seldom meet. IDs are handed out along with them, under the same lock: one list has
+//! the counter, and who asks at another one fetches it from there. Threads that keep fetching get IDs in blocks.
 
 use alloc::alloc::{Layout, alloc, dealloc};
 use core::ptr::{self, NonNull};
 
 use super::entry::Timer;
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, MODEL, Ordering, thread_hint};
+use crate::sync::{AtomicU32, AtomicUsize, MODEL, Ordering, thread_hint};
 use crate::table::lock::{Lock, LockGuard};
 
 /// Threads that make timers at the same time spread over so many lists.
@@ -23,25 +24,34 @@ const MEETINGS: u32 = 8;
 /// The timers of a process that are not in use.
 pub struct Store {
     shards: [Shard; SHARDS],
-    /// Timers that there are, free or not.
-    made: AtomicUsize,
+    /// The list that has the counter of IDs. Changes with that list locked.
+    holder: AtomicU32,
+    /// Another one whenever IDs jump: blocks of before are void.
+    epoch: AtomicU32,
+    mask: u32,
     limit: usize,
-    numbers: Numbers,
+    /// Timers that there is memory for, in use or not.
+    made: AtomicUsize,
 }
 
 #[repr(align(128))]
 struct Shard(Lock<Free>);
 
-pub struct Free {
+struct Free {
     first: *mut Timer,
+    /// Timers in this list, and in its newest chunk those that have not been one yet.
     count: usize,
     chunks: *mut Chunk,
-    /// IDs that are its own: from here up to there, as long as the epoch is the same.
+    /// The next ID, before it is cut to size, where this list has the counter.
+    counter: u32,
+    /// IDs that are this list's own: from here up to there, as long as the epoch is the same.
     block: Block,
-    /// How often another list has asked in between, lately.
+    /// How often it has fetched IDs from another list, lately.
     meetings: u32,
-    /// How often none has, since.
+    /// How many it has taken from its own counter, since.
     calm: u32,
+    /// Whether it has the counter.
+    holds: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -54,73 +64,164 @@ struct Block {
 // SAFETY: the pointers are to memory that the store alone has.
 unsafe impl Send for Free {}
 
-/// What IDs come next; a line that threads which make timers pass around.
-#[repr(align(64))]
-struct Numbers {
-    /// Lower half: the next ID, before it is cut to size. Upper half: an epoch, new whenever the IDs jump.
-    next: AtomicU64,
-    /// The shard that asked last.
-    last: AtomicU32,
-    mask: u32,
-}
-
 /// What precedes the timers of a chunk, as long as one of them.
 #[repr(C, align(128))]
 struct Chunk {
     next: *mut Chunk,
-    timers: usize,
-}
-
-/// A list of free timers, locked.
-pub struct Taking<'s> {
-    store: &'s Store,
-    number: u32,
-    free: LockGuard<'s, Free>,
+    /// There is room for so many.
+    room: usize,
+    /// So many have been made timers.
+    made: usize,
 }
 
 impl Store {
     /// For at most `limit` timers, with IDs up to `mask`, which is one less than a power of two.
     pub fn new(limit: usize, mask: u32) -> Self {
-        let free = || Free {
-            first: ptr::null_mut(),
-            count: 0,
-            chunks: ptr::null_mut(),
-            block: Block::default(),
-            meetings: 0,
-            calm: 0,
-        };
-        Self {
-            shards: core::array::from_fn(|_| Shard(Lock::new(free()))),
-            made: AtomicUsize::new(0),
-            limit,
-            numbers: Numbers { next: AtomicU64::new(0), last: AtomicU32::new(0), mask },
-        }
+        let shards = core::array::from_fn(|number| Shard(Lock::new(Free::new(number == 0))));
+        Self { shards, holder: AtomicU32::new(0), epoch: AtomicU32::new(0), mask, limit, made: AtomicUsize::new(0) }
     }
 
-    /// The list for the calling thread: its own, or the next one that nobody is at.
-    #[inline]
-    pub fn begin(&self) -> Taking<'_> {
-        let own = own_shard();
-        for i in 0..SHARDS {
-            let number = (own + i) & (SHARDS - 1);
-            if let Some(free) = self.shards[number].0.try_lock() {
-                return Taking { store: self, number: number as u32, free };
+    /// The ID that comes next, in use or not, unless there is a `requested` one; and a free timer, unless one is `kept`
+    /// for that ID. `None`: that takes longer.
+    #[inline(always)]
+    pub fn take(
+        &self,
+        requested: Option<u32>,
+        kept: impl FnOnce(u32) -> bool,
+    ) -> Option<(u32, Option<NonNull<Timer>>)> {
+        let mut list = self.list().1;
+        list.with(|free| {
+            let id = requested.or_else(|| free.peek_id(&self.epoch))? & self.mask;
+            let timer = if kept(id) { None } else { Some(free.pop()?) };
+            if requested.is_none() {
+                free.count_on();
             }
-        }
-        Taking { store: self, number: own as u32, free: self.shards[own].0.lock() }
+            Some((id, timer))
+        })
     }
 
-    /// A free timer of another list, when there can be no more.
-    pub fn take_anywhere(&self) -> Option<NonNull<Timer>> {
-        self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop))
+    /// A free timer, of another list if this one can have no more.
+    #[cold]
+    #[inline(never)]
+    pub fn take_timer(&self) -> Option<NonNull<Timer>> {
+        let mut list = self.list().1;
+        let timer = list.with(Free::pop).or_else(|| self.make_more(&mut list));
+        drop(list);
+        // Others may look through all lists as well: with none locked.
+        timer.or_else(|| self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop)))
+    }
+
+    /// The next ID, in use or not: one after the other as long as one thread asks.
+    pub fn next_id(&self) -> u32 {
+        let (number, mut list) = self.list();
+        let id = list.with(|free| free.peek_id(&self.epoch).inspect(|_| free.count_on()));
+        drop(list);
+        id.unwrap_or_else(|| self.fetch_id(number)) & self.mask
     }
 
     /// Takes a timer back that nobody can find.
+    #[inline(always)]
     pub fn give_back(&self, timer: NonNull<Timer>) {
-        self.begin().free.with(|free| free.push(timer));
+        self.list().1.with(|free| free.push(timer));
     }
 
-    /// Timers that there are, free or not.
+    /// The list of the calling thread, or the next one that nobody is at.
+    #[inline(always)]
+    fn list(&self) -> (usize, LockGuard<'_, Free>) {
+        let own = own_shard();
+        match self.shards[own].0.try_lock() {
+            Some(list) => (own, list),
+            None => self.other_list(own),
+        }
+    }
+
+    #[cold]
+    fn other_list(&self, own: usize) -> (usize, LockGuard<'_, Free>) {
+        let others = (1..SHARDS).map(|i| (own + i) & (SHARDS - 1));
+        for number in others {
+            if let Some(list) = self.shards[number].0.try_lock() {
+                return (number, list);
+            }
+        }
+        (own, self.shards[own].0.lock())
+    }
+
+    fn make_more(&self, list: &mut LockGuard<'_, Free>) -> Option<NonNull<Timer>> {
+        let wanted = if self.made() < 32 * FEW { FEW } else { MANY };
+        let grant = |made: usize| (made < self.limit).then(|| made + wanted.min(self.limit - made));
+        let before = self.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant).ok()?;
+        let room = wanted.min(self.limit - before);
+        list.with(|free| {
+            if free.add_chunk(room).is_none() {
+                self.made.fetch_sub(room, Ordering::Relaxed);
+            }
+            free.pop()
+        })
+    }
+
+    /// An ID of the list that has the counter, which list `number` has not: the counter moves there. If that happens again
+    /// and again, a block of IDs does instead.
+    #[cold]
+    fn fetch_id(&self, number: usize) -> u32 {
+        let wants_block = self.shards[number].0.lock().with(|free| {
+            free.meetings = (free.meetings + 1).min(MEETINGS);
+            free.calm = 0;
+            free.meetings == MEETINGS
+        });
+        loop {
+            let holder = self.holder.load(Ordering::Relaxed) as usize;
+            let mut theirs = self.shards[holder].0.lock();
+            if !theirs.with(|free| free.holds) {
+                continue; // it has just been fetched
+            }
+            if wants_block {
+                let block = theirs.with(|free| free.take_block(self.epoch.load(Ordering::Relaxed)));
+                drop(theirs);
+                self.shards[number]
+                    .0
+                    .lock()
+                    .with(|free| free.block = Block { next: block.next.wrapping_add(1), ..block });
+                return block.next;
+            }
+            let id = theirs.with(|free| {
+                free.counter = free.counter.wrapping_add(1);
+                free.counter.wrapping_sub(1)
+            });
+            // With both locked, so that somebody has it at all times. If that would mean to wait, it stays where it is.
+            if holder != number
+                && let Some(mut own) = self.shards[number].0.try_lock()
+            {
+                theirs.with(|free| free.holds = false);
+                own.with(|free| (free.counter, free.holds) = (id.wrapping_add(1), true));
+                self.holder.store(number as u32, Ordering::Relaxed);
+            }
+            return id;
+        }
+    }
+
+    /// IDs go on after `id`.
+    pub fn jump_behind(&self, id: u32) {
+        loop {
+            let holder = self.holder.load(Ordering::Relaxed) as usize;
+            let jumped = self.shards[holder].0.lock().with(|free| {
+                if free.holds {
+                    free.counter = id.wrapping_add(1);
+                    self.epoch.fetch_add(1, Ordering::Relaxed);
+                }
+                free.holds
+            });
+            if jumped {
+                return;
+            }
+        }
+    }
+
+    /// How many IDs there are.
+    pub fn ids(&self) -> u64 {
+        u64::from(self.mask) + 1
+    }
+
+    /// Timers that there is memory for, in use or not.
     pub fn made(&self) -> usize {
         self.made.load(Ordering::Relaxed)
     }
@@ -134,124 +235,111 @@ impl Store {
     /// All memory, in bytes.
     pub fn bytes(&self) -> usize {
         let mut bytes = 0;
-        self.for_each_chunk(|_, timers| bytes += (timers + 1) * size_of::<Timer>());
+        self.for_each_chunk(|_, room, _| bytes += (room + 1) * size_of::<Timer>());
         bytes
     }
 
     /// Whatever has ever been a timer.
     pub fn for_each(&self, mut f: impl FnMut(&Timer)) {
-        self.for_each_chunk(|first, timers| {
-            for i in 0..timers {
+        self.for_each_chunk(|first, _, made| {
+            for i in 0..made {
                 // SAFETY: a chunk has so many, and stays until the store goes.
                 f(unsafe { &*first.add(i) });
             }
         });
     }
 
-    fn for_each_chunk(&self, mut f: impl FnMut(*const Timer, usize)) {
+    fn for_each_chunk(&self, mut f: impl FnMut(*const Timer, usize, usize)) {
         for shard in &self.shards {
             let mut chunk = shard.0.lock().with(|free| free.chunks);
             while !chunk.is_null() {
-                // SAFETY: chunks stay until the store goes, and what is in front of the first does not change.
-                let (next, timers) = unsafe { ((*chunk).next, (*chunk).timers) };
-                f(timers_of(chunk), timers);
+                let (next, room, made) = shard.0.lock().with(|_| {
+                    // SAFETY: chunks stay until the store goes; what is in front of one belongs to the list's lock.
+                    unsafe { ((*chunk).next, (*chunk).room, (*chunk).made) }
+                });
+                f(timers_of(chunk), room, made);
                 chunk = next;
             }
         }
     }
-
-    /// IDs go on after `id`.
-    pub fn jump_behind(&self, id: u32) {
-        let next = &self.numbers.next;
-        let jump = |word: u64| Some((word >> 32).wrapping_add(1) << 32 | u64::from(id.wrapping_add(1)));
-        let _always = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, jump);
-    }
-
-    /// How many IDs there are.
-    pub fn ids(&self) -> u64 {
-        u64::from(self.numbers.mask) + 1
-    }
-}
-
-impl Taking<'_> {
-    /// A free timer. `None`: there can be no more in this list.
-    #[inline]
-    pub fn take(&mut self) -> Option<NonNull<Timer>> {
-        self.free.with(Free::pop).or_else(|| self.make_more())
-    }
-
-    #[cold]
-    fn make_more(&mut self) -> Option<NonNull<Timer>> {
-        let store = self.store;
-        let wanted = if store.made() < 32 * FEW { FEW } else { MANY };
-        let grant = |made: usize| (made < store.limit).then(|| made + wanted.min(store.limit - made));
-        let before = store.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant).ok()?;
-        let timers = wanted.min(store.limit - before);
-        let made = self.free.with(|free| free.add_chunk(timers));
-        if made.is_none() {
-            store.made.fetch_sub(timers, Ordering::Relaxed);
-        }
-        made?;
-        self.free.with(Free::pop)
-    }
-
-    /// The next ID, in use or not: one after the other, as long as one thread asks. Threads that ask in turn get blocks.
-    #[inline]
-    pub fn next_id(&mut self) -> u32 {
-        let (numbers, number) = (&self.store.numbers, self.number);
-        self.free.with(|free| {
-            let block = &mut free.block;
-            if block.next != block.end {
-                let word = numbers.next.load(Ordering::Relaxed);
-                if (word >> 32) as u32 == block.epoch {
-                    let id = block.next;
-                    block.next = id.wrapping_add(1);
-                    return id & numbers.mask;
-                }
-            }
-            numbers.next_of(free, number) & numbers.mask
-        })
-    }
-}
-
-impl Numbers {
-    fn next_of(&self, free: &mut Free, number: u32) -> u32 {
-        if self.last.load(Ordering::Relaxed) == number {
-            free.calm += 1;
-            if free.calm == BLOCK {
-                free.meetings = 0;
-            }
-        } else {
-            self.last.store(number, Ordering::Relaxed);
-            free.calm = 0;
-            free.meetings += 1;
-        }
-        if free.meetings < MEETINGS { self.next.fetch_add(1, Ordering::Relaxed) as u32 } else { self.take_block(free) }
-    }
-
-    /// A whole group of the table, which no other thread gets IDs of.
-    #[cold]
-    fn take_block(&self, free: &mut Free) -> u32 {
-        let begin = |word: u64| (word as u32).wrapping_add(BLOCK - 1) / BLOCK * BLOCK;
-        let past = |word: u64| Some(word >> 32 << 32 | u64::from(begin(word).wrapping_add(BLOCK)));
-        let (Ok(word) | Err(word)) = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, past);
-        let id = begin(word);
-        free.calm = 0;
-        free.meetings = MEETINGS - 1; // as long as there is another by the next time
-        free.block = Block { epoch: (word >> 32) as u32, next: id.wrapping_add(1), end: id.wrapping_add(BLOCK) };
-        id
-    }
 }
 
 impl Free {
+    const fn new(holds: bool) -> Self {
+        Self {
+            first: ptr::null_mut(),
+            count: 0,
+            chunks: ptr::null_mut(),
+            counter: 0,
+            block: Block { epoch: 0, next: 0, end: 0 },
+            meetings: 0,
+            calm: 0,
+            holds,
+        }
+    }
+
+    /// The next ID, if this list has any.
+    #[inline(always)]
+    fn peek_id(&self, epoch: &AtomicU32) -> Option<u32> {
+        if self.holds {
+            return Some(self.counter);
+        }
+        let has_one = self.block.next != self.block.end && self.block.epoch == epoch.load(Ordering::Relaxed);
+        has_one.then_some(self.block.next)
+    }
+
+    /// That ID is used.
+    #[inline(always)]
+    fn count_on(&mut self) {
+        if !self.holds {
+            self.block.next = self.block.next.wrapping_add(1);
+            return;
+        }
+        self.counter = self.counter.wrapping_add(1);
+        self.calm += 1;
+        if self.calm == BLOCK {
+            (self.calm, self.meetings) = (0, 0);
+        }
+    }
+
+    /// A whole group of the table, which no other list gets IDs of.
+    fn take_block(&mut self, epoch: u32) -> Block {
+        let next = self.counter.wrapping_add(BLOCK - 1) / BLOCK * BLOCK;
+        self.counter = next.wrapping_add(BLOCK);
+        Block { epoch, next, end: self.counter }
+    }
+
+    #[inline(always)]
     fn pop(&mut self) -> Option<NonNull<Timer>> {
-        let timer = NonNull::new(self.first)?;
-        // SAFETY: a free timer is this list's alone.
-        self.first = unsafe { timer.as_ref() }.next_free.get();
+        let timer = match NonNull::new(self.first) {
+            Some(timer) => {
+                // SAFETY: a free timer is this list's alone.
+                self.first = unsafe { timer.as_ref() }.next_free.get();
+                timer
+            }
+            None => self.make_next()?,
+        };
         self.count -= 1;
         Some(timer)
     }
 
+    /// A timer where there has been none yet.
+    #[cold]
+    #[inline(never)]
+    fn make_next(&mut self) -> Option<NonNull<Timer>> {
+        // SAFETY: chunks stay until the store goes; what is in front of one belongs to this list.
+        let chunk = unsafe { self.chunks.as_mut() }?;
+        if chunk.made == chunk.room {
+            return None;
+        }
+        let timer = timers_of(chunk).wrapping_add(chunk.made);
+        chunk.made += 1;
+        // SAFETY: within the chunk's memory, which nobody has used there yet.
+        unsafe { timer.write(Timer::new()) };
+        NonNull::new(timer)
+    }
+
+    #[inline(always)]
     fn push(&mut self, timer: NonNull<Timer>) {
         // SAFETY: a timer of the store, which nobody uses any more.
         unsafe { timer.as_ref() }.next_free.set(self.first);
@@ -259,21 +347,14 @@ impl Free {
         self.count += 1;
     }
 
-    fn add_chunk(&mut self, timers: usize) -> Option<()> {
-        let layout = chunk_layout(timers)?;
+    fn add_chunk(&mut self, room: usize) -> Option<()> {
+        let layout = chunk_layout(room)?;
         // SAFETY: it has a size.
         let chunk = NonNull::new(unsafe { alloc(layout) })?.cast::<Chunk>().as_ptr();
-        // SAFETY: fresh memory for so many, and one header.
-        unsafe {
-            chunk.write(Chunk { next: self.chunks, timers });
-            self.chunks = chunk;
-            // So that they are taken in the order in which they lie.
-            for i in (0..timers).rev() {
-                let timer = timers_of(chunk).add(i);
-                timer.write(Timer::new());
-                self.push(NonNull::new_unchecked(timer));
-            }
-        }
+        // SAFETY: fresh memory for so many timers, and what stands before them.
+        unsafe { chunk.write(Chunk { next: self.chunks, room, made: 0 }) };
+        self.chunks = chunk;
+        self.count += room;
         Some(())
     }
 }
@@ -282,10 +363,11 @@ fn timers_of(chunk: *mut Chunk) -> *mut Timer {
     chunk.cast::<Timer>().wrapping_add(1)
 }
 
-fn chunk_layout(timers: usize) -> Option<Layout> {
-    Layout::array::<Timer>(timers + 1).ok()
+fn chunk_layout(room: usize) -> Option<Layout> {
+    Layout::array::<Timer>(room + 1).ok()
 }
 
+#[inline]
 fn own_shard() -> usize {
     // Stacks lie at multiples of large powers of two.
     let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -298,12 +380,12 @@ impl Drop for Free {
             let chunk = self.chunks;
             // SAFETY: a chunk of `add_chunk`; the table is going, so nobody uses its timers.
             unsafe {
-                self.chunks = (*chunk).next;
-                let timers = (*chunk).timers;
-                for i in 0..timers {
+                let Chunk { next, room, made } = chunk.read();
+                self.chunks = next;
+                for i in 0..made {
                     timers_of(chunk).add(i).drop_in_place();
                 }
-                if let Some(layout) = chunk_layout(timers) {
+                if let Some(layout) = chunk_layout(room) {
                     dealloc(chunk.cast(), layout);
                 }
             }

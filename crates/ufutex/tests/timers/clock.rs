@@ -107,7 +107,7 @@ pub struct Process {
 
 impl Process {
     pub fn new(options: TimerOptions) -> Self {
-        let clocks = ManualClocks::at(Duration::from_secs(1000));
+        let clocks = ManualClocks::at(Duration::from_secs(100_000));
         let driver = Driver::with_clocks(clocks.clone()).expect("the memory is there");
         Self::of(&clocks, &driver, options)
     }

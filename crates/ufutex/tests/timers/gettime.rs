@@ -6,7 +6,7 @@ use crate::errno::{EFAULT, EINVAL};
 use crate::grid::Grid;
 use crate::machine::{HOUR, MS, Machine, now};
 use crate::memory::{Event, NONE, SPEC, Spec};
-use crate::on_every_machine;
+use crate::{on_every_machine, on_machines_of_one_thread};
 
 const MONOTONIC: i32 = libc::CLOCK_MONOTONIC;
 const CLOCKS: [i32; 4] = [libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC, libc::CLOCK_BOOTTIME, libc::CLOCK_TAI];
@@ -164,8 +164,10 @@ on_every_machine![
     time_on_the_absolute_scale_before_now_has_passed,
     one_shot_that_tells_nobody_ends_with_nothing_left,
     one_shot_whose_signal_is_pending_has_nothing_left,
-    one_shot_has_time_left_until_its_signal_is_pending,
     interval_timer_whose_signal_is_pending_shows_its_next_deadline,
     interval_timer_that_tells_nobody_shows_its_next_deadline,
     old_setting_of_one_whose_signal_is_pending_is_its_next_deadline,
 ];
+
+// A thread that delivers does so with nothing locked: for a moment the timer has expired, and its signal is on its way.
+on_machines_of_one_thread![one_shot_has_time_left_until_its_signal_is_pending];

@@ -113,7 +113,7 @@ impl System for Kernel {
         std::thread::sleep(length);
     }
 
-    fn leave_no_room(&self) {
+    fn leave_no_room(&self) -> usize {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: the limits are valid for the write, then for the read.
         unsafe {
@@ -122,6 +122,7 @@ impl System for Kernel {
             assert_eq!(libc::setrlimit(libc::RLIMIT_SIGPENDING, &none), 0);
         }
         *self.room.borrow_mut() = Some(limit);
+        0
     }
 
     fn leave_room(&self) {

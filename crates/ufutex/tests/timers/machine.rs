@@ -46,15 +46,10 @@ pub trait System {
     /// Lets time go by.
     fn pause(&self, length: Duration);
 
-    /// Takes the room for further timers, until [`leave_room`](Self::leave_room).
-    fn leave_no_room(&self);
+    /// Takes the room for further timers, until [`leave_room`](Self::leave_room); how many it made for that.
+    fn leave_no_room(&self) -> usize;
 
     fn leave_room(&self);
-
-    /// Why nothing can be said about timers that wake the machine, if so.
-    fn lacks_alarms(&self) -> Option<String> {
-        None
-    }
 }
 
 pub struct Machine {

@@ -14,16 +14,25 @@ mod grid;
 mod kernel;
 mod machine;
 mod memory;
+#[path = "../differential/rng.rs"]
+mod rng;
 
 mod cpu;
 mod create;
+mod driving;
 mod expiry;
+mod far;
 mod fuzz;
 mod gettime;
+mod handlers;
+mod host;
 mod ids;
+mod jumps;
+mod limits;
 mod lives;
 mod overrun;
 mod settime;
+mod stress;
 
 /// Makes a `#[test]` of each `fn name(m: &Machine)` on every machine.
 macro_rules! on_every_machine {
@@ -32,6 +41,16 @@ macro_rules! on_every_machine {
             kernel: $crate::kernel::machine();
             by_thread: $crate::engine::by_thread();
             by_turns: $crate::engine::by_turns();
+        }
+    };
+}
+
+/// As `on_every_machine`, without the one that expires timers by another thread. Each use says why.
+macro_rules! on_machines_of_one_thread {
+    ($($name:ident),* $(,)?) => {
+        $crate::on_machines! { [$($name)*]
+            kernel_alone: $crate::kernel::machine();
+            by_turns_alone: $crate::engine::by_turns();
         }
     };
 }
@@ -57,4 +76,10 @@ macro_rules! on_machine {
     };
 }
 
-pub(crate) use {on_every_machine, on_machine, on_machines};
+pub(crate) use {on_every_machine, on_machine, on_machines, on_machines_of_one_thread};
+
+/// A number that is set from outside.
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable)
+        .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{variable}={value:?} is no number")))
+}

@@ -142,6 +142,13 @@ impl Memory {
         at
     }
 
+    /// Fills the place of a setting with what no call leaves there.
+    pub fn put_spec_if(&self, is_there: bool, address: u64) {
+        if is_there {
+            self.put(address, &[0xaa; SPEC as usize]);
+        }
+    }
+
     pub fn get_spec(&self, address: u64) -> Spec {
         let number = |at: u64| {
             let half = |at| u64::from(self.get_i32(at) as u32);

@@ -61,7 +61,7 @@ impl<const PRECHECK: bool> Index for Hash<PRECHECK> {
 
 /// The process's address folded, the ID mixed in, and the upper bits of a product with the golden ratio.
 #[inline]
-fn bucket(owner: usize, id: i32) -> usize {
+pub(super) fn bucket(owner: usize, id: i32) -> usize {
     let folded = owner as u32 ^ (owner >> 32) as u32;
     ((folded ^ id as u32).wrapping_mul(0x61C8_8647) >> (32 - BUCKETS.ilog2())) as usize
 }

@@ -18,6 +18,8 @@ pub enum Test {
     CreateDelete,
     /// Each thread has armed timers, and arms them again in random order.
     Settime,
+    /// Timers that expire one after another, within a second: how late each is.
+    Expire,
 }
 
 impl Test {
@@ -27,6 +29,7 @@ impl Test {
             Test::CreateGetoverrun => "create-getoverrun",
             Test::CreateDelete => "create-delete",
             Test::Settime => "settime",
+            Test::Expire => "expire",
         }
     }
 }
@@ -61,6 +64,20 @@ pub struct Bytes {
     pub all: usize,
 }
 
+/// How late timers were delivered, in microseconds; none without any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// The median.
+    pub p50: Option<f64>,
+    /// Of one in a hundred.
+    pub p99: Option<f64>,
+    /// The latest.
+    pub max: Option<f64>,
+    /// Timers that never came.
+    #[serde(skip_serializing)]
+    pub lost: usize,
+}
+
 /// What one thread has measured, in nanoseconds for each timer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
@@ -76,6 +93,8 @@ pub struct Times {
     pub create_delete_ns: Option<f64>,
     /// While all timers were there; the first thread says it.
     pub bytes: Option<Bytes>,
+    /// Of timers that expired.
+    pub lateness: Option<Lateness>,
     /// For how long the thread worked …
     pub elapsed: Duration,
     /// … and for how much of that it had a CPU.

@@ -7,6 +7,7 @@ mod chain;
 mod global_lock;
 mod kernel;
 mod loops;
+mod ours;
 mod precheck;
 mod process;
 mod radix;
@@ -15,7 +16,7 @@ mod spin;
 mod timer;
 
 pub use kernel::pending_signals_max;
-pub use loops::{Bytes, Load, Meeting, Test, Times};
+pub use loops::{Bytes, Lateness, Load, Meeting, Test, Times};
 
 use clap::ValueEnum;
 use process::Emulated;
@@ -128,7 +129,7 @@ impl<P: Process> World for Vec<P> {
 /// Fresh structures for so many processes.
 pub fn build(name: Name, processes: usize) -> Result<Arc<dyn World>, String> {
     Ok(match name {
-        Name::Ours => return Err("not yet".to_string()),
+        Name::Ours => Arc::new(ours::processes(processes)?),
         Name::GlobalLock => Arc::new(Emulated::sharing(global_lock::Hash::<false>::new(), processes)),
         Name::Precheck => Arc::new(Emulated::sharing(precheck::Checking::new(), processes)),
         Name::Scaled => Arc::new(Emulated::sharing(scaled::Scaled::new(crate::machine::cpus()), processes)),

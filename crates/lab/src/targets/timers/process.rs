@@ -58,7 +58,15 @@ impl<I: Index> Emulated<I> {
         (0..processes).flat_map(|_| Self::sharing(index(), 1)).collect()
     }
 
-    fn owner(&self) -> usize {
+    /// How many timers its list has.
+    #[cfg(test)]
+    pub fn listed(&self) -> usize {
+        let _held = self.signals.siglock.0.lock();
+        self.signals.own.0.timers.count()
+    }
+
+    /// Its name in the index.
+    pub(super) fn owner(&self) -> usize {
         std::ptr::from_ref(&*self.signals).addr()
     }
 

@@ -70,6 +70,7 @@ on_every_design! {
     processes_do_not_see_each_others_timers
     chains_and_trees_keep_their_order_under_any_deletions
     threads_find_their_own_timers_and_never_anothers
+    of_two_that_delete_a_timer_one_does
     threads_that_create_and_delete_in_a_loop_leave_nothing
 }
 
@@ -121,16 +122,40 @@ fn ids_wrap_to_zero<D: Design>() {
 }
 
 fn processes_do_not_see_each_others_timers<D: Design>() {
+    // So many that in a shared hash some chains have the same ID of two processes.
+    const EACH: i32 = 3000;
     let processes = D::processes(3);
     let mut threads: Vec<_> = processes.iter().map(Process::thread).collect();
     for (process, thread) in processes.iter().zip(&mut threads) {
-        assert_eq!(process.create(thread, Notify::Nothing), Ok(0));
-        assert_eq!(process.create(thread, Notify::Nothing), Ok(1));
+        for id in 0..EACH {
+            assert_eq!(process.create(thread, Notify::Nothing), Ok(id), "others' IDs are not in the way");
+        }
     }
-    assert_eq!(processes[1].delete(&mut threads[1], 0), Ok(()));
-    let overruns: Vec<_> = processes.iter().map(|process| process.getoverrun(0).is_ok()).collect();
-    assert_eq!(overruns, [true, false, true]);
-    assert_eq!(processes[1].getoverrun(1), Ok(0));
+    for id in 0..EACH {
+        assert_eq!(processes[1].delete(&mut threads[1], id), Ok(()));
+        let overruns: Vec<_> = processes.iter().map(|process| process.getoverrun(id).is_ok()).collect();
+        assert_eq!(overruns, [true, false, true], "{id}");
+    }
+    assert_eq!(processes.iter().map(Emulated::listed).collect::<Vec<_>>(), [3000, 0, 3000]);
+}
+
+fn of_two_that_delete_a_timer_one_does<D: Design>() {
+    const TIMERS: i32 = 20_000;
+    let (process, start) = (&D::processes(1)[0], &Barrier::new(2));
+    let mut creator = process.thread();
+    for id in 0..TIMERS {
+        assert_eq!(process.create(&mut creator, Notify::Nothing), Ok(id));
+    }
+    let delete_all = move || {
+        let mut thread = process.thread();
+        start.wait();
+        (0..TIMERS).filter(|id| process.delete(&mut thread, *id).is_ok()).count()
+    };
+    let deleted = std::thread::scope(|scope| {
+        let both = [scope.spawn(delete_all), scope.spawn(delete_all)];
+        both.map(|one| one.join().expect("a thread")).iter().sum::<usize>()
+    });
+    assert_eq!((deleted, process.listed()), (TIMERS as usize, 0));
 }
 
 fn chains_and_trees_keep_their_order_under_any_deletions<D: Design>() {
@@ -151,6 +176,7 @@ fn chains_and_trees_keep_their_order_under_any_deletions<D: Design>() {
         }
         if step % 1000 == 0 {
             assert!(there.iter().all(|id| process.getoverrun(*id) == Ok(0)), "step {step}");
+            assert_eq!(process.listed(), there.len(), "step {step}");
         }
         if step % 7000 == 0 {
             // All of them go: the tree becomes empty, and low again.
@@ -218,6 +244,41 @@ fn threads_that_create_and_delete_in_a_loop_leave_nothing<D: Design>() {
     });
     assert_eq!(Process::bytes(process, 0), before);
     assert!((0..150_000).all(|id| process[0].getoverrun(id) == Err(libc::EINVAL)));
+}
+
+/// Each thread creates and deletes its own, whose links stand next to those of the other's.
+fn threads_in_one_chain_lose_no_timers<I: Index>(process: &Emulated<I>, bucket: impl Fn(usize, i32) -> usize) {
+    let together: Vec<i32> = (0..).filter(|id| bucket(process.owner(), *id) == 0).take(16).collect();
+    let work = &|ids: Vec<i32>| {
+        let mut thread = process.thread();
+        for round in 0..4000 {
+            for id in &ids {
+                assert_eq!(process.create_as(&mut thread, *id, Notify::Nothing), Ok(()), "round {round}");
+            }
+            for id in &ids {
+                assert_eq!(process.getoverrun(*id), Ok(0), "round {round}");
+                assert_eq!(process.delete(&mut thread, *id), Ok(()), "round {round}");
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for half in [0, 1] {
+            let ids = together.iter().skip(half).step_by(2).copied().collect();
+            scope.spawn(move || work(ids));
+        }
+    });
+    assert!(together.iter().all(|id| process.getoverrun(*id).is_err()));
+}
+
+#[test]
+fn threads_in_one_chain_of_the_global_hash_lose_no_timers() {
+    threads_in_one_chain_lose_no_timers(&GlobalLock::processes(1)[0], super::global_lock::bucket);
+}
+
+#[test]
+fn threads_in_one_chain_of_the_scaled_hash_lose_no_timers() {
+    let sizes = Scaled::new(1);
+    threads_in_one_chain_lose_no_timers(&OneCpu::processes(1)[0], |owner, id| sizes.number(owner, id));
 }
 
 #[test]

@@ -130,6 +130,14 @@ impl List {
         self.0.store(timer.address(), Relaxed);
     }
 
+    /// How many it has.
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        // SAFETY: the list holds timers of this sample's memory.
+        let next = |link: &usize| Some(unsafe { Timer::at(*link) }.list_next.load(Relaxed)).filter(|link| *link != 0);
+        std::iter::successors(Some(self.0.load(Relaxed)).filter(|link| *link != 0), next).count()
+    }
+
     /// Takes a timer out that is in it.
     #[inline]
     pub fn remove(&self, timer: &Timer) {

@@ -10,6 +10,8 @@ const TIMERS: [usize; 2] = [20_000, 100_000];
 const LOOPS: usize = 100_000;
 /// Timers that are armed.
 const ARMED: usize = 100_000;
+/// Timers that expire within a second.
+const EXPIRING: usize = 100_000;
 /// Sparse IDs: how many, and how far apart. Linux's patch names them.
 const SPARSE: (usize, usize) = (2048, 512);
 /// From so many steps along chains on, the reader is told before a sample.
@@ -45,7 +47,7 @@ impl Case {
 
     /// Those that every run has, unless others are asked for.
     fn defaults() -> Vec<Case> {
-        use Test::{CreateDelete, CreateGetoverrun, Settime};
+        use Test::{CreateDelete, CreateGetoverrun, Expire, Settime};
         vec![
             Case::of(CreateGetoverrun, TIMERS[0], 1),
             Case::of(CreateGetoverrun, TIMERS[0], 2),
@@ -54,6 +56,7 @@ impl Case {
             Case::of(CreateDelete, LOOPS, 1),
             Case::of(CreateDelete, LOOPS, 2),
             Case::of(Settime, ARMED, 1),
+            Case::of(Expire, EXPIRING, 1),
         ]
     }
 
@@ -80,6 +83,7 @@ impl Case {
                 Test::CreateGetoverrun => &TIMERS[..1],
                 Test::CreateDelete => &[LOOPS],
                 Test::Settime => &[ARMED],
+                Test::Expire => &[EXPIRING],
             };
             for timers in settings.number.as_deref().unwrap_or(default).iter().copied() {
                 for (threads, processes) in threads.iter().flat_map(|t| processes.iter().map(|p| (*t, *p))) {
@@ -95,6 +99,11 @@ impl Case {
     pub fn refuses(&self, name: Name) -> Option<Option<String>> {
         let all = self.timers * self.threads * self.processes;
         match (name, self.test) {
+            (Name::Ours, Test::Expire) if self.threads * self.processes > 1 => {
+                Some(Some(format!("{self} left out: one process expires timers, and no thread of it waits for them")))
+            }
+            (Name::Ours, Test::Expire) => None,
+            (_, Test::Expire) => Some(Some("expire: ours alone".to_string())),
             (Name::GlobalLock | Name::Precheck | Name::Scaled | Name::Radix, Test::Settime) => {
                 Some(Some("settime: ours and the kernel alone arm timers; the other targets are tables".to_string()))
             }
@@ -154,11 +163,15 @@ pub enum Measure {
     TableBytes,
     /// Of all.
     Bytes,
+    /// How late one in a hundred was, in us.
+    Late,
+    /// Timers that never expired.
+    Lost,
 }
 
 impl Measure {
     /// Those that go into the series.
-    pub const ALL: [Measure; 7] = [
+    pub const ALL: [Measure; 9] = [
         Measure::Create,
         Measure::Getoverrun,
         Measure::Delete,
@@ -166,6 +179,8 @@ impl Measure {
         Measure::CreateDelete,
         Measure::TableBytes,
         Measure::Bytes,
+        Measure::Late,
+        Measure::Lost,
     ];
 
     /// Of one sample; none where its test does not have it.
@@ -178,6 +193,8 @@ impl Measure {
             Measure::CreateDelete => sample.create_delete_ns,
             Measure::TableBytes => sample.bytes.map(|bytes| bytes.table as f64),
             Measure::Bytes => sample.bytes.map(|bytes| bytes.all as f64),
+            Measure::Late => sample.lateness.and_then(|lateness| lateness.p99),
+            Measure::Lost => sample.lateness.map(|lateness| lateness.lost as f64),
         }
     }
 
@@ -190,6 +207,8 @@ impl Measure {
             Measure::CreateDelete => "create+delete",
             Measure::TableBytes => "table bytes",
             Measure::Bytes => "bytes",
+            Measure::Late => "lateness p99",
+            Measure::Lost => "lost",
         }
     }
 }

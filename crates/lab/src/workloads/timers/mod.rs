@@ -7,6 +7,7 @@
 mod case;
 pub mod child;
 mod course;
+mod expire;
 
 pub use case::{Case, Measure, section};
 
@@ -129,6 +130,10 @@ impl Ring<'_> {
 
     fn take(&self, one: &Competitor) -> Result<Sample> {
         let Case { threads, processes, .. } = one.case;
+        if one.case.test == Test::Expire {
+            let lateness = expire::sample(one.case.timers);
+            return Ok(lateness.map(|lateness| Times { lateness: Some(lateness), ..Times::default() }));
+        }
         let times: Result<Vec<Times>, String> = if one.name == Name::Kernel && processes > 1 {
             child::processes(&one.case)?
         } else {
@@ -158,6 +163,7 @@ fn mean(all: &[Times]) -> Times {
         delete_ns: mean(|times| times.delete_ns),
         create_delete_ns: mean(|times| times.create_delete_ns),
         bytes: all.iter().find_map(|times| times.bytes),
+        lateness: all.iter().find_map(|times| times.lateness),
         elapsed: all.iter().map(|times| times.elapsed).sum(),
         on_cpu: all.iter().map(|times| times.on_cpu).sum(),
     }
@@ -177,6 +183,11 @@ fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Times]) -> TimersRow {
         lab.series.ratio(key(one.name), key(rival))
     };
     let Case { test, timers, threads, processes, sparse } = one.case;
+    // The worst round: what is late once is late.
+    let worst = samples
+        .iter()
+        .filter_map(|sample| sample.lateness)
+        .max_by(|a, b| a.lost.cmp(&b.lost).then(a.p99.unwrap_or(0.0).total_cmp(&b.p99.unwrap_or(0.0))));
     let distance = lab.distance.filter(|_| threads * processes > 1);
     TimersRow {
         workload: "timers",
@@ -193,6 +204,8 @@ fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Times]) -> TimersRow {
         create_delete_ns: ns(Measure::CreateDelete),
         bytes_per_timer: median(Measure::Bytes).map(|bytes| bytes / (timers * threads * processes) as f64),
         table_bytes: median(Measure::TableBytes).map(|bytes| bytes as usize),
+        lateness_us: worst,
+        lost: worst.map(|lateness| lateness.lost),
         repeat: samples.len(),
         cpus_apart_ns: distance.map(|distance| (distance.apart_ns * 10.0).round() / 10.0),
         cpus_distance: distance.map(|distance| distance.word()),

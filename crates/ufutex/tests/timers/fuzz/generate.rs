@@ -3,8 +3,8 @@
 use ufutex::timer::{CpuClock, Notify, TimerClock};
 
 use super::program::{Absolute, Keep, Program, Step, Which};
-use super::rng::Rng;
 use crate::clock::THREAD;
+use crate::rng::Rng;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;

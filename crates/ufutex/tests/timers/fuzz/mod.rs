@@ -6,19 +6,14 @@
 mod generate;
 mod model;
 mod program;
-#[path = "../../differential/rng.rs"]
-mod rng;
 mod run;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use program::Program;
-use rng::Rng;
 
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable)
-        .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{variable}={value:?} is no number")))
-}
+use crate::number;
+use crate::rng::Rng;
 
 /// How a program fails, if it does; a panic is a failure.
 fn failure(program: &Program) -> Option<String> {

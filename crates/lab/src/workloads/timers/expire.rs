@@ -1,0 +1,93 @@
+//! Timers that do expire: one-shots spread over a second, and how late each is delivered.
+
+use crate::clock;
+use crate::targets::timers::Lateness;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+use ufutex::timer::{Callback, Driver, Expired, Notify, Setting, TimerClock, Timers};
+
+/// Over which they are spread.
+const SPREAD: Duration = Duration::from_secs(1);
+/// Between the last one that is armed and the first that expires.
+const HEAD_START: Duration = Duration::from_millis(100);
+/// What has not come so long after the last was due is lost.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Not delivered yet.
+const NOT_YET: u64 = u64::MAX;
+
+/// What the driver's thread writes down.
+struct Book {
+    /// Of each timer, in nanoseconds of the monotonic clock.
+    delivered_at: Vec<AtomicU64>,
+    count: AtomicUsize,
+    /// Delivered before, or for the second time.
+    wrong: AtomicUsize,
+}
+
+/// One sample of so many timers of one process.
+pub fn sample(timers: usize) -> Result<Lateness, String> {
+    let say = |error: ufutex::Error| format!("the engine: {error}");
+    let book = Arc::new(Book {
+        delivered_at: (0..timers).map(|_| AtomicU64::new(NOT_YET)).collect(),
+        count: AtomicUsize::new(0),
+        wrong: AtomicUsize::new(0),
+    });
+    let theirs = book.clone();
+    let callback = move |_: &Timers, expired: Expired| theirs.note(&expired);
+    let driver = Driver::host().map_err(say)?;
+    let process = Timers::new(&driver, Arc::new(Callback(callback))).map_err(say)?;
+    let ids: Result<Vec<i32>, _> = (0..timers)
+        .map(|number| {
+            let notify = Notify::Signal { signal: libc::SIGALRM, value: number as u64 };
+            process.create(TimerClock::Monotonic, Some(notify))
+        })
+        .collect();
+    let ids = ids.map_err(say)?;
+    // As long for arming them as a slow machine takes.
+    let begin = clock::monotonic() + HEAD_START + Duration::from_micros(2) * timers as u32;
+    let due = |number: usize| begin + SPREAD.mul_f64(number as f64 / timers as f64);
+    for (number, id) in ids.iter().enumerate() {
+        let setting = Setting { value: due(number), interval: Duration::ZERO };
+        process.settime(*id, true, setting).map_err(say)?;
+    }
+    let last = begin + SPREAD + PATIENCE;
+    while book.count.load(Ordering::Acquire) < timers && clock::monotonic() < last {
+        thread::sleep(Duration::from_millis(10));
+    }
+    drop(process);
+    book.judge(due)
+}
+
+impl Book {
+    fn note(&self, expired: &Expired) {
+        let now = clock::monotonic().as_nanos() as u64;
+        let Notify::Signal { value, .. } = expired.notify else { return };
+        if self.delivered_at[value as usize].swap(now, Ordering::Relaxed) != NOT_YET {
+            self.wrong.fetch_add(1, Ordering::Relaxed);
+        }
+        self.count.fetch_add(1, Ordering::Release);
+    }
+
+    fn judge(&self, due: impl Fn(usize) -> Duration) -> Result<Lateness, String> {
+        let mut late_us = Vec::with_capacity(self.delivered_at.len());
+        let mut wrong = self.wrong.load(Ordering::Relaxed);
+        for (number, at) in self.delivered_at.iter().enumerate() {
+            match at.load(Ordering::Relaxed) {
+                NOT_YET => {}
+                at => match at.checked_sub(due(number).as_nanos() as u64) {
+                    Some(late) => late_us.push(late as f64 / 1000.0),
+                    None => wrong += 1,
+                },
+            }
+        }
+        if wrong > 0 {
+            return Err(format!("{wrong} timers expired before their time, or twice"));
+        }
+        late_us.sort_by(f64::total_cmp);
+        let at = |share: f64| late_us.get((late_us.len() as f64 * share) as usize).or(late_us.last()).copied();
+        let lost = self.delivered_at.len() - late_us.len();
+        Ok(Lateness { p50: at(0.5), p99: at(0.99), max: at(1.0), lost })
+    }
+}

@@ -1,0 +1,296 @@
+//! One driver for several processes: nobody is disturbed or starved, and nobody is woken up for nothing.
+
+use std::time::Duration;
+
+use ufutex::timer::{Base, Clocks, Notify, Setting, TimerClock, TimerOptions, Timers};
+
+use crate::clock::{BASES, Process};
+
+const MS: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+const SIGNAL: Option<Notify> = Some(Notify::Signal { signal: 10, value: 5 });
+
+fn process() -> Process {
+    Process::new(TimerOptions::new())
+}
+
+fn beside(other: &Process) -> Process {
+    Process::of(&other.clocks, &other.driver, TimerOptions::new())
+}
+
+fn armed(timers: &Timers, clock: TimerClock, absolute: bool, value: Duration, interval: Duration) -> i32 {
+    let id = timers.create(clock, SIGNAL).expect("there is room");
+    assert_eq!(timers.settime(id, absolute, Setting { value, interval }), Ok(Setting::default()));
+    id
+}
+
+fn once(process: &Process, value: Duration) -> i32 {
+    armed(&process.timers, TimerClock::Monotonic, false, value, Duration::ZERO)
+}
+
+fn expired(process: &Process) -> Vec<i32> {
+    process.notices.drain().iter().map(|notice| notice.id()).collect()
+}
+
+#[test]
+fn two_processes_have_the_same_ids_and_different_timers() {
+    let one = process();
+    let other = beside(&one);
+    assert_eq!((once(&one, 2 * MS), once(&other, MS)), (0, 0));
+    assert_eq!(once(&one, 3 * MS), 1);
+    one.clocks.advance(MS);
+    assert_eq!(one.driver.turn(), 1);
+    assert_eq!((expired(&one), expired(&other)), (vec![], vec![0]));
+    assert_eq!(other.timers.delete(0), Ok(()));
+    assert_eq!(one.timers.gettime(0).map(|setting| setting.value), Ok(MS));
+    other.timers.clear();
+    one.clocks.advance(2 * MS);
+    one.driver.turn();
+    assert_eq!(expired(&one), [0, 1]);
+}
+
+/// One notice belongs to one process's timer, also where the IDs are the same.
+#[test]
+fn notice_of_another_process_is_void() {
+    let one = process();
+    let other = beside(&one);
+    once(&one, MS);
+    once(&other, MS);
+    one.clocks.advance(MS);
+    one.driver.turn();
+    let notice = one.notices.drain()[0];
+    assert_eq!(other.timers.take(notice), None);
+    assert!(one.timers.take(notice).is_some());
+    assert_eq!(one.timers.take(notice), None);
+}
+
+#[test]
+fn dropping_a_process_takes_its_deadlines_along() {
+    let one = process();
+    let other = beside(&one);
+    for _ in 0..100 {
+        once(&other, MS);
+    }
+    let id = once(&one, 2 * MS);
+    let Process { timers, notices, .. } = other;
+    let clone = timers.clone();
+    drop(timers);
+    // A clone is as good.
+    one.clocks.advance(MS);
+    one.driver.turn();
+    assert_eq!(notices.drain().len(), 100);
+    for id in 0..100 {
+        clone.settime(id, false, Setting { value: MS, interval: MS }).expect("it is there");
+    }
+    drop(clone);
+    one.clocks.advance(MS);
+    assert_eq!(one.driver.turn(), 1);
+    assert_eq!((expired(&one), notices.drain().len()), (vec![id], 0));
+    assert_eq!(one.driver.next(Base::Monotonic), None);
+}
+
+#[test]
+fn timers_outlive_the_handle_of_their_driver() {
+    let Process { clocks, driver, notices, timers } = process();
+    drop(driver);
+    let id = armed(&timers, TimerClock::Monotonic, false, MS, Duration::ZERO);
+    clocks.advance(MS);
+    assert_eq!(timers.driver().turn(), 1);
+    assert_eq!(notices.drain().len(), 1);
+    assert_eq!(timers.delete(id), Ok(()));
+}
+
+/// A process that has thousands due at a time does not keep the one timer of another waiting behind them all.
+#[test]
+fn thousands_that_are_due_do_not_starve_another_process() {
+    use std::sync::{Arc, Mutex};
+    use ufutex::timer::{Deliver, Notice};
+
+    /// Writes down who comes when, in one list for both.
+    struct Log(char, Arc<Mutex<String>>);
+
+    impl Deliver for Log {
+        fn expired(&self, _: &Timers, _: Notice) {
+            self.1.lock().unwrap().push(self.0);
+        }
+    }
+
+    let crowd = process();
+    let log = Arc::new(Mutex::new(String::new()));
+    let new = |name| Timers::new(&crowd.driver, Arc::new(Log(name, log.clone()))).expect("the memory is there");
+    let (many, one) = (new('m'), new('1'));
+    const MANY: usize = 5000;
+    for _ in 0..MANY {
+        armed(&many, TimerClock::Monotonic, false, MS, Duration::ZERO);
+    }
+    armed(&one, TimerClock::Monotonic, false, 2 * MS, Duration::ZERO);
+    crowd.clocks.advance(3 * MS);
+    assert_eq!(crowd.driver.turn(), MANY + 1);
+    let order = log.lock().unwrap().clone();
+    assert_eq!(order.len(), MANY + 1);
+    let before = order.find('1').expect("it has expired");
+    assert!(before <= MANY / 10, "{before} others came first");
+}
+
+#[test]
+fn thousands_at_one_time_all_expire_once() {
+    let process = process();
+    const MANY: i32 = 5000;
+    for _ in 0..MANY {
+        once(&process, MS);
+    }
+    process.clocks.advance(MS);
+    assert_eq!(process.driver.turn(), MANY as usize);
+    let mut ids = expired(&process);
+    ids.sort_unstable();
+    assert!(ids.into_iter().eq(0..MANY));
+    assert_eq!(process.driver.turn(), 0);
+}
+
+/// Whatever the turns are late by, deadlines stay where they are.
+#[test]
+fn intervals_do_not_drift() {
+    for clock in [TimerClock::Monotonic, TimerClock::Realtime, TimerClock::Boottime, TimerClock::Tai] {
+        let process = process();
+        let interval = Duration::from_nanos(1_000_003);
+        let begin = process.clocks.now(Base::Monotonic);
+        let id = armed(&process.timers, clock, false, interval, interval);
+        let mut deadlines = 0;
+        for round in 0..2000u64 {
+            process.clocks.advance(Duration::from_nanos(300_000 + round * 7919 % 2_500_000));
+            process.driver.turn();
+            for notice in process.notices.drain() {
+                // Taken some time later.
+                process.clocks.advance(Duration::from_nanos(round % 777));
+                let expired = process.timers.take(notice).expect("nobody set it");
+                deadlines += 1 + expired.overrun as u64;
+                let now = process.clocks.now(Base::Monotonic);
+                let passed = ((now - begin).as_nanos() / interval.as_nanos()) as u64;
+                assert_eq!(deadlines, passed, "round {round}");
+                let left = begin + interval * (passed as u32 + 1) - now;
+                assert_eq!(process.timers.gettime(id), Ok(Setting { value: left, interval }));
+            }
+        }
+        assert!(deadlines > 1000);
+    }
+}
+
+#[test]
+fn nothing_armed_asks_for_no_turn() {
+    let process = process();
+    let nothing = |when: &str| {
+        for base in BASES {
+            assert_eq!(process.driver.next(base), None, "{when}: {base:?}");
+        }
+    };
+    nothing("at first");
+    let timers: Vec<i32> =
+        (0..10).map(|_| process.timers.create(TimerClock::Monotonic, SIGNAL).expect("there is room")).collect();
+    let silent = process.timers.create(TimerClock::Realtime, Some(Notify::None)).expect("there is room");
+    nothing("made and not set");
+    let far = Setting { value: HOUR, interval: HOUR };
+    process.timers.settime(silent, false, far).expect("it is there");
+    nothing("one that tells nobody");
+    assert_eq!(process.clocks.changes(), 0);
+    for &id in &timers {
+        process.timers.settime(id, false, far).expect("it is there");
+    }
+    assert!(process.driver.next(Base::Monotonic).is_some());
+    for &id in &timers {
+        process.timers.settime(id, false, Setting::default()).expect("it is there");
+    }
+    nothing("disarmed");
+    for &id in &timers {
+        process.timers.settime(id, false, far).expect("it is there");
+        process.timers.delete(id).expect("it is there");
+    }
+    nothing("deleted");
+    // What has expired is not armed before its notice is taken.
+    armed(&process.timers, TimerClock::Monotonic, false, MS, MS);
+    process.clocks.advance(MS);
+    assert_eq!(process.driver.turn(), 1);
+    nothing("expired");
+    let notice = process.notices.drain()[0];
+    assert!(process.timers.take(notice).is_some());
+    assert!(process.driver.next(Base::Monotonic).is_some());
+    process.timers.clear();
+    nothing("cleared");
+}
+
+/// Whoever waits is told of every earlier deadline, and of none that is later.
+#[test]
+fn change_is_told_when_the_earliest_deadline_becomes_earlier() {
+    let process = process();
+    let changes = || process.clocks.changes();
+    let ids = [once(&process, HOUR), once(&process, 2 * HOUR)];
+    let first = changes();
+    assert!(first >= 1);
+    assert_eq!(once(&process, 3 * HOUR), 2);
+    assert_eq!(changes(), first);
+    for length in [MS * 900, MS * 800, MS * 5, MS] {
+        let before = changes();
+        process.timers.settime(ids[1], false, Setting { value: length, interval: HOUR }).expect("it is there");
+        assert!(changes() > before, "{length:?}");
+        let next = process.driver.next(Base::Monotonic).expect("it is armed");
+        assert!(next <= process.clocks.now(Base::Monotonic) + length);
+    }
+    // An interval goes on when its notice is taken.
+    process.timers.clear();
+    once(&process, 2 * HOUR);
+    armed(&process.timers, TimerClock::Monotonic, false, MS, MS);
+    process.clocks.advance(MS);
+    assert_eq!(process.driver.turn(), 1);
+    let before = changes();
+    assert!(process.timers.take(process.notices.drain()[0]).is_some());
+    assert!(changes() > before);
+    // Of another process, too.
+    let before = changes();
+    let other = beside(&process);
+    once(&other, MS / 2);
+    assert!(changes() > before);
+}
+
+#[test]
+fn next_is_exact_for_a_lone_deadline() {
+    for (clock, base) in [
+        (TimerClock::Monotonic, Base::Monotonic),
+        (TimerClock::Realtime, Base::Realtime),
+        (TimerClock::Boottime, Base::Boottime),
+        (TimerClock::Tai, Base::Tai),
+    ] {
+        let process = process();
+        let at = process.clocks.now(base) + Duration::from_nanos(123_456_789_012);
+        armed(&process.timers, clock, true, at, Duration::ZERO);
+        assert_eq!(process.driver.next(base), Some(at));
+        process.clocks.advance(Duration::from_nanos(123_456_789_011));
+        assert_eq!(process.driver.turn(), 0);
+        process.clocks.advance(Duration::from_nanos(1));
+        assert_eq!(process.driver.turn(), 1);
+    }
+}
+
+/// An embedder who turns when `next` says so, and never else, sees every timer expire at its time.
+#[test]
+fn turning_when_next_says_so_is_enough() {
+    let process = process();
+    let begin = process.clocks.now(Base::Monotonic);
+    let lengths: Vec<Duration> = (0..500u64).map(|i| Duration::from_nanos(1 + i * i * 37 % 1_000_000_007)).collect();
+    for &length in &lengths {
+        once(&process, length);
+    }
+    let mut count = 0;
+    let mut turns = 0;
+    while let Some(next) = process.driver.next(Base::Monotonic) {
+        let now = process.clocks.now(Base::Monotonic);
+        process.clocks.advance(next.saturating_sub(now));
+        process.driver.turn();
+        for id in expired(&process) {
+            let at = begin + lengths[id as usize];
+            assert_eq!(process.clocks.now(Base::Monotonic), at, "timer {id}");
+            count += 1;
+        }
+        turns += 1;
+        assert!(turns < 20_000, "turns lead to nothing");
+    }
+    assert_eq!(count, lengths.len());
+}

@@ -1,0 +1,103 @@
+//! The driver that waits by itself: a thread that sleeps as long as there is nothing to do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ufutex::timer::{Callback, Driver, Expired, Notify, Setting, TimerCall, TimerClock, Timers};
+
+use crate::alone::alone;
+use crate::clock::Notices;
+use crate::common::asleep::until;
+
+const MS: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+const SIGNAL: Option<Notify> = Some(Notify::Signal { signal: 10, value: 5 });
+
+/// How often the other threads of this process have gone to sleep, and how many there are.
+fn sleeps_of_others() -> (u64, usize) {
+    let this = crate::common::asleep::thread_id().to_string();
+    let tasks = std::fs::read_dir("/proc/self/task").expect("a process has threads");
+    let others = tasks.filter_map(|task| task.ok()).filter(|task| task.file_name() != *this);
+    let statuses: Vec<String> =
+        others.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok()).collect();
+    let sleeps = |status: &String| {
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        line.trim().parse::<u64>().ok()
+    };
+    (statuses.iter().filter_map(sleeps).sum(), statuses.len())
+}
+
+/// Checks that no other thread wakes up for a while.
+#[track_caller]
+fn nobody_wakes(when: &str) {
+    // What was begun is done by then.
+    std::thread::sleep(20 * MS);
+    let before = sleeps_of_others();
+    std::thread::sleep(60 * MS);
+    assert_eq!(sleeps_of_others(), before, "{when}");
+}
+
+#[test]
+fn nobody_wakes_up_for_nothing() {
+    alone("host::nobody_wakes_up_for_nothing", || {
+        let threads = sleeps_of_others().1;
+        let notices = Arc::new(Notices::default());
+        let driver = Driver::host().expect("the memory is there");
+        let timers = Timers::new(&driver, notices.clone()).expect("the memory is there");
+        assert_eq!(sleeps_of_others().1, threads, "a thread before there is a timer");
+        let ids: Vec<i32> =
+            (0..100).map(|_| timers.create(TimerClock::Monotonic, SIGNAL).expect("there is room")).collect();
+        assert!(sleeps_of_others().1 <= threads + 1);
+        nobody_wakes("nothing is armed");
+        let far = Setting { value: HOUR, interval: HOUR };
+        ids.iter().for_each(|&id| _ = timers.settime(id, false, far).expect("it is there"));
+        nobody_wakes("all are far away");
+        let soon = Setting { value: 30 * MS, interval: MS };
+        for &id in &ids {
+            timers.settime(id, false, soon).expect("it is there");
+            timers.settime(id, false, Setting::default()).expect("it is there");
+        }
+        nobody_wakes("all were disarmed");
+        timers.settime(ids[0], false, soon).expect("it is there");
+        timers.delete(ids[0]).expect("it is there");
+        nobody_wakes("deleted");
+        // An interval that nobody takes rests.
+        timers.settime(ids[1], false, Setting { value: MS, interval: MS }).expect("it is there");
+        until("it expires", || !notices.drain().is_empty());
+        nobody_wakes("its notice is out");
+        drop((timers, driver));
+        until("the thread ends", || sleeps_of_others().1 <= threads);
+    });
+}
+
+#[test]
+fn timers_of_every_clock_expire_by_themselves() {
+    let (send, expired) = std::sync::mpsc::channel();
+    let tell = move |_: &Timers, expired: Expired| _ = send.send(expired.id);
+    let timers =
+        Timers::new(&Driver::host().expect("the memory is there"), Arc::new(Callback(tell))).expect("likewise");
+    for clock in [TimerClock::Monotonic, TimerClock::Realtime, TimerClock::Boottime, TimerClock::Tai] {
+        let id = timers.create(clock, SIGNAL).expect("there is room");
+        timers.settime(id, false, Setting { value: MS, interval: Duration::ZERO }).expect("it is there");
+        assert_eq!(expired.recv_timeout(crate::common::PATIENCE), Ok(id));
+    }
+}
+
+#[test]
+fn numbers_of_the_calls_are_the_kernels() {
+    let calls = [
+        (libc::SYS_timer_create, TimerCall::Create),
+        (libc::SYS_timer_settime, TimerCall::Settime),
+        (libc::SYS_timer_gettime, TimerCall::Gettime),
+        (libc::SYS_timer_getoverrun, TimerCall::Getoverrun),
+        (libc::SYS_timer_delete, TimerCall::Delete),
+        (libc::SYS_prctl, TimerCall::Prctl),
+    ];
+    for (number, call) in calls {
+        let found = if cfg!(target_arch = "x86_64") { TimerCall::x86_64 } else { TimerCall::generic }(number as u64);
+        assert_eq!(found, Some(call));
+    }
+    for number in [0, 202, 221, 227, 283, 286, u64::MAX] {
+        assert_eq!(TimerCall::x86_64(number), None, "{number}");
+    }
+}

@@ -1,0 +1,153 @@
+//! The clock of real time is set while timers are armed.
+
+use std::time::Duration;
+
+use ufutex::timer::{Base, Clocks, Notify, Setting, TimerClock, TimerOptions};
+
+use crate::clock::Process;
+
+const HOUR: Duration = Duration::from_secs(3600);
+const SIGNAL: Option<Notify> = Some(Notify::Signal { signal: 10, value: 5 });
+
+struct Bench {
+    process: Process,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { process: Process::new(TimerOptions::new()) }
+    }
+
+    /// An hour ahead of now.
+    fn armed(&self, clock: TimerClock, absolute: bool, notify: Option<Notify>) -> i32 {
+        let process = &self.process;
+        let id = process.timers.create(clock, notify).expect("there is room");
+        let base = if clock == TimerClock::Tai { Base::Tai } else { Base::Realtime };
+        let value = if absolute { process.clocks.now(base) + HOUR } else { HOUR };
+        process.timers.settime(id, absolute, Setting { value, interval: HOUR }).expect("it was made");
+        id
+    }
+
+    /// Sets real time, and TAI along with it.
+    fn jump(&self, by: i64) -> Vec<i32> {
+        let process = &self.process;
+        for base in [Base::Realtime, Base::Tai] {
+            let now = process.clocks.now(base);
+            let length = Duration::from_secs(by.unsigned_abs());
+            process.clocks.set(base, if by < 0 { now - length } else { now + length });
+        }
+        process.driver.clock_was_set();
+        process.driver.turn();
+        process.notices.drain().iter().map(|notice| notice.id()).collect()
+    }
+
+    fn left(&self, id: i32) -> Duration {
+        self.process.timers.gettime(id).expect("it is there").value
+    }
+}
+
+#[test]
+fn points_in_time_move_and_lengths_do_not() {
+    for notify in [SIGNAL, Some(Notify::None)] {
+        let bench = Bench::new();
+        let point = bench.armed(TimerClock::Realtime, true, notify);
+        let length = bench.armed(TimerClock::Realtime, false, notify);
+        let monotonic = bench.armed(TimerClock::Monotonic, false, notify);
+        assert!(bench.jump(600).is_empty());
+        assert_eq!([point, length, monotonic].map(|id| bench.left(id)), [HOUR - HOUR / 6, HOUR, HOUR]);
+        assert!(bench.jump(-1800).is_empty());
+        assert_eq!([point, length, monotonic].map(|id| bench.left(id)), [HOUR + HOUR / 3, HOUR, HOUR]);
+    }
+}
+
+/// As on the kernel: TAI goes with real time, and lengths of it are points on it.
+#[test]
+fn tai_moves_along() {
+    for absolute in [true, false] {
+        let bench = Bench::new();
+        let timer = bench.armed(TimerClock::Tai, absolute, SIGNAL);
+        assert!(bench.jump(600).is_empty());
+        assert_eq!(bench.left(timer), HOUR - HOUR / 6);
+        assert_eq!(bench.jump(3600), [timer]);
+    }
+}
+
+#[test]
+fn jump_over_a_deadline_expires_it_at_once() {
+    let bench = Bench::new();
+    let point = bench.armed(TimerClock::Realtime, true, SIGNAL);
+    bench.armed(TimerClock::Realtime, false, SIGNAL);
+    assert_eq!(bench.jump(3600), [point]);
+}
+
+#[test]
+fn jump_back_puts_a_deadline_off() {
+    let bench = Bench::new();
+    let point = bench.armed(TimerClock::Realtime, true, SIGNAL);
+    let length = bench.armed(TimerClock::Realtime, false, SIGNAL);
+    assert!(bench.jump(-900).is_empty());
+    bench.process.clocks.advance(HOUR);
+    assert_eq!(bench.jump(0), [length]);
+    bench.process.clocks.advance(HOUR / 4);
+    assert_eq!(bench.jump(0), [point]);
+}
+
+/// Also if the clock had gone on for long, with many deadlines of many lengths.
+#[test]
+fn jump_back_keeps_all_deadlines() {
+    let bench = Bench::new();
+    let process = &bench.process;
+    let begin = process.clocks.now(Base::Realtime);
+    let at = |i: u64| begin + Duration::from_nanos(1 + i * i * 7_919_000);
+    for i in 0..1000 {
+        let id = process.timers.create(TimerClock::Realtime, SIGNAL).expect("there is room");
+        let once = Setting { value: at(i), interval: Duration::ZERO };
+        process.timers.settime(id, true, once).expect("it was made");
+    }
+    process.clocks.set(Base::Realtime, at(500) - Duration::from_nanos(1));
+    process.driver.turn();
+    assert_eq!(process.notices.drain().len(), 500);
+    for back in [at(200), at(499), begin, Duration::from_secs(3)] {
+        process.clocks.set(Base::Realtime, back);
+        process.driver.clock_was_set();
+        assert_eq!(process.driver.turn(), 0);
+    }
+    for i in 500..1000 {
+        let next = process.driver.next(Base::Realtime).expect("there are more");
+        assert!(next <= at(i), "{next:?}, but timer {i} is due at {:?}", at(i));
+        process.clocks.set(Base::Realtime, at(i) - Duration::from_nanos(1));
+        process.driver.turn();
+        assert_eq!(process.notices.drain(), []);
+        process.clocks.set(Base::Realtime, at(i));
+        process.driver.turn();
+        let ids: Vec<i32> = process.notices.drain().iter().map(|notice| notice.id()).collect();
+        assert_eq!(ids, [i as i32]);
+    }
+}
+
+/// The kernel's: the deadline had passed, and has not any more.
+#[test]
+fn clock_set_back_before_the_notice_is_taken_gives_an_overrun_of_minus_1() {
+    let bench = Bench::new();
+    let point = bench.armed(TimerClock::Realtime, true, SIGNAL);
+    let process = &bench.process;
+    process.clocks.set(Base::Realtime, process.clocks.now(Base::Realtime) + 2 * HOUR);
+    process.driver.turn();
+    let notice = process.notices.drain()[0];
+    process.clocks.set(Base::Realtime, process.clocks.now(Base::Realtime) - 2 * HOUR);
+    assert_eq!(process.timers.take(notice).map(|expired| expired.overrun), Some(-1));
+    assert_eq!(process.timers.getoverrun(point), Ok(-1));
+    assert_eq!(bench.left(point), HOUR);
+    process.clocks.advance(HOUR);
+    assert_eq!(bench.jump(0), [point]);
+}
+
+#[test]
+fn jump_asks_for_a_turn() {
+    let bench = Bench::new();
+    bench.armed(TimerClock::Realtime, true, SIGNAL);
+    let before = bench.process.clocks.changes();
+    bench.process.clocks.set(Base::Realtime, Duration::from_secs(1 << 30));
+    bench.process.driver.clock_was_set();
+    assert!(bench.process.clocks.changes() > before);
+}

@@ -1,0 +1,215 @@
+//! How many timers there can be, and which IDs.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ufutex::Error;
+use ufutex::timer::{Notify, Setting, TimerClock, TimerOptions, Timers};
+
+use crate::clock::Process;
+
+const MONOTONIC: TimerClock = TimerClock::Monotonic;
+const SILENT: Option<Notify> = Some(Notify::None);
+const SIGNAL: Option<Notify> = Some(Notify::Signal { signal: 10, value: 0 });
+
+fn timers(options: TimerOptions) -> Timers {
+    Process::new(options).timers
+}
+
+fn create(timers: &Timers) -> Result<i32, Error> {
+    timers.create(MONOTONIC, SILENT)
+}
+
+#[test]
+fn limit_is_eagain_and_a_delete_leaves_room_again() {
+    for limit in [1, 2, 30, 31, 32, 100, 1000] {
+        let timers = timers(TimerOptions::new().max_timers(limit));
+        let mut ids: Vec<i32> = (0..limit).map(|_| create(&timers).expect("there is room")).collect();
+        for round in 0..20 {
+            assert_eq!(create(&timers), Err(Error::Again), "limit {limit}");
+            assert_eq!(timers.create_as(1 << 20, MONOTONIC, SILENT), Err(Error::Again));
+            let freed = ids.swap_remove(round * 7 % limit);
+            assert_eq!(timers.delete(freed), Ok(()));
+            assert_eq!(timers.count(), limit - 1);
+            assert_eq!(create(&timers), Ok((limit + round) as i32));
+            ids.push((limit + round) as i32);
+        }
+    }
+}
+
+#[test]
+fn no_room_for_any_is_eagain() {
+    let timers = timers(TimerOptions::new().max_timers(0));
+    assert_eq!(create(&timers), Err(Error::Again));
+    assert_eq!(timers.count(), 0);
+}
+
+#[test]
+fn refusal_for_want_of_room_uses_no_id_up() {
+    let timers = timers(TimerOptions::new().max_timers(2));
+    let ids = [create(&timers), create(&timers)];
+    for _ in 0..5 {
+        assert_eq!(create(&timers), Err(Error::Again));
+    }
+    assert_eq!(ids, [Ok(0), Ok(1)]);
+    assert_eq!(timers.delete(0), Ok(()));
+    assert_eq!(create(&timers), Ok(2));
+}
+
+/// Whatever fails gives its room back.
+#[test]
+fn refusals_take_no_room() {
+    let timers = timers(TimerOptions::new().max_timers(3));
+    let bad_signal = Some(Notify::Signal { signal: 65, value: 0 });
+    let bad_thread = Some(Notify::Thread { signal: 1, value: 0, thread: 5 });
+    let nobody = TimerClock::Cpu(ufutex::timer::CpuClock::Thread(7));
+    assert_eq!(timers.create_as(100, MONOTONIC, SILENT), Ok(100));
+    for _ in 0..50 {
+        assert_eq!(timers.create(MONOTONIC, bad_signal), Err(Error::Invalid));
+        assert_eq!(timers.create(MONOTONIC, bad_thread), Err(Error::Invalid));
+        assert_eq!(timers.create(nobody, SILENT), Err(Error::Invalid));
+        assert_eq!(timers.create_as(100, MONOTONIC, SILENT), Err(Error::Busy));
+        assert_eq!(timers.create_as(-1, MONOTONIC, SILENT), Err(Error::Invalid));
+    }
+    assert_eq!(timers.count(), 1);
+    assert!(create(&timers).is_ok() && create(&timers).is_ok());
+    assert_eq!(create(&timers), Err(Error::Again));
+}
+
+#[test]
+fn all_ids_used_up_is_eagain_and_one_that_was_deleted_is_found_again() {
+    for max in [0, 1, 7, 63, 127, 4095] {
+        let timers = timers(TimerOptions::new().max_id(max));
+        let ids: Vec<i32> = (0..=max).map(|_| create(&timers).expect("there is an ID")).collect();
+        assert!(ids.into_iter().eq(0..=max));
+        for freed in [max / 2, 0, max] {
+            assert_eq!(create(&timers), Err(Error::Again), "IDs up to {max}");
+            assert_eq!(timers.delete(freed), Ok(()));
+            assert_eq!(create(&timers), Ok(freed));
+        }
+        assert_eq!(timers.create_as(max + 1, MONOTONIC, SILENT), Err(Error::Invalid));
+    }
+}
+
+#[test]
+fn ids_begin_again_at_0() {
+    let timers = timers(TimerOptions::new().max_id(7));
+    for round in 0..5 {
+        for id in 0..8 {
+            assert_eq!(create(&timers), Ok(id), "round {round}");
+            assert_eq!(timers.delete(id), Ok(()));
+        }
+    }
+    let timers = self::timers(TimerOptions::new());
+    assert_eq!(timers.create_as(i32::MAX, MONOTONIC, SILENT), Ok(i32::MAX));
+    assert_eq!(create(&timers), Ok(0));
+    assert_eq!(timers.delete(i32::MAX), Ok(()));
+    assert_eq!(timers.create_as(i32::MAX - 1, MONOTONIC, SILENT), Ok(i32::MAX - 1));
+    assert_eq!([create(&timers), create(&timers)], [Ok(i32::MAX), Ok(1)]);
+}
+
+#[test]
+fn greatest_id_is_one_less_than_a_power_of_two() {
+    let process = Process::new(TimerOptions::new());
+    for max in [-1, i32::MIN, 2, 8, 100, i32::MAX - 1] {
+        let made = Timers::with_options(&process.driver, process.notices.clone(), TimerOptions::new().max_id(max));
+        assert!(matches!(made, Err(Error::Invalid)), "{max}");
+    }
+}
+
+/// A table that grows through many sizes loses nobody, and has a chain's worth of memory for each.
+#[test]
+fn many_timers_are_all_found() {
+    let timers = timers(TimerOptions::new());
+    const MANY: i32 = 30_000;
+    for expected in 0..MANY {
+        assert_eq!(timers.create(MONOTONIC, SIGNAL), Ok(expected));
+        // Also while the table is growing.
+        for id in [expected, expected / 2, expected / 3 * 2, 0] {
+            assert_eq!(timers.getoverrun(id), Ok(0), "timer {id} of {expected}");
+        }
+        assert_eq!(timers.getoverrun(expected + 1), Err(Error::Invalid));
+    }
+    assert_eq!(timers.count(), MANY as usize);
+    let far = Setting { value: Duration::from_secs(3600), interval: Duration::ZERO };
+    for id in 0..MANY {
+        let value = Duration::from_secs(id as u64 + 1);
+        assert_eq!(timers.settime(id, false, Setting { value, ..far }), Ok(Setting::default()));
+    }
+    for id in 0..MANY {
+        assert_eq!(timers.gettime(id).map(|setting| setting.value), Ok(Duration::from_secs(id as u64 + 1)));
+    }
+    for id in (0..MANY).filter(|id| id % 3 != 0) {
+        assert_eq!(timers.delete(id), Ok(()));
+    }
+    for id in 0..MANY {
+        assert_eq!(timers.getoverrun(id).is_ok(), id % 3 == 0, "timer {id}");
+    }
+    assert_eq!(timers.count(), MANY as usize / 3);
+}
+
+/// As a checkpoint has them: with any stride, and without a table as large as the IDs.
+#[test]
+fn sparse_ids_are_all_found_and_take_little_memory() {
+    for stride in [1, 2, 3, 63, 64, 65, 512, 4096, 10_007, 1 << 19] {
+        let timers = timers(TimerOptions::new());
+        const COUNT: i32 = 2048;
+        let ids: Vec<i32> = (0..COUNT).map(|i| i * stride).collect();
+        for &id in &ids {
+            assert_eq!(timers.create_as(id, MONOTONIC, SILENT), Ok(id));
+        }
+        assert_eq!(create(&timers), Ok((COUNT - 1) * stride + 1));
+        for &id in &ids {
+            assert_eq!(timers.getoverrun(id), Ok(0), "timer {id} with stride {stride}");
+            assert_eq!(timers.create_as(id, MONOTONIC, SILENT), Err(Error::Busy));
+        }
+        assert!(timers.bytes() <= 512 << 10, "stride {stride}: {} bytes", timers.bytes());
+        for &id in ids.iter().rev() {
+            assert_eq!(timers.delete(id), Ok(()));
+            assert_eq!(timers.delete(id), Err(Error::Invalid));
+        }
+        assert_eq!(timers.count(), 1);
+    }
+}
+
+#[test]
+fn memory_is_used_again() {
+    let timers = timers(TimerOptions::new());
+    let mut first = 0;
+    for round in 0..20 {
+        let ids: Vec<i32> = (0..1000).map(|_| create(&timers).expect("there is room")).collect();
+        // Each one once, as IDs.
+        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 1000);
+        ids.iter().for_each(|&id| timers.delete(id).expect("it was made"));
+        if round == 0 {
+            first = timers.bytes();
+        }
+    }
+    assert_eq!(timers.bytes(), first);
+}
+
+/// As exec(2) does.
+#[test]
+fn clearing_leaves_the_counter_alone() {
+    let process = Process::new(TimerOptions::new());
+    let timers = &process.timers;
+    for _ in 0..100 {
+        let id = timers.create(MONOTONIC, SIGNAL).expect("there is room");
+        let soon = Setting { value: Duration::from_nanos(1), interval: Duration::from_nanos(1) };
+        timers.settime(id, false, soon).expect("it was made");
+    }
+    process.clocks.advance(Duration::from_nanos(1));
+    assert_eq!(process.driver.turn(), 100);
+    timers.restore_ids(true);
+    timers.clear();
+    assert_eq!(timers.count(), 0);
+    assert!(!timers.restores_ids());
+    assert_eq!(create(timers), Ok(100));
+    // What had expired is none of those that come after.
+    for id in 0..100 {
+        assert_eq!(timers.create_as(id, MONOTONIC, SIGNAL), Ok(id));
+    }
+    for notice in process.notices.drain() {
+        assert_eq!(timers.take(notice), None);
+    }
+}

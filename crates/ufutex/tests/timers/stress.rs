@@ -1,0 +1,394 @@
+//! Threads that do all of it at once, while others turn: nothing is lost, and nothing happens twice.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ufutex::Error;
+use ufutex::timer::{
+    Base, Callback, Clocks, CpuClock, Deliver, Driver, Expired, Notice, Notify, Setting, TimerClock, TimerOptions,
+    Timers,
+};
+
+use crate::common::patient::within_patience;
+use crate::rng::Rng;
+
+const MONOTONIC: TimerClock = TimerClock::Monotonic;
+const THREADS: u64 = 4;
+
+fn length() -> Duration {
+    let seconds = std::env::var("UFUTEX_STRESS_SECONDS").ok().and_then(|value| value.parse().ok()).unwrap_or(0.5);
+    Duration::from_secs_f64(seconds)
+}
+
+fn signal(value: u64) -> Option<Notify> {
+    Some(Notify::Signal { signal: 1, value })
+}
+
+fn once(value: Duration) -> Setting {
+    Setting { value, interval: Duration::ZERO }
+}
+
+/// Does `f` on several threads, with a number and whether to go on.
+fn on_threads(f: impl Fn(u64, &dyn Fn() -> bool) + Sync) {
+    let begin = Instant::now();
+    let goes_on = || begin.elapsed() < length();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let f = &f;
+            scope.spawn(move || f(thread, &goes_on));
+        }
+    });
+}
+
+/// Turns in a thread until it is told to stop.
+struct Turner {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Turner {
+    fn start(driver: &Driver) -> Self {
+        let (stop, driver) = (Arc::new(AtomicBool::new(false)), driver.clone());
+        let told = stop.clone();
+        let turn = move || {
+            while !told.load(SeqCst) {
+                driver.turn();
+                std::thread::yield_now();
+            }
+        };
+        Self { stop, thread: Some(std::thread::spawn(turn)) }
+    }
+}
+
+impl Drop for Turner {
+    fn drop(&mut self) {
+        self.stop.store(true, SeqCst);
+        let ended = self.thread.take().expect("it is there").join();
+        assert!(ended.is_ok() || std::thread::panicking(), "the turner has panicked");
+    }
+}
+
+/// A clock that goes on by a microsecond each time that somebody looks.
+#[derive(Default)]
+struct Steps(AtomicU64);
+
+impl Clocks for Steps {
+    fn now(&self, _: Base) -> Duration {
+        Duration::from_micros(self.0.fetch_add(1, SeqCst))
+    }
+
+    fn cpu_time(&self, _: CpuClock) -> Option<Duration> {
+        None
+    }
+
+    fn changed(&self) {}
+}
+
+fn driver() -> Driver {
+    Driver::with_clocks(Arc::new(Steps::default())).expect("the memory is there")
+}
+
+struct Nobody;
+
+impl Deliver for Nobody {
+    fn expired(&self, _: &Timers, _: Notice) {}
+}
+
+/// Those in use have different IDs at any time, and each ID is good for its timer from its creation to its deletion.
+#[test]
+fn ids_are_given_to_one_at_a_time() {
+    within_patience("making timers", || {
+        for max_id in [i32::MAX, 1023] {
+            let options = TimerOptions::new().max_id(max_id);
+            let timers = Timers::with_options(&driver(), Arc::new(Nobody), options).expect("the memory is there");
+            let in_use = Mutex::new(BTreeSet::new());
+            let left = AtomicUsize::new(0);
+            on_threads(|thread, goes_on| {
+                let mut rng = Rng::of_program(1, thread);
+                let mut own: Vec<(i32, Duration)> = Vec::new();
+                let mut made = 0;
+                while goes_on() {
+                    made += 1;
+                    let value = Duration::from_secs((made << 3 | thread) + (1 << 30));
+                    let id = timers.create(MONOTONIC, Some(Notify::None)).expect("there are more than enough");
+                    assert!(in_use.lock().unwrap().insert(id), "timer {id} is another's");
+                    timers.settime(id, true, once(value)).expect("it was made");
+                    own.push((id, value));
+                    let &(id, _) = &own[rng.below(own.len())];
+                    assert_eq!(timers.getoverrun(id), Ok(0), "timer {id}");
+                    if own.len() > 150 || rng.percent(40) {
+                        let (id, value) = own.swap_remove(rng.below(own.len()));
+                        let left = timers.gettime(id).expect("it is ours").value;
+                        // Only ours was set to that.
+                        assert!(left <= value && left + Duration::from_secs(1000) > value, "timer {id} is another's");
+                        assert!(in_use.lock().unwrap().remove(&id));
+                        assert_eq!(timers.delete(id), Ok(()));
+                    }
+                }
+                left.fetch_add(own.len(), SeqCst);
+            });
+            assert_eq!(timers.count(), left.load(SeqCst));
+            for &id in in_use.lock().unwrap().iter() {
+                assert_eq!(timers.delete(id), Ok(()));
+            }
+            assert_eq!(timers.count(), 0);
+        }
+    });
+}
+
+/// Restored IDs among those that are handed out: one wins.
+#[test]
+fn restored_id_is_busy_for_all_but_one() {
+    within_patience("restoring timers", || {
+        let timers = Timers::new(&driver(), Arc::new(Nobody)).expect("the memory is there");
+        let held: Vec<AtomicU32> = (0..64).map(|_| AtomicU32::new(0)).collect();
+        let [won, lost] = [(); 2].map(|()| AtomicUsize::new(0));
+        on_threads(|thread, goes_on| {
+            let mut rng = Rng::of_program(2, thread);
+            while goes_on() {
+                let id = rng.below(held.len()) as i32 * 3;
+                match timers.create_as(id, MONOTONIC, Some(Notify::None)) {
+                    Ok(made) => {
+                        assert_eq!(made, id);
+                        let holders = &held[id as usize / 3];
+                        assert_eq!(holders.fetch_add(1, SeqCst), 0, "timer {id} is another's");
+                        won.fetch_add(1, SeqCst);
+                        assert_eq!(timers.getoverrun(id), Ok(0));
+                        holders.fetch_sub(1, SeqCst);
+                        assert_eq!(timers.delete(id), Ok(()));
+                    }
+                    Err(Error::Busy) => _ = lost.fetch_add(1, SeqCst),
+                    Err(other) => panic!("{other}"),
+                }
+            }
+        });
+        assert_eq!(timers.count(), 0);
+        assert!(won.load(SeqCst) > 0);
+    });
+}
+
+/// Threads that set and delete timers which are not theirs: each timer is deleted once, and nothing is left of any.
+#[test]
+fn timers_of_all_are_deleted_by_one() {
+    within_patience("deleting timers", || {
+        const IDS: usize = 8;
+        let driver = driver();
+        let timers = Timers::new(&driver, Arc::new(Nobody)).expect("the memory is there");
+        let turner = Turner::start(&driver);
+        let [made, deleted] = [(); 2].map(|()| AtomicUsize::new(0));
+        let delete = |id| match timers.delete(id) {
+            Ok(()) => _ = deleted.fetch_add(1, SeqCst),
+            Err(error) => assert_eq!(error, Error::Invalid),
+        };
+        let far = Setting { value: Duration::from_secs(1 << 30), interval: Duration::from_secs(1) };
+        on_threads(|thread, goes_on| {
+            let mut rng = Rng::of_program(6, thread);
+            while goes_on() {
+                let id = rng.below(IDS) as i32;
+                match rng.below(4) {
+                    0 => match timers.create_as(id, MONOTONIC, signal(0)) {
+                        Ok(_) => _ = made.fetch_add(1, SeqCst),
+                        Err(error) => assert_eq!(error, Error::Busy),
+                    },
+                    1 => delete(id),
+                    2 => match timers.settime(id, false, far) {
+                        Ok(old) => assert!(old == Setting::default() || old.interval == far.interval, "{old:?}"),
+                        Err(error) => assert_eq!(error, Error::Invalid),
+                    },
+                    _ => assert!(matches!(timers.getoverrun(id), Ok(0) | Err(Error::Invalid))),
+                }
+            }
+        });
+        drop(turner);
+        (0..IDS as i32).for_each(delete);
+        assert!(made.load(SeqCst) > 0);
+        assert_eq!((deleted.load(SeqCst), timers.count()), (made.load(SeqCst), 0));
+        // Nor is one armed that has been deleted.
+        assert_eq!(driver.next(Base::Monotonic), None);
+    });
+}
+
+/// Each one-shot that nobody takes back expires once, whoever makes, sets, asks and deletes others meanwhile.
+#[test]
+fn every_expiry_comes_once() {
+    within_patience("expiring timers", || {
+        let counts: Arc<Mutex<Vec<u32>>> = Arc::default();
+        let counted = counts.clone();
+        let count = move |_: &Timers, expired: Expired| {
+            if let Notify::Signal { value, .. } = expired.notify {
+                counted.lock().unwrap()[value as usize] += 1;
+            }
+        };
+        let driver = driver();
+        let timers = Timers::new(&driver, Arc::new(Callback(count))).expect("the memory is there");
+        let turners = [Turner::start(&driver), Turner::start(&driver)];
+        let set = AtomicUsize::new(0);
+        on_threads(|thread, goes_on| {
+            let mut rng = Rng::of_program(3, thread);
+            while goes_on() {
+                let value = {
+                    let mut counts = counts.lock().unwrap();
+                    counts.push(0);
+                    counts.len() as u64 - 1
+                };
+                let id = timers.create(MONOTONIC, signal(value)).expect("there is room");
+                // Far first, then near, or the other way round: once it is near it stays so.
+                if rng.percent(50) {
+                    timers.settime(id, false, once(Duration::from_secs(1 << 30))).expect("it is ours");
+                }
+                timers.settime(id, false, once(Duration::from_micros(1 + rng.next() % 50))).expect("it is ours");
+                set.fetch_add(1, SeqCst);
+                while timers.gettime(id).expect("it is ours") != Setting::default() {
+                    std::thread::yield_now();
+                }
+                // The notice may be on its way.
+                if rng.percent(50) {
+                    while counts.lock().unwrap()[value as usize] == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+                assert_eq!(timers.getoverrun(id), Ok(0));
+                assert_eq!(timers.delete(id), Ok(()));
+                // One that never expires.
+                let other = timers.create(MONOTONIC, signal(value)).expect("there is room");
+                timers.settime(other, false, once(Duration::from_secs(1 << 30))).expect("it is ours");
+                assert_eq!(timers.delete(other), Ok(()));
+            }
+        });
+        drop(turners);
+        let counts = counts.lock().unwrap();
+        assert_eq!(counts.len(), set.load(SeqCst));
+        assert!(counts.iter().all(|&count| count <= 1), "one has expired more than once");
+        assert_eq!(timers.count(), 0);
+        assert_eq!(driver.next(Base::Monotonic), None);
+    });
+}
+
+/// Takes, and counts what is wrong: a notice that was good although its timer had been disarmed before it was taken.
+struct Taker {
+    /// Of each thread's timer: odd from when it has been disarmed to when it is set again.
+    epochs: Vec<AtomicU32>,
+    wrong: AtomicUsize,
+    right: AtomicUsize,
+}
+
+impl Deliver for Taker {
+    fn expired(&self, timers: &Timers, notice: Notice) {
+        std::thread::yield_now();
+        let Notify::Signal { value, .. } = notice.notify() else { return };
+        let epoch = || self.epochs[value as usize].load(SeqCst);
+        let before = epoch();
+        if timers.take(notice).is_some() {
+            let is_wrong = before % 2 == 1 && epoch() == before;
+            let counter = if is_wrong { &self.wrong } else { &self.right };
+            counter.fetch_add(1, SeqCst);
+        }
+    }
+}
+
+/// What was disarmed or deleted does not expire afterwards: its notice is void.
+#[test]
+fn nothing_is_taken_of_what_was_disarmed() {
+    within_patience("disarming timers", || {
+        let epochs = (0..THREADS).map(|_| AtomicU32::new(1)).collect();
+        let taker = Arc::new(Taker { epochs, wrong: AtomicUsize::new(0), right: AtomicUsize::new(0) });
+        let driver = driver();
+        let timers = Timers::new(&driver, taker.clone()).expect("the memory is there");
+        let turners = [Turner::start(&driver), Turner::start(&driver)];
+        on_threads(|thread, goes_on| {
+            let mut rng = Rng::of_program(4, thread);
+            let mut id = timers.create(MONOTONIC, signal(thread)).expect("there is room");
+            while goes_on() {
+                let next_epoch = || taker.epochs[thread as usize].fetch_add(1, SeqCst);
+                let value = Duration::from_nanos(rng.next() % 20_000 + 1);
+                let interval = if rng.percent(50) { value } else { Duration::ZERO };
+                next_epoch();
+                timers.settime(id, false, Setting { value, interval }).expect("it is ours");
+                (0..rng.below(20)).for_each(|_| std::thread::yield_now());
+                if rng.percent(70) {
+                    let never = rng.one(&[Setting::default(), once(Duration::from_secs(1 << 30))]);
+                    timers.settime(id, false, never).expect("it is ours");
+                    next_epoch();
+                } else {
+                    timers.delete(id).expect("it is ours");
+                    next_epoch();
+                    id = timers.create(MONOTONIC, signal(thread)).expect("there is room");
+                }
+                (0..rng.below(10)).for_each(|_| std::thread::yield_now());
+            }
+        });
+        drop(turners);
+        assert!(taker.right.load(SeqCst) > 0);
+        assert_eq!(taker.wrong.load(SeqCst), 0);
+    });
+}
+
+/// Signals and overruns of an interval timer are as many as the deadlines that have passed, whoever asks meanwhile.
+#[test]
+fn no_deadline_of_an_interval_is_lost() {
+    within_patience("counting deadlines", || {
+        let driver = Driver::host().expect("the memory is there");
+        let deadlines = Arc::new(AtomicU64::new(0));
+        let counted = deadlines.clone();
+        let count = move |_: &Timers, expired: Expired| {
+            counted.fetch_add(1 + expired.overrun as u64, SeqCst);
+        };
+        let timers = Timers::new(&driver, Arc::new(Callback(count))).expect("the memory is there");
+        let id = timers.create(MONOTONIC, signal(0)).expect("there is room");
+        let interval = Duration::from_micros(70);
+        let now = || crate::machine::now(libc::CLOCK_MONOTONIC);
+        let first = now() + interval;
+        timers.settime(id, true, Setting { value: first, interval }).expect("it was made");
+        on_threads(|_, goes_on| {
+            while goes_on() {
+                let setting = timers.gettime(id).expect("it is there");
+                assert!(setting.interval == interval && setting.value <= interval, "{setting:?}");
+                assert!(timers.getoverrun(id).is_ok_and(|overrun| overrun >= 0));
+            }
+        });
+        // Once a notice has been taken after this, all before it have been counted.
+        let passed = |time: Duration| ((time - first).as_nanos() / interval.as_nanos()) as u64 + 1;
+        let begin = now();
+        while deadlines.load(SeqCst) < passed(begin) {
+            std::thread::yield_now();
+        }
+        let counted = deadlines.load(SeqCst);
+        assert!(counted <= passed(now()), "{counted} deadlines, more than have passed");
+        timers.delete(id).expect("it is there");
+    });
+}
+
+/// Processes come and go while their timers expire.
+#[test]
+fn processes_end_while_their_timers_expire() {
+    within_patience("ending processes", || {
+        let driver = driver();
+        let turners = [Turner::start(&driver), Turner::start(&driver)];
+        let [begun, expired] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        on_threads(|thread, goes_on| {
+            let mut rng = Rng::of_program(5, thread);
+            while goes_on() {
+                let counted = expired.clone();
+                let count = move |_: &Timers, _: Expired| _ = counted.fetch_add(1, SeqCst);
+                let timers = Timers::new(&driver, Arc::new(Callback(count))).expect("the memory is there");
+                for _ in 0..rng.below(100) {
+                    let id = timers.create(MONOTONIC, signal(0)).expect("there is room");
+                    let interval = Duration::from_micros(rng.next() % 3);
+                    let value = Duration::from_micros(1 + rng.next() % 100);
+                    timers.settime(id, false, Setting { value, interval }).expect("it was made");
+                }
+                if rng.percent(20) {
+                    timers.clear();
+                }
+                begun.fetch_add(1, SeqCst);
+            }
+        });
+        drop(turners);
+        assert!(begun.load(SeqCst) > 0 && expired.load(SeqCst) > 0);
+        driver.turn();
+        assert_eq!(driver.next(Base::Monotonic), None);
+    });
+}
