@@ -153,14 +153,15 @@ fn fresh_in_an_old_chain() {
     assert!(found == Ok(0) || found == Err(Error::Invalid));
 }
 
-/// A look-up stands on a timer that leaves its chain, and comes before another in the other one: of that the look-up knows
-/// nothing yet, and who deletes and makes knows it by the lock alone.
+/// A look-up stands on a timer that leaves its chain, and comes back before one that it knows nothing of yet. Who brings it
+/// back knows that one by the lock alone.
 fn fresh_behind_an_old_one() {
-    let process = Process::with(&[0, 1]);
+    let process = Process::with(&[0]);
     let looks = spawn(&process, |process| process.timers.getoverrun(9));
     let turnover = spawn(&process, |process| {
         process.timers.delete(0).expect("the timer was there");
-        process.create(std::env::var("K").unwrap().parse().unwrap()).expect("the ID is free");
+        loom::thread::yield_now();
+        process.create(4).expect("the ID is free");
     });
     process.create(2).expect("the ID is free");
     turnover.join().unwrap();
