@@ -353,6 +353,7 @@ const fn most_in(slots: usize) -> usize {
 
 /// Puts `timer` before the others of `slot`, whose group is locked, or not live yet.
 fn put_first(slot: &Slot, timer: &Timer) {
+    timer.made.finish();
     // [R] twice: who stands on this timer, since it was in another chain, may go on from it and be the first to
     // come by its successor.
     let order = relaxed_in(Mutant::SuccessorRelaxed, Ordering::Release);
