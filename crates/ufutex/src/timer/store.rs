@@ -51,6 +51,13 @@ struct Free {
     holds: bool,
 }
 
+/// Free timers on their way from one list to another, linked.
+struct Batch {
+    first: NonNull<Timer>,
+    last: NonNull<Timer>,
+    count: usize,
+}
+
 #[derive(Clone, Copy, Default)]
 struct Block {
     epoch: u32,
@@ -87,15 +94,43 @@ impl Store {
         })
     }
 
-    /// A free timer, of another list if this one can have no more.
-    #[cold]
-    #[inline(never)]
-    pub fn take_timer(&self) -> Option<NonNull<Timer>> {
-        let mut list = self.list().1;
-        let timer = list.with(Free::pop).or_else(|| self.make_more(&mut list));
-        drop(list);
-        // Others may look through all lists as well: with none locked.
-        timer.or_else(|| self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop)))
+    /// A free timer: of the calling thread's list, or of one that has plenty. Without that, whoever makes timers for others
+    /// to delete would need ever more memory.
+    pub fn take_free(&self) -> Option<NonNull<Timer>> {
+        if let Some(timer) = self.list().1.with(Free::pop) {
+            return Some(timer);
+        }
+        let batch = self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop_batch))?;
+        self.list().1.with(|free| {
+            free.push_batch(batch);
+            free.pop()
+        })
+    }
+
+    /// The last free timer there is.
+    pub fn take_last(&self) -> Option<NonNull<Timer>> {
+        self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop))
+    }
+
+    /// How many more timers there may be: as many as one asks of the allocator, or up to the limit. They are counted from
+    /// here on.
+    pub fn grant(&self) -> Option<usize> {
+        let more = |made: usize| TIMERS.min(self.limit.saturating_sub(made));
+        let grant = |made: usize| (more(made) > 0).then(|| made + more(made));
+        self.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant).ok().map(more)
+    }
+
+    /// They are not to be, after all.
+    pub fn revoke(&self, timers: usize) {
+        self.made.fetch_sub(timers, Ordering::Relaxed);
+    }
+
+    /// Makes as many as were granted; one of them. `None`: there is no memory.
+    pub fn make(&self, timers: usize) -> Option<NonNull<Timer>> {
+        self.list().1.with(|free| {
+            free.add_chunk(timers)?;
+            free.pop()
+        })
     }
 
     /// The next ID, in use or not: one after the other as long as one thread asks.
@@ -131,18 +166,6 @@ impl Store {
             }
         }
         (own, self.shards[own].0.lock())
-    }
-
-    fn make_more(&self, list: &mut LockGuard<'_, Free>) -> Option<NonNull<Timer>> {
-        let grant = |made: usize| (made < self.limit).then(|| made + TIMERS.min(self.limit - made));
-        let before = self.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant).ok()?;
-        let timers = TIMERS.min(self.limit - before);
-        list.with(|free| {
-            if free.add_chunk(timers).is_none() {
-                self.made.fetch_sub(timers, Ordering::Relaxed);
-            }
-            free.pop()
-        })
     }
 
     /// An ID of the list that has the counter, which list `number` has not: the counter moves there. If that happens again
@@ -305,6 +328,35 @@ impl Free {
         unsafe { (*timer.as_ref().node()).keep(self.first) };
         self.first = timer.as_ptr();
         self.count += 1;
+    }
+
+    /// Some timers, if there are plenty.
+    fn pop_batch(&mut self) -> Option<Batch> {
+        if self.count < TIMERS {
+            return None;
+        }
+        let first = NonNull::new(self.first)?;
+        let mut last = first;
+        let mut count = 1;
+        // SAFETY: free timers and their nodes are this list's alone.
+        unsafe {
+            while let Some(next) = NonNull::new((*last.as_ref().node()).kept::<Timer>())
+                && count < TIMERS / 2
+            {
+                last = next;
+                count += 1;
+            }
+            self.first = (*last.as_ref().node()).kept();
+        }
+        self.count -= count;
+        Some(Batch { first, last, count })
+    }
+
+    fn push_batch(&mut self, Batch { first, last, count }: Batch) {
+        // SAFETY: nobody else has them.
+        unsafe { (*last.as_ref().node()).keep(self.first) };
+        self.first = first.as_ptr();
+        self.count += count;
     }
 
     fn add_chunk(&mut self, timers: usize) -> Option<()> {

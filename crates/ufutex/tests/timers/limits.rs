@@ -188,6 +188,25 @@ fn memory_is_used_again() {
     assert!(bytes[19] - bytes[0] <= bytes[0] / 8, "{bytes:?}");
 }
 
+/// One thread makes timers and others delete them.
+#[test]
+fn memory_comes_back_from_threads_that_delete() {
+    let timers = timers(TimerOptions::new());
+    let mut most = 0;
+    for round in 0..64 {
+        let ids: Vec<i32> = (0..1000).map(|_| create(&timers).expect("there is room")).collect();
+        std::thread::scope(|scope| {
+            for ids in ids.chunks(250) {
+                scope.spawn(|| ids.iter().for_each(|&id| timers.delete(id).expect("it was made")));
+            }
+        });
+        if round < 16 {
+            most = most.max(timers.bytes());
+        }
+    }
+    assert!(timers.bytes() <= most * 3 / 2, "{} bytes after {most}", timers.bytes());
+}
+
 /// As exec(2) does.
 #[test]
 fn clearing_leaves_the_counter_alone() {
