@@ -420,6 +420,17 @@ fn armed_rows(rows: &[Value]) -> Vec<Value> {
 }
 
 #[test]
+fn timers_that_expire_all_do_and_none_before_its_time() {
+    let rows = rows(&["timers", "--tests", "expire", "-n", "500", "--repeat", "1"]);
+    assert_eq!(rows.len(), 1, "ours alone: {rows:?}");
+    let (row, late) = (&rows[0], &rows[0]["lateness_us"]);
+    assert_timer_row(row, &[]);
+    assert_eq!((&row["target"], &row["lost"]), (&"ours".into(), &0.into()));
+    let [p50, p99, max] = ["p50", "p99", "max"].map(|key| late[key].as_f64().expect(key));
+    assert!(0.0 < p50 && p50 <= p99 && p99 <= max, "{row}");
+}
+
+#[test]
 fn timers_with_sparse_ids_show_what_the_tables_take() {
     let arguments = ["bench", "timers", "--sparse", "512", "-n", "2048", "--repeat", "1", "--json"];
     let output = ufutex(&arguments);
@@ -464,7 +475,9 @@ fn timers_have_a_table_and_a_sentence_for_each_test() {
     let output = ufutex(&["bench", "timers", "-n", "100", "--repeat", "1", "--silent"]);
     let (out, progress) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success() && progress.is_empty(), "{progress}");
-    for header in ["create, ns", "getoverrun, ns", "bytes/timer", "create and delete, ns", "settime, ns"] {
+    for header in
+        ["create, ns", "getoverrun, ns", "bytes/timer", "create and delete, ns", "settime, ns", "late p50, us"]
+    {
         assert!(out.contains(header), "{header} in {out}");
     }
     for target in TIMER_TABLES.iter().chain(&["kernel"]) {

@@ -313,8 +313,7 @@ fn what_is_missing_or_cannot_be_run_is_told_apart() {
 
 #[test]
 fn a_bad_option_is_one_line_that_names_it_and_what_is_accepted() {
-    let flags =
-        "--trap --stats -f/--follow-forks --json -o/--output --scheme --layout --policy --slots --immutable -h/--help";
+    let flags = "--trap --timers --stats -f/--follow-forks --json -o/--output --scheme --layout --policy --slots --immutable -h/--help";
     let program = "no program given; accepted: ufutex run [OPTIONS] PROGRAM [ARGS]..., see --help";
     let (slots, policy) = (
         "is not accepted; accepted: 0 for the global table, or a power of two from 2 to 1048576",
@@ -487,6 +486,7 @@ fn json_is_one_line_of_the_program_alone_unless_forks_are_followed() {
     let json: Value = serde_json::from_str(&report).expect("one object");
     assert_eq!((&json["pid"], &json["trap"], &json["scheme"]), (&pid.into(), &true.into(), &"fixed".into()));
     assert_eq!(json["command"], "bash -c bash -c :; exit 0");
+    assert_eq!(json.get("timers"), None, "they are the kernel's");
     assert!(json["elapsed_ns"].as_u64().is_some_and(|ns| ns > 0));
     let followed = output(&mut run(["-f", "--json", "--trap", "bash", "-c", "bash -c :; exit 0"]));
     let commands: Vec<String> = text(&followed.stderr)
@@ -548,13 +548,27 @@ fn a_run_within_a_trapped_one_is_trapped_too() {
 fn help_names_every_option_every_status_and_the_fields_of_the_report() {
     for arguments in [&["run", "--help"][..], &["help", "run"]] {
         let help = printed(Command::new(UFUTEX).args(arguments));
-        let options = ["--trap", "--stats", "--follow-forks", "--json", "--output", "--scheme", "--layout", "--policy"];
+        let options = [
+            "--trap",
+            "--timers",
+            "--stats",
+            "--follow-forks",
+            "--json",
+            "--output",
+            "--scheme",
+            "--layout",
+            "--policy",
+        ];
         let statuses = ["  125  ", "  126  ", "  127  ", "  2    "];
         for what in [&options[..], &["--slots", "--immutable"], &statuses, &["UFUTEX_PRELOAD", "LD_PRELOAD"]].concat() {
             assert!(help.contains(what), "{what}");
         }
-        let json: Value = serde_json::from_slice(&output(&mut run(["--json", "true"])).stderr).expect("one object");
+        let json: Value =
+            serde_json::from_slice(&output(&mut run(["--json", "--timers", "true"])).stderr).expect("one object");
         for field in json.as_object().expect("an object").keys() {
+            assert!(help.contains(field), "{field}");
+        }
+        for field in json["timers"].as_object().expect("an object").keys() {
             assert!(help.contains(field), "{field}");
         }
         assert!(help.lines().all(|line| line.chars().count() <= 120), "a line is too long for a terminal");

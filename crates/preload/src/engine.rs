@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::boxed::Box;
+use std::sync::Arc;
 
 use ufutex::layout::{Layout, Lean, Packed, Split};
 use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
@@ -20,7 +21,8 @@ use crate::gate::{self, Gate, Sleep};
 use crate::memory::Native;
 use crate::process::{Process, process};
 use crate::settings::Policy;
-use crate::{raw, seat, settings, stack};
+use crate::timers::Host;
+use crate::{raw, seat, settings, stack, timers};
 
 const WAIT_PRIVATE: u32 = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u32;
 const CMP_REQUEUE_PRIVATE: u32 = (libc::FUTEX_CMP_REQUEUE | libc::FUTEX_PRIVATE_FLAG) as u32;
@@ -105,7 +107,7 @@ fn make(process: &'static Process) -> Option<&'static Engine> {
 }
 
 /// How many CPUs this process may use.
-fn cpus() -> usize {
+pub fn cpus() -> usize {
     let mut mask = [0u64; 128];
     // SAFETY: the kernel writes at most so many bytes.
     let bytes =
@@ -130,8 +132,8 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
             Policy::Threads => ufutex::Policy::Threads,
             Policy::Fixed(slots) => ufutex::Policy::Fixed(slots),
         };
-        // Both by system calls of our own: std's way to them needs thread-local storage.
-        let system = System::<L>::with_config(Config::new().cpus(cpus()).hash_seed(seed()))?;
+        // All by system calls of our own: std's way to them needs thread-local storage, and files.
+        let system = System::<L>::with_config(Config::new().cpus(cpus()).hash_seed(seed()).clocks(Arc::new(Host)))?;
         let options = Options::new().policy(policy).counters(settings.stats.is_some());
         let domain = Domain::with_options(&system, options);
         if let Some(slots) = settings.slots {
@@ -434,6 +436,7 @@ pub fn note_threads() {
     {
         // SAFETY: the kernel has filled it in. Two links of a directory are its own.
         let threads = unsafe { stat.assume_init() }.st_nlink.saturating_sub(2) as usize;
+        let threads = threads.saturating_sub(timers::own_threads());
         on!(engine, parts => parts.domain.note_threads(threads));
     }
 }

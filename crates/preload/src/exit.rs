@@ -8,6 +8,7 @@ use std::vec::Vec;
 
 use crate::process::{Process, process};
 use crate::report::{self, Cpu, HotWord, Report};
+use crate::timers::Count;
 use crate::{calls, engine, gate, raw, settings, stack};
 
 /// So many words are reported at most.
@@ -46,7 +47,8 @@ pub fn report() {
     }
     let Some(process) = process() else { return };
     let is_asked_for = settings.process.is_none_or(|asked_for| asked_for == raw::pid());
-    let did_anything = || process.calls.iter().any(|calls| calls.load(Ordering::Relaxed) != 0);
+    let did_anything =
+        || process.calls.iter().chain(&process.timer_counts).any(|calls| calls.load(Ordering::Relaxed) != 0);
     if (is_asked_for || (settings.children && did_anything()))
         && !process.is_borrowed()
         && !process.reported.swap(true, Ordering::Relaxed)
@@ -102,7 +104,19 @@ fn fill_in(process: &Process) -> Report {
         calls: operations.map(|kind| (calls::NAMES[kind], count(kind))).collect(),
         kernel_calls: count(calls::KERNEL),
         counters: told.map_or_else(Default::default, |told| told.counters),
+        timers: settings.timers.then(|| timers_of(process)),
         hottest: HotWord::of_this_process(&process.hot.top(HOT_WORDS)),
+    }
+}
+
+fn timers_of(process: &Process) -> report::Timers {
+    let count = |what: Count| process.timer_counts[what as usize].load(Ordering::Relaxed);
+    report::Timers {
+        made: count(Count::Made),
+        settings: count(Count::Set),
+        expiries: count(Count::Expired),
+        signals: count(Count::Delivered),
+        overruns: count(Count::Overruns),
     }
 }
 

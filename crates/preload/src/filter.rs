@@ -13,13 +13,14 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, Se
 
 use crate::calls::{self, OURS, PR_FUTEX_HASH};
 use crate::raw::{COOKIE, COOKIE_HIGH};
+use crate::timers::{PR_TIMER_CREATE_RESTORE_IDS, TIMERS};
 
 const PRIVATE_FLAG: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
 
 type Result<T> = core::result::Result<T, seccompiler::BackendError>;
 
-/// The filter. With `reports`, the end of the process stops too.
-pub fn program(reports: bool) -> Result<BpfProgram> {
+/// The filter. With `reports`, the end of the process stops too; with `timers`, what makes and sets them.
+pub fn program(reports: bool, timers: bool) -> Result<BpfProgram> {
     let not_ours = |argument| SeccompCondition::new(argument, Qword, Ne, COOKIE);
     let not_ours_high = || SeccompCondition::new(0, Qword, MaskedEq(0xffff_ffff << 32), 0);
     let is_private = |argument| SeccompCondition::new(argument, Dword, MaskedEq(PRIVATE_FLAG), PRIVATE_FLAG);
@@ -65,6 +66,13 @@ pub fn program(reports: bool) -> Result<BpfProgram> {
     ]);
     if reports {
         rules.insert(libc::SYS_exit_group, marked_last()?);
+    }
+    if timers {
+        for number in TIMERS.into_iter().chain([libc::SYS_rt_sigtimedwait]) {
+            rules.insert(number, marked_last()?);
+        }
+        let restore = SeccompCondition::new(0, Dword, Eq, PR_TIMER_CREATE_RESTORE_IDS)?;
+        rules.entry(libc::SYS_prctl).or_default().push(SeccompRule::new(vec![restore, not_ours(5)?])?);
     }
     const { assert!(COOKIE_HIGH >> 32 != 0) };
     SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Trap, TargetArch::x86_64)?.try_into()

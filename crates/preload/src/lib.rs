@@ -10,6 +10,7 @@
 //! | `gate.rs` | being inside the engine, and signals that come meanwhile |
 //! | `signals.rs` | the handlers of the program behind one of ours |
 //! | `trap.rs`, `filter.rs` | `--trap`: system calls that are no calls of libc's functions |
+//! | `timers/` | `--timers`: timer_create(2) and its family |
 //! | `memory.rs` | the program's memory at any address |
 //! | `stack.rs` | a stack for what needs more than the program's may have |
 //! | `exit.rs`, `report/`, `hot.rs` | `--stats`: when a report is written, what is in it, the words named most |
@@ -41,4 +42,5 @@ mod seat;
 mod settings;
 mod signals;
 mod stack;
+mod timers;
 mod trap;

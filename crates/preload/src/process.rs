@@ -7,6 +7,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::engine::Engine;
+use crate::timers::{self, Timing};
 use crate::{calls, hot, raw, seat};
 
 /// All zeroes at first, and in the child of a fork.
@@ -16,7 +17,9 @@ pub struct Process {
     pub pid: AtomicI32,
     /// The engine, once somebody needed it.
     pub engine: AtomicPtr<Engine>,
-    /// Held while an engine is made.
+    /// Its timers, once it has made any.
+    pub timing: AtomicPtr<Timing>,
+    /// Held while an engine or timers are made.
     pub making: SpinLock,
     /// Held while a signal's action changes.
     pub actions: SpinLock,
@@ -38,6 +41,8 @@ pub struct Process {
     pub hot: hot::Hot,
     /// Calls, by kind.
     pub calls: [AtomicU64; calls::KINDS],
+    /// What timers did, by [`timers::Count`].
+    pub timer_counts: [AtomicU64; timers::COUNTS],
 }
 
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
@@ -104,6 +109,10 @@ pub struct SpinLock(AtomicU32);
 pub struct Locked<'a>(&'a SpinLock);
 
 impl SpinLock {
+    pub const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
     /// Waits until it has the lock.
     #[inline]
     pub fn lock(&self) -> Locked<'_> {

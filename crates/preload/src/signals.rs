@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::gate::{self, Gate};
 use crate::process::process;
-use crate::{exit, memory, raw, settings, trap};
+use crate::{exit, memory, raw, settings, timers, trap};
 
 /// The kernel's `struct sigaction`.
 #[repr(C)]
@@ -354,6 +354,10 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
             put_off(signal, info, &context, gate, installed);
             return 0;
         }
+    }
+    // SAFETY: a handler's second argument.
+    if !is_own_fault && timers::is_on() && !unsafe { timers::arrive(signal, info) } {
+        return 0;
     }
     if signal == libc::SIGUSR1 && settings::get().stats.is_some() {
         exit::report_now();

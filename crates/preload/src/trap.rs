@@ -22,6 +22,7 @@ use crate::gate::{self, Gate, RAW_THREADS};
 use crate::process::process;
 use crate::raw::{self, COOKIE, COOKIE_HIGH};
 use crate::signals::{self, Action, Context, bit};
+use crate::timers::{self, wait};
 use crate::{exit, filter, memory, mixed, settings};
 
 static ON: AtomicBool = AtomicBool::new(false);
@@ -73,10 +74,11 @@ pub unsafe fn install(environment: *const *const c_char) {
         raw::own(libc::SYS_rt_sigaction, [libc::SIGSYS as u64, (&raw const action) as u64, 0, 8]);
         raw::own(libc::SYS_rt_sigprocmask, [libc::SIG_UNBLOCK as u64, (&raw const sigsys) as u64, 0, 8]);
     }
-    if is_filtered() {
+    let settings = settings::get();
+    if is_filtered() && (!settings.timers || are_timers_filtered()) {
         return; // what executed us was trapped, and a filter stays
     }
-    match filter::program(settings::get().stats.is_some()) {
+    match filter::program(settings.stats.is_some(), settings.timers) {
         Ok(filter) => {
             if let Err(why) = seccompiler::apply_filter(&filter) {
                 raw::die(&["--trap needs seccomp, which cannot be had: ", &std::string::ToString::to_string(&why)]);
@@ -93,6 +95,12 @@ pub unsafe fn install(environment: *const *const c_char) {
 fn is_filtered() -> bool {
     // SAFETY: a wake that the kernel refuses.
     unsafe { raw::syscall6(libc::SYS_futex, [0, PROBE, 1, COOKIE, 0, 0]) == PROBED }
+}
+
+/// Whether a call of timers by an instruction does.
+fn are_timers_filtered() -> bool {
+    // SAFETY: the kernel refuses it: there is no such timer.
+    unsafe { raw::syscall6(libc::SYS_timer_getoverrun, [u64::MAX, 0, 0, COOKIE, 0, 0]) == PROBED }
 }
 
 /// A private wake with the empty bitset, which the kernel refuses with EINVAL.
@@ -173,6 +181,11 @@ impl Trapped<'_> {
             | calls::SYS_FUTEX_WAKE
             | calls::SYS_FUTEX_WAIT
             | calls::SYS_FUTEX_REQUEUE => self.futex(),
+            libc::SYS_timer_getoverrun if d == COOKIE => Outcome::Result(PROBED),
+            libc::SYS_timer_create..=libc::SYS_timer_delete => self.timer(),
+            libc::SYS_prctl if a as u32 == timers::PR_TIMER_CREATE_RESTORE_IDS as u32 => self.timer(),
+            libc::SYS_rt_sigtimedwait if timers::is_on() => self.inside(|inside| wait::sigtimedwait(self.args, inside)),
+            libc::SYS_rt_sigtimedwait => self.inside(|inside| wait::kernel(self.args, inside)),
             libc::SYS_prctl => Outcome::Result(engine::prctl(b, c, d)),
             libc::SYS_rt_sigaction => Outcome::Result(signals::rt_sigaction(a, b, c, d)),
             libc::SYS_rt_sigprocmask => Outcome::Result(self.sigprocmask()),
@@ -200,6 +213,14 @@ impl Trapped<'_> {
             }
             _ => Outcome::NotOurs,
         }
+    }
+
+    /// Without `--timers`, a filter has come along from a program that had it.
+    fn timer(&self) -> Outcome {
+        if timers::is_on() {
+            return self.inside(|_| timers::call(self.number, self.args));
+        }
+        Outcome::Result(timers::kernel(self.number, self.args))
     }
 
     fn futex(&self) -> Outcome {

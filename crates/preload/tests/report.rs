@@ -140,6 +140,7 @@ fn report() -> Report {
             HotWord { address: 0x1000, place: None, calls_at_most: 200_009, calls_at_least: 200_000 },
             HotWord { address: 0x2000, place: None, calls_at_most: 1_000_000, calls_at_least: 12_000 },
         ],
+        timers: None,
     }
 }
 
@@ -180,6 +181,26 @@ fn a_program_without_calls_is_told_what_would_have_been_taken() {
     );
     assert!(empty(true).contains(" 0      calls                      #  that are taken\n"));
     assert!(!empty(true).contains("slots"));
+}
+
+#[test]
+fn timers_are_told_of_where_they_are_ours() {
+    let timers = report::Timers { made: 3, settings: 1200, expiries: 40, signals: 39, overruns: 2 };
+    let with = |timers| Report { timers: Some(timers), ..report() };
+    let text = with(timers).render(Format::Text);
+    let expected = "
+                 3      timers made
+             1,200      settings
+                40      expiries                   #  that somebody was to be told of
+                39      signals                    #  delivered, or threads started
+                 2      overruns                   #  expiries that passed before a signal was delivered
+
+       2.500000000 seconds";
+    assert!(text.contains(expected), "{text}");
+    assert!(with(report::Timers::default()).render(Format::Text).contains("\n                 0      timers\n"));
+    let json: serde_json::Value = serde_json::from_str(&with(timers).render(Format::Json)).expect("JSON");
+    let expected = serde_json::json!({"made": 3, "settings": 1200, "expiries": 40, "signals": 39, "overruns": 2});
+    assert_eq!(json["timers"], expected);
 }
 
 #[test]

@@ -68,6 +68,8 @@ pub struct Settings<'a> {
     pub immutable: bool,
     /// Futex instructions anywhere in the program are trapped.
     pub trap: bool,
+    /// timer_create(2) and its family are the engine's, too.
+    pub timers: bool,
     /// A report at exit.
     pub stats: Option<Format>,
     /// The process that `ufutex run` became: it reports whatever it did.
@@ -192,6 +194,7 @@ impl<'a> Settings<'a> {
         slots: None,
         immutable: false,
         trap: false,
+        timers: false,
         stats: None,
         process: None,
         children: false,
@@ -221,6 +224,9 @@ impl<'a> Settings<'a> {
         }
         if self.trap {
             to.write_str(",trap")?;
+        }
+        if self.timers {
+            to.write_str(",timers")?;
         }
         if let Some(format) = self.stats {
             write!(to, ",stats={}", format.name())?;
@@ -276,9 +282,10 @@ impl<'a> Settings<'a> {
             _ if item == b"immutable" => self.immutable = true,
             _ if item == b"children" => self.children = true,
             _ if item == b"trap" => self.trap = true,
+            _ if item == b"timers" => self.timers = true,
             _ => {
                 return Err(invalid(
-                    "scheme=, layout=, policy=, slots=, immutable, trap, stats=, process=, children, output=",
+                    "scheme=, layout=, policy=, slots=, immutable, trap, timers, stats=, process=, children, output=",
                 ));
             }
         }
@@ -348,11 +355,11 @@ mod tests {
         let byte = prop_oneof![3 => 1..=255u8, 1 => prop::sample::select(&b",=%/ \n"[..])];
         let output = prop::option::of(prop::collection::vec(byte, 1..40));
         let process = prop::option::of(0..=i32::MAX);
-        let flags = (any::<bool>(), any::<bool>());
+        let flags = (any::<bool>(), any::<bool>(), any::<bool>());
         (scheme, layout, policy, sized, flags, stats, process, output).prop_map(
-            |(scheme, layout, policy, (slots, immutable), (trap, children), stats, process, output)| {
-                let settings =
-                    Settings { scheme, layout, policy, slots, immutable, trap, stats, process, children, output: None };
+            |(scheme, layout, policy, (slots, immutable), (trap, timers, children), stats, process, output)| {
+                let what = Settings { scheme, layout, policy, slots, immutable, trap, timers, ..Settings::DEFAULT };
+                let settings = Settings { stats, process, children, ..what };
                 (settings, output)
             },
         )
@@ -412,6 +419,7 @@ mod tests {
             "process=-1",
             "process=2147483648",
             "trap=1",
+            "timers=1",
             "immutable=",
             ",",
             "trap,,trap",

@@ -168,7 +168,7 @@ pub struct BenchArgs {
     #[arg(short = 'n', long, visible_aliases = ["waiters", "timers"], value_name = "LIST",
         value_parser = values::number, allow_negative_numbers = true)]
     pub number: Option<List<usize>>,
-    /// timers: what is measured, a comma list [default: all]: create-getoverrun, create-delete, settime
+    /// timers: what is measured, a comma list [default: all]: create-getoverrun, create-delete, settime, expire
     #[arg(long, value_name = "LIST", value_parser = values::tests)]
     pub tests: Option<List<Test>>,
     /// timers: IDs that the caller chooses, so far apart [default: only 2048 timers, 512 apart]
@@ -257,11 +257,14 @@ Rows of --json, one object a line:
                  targets: parking_lot; live, which is parking_lot on this engine; kernel asks for std's locks (std).
                  Its programs are built by cargo when they are first run
   timers         test (create-getoverrun: each thread creates its timers, asks each for its overruns, deletes them;
-                 create-delete: a loop; settime: armed timers are armed again in random order), timers (of each thread;
-                 how often create-delete does it), threads (of each process), processes, sparse (from an ID to the
-                 next, where the caller chooses them); create_ns, getoverrun_ns, delete_ns, settime_ns,
-                 create_delete_ns (for both): for one, as a thread sees it; bytes_per_timer: of everything;
-                 table_bytes: where timers are found, without them; none of futexes, buckets, shared
+                 create-delete: a loop; settime: armed timers are armed again in random order; expire: timers that are
+                 due one after another, in a second), timers (of each thread; how often create-delete does it), threads
+                 (of each process), processes, sparse (from an ID to the next, where the caller chooses them); create_ns,
+                 getoverrun_ns, delete_ns, settime_ns,
+                 create_delete_ns (for both): for one, as a thread sees it, of CPU time where it is the only one;
+                 bytes_per_timer: of everything; table_bytes: where timers are found, without them; expire, on ours
+                 alone: lateness_us {p50, p99, max} of the worst round, lost (never delivered); none of futexes,
+                 buckets, shared
   figures        figure, measured, bound, at (most or least), met; after a run of all workloads
   Rows of two threads or more, and ping-pong's on two CPUs, carry cpus_apart_ns, the one-way time of a cache line
   between the first two CPUs, and cpus_distance: near (below 60 ns) or far.

@@ -11,6 +11,9 @@ pub struct RunArgs {
     /// Take futex calls inside glibc, too: pthread locks, semaphores, Python, Java
     #[arg(long)]
     trap: bool,
+    /// Take timers, too: timer_create and its family
+    #[arg(long)]
+    timers: bool,
     /// Report to stderr when the program ends, and at SIGUSR1
     #[arg(long)]
     stats: bool,
@@ -77,6 +80,7 @@ impl RunArgs {
             slots: self.slots,
             immutable: self.immutable,
             trap: self.trap,
+            timers: self.timers,
             stats: wants_report.then_some(format),
             process: None,
             children: self.follow_forks,
@@ -124,7 +128,22 @@ What is taken:
                    the kernel stop at each (SIGSYS) for the library to serve it, which takes one to two microseconds:
                    --trap is for trying and for seeing, not for speed. Uncontended locks make no call and cost nothing.
 
-What stays with the kernel: futexes shared between processes, locks with priority inheritance, robust lists.
+  with --timers    timer_create(2), timer_settime(2), timer_gettime(2), timer_getoverrun(2) and timer_delete(2), by
+                   libc's functions of these names and by its syscall(); with --trap those that are instructions, too.
+                   The signals are real ones: SI_TIMER, with value, ID, overrun. For SIGEV_THREAD threads are started.
+
+Timers (--timers) differ from the kernel's in this:
+  - A thread of the library's waits for them, and sends the signals: some ten microseconds later than the kernel, more
+    where the machine has more to do than CPUs. It is there from the first timer on, in /proc/PID/task, and makes calls
+    fail that want a process with one thread (unshare(CLONE_NEWUSER)). It runs with the priority of the thread that
+    made the first timer. A process whose threads all end by the system call, and not by libc, goes on with it.
+  - What is read from a signalfd, and what is ignored, nobody sees: an interval timer goes on half an interval later,
+    but in time for its next deadline; ssi_overrun is 0, and timer_getoverrun has the number then.
+  - IDs begin at 0 again after exec. RLIMIT_SIGPENDING does not limit how many timers there may be.
+  - Timers that a child makes after vfork are the kernel's.
+
+What stays with the kernel: futexes shared between processes, locks with priority inheritance, robust lists; timers
+without --timers.
 
 What cannot be run (126): programs that are statically linked, or not linked with glibc, or not for 64-bit x86-64;
 setuid and setgid programs and those with file capabilities, unless they are run by whom they would become. Without
@@ -139,11 +158,12 @@ emptied first; each process appends its own.
   calls           by futex operation (futex(2), futex2); kernel calls: seen, but left to the kernel
   waits, mismatches, wakes, woken, empty wakes, requeues, requeued, refused ...    what became of them
   slots, resizes, contended locks, longest chain                                   the table of the process
+  timers made, settings, expiries, signals, overruns                               with --timers
   addresses       the words that at least 1 % of the calls named, where they lie, at most ten. ~ where it is not
                   exact: many more words were used than are counted one by one, and it was at least so often
 With --json one object a line: command, pid, scheme, layout, trap (bool), slots (0: no table of its own), table_bytes,
 elapsed_ns, cpu_user_ns, cpu_system_ns, calls {operation: number}, kernel_calls, counters {name: number}, hottest
-[{address (text), place (text or null), calls_at_most, calls_at_least}].
+[{address (text), place (text or null), calls_at_most, calls_at_least}]; with --timers timers {name: number}.
 
 --slots N is what prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, N) would have done at the start: from then on no policy
 decides, but the program may set another number, unless --immutable. --policy N is the policy's own choice of N.
@@ -164,5 +184,6 @@ Examples:
   ufutex run --stats -- perf bench futex hash -t 2      how often, and on which table
   ufutex run --trap --stats -- python3 server.py        a program whose locks are glibc's
   ufutex run --trap --json -o report.json -- java -jar app.jar
+  ufutex run --timers --stats -- cyclictest -x -l 1000  a program with POSIX timers
   ufutex run --slots 1024 --immutable -- ./server       a table that never changes
   kill -USR1 PID                                        a report of a program that goes on";

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::mode::{BOTH, Mode, SCHEMES, TRAP_ONLY, TRAP_SEES, UNSEEN};
+use crate::mode::{BOTH, Mode, SCHEMES, TIMERS, TIMERS_UNSEEN, TRAP_ONLY, TRAP_SEES, UNSEEN};
 use crate::program::{Program, Ready, installed};
 
 pub fn programs() -> Vec<Program> {
@@ -57,6 +57,17 @@ fn without_figures(text: &str) -> String {
 /// It verifies what it does, and ends with another status if something is wrong.
 fn stress_ng() -> Vec<Program> {
     const ALWAYS: &[&str] = &["--verify", "--no-rand-seed", "--oomable", "--quiet", "--temp-path", "/tmp"];
+    let timers = |stressor: &'static str, modes| {
+        let program = Program::new(format!("stress-ng_{stressor}"), move || match installed("stress-ng") {
+            None => Ready::Lacking("no stress-ng here (Debian's package stress-ng)".into()),
+            Some(program) => {
+                let own = [format!("--{stressor}"), "1".into(), format!("--{stressor}-ops"), "2000".into()];
+                let always = ALWAYS.iter().copied().chain(["--timeout", "20"]).map(OsString::from);
+                Ready::Yes(program, always.chain(own.map(OsString::from)).collect())
+            }
+        });
+        program.same_by(without_figures).in_modes(modes)
+    };
     const STRESSORS: &[(&str, &[&str])] = &[
         ("futex", &["--futex", "2", "--futex-ops", "40000", "--timeout", "20"]),
         ("pthread", &["--pthread", "2", "--pthread-ops", "1000", "--timeout", "20"]),
@@ -72,7 +83,7 @@ fn stress_ng() -> Vec<Program> {
         });
         program.same_by(without_figures).in_modes(UNSEEN)
     };
-    STRESSORS.iter().map(one).collect()
+    STRESSORS.iter().map(one).chain([timers("timer", TIMERS), timers("clock", TIMERS_UNSEEN)]).collect()
 }
 
 /// Real-time priorities, which need privileges: without them they say so and end with another status.
@@ -90,6 +101,8 @@ fn rt_tests() -> Vec<Program> {
         one(of_package("rt-tests", "ptsematest", &["-q", "-t", "2", "-l", "500", "-i", "500", "-p", "10"])
             .in_modes(TRAP_ONLY)),
         one(of_package("rt-tests", "pi_stress", &["-q", "-g", "2", "-i", "200"]).in_modes(UNSEEN)),
+        one(of_package("rt-tests", "cyclictest", &["-q", "-x", "-i", "1000", "-l", "300", "-t", "2", "-p", "10"])
+            .in_modes(TIMERS)),
     ]
 }
 

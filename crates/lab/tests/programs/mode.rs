@@ -28,6 +28,14 @@ pub const BOTH: &[Mode] = &[PLAIN, TRAP, Mode::Seen(&[]), Mode::Seen(TRAPPED)];
 pub const TRAP_ONLY: &[Mode] = &[TRAP, Mode::Seen(TRAPPED)];
 /// The same, and without a trap it is run as it is.
 pub const TRAP_SEES: &[Mode] = &[PLAIN, TRAP, Mode::Seen(TRAPPED)];
+/// What makes timers by libc's functions or its `syscall()` is run in these: without `--timers` they are the kernel's.
+pub const TIMERS: &[Mode] =
+    &[PLAIN, TRAP, Mode::Run(&["--timers"]), Mode::Seen(&["--timers"]), Mode::Seen(TRAPPED_TIMERS)];
+/// And what makes them by the instruction.
+pub const TRAPPED_TIMERS_ONLY: &[Mode] = &[Mode::Run(TRAPPED_TIMERS), Mode::Seen(TRAPPED_TIMERS)];
+const TRAPPED_TIMERS: &[&str] = &["--trap", "--timers"];
+/// What makes none before a report.
+pub const TIMERS_UNSEEN: &[Mode] = &[Mode::Run(&["--timers"]), Mode::Run(TRAPPED_TIMERS)];
 /// For what is over before a report, or makes no call that is private.
 pub const UNSEEN: &[Mode] = &[PLAIN, TRAP];
 /// The same where only a trap sees anything.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::compile::{self, NotMade};
-use crate::mode::{BOTH, Mode, SCHEMES, TRAP_ONLY, TRAP_SEES, TRAP_UNSEEN, UNSEEN};
+use crate::mode::{BOTH, Mode, SCHEMES, TIMERS, TRAP_ONLY, TRAP_SEES, TRAP_UNSEEN, TRAPPED_TIMERS_ONLY, UNSEEN};
 use crate::run::{Run, last_lines, run};
 use crate::standard_library;
 
@@ -119,7 +119,11 @@ impl Program {
         }
         match self.run(mode, &program, &arguments) {
             Ok(found) => match self.compare(expected, &found) {
-                Outcome::Right if matches!(mode, Mode::Seen(_)) => seen(&found.report),
+                Outcome::Right => match mode {
+                    Mode::Seen(options) if options.contains(&"--timers") => timers_seen(&found.report),
+                    Mode::Seen(_) => seen(&found.report),
+                    _ => Outcome::Right,
+                },
                 outcome => outcome,
             },
             Err(how) => Outcome::Wrong(how),
@@ -163,6 +167,16 @@ fn seen(report: &str) -> Outcome {
         false => {
             Outcome::Wrong(format!("the engine saw {calls} calls, woke {woken}, and {differed} differed: {report}"))
         }
+    }
+}
+
+/// The same of timers.
+fn timers_seen(report: &str) -> Outcome {
+    let reports: Vec<Value> = report.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let sum = |name: &str| -> u64 { reports.iter().filter_map(|report| report["timers"][name].as_u64()).sum() };
+    match [sum("made"), sum("settings"), sum("signals")].contains(&0) {
+        false => Outcome::Right,
+        true => Outcome::Wrong(format!("the engine did not see all of the timers: {report}")),
     }
 }
 
@@ -264,6 +278,12 @@ pub fn ours() -> Vec<Program> {
         c_by_instruction("raw_clone"),
         c("cancel"),
         c_by_instruction("cancel"),
+        c("timers").in_modes(TIMERS),
+        Program { name: "timers_by_syscall".to_owned(), ..c_with("timers", &["-DBY_SYSCALL"], &[]).in_modes(TIMERS) },
+        c_by_instruction("timers").in_modes(TRAPPED_TIMERS_ONLY),
+        c("timer_threads").in_modes(TIMERS),
+        c("timer_storm").in_modes(TIMERS),
+        c_by_instruction("timer_storm").in_modes(TRAPPED_TIMERS_ONLY),
     ];
     programs.extend(ends());
     programs.push(Program::new("cxx_atomic_wait", || made(compile::cxx("atomic_wait"), &[])).in_modes(SCHEMES));

@@ -50,6 +50,24 @@ pub struct Report {
     pub counters: Counters,
     /// The words that most calls named.
     pub hottest: Vec<HotWord>,
+    /// What timers did, where they were the engine's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timers: Option<Timers>,
+}
+
+/// What the timers of a process did.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Timers {
+    /// By timer_create(2).
+    pub made: u64,
+    /// By timer_settime(2).
+    pub settings: u64,
+    /// Expiries that somebody was to be told of.
+    pub expiries: u64,
+    /// Signals that were delivered, threads that were started.
+    pub signals: u64,
+    /// Expiries that passed meanwhile: those of timer_getoverrun(2), added up.
+    pub overruns: u64,
 }
 
 /// The processor's time.

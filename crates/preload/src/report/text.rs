@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::format;
 use std::string::{String, ToString};
 
-use super::{HotWord, Report};
+use super::{HotWord, Report, Timers};
 
 /// The longest command line that is shown.
 const COMMAND_CHARS: usize = 120;
@@ -34,6 +34,9 @@ impl Text {
             self.operations(report)?;
             self.table(report)?;
             self.hottest(&report.hottest, calls)?;
+        }
+        if let Some(timers) = &report.timers {
+            self.timers(timers)?;
         }
         self.times(report)
     }
@@ -127,6 +130,18 @@ impl Text {
             writeln!(self.0, "{:>18}      at least: more words were used than are counted one by one", "~")?;
         }
         Ok(())
+    }
+
+    fn timers(&mut self, timers: &Timers) -> fmt::Result {
+        self.0.push('\n');
+        if timers.made == 0 {
+            return writeln!(self.0, "{:>18}      timers", 0);
+        }
+        self.count(timers.made, "timers made", "")?;
+        self.count(timers.settings, "settings", "")?;
+        self.count(timers.expiries, "expiries", "that somebody was to be told of")?;
+        self.count(timers.signals, "signals", "delivered, or threads started")?;
+        self.count(timers.overruns, "overruns", "expiries that passed before a signal was delivered")
     }
 
     fn times(&mut self, report: &Report) -> fmt::Result {

@@ -32,13 +32,25 @@ pub struct Node {
     deadline: u64,
     /// Where it is.
     slot: u16,
+    /// Its owner's: which of several it is.
+    pub index: u16,
     /// What the owner wants to know when it is due.
     pub tag: u32,
 }
 
 impl Node {
-    pub const fn new() -> Self {
-        Self { next: ptr::null_mut(), previous: ptr::null_mut(), deadline: 0, slot: NOWHERE, tag: 0 }
+    pub const fn new(index: u16) -> Self {
+        Self { next: ptr::null_mut(), previous: ptr::null_mut(), deadline: 0, slot: NOWHERE, index, tag: 0 }
+    }
+
+    /// Keeps a pointer for its owner while it is in no wheel: until it is put into one.
+    pub const fn keep<T>(&mut self, kept: *mut T) {
+        self.next = kept.cast();
+    }
+
+    /// What is kept.
+    pub const fn kept<T>(&self) -> *mut T {
+        self.next.cast()
     }
 
     pub const fn is_linked(&self) -> bool {
@@ -369,7 +381,7 @@ mod tests {
     fn what_is_due_comes_in_order_whatever_is_put_in_and_taken_out() {
         let mut state = 0x1234_5678_9abc_def1;
         for spread_log2 in [4, 10, 20, 34, 63] {
-            let mut nodes: Vec<_> = (0..3000).map(|_| Box::new(Node::new())).collect();
+            let mut nodes: Vec<_> = (0..3000).map(|_| Box::new(Node::new(0))).collect();
             let mut wheel = Wheel::new();
             let mut model: BTreeMap<(u64, u32), usize> = BTreeMap::new();
             let mut now = random(&mut state) >> 10;
@@ -412,7 +424,7 @@ mod tests {
     #[test]
     fn a_lone_deadline_is_told_exactly() {
         let mut wheel = Wheel::new();
-        let mut node = Node::new();
+        let mut node = Node::new(0);
         // SAFETY: `node` outlives the wheel.
         unsafe { wheel.insert(&raw mut node, 1_000_000_007, 5) };
         assert_eq!(wheel.next(5), Next::At(1_000_000_007));
@@ -424,7 +436,7 @@ mod tests {
     #[test]
     fn many_at_one_time_come_as_they_were_put_in() {
         let mut wheel = Wheel::new();
-        let mut nodes: Vec<_> = (0..1000).map(|_| Box::new(Node::new())).collect();
+        let mut nodes: Vec<_> = (0..1000).map(|_| Box::new(Node::new(0))).collect();
         for (tag, node) in nodes.iter_mut().enumerate() {
             node.tag = tag as u32;
             // SAFETY: `nodes` outlive the wheel.
@@ -438,7 +450,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_makes_nothing_due() {
         let mut wheel = Wheel::new();
-        let mut nodes: Vec<_> = (0..100).map(|_| Box::new(Node::new())).collect();
+        let mut nodes: Vec<_> = (0..100).map(|_| Box::new(Node::new(0))).collect();
         for (tag, node) in nodes.iter_mut().enumerate() {
             node.tag = tag as u32;
             // SAFETY: `nodes` outlive the wheel.

@@ -165,6 +165,35 @@ pub trait UserMemory {
         Ok(())
     }
 
+    /// Copies memory to `address` on, in no particular order, faulting it in where necessary: what a call tells its guest.
+    /// Called without any lock held.
+    ///
+    /// As given here it exchanges word after word; an embedder who can do better should.
+    ///
+    /// # Errors
+    /// [`Fault`] when any of it cannot be written; the rest may have been.
+    fn write(&self, address: u64, from: &[u8]) -> Result<(), Fault> {
+        let mut rest = from;
+        while !rest.is_empty() {
+            let at = address.checked_add((from.len() - rest.len()) as u64).ok_or(Fault)?;
+            let word = rest.first_chunk().filter(|_| at.is_multiple_of(8));
+            let (width, value) =
+                word.map_or((Width::U8, rest[0].into()), |word| (Width::U64, u64::from_le_bytes(*word)));
+            let mut current = 0;
+            retrying(
+                || {
+                    while let Err(now) = self.compare_exchange(at, width, current, value)? {
+                        current = now;
+                    }
+                    Ok(())
+                },
+                || self.fault_in(at, Access::Write),
+            )?;
+            rest = &rest[if word.is_some() { 8 } else { 1 }..];
+        }
+        Ok(())
+    }
+
     /// Whether the guest may name these addresses at all: the kernel's `access_ok`. Of an address that it may not name
     /// every operation says `EFAULT`, even one that touches no memory. As given here: what begins in the lower half
     /// of the address space, as on x86-64 with 47 bits; the page behind it is never there.

@@ -72,9 +72,7 @@ pub fn write<M: UserMemory + ?Sized>(memory: &M, address: u64, bytes: &[u8]) -> 
     if !memory.access_ok(address, bytes.len() as u64) {
         return Err(Error::Fault);
     }
-    for (at, byte) in core::iter::zip(address.., bytes) {
-        store(memory, at, Width::U8, (*byte).into())?;
-    }
+    memory.write(address, bytes)?;
     Ok(())
 }
 

@@ -4,8 +4,8 @@
 //! `word` says which one it is. It changes with the timer's lock held; what has been looked up is locked and then looked at
 //! again.
 
-use core::cell::{self, Cell};
-use core::ptr;
+use core::cell;
+use core::ptr::{self, NonNull};
 
 use super::expire::told;
 use super::{CpuClock, Notify, TimerClock};
@@ -17,20 +17,25 @@ use crate::table::lock::{LIVE, StateLock};
 /// Set in the upper half of a timer's word, over its ID, while the timer can be found.
 const VALID: u32 = 1 << 31;
 
-/// See the top of this file. What a look-up touches is in the first line.
-#[repr(C, align(128))]
+/// See the top of this file. What a look-up touches; the rest lies elsewhere in its chunk.
+#[repr(C)]
 pub struct Timer {
-    /// First: its queue has its address alone. Belongs to the queue's lock.
-    node: cell::UnsafeCell<Node>,
     /// Upper half: `VALID` and the ID. Lower half: the overrun of the last signal.
     word: AtomicU64,
     /// The next one of the same slot; written with the slot's lock.
     pub next: AtomicPtr<Timer>,
-    /// The next free one; belongs to the lock of the free ones.
-    pub next_free: Cell<*mut Timer>,
     lock: StateLock,
-    state: UnsafeCell<State>,
+    rest: NonNull<Rest>,
     pub made: Made,
+}
+
+/// The rest of a timer.
+#[repr(C, align(32))]
+pub struct Rest {
+    /// First: its queue has its address alone. Belongs to the queue's lock; while the timer is free, to that of its list.
+    node: cell::UnsafeCell<Node>,
+    /// Belongs to the timer's lock.
+    state: UnsafeCell<State>,
 }
 
 // SAFETY: each field is atomic or belongs to a lock, as it says.
@@ -39,7 +44,7 @@ unsafe impl Sync for Timer {}
 unsafe impl Send for Timer {}
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
-const _: () = assert!(size_of::<Timer>() == 128 && core::mem::offset_of!(Timer, state) == 64);
+const _: () = assert!(size_of::<Timer>() == 32 && size_of::<Rest>() == 96);
 
 /// What becomes of a timer when its time comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +91,23 @@ pub struct State {
 }
 
 impl State {
+    const fn new() -> Self {
+        Self {
+            interval: 0,
+            deadline: 0,
+            overrun: -1,
+            value: 0,
+            cpu_seen: 0,
+            clock: TimerClock::Monotonic,
+            thread: 0,
+            number: 0,
+            signal: 0,
+            kind: Kind::None,
+            status: Status::Disarmed,
+            base: Base::Monotonic,
+        }
+    }
+
     /// What is on its way comes too late.
     pub fn renumber(&mut self) -> u32 {
         self.number = self.number.wrapping_add(1);
@@ -118,33 +140,20 @@ impl State {
 
 impl Timer {
     /// A timer that nobody can find.
-    pub fn new() -> Self {
-        Self {
-            node: cell::UnsafeCell::new(Node::new()),
-            word: AtomicU64::new(0),
-            next: AtomicPtr::new(ptr::null_mut()),
-            next_free: Cell::new(ptr::null_mut()),
-            lock: StateLock::new(LIVE),
-            state: UnsafeCell::new(State {
-                interval: 0,
-                deadline: 0,
-                overrun: -1,
-                value: 0,
-                cpu_seen: 0,
-                clock: TimerClock::Monotonic,
-                thread: 0,
-                number: 0,
-                signal: 0,
-                kind: Kind::None,
-                status: Status::Disarmed,
-                base: Base::Monotonic,
-            }),
-            made: Made::new(),
-        }
+    pub fn new(rest: NonNull<Rest>) -> Self {
+        let (word, next) = (AtomicU64::new(0), AtomicPtr::new(ptr::null_mut()));
+        Self { word, next, lock: StateLock::new(LIVE), rest, made: Made::new() }
     }
 
+    #[inline(always)]
     pub fn node(&self) -> *mut Node {
-        self.node.get()
+        self.rest.as_ptr().cast()
+    }
+
+    #[inline(always)]
+    fn state(&self) -> &UnsafeCell<State> {
+        // SAFETY: it lies in the same chunk.
+        unsafe { &(*self.rest.as_ptr()).state }
     }
 
     /// Whether the timer can be found as `id`, and then the overrun of its last signal.
@@ -189,7 +198,22 @@ impl Timer {
     /// It is the caller's alone: taken from the free ones, and not published.
     pub unsafe fn with_fresh<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
         // SAFETY: who comes by a stale pointer to it locks it and reads the word, but no state: it is not valid.
-        self.state.with_mut(|state| f(unsafe { &mut *state }))
+        self.state().with_mut(|state| f(unsafe { &mut *state }))
+    }
+}
+
+impl Rest {
+    /// Makes the rest of the timer with this index in its chunk; in place, and part by part, which is no call.
+    ///
+    /// # Safety
+    /// `this` is valid for writes, and nobody else's.
+    pub unsafe fn make(this: NonNull<Self>, index: u16) {
+        let this = this.as_ptr();
+        // SAFETY: says the caller.
+        unsafe {
+            (&raw mut (*this).node).write(cell::UnsafeCell::new(Node::new(index)));
+            (&raw mut (*this).state).write(UnsafeCell::new(State::new()));
+        }
     }
 }
 
@@ -203,7 +227,7 @@ impl<'t> Locked<'t> {
 
     pub fn with<R>(&mut self, f: impl FnOnce(&mut State) -> R) -> R {
         // SAFETY: we hold the lock, and `&mut self` keeps a second reference away.
-        self.0.state.with_mut(|state| f(unsafe { &mut *state }))
+        self.0.state().with_mut(|state| f(unsafe { &mut *state }))
     }
 }
 

@@ -5,6 +5,7 @@
 
 use core::ptr::NonNull;
 
+use super::chunk::timer_of;
 use super::entry::{Kind, Status, Timer};
 use super::lookup::valid_id;
 use super::{Inner, Notify, Timers};
@@ -96,8 +97,9 @@ impl Timers {
         Some(expired)
     }
 
-    /// Whether `notice` still is good for something.
-    pub(super) fn is_current(&self, notice: &Notice) -> bool {
+    /// Whether `notice` still is good for something: the timer has not been set again or deleted, and nobody has taken it.
+    #[must_use]
+    pub fn is_current(&self, notice: &Notice) -> bool {
         let Ok(mut locked) = self.lock(notice.id) else { return false };
         let is_same = core::ptr::from_ref(locked.timer()).addr() == notice.timer;
         is_same && locked.with(|state| state.number == notice.number)
@@ -154,8 +156,8 @@ impl Owner for Inner {
         for expired in 0..BATCH {
             let mut due = None;
             let is_due = queue.pop_due(&self.driver.inner, now, |node| {
-                // SAFETY: what stands in these queues are the first fields of timers, and the queue is locked.
-                due = Some(unsafe { (&*node.cast::<Timer>(), (*node).tag) });
+                // SAFETY: what stands in these queues are nodes of timers, which live as long; the queue is locked.
+                due = Some(unsafe { (timer_of(node).as_ref(), (*node).tag) });
             });
             if !is_due {
                 return expired;

@@ -26,8 +26,11 @@ const GROUP: usize = 1 << GROUP_LOG2;
 const MAX_GROUPS_LOG2: u32 = 31 - GROUP_LOG2;
 /// A look-up without a lock goes no further: it may have been led astray.
 const STEPS: usize = if MODEL { 3 } else { 64 };
+/// A table is followed by one so many times as large, so that few timers are ever moved: each third one. Its slots that
+/// are not in use are in groups that nobody touches.
+const GROWTH_LOG2: u32 = if MODEL { 1 } else { 3 };
 /// Groups that are moved at a time.
-const STEP: usize = if MODEL { 1 } else { 2 };
+const STEP: usize = if MODEL { 1 } else { 4 };
 
 /// What a group of slots is locked by, on a line of its own.
 #[repr(align(64))]
@@ -286,10 +289,11 @@ impl Ids {
         growth.with(|growth| {
             let Some(current) = Table::from_word(self.current.load(Ordering::Relaxed)) else { return };
             if self.next.load(Ordering::Relaxed).is_null() {
-                if timers <= current.slots() || current.groups_log2() == MAX_GROUPS_LOG2 {
+                if timers <= most_in(current.slots()) || current.groups_log2() == MAX_GROUPS_LOG2 {
                     return;
                 }
-                let Some(next) = growth.make(current.groups_log2() + 1) else { return };
+                let groups_log2 = (current.groups_log2() + GROWTH_LOG2).min(MAX_GROUPS_LOG2);
+                let Some(next) = growth.make(groups_log2) else { return };
                 growth.moved = 0;
                 self.next.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
             }
@@ -307,13 +311,15 @@ impl Ids {
         });
     }
 
-    /// Moves a group to the two that take its place, which nobody can lock before it is done.
+    /// Moves a group to those that take its place, which nobody can lock before it is done.
     fn move_group(&self, from: Table, to: Table, group: usize) {
         let source = from.group(group);
         while source.lock.lock().is_none() {}
-        let targets = [to.group(2 * group), to.group(2 * group + 1)];
+        let by_log2 = to.groups_log2() - from.groups_log2();
+        let first = group << by_log2;
+        let targets = || (first..first + (1 << by_log2)).map(|number| to.group(number));
         if mutant(Mutant::GroupLiveEarly) {
-            targets.iter().for_each(|target| target.lock.make_live());
+            targets().for_each(|target| target.lock.make_live());
         }
         for slot in 0..GROUP {
             let head = from.slot(group << GROUP_LOG2 | slot);
@@ -326,9 +332,9 @@ impl Ids {
         }
         let kept = source.kept.load(Ordering::Relaxed);
         source.kept.store(ptr::null_mut(), Ordering::Relaxed);
-        targets[0].kept.store(kept, Ordering::Relaxed);
+        to.group(first).kept.store(kept, Ordering::Relaxed);
         if !mutant(Mutant::GroupLiveEarly) {
-            targets.iter().for_each(|target| target.lock.make_live());
+            targets().for_each(|target| target.lock.make_live());
         }
         source.lock.unlock(if mutant(Mutant::GroupStaysLive) { LIVE } else { 0 });
     }
@@ -342,13 +348,22 @@ impl Ids {
     }
 }
 
+/// A table with so many slots is large enough for so many timers.
+const fn most_in(slots: usize) -> usize {
+    if MODEL { slots } else { slots + slots / 2 }
+}
+
 /// Puts `timer` before the others of `slot`, whose group is locked, or not live yet.
 fn put_first(slot: &Slot, timer: &Timer) {
     timer.made.finish();
     // [R] twice: who stands on this timer, since it was in another chain, may go on from it and be the first to
     // come by its successor.
     let order = relaxed_in(Mutant::SuccessorRelaxed, Ordering::Release);
-    timer.next.store(slot.load(Ordering::Relaxed), order);
+    let first = slot.load(Ordering::Relaxed);
+    // Most are alone in their slots, before and after: then the timer is not written to.
+    if timer.next.load(Ordering::Relaxed) != first {
+        timer.next.store(first, order);
+    }
     slot.store(ptr::from_ref(timer).cast_mut(), relaxed_in(Mutant::HeadRelaxed, Ordering::Release));
 }
 

@@ -23,6 +23,7 @@
 //! ```
 
 mod channel;
+mod chunk;
 mod create;
 mod deliver;
 mod entry;

@@ -4,18 +4,15 @@
 //! lie in several lists, so that threads seldom meet. IDs are handed out along with them, under the same lock: one list has
 //! the counter, and who asks at another one fetches it from there. Threads that keep fetching get IDs in blocks.
 
-use alloc::alloc::{Layout, alloc, dealloc};
 use core::ptr::{self, NonNull};
 
+use super::chunk::{self, Chunk, TIMERS};
 use super::entry::Timer;
 use crate::sync::{AtomicU32, AtomicUsize, MODEL, Ordering, thread_hint};
 use crate::table::lock::{Lock, LockGuard};
 
 /// Threads that make timers at the same time spread over so many lists.
 const SHARDS: usize = if MODEL { 1 } else { 8 };
-/// Timers that are asked of the allocator at a time: 4 KiB with what stands before them, and 32 KiB once there are many.
-const FEW: usize = if MODEL { 2 } else { 31 };
-const MANY: usize = if MODEL { 2 } else { 255 };
 /// IDs that a thread gets at a time which keeps meeting others: a group of the table.
 const BLOCK: u32 = 64;
 /// So often has it met another since it had as many to itself.
@@ -39,7 +36,7 @@ struct Shard(Lock<Free>);
 
 struct Free {
     first: *mut Timer,
-    /// Timers in this list, and in its newest chunk those that have not been one yet.
+    /// Timers in this list.
     count: usize,
     chunks: *mut Chunk,
     /// The next ID, before it is cut to size, where this list has the counter.
@@ -63,16 +60,6 @@ struct Block {
 
 // SAFETY: the pointers are to memory that the store alone has.
 unsafe impl Send for Free {}
-
-/// What precedes the timers of a chunk, as long as one of them.
-#[repr(C, align(128))]
-struct Chunk {
-    next: *mut Chunk,
-    /// There is room for so many.
-    room: usize,
-    /// So many have been made timers.
-    made: usize,
-}
 
 impl Store {
     /// For at most `limit` timers, with IDs up to `mask`, which is one less than a power of two.
@@ -147,13 +134,12 @@ impl Store {
     }
 
     fn make_more(&self, list: &mut LockGuard<'_, Free>) -> Option<NonNull<Timer>> {
-        let wanted = if self.made() < 32 * FEW { FEW } else { MANY };
-        let grant = |made: usize| (made < self.limit).then(|| made + wanted.min(self.limit - made));
+        let grant = |made: usize| (made < self.limit).then(|| made + TIMERS.min(self.limit - made));
         let before = self.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant).ok()?;
-        let room = wanted.min(self.limit - before);
+        let timers = TIMERS.min(self.limit - before);
         list.with(|free| {
-            if free.add_chunk(room).is_none() {
-                self.made.fetch_sub(room, Ordering::Relaxed);
+            if free.add_chunk(timers).is_none() {
+                self.made.fetch_sub(timers, Ordering::Relaxed);
             }
             free.pop()
         })
@@ -235,30 +221,25 @@ impl Store {
     /// All memory, in bytes.
     pub fn bytes(&self) -> usize {
         let mut bytes = 0;
-        self.for_each_chunk(|_, room, _| bytes += (room + 1) * size_of::<Timer>());
+        self.for_each_chunk(|_| bytes += chunk::BYTES);
         bytes
     }
 
     /// Whatever has ever been a timer.
     pub fn for_each(&self, mut f: impl FnMut(&Timer)) {
-        self.for_each_chunk(|first, _, made| {
-            for i in 0..made {
-                // SAFETY: a chunk has so many, and stays until the store goes.
-                f(unsafe { &*first.add(i) });
-            }
+        self.for_each_chunk(|chunk| {
+            // SAFETY: chunks stay until the store goes, and have so many timers.
+            unsafe { (0..chunk.as_ref().timers).for_each(|index| f(chunk::timer(chunk, index).as_ref())) };
         });
     }
 
-    fn for_each_chunk(&self, mut f: impl FnMut(*const Timer, usize, usize)) {
+    fn for_each_chunk(&self, mut f: impl FnMut(NonNull<Chunk>)) {
         for shard in &self.shards {
-            let mut chunk = shard.0.lock().with(|free| free.chunks);
-            while !chunk.is_null() {
-                let (next, room, made) = shard.0.lock().with(|_| {
-                    // SAFETY: chunks stay until the store goes; what is in front of one belongs to the list's lock.
-                    unsafe { ((*chunk).next, (*chunk).room, (*chunk).made) }
-                });
-                f(timers_of(chunk), room, made);
-                chunk = next;
+            let mut next = shard.0.lock().with(|free| free.chunks);
+            while let Some(chunk) = NonNull::new(next) {
+                // SAFETY: as above; what precedes its timers does not change.
+                next = unsafe { chunk.as_ref() }.next;
+                f(chunk);
             }
         }
     }
@@ -311,60 +292,31 @@ impl Free {
 
     #[inline(always)]
     fn pop(&mut self) -> Option<NonNull<Timer>> {
-        let timer = match NonNull::new(self.first) {
-            Some(timer) => {
-                // SAFETY: a free timer is this list's alone.
-                self.first = unsafe { timer.as_ref() }.next_free.get();
-                timer
-            }
-            None => self.make_next()?,
-        };
+        let timer = NonNull::new(self.first)?;
+        // SAFETY: a free timer and its node are this list's alone.
+        self.first = unsafe { (*timer.as_ref().node()).kept() };
         self.count -= 1;
         Some(timer)
-    }
-
-    /// A timer where there has been none yet.
-    #[cold]
-    #[inline(never)]
-    fn make_next(&mut self) -> Option<NonNull<Timer>> {
-        // SAFETY: chunks stay until the store goes; what is in front of one belongs to this list.
-        let chunk = unsafe { self.chunks.as_mut() }?;
-        if chunk.made == chunk.room {
-            return None;
-        }
-        let timer = timers_of(chunk).wrapping_add(chunk.made);
-        chunk.made += 1;
-        // SAFETY: within the chunk's memory, which nobody has used there yet.
-        unsafe { timer.write(Timer::new()) };
-        NonNull::new(timer)
     }
 
     #[inline(always)]
     fn push(&mut self, timer: NonNull<Timer>) {
         // SAFETY: a timer of the store, which nobody uses any more.
-        unsafe { timer.as_ref() }.next_free.set(self.first);
+        unsafe { (*timer.as_ref().node()).keep(self.first) };
         self.first = timer.as_ptr();
         self.count += 1;
     }
 
-    fn add_chunk(&mut self, room: usize) -> Option<()> {
-        let layout = chunk_layout(room)?;
-        // SAFETY: it has a size.
-        let chunk = NonNull::new(unsafe { alloc(layout) })?.cast::<Chunk>().as_ptr();
-        // SAFETY: fresh memory for so many timers, and what stands before them.
-        unsafe { chunk.write(Chunk { next: self.chunks, room, made: 0 }) };
-        self.chunks = chunk;
-        self.count += room;
+    fn add_chunk(&mut self, timers: usize) -> Option<()> {
+        let chunk = chunk::make(timers, self.chunks)?;
+        self.chunks = chunk.as_ptr();
+        // So that they are taken in the order in which they lie.
+        for index in (0..timers).rev() {
+            // SAFETY: it has so many.
+            self.push(unsafe { chunk::timer(chunk, index) });
+        }
         Some(())
     }
-}
-
-fn timers_of(chunk: *mut Chunk) -> *mut Timer {
-    chunk.cast::<Timer>().wrapping_add(1)
-}
-
-fn chunk_layout(room: usize) -> Option<Layout> {
-    Layout::array::<Timer>(room + 1).ok()
 }
 
 #[inline]
@@ -376,18 +328,11 @@ fn own_shard() -> usize {
 
 impl Drop for Free {
     fn drop(&mut self) {
-        while !self.chunks.is_null() {
-            let chunk = self.chunks;
+        while let Some(chunk) = NonNull::new(self.chunks) {
             // SAFETY: a chunk of `add_chunk`; the table is going, so nobody uses its timers.
             unsafe {
-                let Chunk { next, room, made } = chunk.read();
-                self.chunks = next;
-                for i in 0..made {
-                    timers_of(chunk).add(i).drop_in_place();
-                }
-                if let Some(layout) = chunk_layout(room) {
-                    dealloc(chunk.cast(), layout);
-                }
+                self.chunks = chunk.as_ref().next;
+                chunk::free(chunk);
             }
         }
     }

@@ -256,7 +256,10 @@ fn setting_that_fails_since_the_thread_has_ended_takes_back_its_signal_and_nothi
     for timer in pending {
         m.set_at(timer, Spec::once(NANOSECOND));
     }
-    m.pause(20 * MS);
+    for timer in pending {
+        m.until("the end", || (m.get(timer) == Spec::default()).then_some(()));
+    }
+    m.pause(MS);
     m.system().end_other();
     assert_eq!(m.try_settime(pending[0], 0, Spec::default()), ESRCH);
     for (timer, overrun) in timers.into_iter().zip(overruns) {

@@ -149,7 +149,7 @@ fn old_setting_of_one_whose_signal_is_pending_is_its_next_deadline(m: &Machine) 
     let timer = m.create(MONOTONIC, signal());
     let grid = Grid { clock: MONOTONIC, first: now(MONOTONIC) - 90 * HOUR / 60, interval: HOUR };
     m.set_at(timer, grid.spec());
-    m.pause(MS);
+    grid.is_told_of(m, timer);
     let old = m.exchange(timer, Spec::default());
     assert!(old.value() <= HOUR / 2 && old.value() > HOUR / 3, "{old:?}");
     assert_eq!(old.interval(), HOUR);

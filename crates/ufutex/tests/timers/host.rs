@@ -27,14 +27,15 @@ fn sleeps_of_others() -> (u64, usize) {
     (statuses.iter().filter_map(sleeps).sum(), statuses.len())
 }
 
-/// Checks that no other thread wakes up for a while.
+/// Checks that no other thread wakes up for a while, once what was begun is done.
 #[track_caller]
 fn nobody_wakes(when: &str) {
-    // What was begun is done by then.
-    std::thread::sleep(20 * MS);
-    let before = sleeps_of_others();
-    std::thread::sleep(60 * MS);
-    assert_eq!(sleeps_of_others(), before, "{when}");
+    let is_quiet = || {
+        let before = sleeps_of_others();
+        std::thread::sleep(60 * MS);
+        sleeps_of_others() == before
+    };
+    assert!((0..10).any(|_| is_quiet()), "{when}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::alone::alone;
 use crate::errno::EINVAL;
-use crate::kernel::machine;
+use crate::kernel::{is_as_described, machine};
 use crate::machine::HOUR;
 use crate::memory::{NONE, Spec};
 
@@ -33,6 +33,9 @@ fn in_a_fork(child: impl FnOnce() -> u8) -> u8 {
 
 #[test]
 fn fork_inherits_no_timers_no_mode_and_no_counter() {
+    if !is_as_described() {
+        return;
+    }
     alone("lives::fork_inherits_no_timers_no_mode_and_no_counter", || {
         let m = machine();
         let timers = [(); 3].map(|()| m.create(MONOTONIC, NONE));
@@ -54,6 +57,9 @@ const EXECUTED: &str = "UFUTEX_TIMERS_EXECUTED";
 /// The timers and the mode of restoring are gone, but the counter goes on.
 #[test]
 fn exec_leaves_the_counter_alone() {
+    if !is_as_described() {
+        return;
+    }
     let name = "lives::exec_leaves_the_counter_alone";
     alone(name, || {
         let m = machine();

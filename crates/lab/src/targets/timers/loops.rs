@@ -149,18 +149,19 @@ pub(super) fn work<P: Process>(
     meeting: &Meeting,
 ) -> Result<Times, String> {
     let process = &processes[number];
+    let alone = load.threads * processes.len() == 1 && meeting.start_at.is_none();
     let mut it = Worker { process, thread: process.thread(), load: *load, ids: Vec::with_capacity(load.timers) };
     if load.test == Test::CreateDelete {
         meeting.begin();
-        let clock = Stopwatch::start();
-        let outcome = it.create_delete();
-        let times = clock.times(Times { create_delete_ns: Some(clock.ns_each(load.timers)), ..Times::default() });
+        let clock = Stopwatch::start(alone);
+        let (outcome, create_delete_ns) = clock.lap(load.timers, || it.create_delete());
+        let times = clock.times(Times { create_delete_ns: Some(create_delete_ns), ..Times::default() });
         return outcome.map(|()| times).map_err(|error| refused("create and delete", error, load));
     }
     let mut times = Times::default();
     if load.test == Test::CreateGetoverrun {
         meeting.begin();
-        let clock = Stopwatch::start();
+        let clock = Stopwatch::start(alone);
         let (outcome, create_ns) = clock.lap(load.timers, || it.create(Notify::Nothing));
         outcome.unwrap_or_else(|error| meeting.complain(refused("create", error, load)));
         let (outcome, getoverrun_ns) = clock.lap(load.timers, || it.getoverrun());
@@ -171,7 +172,7 @@ pub(super) fn work<P: Process>(
         armed.unwrap_or_else(|error| meeting.complain(refused("create and settime", error, load)));
         let order = it.order();
         meeting.begin();
-        let clock = Stopwatch::start();
+        let clock = Stopwatch::start(alone);
         let (outcome, settime_ns) = clock.lap(load.timers, || it.settime(order));
         outcome.unwrap_or_else(|error| meeting.complain(refused("settime", error, load)));
         times = Times { settime_ns: Some(settime_ns), ..clock.times(times) };
@@ -180,7 +181,7 @@ pub(super) fn work<P: Process>(
         times.bytes = P::bytes(processes, load.timers * load.threads * processes.len());
     }
     meeting.between.wait();
-    let clock = Stopwatch::start();
+    let clock = Stopwatch::start(alone);
     let (outcome, delete_ns) = clock.lap(load.timers, || it.delete());
     outcome.unwrap_or_else(|error| meeting.complain(refused("delete", error, load)));
     if load.test == Test::CreateGetoverrun {
@@ -258,26 +259,29 @@ impl<P: Process> Worker<'_, P> {
     }
 }
 
+/// A thread that runs alone waits for nobody, so its CPU time is what its work takes, whatever else the machine does.
+/// Where there are others, waiting for them counts.
 struct Stopwatch {
+    alone: bool,
     start: Instant,
     on_cpu: Duration,
 }
 
 impl Stopwatch {
-    fn start() -> Stopwatch {
+    fn start(alone: bool) -> Stopwatch {
         let on_cpu = clock::thread_cpu_time();
-        Stopwatch { start: Instant::now(), on_cpu }
+        Stopwatch { alone, start: Instant::now(), on_cpu }
+    }
+
+    fn elapsed(&self) -> Duration {
+        if self.alone { clock::thread_cpu_time() - self.on_cpu } else { self.start.elapsed() }
     }
 
     /// What a step takes for each timer.
     fn lap<R>(&self, timers: usize, step: impl FnOnce() -> R) -> (R, f64) {
-        let start = Instant::now();
+        let start = self.elapsed();
         let outcome = step();
-        (outcome, start.elapsed().as_nanos() as f64 / timers as f64)
-    }
-
-    fn ns_each(&self, timers: usize) -> f64 {
-        self.start.elapsed().as_nanos() as f64 / timers as f64
+        (outcome, (self.elapsed() - start).as_nanos() as f64 / timers as f64)
     }
 
     /// With this work added.

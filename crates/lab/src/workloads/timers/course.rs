@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 const BUDGET_S: f64 = 8.0;
 /// More make no better median.
 const ROUNDS_MAX: usize = 101;
+/// Fewer make no median …
+const ROUNDS_MIN: usize = 5;
+/// … which those that take so long cannot have.
+const FAST: Duration = Duration::from_millis(150);
 /// The first sample of a competitor warms up. Where it takes so long it counts: there is nothing to warm.
 const COUNTS: Duration = Duration::from_secs(1);
 
@@ -46,7 +50,7 @@ pub fn run(
     let most = rounds.iter().copied().max().unwrap_or(0);
     let progress = lab.progress(&format!("timers: {most} rounds at most"), rounds.iter().sum());
     for round in 1..=most {
-        if round > 1 && lab.settings.repeat.is_none() && Instant::now() > limit {
+        if round > ROUNDS_MIN && lab.settings.repeat.is_none() && Instant::now() > limit {
             break;
         }
         for number in sample::order(round, competitors.len()) {
@@ -69,7 +73,8 @@ fn rounds(costs: &[Duration], budget: Duration, repeat: Option<usize>) -> Vec<us
     }
     let share = budget.as_secs_f64() / costs.len() as f64;
     let fitting = |cost: &Duration| (share / cost.as_secs_f64().max(1e-6)) as usize;
-    costs.iter().map(|cost| fitting(cost).min(ROUNDS_MAX)).collect()
+    let least = |cost: &Duration| if *cost <= FAST { ROUNDS_MIN } else { 0 };
+    costs.iter().map(|cost| fitting(cost).clamp(least(cost), ROUNDS_MAX)).collect()
 }
 
 #[cfg(test)]
@@ -80,7 +85,7 @@ mod tests {
     fn slow_competitors_get_fewer_rounds_and_repeat_decides_for_all() {
         let costs = [1, 50, 900].map(Duration::from_millis);
         assert_eq!(rounds(&costs, Duration::from_secs(1), None), [ROUNDS_MAX, 6, 0]);
-        assert_eq!(rounds(&costs, Duration::ZERO, None), [0, 0, 0]);
+        assert_eq!(rounds(&costs, Duration::ZERO, None), [ROUNDS_MIN, ROUNDS_MIN, 0]);
         assert_eq!(rounds(&costs, Duration::ZERO, Some(3)), [3, 3, 3]);
     }
 }

@@ -117,7 +117,8 @@ impl Ring<'_> {
         let all = one.case.threads * one.case.processes;
         let is_disturbed = |sample: &Sample| {
             let had_no_cpu = |times: &Times| arena::had_no_cpu(times.on_cpu, times.elapsed);
-            all <= self.lab.cpus.len() && sample.as_ref().is_ok_and(had_no_cpu)
+            // One that is alone is timed by its CPU's time.
+            (2..=self.lab.cpus.len()).contains(&all) && sample.as_ref().is_ok_and(had_no_cpu)
         };
         let is_short = |sample: &Sample| sample.as_ref().is_ok_and(|times| times.elapsed < arena::RETAKEN_MAX);
         if is_disturbed(&sample) && is_short(&sample) {

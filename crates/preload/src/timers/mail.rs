@@ -1,0 +1,491 @@
+//! Expired timers on their way to the program, as signals.
+//!
+//! In the kernel a timer's signal is queued once; when it is delivered the overrun is known, the timer goes on, and what was set
+//! again or deleted meanwhile is dropped. A signal that a process sends itself knows nothing of that: two of the same
+//! number below SIGRTMIN are one, there are limits to the others, and it is delivered whatever becomes of the timer. So
+//! the notices of expired timers wait in line here, a line for each number and receiver (the process, or a thread), and
+//! the signal is no more than a bell that says there is something: of each line one is out at most. Where it is
+//! seen, [`arrive`] takes the first notice that is still good, writes it into the signal's information, and rings for the
+//! next. It is seen by the handler before each of the program's handlers, and by sigwait(3) and its family.
+//!
+//! Elsewhere it is not: a signalfd is read, the signal is ignored. So the driver's thread looks, half an interval after
+//! the bell was rung and then from time to time, whether the bell is still pending. If it is not, its notice has been
+//! delivered, and is taken: an interval timer goes on by its next deadline, nothing is lost as long as the program reads in
+//! time, and what it does not read in time becomes overruns. Half an interval: later than handlers take, and in time
+//! for the next deadline.
+//!
+//! A bell may be on its way from the kernel to [`arrive`] when the thread looks. Nothing is wrong then: what became of the last
+//! notices is remembered by the bells' numbers, and is what the handler is told when it arrives.
+
+use core::cell::UnsafeCell;
+use core::mem::{ManuallyDrop, MaybeUninit, offset_of};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::VecDeque;
+use std::io::Write;
+use std::vec::Vec;
+
+use ufutex::timer::{Deliver, Notice, Notify, Timers};
+
+use super::alarm::{NEVER, now};
+use super::{Count, Timing, callers, count, timing};
+use crate::process::SpinLock;
+use crate::signals::bit;
+use crate::{gate, memory, raw};
+
+/// Where expired timers go: the mail of the process.
+pub struct Post;
+
+impl Deliver for Post {
+    fn expired(&self, _: &Timers, notice: Notice) {
+        let Some(timing) = timing() else { return };
+        count(Count::Expired, 1);
+        match notice.notify() {
+            Notify::None => {}
+            Notify::Thread { thread: callers::CALLER, .. } => timing.callers.put(notice),
+            Notify::Signal { signal, .. } => timing.mail.put(timing, 0, signal, notice),
+            Notify::Thread { signal, thread, .. } => timing.mail.put(timing, thread, signal, notice),
+        }
+    }
+
+    fn has_thread(&self, thread: i32) -> bool {
+        // SAFETY: signal 0 is not sent.
+        thread == callers::CALLER
+            || thread > 0 && unsafe { raw::own(libc::SYS_tgkill, [raw::pid() as u64, thread as u64, 0]) } == 0
+    }
+}
+
+/// The `siginfo_t` of a timer's signal, as the kernel lays it out, and what of ours the kernel carries along behind.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Bell {
+    signal: i32,
+    errno: i32,
+    code: i32,
+    _pad: i32,
+    timer: i32,
+    overrun: i32,
+    value: u64,
+    private: i32,
+    /// Which bell it is.
+    number: u32,
+    /// That it is one of ours.
+    mark: u64,
+    _rest: [u64; 10],
+}
+
+const _: () = assert!(size_of::<Bell>() == size_of::<libc::siginfo_t>() && offset_of!(Bell, mark) + 8 <= 48);
+
+/// So many outcomes are remembered.
+const REMEMBERED: usize = 32;
+/// Between looks: at least, and at most where that is not the timer's interval.
+const SHORTEST: u64 = 100_000;
+const LONGEST: u64 = 1_000_000_000;
+/// When others wait behind: the first look, and at most.
+const SOON: u64 = 2_000_000;
+const LATER: u64 = 50_000_000;
+
+/// See the top of this file.
+pub struct Mail {
+    lock: SpinLock,
+    /// Guarded by `lock`. Never dropped.
+    lines: UnsafeCell<ManuallyDrop<Lines>>,
+    /// How many bells are out, or could not be rung: a hint to whoever has not locked.
+    rung: AtomicUsize,
+    /// Signals below SIGRTMIN whose bells are out: the same.
+    standard: AtomicU64,
+}
+
+// SAFETY: see the fields.
+unsafe impl Sync for Mail {}
+// SAFETY: as above.
+unsafe impl Send for Mail {}
+
+struct Lines {
+    lines: Vec<Line>,
+    last: u32,
+    /// Bells that are no longer out, by their numbers, and what became of them.
+    outcomes: [(u32, Outcome); REMEMBERED],
+}
+
+#[derive(Clone, Copy)]
+enum Outcome {
+    /// It was seen; there is nothing more to it.
+    Seen,
+    /// It had gone unseen, and its timer was told so: the overrun.
+    Unseen(i32),
+    /// It had gone unseen, and was void.
+    Void,
+}
+
+/// What waits for one receiver and signal.
+struct Line {
+    /// 0 for the process.
+    thread: i32,
+    signal: i32,
+    waiting: VecDeque<Notice>,
+    bell: Option<Rung>,
+    /// It could not be rung, and will be tried again.
+    retry_at: u64,
+}
+
+/// A bell that is out.
+struct Rung {
+    notice: Notice,
+    number: u32,
+    look_at: u64,
+    /// Between the last look and the next.
+    pause: u64,
+    interval: u64,
+}
+
+impl Mail {
+    pub const fn new() -> Self {
+        let lines = Lines { lines: Vec::new(), last: 0, outcomes: [(0, Outcome::Seen); REMEMBERED] };
+        Self {
+            lock: SpinLock::new(),
+            lines: UnsafeCell::new(ManuallyDrop::new(lines)),
+            rung: AtomicUsize::new(0),
+            standard: AtomicU64::new(0),
+        }
+    }
+
+    /// With the lines locked. Signals must be blocked, or put off.
+    fn with<R>(&self, f: impl FnOnce(&mut Lines) -> R) -> R {
+        let _locked = self.lock.lock();
+        // SAFETY: guarded by the lock.
+        let lines = unsafe { &mut *self.lines.get() };
+        let result = f(lines);
+        let out = |line: &&Line| line.bell.is_some() || line.retry_at != NEVER;
+        self.rung.store(lines.lines.iter().filter(out).count(), Ordering::Relaxed);
+        let standard = |line: &&Line| line.signal < 32 && line.bell.is_some();
+        let signals = lines.lines.iter().filter(standard).fold(0, |signals, line| signals | bit(line.signal));
+        self.standard.store(signals, Ordering::Relaxed);
+        result
+    }
+
+    /// A notice gets in line. By the driver's thread.
+    fn put(&self, timing: &Timing, thread: i32, signal: i32, notice: Notice) {
+        self.with(|lines| {
+            let at = lines.find_or_add(thread, signal);
+            let line = &mut lines.lines[at];
+            if line.waiting.len() == line.waiting.capacity() {
+                line.waiting.retain(|notice| timing.timers.is_current(notice));
+            }
+            if line.waiting.try_reserve(1).is_err() {
+                return; // an interval timer rests then, until it is set again
+            }
+            line.waiting.push_back(notice);
+            let may_be_unseen = line.bell.is_some() && thread == 0 && !line.is_pending();
+            match &mut line.bell {
+                None => lines.ring(timing, at),
+                Some(_) if may_be_unseen => lines.conclude(timing, at),
+                Some(bell) => {
+                    bell.pause = bell.pause.min(SOON);
+                    bell.look_at = bell.look_at.min(now() + SOON);
+                }
+            }
+        });
+    }
+
+    /// Looks after bells that are out; when to look again. By the driver's thread, which has all signals blocked.
+    pub fn look(&self, timing: &Timing) -> u64 {
+        self.with(|lines| {
+            let now = now();
+            let mut next = NEVER;
+            for at in 0..lines.lines.len() {
+                let line = &mut lines.lines[at];
+                if line.retry_at <= now {
+                    lines.ring(timing, at);
+                } else if line.bell.as_ref().is_some_and(|bell| bell.look_at <= now) {
+                    if line.is_pending() { line.look_later(now) } else { lines.conclude(timing, at) }
+                }
+                let line = &lines.lines[at];
+                next = next.min(line.retry_at).min(line.bell.as_ref().map_or(NEVER, |bell| bell.look_at));
+            }
+            timing.alarm.looks_at(next);
+            next
+        })
+    }
+
+    /// The timer was set or deleted: a bell for it is taken back, where it still is pending.
+    pub fn withdraw(&self, timing: &Timing, id: i32) {
+        if self.rung.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        self.with(|lines| {
+            for at in 0..lines.lines.len() {
+                let line = &mut lines.lines[at];
+                let is_void = |bell: &Rung| bell.notice.id() == id && !timing.timers.is_current(&bell.notice);
+                if line.bell.as_ref().is_some_and(is_void) && line.take_back() {
+                    line.bell = None;
+                    lines.ring(timing, at);
+                }
+            }
+        });
+    }
+}
+
+impl Lines {
+    fn find_or_add(&mut self, thread: i32, signal: i32) -> usize {
+        const MANY: usize = 64;
+        if let Some(at) = self.lines.iter().position(|line| line.thread == thread && line.signal == signal) {
+            return at;
+        }
+        if self.lines.len() >= MANY {
+            // Threads come and go.
+            self.lines.retain(|line| line.bell.is_some() || !line.waiting.is_empty());
+        }
+        self.lines.push(Line { thread, signal, waiting: VecDeque::new(), bell: None, retry_at: NEVER });
+        self.lines.len() - 1
+    }
+
+    fn remember(&mut self, number: u32, outcome: Outcome) {
+        self.outcomes[number as usize % REMEMBERED] = (number, outcome);
+    }
+
+    /// Rings for the first notice in this line that still is good.
+    fn ring(&mut self, timing: &Timing, at: usize) {
+        let line = &mut self.lines[at];
+        line.retry_at = NEVER;
+        while let Some(notice) = line.waiting.pop_front() {
+            if !timing.timers.is_current(&notice) {
+                continue;
+            }
+            self.last = self.last.wrapping_add(1);
+            let sent = send(line.thread, &bell(&notice, line.signal, self.last));
+            if sent == -(libc::EAGAIN as isize) {
+                // The program's own have used up what may be pending.
+                line.waiting.push_front(notice);
+                line.retry_at = now() + SOON;
+                timing.alarm.look_at(line.retry_at);
+                return;
+            }
+            if sent != 0 {
+                continue; // the thread has ended: the timer expires into nothing
+            }
+            let interval = timing.timers.gettime(notice.id()).map_or(0, |setting| setting.interval.as_nanos() as u64);
+            // Nothing depends on a lone one that does not come again: until there is another it may go unnoticed.
+            let half = if interval == 0 { NEVER } else { interval / 2 };
+            let pause = if line.waiting.is_empty() { half.max(SHORTEST) } else { half.clamp(SHORTEST, SOON) };
+            let look_at = now().saturating_add(pause);
+            line.bell = Some(Rung { notice, number: self.last, look_at, pause, interval });
+            timing.alarm.look_at(look_at);
+            return;
+        }
+    }
+
+    /// The bell of this line has gone unseen.
+    fn conclude(&mut self, timing: &Timing, at: usize) {
+        if let Some(bell) = self.lines[at].bell.take() {
+            let taken = timing.timers.take(bell.notice);
+            if let Some(expired) = &taken {
+                count_delivery(expired.overrun);
+            }
+            self.remember(bell.number, taken.map_or(Outcome::Void, |expired| Outcome::Unseen(expired.overrun)));
+        }
+        self.ring(timing, at);
+    }
+
+    /// A bell has come: what the program is to be told, if anything.
+    fn seen(&mut self, timing: &Timing, bell: &Bell, is_bare: bool) -> Option<Bell> {
+        let is_it = |line: &Line| {
+            line.signal == bell.signal && line.bell.as_ref().is_some_and(|rung| is_bare || rung.number == bell.number)
+        };
+        let Some(at) = self.lines.iter().position(is_it) else {
+            return if is_bare { None } else { self.late(timing, bell) };
+        };
+        let line = &mut self.lines[at];
+        let rung = line.bell.take()?;
+        let mut next = Some(rung.notice);
+        let mut told = None;
+        while let Some(notice) = next {
+            if let Some(expired) = timing.timers.take(notice) {
+                count_delivery(expired.overrun);
+                told = Some(Bell { overrun: expired.overrun, ..self::bell(&notice, bell.signal, 0) });
+                break;
+            }
+            next = line.waiting.pop_front();
+        }
+        self.remember(rung.number, Outcome::Seen);
+        self.ring(timing, at);
+        told
+    }
+
+    /// The same for one that was not seen in time.
+    fn late(&mut self, timing: &Timing, bell: &Bell) -> Option<Bell> {
+        let (number, outcome) = self.outcomes[bell.number as usize % REMEMBERED];
+        let overrun = match outcome {
+            // Long ago.
+            _ if number != bell.number => timing.timers.getoverrun(bell.timer).ok()?,
+            Outcome::Unseen(overrun) => overrun,
+            Outcome::Seen | Outcome::Void => return None,
+        };
+        self.remember(bell.number, Outcome::Seen);
+        Some(Bell { overrun, ..*bell })
+    }
+}
+
+impl Line {
+    /// Whether the bell is still on its way. By the driver's thread.
+    fn is_pending(&self) -> bool {
+        if self.thread == 0 {
+            let mut pending = 0u64;
+            // SAFETY: stores into `pending`: what is pending for the process, since all is blocked here.
+            unsafe { raw::own(libc::SYS_rt_sigpending, [(&raw mut pending) as u64, 8]) };
+            return pending & bit(self.signal) != 0;
+        }
+        pending_for(self.thread).is_some_and(|pending| pending & bit(self.signal) != 0)
+    }
+
+    /// It is blocked. As long as that is not for long, looks fall in the middle between deadlines.
+    fn look_later(&mut self, now: u64) {
+        if let Some(bell) = &mut self.bell {
+            let longest = if self.waiting.is_empty() { LONGEST.max(bell.interval) } else { LATER };
+            bell.pause = bell.interval.max(bell.pause.saturating_mul(2)).clamp(SHORTEST, longest);
+            bell.look_at = now + bell.pause;
+        }
+    }
+
+    /// Takes the bell out of what is pending, if it is there: for the process, or for the calling thread.
+    fn take_back(&self) -> bool {
+        const MANY: usize = 64;
+        let Some(number) = self.bell.as_ref().map(|bell| bell.number) else { return false };
+        let mut others = Vec::new();
+        let mut found = false;
+        while !found && others.len() < MANY {
+            let Some(bell) = take_pending(self.signal) else { break };
+            found = bell.mark == raw::COOKIE && bell.number == number;
+            if !found {
+                others.push(bell);
+            }
+        }
+        for other in &others {
+            send(self.thread, other);
+        }
+        found
+    }
+}
+
+fn count_delivery(overrun: i32) {
+    count(Count::Delivered, 1);
+    count(Count::Overruns, u64::try_from(overrun).unwrap_or(0));
+}
+
+fn bell(notice: &Notice, signal: i32, number: u32) -> Bell {
+    let value = match notice.notify() {
+        Notify::None => 0,
+        Notify::Signal { value, .. } | Notify::Thread { value, .. } => value,
+    };
+    Bell {
+        signal,
+        errno: 0,
+        code: libc::SI_TIMER,
+        _pad: 0,
+        timer: notice.id(),
+        overrun: 0,
+        value,
+        private: 0,
+        number,
+        mark: if number == 0 { 0 } else { raw::COOKIE },
+        _rest: [0; 10],
+    }
+}
+
+fn send(thread: i32, bell: &Bell) -> isize {
+    let (pid, signal, info) = (raw::pid() as u64, bell.signal as u64, core::ptr::from_ref(bell) as u64);
+    // SAFETY: reads the information. To itself a process may send whatever it likes.
+    unsafe {
+        match thread {
+            0 => raw::own(libc::SYS_rt_sigqueueinfo, [pid, signal, info]),
+            thread => raw::own(libc::SYS_rt_tgsigqueueinfo, [pid, thread as u64, signal, info]),
+        }
+    }
+}
+
+fn take_pending(signal: i32) -> Option<Bell> {
+    let (set, no_time) = (bit(signal), [0u64; 2]);
+    let mut info = MaybeUninit::<Bell>::uninit();
+    let (set, time) = ((&raw const set) as u64, (&raw const no_time) as u64);
+    // SAFETY: reads the set and the time, fills in the information if there is a signal: numbers.
+    unsafe {
+        let taken = raw::own(libc::SYS_rt_sigtimedwait, [set, info.as_mut_ptr() as u64, time, 8]);
+        (taken == signal as isize).then(|| info.assume_init())
+    }
+}
+
+/// What is pending for a thread alone. The kernel tells it in a file; this thread has numbers of its own for files.
+fn pending_for(thread: i32) -> Option<u64> {
+    let mut path = [0u8; 40];
+    write!(&mut path[..], "/proc/self/task/{thread}/status\0").ok()?;
+    let mut text = [0u8; 4096];
+    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
+    // SAFETY: a string; room for what is read.
+    let read = unsafe {
+        let file = raw::own(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, flags, 0]);
+        if file < 0 {
+            return None;
+        }
+        let read = raw::own(libc::SYS_read, [file as u64, text.as_mut_ptr() as u64, text.len() as u64]);
+        raw::own(libc::SYS_close, [file as u64]);
+        read
+    };
+    let text = core::str::from_utf8(text.get(..usize::try_from(read).ok()?)?).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("SigPnd:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
+/// A signal has come to the program: whether it is to be told, with the information as it then is.
+///
+/// # Safety
+/// `info` is a signal's information, which may be written.
+pub unsafe fn arrive(signal: i32, info: *mut libc::siginfo_t) -> bool {
+    let Some(timing) = timing() else { return true };
+    let bell = info.cast::<Bell>();
+    // SAFETY: says the caller.
+    let told = unsafe { &mut *bell };
+    let is_ours = told.code == libc::SI_TIMER && told.mark == raw::COOKIE;
+    let may_hide_ours = timing.mail.standard.load(Ordering::Relaxed) & bit(signal) != 0;
+    if !is_ours && !may_hide_ours {
+        return true;
+    }
+    let mask = gate::block(u64::MAX);
+    let is_told = timing.mail.with(|lines| {
+        // Without memory for what comes along, a signal comes without it: by nobody, as it seems.
+        let is_bare = !is_ours && told.code == libc::SI_USER && told.timer == 0;
+        if !is_ours && !is_bare {
+            // Of two pending signals with one number below SIGRTMIN the second is lost: that may have been ours.
+            lines.ring_again(signal);
+            return true;
+        }
+        match lines.seen(timing, told, is_bare) {
+            Some(bell) => {
+                *told = Bell { number: 0, mark: 0, ..bell };
+                true
+            }
+            None => is_bare,
+        }
+    });
+    gate::set_mask(mask);
+    is_told
+}
+
+impl Lines {
+    fn ring_again(&self, signal: i32) {
+        for line in self.lines.iter().filter(|line| line.signal == signal) {
+            if let Some(rung) = &line.bell {
+                send(line.thread, &bell(&rung.notice, signal, rung.number));
+            }
+        }
+    }
+}
+
+/// The same for a signal that was waited for: its information, which is the program's to read.
+pub fn arrive_at(signal: i32, info: u64) -> bool {
+    let Ok(mut bell) = memory::read::<Bell>(info) else { return true };
+    // SAFETY: ours.
+    let is_told = unsafe { arrive(signal, (&raw mut bell).cast()) };
+    if is_told {
+        let _same_place = memory::write(info, &bell);
+    }
+    is_told
+}

@@ -1,0 +1,186 @@
+//! `--timers`: timer_create(2) and its family on the engine.
+//!
+//! | file | what |
+//! |---|---|
+//! | this one | what a process has; the calls |
+//! | `alarm.rs` | the clocks, and the thread that waits for them |
+//! | `mail.rs` | expired timers on their way to the program: signals |
+//! | `wait.rs` | sigwait(3) and its family, which see signals before the program does |
+//! | `callers.rs` | SIGEV_THREAD |
+//!
+//! A process has nothing of it before its first call, and a forked child nothing of its parent's: it hangs on the mapping of
+//! `process.rs`. A child that only borrows its parent's memory (vfork) has the kernel's timers, if it makes any.
+
+mod alarm;
+mod callers;
+mod mail;
+pub mod wait;
+
+use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::boxed::Box;
+use std::sync::Arc;
+
+use ufutex::timer::{Caller, Driver, TimerCall, Timers};
+
+use crate::memory::Native;
+use crate::process::{Process, process};
+use crate::{raw, settings, stack};
+
+pub use alarm::Host;
+pub use callers::{Event, create as create_calling};
+pub use mail::arrive;
+
+/// Of prctl(2).
+pub const PR_TIMER_CREATE_RESTORE_IDS: u64 = 77;
+
+/// The calls: they follow one another.
+pub const TIMERS: [i64; 5] = [
+    libc::SYS_timer_create,
+    libc::SYS_timer_settime,
+    libc::SYS_timer_gettime,
+    libc::SYS_timer_getoverrun,
+    libc::SYS_timer_delete,
+];
+const _: () = assert!(TIMERS[0] == 222 && TIMERS[4] == 226);
+
+/// Whether timers are ours; read by the assembly of `entry.rs`.
+pub static ON: AtomicBool = AtomicBool::new(false);
+/// Whether sigwait(3) and its family are ours by function: with a trap they are by instruction.
+pub static WAITS: AtomicBool = AtomicBool::new(false);
+/// Whether somebody made timers in memory that is borrowed: from then on each call has to look whose it is.
+static BORROWED: AtomicBool = AtomicBool::new(false);
+
+/// Looks whether they are to be, before the program begins.
+pub fn begin() {
+    alarm::begin();
+    let settings = settings::get();
+    ON.store(settings.timers, Ordering::Relaxed);
+    WAITS.store(settings.timers && !settings.trap, Ordering::Relaxed);
+}
+
+/// Whether timers are ours.
+#[inline]
+pub fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// The timers of the process.
+pub struct Timing {
+    timers: Timers,
+    driver: Driver,
+    alarm: alarm::Alarm,
+    mail: mail::Mail,
+    callers: callers::Callers,
+}
+
+/// What is counted for the report.
+#[derive(Clone, Copy)]
+pub enum Count {
+    Made,
+    Set,
+    Expired,
+    Delivered,
+    Overruns,
+}
+
+/// How many there are of these.
+pub const COUNTS: usize = 5;
+
+fn count(what: Count, by: u64) {
+    if settings::get().stats.is_some()
+        && let Some(process) = process()
+    {
+        process.timer_counts[what as usize].fetch_add(by, Ordering::Relaxed);
+    }
+}
+
+/// The process's, if it has made any call.
+fn timing() -> Option<&'static Timing> {
+    // Acquire pairs with the Release of `make`.
+    // SAFETY: null or a leaked box.
+    unsafe { process()?.timing.load(Ordering::Acquire).as_ref() }
+}
+
+fn timing_or_make(process: &'static Process) -> Option<&'static Timing> {
+    timing().or_else(|| make(process))
+}
+
+#[cold]
+fn make(process: &'static Process) -> Option<&'static Timing> {
+    let _locked = process.making.lock();
+    let mut made = process.timing.load(Ordering::Relaxed);
+    if made.is_null() {
+        stack::run(|| made = Timing::new().map_or(ptr::null_mut(), |timing| Box::into_raw(Box::new(timing))));
+        process.timing.store(made, Ordering::Release);
+    }
+    // SAFETY: a leaked box.
+    unsafe { made.as_ref() }
+}
+
+impl Timing {
+    fn new() -> Result<Self, ufutex::Error> {
+        let driver = Driver::with_clocks(Arc::new(Host))?;
+        let timers = Timers::new(&driver, Arc::new(mail::Post))?;
+        Ok(Self {
+            timers,
+            driver,
+            alarm: alarm::Alarm::new(),
+            mail: mail::Mail::new(),
+            callers: callers::Callers::new(),
+        })
+    }
+}
+
+/// How many threads there are that wait for the clocks, if there is one: the program did not make it.
+pub fn own_threads() -> usize {
+    timing().map_or(0, |timing| timing.alarm.has_thread().into())
+}
+
+/// One of these calls: its result. Signals must be blocked, or put off.
+pub fn call(number: i64, args: [u64; 6]) -> isize {
+    let (Some(call), Some(process)) = (TimerCall::x86_64(number.cast_unsigned()), process()) else {
+        return -(libc::ENOSYS as isize);
+    };
+    let makes = call == TimerCall::Create;
+    if (makes || BORROWED.load(Ordering::Relaxed)) && process.is_borrowed() {
+        // Those of the memory are its parent's.
+        BORROWED.store(true, Ordering::Relaxed);
+        return kernel(number, args);
+    }
+    let Some(timing) = timing_or_make(process) else { return -(libc::EAGAIN as isize) };
+    if makes && !timing.alarm.start(process, timing) {
+        return -(libc::EAGAIN as isize);
+    }
+    let caller = caller(makes && matches!(args[0] as i32, ..0 | 2 | 3));
+    let result = timing.timers.syscall(caller, &Native, call, args);
+    match call {
+        TimerCall::Create if result == 0 => count(Count::Made, 1),
+        TimerCall::Settime => {
+            count(Count::Set, (result == 0).into());
+            timing.mail.withdraw(timing, args[0] as i32);
+        }
+        TimerCall::Delete => {
+            timing.mail.withdraw(timing, args[0] as i32);
+            timing.callers.forget(args[0] as i32);
+        }
+        _ => {}
+    }
+    result
+}
+
+/// Who calls, where that matters: for clocks of CPU time.
+fn caller(matters: bool) -> Caller {
+    if matters { Caller { process: raw::pid(), thread: raw::tid() } } else { Caller { process: 0, thread: 0 } }
+}
+
+/// What libc's function asks for where the program does not: SIGALRM, and no value. The kernel would send the ID, which
+/// nobody knows yet.
+pub static ALARM: [u64; 8] = [0, libc::SIGALRM as u64, 0, 0, 0, 0, 0, 0];
+
+/// The kernel's own.
+pub fn kernel(number: i64, mut args: [u64; 6]) -> isize {
+    args[5] = raw::COOKIE;
+    // SAFETY: the program's own call.
+    unsafe { raw::syscall6(number, args) }
+}

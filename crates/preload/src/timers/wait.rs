@@ -1,0 +1,113 @@
+//! sigtimedwait(2): signals of timers are seen when they are waited for, as by a handler.
+
+use super::alarm::now;
+use super::mail::arrive_at;
+use crate::engine::Inside;
+use crate::gate::{self, Gate, Sleep};
+use crate::memory;
+use crate::raw::COOKIE;
+
+/// The call for a thread that is inside.
+pub fn sigtimedwait([set, info, timeout, size, ..]: [u64; 6], inside: &Inside) -> isize {
+    let mut told = [0u64; 16];
+    let told_at = (&raw mut told) as u64;
+    let mut left = Left::of(timeout);
+    loop {
+        let timeout = left.argument(timeout);
+        let sleep = Sleep {
+            gate: inside.gate,
+            mask: inside.mask,
+            number: libc::SYS_rt_sigtimedwait as u64,
+            args: [set, told_at, timeout, size, 0, COOKIE],
+        };
+        // SAFETY: the program's own call, with room of ours for the information; our own gate and mask.
+        let result = unsafe { gate::sleep(&sleep) };
+        if result <= 0 {
+            return result;
+        }
+        if arrive_at(result as i32, told_at) {
+            return if info != 0 && memory::write(info, &told).is_err() { -(libc::EFAULT as isize) } else { result };
+        }
+        // SAFETY: this thread's own gate.
+        if unsafe { Gate::has_deferred(inside.gate) } {
+            return -(libc::EINTR as isize);
+        }
+    }
+}
+
+/// The kernel's own, for a thread that is inside.
+pub fn kernel(mut args: [u64; 6], inside: &Inside) -> isize {
+    (args[4], args[5]) = (0, COOKIE);
+    let sleep = Sleep { gate: inside.gate, mask: inside.mask, number: libc::SYS_rt_sigtimedwait as u64, args };
+    // SAFETY: the program's own call; our own gate and mask.
+    unsafe { gate::sleep(&sleep) }
+}
+
+/// What is left of a timeout when the wait begins anew.
+#[repr(C)]
+struct Left {
+    time: [u64; 2],
+    /// When it ends; `None` where there is no timeout, or none that can be read: the kernel says so.
+    until: Option<u64>,
+    is_first: bool,
+}
+
+impl Left {
+    fn of(timeout: u64) -> Self {
+        // A null pointer is not even looked at: whoever waits may have SIGSEGV blocked.
+        let time = if timeout == 0 { None } else { memory::read::<[u64; 2]>(timeout).ok() };
+        let until =
+            time.map(|[seconds, ns]| now().saturating_add(seconds.saturating_mul(1_000_000_000)).saturating_add(ns));
+        Self { time: [0; 2], until, is_first: true }
+    }
+
+    /// The argument for the next wait.
+    fn argument(&mut self, timeout: u64) -> u64 {
+        match self.until {
+            Some(until) if !core::mem::take(&mut self.is_first) => {
+                let left = until.saturating_sub(now());
+                self.time = [left / 1_000_000_000, left % 1_000_000_000];
+                (&raw const self.time) as u64
+            }
+            _ => timeout,
+        }
+    }
+}
+
+/// What `sigtimedwait` of `entry.rs` keeps while it is in libc's own.
+#[repr(C)]
+pub struct Waiting {
+    pub set: u64,
+    pub info: u64,
+    pub timeout: u64,
+    until: u64,
+    left: [u64; 2],
+    pub told: [u64; 16],
+}
+
+/// Before it begins.
+pub unsafe extern "C" fn begins(waiting: *mut Waiting) {
+    // SAFETY: the assembly's, which waits for us.
+    let waiting = unsafe { &mut *waiting };
+    waiting.until = Left::of(waiting.timeout).until.unwrap_or(u64::MAX);
+}
+
+/// A signal has come: 0 if it is to wait on.
+pub unsafe extern "C" fn came(waiting: *mut Waiting, signal: i32) -> i32 {
+    // SAFETY: the assembly's, which waits for us.
+    let waiting = unsafe { &mut *waiting };
+    if arrive_at(signal, (&raw mut waiting.told) as u64) {
+        if waiting.info != 0 {
+            let place: *mut [u64; 16] = core::ptr::with_exposed_provenance_mut(waiting.info as usize);
+            // SAFETY: the program's, for libc's function.
+            unsafe { place.write(waiting.told) };
+        }
+        return signal;
+    }
+    if waiting.until != u64::MAX {
+        let left = waiting.until.saturating_sub(now());
+        waiting.left = [left / 1_000_000_000, left % 1_000_000_000];
+        waiting.timeout = (&raw const waiting.left) as u64;
+    }
+    0
+}
