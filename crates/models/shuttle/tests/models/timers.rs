@@ -153,7 +153,6 @@ fn every_timer_is_found_and_expires_when_it_should() {
 
 catches!(timers_catches_expiry_skips_recheck, ExpirySkipsRecheck, 2000, turnover);
 catches!(timers_catches_look_up_trusts_miss, LookUpTrustsMiss, 2000, turnover);
-catches!(timers_catches_group_live_early, GroupLiveEarly, 2000, turnover);
 catches!(timers_catches_group_stays_live, GroupStaysLive, 2000, turnover);
 catches!(timers_catches_turn_forgets_rest, TurnForgetsRest, 2000, turnover);
 catches!(timers_catches_kept_stays, KeptStays, 2000, turnover);
