@@ -276,6 +276,8 @@ pub enum Mutant {
     GroupLiveEarly,
     /// A group that has been moved stays live.
     GroupStaysLive,
+    /// A deleted timer that is kept for the next one is given out twice.
+    KeptStays,
     /// [Q]: a timer is published without Release.
     TimerRelaxed,
     /// [R]: a timer comes first in a chain without Release.

@@ -165,7 +165,9 @@ impl Ids {
         if locked.has(id) {
             return Some(Err(Inserted::InUse));
         }
-        locked.0.group.kept.store(ptr::null_mut(), Ordering::Relaxed);
+        if !mutant(Mutant::KeptStays) {
+            locked.0.group.kept.store(ptr::null_mut(), Ordering::Relaxed);
+        }
         name(timer);
         put_first(locked.0.slot, timer);
         Some(Ok(timer))

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use ufutex_loom::Error;
 use ufutex_loom::timer::Setting;
 
-use crate::support::{catches, check, check_pair};
+use crate::support::{catches, check, check_crowd, check_pair};
 use crate::timers::{Process, setting, spawn};
 
 /// Told from all others by its interval.
@@ -108,6 +108,16 @@ fn made_when_deleted() {
     }
 }
 
+/// A deleted timer is kept for the next one in its place: of two that come for it one gets it.
+fn kept_for_one() {
+    let process = Process::with(&[0, 1]);
+    process.timers.delete(0).expect("the timer was there");
+    let other = spawn(&process, |process| process.create(2));
+    assert_eq!((process.create(3), other.join().unwrap()), (Ok(()), Ok(())));
+    assert!([1, 2, 3].into_iter().all(|id| process.timers.getoverrun(id) == Ok(0)));
+    assert_eq!(process.timers.count(), 3);
+}
+
 /// Looks while one timer more is made than there is memory for: the table grows by a step.
 fn look_while_it_grows<R: 'static>(ids: &[i32], made: i32, look: fn(&Process) -> R) -> R {
     let process = Process::with(ids);
@@ -187,7 +197,7 @@ fn a_timer_is_found_as_it_was_made() {
 
 #[test]
 fn a_timer_is_found_as_it_was_made_by_who_comes_from_another_chain() {
-    check(fresh_behind_an_old_one);
+    check_crowd(fresh_behind_an_old_one);
 }
 
 #[test]
@@ -199,6 +209,11 @@ fn of_two_that_delete_one_does() {
 #[test]
 fn of_two_that_make_an_id_one_does() {
     check_pair(created_once);
+}
+
+#[test]
+fn a_timer_that_is_kept_becomes_one_other() {
+    check(kept_for_one);
 }
 
 #[test]
@@ -223,6 +238,7 @@ catches!(timers_table_catches_look_up_trusts_miss, LookUpTrustsMiss, found_all_t
 catches!(timers_table_catches_look_up_skips_recheck, LookUpSkipsRecheck, never_another);
 catches!(timers_table_catches_delete_leaves_valid, DeleteLeavesValid, deleted_once);
 catches!(timers_table_catches_insert_skips_check, InsertSkipsCheck, created_once);
+catches!(timers_table_catches_kept_stays, KeptStays, kept_for_one);
 catches!(timers_table_catches_group_live_early, GroupLiveEarly, found_while_it_grows);
 catches!(timers_table_catches_group_stays_live, GroupStaysLive, found_while_it_grows);
 catches!(timers_table_catches_timer_relaxed, TimerRelaxed, found_when_made);
