@@ -124,6 +124,7 @@ impl Made {
         #[cfg(any(feature = "loom", feature = "shuttle"))]
         // SAFETY: until it is finished its maker has it alone, and afterwards it is only read.
         if !self.0.with(|is_finished| unsafe { *is_finished }) {
+            // SAFETY: its maker alone writes, and nobody has found it yet.
             self.0.with_mut(|is_finished| unsafe { *is_finished = true });
         }
     }
