@@ -75,6 +75,8 @@ struct Bell {
 
 const _: () = assert!(size_of::<Bell>() == size_of::<libc::siginfo_t>() && offset_of!(Bell, mark) + 8 <= 48);
 
+/// From this one on, signals of one number wait in line.
+const FIRST_QUEUED: i32 = 32;
 /// So many outcomes are remembered.
 const REMEMBERED: usize = 32;
 /// Between looks: at least, and at most where that is not the timer's interval.
@@ -157,7 +159,7 @@ impl Mail {
         let result = f(lines);
         let out = |line: &&Line| line.bell.is_some() || line.retry_at != NEVER;
         self.rung.store(lines.lines.iter().filter(out).count(), Ordering::Relaxed);
-        let standard = |line: &&Line| line.signal < 32 && line.bell.is_some();
+        let standard = |line: &&Line| line.signal < FIRST_QUEUED && line.bell.is_some();
         let signals = lines.lines.iter().filter(standard).fold(0, |signals, line| signals | bit(line.signal));
         self.standard.store(signals, Ordering::Relaxed);
         result
@@ -247,6 +249,12 @@ impl Lines {
     fn ring(&mut self, timing: &Timing, at: usize) {
         let line = &mut self.lines[at];
         line.retry_at = NEVER;
+        // Whoever makes a notice void from here on, or gets the bell, must know that there may be one. The lock of its timer,
+        // which `is_current` takes, orders this before what a call that comes later reads.
+        timing.mail.rung.fetch_max(1, Ordering::Relaxed);
+        if line.signal < FIRST_QUEUED {
+            timing.mail.standard.fetch_or(bit(line.signal), Ordering::SeqCst);
+        }
         while let Some(notice) = line.waiting.pop_front() {
             if !timing.timers.is_current(&notice) {
                 continue;
