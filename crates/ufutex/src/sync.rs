@@ -104,17 +104,29 @@ pub fn thread_hint() -> u32 {
     (core::ptr::addr_of!(here).addr() >> 16) as u32
 }
 
-/// Stands in what is found without a lock: in a model a cell that was written when the memory was made, so that whoever
-/// finds it without seeing it made is caught. Elsewhere nothing.
-pub struct Made(#[cfg(any(feature = "loom", feature = "shuttle"))] UnsafeCell<()>);
+/// Stands in memory that is found without a lock: in a model a cell, so that whoever finds the memory and does not see it
+/// made is caught. Elsewhere nothing.
+pub struct Made(#[cfg(any(feature = "loom", feature = "shuttle"))] UnsafeCell<bool>);
 
 impl Made {
-    /// Now.
+    /// Now, or when it is [`finish`](Self::finish)ed.
     pub fn new() -> Self {
         Self(
             #[cfg(any(feature = "loom", feature = "shuttle"))]
-            UnsafeCell::new(()),
+            UnsafeCell::new(false),
         )
+    }
+
+    /// It is about to be put where it can be found, for the first time or once more. In a model only now has it been
+    /// made: what lies between has fences there that are none elsewhere, and they would hide a missing Release.
+    #[inline(always)]
+    pub fn finish(&self) {
+        #[cfg(any(feature = "loom", feature = "shuttle"))]
+        // SAFETY: until it is finished its maker has it alone, and afterwards it is only read.
+        if !self.0.with(|is_finished| unsafe { *is_finished }) {
+            // SAFETY: its maker alone writes, and nobody has found it yet.
+            self.0.with_mut(|is_finished| unsafe { *is_finished = true });
+        }
     }
 
     /// It has been found.
@@ -265,6 +277,8 @@ pub enum Mutant {
     GroupLiveEarly,
     /// A group that has been moved stays live.
     GroupStaysLive,
+    /// A deleted timer that is kept for the next one is given out twice.
+    KeptStays,
     /// [Q]: a timer is published without Release.
     TimerRelaxed,
     /// [R]: a timer comes first in a chain without Release.

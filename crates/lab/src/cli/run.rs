@@ -128,17 +128,17 @@ What is taken:
                    the kernel stop at each (SIGSYS) for the library to serve it, which takes one to two microseconds:
                    --trap is for trying and for seeing, not for speed. Uncontended locks make no call and cost nothing.
 
-  with --timers    timer_create(2), timer_settime(2), timer_gettime(2), timer_getoverrun(2) and timer_delete(2), by libc's
-                   functions of these names and by its syscall(); with --trap those that are instructions, too. The
-                   signals are real ones: SI_TIMER, with value, ID and overrun. For SIGEV_THREAD threads are started.
+  with --timers    timer_create(2), timer_settime(2), timer_gettime(2), timer_getoverrun(2) and timer_delete(2), by
+                   libc's functions of these names and by its syscall(); with --trap those that are instructions, too.
+                   The signals are real ones: SI_TIMER, with value, ID, overrun. For SIGEV_THREAD threads are started.
 
 Timers (--timers) differ from the kernel's in this:
   - A thread of the library's waits for them, and sends the signals: some ten microseconds later than the kernel, more
     where the machine has more to do than CPUs. It is there from the first timer on, in /proc/PID/task, and makes calls
     fail that want a process with one thread (unshare(CLONE_NEWUSER)). It runs with the priority of the thread that
     made the first timer. A process whose threads all end by the system call, and not by libc, goes on with it.
-  - What is read from a signalfd, and what is ignored, nobody sees: an interval timer goes on half an interval later, but
-    in time for its next deadline; ssi_overrun is 0, and timer_getoverrun has the number then.
+  - What is read from a signalfd, and what is ignored, nobody sees: an interval timer goes on half an interval later,
+    but in time for its next deadline; ssi_overrun is 0, and timer_getoverrun has the number then.
   - IDs begin at 0 again after exec. RLIMIT_SIGPENDING does not limit how many timers there may be.
   - Timers that a child makes after vfork are the kernel's.
 

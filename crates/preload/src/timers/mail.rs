@@ -21,6 +21,7 @@ use core::cell::UnsafeCell;
 use core::mem::{ManuallyDrop, MaybeUninit, offset_of};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::collections::VecDeque;
+use std::io::Write;
 use std::vec::Vec;
 
 use ufutex::timer::{Deliver, Notice, Notify, Timers};
@@ -74,6 +75,8 @@ struct Bell {
 
 const _: () = assert!(size_of::<Bell>() == size_of::<libc::siginfo_t>() && offset_of!(Bell, mark) + 8 <= 48);
 
+/// From this one on, signals of one number wait in line.
+const FIRST_QUEUED: i32 = 32;
 /// So many outcomes are remembered.
 const REMEMBERED: usize = 32;
 /// Between looks: at least, and at most where that is not the timer's interval.
@@ -156,7 +159,7 @@ impl Mail {
         let result = f(lines);
         let out = |line: &&Line| line.bell.is_some() || line.retry_at != NEVER;
         self.rung.store(lines.lines.iter().filter(out).count(), Ordering::Relaxed);
-        let standard = |line: &&Line| line.signal < 32 && line.bell.is_some();
+        let standard = |line: &&Line| line.signal < FIRST_QUEUED && line.bell.is_some();
         let signals = lines.lines.iter().filter(standard).fold(0, |signals, line| signals | bit(line.signal));
         self.standard.store(signals, Ordering::Relaxed);
         result
@@ -246,6 +249,12 @@ impl Lines {
     fn ring(&mut self, timing: &Timing, at: usize) {
         let line = &mut self.lines[at];
         line.retry_at = NEVER;
+        // Whoever makes a notice void from here on, or gets the bell, must know that there may be one. The lock of its timer,
+        // which `is_current` takes, orders this before what a call that comes later reads.
+        timing.mail.rung.fetch_max(1, Ordering::Relaxed);
+        if line.signal < FIRST_QUEUED {
+            timing.mail.standard.fetch_or(bit(line.signal), Ordering::SeqCst);
+        }
         while let Some(notice) = line.waiting.pop_front() {
             if !timing.timers.is_current(&notice) {
                 continue;
@@ -415,16 +424,11 @@ fn take_pending(signal: i32) -> Option<Bell> {
 /// What is pending for a thread alone. The kernel tells it in a file; this thread has numbers of its own for files.
 fn pending_for(thread: i32) -> Option<u64> {
     let mut path = [0u8; 40];
-    let mut left = &mut path[..];
-    // SAFETY: nothing is unsafe about it; without room nothing is written.
-    {
-        use std::io::Write;
-        write!(left, "/proc/self/task/{thread}/status\0").ok()?;
-    }
+    write!(&mut path[..], "/proc/self/task/{thread}/status\0").ok()?;
     let mut text = [0u8; 4096];
+    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
     // SAFETY: a string; room for what is read.
     let read = unsafe {
-        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
         let file = raw::own(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, flags, 0]);
         if file < 0 {
             return None;

@@ -83,15 +83,23 @@ impl Timers {
     #[inline(never)]
     fn take_timer(&self) -> Result<NonNull<Timer>, Error> {
         let inner = &*self.inner;
-        let before = inner.store.made();
-        let reserve = |timers| inner.deliver.reserve(timers).is_ok();
-        let timer = inner.store.take_timer(reserve).or_else(|| inner.ids.take_kept().map(NonNull::from));
-        let timer = timer.ok_or(Error::Again)?;
+        let timer = inner.store.take_free().or_else(|| self.make_timer());
+        let timer = timer.or_else(|| inner.store.take_last());
+        timer.or_else(|| inner.ids.take_kept().map(NonNull::from)).ok_or(Error::Again)
+    }
+
+    /// Room for the notices of new timers comes before them, with nothing locked.
+    fn make_timer(&self) -> Option<NonNull<Timer>> {
+        let inner = &*self.inner;
+        let timers = inner.store.grant()?;
         let made = inner.store.made();
-        if made != before {
-            inner.ids.note_timers(made);
+        let timer = inner.deliver.reserve(made).ok().and_then(|()| inner.store.make(timers));
+        if timer.is_none() {
+            inner.store.revoke(timers);
+            return None;
         }
-        Ok(timer)
+        inner.ids.note_timers(made);
+        timer
     }
 
     /// The ID is in use: the next one that is not, unless this one is asked for.

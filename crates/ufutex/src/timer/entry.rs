@@ -26,7 +26,7 @@ pub struct Timer {
     pub next: AtomicPtr<Timer>,
     lock: StateLock,
     rest: NonNull<Rest>,
-    made: Made,
+    pub made: Made,
 }
 
 /// The rest of a timer.

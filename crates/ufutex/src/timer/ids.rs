@@ -26,11 +26,11 @@ const GROUP: usize = 1 << GROUP_LOG2;
 const MAX_GROUPS_LOG2: u32 = 31 - GROUP_LOG2;
 /// A look-up without a lock goes no further: it may have been led astray.
 const STEPS: usize = if MODEL { 3 } else { 64 };
-/// A table is followed by one so many times as large. With the double each timer would be moved once, with this every
-/// third; slots that are not in use are in groups that nobody touches.
-const GROWTH_LOG2: u32 = if MODEL { 1 } else { 2 };
+/// A table is followed by one so many times as large, so that few timers are ever moved: each third one. Its slots that
+/// are not in use are in groups that nobody touches.
+const GROWTH_LOG2: u32 = if MODEL { 1 } else { 3 };
 /// Groups that are moved at a time.
-const STEP: usize = if MODEL { 1 } else { 2 };
+const STEP: usize = if MODEL { 1 } else { 4 };
 
 /// What a group of slots is locked by, on a line of its own.
 #[repr(align(64))]
@@ -165,7 +165,9 @@ impl Ids {
         if locked.has(id) {
             return Some(Err(Inserted::InUse));
         }
-        locked.0.group.kept.store(ptr::null_mut(), Ordering::Relaxed);
+        if !mutant(Mutant::KeptStays) {
+            locked.0.group.kept.store(ptr::null_mut(), Ordering::Relaxed);
+        }
         name(timer);
         put_first(locked.0.slot, timer);
         Some(Ok(timer))
@@ -287,7 +289,7 @@ impl Ids {
         growth.with(|growth| {
             let Some(current) = Table::from_word(self.current.load(Ordering::Relaxed)) else { return };
             if self.next.load(Ordering::Relaxed).is_null() {
-                if timers <= current.slots() || current.groups_log2() == MAX_GROUPS_LOG2 {
+                if timers <= most_in(current.slots()) || current.groups_log2() == MAX_GROUPS_LOG2 {
                     return;
                 }
                 let groups_log2 = (current.groups_log2() + GROWTH_LOG2).min(MAX_GROUPS_LOG2);
@@ -346,12 +348,22 @@ impl Ids {
     }
 }
 
+/// A table with so many slots is large enough for so many timers.
+const fn most_in(slots: usize) -> usize {
+    if MODEL { slots } else { slots + slots / 2 }
+}
+
 /// Puts `timer` before the others of `slot`, whose group is locked, or not live yet.
 fn put_first(slot: &Slot, timer: &Timer) {
+    timer.made.finish();
     // [R] twice: who stands on this timer, since it was in another chain, may go on from it and be the first to
     // come by its successor.
     let order = relaxed_in(Mutant::SuccessorRelaxed, Ordering::Release);
-    timer.next.store(slot.load(Ordering::Relaxed), order);
+    let first = slot.load(Ordering::Relaxed);
+    // Most are alone in their slots, before and after: then the timer is not written to.
+    if timer.next.load(Ordering::Relaxed) != first {
+        timer.next.store(first, order);
+    }
     slot.store(ptr::from_ref(timer).cast_mut(), relaxed_in(Mutant::HeadRelaxed, Ordering::Release));
 }
 

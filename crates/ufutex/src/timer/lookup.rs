@@ -3,10 +3,10 @@
 use core::ptr::NonNull;
 
 use super::Timers;
-use super::entry::{Locked, Status, Timer};
+use super::entry::{Locked, State, Status, Timer};
 use super::ids::Spot;
 use crate::error::Error;
-use crate::expiry::Tell;
+use crate::expiry::{Base, Tell};
 use crate::sync::{Mutant, mutant};
 
 impl Timers {
@@ -75,19 +75,29 @@ impl Timers {
 
     /// No longer armed, and what was on its way comes to nothing: an expiry, a notice.
     #[inline(always)]
-    pub(super) fn disarm(&self, locked: &mut Locked<'_>) -> Tell {
+    fn disarm(&self, locked: &mut Locked<'_>) -> Tell {
         let timer = locked.timer();
-        locked.with(|state| {
-            if !mutant(Mutant::DisarmKeepsNumber) {
-                state.renumber();
-            }
-            if core::mem::replace(&mut state.status, Status::Disarmed) != Status::Armed {
-                return Tell::default();
-            }
-            let queue = self.queue_of(state);
-            // SAFETY: it is in the queue that its state names, or was due.
-            unsafe { queue.disarm(&self.inner.driver.inner, timer.node(), false) }
-        })
+        let stood = locked.with(State::stand_down);
+        stood.map_or_else(Tell::default, |base| self.leave(timer, base))
+    }
+
+    /// Takes the timer, which stands there or was due there, out of a queue.
+    pub(super) fn leave(&self, timer: &Timer, base: Base) -> Tell {
+        let inner = &*self.inner;
+        // SAFETY: it is in this queue or in none.
+        unsafe { inner.queues[base as usize].disarm(&inner.driver.inner, timer.node(), false) }
+    }
+}
+
+impl State {
+    /// What is on its way is void. Answers in which queue the timer stands, if it is armed, from where it is to be taken.
+    #[inline(always)]
+    pub(super) fn stand_down(&mut self) -> Option<Base> {
+        if !mutant(Mutant::DisarmKeepsNumber) {
+            self.renumber();
+        }
+        let was = core::mem::replace(&mut self.status, Status::Disarmed);
+        (was == Status::Armed).then_some(self.base)
     }
 }
 

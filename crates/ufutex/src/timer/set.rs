@@ -48,18 +48,22 @@ impl Timers {
 
     fn set(&self, locked: &mut Locked<'_>, id: u32, absolute: bool, new: Setting) -> Result<Tell, Error> {
         let timer = locked.timer();
-        let tell = self.disarm(locked);
         locked.with(|state| {
+            let stood = state.stand_down();
             (state.interval, state.overrun) = (0, -1);
             timer.publish(id, 0);
+            let leave = || stood.map_or_else(Tell::default, |base| self.leave(timer, base));
             if new.value.is_zero() {
                 // What tells nobody shows the time until its last deadline ever after; of CPU time it does not.
                 if state.kind != Kind::None || state.cpu_clock().is_some() {
                     state.deadline = 0;
                 }
-                return Ok(tell);
+                return Ok(leave());
             }
-            let now = self.choose_clock(state, absolute)?;
+            // One that goes from a queue to the same is put there anew without having left.
+            let (now, base) = (self.choose_clock(state, absolute), state.base);
+            let tell = if stood == Some(base) && now.is_ok() { Tell::default() } else { leave() };
+            let now = now?;
             state.interval = nanoseconds(new.interval);
             let value = nanoseconds(new.value);
             // Clocks end there; CPU time may be summed up beyond.

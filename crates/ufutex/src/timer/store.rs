@@ -51,6 +51,13 @@ struct Free {
     holds: bool,
 }
 
+/// Free timers on their way from one list to another, linked.
+struct Batch {
+    first: NonNull<Timer>,
+    last: NonNull<Timer>,
+    count: usize,
+}
+
 #[derive(Clone, Copy, Default)]
 struct Block {
     epoch: u32,
@@ -87,41 +94,43 @@ impl Store {
         })
     }
 
-    /// A free timer: of another list that has plenty, since who deletes timers may not be who makes them; or from new
-    /// memory, if `reserve` has room for so many; or of any list.
-    #[cold]
-    #[inline(never)]
-    pub fn take_timer(&self, reserve: impl FnOnce(usize) -> bool) -> Option<NonNull<Timer>> {
-        let (own, mut list) = self.list();
-        let timer = list.with(Free::pop);
-        // Others may look through all lists as well, and `reserve` is an embedder's: with none locked.
-        drop(list);
-        timer
-            .or_else(|| self.fetch_timers(own))
-            .or_else(|| self.make_more(own, reserve))
-            .or_else(|| self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop)))
+    /// A free timer: of the calling thread's list, or of one that has plenty. Without that, whoever makes timers for others
+    /// to delete would need ever more memory.
+    pub fn take_free(&self) -> Option<NonNull<Timer>> {
+        if let Some(timer) = self.list().1.with(Free::pop) {
+            return Some(timer);
+        }
+        let batch = self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop_batch))?;
+        self.list().1.with(|free| {
+            free.push_batch(batch);
+            free.pop()
+        })
     }
 
-    /// As many timers as are made at a time, of a list that keeps as many.
-    fn fetch_timers(&self, own: usize) -> Option<NonNull<Timer>> {
-        let mut fetched = Free::new(false);
-        let others = (1..SHARDS).map(|i| (own + i) & (SHARDS - 1));
-        for number in others {
-            self.shards[number].0.lock().with(|free| {
-                if free.count >= 2 * TIMERS {
-                    (0..TIMERS).filter_map(|_| free.pop()).for_each(|timer| fetched.push(timer));
-                }
-            });
-            if let Some(timer) = fetched.pop() {
-                self.shards[own].0.lock().with(|free| {
-                    while let Some(timer) = fetched.pop() {
-                        free.push(timer);
-                    }
-                });
-                return Some(timer);
-            }
-        }
-        None
+    /// The last free timer there is.
+    pub fn take_last(&self) -> Option<NonNull<Timer>> {
+        self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop))
+    }
+
+    /// How many more timers there may be: as many as one asks of the allocator, or up to the limit. They are counted from
+    /// here on.
+    pub fn grant(&self) -> Option<usize> {
+        let more = |made: usize| TIMERS.min(self.limit.saturating_sub(made));
+        let grant = |made: usize| (more(made) > 0).then(|| made + more(made));
+        self.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant).ok().map(more)
+    }
+
+    /// They are not to be, after all.
+    pub fn revoke(&self, timers: usize) {
+        self.made.fetch_sub(timers, Ordering::Relaxed);
+    }
+
+    /// Makes as many as were granted; one of them. `None`: there is no memory.
+    pub fn make(&self, timers: usize) -> Option<NonNull<Timer>> {
+        self.list().1.with(|free| {
+            free.add_chunk(timers)?;
+            free.pop()
+        })
     }
 
     /// The next ID, in use or not: one after the other as long as one thread asks.
@@ -157,24 +166,6 @@ impl Store {
             }
         }
         (own, self.shards[own].0.lock())
-    }
-
-    fn make_more(&self, own: usize, reserve: impl FnOnce(usize) -> bool) -> Option<NonNull<Timer>> {
-        let grant = |made: usize| (made < self.limit).then(|| made + TIMERS.min(self.limit - made));
-        let before = self.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant).ok()?;
-        let timers = TIMERS.min(self.limit - before);
-        // First: once they are in a list, anybody may take them.
-        let has_room = reserve(before + timers);
-        let made = has_room.then(|| {
-            self.shards[own].0.lock().with(|free| {
-                free.add_chunk(timers)?;
-                free.pop()
-            })
-        });
-        made.flatten().or_else(|| {
-            self.made.fetch_sub(timers, Ordering::Relaxed);
-            None
-        })
     }
 
     /// An ID of the list that has the counter, which list `number` has not: the counter moves there. If that happens again
@@ -337,6 +328,35 @@ impl Free {
         unsafe { (*timer.as_ref().node()).keep(self.first) };
         self.first = timer.as_ptr();
         self.count += 1;
+    }
+
+    /// Some timers, if there are plenty.
+    fn pop_batch(&mut self) -> Option<Batch> {
+        if self.count < TIMERS {
+            return None;
+        }
+        let first = NonNull::new(self.first)?;
+        let mut last = first;
+        let mut count = 1;
+        // SAFETY: free timers and their nodes are this list's alone.
+        unsafe {
+            while let Some(next) = NonNull::new((*last.as_ref().node()).kept::<Timer>())
+                && count < TIMERS / 2
+            {
+                last = next;
+                count += 1;
+            }
+            self.first = (*last.as_ref().node()).kept();
+        }
+        self.count -= count;
+        Some(Batch { first, last, count })
+    }
+
+    fn push_batch(&mut self, Batch { first, last, count }: Batch) {
+        // SAFETY: nobody else has them.
+        unsafe { (*last.as_ref().node()).keep(self.first) };
+        self.first = first.as_ptr();
+        self.count += count;
     }
 
     fn add_chunk(&mut self, timers: usize) -> Option<()> {

@@ -20,6 +20,7 @@ mod rng;
 mod attacks;
 mod cpu;
 mod create;
+mod deliveries;
 mod driving;
 mod expiry;
 mod far;

@@ -4,6 +4,7 @@
 #include <semaphore.h>
 #include <spawn.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/utsname.h>
 
@@ -405,13 +406,35 @@ static void beside_others_of_that_number(void) {
     CHECK_EQ(take_away(current), 0);
 }
 
-static void *made_in_a_handler_;
+// With no room for what comes along with a signal of the program's own.
+static void when_nothing_may_be_pending(void) {
+    const int signals[] = {SIGUSR2, SIGRTMIN + 8};
+    for (int i = 0; i < 2; i++) {
+        struct rlimit limit, none;
+        expect(signals[i], 15);
+        current = signalling(CLOCK_MONOTONIC, signals[i], 15);
+        CHECK_EQ(getrlimit(RLIMIT_SIGPENDING, &limit), 0);
+        none = limit;
+        none.rlim_cur = 0;
+        CHECK_EQ(setrlimit(RLIMIT_SIGPENDING, &none), 0);
+        CHECK_ERRNO(sigqueue(getpid(), SIGRTMIN + 9, (union sigval){0}), EAGAIN);
+        set_us(current, 1000, 0);
+        if (i == 0) until(1);
+        nap_us(3000);
+        CHECK_EQ(setrlimit(RLIMIT_SIGPENDING, &limit), 0);
+        until(1);
+        nap_us(3000);
+        CHECK_EQ(came, 1);
+        CHECK_EQ(wrong, 0);
+        CHECK_EQ(take_away(current), 0);
+    }
+}
+
 static void makes(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)info, (void)context;
     timer_t timer = signalling(CLOCK_MONOTONIC, SIGRTMIN + 9, 11);
     current = timer;
     set_us(timer, 1000, 0);
-    made_in_a_handler_ = timer;
 }
 
 static void made_in_a_handler(void) {
@@ -568,7 +591,7 @@ static void restored(void) {
 MAIN(CASE(handler_with_intervals), CASE(each_clock), CASE(waited_for), CASE(blocked_for_a_while), CASE(void_while_pending),
      CASE(to_a_thread), CASE(nobody_is_told), CASE(read_from_a_signalfd), CASE(ignored_for_a_while), CASE(a_fork_has_none),
      CASE(an_exec_has_none), CASE(a_vfork_is_somebody_else), CASE(many_at_once), CASE(many_with_a_standard_signal),
-     CASE(beside_others_of_that_number), CASE(made_in_a_handler), CASE(wakes_who_waits), CASE(each_thread_its_own),
+     CASE(beside_others_of_that_number), CASE(when_nothing_may_be_pending), CASE(made_in_a_handler), CASE(wakes_who_waits), CASE(each_thread_its_own),
      CASE(by_cpu_time), CASE(errors), CASE(by_default_an_alarm),
 #if defined(BY_INSTRUCTION) || defined(BY_SYSCALL)
      CASE(restored),

@@ -23,6 +23,11 @@ pub fn check_pair(model: impl Fn() + Sync + Send + 'static) {
     explore(asked_bound().unwrap_or(3), model);
 }
 
+/// As [`check`], for a model of three threads with much to do, which can afford one.
+pub fn check_crowd(model: impl Fn() + Sync + Send + 'static) {
+    explore(asked_bound().unwrap_or(1), model);
+}
+
 fn asked_bound() -> Option<usize> {
     std::env::var("UFUTEX_MODEL_BOUND").ok()?.parse().ok()
 }

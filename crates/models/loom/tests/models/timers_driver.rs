@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
 
 use loom::thread;
-use ufutex_loom::timer::{Driver, Expiries, TimerClock, Timers};
+use ufutex_loom::timer::{Base, Driver, Expiries, TimerClock, Timers};
 
 use crate::support::{catches, check, check_pair};
 use crate::timers::{DUE, ModelClock, Process, setting, spawn};
@@ -78,8 +78,9 @@ fn dropped_during_a_turn() {
         })
     };
     drop(timers);
+    assert_eq!(driver.next(Base::Monotonic), None, "they are out of the wheel, or in the hands of the turn");
     turn.join().unwrap();
-    assert_eq!(driver.next(ufutex_loom::timer::Base::Monotonic), None);
+    assert_eq!(driver.next(Base::Monotonic), None);
     assert_eq!(driver.turn(), 0);
     assert_eq!(Arc::strong_count(&notices), 1, "the timers are gone");
     drop(driver);

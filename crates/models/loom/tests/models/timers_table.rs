@@ -8,46 +8,48 @@
 //! In a model two timers are made at a time, a group is one slot, and one group is moved at a time: of five timers the
 //! first group of two has been moved and the second has not.
 
-use loom::thread::JoinHandle;
 use std::sync::Arc;
 use ufutex_loom::Error;
 use ufutex_loom::timer::Setting;
 
-use crate::support::{catches, check_pair};
+use crate::support::{catches, check, check_crowd, check_pair};
 use crate::timers::{Process, setting, spawn};
 
 /// Told from all others by its interval.
 const SET: u64 = 1000;
 
-fn spawn_turnover(process: &Arc<Process>, gone: i32, made: i32) -> JoinHandle<()> {
-    spawn(process, move |process| {
-        process.timers.delete(gone).expect("the timer was there");
-        process.create(made).expect("the ID is free");
-        process.arm(made, SET, SET).expect("the timer is there");
-    })
+/// What `look` sees while the timers change. The first thread is the one that changes them: who loads a word and then
+/// stores it hides from loom that it matters when another thread loads it, but not the other way round.
+fn look_during<R: 'static>(
+    process: &Arc<Process>,
+    change: impl FnOnce(&Process),
+    look: impl FnOnce(&Process) -> R + 'static,
+) -> R {
+    let looks = spawn(process, look);
+    change(process);
+    looks.join().unwrap()
 }
 
-/// What is in front of it in the chain goes and comes.
+/// Deletes a timer, and sets one that is made in its memory.
+fn turn_over(process: &Process, gone: i32, made: i32) {
+    process.timers.delete(gone).expect("the timer was there");
+    process.create(made).expect("the ID is free");
+    process.arm(made, SET, SET).expect("the timer is there");
+}
+
+/// What stands before it in the chain goes and comes.
 fn found_all_the_time() {
     let process = Process::with(&[0, 1]);
-    let other = spawn(&process, |process| {
-        process.timers.delete(1).expect("the timer was there");
-        process.create(2).expect("the ID is free");
-    });
-    assert_eq!(process.timers.getoverrun(0), Ok(0));
-    assert_eq!(process.timers.gettime(0), Ok(Setting::default()));
-    other.join().unwrap();
+    let change = |process: &Process| turn_over(process, 1, 2);
+    let found = look_during(&process, change, |process| (process.timers.getoverrun(0), process.timers.gettime(0)));
+    assert_eq!(found, (Ok(0), Ok(Setting::default())));
 }
 
 /// A timer whose memory becomes another one's.
 fn never_another() {
     let process = Process::with(&[0]);
-    let other = spawn_turnover(&process, 0, 1);
-    match process.timers.gettime(0) {
-        Ok(found) => assert_eq!(found, Setting::default(), "this is timer 1"),
-        Err(error) => assert_eq!(error, Error::Invalid),
-    }
-    other.join().unwrap();
+    let found = look_during(&process, |process| turn_over(process, 0, 1), |process| process.timers.gettime(0));
+    assert!(found == Ok(Setting::default()) || found == Err(Error::Invalid), "{found:?}");
     assert_eq!(process.timers.gettime(0), Err(Error::Invalid));
     assert_eq!(process.timers.gettime(1), Ok(setting(SET, SET)));
 }
@@ -55,23 +57,18 @@ fn never_another() {
 /// A timer that is deleted and made again, with the same ID and in the same memory: before or after, nothing between.
 fn gone_and_back() {
     let process = Process::with(&[0]);
-    let other = spawn_turnover(&process, 0, 0);
-    match process.timers.gettime(0) {
-        Ok(found) => assert!(found == Setting::default() || found == setting(SET, SET)),
-        Err(error) => assert_eq!(error, Error::Invalid),
-    }
-    other.join().unwrap();
+    let found = look_during(&process, |process| turn_over(process, 0, 0), |process| process.timers.gettime(0));
+    let may_be = [Ok(Setting::default()), Ok(setting(SET, SET)), Err(Error::Invalid)];
+    assert!(may_be.contains(&found), "{found:?}");
     assert_eq!(process.timers.gettime(0), Ok(setting(SET, SET)));
 }
 
+/// Made while it is looked for, in a process that had none.
 fn found_when_made() {
     let process = Process::with(&[]);
-    let other = spawn(&process, |process| process.create(0).expect("the ID is free"));
-    match process.timers.gettime(0) {
-        Ok(found) => assert_eq!(found, Setting::default()),
-        Err(error) => assert_eq!(error, Error::Invalid),
-    }
-    other.join().unwrap();
+    let make = |process: &Process| process.create(0).expect("the ID is free");
+    let found = look_during(&process, make, |process| process.timers.gettime(0));
+    assert!(found == Ok(Setting::default()) || found == Err(Error::Invalid), "{found:?}");
     assert_eq!(process.timers.getoverrun(0), Ok(0));
 }
 
@@ -82,7 +79,7 @@ fn once(ids: &[i32], error: Error, left: usize, call: fn(&Process) -> Result<(),
     let results = [call(&process), other.join().unwrap()];
     assert!(results == [Ok(()), Err(error)] || results == [Err(error), Ok(())], "{results:?}");
     assert_eq!(process.timers.count(), left);
-    // One more of each memory that is free: whatever is free twice is a timer twice.
+    // Memory that is free twice would be two timers.
     (5..8).for_each(|id| process.create(id).expect("the ID is free"));
     assert!((5..8).all(|id| process.timers.getoverrun(id) == Ok(0)));
 }
@@ -99,7 +96,7 @@ fn created_once_while_it_grows() {
     once(&[0, 1], Error::Busy, 3, |process| process.create(3));
 }
 
-/// Who makes an ID that somebody deletes either comes too early or makes it.
+/// Who makes an ID that somebody deletes comes too early, or makes it.
 fn made_when_deleted() {
     let process = Process::with(&[0]);
     let other = spawn(&process, |process| process.timers.delete(0));
@@ -111,90 +108,96 @@ fn made_when_deleted() {
     }
 }
 
-/// One more timer than there is memory for: the table grows by a step.
-fn grows(ids: &'static [i32], made: i32, look: fn(&Process)) {
+/// A deleted timer is kept for the next one in its place: of two that come for it one gets it.
+fn kept_for_one() {
+    let process = Process::with(&[0, 1]);
+    process.timers.delete(0).expect("the timer was there");
+    let other = spawn(&process, |process| process.create(2));
+    assert_eq!((process.create(3), other.join().unwrap()), (Ok(()), Ok(())));
+    assert!([1, 2, 3].into_iter().all(|id| process.timers.getoverrun(id) == Ok(0)));
+    assert_eq!(process.timers.count(), 3);
+}
+
+/// Looks while one timer more is made than there is memory for: the table grows by a step.
+fn look_while_it_grows<R: 'static>(ids: &[i32], made: i32, look: fn(&Process) -> R) -> R {
     let process = Process::with(ids);
-    let other = spawn(&process, move |process| process.create(made).expect("the ID is free"));
-    look(&process);
-    other.join().unwrap();
+    let result = look_during(&process, |process| process.create(made).expect("the ID is free"), look);
     ids.iter().for_each(|&id| assert_eq!(process.timers.getoverrun(id), Ok(0), "timer {id}"));
     assert_eq!(process.timers.getoverrun(made), Ok(0));
+    result
 }
 
 fn found_while_it_grows() {
-    grows(&[0, 1], 2, |process| {
-        assert_eq!(process.timers.getoverrun(0), Ok(0));
-        assert_eq!(process.timers.gettime(1), Ok(Setting::default()));
-    });
+    let both = |process: &Process| (process.timers.getoverrun(0), process.timers.gettime(1));
+    assert_eq!(look_while_it_grows(&[0, 1], 2, both), (Ok(0), Ok(Setting::default())));
 }
 
 fn found_half_way() {
-    grows(&[0, 1, 2, 3, 4, 5], 6, |process| {
-        assert_eq!(process.timers.gettime(0), Ok(Setting::default()));
-        assert_eq!(process.timers.getoverrun(5), Ok(0));
-    });
+    let both = |process: &Process| (process.timers.getoverrun(5), process.timers.gettime(2));
+    assert_eq!(look_while_it_grows(&[1, 2, 3, 4, 5, 6], 0, both), (Ok(0), Ok(Setting::default())));
 }
 
 fn absent_while_it_grows() {
-    grows(&[0, 1], 2, |process| assert_eq!(process.timers.getoverrun(7), Err(Error::Invalid)));
+    assert_eq!(look_while_it_grows(&[0, 1], 2, |process| process.timers.getoverrun(7)), Err(Error::Invalid));
 }
 
 fn deleted_while_it_grows() {
     let process = Process::with(&[0, 1]);
-    let other = spawn(&process, |process| process.create(2).expect("the ID is free"));
-    assert_eq!(process.timers.delete(1), Ok(()));
-    assert_eq!(process.timers.delete(1), Err(Error::Invalid));
-    other.join().unwrap();
+    let grow = |process: &Process| process.create(2).expect("the ID is free");
+    let deleted = look_during(&process, grow, |process| [(); 2].map(|()| process.timers.delete(1)));
+    assert_eq!(deleted, [Ok(()), Err(Error::Invalid)]);
     assert_eq!([0, 1, 2].map(|id| process.timers.getoverrun(id).is_ok()), [true, false, true]);
     assert_eq!(process.create(1), Ok(()));
 }
 
 /// Both make more timers, and so may both grow the table.
 fn made_while_it_grows() {
-    grows(&[0, 1], 2, |process| {
-        assert_eq!(process.create(0), Err(Error::Busy));
-        process.create(3).expect("the ID is free");
-        process.timers.delete(3).expect("the timer was there");
-    });
+    let make = |process: &Process| (process.create(0), process.create(3), process.timers.delete(3));
+    assert_eq!(look_while_it_grows(&[0, 1], 2, make), (Err(Error::Busy), Ok(()), Ok(())));
 }
 
-/// A look-up meets a timer in memory that was not there when it began, in a chain that was.
+/// A look-up meets a timer in memory that was not there when it began, in a chain that was: timer 0 goes to the half of
+/// the table that was moved before.
 fn fresh_in_an_old_chain() {
-    let process = Process::with(&[1, 2, 3, 4, 5, 6]);
-    let other = spawn(&process, |process| process.create(0).expect("the ID is free"));
-    let found = process.timers.getoverrun(0);
+    let found = look_while_it_grows(&[1, 2, 3, 4, 5, 6], 0, |process| process.timers.getoverrun(0));
     assert!(found == Ok(0) || found == Err(Error::Invalid));
-    other.join().unwrap();
 }
 
-/// A look-up stands on a timer that leaves its chain and comes before a fresh one in another.
+/// A look-up stands on a timer that leaves its chain, and comes back before one that it knows nothing of yet. Who brings it
+/// back knows that one by the lock alone.
 fn fresh_behind_an_old_one() {
-    let process = Process::with(&[0, 1]);
-    let other = spawn(&process, |process| {
-        process.create(2).expect("the ID is free");
+    let process = Process::with(&[0]);
+    let looks = spawn(&process, |process| process.timers.getoverrun(9));
+    let turnover = spawn(&process, |process| {
         process.timers.delete(0).expect("the timer was there");
+        loom::thread::yield_now();
         process.create(4).expect("the ID is free");
     });
-    assert_eq!(process.timers.getoverrun(9), Err(Error::Invalid));
-    other.join().unwrap();
+    process.create(2).expect("the ID is free");
+    turnover.join().unwrap();
+    assert_eq!(looks.join().unwrap(), Err(Error::Invalid));
 }
 
 #[test]
 fn a_timer_that_is_there_is_found() {
-    check_pair(found_all_the_time);
+    check(found_all_the_time);
 }
 
 #[test]
 fn a_look_up_never_answers_for_another_timer() {
-    check_pair(never_another);
-    check_pair(gone_and_back);
+    check(never_another);
+    check(gone_and_back);
 }
 
 #[test]
 fn a_timer_is_found_as_it_was_made() {
     check_pair(found_when_made);
-    check_pair(fresh_in_an_old_chain);
-    check_pair(fresh_behind_an_old_one);
+    check(fresh_in_an_old_chain);
+}
+
+#[test]
+fn a_timer_is_found_as_it_was_made_by_who_comes_from_another_chain() {
+    check_crowd(fresh_behind_an_old_one);
 }
 
 #[test]
@@ -209,16 +212,21 @@ fn of_two_that_make_an_id_one_does() {
 }
 
 #[test]
+fn a_timer_that_is_kept_becomes_one_other() {
+    check(kept_for_one);
+}
+
+#[test]
 fn growing_hides_no_timer() {
-    check_pair(found_while_it_grows);
-    check_pair(found_half_way);
+    check(found_while_it_grows);
+    check(found_half_way);
     check_pair(absent_while_it_grows);
 }
 
 #[test]
 fn growing_stands_in_nobodys_way() {
     check_pair(deleted_while_it_grows);
-    check_pair(made_while_it_grows);
+    check(made_while_it_grows);
 }
 
 #[test]
@@ -230,6 +238,7 @@ catches!(timers_table_catches_look_up_trusts_miss, LookUpTrustsMiss, found_all_t
 catches!(timers_table_catches_look_up_skips_recheck, LookUpSkipsRecheck, never_another);
 catches!(timers_table_catches_delete_leaves_valid, DeleteLeavesValid, deleted_once);
 catches!(timers_table_catches_insert_skips_check, InsertSkipsCheck, created_once);
+catches!(timers_table_catches_kept_stays, KeptStays, kept_for_one);
 catches!(timers_table_catches_group_live_early, GroupLiveEarly, found_while_it_grows);
 catches!(timers_table_catches_group_stays_live, GroupStaysLive, found_while_it_grows);
 catches!(timers_table_catches_timer_relaxed, TimerRelaxed, found_when_made);

@@ -9,3 +9,4 @@ mod pi;
 mod requeue;
 mod semaphore;
 mod support;
+mod timers;

@@ -16,7 +16,6 @@ use crate::futex::limit::Limit;
 use crate::futex::operation::block_on;
 use crate::futex::operation::{By, Cause, Operation, operation_is_a_future};
 use crate::sync::{Mutant, mutant, spin_loop};
-#[cfg(feature = "std")]
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults, Width};
 use crate::table::bucket::Guard;

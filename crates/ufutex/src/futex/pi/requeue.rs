@@ -17,7 +17,6 @@ use crate::futex::limit::Limit;
 use crate::futex::operation::block_on;
 use crate::futex::operation::{By, Cause, Operation, operation_is_a_future};
 use crate::futex::pair::Pair;
-#[cfg(feature = "std")]
 use crate::sys::clock::Timeout;
 use crate::sys::mem::Faults;
 use crate::table::hash::Key;
