@@ -33,6 +33,8 @@ impl<T> Counted<T> {
         let value = value(inner.addr().get());
         // SAFETY: fresh memory of that type.
         unsafe { inner.write(Inner { handles: AtomicUsize::new(1), value }) };
+        // For `around`.
+        let _address = inner.expose_provenance();
         Ok(Self { inner })
     }
 
@@ -72,8 +74,10 @@ impl<T> Counted<T> {
     /// # Safety
     /// The value lies in an `Inner`.
     unsafe fn around(value: NonNull<T>) -> NonNull<Inner<T>> {
-        // SAFETY: says the caller.
-        unsafe { value.byte_sub(core::mem::offset_of!(Inner<T>, value)).cast() }
+        // What a reference to the value gave may not touch the count in front of it: so by its address alone.
+        let address = value.addr().get() - core::mem::offset_of!(Inner<T>, value);
+        // SAFETY: within memory, says the caller, and so not null.
+        unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) }
     }
 }
 
