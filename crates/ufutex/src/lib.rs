@@ -1,4 +1,4 @@
-//! Linux's futex subsystem as an embeddable library.
+//! Linux's futex subsystem and its table of POSIX timers as an embeddable library.
 //!
 //! A [`System`] is what a kernel has once: a global hash table, a hash secret, limits. A [`Domain`] is what a process
 //! has: a private table that sizes itself under load and is not there before the first wait. An embedder makes one
@@ -33,8 +33,11 @@
 //! priority of those who wait. A user-mode kernel hands its guest's system calls to [`Domain::syscall`]; a WebAssembly
 //! runtime has its three instructions in [`wasm`].
 //!
+//! A process's POSIX timers are [`timer::Timers`]; the system's [`driver`](System::driver) expires them, and ends the waits
+//! of futures that have a timeout.
+//!
 //! Without the default feature `std` the crate needs only `alloc`: threads cannot sleep then, tasks and custom waiters
-//! can.
+//! can; and there is no time but an embedder's ([`Config::clocks`]).
 
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
