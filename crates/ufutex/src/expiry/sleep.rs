@@ -99,8 +99,10 @@ impl<'d> Sleep<'d> {
     /// Has the waker woken at `deadline`. The driver has been started.
     pub fn begin(self: Pin<&Self>, deadline: Duration) {
         let Some(queue) = self.queue() else { return };
-        // SAFETY: pinned, and disarmed when it is dropped.
-        let tell = unsafe { queue.arm(&self.driver.inner, self.node.get(), nanoseconds(deadline), |_| {}) };
+        // By the whole sleep's address, since `ring` gets from its node to the rest.
+        let node = core::ptr::from_ref(self.get_ref()).cast_mut().cast();
+        // SAFETY: pinned, and disarmed when it is dropped; the node comes first.
+        let tell = unsafe { queue.arm(&self.driver.inner, node, nanoseconds(deadline), |_| {}) };
         tell.now(self.driver);
     }
 
