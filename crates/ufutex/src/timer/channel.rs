@@ -65,7 +65,7 @@ impl Deliver for Line {
             self.bell.wake_all();
         }
         let waker = self.waiting.lock().with(|waiting| {
-            // There is room for one of each timer, which is all that count.
+            // There is room for two of each timer, of which one counts.
             if waiting.notices.len() == waiting.notices.capacity() {
                 waiting.notices.retain(|notice| timers.is_current(notice));
             }
@@ -83,7 +83,8 @@ impl Deliver for Line {
 
     fn reserve(&self, timers: usize) -> Result<(), Error> {
         self.waiting.lock().with(|waiting| {
-            let more = timers.saturating_sub(waiting.notices.len());
+            // Twice as many: what counts no more is looked for when it may be half of them, and not each time.
+            let more = timers.saturating_mul(2).saturating_sub(waiting.notices.len());
             waiting.notices.try_reserve(more).map_err(|_| Error::NoMemory)
         })
     }
