@@ -190,9 +190,10 @@ fn owned(fd: RawFd) -> Result<OwnedFd, Error> {
     if fd < 0 { Err(Error::NoMemory) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
 }
 
-/// How many CPUs this process may use.
+/// How many CPUs there are. By no way that allocates: a system can be made without memory to spare.
 pub(super) fn cpus() -> u64 {
-    std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64)
+    // SAFETY: asks for a number.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1).max(1)
 }
 
 /// What `base` shows.
