@@ -13,6 +13,9 @@ use super::{Deliver, Expired, Notice, Notify, Timers};
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Signals;
 
+/// What tells a timer's signals from others; older versions of `libc` do not have it.
+const SI_TIMER: i32 = -2;
+
 /// A `siginfo_t` of a timer, as the kernel lays it out for 64-bit programs.
 #[repr(C)]
 struct TimerInfo {
@@ -39,7 +42,7 @@ impl Signals {
         let info = TimerInfo {
             signo: signal,
             errno: 0,
-            code: libc::SI_TIMER,
+            code: SI_TIMER,
             _pad: 0,
             timer: expired.id,
             overrun: expired.overrun,
