@@ -3,79 +3,17 @@
 use core::arch::naked_asm;
 use core::ffi::{c_char, c_int, c_long, c_void};
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::calls::{self, PR_FUTEX_HASH, Whose};
 use crate::engine::{self, Inside};
 use crate::gate::{self, Gate, RAW_THREADS};
 use crate::process::process;
 use crate::raw::{self, COOKIE};
+use crate::real::{self, REAL, Real};
 use crate::signals::{self, Action};
-use crate::timers::wait::{self, Waiting};
-use crate::timers::{self, PR_TIMER_CREATE_RESTORE_IDS};
+use crate::timers::{self, PR_TIMER_CREATE_RESTORE_IDS, wait};
 use crate::{exit, mixed, settings, trap};
-
-/// libc's own, of what we take the place of.
-struct Real {
-    syscall: AtomicPtr<c_void>,
-    prctl: AtomicPtr<c_void>,
-    clone: AtomicPtr<c_void>,
-    pthread_cancel: AtomicPtr<c_void>,
-    pthread_create: AtomicPtr<c_void>,
-    quick_exit: AtomicPtr<c_void>,
-    timer_create: AtomicPtr<c_void>,
-    timer_settime: AtomicPtr<c_void>,
-    timer_gettime: AtomicPtr<c_void>,
-    timer_getoverrun: AtomicPtr<c_void>,
-    timer_delete: AtomicPtr<c_void>,
-    sigtimedwait: AtomicPtr<c_void>,
-    sigwaitinfo: AtomicPtr<c_void>,
-    sigwait: AtomicPtr<c_void>,
-}
-
-static REAL: Real = Real {
-    syscall: AtomicPtr::new(plain_syscall as *mut c_void),
-    prctl: AtomicPtr::new(core::ptr::null_mut()),
-    clone: AtomicPtr::new(core::ptr::null_mut()),
-    pthread_cancel: AtomicPtr::new(core::ptr::null_mut()),
-    pthread_create: AtomicPtr::new(core::ptr::null_mut()),
-    quick_exit: AtomicPtr::new(core::ptr::null_mut()),
-    timer_create: AtomicPtr::new(core::ptr::null_mut()),
-    timer_settime: AtomicPtr::new(core::ptr::null_mut()),
-    timer_gettime: AtomicPtr::new(core::ptr::null_mut()),
-    timer_getoverrun: AtomicPtr::new(core::ptr::null_mut()),
-    timer_delete: AtomicPtr::new(core::ptr::null_mut()),
-    sigtimedwait: AtomicPtr::new(core::ptr::null_mut()),
-    sigwaitinfo: AtomicPtr::new(core::ptr::null_mut()),
-    sigwait: AtomicPtr::new(core::ptr::null_mut()),
-};
-
-/// Finds libc's own.
-pub fn resolve() {
-    for (name, place) in [
-        (c"syscall", &REAL.syscall),
-        (c"prctl", &REAL.prctl),
-        (c"clone", &REAL.clone),
-        (c"pthread_cancel", &REAL.pthread_cancel),
-        (c"pthread_create", &REAL.pthread_create),
-        (c"quick_exit", &REAL.quick_exit),
-        (c"timer_create", &REAL.timer_create),
-        (c"timer_settime", &REAL.timer_settime),
-        (c"timer_gettime", &REAL.timer_gettime),
-        (c"timer_getoverrun", &REAL.timer_getoverrun),
-        (c"timer_delete", &REAL.timer_delete),
-        (c"sigtimedwait", &REAL.sigtimedwait),
-        (c"sigwaitinfo", &REAL.sigwaitinfo),
-        (c"sigwait", &REAL.sigwait),
-    ] {
-        // SAFETY: a string, and the handle that means whoever comes after us.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-        if found.is_null() {
-            raw::die(&["libc has no ", name.to_str().unwrap_or("?")]);
-        }
-        place.store(found, Ordering::Relaxed);
-    }
-}
 
 /// A call of `syscall()`, where the assembly below leaves it.
 #[repr(C)]
@@ -218,34 +156,7 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
     )
 }
 
-const _: () = assert!(offset_of!(Real, syscall) == 0 && (size_of::<Call>() + 8) % 16 == 8);
-
-/// libc's `syscall` before we know where it is.
-#[unsafe(naked)]
-unsafe extern "C" fn plain_syscall() {
-    naked_asm!(
-        "mov rax, rdi",
-        "mov rdi, rsi",
-        "mov rsi, rdx",
-        "mov rdx, rcx",
-        "mov r10, r8",
-        "mov r8, r9",
-        "mov r9, [rsp + 8]",
-        "syscall",
-        "cmp rax, -4095",
-        "jae 2f",
-        "ret",
-        "2:",
-        "neg eax",
-        "push rax",
-        "call {errno}",
-        "pop rcx",
-        "mov [rax], ecx",
-        "mov rax, -1",
-        "ret",
-        errno = sym libc::__errno_location,
-    )
-}
+const _: () = assert!((size_of::<Call>() + 8) % 16 == 8);
 
 /// What becomes of a call: its result, or -errno, or one of the two that mean something else.
 unsafe extern "C-unwind" fn take(call: *mut Call) -> i64 {
@@ -373,7 +284,8 @@ pub unsafe extern "C" fn clone(function: usize) -> c_int {
     )
 }
 
-fn fail(errno: isize) -> c_int {
+/// An error as functions of libc tell it.
+pub fn fail(errno: isize) -> c_int {
     // SAFETY: the calling thread's, of a function of libc.
     unsafe { *libc::__errno_location() = -errno as c_int };
     -1
@@ -573,238 +485,13 @@ pub unsafe extern "C" fn pthread_create(
     argument: *mut c_void,
 ) -> c_int {
     // SAFETY: as the program calls it.
-    let result = unsafe { real_pthread_create()(thread, attributes, start, argument) };
+    let result = unsafe { real::pthread_create()(thread, attributes, start, argument) };
     if result == 0 && settings::get().policy == settings::Policy::Threads {
         let mask = gate::block_all();
         engine::note_threads();
         gate::set_mask(mask);
     }
     result
-}
-
-/// `pthread_create(3)`.
-type CreateThread = unsafe extern "C" fn(
-    *mut libc::pthread_t,
-    *const libc::pthread_attr_t,
-    extern "C" fn(*mut c_void) -> *mut c_void,
-    *mut c_void,
-) -> c_int;
-
-/// libc's own.
-pub fn real_pthread_create() -> CreateThread {
-    // SAFETY: libc's own, and of that type.
-    unsafe { core::mem::transmute(REAL.pthread_create.load(Ordering::Relaxed)) }
-}
-
-/// `timer_create(3)`: a call of `syscall`, whose ID is what the program gets to know of the timer. With a trap it is libc's
-/// own, whose calls come to us.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-pub unsafe extern "C" fn timer_create(clock: c_int, event: *mut c_void, timer: *mut *mut c_void) -> c_int {
-    naked_asm!(
-        ".cfi_startproc",
-        "cmp byte ptr [rip + {on}], 0",
-        "jne 2f",
-        "jmp qword ptr [rip + {real} + {offset}]",
-        "2:",
-        "test rsi, rsi",
-        "jnz 3f",
-        "lea rsi, [rip + {alarm}]",
-        "3:",
-        "cmp dword ptr [rsi + {notify}], {thread}",
-        "je {calling}",
-        "sub rsp, 24",
-        ".cfi_adjust_cfa_offset 24",
-        "mov [rsp], rdx",
-        "mov dword ptr [rsp + 8], -1",
-        "lea rcx, [rsp + 8]",
-        "mov rdx, rsi",
-        "movsxd rsi, edi",
-        "mov edi, {create}",
-        "call {syscall}",
-        "test eax, eax",
-        "jnz 4f",
-        "mov rdx, [rsp]",
-        "movsxd rcx, dword ptr [rsp + 8]",
-        "mov [rdx], rcx",
-        "4:",
-        "add rsp, 24",
-        ".cfi_adjust_cfa_offset -24",
-        "ret",
-        ".cfi_endproc",
-        on = sym timers::WAITS,
-        real = sym REAL,
-        offset = const offset_of!(Real, timer_create),
-        alarm = sym timers::ALARM,
-        notify = const offset_of!(timers::Event, notify),
-        thread = const libc::SIGEV_THREAD,
-        calling = sym timer_create_calling,
-        create = const libc::SYS_timer_create,
-        syscall = sym syscall,
-    )
-}
-
-/// The same with SIGEV_THREAD.
-unsafe extern "C" fn timer_create_calling(clock: c_int, event: *const timers::Event, timer: *mut *mut c_void) -> c_int {
-    // SAFETY: the program's, for libc's function.
-    let id = timers::create_calling(clock as u64, unsafe { &*event });
-    if id < 0 {
-        return fail(id);
-    }
-    // SAFETY: as above.
-    unsafe { *timer = core::ptr::without_provenance_mut(id as usize) };
-    0
-}
-
-/// A function of timers: a call of `syscall`, or libc's own where timers are the kernel's, and for its own timers, whose
-/// numbers are negative.
-macro_rules! timer_function {
-    ($(#[$doc:meta])* $name:ident, $number:ident, $($shift:literal),*) => {
-        $(#[$doc])*
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        pub unsafe extern "C" fn $name(timer: *mut c_void) -> c_int {
-            naked_asm!(
-                "cmp byte ptr [rip + {on}], 0",
-                "je 2f",
-                "test rdi, rdi",
-                "js 2f",
-                $($shift,)*
-                "mov rsi, rdi",
-                "mov edi, {number}",
-                "jmp {syscall}",
-                "2: jmp qword ptr [rip + {real} + {offset}]",
-                on = sym timers::ON,
-                number = const libc::$number,
-                syscall = sym syscall,
-                real = sym REAL,
-                offset = const offset_of!(Real, $name),
-            )
-        }
-    };
-}
-
-timer_function!(
-    /// `timer_settime(2)`.
-    timer_settime, SYS_timer_settime, "mov r8, rcx", "mov rcx, rdx", "mov edx, esi");
-timer_function!(
-    /// `timer_gettime(2)`.
-    timer_gettime, SYS_timer_gettime, "mov rdx, rsi");
-timer_function!(
-    /// `timer_getoverrun(2)`.
-    timer_getoverrun, SYS_timer_getoverrun,);
-timer_function!(
-    /// `timer_delete(2)`.
-    timer_delete, SYS_timer_delete,);
-
-/// `sigtimedwait(2)`: libc's own, in which a thread may be cancelled, until what comes is for the program.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-pub unsafe extern "C" fn sigtimedwait(set: *const libc::sigset_t) -> c_int {
-    naked_asm!(
-        ".cfi_startproc",
-        "cmp byte ptr [rip + {on}], 0",
-        "jne 2f",
-        "jmp qword ptr [rip + {real} + {offset}]",
-        "2:",
-        "sub rsp, {frame}",
-        ".cfi_adjust_cfa_offset {frame}",
-        "mov [rsp + {set}], rdi",
-        "mov [rsp + {info}], rsi",
-        "mov [rsp + {timeout}], rdx",
-        "mov rdi, rsp",
-        "call {begins}",
-        "3:",
-        "mov rdi, [rsp + {set}]",
-        "lea rsi, [rsp + {told}]",
-        "mov rdx, [rsp + {timeout}]",
-        "call qword ptr [rip + {real} + {offset}]",
-        "cmp eax, -1",
-        "je 4f",
-        "mov rdi, rsp",
-        "mov esi, eax",
-        "call {came}",
-        "test eax, eax",
-        "jz 3b",
-        "4:",
-        "add rsp, {frame}",
-        ".cfi_adjust_cfa_offset -{frame}",
-        "ret",
-        ".cfi_endproc",
-        on = sym timers::WAITS,
-        real = sym REAL,
-        offset = const offset_of!(Real, sigtimedwait),
-        frame = const size_of::<Waiting>() + 8,
-        set = const offset_of!(Waiting, set),
-        info = const offset_of!(Waiting, info),
-        timeout = const offset_of!(Waiting, timeout),
-        told = const offset_of!(Waiting, told),
-        begins = sym wait::begins,
-        came = sym wait::came,
-    )
-}
-
-const _: () = assert!(size_of::<Waiting>().is_multiple_of(16));
-
-/// `sigwaitinfo(2)`.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-pub unsafe extern "C" fn sigwaitinfo(set: *const libc::sigset_t) -> c_int {
-    naked_asm!(
-        "cmp byte ptr [rip + {on}], 0",
-        "jne 2f",
-        "jmp qword ptr [rip + {real} + {offset}]",
-        "2: xor edx, edx",
-        "jmp {sigtimedwait}",
-        on = sym timers::WAITS,
-        real = sym REAL,
-        offset = const offset_of!(Real, sigwaitinfo),
-        sigtimedwait = sym sigtimedwait,
-    )
-}
-
-/// `sigwait(3)`, which no handler ends.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-pub unsafe extern "C" fn sigwait(set: *const libc::sigset_t) -> c_int {
-    naked_asm!(
-        ".cfi_startproc",
-        "cmp byte ptr [rip + {on}], 0",
-        "jne 2f",
-        "jmp qword ptr [rip + {real} + {offset}]",
-        "2:",
-        "sub rsp, 24",
-        ".cfi_adjust_cfa_offset 24",
-        "mov [rsp], rdi",
-        "mov [rsp + 8], rsi",
-        "3:",
-        "mov rdi, [rsp]",
-        "xor esi, esi",
-        "xor edx, edx",
-        "call {sigtimedwait}",
-        "cmp eax, -1",
-        "je 4f",
-        "mov rcx, [rsp + 8]",
-        "mov [rcx], eax",
-        "xor eax, eax",
-        "jmp 5f",
-        "4:",
-        "call {errno}",
-        "mov eax, [rax]",
-        "cmp eax, {eintr}",
-        "je 3b",
-        "5:",
-        "add rsp, 24",
-        ".cfi_adjust_cfa_offset -24",
-        "ret",
-        ".cfi_endproc",
-        on = sym timers::WAITS,
-        real = sym REAL,
-        offset = const offset_of!(Real, sigwait),
-        sigtimedwait = sym sigtimedwait,
-        errno = sym libc::__errno_location,
-        eintr = const libc::EINTR,
-    )
 }
 
 fn exit_now(status: c_int) -> ! {
@@ -856,7 +543,7 @@ unsafe extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *cons
     gate::begin();
     engine::begin();
     timers::begin();
-    resolve();
+    real::resolve();
     // SAFETY: takes nothing.
     unsafe { own_process() };
     // SAFETY: a function that takes nothing. Without memory for it the child asks the kernel: see `is_borrowed`.

@@ -4,6 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `entry.rs` | the functions of libc that are taken over; where it all begins and ends |
+//! | `real.rs` | libc's own, which those hand on to |
 //! | `calls.rs` | which calls are ours |
 //! | `engine.rs` | the program's domain; calls on it; sleeping |
 //! | `mixed.rs` | waits for words of which some are the kernel's |
@@ -37,6 +38,7 @@ mod memory;
 mod mixed;
 mod process;
 mod raw;
+mod real;
 mod report;
 mod seat;
 mod settings;

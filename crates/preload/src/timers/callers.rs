@@ -13,7 +13,7 @@ use ufutex::timer::Notice;
 
 use super::{Count, Timing, count, timing, timing_or_make};
 use crate::process::{SpinLock, process};
-use crate::{entry, gate, raw};
+use crate::{gate, raw, real};
 
 /// The receiver of a timer that calls a function: no thread has that number.
 pub const CALLER: i32 = i32::MIN;
@@ -190,7 +190,7 @@ fn start(timing: &'static Timing) -> bool {
         libc::pthread_attr_init(attributes.as_mut_ptr());
         libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
         libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK);
-        let made = entry::real_pthread_create()(&raw mut thread, attributes.as_ptr(), run, core::ptr::null_mut());
+        let made = real::pthread_create()(&raw mut thread, attributes.as_ptr(), run, core::ptr::null_mut());
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
         made
     };
@@ -239,7 +239,7 @@ fn call(callers: &Callers, id: i32) {
     // SAFETY: `begin` is for a start, which it frees.
     unsafe {
         let begin: extern "C" fn(*mut c_void) -> *mut c_void = core::mem::transmute(begin as *const ());
-        if entry::real_pthread_create()(&raw mut thread, &raw const attributes, begin, start.cast()) != 0 {
+        if real::pthread_create()(&raw mut thread, &raw const attributes, begin, start.cast()) != 0 {
             drop(Box::from_raw(start)); // libc leaves it at that
         }
     }

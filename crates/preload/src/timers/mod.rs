@@ -7,12 +7,14 @@
 //! | `mail.rs` | expired timers on their way to the program: signals |
 //! | `wait.rs` | sigwait(3) and its family, which see signals before the program does |
 //! | `callers.rs` | SIGEV_THREAD |
+//! | `functions.rs` | libc's functions that all this takes the place of |
 //!
 //! A process has nothing of it before its first call, and a forked child nothing of its parent's: it hangs on the mapping of
 //! `process.rs`. A child that only borrows its parent's memory (vfork) has the kernel's timers, if it makes any.
 
 mod alarm;
 mod callers;
+mod functions;
 mod mail;
 pub mod wait;
 

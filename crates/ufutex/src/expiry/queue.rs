@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 use super::wheel::{Next, Node, Wheel};
 use super::{Base, Driver, Inner, NEVER};
 use crate::sync::{Mutant, mutant};
+use crate::sys::counted::Counted;
 use crate::table::lock::Lock;
 
 /// Who has queues: counted, so that the driver can keep it while it expires something.
@@ -24,10 +25,16 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// One more handle of `owner`; `None` when the last one is being dropped.
+    ///
     /// # Safety
-    /// `owner` is valid until `let_go`, which is called once.
-    pub unsafe fn new(owner: NonNull<dyn Owner>, let_go: unsafe fn(NonNull<dyn Owner>)) -> Self {
-        Self { owner, let_go }
+    /// `owner` is what a [`Counted`] holds, whose memory is there: see [`Counted::upgrade`].
+    pub unsafe fn of<T: Owner + 'static>(owner: &T) -> Option<Self> {
+        let owner = NonNull::from(owner);
+        // SAFETY: says the caller. The handle that is forgotten is the one that is let go.
+        core::mem::forget(unsafe { Counted::upgrade(owner) }?);
+        // SAFETY: once, says `drop`.
+        Some(Self { owner, let_go: |owner| unsafe { Counted::let_go(owner.cast::<T>()) } })
     }
 }
 

@@ -11,7 +11,6 @@ use super::queue::{Held, Owner, Queue};
 use super::wheel::Node;
 use super::{Base, Driver, Inner};
 use crate::sync::{AtomicU32, Mutant, Ordering, mutant};
-use crate::sys::counted::Counted;
 
 /// So many tasks are woken before other owners have their turn.
 const BATCH: usize = 64;
@@ -44,10 +43,7 @@ impl Sleeps {
 impl Owner for Inner {
     fn hold(&self) -> Option<Held> {
         // SAFETY: a driver's inside is counted, and the caller has a handle of the driver.
-        let handle = unsafe { Counted::upgrade(NonNull::from(self)) }?;
-        core::mem::forget(handle);
-        // SAFETY: the handle that was forgotten is the one that is let go.
-        Some(unsafe { Held::new(NonNull::<Self>::from(self), |owner| Counted::let_go(owner.cast::<Self>())) })
+        unsafe { Held::of(self) }
     }
 
     fn expire(&self, base: Base, now: u64) -> usize {

@@ -48,22 +48,29 @@ impl Timers {
             return Err(Error::Invalid);
         }
         inner.driver.start().map_err(|_| Error::Again)?;
-        let (id, timer) =
-            match inner.store.take(requested, |id| inner.ids.spot(id).is_some_and(|spot| spot.keeps_one())) {
-                Some((id, Some(timer))) => (id, timer),
-                Some((id, None)) => match inner.ids.insert_kept(id, |timer| timer.reserve(id)) {
+        let mut spot = None;
+        let is_kept = |id| {
+            spot = inner.ids.spot(id);
+            spot.is_some_and(|spot| spot.keeps_one())
+        };
+        let (id, timer) = match inner.store.take(requested, is_kept) {
+            Some((id, Some(timer))) => (id, timer),
+            Some((id, None)) => {
+                match spot.and_then(|spot| inner.ids.insert_kept(id, spot, |timer| timer.reserve(id))) {
                     Some(Ok(timer)) => return Ok(self.reserved(timer, id, requested.is_some())),
                     _ => (id, self.take_timer()?),
-                },
-                None => {
-                    let timer = self.take_timer()?;
-                    (requested.unwrap_or_else(|| inner.store.next_id()), timer)
                 }
-            };
+            }
+            None => {
+                spot = None; // perhaps of another ID
+                let timer = self.take_timer()?;
+                (requested.unwrap_or_else(|| inner.store.next_id()), timer)
+            }
+        };
         // SAFETY: a timer of the store, as long as the timers are there.
         let timer = unsafe { timer.as_ref() };
         timer.reserve(id);
-        let inserted = inner.ids.insert(timer, id);
+        let inserted = inner.ids.insert(timer, id, spot);
         if inserted != Inserted::Done {
             return self.insert_elsewhere(timer, inserted, requested.is_some());
         }
@@ -105,7 +112,12 @@ impl Timers {
     /// The ID is in use: the next one that is not, unless this one is asked for.
     #[cold]
     #[inline(never)]
-    fn insert_elsewhere(&self, timer: &'_ Timer, mut inserted: Inserted, only: bool) -> Result<Reserved<'_>, Error> {
+    fn insert_elsewhere<'t>(
+        &self,
+        timer: &'t Timer,
+        mut inserted: Inserted,
+        only: bool,
+    ) -> Result<Reserved<'t>, Error> {
         let mut tries = if only { 1 } else { self.inner.store.ids() };
         while inserted == Inserted::InUse {
             tries -= 1;
@@ -114,10 +126,9 @@ impl Timers {
             }
             let id = self.inner.store.next_id();
             timer.reserve(id);
-            inserted = self.inner.ids.insert(timer, id);
+            inserted = self.inner.ids.insert(timer, id, None);
             if inserted == Inserted::Done {
-                // SAFETY: the timer lives as long as the timers do.
-                return Ok(Reserved { timer: unsafe { &*core::ptr::from_ref(timer) }, id });
+                return Ok(Reserved { timer, id });
             }
         }
         self.inner.store.give_back(timer.into());

@@ -9,8 +9,7 @@ use super::chunk::timer_of;
 use super::entry::{Kind, Status, Timer};
 use super::lookup::valid_id;
 use super::{Inner, Notify, Timers};
-use crate::expiry::Base;
-use crate::expiry::{Held, Owner, Tell};
+use crate::expiry::{Base, Held, Owner, Tell};
 use crate::sync::{Mutant, mutant};
 use crate::sys::counted::Counted;
 
@@ -142,10 +141,7 @@ impl Timers {
 impl Owner for Inner {
     fn hold(&self) -> Option<Held> {
         // SAFETY: timers are counted; the driver, who calls this, has them in its wheel, which they leave as they go.
-        let handle = unsafe { Counted::upgrade(NonNull::from(self)) }?;
-        core::mem::forget(handle);
-        // SAFETY: the handle that was forgotten is the one that is let go.
-        Some(unsafe { Held::new(NonNull::<Self>::from(self), |owner| Counted::let_go(owner.cast::<Self>())) })
+        unsafe { Held::of(self) }
     }
 
     fn expire(&self, base: Base, now: u64) -> usize {

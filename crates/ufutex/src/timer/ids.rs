@@ -145,10 +145,12 @@ impl Ids {
         locked.chain().find_map(|timer| timer.overrun_of(id).map(|overrun| (timer, overrun)))
     }
 
-    /// Puts `timer` in, whose word names `id` already.
+    /// Puts `timer` in, whose word names `id` already; at `spot`, if that is known.
     #[inline(always)]
-    pub fn insert(&self, timer: &Timer, id: u32) -> Inserted {
-        let Some(locked) = self.lock_or_make(id) else { return Inserted::NoMemory };
+    pub fn insert(&self, timer: &Timer, id: u32, spot: Option<Spot<'_>>) -> Inserted {
+        let Some(locked) = spot.map_or_else(|| self.lock_or_make(id), |spot| self.lock_at(spot, id)) else {
+            return Inserted::NoMemory;
+        };
         if locked.has(id) {
             return Inserted::InUse;
         }
@@ -159,8 +161,8 @@ impl Ids {
     /// As [`insert`](Self::insert), of the timer that has been kept there, which is told its ID by `name`. `None`: there
     /// is none.
     #[inline(always)]
-    pub fn insert_kept(&self, id: u32, name: impl FnOnce(&Timer)) -> Option<Result<&Timer, Inserted>> {
-        let locked = self.lock_at(self.spot(id)?, id)?;
+    pub fn insert_kept(&self, id: u32, spot: Spot<'_>, name: impl FnOnce(&Timer)) -> Option<Result<&Timer, Inserted>> {
+        let locked = self.lock_at(spot, id)?;
         let timer = as_timer(locked.0.group.kept.load(Ordering::Relaxed))?;
         if locked.has(id) {
             return Some(Err(Inserted::InUse));

@@ -5,6 +5,7 @@
 pub mod arena;
 pub mod asleep;
 pub mod domains;
+pub mod errno;
 pub mod nodes;
 pub mod patient;
 pub mod waiters;

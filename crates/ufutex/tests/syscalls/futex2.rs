@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::calls::{ALL, ANY, Entry, PRIVATE, SIZE_U8, SIZE_U16, SIZE_U32, SIZE_U64, begin_all};
-use crate::errno::{EAGAIN, EFAULT, EINVAL, ETIMEDOUT};
+use crate::common::errno::{EAGAIN, EFAULT, EINVAL, ETIMEDOUT};
 use crate::machine::{Machine, Thread};
 use crate::on_every_machine;
 

@@ -2,7 +2,7 @@
 
 use crate::calls::{ALL, ANY};
 use crate::common::arena::Rights;
-use crate::errno::{EAGAIN, EFAULT, EINVAL};
+use crate::common::errno::{EAGAIN, EFAULT, EINVAL};
 use crate::machine::Machine;
 use crate::memory::Word;
 use crate::on_every_machine;

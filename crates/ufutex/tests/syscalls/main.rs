@@ -9,7 +9,6 @@ mod common;
 mod call;
 mod calls;
 mod engine;
-mod errno;
 mod kernel;
 mod machine;
 mod memory;

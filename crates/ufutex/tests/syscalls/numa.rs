@@ -3,7 +3,7 @@
 use crate::call::Call;
 use crate::calls::{ALL, ANY, Entry, MPOL, NUMA};
 use crate::common::arena::Rights;
-use crate::errno::{EAGAIN, EFAULT, EINVAL};
+use crate::common::errno::{EAGAIN, EFAULT, EINVAL};
 use crate::machine::Machine;
 use crate::memory::Word;
 use crate::on_every_machine;

@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::calls::FUTEX_LOCK_PI2;
-use crate::errno::{EAGAIN, EFAULT, EINVAL, ENOSYS};
+use crate::common::errno::{EAGAIN, EFAULT, EINVAL, ENOSYS};
 use crate::machine::Machine;
 use crate::on_every_machine;
 

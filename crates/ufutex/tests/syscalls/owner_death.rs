@@ -2,7 +2,7 @@
 
 use crate::calls::{OWNER_DIED, WAITERS, begin_all};
 use crate::common::asleep::until;
-use crate::errno::{EDEADLK, EINVAL, ESRCH};
+use crate::common::errno::{EDEADLK, EINVAL, ESRCH};
 use crate::machine::{Machine, Thread};
 use crate::memory::Word;
 use crate::on_every_machine;

@@ -1,7 +1,7 @@
 //! Defects that were seen in other futex tables, one test each, named after the defect's absence.
 
 use crate::calls::{ALL, WAITERS, begin_all};
-use crate::errno::{EAGAIN, ETIMEDOUT};
+use crate::common::errno::{EAGAIN, ETIMEDOUT};
 use crate::machine::{Machine, Thread};
 use crate::on_every_machine;
 use crate::robust_list::RobustList;

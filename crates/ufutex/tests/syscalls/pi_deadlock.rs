@@ -1,7 +1,7 @@
 //! Chains of threads that own locks and wait for others' locks.
 
 use crate::calls::WAITERS;
-use crate::errno::{EAGAIN, EDEADLK, ETIMEDOUT};
+use crate::common::errno::{EAGAIN, EDEADLK, ETIMEDOUT};
 use crate::machine::{Machine, Pending, Thread};
 use crate::memory::Word;
 use crate::on_every_machine;

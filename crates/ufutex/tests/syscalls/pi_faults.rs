@@ -2,7 +2,7 @@
 
 use crate::calls::{OWNER_DIED, WAITERS};
 use crate::common::arena::Rights;
-use crate::errno::{EFAULT, EINVAL, EPERM, ESRCH, ETIMEDOUT};
+use crate::common::errno::{EFAULT, EINVAL, EPERM, ESRCH, ETIMEDOUT};
 use crate::machine::{Machine, Pending, Thread};
 use crate::memory::Word;
 use crate::on_every_machine;

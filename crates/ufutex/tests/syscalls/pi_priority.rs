@@ -1,7 +1,7 @@
 //! Real-time priorities: who gets a PI lock first, and what its owner is lent meanwhile.
 
 use crate::calls::{WAITERS, begin_all};
-use crate::errno::{EDEADLK, ETIMEDOUT};
+use crate::common::errno::{EDEADLK, ETIMEDOUT};
 use crate::machine::{Machine, Thread};
 use crate::on_every_machine;
 

@@ -18,7 +18,7 @@
 //! is in `owner_death`.
 
 use crate::calls::{OWNER_DIED, WAITERS};
-use crate::errno::EINVAL;
+use crate::common::errno::EINVAL;
 use crate::machine::{Machine, Pending, Thread};
 use crate::memory::Word;
 use crate::on_every_machine;
@@ -81,7 +81,7 @@ fn waits_when_the_word_is(m: &Machine, value: impl Fn(u32) -> u32) {
     word.set(value(owner.tid()));
     let further = t.begin(m.lock_pi(word));
     assert_eq!(word.get(), value(owner.tid()), "the word is left alone");
-    assert_eq!(m.thread().call(m.trylock_pi(word)), crate::errno::EAGAIN);
+    assert_eq!(m.thread().call(m.trylock_pi(word)), crate::common::errno::EAGAIN);
     word.set(owner.tid() | WAITERS);
     assert_eq!(owner.call(m.unlock_pi(word)), 0);
     assert_eq!(waiting.finish(), 0);
@@ -136,7 +136,7 @@ fn word_that_names_the_locker_is_edeadlk_in_every_state(m: &Machine) {
     let [owner, w, t] = m.threads();
     let (word, waiting) = contended(m, &owner, &w);
     word.set(t.tid() | WAITERS);
-    assert_eq!(t.call(m.lock_pi(word)), crate::errno::EDEADLK);
+    assert_eq!(t.call(m.lock_pi(word)), crate::common::errno::EDEADLK);
     word.set(owner.tid() | WAITERS);
     assert_eq!(owner.call(m.unlock_pi(word)), 0);
     assert_eq!(waiting.finish(), 0);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::calls::{ALL, WAITERS};
-use crate::errno::{EAGAIN, EINTR, ETIMEDOUT};
+use crate::common::errno::{EAGAIN, EINTR, ETIMEDOUT};
 use crate::machine::{Interruption, Machine, Thread};
 use crate::memory::Word;
 use crate::on_every_machine;
@@ -210,9 +210,9 @@ fn lock_and_lock_each_others(m: &Machine) {
         for_second.until_asleep_or_over();
         for_first.until_asleep_or_over();
         let a_is_refused = match (for_second.result(), for_first.result()) {
-            (Some(crate::errno::EDEADLK), None) => true,
-            (None, Some(crate::errno::EDEADLK)) => false,
-            (Some(crate::errno::EDEADLK), Some(crate::errno::EDEADLK)) => {
+            (Some(crate::common::errno::EDEADLK), None) => true,
+            (None, Some(crate::common::errno::EDEADLK)) => false,
+            (Some(crate::common::errno::EDEADLK), Some(crate::common::errno::EDEADLK)) => {
                 assert_eq!((a.call(m.unlock_pi(first)), b.call(m.unlock_pi(second))), (0, 0));
                 continue;
             }

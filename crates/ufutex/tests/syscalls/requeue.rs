@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::calls::{ALL, begin_all};
-use crate::errno::{EAGAIN, EFAULT, EINTR, EINVAL, ETIMEDOUT};
+use crate::common::errno::{EAGAIN, EFAULT, EINTR, EINVAL, ETIMEDOUT};
 use crate::machine::{Interruption, Machine, Thread};
 use crate::on_every_machine;
 

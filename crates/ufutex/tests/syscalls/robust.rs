@@ -5,7 +5,7 @@
 
 use crate::calls::{ANY, OWNER_DIED, WAITERS};
 use crate::common::arena::Rights;
-use crate::errno::{EFAULT, EINVAL, EPERM, ESRCH};
+use crate::common::errno::{EFAULT, EINVAL, EPERM, ESRCH};
 use crate::machine::{Machine, Pending, Thread};
 use crate::memory::Word;
 use crate::robust_list::{HEAD, Lock, PI, RobustList};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::call::Call;
 use crate::calls::ANY;
 use crate::common::arena::Rights;
-use crate::errno::{EFAULT, EINVAL, ETIMEDOUT};
+use crate::common::errno::{EFAULT, EINVAL, ETIMEDOUT};
 use crate::machine::Machine;
 use crate::memory::Word;
 use crate::on_every_machine;

@@ -2,7 +2,7 @@
 
 use crate::calls::{OWNER_DIED, WAITERS};
 use crate::common::arena::Rights;
-use crate::errno::{EFAULT, EINVAL, EPERM};
+use crate::common::errno::{EFAULT, EINVAL, EPERM};
 use crate::machine::Machine;
 use crate::memory::Word;
 use crate::on_every_machine;
@@ -126,7 +126,7 @@ fn lock_must_be_writable(m: &Machine) {
     assert_eq!(t.call(m.lock_pi(page)), EFAULT);
     m.protect(page, Rights::Read);
     // The word is looked at before it is written to. By a shared address it is not found.
-    let own = if m.is_private() { crate::errno::EDEADLK } else { EFAULT };
+    let own = if m.is_private() { crate::common::errno::EDEADLK } else { EFAULT };
     assert_eq!(t.call(m.lock_pi(page)), own);
     assert_eq!(m.thread().call(m.lock_pi(page)), EFAULT);
     assert_eq!(m.thread().call(m.unlock_pi(page)), EPERM);

@@ -1,7 +1,7 @@
 //! `FUTEX_WAIT` and `FUTEX_WAIT_BITSET`.
 
 use crate::calls::{ALL, ANY};
-use crate::errno::{EAGAIN, EINVAL};
+use crate::common::errno::{EAGAIN, EINVAL};
 use crate::machine::Machine;
 use crate::on_every_machine;
 

@@ -1,7 +1,7 @@
 //! `FUTEX_WAKE` and `FUTEX_WAKE_BITSET`.
 
 use crate::calls::{ALL, ANY, WAITERS, begin_all};
-use crate::errno::EINVAL;
+use crate::common::errno::EINVAL;
 use crate::machine::{Machine, Thread};
 use crate::on_every_machine;
 

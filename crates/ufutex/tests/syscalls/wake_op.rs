@@ -2,7 +2,7 @@
 
 use crate::calls::{ALL, WAITERS, begin_all};
 use crate::common::arena::Rights;
-use crate::errno::{EFAULT, EINVAL, ENOSYS};
+use crate::common::errno::{EFAULT, EINVAL, ENOSYS};
 use crate::machine::{Machine, Thread};
 use crate::on_every_machine;
 

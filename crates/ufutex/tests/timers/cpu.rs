@@ -4,7 +4,7 @@ use std::os::unix::process::parent_id;
 use std::time::Duration;
 
 use crate::common::asleep::thread_id;
-use crate::errno::{EINVAL, ESRCH};
+use crate::common::errno::{EINVAL, ESRCH};
 use crate::grid::Grid;
 use crate::machine::{HOUR, MS, Machine, now};
 use crate::memory::{Event, NONE, Spec};
@@ -95,7 +95,7 @@ fn clock_of_nobody_is_einval_in_the_end(m: &Machine) {
         assert_eq!(m.delete(failed as i32), EINVAL);
     }
     // What else is wrong comes first.
-    assert_eq!(m.raw_create(of_process(nobody), event, m.nothing()), crate::errno::EFAULT);
+    assert_eq!(m.raw_create(of_process(nobody), event, m.nothing()), crate::common::errno::EFAULT);
     assert_eq!(m.create(PROCESS, NONE), clocks.len() as i32 + 1);
 }
 

@@ -1,6 +1,6 @@
 //! timer_create(2): its arguments, and which is looked at first.
 
-use crate::errno::{EAGAIN, EFAULT, EINVAL, EOPNOTSUPP, EPERM};
+use crate::common::errno::{EAGAIN, EFAULT, EINVAL, EOPNOTSUPP, EPERM};
 use crate::machine::{HOUR, Machine};
 use crate::memory::{EVENT, Event, NONE, Spec};
 use crate::on_every_machine;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ufutex::timer::{
-    Base, Caller, Clocks, CpuClock, Deliver, Driver, Notice, Notify, TimerCall, TimerClock, TimerOptions, Timers,
+    Base, Caller, Clocks, CpuClock, Deliver, Driver, Notice, Notify, TimerClock, TimerOptions, Timers,
 };
 
 use crate::common::arena::Arena;
@@ -149,14 +149,6 @@ impl Engine {
 impl System for Engine {
     fn call(&self, call: Call, args: [u64; 6]) -> isize {
         self.turn();
-        let call = match call {
-            Call::Create => TimerCall::Create,
-            Call::Settime => TimerCall::Settime,
-            Call::Gettime => TimerCall::Gettime,
-            Call::Getoverrun => TimerCall::Getoverrun,
-            Call::Delete => TimerCall::Delete,
-            Call::Prctl => TimerCall::Prctl,
-        };
         self.timers.syscall(self.caller, self.arena, call, args)
     }
 

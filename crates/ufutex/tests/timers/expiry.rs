@@ -255,7 +255,7 @@ fn setting_that_is_refused_does_not_take_back_the_signal(m: &Machine) {
     let timer = m.create(MONOTONIC, signal());
     m.set(timer, Spec::once(MS));
     m.pause(4 * MS);
-    assert_eq!(m.try_settime(timer, 0, Spec { value: (0, -1), interval: (0, 0) }), crate::errno::EINVAL);
+    assert_eq!(m.try_settime(timer, 0, Spec { value: (0, -1), interval: (0, 0) }), crate::common::errno::EINVAL);
     assert_eq!(m.take(), info(timer, signal()));
 }
 

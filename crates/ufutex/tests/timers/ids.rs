@@ -1,6 +1,6 @@
 //! IDs: handed out in turn, and restored.
 
-use crate::errno::{EAGAIN, EBUSY, EFAULT, EINVAL};
+use crate::common::errno::{EAGAIN, EBUSY, EFAULT, EINVAL};
 use crate::machine::{Call, HOUR, Machine};
 use crate::memory::{Event, NONE, Spec};
 use crate::on_every_machine;

@@ -94,6 +94,7 @@ impl System for Kernel {
             Call::Getoverrun => libc::SYS_timer_getoverrun,
             Call::Delete => libc::SYS_timer_delete,
             Call::Prctl => libc::SYS_prctl,
+            other => panic!("the number of {other:?} is not known here"),
         };
         let [a, b, c, d, e, f] = args;
         // SAFETY: what the calls of these tests write to lies in an arena, which is made for that, or nowhere.

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::alone::alone;
-use crate::errno::EINVAL;
+use crate::common::errno::EINVAL;
 use crate::kernel::{is_as_described, machine};
 use crate::machine::HOUR;
 use crate::memory::{NONE, Spec};

@@ -3,19 +3,10 @@
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
+pub use ufutex::timer::TimerCall as Call;
+
 use crate::common::PATIENCE;
 use crate::memory::{Event, Memory, SPEC, Spec};
-
-/// The system calls.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Call {
-    Create,
-    Settime,
-    Gettime,
-    Getoverrun,
-    Delete,
-    Prctl,
-}
 
 /// A signal that a timer has sent, as it is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,7 +9,6 @@ mod common;
 mod alone;
 mod clock;
 mod engine;
-mod errno;
 mod grid;
 mod kernel;
 mod machine;

@@ -138,7 +138,7 @@ fn setting_that_is_refused_keeps_the_overrun(m: &Machine) {
     let timer = m.create(MONOTONIC, signal());
     m.set_at(timer, long_ago(MONOTONIC, 9).spec());
     m.take();
-    assert_eq!(m.try_settime(timer, 0, Spec { value: (1, -1), interval: (0, 0) }), crate::errno::EINVAL);
+    assert_eq!(m.try_settime(timer, 0, Spec { value: (1, -1), interval: (0, 0) }), crate::common::errno::EINVAL);
     assert_eq!(m.overrun(timer), 9);
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::errno::{EFAULT, EINVAL};
+use crate::common::errno::{EFAULT, EINVAL};
 use crate::machine::{HOUR, MS, Machine, now};
 use crate::memory::{Event, NONE, SPEC, Spec};
 use crate::on_every_machine;

@@ -1,9 +1,0 @@
-//! What a system call returns for an error: `-errno`.
-
-pub const EPERM: isize = -(libc::EPERM as isize);
-pub const ESRCH: isize = -(libc::ESRCH as isize);
-pub const EAGAIN: isize = -(libc::EAGAIN as isize);
-pub const EFAULT: isize = -(libc::EFAULT as isize);
-pub const EBUSY: isize = -(libc::EBUSY as isize);
-pub const EINVAL: isize = -(libc::EINVAL as isize);
-pub const EOPNOTSUPP: isize = -(libc::EOPNOTSUPP as isize);
