@@ -31,11 +31,19 @@ pub fn cpus() -> usize {
 
 /// Pins the calling thread; a refusal (a container that changed meanwhile) leaves it where it was.
 pub fn pin(cpu: usize) {
+    pin_to(&[cpu]);
+}
+
+/// Lets the calling thread run on these CPUs only; on any where there are none.
+pub fn pin_to(cpus: &[usize]) {
+    if cpus.is_empty() {
+        return;
+    }
     // SAFETY: `cpu_set_t` is a plain bit set: all zeroes is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `cpu` comes from `allowed_cpus`, hence is below the set's capacity; the kernel only reads the set.
+    // SAFETY: the CPUs come from `allowed_cpus`, hence are below the set's capacity; the kernel only reads the set.
     unsafe {
-        libc::CPU_SET(cpu, &mut set);
+        cpus.iter().for_each(|cpu| libc::CPU_SET(*cpu, &mut set));
         libc::sched_setaffinity(0, size_of_val(&set), &set);
     }
 }

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
     };
     let outcome = match command {
         cli::Command::Bench(settings) => workloads::run(&settings),
+        cli::Command::Schbench(schbench) => workloads::schbench::run(&schbench),
         cli::Command::Run(run) => return run::run(&run),
         cli::Command::GrowthChild(child) => workloads::growth_child::run(&child),
         cli::Command::TimersChild(child) => workloads::timers::child::run(&child),

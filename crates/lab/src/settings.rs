@@ -162,6 +162,44 @@ impl Locks {
     }
 }
 
+/// What holds where no flag says anything.
+impl Default for Settings {
+    fn default() -> Self {
+        let timers = Timers {
+            targets: timers::Name::value_variants().to_vec(),
+            tests: Test::value_variants().to_vec(),
+            processes: None,
+            sparse: None,
+        };
+        Settings {
+            workloads: Workload::value_variants().to_vec(),
+            full: true,
+            threads: None,
+            futexes: 1024,
+            buckets: Buckets::Auto,
+            runtime_s: None,
+            shared: false,
+            silent: false,
+            targets: Name::value_variants().to_vec(),
+            layout: Layout::Lean,
+            policy: None,
+            repeat: None,
+            stride_bytes: 4,
+            resize: (16, 1024),
+            number: None,
+            nrequeue: None,
+            broadcast: false,
+            pi: false,
+            nwakers: None,
+            multi: false,
+            hold: None,
+            locks: Locks::default(),
+            timers,
+            json: false,
+        }
+    }
+}
+
 impl Settings {
     /// Fills in the defaults; the error is the line that the user sees.
     pub fn new(args: BenchArgs) -> Result<Settings, String> {

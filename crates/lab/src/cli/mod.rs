@@ -2,9 +2,11 @@
 
 mod mistake;
 mod run;
+pub mod schbench;
 pub mod values;
 
 pub use run::Run;
+pub use schbench::Schbench;
 
 use crate::settings::Settings;
 use crate::targets::timers::Test;
@@ -18,6 +20,8 @@ use values::{Buckets, Line, List, Policy, Targets};
 pub enum Command {
     /// `ufutex bench`.
     Bench(Box<Settings>),
+    /// `ufutex bench schbench`.
+    Schbench(Box<Schbench>),
     /// `ufutex run`.
     Run(Box<Run>),
     /// The hidden child of `bench growth`.
@@ -41,13 +45,17 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
     let verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default().to_string();
     if verb == "bench" {
         tell_perfs_p(&mut arguments);
+        put_schbench_first(&mut arguments);
     }
     let top = shape
         .try_get_matches_from_mut(arguments)
         .and_then(|matches| Top::from_arg_matches(&matches))
         .map_err(|error| mistake::refusal(&error, &shape, &verb))?;
     match top.verb {
-        Verb::Bench(args) => {
+        Verb::Bench(BenchVerb { own: Some(Own::Schbench(args)), .. }) => {
+            args.check().map(|schbench| Command::Schbench(Box::new(schbench))).map_err(Refusal::Mistake)
+        }
+        Verb::Bench(BenchVerb { args, .. }) => {
             Settings::new(*args).map(|settings| Command::Bench(Box::new(settings))).map_err(Refusal::Mistake)
         }
         Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
@@ -63,6 +71,15 @@ fn tell_perfs_p(arguments: &mut [OsString]) {
         if arguments[number - 1] == "-p" && is_workload(&arguments[number]) {
             arguments[number - 1] = "--pi".into();
         }
+    }
+}
+
+/// `bench --json schbench`: its flags are its own, also before its name.
+fn put_schbench_first(arguments: &mut [OsString]) {
+    if let Some(place) = arguments.iter().position(|argument| argument == "schbench")
+        && arguments[2..place].iter().all(|argument| argument.to_str().is_some_and(|text| text.starts_with('-')))
+    {
+        arguments[2..=place].rotate_right(1);
     }
 }
 
@@ -82,7 +99,7 @@ struct Top {
 enum Verb {
     /// Measure every scheme beside the kernel's futex and parking_lot_core
     #[command(after_long_help = ROWS)]
-    Bench(Box<BenchArgs>),
+    Bench(BenchVerb),
     /// Run a program with its futexes on the engine
     #[command(long_about = run::ABOUT, after_long_help = run::MORE)]
     Run(Box<run::RunArgs>),
@@ -92,6 +109,23 @@ enum Verb {
     /// One process of one sample of `bench timers`, on the kernel
     #[command(hide = true)]
     TimersChild(TimersChildArgs),
+}
+
+/// The workloads that share flags, or one that has its own.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true, subcommand_value_name = "WORKLOAD")]
+struct BenchVerb {
+    #[command(flatten)]
+    args: Box<BenchArgs>,
+    #[command(subcommand)]
+    own: Option<Own>,
+}
+
+#[derive(Subcommand)]
+enum Own {
+    /// schbench: message threads and their workers wake one another; flags of its own, see its --help
+    #[command(after_long_help = schbench::MORE)]
+    Schbench(Box<schbench::SchbenchArgs>),
 }
 
 /// The flags of `perf bench futex`, and the lab's own.

@@ -2,11 +2,13 @@
 
 mod figures;
 mod row;
+mod schbench;
 mod sentence;
 mod table;
 mod timers;
 
 pub use row::Row;
+pub use schbench::{run as schbench_run, schbench};
 pub use timers::TimersRow;
 
 use crate::workloads::{Lab, Memory, Outcome, Timers, Workload};

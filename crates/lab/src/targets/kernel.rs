@@ -3,7 +3,7 @@
 use super::{Futex, Shape, Waited};
 use crate::cli::values::Policy;
 use std::io::Error;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// `PR_FUTEX_HASH`; `libc` does not have it yet.
 const PR_FUTEX_HASH: libc::c_int = 78;
@@ -126,8 +126,10 @@ impl Futex for Kernel {
     }
 
     fn make_ready(&self) {
+        // A process that has been given the global hash keeps it, and is not told from one that has no hash yet.
+        static GLOBAL: AtomicBool = AtomicBool::new(false);
         if let Some(slots) = self.slots
-            && slots_now() != Some(slots)
+            && (slots_now() != Some(slots) || slots == 0 && !GLOBAL.swap(true, Ordering::Relaxed))
             && let Err(error) = set_slots(slots)
         {
             eprintln!("ufutex: PR_FUTEX_HASH refused {slots} slots: {error}");

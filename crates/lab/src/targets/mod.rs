@@ -7,6 +7,7 @@ mod ours;
 mod parking_lot;
 pub mod pi;
 pub mod requeue;
+pub mod schbench;
 pub mod timers;
 pub mod wasm;
 mod words;
@@ -20,6 +21,7 @@ use crowd::{Crowd, Stage};
 use hdrhistogram::Histogram;
 use loops::{Court, Side, Tally, WaitDiffers, WakeNobody, Window};
 use requeue::{Move, Moved};
+use schbench::Hall;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -70,6 +72,11 @@ impl Name {
     /// Whether it has locks that lend priorities.
     pub fn has_pi(self) -> bool {
         self != Name::ParkingLot
+    }
+
+    /// Whether tasks can wait on it, and not only threads.
+    pub fn has_futures(self) -> bool {
+        self.is_ours()
     }
 
     /// Whether its table can be given another size while it is used.
@@ -179,6 +186,10 @@ pub trait Futex: Send + Sync + 'static {
 
     /// Has a crowd wait, and measures wakes as long as it is told to; at once back where only threads can wait.
     fn host(&self, _crowd: &Crowd, _stage: &Stage) {}
+
+    /// Runs one of several equal shares of schbench's workers as tasks on this thread; at once back where only threads
+    /// can wait ([`Name::has_futures`]).
+    fn serve_tasks(&self, _hall: &Hall, _executor: usize, _executors: usize) {}
 }
 
 /// Which operation a worker repeats.
@@ -224,6 +235,8 @@ pub trait Subject: Send + Sync {
     fn make_ready(&self);
     /// See [`Futex::host`].
     fn host(&self, crowd: &Crowd, stage: &Stage);
+    /// See [`Futex::serve_tasks`].
+    fn serve_tasks(&self, hall: &Hall, executor: usize, executors: usize);
 }
 
 impl<F: Futex> Subject for F {
@@ -296,6 +309,10 @@ impl<F: Futex> Subject for F {
 
     fn host(&self, crowd: &Crowd, stage: &Stage) {
         Futex::host(self, crowd, stage);
+    }
+
+    fn serve_tasks(&self, hall: &Hall, executor: usize, executors: usize) {
+        Futex::serve_tasks(self, hall, executor, executors);
     }
 }
 

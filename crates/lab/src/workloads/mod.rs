@@ -12,6 +12,7 @@ mod memory;
 mod ping_pong;
 mod requeue;
 mod resize;
+pub mod schbench;
 mod sizes;
 mod sleepers;
 pub mod timers;
@@ -19,6 +20,7 @@ mod wake_parallel;
 mod wasm;
 
 pub use crowd::{Case as CrowdCase, section as crowd_section};
+pub use hammer::policy_name;
 pub use lock_pi::SECTION as LOCK_PI;
 pub use locks::{Case as LocksCase, Target as LocksTarget};
 pub use memory::Memory;
