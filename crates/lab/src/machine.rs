@@ -48,6 +48,32 @@ pub fn pin_to(cpus: &[usize]) {
     }
 }
 
+/// The CPUs of each node, as far as this process may use them; nodes without any are left out.
+pub fn nodes() -> Vec<Vec<usize>> {
+    let allowed = allowed_cpus();
+    let list = |node: usize| {
+        let list = std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/cpulist")).ok()?;
+        match crate::cli::values::schbench::cpus(list.trim()) {
+            Ok(crate::cli::schbench::Cpus::These(cpus)) => Some(cpus),
+            _ => None,
+        }
+    };
+    let nodes = (0..NODES_MAX).filter_map(list);
+    let mine = nodes.map(|cpus| cpus.into_iter().filter(|cpu| allowed.contains(cpu)).collect());
+    mine.filter(|cpus: &Vec<usize>| !cpus.is_empty()).collect()
+}
+
+/// Linux is built for no more.
+const NODES_MAX: usize = 1024;
+
+/// perf's `-m`: no page of this process leaves memory, also of those to come.
+pub fn lock_memory() -> anyhow::Result<()> {
+    // SAFETY: the call takes flags and changes no memory.
+    let failed = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } != 0;
+    anyhow::ensure!(!failed, "mlockall: {}", std::io::Error::last_os_error());
+    Ok(())
+}
+
 /// Keeps a word that one thread writes off the lines that others use (two lines: the prefetcher fetches pairs).
 #[repr(align(128))]
 #[derive(Default)]

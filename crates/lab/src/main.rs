@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         cli::Command::Run(run) => return run::run(&run),
         cli::Command::GrowthChild(child) => workloads::growth_child::run(&child),
         cli::Command::TimersChild(child) => workloads::timers::child::run(&child),
+        cli::Command::SweepChild(child) => workloads::sweep::child::run(&child),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 //! `ufutex bench schbench`: schbench's own flags, which mean other things than those of the other workloads, and the
 //! lab's.
 
+use super::values::schbench as own;
 use super::values::{self, Buckets, Policy, Targets};
 use crate::machine;
 use crate::settings::Settings;
@@ -8,7 +9,7 @@ use crate::targets::schbench::Plan;
 use crate::targets::{Layout, Name};
 use crate::workloads::schbench::Pinning;
 use clap::{Args, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What `bench schbench` is asked to do, checked.
@@ -64,16 +65,16 @@ pub enum Pin {
 #[derive(Args)]
 pub struct SchbenchArgs {
     /// Message threads
-    #[arg(short, long, value_name = "N", default_value = "1", value_parser = values::messengers, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "N", default_value = "1", value_parser = own::messengers, allow_negative_numbers = true)]
     pub message_threads: usize,
     /// Workers of each message thread [default: the CPUs shared out]
-    #[arg(short, long, value_name = "N", value_parser = values::workers, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "N", value_parser = own::workers, allow_negative_numbers = true)]
     pub threads: Option<usize>,
     /// CPUs of message threads, one each in turn: 0-3,8 or auto (one each, workers on the others)
-    #[arg(short = 'M', long, value_name = "CPUS", value_parser = values::cpus, allow_negative_numbers = true)]
+    #[arg(short = 'M', long, value_name = "CPUS", value_parser = own::cpus, allow_negative_numbers = true)]
     pub message_cpus: Option<Cpus>,
     /// CPUs that workers share: 0-3,8 or auto
-    #[arg(short = 'W', long, value_name = "CPUS", value_parser = values::cpus, allow_negative_numbers = true)]
+    #[arg(short = 'W', long, value_name = "CPUS", value_parser = own::cpus, allow_negative_numbers = true)]
     pub worker_cpus: Option<Cpus>,
     /// Message threads and their workers by last-level caches
     #[arg(short = 'P', long, value_enum, conflicts_with_all = ["message_cpus", "worker_cpus"])]
@@ -83,32 +84,32 @@ pub struct SchbenchArgs {
     pub runtime: Option<f64>,
     /// Kilobytes of cache that a worker's matrices fill
     #[arg(short = 'F', long = "cache_footprint", alias = "cache-footprint", value_name = "KB", default_value = "256",
-        value_parser = values::kilobytes, allow_negative_numbers = true)]
+        value_parser = own::kilobytes, allow_negative_numbers = true)]
     pub cache_footprint: usize,
     /// Matrix multiplications of a request
-    #[arg(short = 'n', long, value_name = "N", default_value = "5", value_parser = values::operations, allow_negative_numbers = true)]
+    #[arg(short = 'n', long, value_name = "N", default_value = "5", value_parser = own::operations, allow_negative_numbers = true)]
     pub operations: usize,
     /// Microseconds that a request sleeps first
     #[arg(short, long = "sleep_usec", alias = "sleep-usec", value_name = "US", default_value = "100",
-        value_parser = values::nap, allow_negative_numbers = true)]
+        value_parser = own::nap, allow_negative_numbers = true)]
     pub sleep_usec: u64,
     /// Requests a second, handed out by message threads [default: workers begin by themselves]
-    #[arg(short = 'R', long, value_name = "N", value_parser = values::rate, allow_negative_numbers = true)]
+    #[arg(short = 'R', long, value_name = "N", value_parser = own::rate, allow_negative_numbers = true)]
     pub rps: Option<u32>,
     /// Adapt the requests a second until the machine is so busy, in percent
-    #[arg(short = 'A', long, value_name = "PERCENT", value_parser = values::percent, allow_negative_numbers = true)]
+    #[arg(short = 'A', long, value_name = "PERCENT", value_parser = own::percent, allow_negative_numbers = true)]
     pub auto_rps: Option<f64>,
     /// Bytes that message threads and workers write for each other, in place of requests
-    #[arg(short, long, value_name = "BYTES", value_parser = values::pipe, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "BYTES", value_parser = own::pipe, allow_negative_numbers = true)]
     pub pipe: Option<usize>,
     /// Seconds before the latencies count
-    #[arg(short, long, value_name = "SECONDS", default_value = "0", value_parser = values::seconds, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "SECONDS", default_value = "0", value_parser = own::seconds, allow_negative_numbers = true)]
     pub warmuptime: u64,
     /// Seconds between two reports on stderr
-    #[arg(short, long, value_name = "SECONDS", default_value = "10", value_parser = values::interval, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "SECONDS", default_value = "10", value_parser = own::interval, allow_negative_numbers = true)]
     pub intervaltime: u64,
     /// Seconds after which latencies are forgotten, again and again [default: never]
-    #[arg(short, long, value_name = "SECONDS", value_parser = values::interval, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "SECONDS", value_parser = own::interval, allow_negative_numbers = true)]
     pub zerotime: Option<u64>,
     /// No lock of the CPU while a request computes
     #[arg(short = 'L', long)]
@@ -126,13 +127,13 @@ pub struct SchbenchArgs {
     #[arg(long)]
     pub tasks: bool,
     /// Threads that run the workers' futures [default: as many as CPUs]
-    #[arg(long, value_name = "N", requires = "tasks", value_parser = values::messengers, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", requires = "tasks", value_parser = own::messengers, allow_negative_numbers = true)]
     pub executors: Option<usize>,
     /// Targets, a comma list [default: all]
     #[arg(long, value_name = "LIST", value_parser = values::targets)]
     pub targets: Option<Targets>,
     /// Buckets: a power of two, or 0 for the global table [default: by the threads there are]
-    #[arg(short, long, value_name = "N", value_parser = values::slots_or_none, allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "N", value_parser = own::slots_or_none, allow_negative_numbers = true)]
     pub buckets: Option<usize>,
     /// Bucket layout of our tables
     #[arg(long, value_enum, default_value = "lean")]
@@ -174,6 +175,9 @@ const WORKERS_MAX: usize = values::THREADS_MAX;
 impl SchbenchArgs {
     /// Checks the flags against each other; the error is the line that the user sees.
     pub fn check(self) -> Result<Schbench, String> {
+        if self.json && self.file.as_deref() == Some(Path::new("-")) {
+            return Err("-j '-' would stand among the rows of --json; accepted: a file, or one of both".to_string());
+        }
         let cpus = machine::allowed_cpus();
         let targets = self.chosen()?;
         let workers = self.threads.unwrap_or_else(|| cpus.len().div_ceil(self.message_threads));

@@ -1,9 +1,11 @@
 //! What the reader gets on stdout: one table a workload with a sentence below, or rows of JSON.
 
 mod figures;
+pub mod perf;
 mod row;
 mod schbench;
 mod sentence;
+pub mod sweep;
 mod table;
 mod timers;
 

@@ -178,6 +178,11 @@ pub trait Futex: Send + Sync + 'static {
         Err("its table cannot be resized".to_string())
     }
 
+    /// Makes the table keep its size for good: perf 6.16's `-I`.
+    fn set_immutable(&self) -> Result<(), String> {
+        Err("its table cannot be made immutable".to_string())
+    }
+
     /// Tells the size policy how many threads there are.
     fn note_threads(&self, _threads: usize) {}
 
@@ -215,6 +220,8 @@ pub trait Subject: Send + Sync {
     fn requeue(&self, it: Move<'_>) -> Moved;
     /// Moves waiters to a lock, which this thread owns meanwhile.
     fn requeue_pi(&self, it: Move<'_>) -> Option<Moved>;
+    /// The same, to a lock that the first waiter takes: nobody owns it before. Each call takes one waiter besides.
+    fn requeue_to_free_lock(&self, it: Move<'_>) -> Moved;
     /// Waits to be moved to a lock, and unlocks it when it has it; whether all of that went well.
     fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32) -> bool;
     /// See [`Futex::wait`].
@@ -229,6 +236,8 @@ pub trait Subject: Send + Sync {
     fn buckets(&self) -> Option<usize>;
     /// See [`Futex::set_slots`].
     fn set_slots(&self, slots: usize, keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String>;
+    /// See [`Futex::set_immutable`].
+    fn set_immutable(&self) -> Result<(), String>;
     /// See [`Futex::note_threads`].
     fn note_threads(&self, threads: usize);
     /// See [`Futex::make_ready`].
@@ -270,6 +279,10 @@ impl<F: Futex> Subject for F {
         self.unlock_pi(it.to, &task).then_some(moved)
     }
 
+    fn requeue_to_free_lock(&self, it: Move<'_>) -> Moved {
+        requeue::requeue_pi(self, it)
+    }
+
     fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32) -> bool {
         let task = self.task();
         Futex::wait_requeue_pi(self, from, lock, &task) && self.unlock_pi(lock, &task)
@@ -297,6 +310,10 @@ impl<F: Futex> Subject for F {
 
     fn set_slots(&self, slots: usize, keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String> {
         Futex::set_slots(self, slots, keep_trying)
+    }
+
+    fn set_immutable(&self) -> Result<(), String> {
+        Futex::set_immutable(self)
     }
 
     fn note_threads(&self, threads: usize) {
@@ -329,11 +346,16 @@ pub struct Shape {
     pub early_return: bool,
 }
 
+/// Makes several of our targets as processes of one system: each has a table of its own, and all share the global one.
+pub fn build_processes(name: Name, shape: &Shape, processes: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
+    ours::build(name, shape, processes)
+}
+
 /// Makes a target of its own, with an empty table where it is ours.
 pub fn build(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
     Ok(match name {
         Name::Kernel => Arc::new(kernel::Kernel::new(shape)),
         Name::ParkingLot => Arc::new(parking_lot::ParkingLot),
-        ours => ours::build(ours, shape)?,
+        ours => ours::build(ours, shape, 1)?.remove(0),
     })
 }

@@ -31,36 +31,38 @@ struct SharedKeys<S: Scheme<L>, L: Layout> {
     global_slots: usize,
 }
 
-/// Makes one of our targets, with a system of its own.
-pub fn build(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
+/// Makes so many of our targets, with a system that they share.
+pub fn build(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
     match shape.layout {
-        LayoutName::Lean => with_layout::<Lean>(name, shape),
-        LayoutName::Packed => with_layout::<Packed>(name, shape),
-        LayoutName::Split => with_layout::<Split>(name, shape),
+        LayoutName::Lean => with_layout::<Lean>(name, shape, count),
+        LayoutName::Packed => with_layout::<Packed>(name, shape, count),
+        LayoutName::Split => with_layout::<Split>(name, shape, count),
     }
 }
 
-fn with_layout<L: Layout>(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
-    match name {
-        Name::Fixed => subject::<Fixed, L>(name, shape),
-        Name::Atomic => subject::<Atomic, L>(name, shape),
-        Name::PerCpu => subject::<PerCpu, L>(name, shape),
-        _ => subject::<Live, L>(name, shape),
-    }
-}
-
-fn subject<S: Scheme<L>, L: Layout>(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
+fn with_layout<L: Layout>(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
     let system = System::<L>::with_config(config()).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
+    let one = |_| match name {
+        Name::Fixed => subject::<Fixed, L>(&system, name, shape),
+        Name::Atomic => subject::<Atomic, L>(&system, name, shape),
+        Name::PerCpu => subject::<PerCpu, L>(&system, name, shape),
+        _ => subject::<Live, L>(&system, name, shape),
+    };
+    Ok((0..count).map(one).collect())
+}
+
+fn subject<S: Scheme<L>, L: Layout>(system: &System<L>, name: Name, shape: &Shape) -> Arc<dyn Subject> {
     let global = name == Name::Global || shape.policy == Policy::Fixed(0);
     let policy = if global { ufutex::Policy::Fixed(0) } else { engine_policy(shape.policy) };
     let options = Options::new().policy(policy).early_return(shape.early_return);
-    let domain = Domain::<S, L>::with_options(&system, options);
+    let domain = Domain::<S, L>::with_options(system, options);
     let global_slots = system.global_slots();
-    Ok(if shape.shared {
+    if shape.shared {
         Arc::new(SharedKeys { domain, global_slots })
     } else {
-        Arc::new(Private { domain, system, options, global_slots: global.then_some(global_slots) })
-    })
+        let global_slots = global.then_some(global_slots);
+        Arc::new(Private { domain, system: system.clone(), options, global_slots })
+    }
 }
 
 /// Of all systems.
@@ -160,6 +162,11 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
             Err(Error::TimedOut) => Ok(false),
             Err(error) => Err(error.to_string()),
         }
+    }
+
+    fn set_immutable(&self) -> Result<(), String> {
+        self.domain.set_immutable();
+        Ok(())
     }
 
     fn note_threads(&self, threads: usize) {

@@ -1,6 +1,7 @@
 //! The workloads, and the run over them.
 
 mod arena;
+mod children;
 mod crowd;
 mod growth;
 pub mod growth_child;
@@ -9,13 +10,16 @@ mod lock_pi;
 mod locks;
 mod locks_child;
 mod memory;
+mod perf;
 mod ping_pong;
 mod requeue;
 mod resize;
 pub mod schbench;
 mod sizes;
 mod sleepers;
+pub mod sweep;
 pub mod timers;
+mod wake_many;
 mod wake_parallel;
 mod wasm;
 
@@ -24,6 +28,7 @@ pub use hammer::policy_name;
 pub use lock_pi::SECTION as LOCK_PI;
 pub use locks::{Case as LocksCase, Target as LocksTarget};
 pub use memory::Memory;
+pub use perf::Stats as PerfStats;
 pub use requeue::{AtOnce, section as requeue_section};
 pub use resize::GIVE_UP;
 pub use sizes::share_of_best;
@@ -38,7 +43,7 @@ use crate::report::{self, Row};
 use crate::series::Series;
 use crate::settings::Settings;
 use crate::targets::{self, Name, Operation, Shape, Subject};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use std::fmt;
 use std::sync::Arc;
@@ -75,6 +80,12 @@ pub enum Workload {
     Locks,
     /// POSIX timers: ours, four designs of a kernel's table, and the host's own
     Timers,
+}
+
+impl Workload {
+    /// Those that `perf bench futex` has, in its order.
+    pub const OF_PERF: [Workload; 5] =
+        [Workload::Hash, Workload::Wake, Workload::WakeParallel, Workload::Requeue, Workload::LockPi];
 }
 
 impl fmt::Display for Workload {
@@ -117,7 +128,14 @@ pub struct Lab<'a> {
     pub series: Series,
 }
 
-impl Lab<'_> {
+impl<'a> Lab<'a> {
+    /// Looks at the machine.
+    pub fn new(settings: &'a Settings) -> Lab<'a> {
+        let cpus = machine::allowed_cpus();
+        let distance = (cpus.len() > 1).then(|| Distance::between(cpus[0], cpus[1]));
+        Lab { settings, cpus, distance, series: Series::default() }
+    }
+
     /// `-r`, or what this workload gets by default.
     pub fn budget(&self, default_s: f64) -> Duration {
         Duration::from_secs_f64(self.settings.runtime_s.unwrap_or(default_s))
@@ -148,7 +166,17 @@ impl Lab<'_> {
         subject.note_threads(threads);
         // So that the table exists: nobody measures an empty domain.
         subject.wait(&AtomicU32::new(0), 1);
+        self.freeze(name, &*subject)?;
         Ok((policy, subject))
+    }
+
+    /// With `-I`: the table, which exists, keeps its size.
+    fn freeze(&self, name: Name, subject: &dyn Subject) -> Result<()> {
+        if self.settings.immutable {
+            subject.make_ready();
+            subject.set_immutable().map_err(|reason| anyhow!("{name}: {reason}"))?;
+        }
+        Ok(())
     }
 
     /// Announces a stage of so many rounds.
@@ -159,10 +187,17 @@ impl Lab<'_> {
 
 /// Runs what was asked for, and prints each workload's results when it ends.
 pub fn run(settings: &Settings) -> Result<()> {
-    let cpus = machine::allowed_cpus();
-    let distance = (cpus.len() > 1).then(|| Distance::between(cpus[0], cpus[1]));
-    let mut lab = Lab { settings, cpus, distance, series: Series::default() };
+    if settings.mlockall {
+        machine::lock_memory()?;
+    }
+    if let Some(first_line) = settings.perf {
+        return perf::run(settings, first_line);
+    }
+    let mut lab = Lab::new(settings);
     report::opening(&lab)?;
+    if let Some(sizes) = &settings.sweep {
+        return sweep::run(&mut lab, sizes);
+    }
     for workload in &settings.workloads {
         if *workload == Workload::Timers {
             // Its rows are of another kind.
@@ -194,6 +229,7 @@ fn measure(lab: &mut Lab<'_>, workload: Workload) -> Result<Outcome> {
     }
     match workload {
         Workload::Hash => hammer::run(lab, Operation::WaitDiffers),
+        Workload::Wake if lab.settings.nwakers.is_some() => wake_many::run(lab),
         Workload::Wake => hammer::run(lab, Operation::WakeNobody),
         Workload::Resize => resize::run(lab),
         Workload::Growth => growth::run(lab),

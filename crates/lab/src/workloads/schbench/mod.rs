@@ -10,10 +10,9 @@ pub use watch::Findings;
 use super::Lab;
 use crate::cli::Schbench;
 use crate::cli::values::{Buckets, Policy};
-use crate::machine::{self, Distance};
+use crate::machine;
 use crate::report;
 use crate::sample::{self, Course};
-use crate::series::Series;
 use crate::targets::schbench::{Hall, as_thread, serve_messages};
 use crate::targets::{self, Name, Shape, Subject};
 use anyhow::{Context, Result};
@@ -39,9 +38,7 @@ pub struct Competitor {
 /// Runs every target once in each round, and prints what was found.
 pub fn run(asked: &Schbench) -> Result<()> {
     let settings = &asked.settings;
-    let cpus = machine::allowed_cpus();
-    let distance = (cpus.len() > 1).then(|| Distance::between(cpus[0], cpus[1]));
-    let lab = Lab { settings, cpus, distance, series: Series::default() };
+    let lab = Lab::new(settings);
     report::opening(&lab)?;
     let mut notes = Vec::new();
     let competitors = line_up(asked, &mut notes)?;
