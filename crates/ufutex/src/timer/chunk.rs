@@ -41,10 +41,13 @@ pub fn make(timers: usize, next: *mut Chunk) -> Option<NonNull<Chunk>> {
     // SAFETY: within the fresh memory, which has room for `TIMERS`.
     unsafe {
         chunk.write(Chunk { next, timers });
+        let rest = |index| chunk.byte_add(REST).cast::<Rest>().add(index);
+        // In the order of memory, which a CPU fetches ahead.
         for index in 0..timers {
-            let rest = chunk.byte_add(REST).cast::<Rest>().add(index);
-            Rest::make(rest, index as u16);
-            timer(chunk, index).write(Timer::new(rest));
+            timer(chunk, index).write(Timer::new(rest(index)));
+        }
+        for index in 0..timers {
+            Rest::make(rest(index), index as u16);
         }
     }
     Some(chunk)
