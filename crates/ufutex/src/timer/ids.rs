@@ -28,7 +28,7 @@ const MAX_GROUPS_LOG2: u32 = 31 - GROUP_LOG2;
 /// A look-up without a lock goes no further: it may have been led astray.
 const STEPS: usize = if MODEL { 3 } else { 64 };
 /// A table is followed by one so many times as large.
-const GROWTH_LOG2: u32 = if MODEL { 1 } else { 2 };
+const GROWTH_LOG2: u32 = 1;
 /// What is moved at a time: so many groups of a single block, or fewer of several, which take so many times as long.
 const STEP: usize = if MODEL { 1 } else { 16 };
 const SEVERAL: usize = if MODEL { 1 } else { 8 };
