@@ -127,7 +127,15 @@ fn pause() -> f64 {
 }
 
 /// The machines that come with this crate.
-const GIVEN: &[(&str, &str)] = &[("epyc-9d64", include_str!("../topologies/epyc-9d64.toml"))];
+const GIVEN: &[(&str, &str)] = &[
+    ("epyc-9d64", include_str!("../topologies/epyc-9d64.toml")),
+    ("turin", include_str!("../topologies/turin.toml")),
+    ("skylake-2s", include_str!("../topologies/skylake-2s.toml")),
+    ("zen3-2s", include_str!("../topologies/zen3-2s.toml")),
+    ("power", include_str!("../topologies/power.toml")),
+    ("ivb-4s", include_str!("../topologies/ivb-4s.toml")),
+    ("here", include_str!("../topologies/here.toml")),
+];
 
 impl Topology {
     /// Reads a description.
