@@ -11,7 +11,7 @@ pub(crate) mod mem;
 pub(crate) mod park;
 pub(crate) mod probe;
 pub(crate) mod random;
-#[cfg(all(feature = "std", feature = "lab", not(any(feature = "loom", feature = "shuttle"))))]
+#[cfg(all(feature = "std", feature = "lab", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 pub(crate) mod rseq;
 #[cfg(feature = "std")]
 pub(crate) mod syscall;
