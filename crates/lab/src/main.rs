@@ -6,6 +6,7 @@
 
 mod cli;
 mod clock;
+mod interrupt;
 mod machine;
 mod pool;
 mod progress;
@@ -41,19 +42,28 @@ fn main() -> ExitCode {
         }
     };
     let outcome = match command {
-        cli::Command::Bench(settings) => workloads::run(&settings),
-        cli::Command::Schbench(schbench) => workloads::schbench::run(&schbench),
         cli::Command::Run(run) => return run::run(&run),
-        cli::Command::GrowthChild(child) => workloads::growth_child::run(&child),
-        cli::Command::TimersChild(child) => workloads::timers::child::run(&child),
-        cli::Command::SweepChild(child) => workloads::sweep::child::run(&child),
+        command => interrupt::watch().and_then(|()| measure(&command)),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
         Err(error) if report::is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
+        Err(error) if !interrupt::asked() => {
             eprintln!("ufutex: {error:#}");
             ExitCode::from(EXIT_FAILURE)
         }
+        _ if interrupt::asked() => ExitCode::from(interrupt::EXIT),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn measure(command: &cli::Command) -> anyhow::Result<()> {
+    match command {
+        cli::Command::Bench(settings) => workloads::run(settings),
+        cli::Command::Schbench(schbench) => workloads::schbench::run(schbench),
+        // See `main`: it becomes another program.
+        cli::Command::Run(_) => Ok(()),
+        cli::Command::GrowthChild(child) => workloads::growth_child::run(child),
+        cli::Command::TimersChild(child) => workloads::timers::child::run(child),
+        cli::Command::SweepChild(child) => workloads::sweep::child::run(child),
     }
 }

@@ -14,6 +14,7 @@ pub fn refusal(error: &clap::Error, shape: &clap::Command, verb: &str) -> Refusa
 
 fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
     let argument = flag_name(&context(error, ContextKind::InvalidArg));
+    let prior = flag_name(&context(error, ContextKind::PriorArg));
     let value = shown(&context(error, ContextKind::InvalidValue));
     let values = context(error, ContextKind::ValidValue);
     match error.kind() {
@@ -28,7 +29,11 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
             format!("{argument} '{value}' is not accepted; accepted: {values}")
         }
         ErrorKind::UnknownArgument => {
-            let before = if verb == "run" { "PROGRAM, before it" } else { "one workload and" };
+            let before = match verb {
+                "run" => "PROGRAM, before it",
+                "bench" => "one workload and",
+                _ => "schbench's own",
+            };
             format!("'{}' is not accepted here; accepted: {before} {}", shown(&argument), flags(shape, verb))
         }
         ErrorKind::InvalidSubcommand => {
@@ -38,8 +43,19 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             "no command given; accepted: bench, run, see --help".to_string()
         }
+        ErrorKind::MissingRequiredArgument if verb != "run" => {
+            let needed = context(error, ContextKind::InvalidArg);
+            format!("{needed} is missing, which another flag needs; accepted: with {needed}")
+        }
         ErrorKind::MissingRequiredArgument => {
             "no program given; accepted: ufutex run [OPTIONS] PROGRAM [ARGS]..., see --help".to_string()
+        }
+        ErrorKind::ArgumentConflict if argument.is_empty() => {
+            let workload = shown(&context(error, ContextKind::InvalidSubcommand));
+            format!("'{workload}' stands beside another workload or its flags; accepted: one workload, named first")
+        }
+        ErrorKind::ArgumentConflict if prior != argument => {
+            format!("{argument} says nothing to {prior}; accepted: one of them")
         }
         ErrorKind::ArgumentConflict => {
             format!("{argument} is given more than once; accepted: once")
@@ -77,7 +93,8 @@ fn shown(text: &str) -> String {
 }
 
 fn flags(shape: &clap::Command, verb: &str) -> String {
-    let Some(command) = shape.find_subcommand(verb) else {
+    let inner = |outer: Option<_>, name| outer.and_then(|outer: &clap::Command| outer.find_subcommand(name));
+    let Some(command) = verb.split(' ').fold(Some(shape), inner) else {
         return String::new();
     };
     let names = command.get_arguments().filter_map(|argument| {

@@ -46,10 +46,13 @@ pub enum Refusal {
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Refusal> {
     let mut shape = Top::command();
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
-    let verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default().to_string();
+    let mut verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default().to_string();
     if verb == "bench" {
         tell_perfs_p(&mut arguments);
         put_schbench_first(&mut arguments);
+        if arguments.get(2).is_some_and(|argument| argument == "schbench") {
+            verb += " schbench";
+        }
     }
     let top = shape
         .try_get_matches_from_mut(arguments)
@@ -81,7 +84,7 @@ fn tell_perfs_p(arguments: &mut [OsString]) {
 
 /// `bench --json schbench`: its flags are its own, also before its name.
 fn put_schbench_first(arguments: &mut [OsString]) {
-    if let Some(place) = arguments.iter().position(|argument| argument == "schbench")
+    if let Some(place) = (2..arguments.len()).find(|place| arguments[*place] == "schbench")
         && arguments[2..place].iter().all(|argument| argument.to_str().is_some_and(|text| text.starts_with('-')))
     {
         arguments[2..=place].rotate_right(1);

@@ -30,7 +30,7 @@ fn refuse_sizes(args: &BenchArgs) -> Result<(), String> {
     let sizes = args.buckets.as_ref().map_or(&[][..], |List(sizes)| sizes);
     if args.sweep {
         return match sizes.contains(&Buckets::Auto) {
-            true => Err("--buckets 'auto' is no size; accepted with --sweep: powers of two, 0".to_string()),
+            true => Err("--buckets 'auto' is no size; accepted: powers of two and 0 with --sweep".to_string()),
             false => Ok(()),
         };
     }

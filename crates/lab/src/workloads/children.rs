@@ -2,6 +2,7 @@
 //! is told on stdin when to begin, and answers with a line of JSON.
 
 use crate::clock;
+use crate::interrupt;
 use anyhow::{Context, Result, anyhow};
 use serde::de::DeserializeOwned;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -32,7 +33,7 @@ struct Running {
 impl Running {
     fn start(arguments: &[String]) -> Result<Running> {
         let program = std::env::current_exe().context("this program's own file")?;
-        let mut child = Command::new(program)
+        let mut child = interrupt::shield(&mut Command::new(program))
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -25,8 +25,7 @@ pub fn run(bench: &Bench<'_>) -> Result<()> {
     };
     let tallies = pool.run(bench.threads, job, || gate.stop_after(runtime))?;
     ensure!(tallies.iter().all(|tally| tally.failed == 0), "not all waits ended with EAGAIN");
-    let rates: Vec<f64> =
-        tallies.iter().map(|tally| tally.operations as f64 / (tally.end - tally.start).as_secs_f64()).collect();
+    let (rates, elapsed) = super::rates(&tallies);
     if !settings.silent {
         for (thread, rate) in rates.iter().enumerate() {
             let (first, last) = (words[thread].word(0), words[thread].word(settings.futexes - 1));
@@ -37,5 +36,5 @@ pub fn run(bench: &Bench<'_>) -> Result<()> {
             print::line(&format!("[thread {thread:2}] {futexes} [ {rate:.0} ops/sec ]"))?;
         }
     }
-    print::averaged(settings.silent, &Stats::of(rates.into_iter()), runtime)
+    print::averaged(settings.silent, &Stats::of(rates.into_iter()), elapsed)
 }

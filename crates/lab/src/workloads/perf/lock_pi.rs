@@ -25,13 +25,12 @@ pub fn run(bench: &Bench<'_>) -> Result<()> {
     };
     let tallies = pool.run(bench.threads, job, || gate.stop_after(runtime))?;
     ensure!(tallies.iter().all(|tally| tally.failed == 0), "not all locks and unlocks went well");
-    let rates: Vec<f64> =
-        tallies.iter().map(|tally| tally.operations as f64 / (tally.end - tally.start).as_secs_f64()).collect();
+    let (rates, elapsed) = super::rates(&tallies);
     if !settings.silent {
         for (thread, rate) in rates.iter().enumerate() {
             let lock = &locks[thread % count].0;
             print::line(&format!("[thread {thread:3}] futex: {lock:p} [ {rate:.0} ops/sec ]"))?;
         }
     }
-    print::averaged(settings.silent, &Stats::of(rates.into_iter()), runtime)
+    print::averaged(settings.silent, &Stats::of(rates.into_iter()), elapsed)
 }

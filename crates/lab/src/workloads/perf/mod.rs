@@ -9,8 +9,10 @@ mod wake_parallel;
 
 use super::{Lab, Workload};
 use crate::cli::values::{Buckets, Policy};
+use crate::interrupt;
 use crate::report::perf as print;
 use crate::settings::{FirstLine, Settings};
+use crate::targets::loops::Tally;
 use crate::targets::{self, Name, Shape, Subject};
 use anyhow::{Result, bail};
 use std::sync::Arc;
@@ -32,15 +34,18 @@ struct Bench<'a> {
 /// Runs what was asked for, target by target.
 pub fn run(settings: &Settings, first_line: FirstLine) -> Result<()> {
     let lab = Lab::new(settings);
-    for name in settings.targets.iter().copied() {
+    for name in settings.targets.iter().copied().take_while(|_| !interrupt::asked()) {
         if settings.targets.len() > 1 && !settings.silent {
             eprintln!("ufutex: target {name}");
         }
-        for workload in settings.workloads.iter().copied() {
+        for workload in settings.workloads.iter().copied().take_while(|_| !interrupt::asked()) {
             print::begin(workload, settings.full, first_line)?;
             one(&lab, name, workload)?;
             print::end(settings.full)?;
         }
+    }
+    if interrupt::asked() {
+        super::say_interrupted(&[], false);
     }
     Ok(())
 }
@@ -100,8 +105,9 @@ impl Bench<'_> {
         self.settings().runtime_s.map_or(RUNTIME, Duration::from_secs_f64)
     }
 
-    fn runs(&self) -> std::ops::RangeInclusive<usize> {
-        1..=self.settings().repeat.unwrap_or(RUNS)
+    /// Their numbers; the first one in any case.
+    fn runs(&self) -> impl Iterator<Item = usize> {
+        (1..=self.settings().repeat.unwrap_or(RUNS)).take_while(|run| *run == 1 || !interrupt::asked())
     }
 }
 
@@ -135,6 +141,13 @@ impl Stats {
         }
         100.0 * (self.squares / (self.count - 1.0) / self.count).sqrt() / self.mean
     }
+}
+
+/// Operations a second of each thread, and for how long they ran.
+fn rates(tallies: &[Tally]) -> (Vec<f64>, Duration) {
+    let elapsed = |tally: &Tally| tally.end - tally.start;
+    let rates = tallies.iter().map(|tally| tally.operations as f64 / elapsed(tally).as_secs_f64()).collect();
+    (rates, tallies.iter().map(elapsed).max().unwrap_or_default())
 }
 
 /// In perf's unit.

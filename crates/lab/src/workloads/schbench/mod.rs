@@ -10,6 +10,7 @@ pub use watch::Findings;
 use super::Lab;
 use crate::cli::Schbench;
 use crate::cli::values::{Buckets, Policy};
+use crate::interrupt;
 use crate::machine;
 use crate::report;
 use crate::sample::{self, Course};
@@ -59,7 +60,11 @@ pub fn run(asked: &Schbench) -> Result<()> {
         once(asked, one)
     })?;
     drop(progress);
-    report::schbench(&lab, asked, &competitors, &found, &notes)
+    report::schbench(&lab, asked, &competitors, &found, &notes)?;
+    if interrupt::asked() {
+        super::say_interrupted(&[], false);
+    }
+    Ok(())
 }
 
 fn line_up(asked: &Schbench, notes: &mut Vec<String>) -> Result<Vec<Competitor>> {

@@ -2,6 +2,7 @@
 
 use super::load::{Busy, next_rate, scheduling_delay_us};
 use crate::cli::schbench::Course;
+use crate::interrupt;
 use crate::targets::schbench::{Hall, Latencies, Worker};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -47,8 +48,8 @@ pub fn watch(hall: &Hall, course: &Course, mut interval: impl FnMut(&Findings)) 
     let (mut tick, mut last_done) = (start, watch.first);
     let (mut told, mut zeroed, mut warm) = (start, start, course.warm_up.is_zero());
     let mut goal_met = course.busy_percent.is_none();
-    while start.elapsed() < course.runtime {
-        std::thread::sleep(TICK.min(course.runtime.saturating_sub(start.elapsed())));
+    while start.elapsed() < course.runtime && !interrupt::asked() {
+        interrupt::sleep(TICK.min(course.runtime.saturating_sub(start.elapsed())));
         let (now, done) = (Instant::now(), done(hall));
         let passed = now - tick;
         if goal_met && (passed >= TICK_MIN || watch.rates.count() == 0) {
