@@ -4,6 +4,7 @@
 //! A benchmark is: `cli` reads the flags, `settings` checks them against each other, `workloads` measures, `report` prints.
 //! Results go to stdout (tables, or one JSON object a line), everything else to stderr.
 
+mod advise;
 mod cli;
 mod clock;
 mod interrupt;
@@ -43,14 +44,17 @@ fn main() -> ExitCode {
     };
     let outcome = match command {
         cli::Command::Run(run) => return run::run(&run),
+        cli::Command::Advise(advise) => {
+            return match interrupt::watch() {
+                Ok(()) => advise::run(&advise),
+                Err(error) => failed(&error),
+            };
+        }
         command => interrupt::watch().and_then(|()| measure(&command)),
     };
     match outcome {
         Err(error) if report::is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) if !interrupt::asked() => {
-            eprintln!("ufutex: {error:#}");
-            ExitCode::from(EXIT_FAILURE)
-        }
+        Err(error) if !interrupt::asked() => failed(&error),
         _ if interrupt::asked() => ExitCode::from(interrupt::EXIT),
         _ => ExitCode::SUCCESS,
     }
@@ -59,9 +63,14 @@ fn main() -> ExitCode {
 fn measure(command: &cli::Command) -> anyhow::Result<()> {
     match command {
         cli::Command::Bench(settings) => workloads::run(settings),
-        // See `main`: it becomes another program.
-        cli::Command::Run(_) => Ok(()),
+        // See `main`: their exit statuses are of their own.
+        cli::Command::Run(_) | cli::Command::Advise(_) => Ok(()),
         cli::Command::GrowthChild(child) => workloads::growth_child::run(child),
         cli::Command::TimersChild(child) => workloads::timers::child::run(child),
     }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("ufutex: {error:#}");
+    ExitCode::from(EXIT_FAILURE)
 }

@@ -1,9 +1,11 @@
 //! The command line: perf's flags, and the one line that a mistake gets.
 
+mod advise;
 mod mistake;
 mod run;
 pub mod values;
 
+pub use advise::Advise;
 pub use run::Run;
 
 use crate::settings::Settings;
@@ -20,6 +22,8 @@ pub enum Command {
     Bench(Box<Settings>),
     /// `ufutex run`.
     Run(Box<Run>),
+    /// `ufutex advise`.
+    Advise(Box<Advise>),
     /// The hidden child of `bench growth`.
     GrowthChild(GrowthChildArgs),
     /// The hidden child of `bench timers`.
@@ -51,6 +55,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
             Settings::new(*args).map(|settings| Command::Bench(Box::new(settings))).map_err(Refusal::Mistake)
         }
         Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
+        Verb::Advise(args) => Ok(Command::Advise(Box::new(args.into()))),
         Verb::GrowthChild(args) => Ok(Command::GrowthChild(args)),
         Verb::TimersChild(args) => Ok(Command::TimersChild(args)),
     }
@@ -86,6 +91,9 @@ enum Verb {
     /// Run a program with its futexes on the engine
     #[command(long_about = run::ABOUT, after_long_help = run::MORE)]
     Run(Box<run::RunArgs>),
+    /// Watch a program's futexes, and say which settings it wants
+    #[command(long_about = advise::ABOUT, after_long_help = advise::MORE)]
+    Advise(advise::AdviseArgs),
     /// One repeat of `bench growth`, in a process of its own
     #[command(hide = true)]
     GrowthChild(GrowthChildArgs),

@@ -11,6 +11,9 @@ pub struct RunArgs {
     /// Take futex calls inside glibc, too: pthread locks, semaphores, Python, Java
     #[arg(long)]
     trap: bool,
+    /// With --trap: have waits and wakes of shared words stop, too, to be counted; what `ufutex advise` needs
+    #[arg(long, hide = true)]
+    count_shared: bool,
     /// Take timers, too: timer_create and its family
     #[arg(long)]
     timers: bool,
@@ -80,6 +83,7 @@ impl RunArgs {
             slots: self.slots,
             immutable: self.immutable,
             trap: self.trap,
+            shared: self.count_shared,
             timers: self.timers,
             stats: wants_report.then_some(format),
             process: None,
@@ -156,14 +160,17 @@ SIGUSR1, which still does to the program what it did. With --follow-forks (-f, a
 report, too, if they made a futex call. Without FILE it goes to the stderr that the program began with. FILE is
 emptied first; each process appends its own.
   calls           by futex operation (futex(2), futex2); kernel calls: seen, but left to the kernel
-  waits, mismatches, wakes, woken, empty wakes, requeues, requeued, refused ...    what became of them
+  words, waits, most waiters, mismatches, wakes, woken, empty wakes, requeues, requeued, refused ...
+                                                                                   what became of them
   slots, resizes, contended locks, longest chain                                   the table of the process
   timers made, settings, expiries, signals, overruns                               with --timers
   addresses       the words that at least 1 % of the calls named, where they lie, at most ten. ~ where it is not
                   exact: many more words were used than are counted one by one, and it was at least so often
 With --json one object a line: command, pid, scheme, layout, trap (bool), slots (0: no table of its own), table_bytes,
-elapsed_ns, cpu_user_ns, cpu_system_ns, calls {operation: number}, kernel_calls, counters {name: number}, hottest
-[{address (text), place (text or null), calls_at_most, calls_at_least}]; with --timers timers {name: number}.
+elapsed_ns, cpu_user_ns, cpu_system_ns, calls {operation: number}, kernel_calls, shared_calls (of those, of words that
+processes may share), threads_most, waiting_most (at a time), words (how many were named; at least, unless words_exact),
+counters {name: number}, hottest [{address (text), place (text or null), calls_at_most, calls_at_least}]; with --timers
+timers {name: number}.
 
 --slots N is what prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, N) would have done at the start: from then on no policy
 decides, but the program may set another number, unless --immutable. --policy N is the policy's own choice of N.
