@@ -9,6 +9,7 @@ mod cli;
 mod clock;
 mod interrupt;
 mod machine;
+mod manual;
 mod pool;
 mod progress;
 mod report;
@@ -33,8 +34,8 @@ fn main() -> ExitCode {
     let command = match cli::parse(std::env::args_os()) {
         Ok(command) => command,
         Err(cli::Refusal::Information(text)) => {
-            // A reader that has gone (`| head`) has read enough.
-            let _ = write!(std::io::stdout(), "{text}");
+            // As NO_COLOR, CLICOLOR and the terminal want it. A reader that has gone (`| head`) has read enough.
+            let _ = write!(anstream::stdout(), "{}", text.ansi());
             return ExitCode::SUCCESS;
         }
         Err(cli::Refusal::Mistake(line)) => {
@@ -63,6 +64,11 @@ fn main() -> ExitCode {
 fn measure(command: &cli::Command) -> anyhow::Result<()> {
     match command {
         cli::Command::Bench(settings) => workloads::run(settings),
+        cli::Command::Completions(args) => manual::completions(args.shell),
+        cli::Command::Man(args) => match &args.output {
+            Some(directory) => manual::pages(directory),
+            None => manual::page(args.verb.as_deref()),
+        },
         // See `main`: their exit statuses are of their own.
         cli::Command::Run(_) | cli::Command::Advise(_) => Ok(()),
         cli::Command::GrowthChild(child) => workloads::growth_child::run(child),

@@ -149,7 +149,7 @@ fn the_second_ctrl_c_ends_it_at_once() {
 #[test]
 fn where_the_signal_is_ignored_it_stays_so() {
     let program = env!("CARGO_BIN_EXE_ufutex");
-    let line = format!("trap '' INT; exec {program} bench hash -t 1 --targets live,kernel --repeat 200 --json");
+    let line = format!("trap '' INT; exec {program} bench hash -t 1 --targets live,kernel --repeat 60 --json");
     let mut running = Running::start(Command::new("sh").args(["-c", &line]));
     let mut announced = String::new();
     running.stderr.read_line(&mut announced).expect("its stderr");
@@ -157,7 +157,7 @@ fn where_the_signal_is_ignored_it_stays_so() {
     running.press_ctrl_c();
     let (status, stdout, stderr) = running.end();
     assert_eq!(status.code(), Some(0), "{stderr}");
-    assert!(rows(&stdout).iter().all(|row| row["repeat"] == 200), "{stdout}");
+    assert!(rows(&stdout).iter().all(|row| row["repeat"] == 60), "{stdout}");
 }
 
 #[test]

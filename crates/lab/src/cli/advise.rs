@@ -21,10 +21,11 @@ pub struct AdviseArgs {
     #[arg(long)]
     json: bool,
     /// The advice to FILE, in place of stderr
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// The program, looked for in PATH if its name has no slash, and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
+    #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"],
+        value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 

@@ -11,8 +11,8 @@ pub struct RunArgs {
     /// Take futex calls inside glibc, too: pthread locks, semaphores, Python, Java
     #[arg(long)]
     trap: bool,
-    /// With --trap: have waits and wakes of shared words stop, too, to be counted; what `ufutex advise` needs
-    #[arg(long, hide = true)]
+    /// With --trap: count waits and wakes of shared words, too, wherever they are made; implies --stats
+    #[arg(long)]
     count_shared: bool,
     /// Take timers, too: timer_create and its family
     #[arg(long)]
@@ -27,7 +27,7 @@ pub struct RunArgs {
     #[arg(long)]
     json: bool,
     /// The report to FILE, in place of stderr; implies --stats
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// How operations reach their bucket: live, fixed, atomic, percpu [default: live]
     #[arg(long, value_name = "SCHEME", value_parser = scheme)]
@@ -45,7 +45,8 @@ pub struct RunArgs {
     #[arg(long)]
     immutable: bool,
     /// The program, looked for in PATH if its name has no slash, and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
+    #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"],
+        value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 
@@ -74,8 +75,11 @@ impl RunArgs {
         if self.immutable && self.slots.is_none() {
             return Err("--immutable is not accepted alone; accepted: --slots N --immutable".to_string());
         }
+        if self.count_shared && !self.trap {
+            return Err("--count-shared is not accepted alone; accepted: --trap --count-shared".to_string());
+        }
         let format = if self.json { Format::Json } else { Format::Text };
-        let wants_report = self.stats || self.follow_forks || self.json || self.output.is_some();
+        let wants_report = self.stats || self.count_shared || self.follow_forks || self.json || self.output.is_some();
         let settings = settings::Settings {
             scheme: self.scheme.unwrap_or_default(),
             layout: self.layout.unwrap_or_default(),
