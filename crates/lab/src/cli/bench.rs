@@ -166,4 +166,17 @@ Rows of --json, one object a line:
   Rows of two threads or more, and ping-pong's on two CPUs, carry cpus_apart_ns, the one-way time of a cache line
   between the first two CPUs, and cpus_distance: near (below 60 ns) or far.
 Samples of hash, wake and timers in which a thread had its CPU for less than 95 % of the time are taken once more.
--r without --repeat decides how many rounds there are; with both, how long a sample is.";
+-r without --repeat decides how many rounds there are; with both, how long a sample is.
+
+Exit status:
+  0    measured; whether the figures keep their bounds is in the rows
+  1    it failed
+  2    a mistake in the options
+  130  interrupted by Ctrl-C: the rows are of the samples until then; a second Ctrl-C ends it at once
+
+Examples:
+  ufutex bench                                  everything, in some two minutes
+  ufutex bench hash -t 1,2 -b auto --json       rows for other programs
+  ufutex bench hash -t 4 --format perf          what perf bench futex hash prints
+  ufutex bench hash --sweep                     by threads, processes and buckets
+  ufutex bench timers --tests expire            how late timers are";

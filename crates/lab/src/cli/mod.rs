@@ -1,12 +1,16 @@
 //! The command line: perf's flags, and the one line that a mistake gets.
 
+mod advise;
 mod bench;
+mod manual;
 mod mistake;
 mod run;
 pub mod schbench;
 pub mod values;
 
+pub use advise::Advise;
 pub use bench::BenchArgs;
+pub use manual::{CompletionsArgs, ManArgs};
 pub use run::Run;
 pub use schbench::Schbench;
 
@@ -26,6 +30,12 @@ pub enum Command {
     Schbench(Box<Schbench>),
     /// `ufutex run`.
     Run(Box<Run>),
+    /// `ufutex advise`.
+    Advise(Box<Advise>),
+    /// `ufutex completions`.
+    Completions(CompletionsArgs),
+    /// `ufutex man`.
+    Man(ManArgs),
     /// The hidden child of `bench growth`.
     GrowthChild(GrowthChildArgs),
     /// The hidden child of `bench timers`.
@@ -37,7 +47,7 @@ pub enum Command {
 /// Why nothing is run.
 pub enum Refusal {
     /// `--help` or `--version`: for stdout, exit 0.
-    Information(String),
+    Information(clap::builder::StyledStr),
     /// One line: what is wrong, with what value, what is accepted. Exit 2.
     Mistake(String),
 }
@@ -66,9 +76,35 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
             Settings::new(*args).map(|settings| Command::Bench(Box::new(settings))).map_err(Refusal::Mistake)
         }
         Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
+        Verb::Advise(args) => Ok(Command::Advise(Box::new(args.into()))),
+        Verb::Completions(args) => Ok(Command::Completions(args)),
+        Verb::Man(args) => known_verb(args).map(Command::Man).map_err(Refusal::Mistake),
         Verb::GrowthChild(args) => Ok(Command::GrowthChild(args)),
         Verb::TimersChild(args) => Ok(Command::TimersChild(args)),
         Verb::SweepChild(args) => Ok(Command::SweepChild(args)),
+    }
+}
+
+/// The command line as users see it: without the commands that this program calls by itself.
+pub fn shape() -> clap::Command {
+    let whole = Top::command();
+    let shown = whole.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
+    clap::Command::new("ufutex")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(whole.get_about().cloned().unwrap_or_default())
+        .after_long_help(manual::TOP)
+        .subcommand_required(true)
+        .subcommands(shown)
+}
+
+fn known_verb(args: ManArgs) -> Result<ManArgs, String> {
+    let shape = shape();
+    match &args.verb {
+        Some(verb) if shape.find_subcommand(verb).is_none() => {
+            let verbs: Vec<_> = shape.get_subcommands().map(clap::Command::get_name).collect();
+            Err(format!("'{}' has no page; accepted: {}", verb.escape_debug(), verbs.join(", ")))
+        }
+        _ => Ok(args),
     }
 }
 
@@ -96,6 +132,7 @@ fn put_schbench_first(arguments: &mut [OsString]) {
     name = "ufutex",
     version,
     about = "Linux's futexes as a library: run programs on it, measure it beside the kernel",
+    after_long_help = manual::TOP,
     max_term_width = 110
 )]
 struct Top {
@@ -111,6 +148,15 @@ enum Verb {
     /// Run a program with its futexes on the engine
     #[command(long_about = run::ABOUT, after_long_help = run::MORE)]
     Run(Box<run::RunArgs>),
+    /// Watch a program's futexes, and say which settings it wants
+    #[command(long_about = advise::ABOUT, after_long_help = advise::MORE)]
+    Advise(advise::AdviseArgs),
+    /// Print what makes a shell complete this command line
+    #[command(after_long_help = manual::COMPLETIONS)]
+    Completions(CompletionsArgs),
+    /// Print a manual page
+    #[command(after_long_help = manual::MAN)]
+    Man(ManArgs),
     /// One repeat of `bench growth`, in a process of its own
     #[command(hide = true)]
     GrowthChild(GrowthChildArgs),
