@@ -1,6 +1,7 @@
 //! `bench … --format perf` beside `perf bench futex …`: the same lines, once numbers and addresses are taken out.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn ufutex(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ufutex")).arg("bench").args(arguments).output().expect("the program starts")
@@ -35,20 +36,36 @@ fn words(line: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// What perf prints; none, with the reason on stderr, where there is no perf.
+/// On a busy machine perf may begin before all its threads sleep, and then waits for ever for those that it has missed.
+const PERFS_TIME: Duration = Duration::from_secs(15);
+
+/// What perf prints; none, with the reason on stderr, where there is no perf or it does not end.
 fn perf(arguments: &[&str]) -> Option<String> {
-    let outcome = Command::new("perf").args(["bench", "futex"]).args(arguments).output();
-    match outcome {
-        Ok(output) if output.status.success() => Some(text(&output.stdout)),
-        Ok(output) => {
-            eprintln!("skipped: perf bench futex {arguments:?} fails here: {}", text(&output.stderr));
-            None
-        }
+    let mut command = Command::new("perf");
+    let started = command.args(["bench", "futex"]).args(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child = match started {
+        Ok(child) => child,
         Err(error) => {
             eprintln!("skipped: no perf here: {error}");
-            None
+            return None;
         }
+    };
+    let start = Instant::now();
+    while child.try_wait().expect("perf is a child").is_none() {
+        if start.elapsed() > PERFS_TIME {
+            let _ = child.kill();
+            let _ = child.wait();
+            eprintln!("skipped: perf bench futex {arguments:?} has lost a thread of its own");
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
+    let output = child.wait_with_output().expect("perf's output");
+    if !output.status.success() {
+        eprintln!("skipped: perf bench futex {arguments:?} fails here");
+        return None;
+    }
+    Some(text(&output.stdout))
 }
 
 /// How many decimal places each number has: perf's precision is part of its format.
@@ -77,7 +94,7 @@ const CASES: [&[&str]; 14] = [
 #[test]
 fn the_lines_are_perfs_for_all_five_with_its_flags() {
     for arguments in CASES {
-        let Some(perfs) = perf(arguments) else { return };
+        let Some(perfs) = perf(arguments) else { continue };
         let output = ufutex(&[arguments, &["--format", "perf"]].concat());
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         let ours = text(&output.stdout);

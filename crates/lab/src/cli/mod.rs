@@ -6,6 +6,7 @@ mod manual;
 mod mistake;
 mod run;
 pub mod schbench;
+pub mod sim;
 pub mod values;
 
 pub use advise::Advise;
@@ -30,6 +31,8 @@ pub enum Command {
     Schbench(Box<Schbench>),
     /// `ufutex run`.
     Run(Box<Run>),
+    /// `ufutex sim`.
+    Sim(Box<sim::Settings>),
     /// `ufutex advise`.
     Advise(Box<Advise>),
     /// `ufutex completions`.
@@ -76,6 +79,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
             Settings::new(*args).map(|settings| Command::Bench(Box::new(settings))).map_err(Refusal::Mistake)
         }
         Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
+        Verb::Sim(args) => args.check().map(|settings| Command::Sim(Box::new(settings))).map_err(Refusal::Mistake),
         Verb::Advise(args) => Ok(Command::Advise(Box::new(args.into()))),
         Verb::Completions(args) => Ok(Command::Completions(args)),
         Verb::Man(args) => known_verb(args).map(Command::Man).map_err(Refusal::Mistake),
@@ -148,6 +152,9 @@ enum Verb {
     /// Run a program with its futexes on the engine
     #[command(long_about = run::ABOUT, after_long_help = run::MORE)]
     Run(Box<run::RunArgs>),
+    /// Run the engine on virtual cores of a machine that need not be there
+    #[command(after_long_help = sim::ROWS)]
+    Sim(Box<sim::SimArgs>),
     /// Watch a program's futexes, and say which settings it wants
     #[command(long_about = advise::ABOUT, after_long_help = advise::MORE)]
     Advise(advise::AdviseArgs),
