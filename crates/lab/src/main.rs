@@ -1,15 +1,18 @@
 //! `ufutex bench`: every futex scheme of the engine measured beside the host's kernel and `parking_lot_core`.
 //! `ufutex run`: a program with its futexes on the engine.
+//! `ufutex report`: a page about this machine. `ufutex compare`: what has changed between two files of rows.
 //!
 //! A benchmark is: `cli` reads the flags, `settings` checks them against each other, `workloads` measures, `report` prints.
 //! Results go to stdout (tables, or one JSON object a line), everything else to stderr.
 
 mod cli;
 mod clock;
+mod compare;
 mod machine;
 mod pool;
 mod progress;
 mod report;
+mod report_html;
 #[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")), path = "run/elsewhere.rs")]
 mod run;
 mod sample;
@@ -43,6 +46,13 @@ fn main() -> ExitCode {
     let outcome = match command {
         cli::Command::Bench(settings) => workloads::run(&settings),
         cli::Command::Run(run) => return run::run(&run),
+        cli::Command::Compare(args) => {
+            return compare::run(&args).unwrap_or_else(|line| {
+                eprintln!("ufutex: {line}");
+                ExitCode::from(EXIT_USAGE)
+            });
+        }
+        cli::Command::Report(report) => report_html::run(&report),
         cli::Command::GrowthChild(child) => workloads::growth_child::run(&child),
         cli::Command::TimersChild(child) => workloads::timers::child::run(&child),
     };

@@ -28,15 +28,23 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
             format!("{argument} '{value}' is not accepted; accepted: {values}")
         }
         ErrorKind::UnknownArgument => {
-            let before = if verb == "run" { "PROGRAM, before it" } else { "one workload and" };
+            let before = match verb {
+                "run" => "PROGRAM, before it",
+                "compare" => "OLD.json NEW.json and",
+                "bench" => "one workload and",
+                _ => "only",
+            };
             format!("'{}' is not accepted here; accepted: {before} {}", shown(&argument), flags(shape, verb))
         }
         ErrorKind::InvalidSubcommand => {
             let verb = shown(&context(error, ContextKind::InvalidSubcommand));
-            format!("'{verb}' is not a command; accepted: bench, run")
+            format!("'{verb}' is not a command; accepted: {}", verbs(shape))
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            "no command given; accepted: bench, run, see --help".to_string()
+            format!("no command given; accepted: {}, see --help", verbs(shape))
+        }
+        ErrorKind::MissingRequiredArgument if verb == "compare" => {
+            "two files are compared; accepted: ufutex compare OLD.json NEW.json, see --help".to_string()
         }
         ErrorKind::MissingRequiredArgument => {
             "no program given; accepted: ufutex run [OPTIONS] PROGRAM [ARGS]..., see --help".to_string()
@@ -76,11 +84,17 @@ fn shown(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
+/// Those that are for users.
+fn verbs(shape: &clap::Command) -> String {
+    let shown = shape.get_subcommands().filter(|verb| !verb.is_hide_set());
+    shown.map(clap::Command::get_name).filter(|name| *name != "help").collect::<Vec<_>>().join(", ")
+}
+
 fn flags(shape: &clap::Command, verb: &str) -> String {
     let Some(command) = shape.find_subcommand(verb) else {
         return String::new();
     };
-    let names = command.get_arguments().filter_map(|argument| {
+    let names = command.get_arguments().filter(|argument| !argument.is_hide_set()).filter_map(|argument| {
         let long = argument.get_long()?;
         Some(match argument.get_short() {
             Some(short) => format!("-{short}/--{long}"),

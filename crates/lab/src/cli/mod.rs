@@ -1,9 +1,13 @@
 //! The command line: perf's flags, and the one line that a mistake gets.
 
+mod compare;
 mod mistake;
+mod report;
 mod run;
 pub mod values;
 
+pub use compare::CompareArgs;
+pub use report::Report;
 pub use run::Run;
 
 use crate::settings::Settings;
@@ -20,6 +24,10 @@ pub enum Command {
     Bench(Box<Settings>),
     /// `ufutex run`.
     Run(Box<Run>),
+    /// `ufutex report`.
+    Report(Report),
+    /// `ufutex compare`.
+    Compare(CompareArgs),
     /// The hidden child of `bench growth`.
     GrowthChild(GrowthChildArgs),
     /// The hidden child of `bench timers`.
@@ -51,6 +59,8 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
             Settings::new(*args).map(|settings| Command::Bench(Box::new(settings))).map_err(Refusal::Mistake)
         }
         Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
+        Verb::Report(args) => args.check().map(Command::Report).map_err(Refusal::Mistake),
+        Verb::Compare(args) => Ok(Command::Compare(args)),
         Verb::GrowthChild(args) => Ok(Command::GrowthChild(args)),
         Verb::TimersChild(args) => Ok(Command::TimersChild(args)),
     }
@@ -86,6 +96,12 @@ enum Verb {
     /// Run a program with its futexes on the engine
     #[command(long_about = run::ABOUT, after_long_help = run::MORE)]
     Run(Box<run::RunArgs>),
+    /// Measure this machine, and write a page about it beside what was published
+    #[command(after_long_help = report::MORE)]
+    Report(report::ReportArgs),
+    /// What has changed between two files of rows, beyond noise
+    #[command(after_long_help = compare::MORE)]
+    Compare(CompareArgs),
     /// One repeat of `bench growth`, in a process of its own
     #[command(hide = true)]
     GrowthChild(GrowthChildArgs),

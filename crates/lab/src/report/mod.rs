@@ -3,7 +3,7 @@
 mod figures;
 mod row;
 mod sentence;
-mod table;
+pub mod table;
 mod timers;
 
 pub use row::Row;
