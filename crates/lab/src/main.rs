@@ -7,7 +7,13 @@
 
 mod cli;
 mod clock;
-mod compare;
+        cli::Command::Compare(args) => {
+            return compare::run(&args).unwrap_or_else(|line| {
+                eprintln!("ufutex: {line}");
+                ExitCode::from(EXIT_USAGE)
+            });
+        }
+mod interrupt;
 mod machine;
 mod pool;
 mod progress;
@@ -44,8 +50,8 @@ fn main() -> ExitCode {
         }
     };
     let outcome = match command {
-        cli::Command::Bench(settings) => workloads::run(&settings),
         cli::Command::Run(run) => return run::run(&run),
+<<<<<<< HEAD
         cli::Command::Compare(args) => {
             return compare::run(&args).unwrap_or_else(|line| {
                 eprintln!("ufutex: {line}");
@@ -55,13 +61,28 @@ fn main() -> ExitCode {
         cli::Command::Report(report) => report_html::run(&report),
         cli::Command::GrowthChild(child) => workloads::growth_child::run(&child),
         cli::Command::TimersChild(child) => workloads::timers::child::run(&child),
+=======
+        command => interrupt::watch().and_then(|()| measure(&command)),
+>>>>>>> main
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
         Err(error) if report::is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
+        Err(error) if !interrupt::asked() => {
             eprintln!("ufutex: {error:#}");
             ExitCode::from(EXIT_FAILURE)
         }
+        _ if interrupt::asked() => ExitCode::from(interrupt::EXIT),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn measure(command: &cli::Command) -> anyhow::Result<()> {
+    match command {
+        cli::Command::Bench(settings) => workloads::run(settings),
+        // See `main`: the one becomes another program, the other measures nothing.
+        cli::Command::Run(_) | cli::Command::Compare(_) => Ok(()),
+        cli::Command::Report(report) => report_html::run(report),
+        cli::Command::GrowthChild(child) => workloads::growth_child::run(child),
+        cli::Command::TimersChild(child) => workloads::timers::child::run(child),
     }
 }

@@ -1,5 +1,6 @@
 //! Worker threads that live through all samples of a workload, and the gate they start and stop at.
 
+use crate::interrupt;
 use crate::machine::{self, OwnLine};
 use anyhow::{Context, Result};
 use std::sync::Arc;
@@ -11,6 +12,9 @@ use std::time::Duration;
 const STACK_BYTES: usize = 256 * 1024;
 /// How often the main thread looks whether all workers have started; it sleeps between, the CPUs belong to them.
 const START_POLL: Duration = Duration::from_micros(50);
+
+/// No sample is cut below this.
+const LEAST: Duration = Duration::from_millis(15);
 
 type Task = Box<dyn FnOnce() + Send>;
 
@@ -116,10 +120,13 @@ impl Gate {
         }
     }
 
-    /// For the main thread: lets the workers run for so long, then stops them.
+    /// For the main thread: lets the workers run for so long, then stops them. The rate of a long sample that the user
+    /// cuts short is as good.
     pub fn stop_after(&self, length: Duration) {
         self.sleep_until_passed();
-        std::thread::sleep(length);
+        let least = length.min(LEAST);
+        std::thread::sleep(least);
+        interrupt::sleep(length - least);
         self.stop.0.store(true, Ordering::Release);
     }
 

@@ -1,5 +1,6 @@
 //! Short samples, interleaved over all competitors: how many, how long, in which order.
 
+use crate::interrupt;
 use crate::progress::Progress;
 use anyhow::Result;
 use std::time::{Duration, Instant};
@@ -58,7 +59,7 @@ pub struct Course {
     pub limit: Option<Duration>,
 }
 
-/// Takes one sample of every competitor in each round.
+/// Takes one sample of every competitor in each round; where the user wants it to end, those until then.
 pub fn rounds<T>(
     course: Course,
     competitors: usize,
@@ -68,11 +69,14 @@ pub fn rounds<T>(
     let start = Instant::now();
     let first = if course.warm_up { 0 } else { 1 };
     let mut samples: Vec<Vec<T>> = (0..competitors).map(|_| Vec::with_capacity(course.rounds)).collect();
-    for round in first..=course.rounds {
+    'rounds: for round in first..=course.rounds {
         if round > ROUNDS_MIN && course.limit.is_some_and(|limit| start.elapsed() > limit) {
             break;
         }
         for competitor in order(round, competitors) {
+            if interrupt::asked() {
+                break 'rounds;
+            }
             let taken = sample(competitor)?;
             if round > 0 {
                 samples[competitor].push(taken);

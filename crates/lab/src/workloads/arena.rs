@@ -1,6 +1,7 @@
 //! Where targets are hammered: the workers, their words, and one sample at a time.
 
 use super::Lab;
+use crate::interrupt;
 use crate::pool::{Gate, Pool};
 use crate::settings::Settings;
 use crate::targets::loops::Tally;
@@ -121,7 +122,7 @@ impl Arena {
     pub fn settle(&self, subject: &Arc<dyn Subject>, threads: usize) -> Result<Option<usize>> {
         let start = Instant::now();
         let (mut size, mut since) = (subject.buckets(), start);
-        while since.elapsed() < SETTLED && start.elapsed() < SETTLE_MAX {
+        while since.elapsed() < SETTLED && start.elapsed() < SETTLE_MAX && !interrupt::asked() {
             self.hammer(subject, threads, Operation::WaitDiffers, SETTLE_STEP)?;
             if subject.buckets() != size {
                 (size, since) = (subject.buckets(), Instant::now());

@@ -6,6 +6,7 @@
 use super::{BUCKETS_MIN, Lab, Outcome, arena};
 use crate::cli::values::{Buckets, Policy};
 use crate::clock;
+use crate::interrupt;
 use crate::machine;
 use crate::report::Row;
 use crate::sample::{self, Pace};
@@ -91,7 +92,7 @@ pub fn run(lab: &mut Lab<'_>) -> Result<Outcome> {
     let mut notes = Vec::new();
     let names = names(lab, &mut notes);
     let mut rows = Vec::new();
-    for name in &names {
+    for name in names.iter().take_while(|_| !interrupt::asked()) {
         rows.extend(target(lab, *name, names.len(), &mut notes)?);
     }
     Ok(Outcome { rows, notes })
@@ -137,6 +138,9 @@ fn line_up(lab: &Lab<'_>, name: Name, notes: &mut Vec<String>) -> Result<Vec<Com
     for case in [Case::Distinct, Case::SameBucket] {
         for kind in [Kind::Future, Kind::Custom] {
             for size in sizes(lab, name, case) {
+                if interrupt::asked() {
+                    return Ok(competitors);
+                }
                 let one = competitor(lab, name, case, kind, size)?;
                 if case == Case::SameBucket && one.subject.buckets().is_some_and(|buckets| buckets > SHARED_BUCKETS_MAX)
                 {

@@ -5,6 +5,7 @@
 use super::growth_child::Report;
 use super::{Lab, Outcome};
 use crate::cli::values::{Buckets, Policy};
+use crate::interrupt;
 use crate::report::Row;
 use crate::sample::{self, Course};
 use crate::stats::Tail;
@@ -65,7 +66,7 @@ fn repeat(lab: &Lab<'_>, competitors: &[(Name, usize)], repeats: usize) -> Resul
         }
         // `-r` asks for more than the least: whole batches, as long as there is time for another one.
         let another = lab.settings.runtime_s.is_some_and(|budget| 2.0 * start.elapsed().as_secs_f64() < budget);
-        if lab.settings.repeat.is_some() || !another {
+        if lab.settings.repeat.is_some() || !another || interrupt::asked() {
             return Ok(all.into_iter().map(|reports| reports.into_iter().collect()).collect());
         }
     }
@@ -97,7 +98,7 @@ fn policy(lab: &Lab<'_>, name: Name, threads: usize) -> Policy {
 
 fn child(lab: &Lab<'_>, name: Name, threads: usize) -> Result<Report> {
     let program = std::env::current_exe().context("this program's own file")?;
-    let output = Command::new(program)
+    let output = interrupt::shield(&mut Command::new(program))
         .arg("growth-child")
         .args(["--target", name.text(), "--threads", &threads.to_string()])
         .args(["--layout", &lab.settings.layout.to_string(), "--policy", &policy(lab, name, threads).to_string()])

@@ -6,6 +6,7 @@
 
 use super::locks::Target;
 use crate::cli::values::Line;
+use crate::interrupt;
 use crate::settings::Settings;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
@@ -75,7 +76,8 @@ impl Children {
         command.arg(library).args(numbers.map(|number| number.to_string()));
         command.arg(load.length.as_millis().max(1).to_string()).stdin(Stdio::null());
         let before = children_cpu_ns();
-        let output = command.output().with_context(|| format!("cannot run {}", program.display()))?;
+        let output =
+            interrupt::shield(&mut command).output().with_context(|| format!("cannot run {}", program.display()))?;
         let cpu_ns = children_cpu_ns() - before;
         let said = String::from_utf8_lossy(&output.stdout);
         let complaint = String::from_utf8_lossy(&output.stderr);
@@ -104,8 +106,9 @@ fn build(package: &str, target: &Path, silent: bool) -> Result<PathBuf> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--quiet", "--locked", "--profile", profile, "--manifest-path"]).arg(&manifest);
     // In the sources, so that cargo finds this workspace's settings.
-    cargo.arg("--target-dir").arg(target).current_dir(env!("CARGO_MANIFEST_DIR")).stdin(Stdio::null());
-    let output = cargo.output().context("cannot run cargo")?;
+    cargo.arg("--target-dir").arg(target).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let output = interrupt::output(&mut cargo).context("cannot run cargo")?;
+    ensure!(!interrupt::asked(), "interrupted");
     let said = String::from_utf8_lossy(&output.stderr);
     let reason = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no reason given");
     ensure!(output.status.success(), "{}", reason.trim());

@@ -31,6 +31,7 @@ pub use wake_parallel::THREADS as WAKE_PARALLEL_THREADS;
 pub use wasm::{Case as WasmCase, WASMTIME, section as wasm_section};
 
 use crate::cli::values::{Buckets, Policy};
+use crate::interrupt;
 use crate::machine::{self, Distance};
 use crate::progress::Progress;
 use crate::report::{self, Row};
@@ -163,29 +164,51 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// Runs what was asked for, and prints each workload's results when it ends.
+/// Runs what was asked for, and prints each workload's results when it ends. Where the user wants it to end, what there is.
 pub fn run(settings: &Settings) -> Result<()> {
     let mut lab = Lab::new(settings);
     report::opening(&lab)?;
-    for workload in &settings.workloads {
+    let mut measured = 0;
+    for workload in settings.workloads.iter().take_while(|_| !interrupt::asked()) {
+        measured += 1;
         if *workload == Workload::Timers {
             // Its rows are of another kind.
-            let findings = timers::run(&mut lab)?;
+            let mut findings = timers::run(&mut lab)?;
+            findings.rows.retain(|row| row.repeat > 0);
             report::timers(&lab, &findings)?;
             continue;
         }
-        let outcome = measure(&mut lab, *workload)?;
+        let mut outcome = measure(&mut lab, *workload)?;
+        outcome.rows.retain(|row| row.repeat > 0);
         report::workload(&lab, *workload, &outcome)?;
-        if *workload == Workload::Hash && settings.full && !settings.shared {
-            let outcome = sizes::run(&mut lab)?;
+        if *workload == Workload::Hash && settings.full && !settings.shared && !interrupt::asked() {
+            let mut outcome = sizes::run(&mut lab)?;
+            outcome.rows.retain(|row| row.repeat > 0);
             report::sizes(&lab, &outcome)?;
         }
+    }
+    if interrupt::asked() {
+        say_interrupted(&settings.workloads[measured..], settings.full);
+        return Ok(());
     }
     if settings.full {
         let memory = memory::run(&lab)?;
         report::figures(&lab, &memory)?;
     }
     Ok(())
+}
+
+/// In any case: `-s` is about what goes as it should.
+fn say_interrupted(left: &[Workload], full: bool) {
+    let mut line = "ufutex: interrupted: the rows are of the samples until then".to_string();
+    if !left.is_empty() {
+        let left: Vec<_> = left.iter().map(ToString::to_string).collect();
+        line += &format!("; not measured: {}", left.join(", "));
+    }
+    if full {
+        line += "; no figure is judged";
+    }
+    eprintln!("{line}");
 }
 
 fn measure(lab: &mut Lab<'_>, workload: Workload) -> Result<Outcome> {

@@ -4,6 +4,7 @@
 use super::{Case, Sample};
 use crate::cli::TimersChildArgs;
 use crate::clock;
+use crate::interrupt;
 use crate::machine;
 use crate::pool::Pool;
 use crate::targets::timers::{self, Meeting, Name, Times};
@@ -40,7 +41,7 @@ struct Running {
 impl Running {
     fn start(case: &Case, number: usize) -> Result<Running> {
         let program = std::env::current_exe().context("this program's own file")?;
-        let mut child = Command::new(program)
+        let mut child = interrupt::shield(&mut Command::new(program))
             .arg("timers-child")
             .args(["--test", case.test.text(), "--timers", &case.timers.to_string()])
             .args(["--threads", &case.threads.to_string(), "--before", &(number * case.threads).to_string()])

@@ -1,6 +1,7 @@
 //! How often each competitor is sampled: fast ones often, and those that take seconds once.
 
 use super::{Competitor, Sample};
+use crate::interrupt;
 use crate::sample;
 use crate::workloads::Lab;
 use anyhow::Result;
@@ -29,6 +30,10 @@ pub fn run(
     let mut samples = Vec::new();
     let mut costs = Vec::new();
     for one in competitors {
+        if interrupt::asked() {
+            samples.push(Vec::new());
+            continue;
+        }
         let started = Instant::now();
         if one.case.is_long(one.name) {
             progress.remark(&format!("timers: {}, {}: its chains are long, this takes a while", one.name, one.case));
@@ -38,6 +43,9 @@ pub fn run(
         progress.step();
     }
     drop(progress);
+    if interrupt::asked() {
+        return Ok(samples);
+    }
     // Slow ones may have used up all of it: the fast ones beside them still get their median.
     let left = budget.saturating_sub(start.elapsed()).max(budget / 4);
     let limit = Instant::now() + left * 3 / 2;
@@ -49,12 +57,15 @@ pub fn run(
     }
     let most = rounds.iter().copied().max().unwrap_or(0);
     let progress = lab.progress(&format!("timers: {most} rounds at most"), rounds.iter().sum());
-    for round in 1..=most {
+    'rounds: for round in 1..=most {
         if round > ROUNDS_MIN && lab.settings.repeat.is_none() && Instant::now() > limit {
             break;
         }
         for number in sample::order(round, competitors.len()) {
             let has_failed = samples[number].first().is_some_and(Result::is_err);
+            if interrupt::asked() {
+                break 'rounds;
+            }
             if round > rounds[number] || has_failed || samples[number].len() >= rounds[number] {
                 continue;
             }

@@ -1,0 +1,220 @@
+//! What code on a virtual core can ask and do. Outside of a simulation all of it does nothing and costs nothing.
+
+use std::cell::{Cell, RefCell};
+use std::panic::Location;
+use std::ptr::null;
+use std::sync::atomic::Ordering;
+
+use crate::atomic::AtomicU32;
+use crate::coroutine::suspend;
+use crate::machine::{self, Access, LINE, Machine, Next, Time};
+
+thread_local! {
+    /// The machine, while one of its threads runs.
+    static MACHINE: Cell<*const RefCell<Machine>> = const { Cell::new(null()) };
+    /// The machine itself is at work: what it allocates is no business of its threads.
+    static IS_BUSY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// How [`sleep_while`] ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Slept {
+    /// The word held another value.
+    Differs,
+    /// By a wake.
+    Woken,
+    /// By its deadline.
+    TimedOut,
+}
+
+/// Sets a flag, and back at the end.
+struct Busy(bool);
+
+impl Busy {
+    fn new() -> Self {
+        Self(IS_BUSY.replace(true))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        IS_BUSY.set(self.0);
+    }
+}
+
+/// Runs what is no access of a virtual thread's, although one may be running.
+pub(crate) fn uncounted<R>(work: impl FnOnce() -> R) -> R {
+    let _busy = Busy::new();
+    work()
+}
+
+/// Runs `thread`, which is one of `machine`'s, until it waits.
+pub(crate) fn run<R>(machine: &RefCell<Machine>, thread: impl FnOnce() -> R) -> R {
+    struct Back;
+    impl Drop for Back {
+        fn drop(&mut self) {
+            MACHINE.set(null());
+        }
+    }
+    MACHINE.set(machine);
+    let _back = Back;
+    thread()
+}
+
+/// The machine of the running virtual thread, for one step.
+#[inline]
+pub(crate) fn with<R>(step: impl FnOnce(&mut Machine) -> R) -> Option<R> {
+    let machine = MACHINE.get();
+    if machine.is_null() || IS_BUSY.get() {
+        return None;
+    }
+    let _busy = Busy::new();
+    // SAFETY: it is set while `run` has it borrowed, and nobody else borrows it meanwhile: the loop that resumes
+    // threads waits for `run`, and a step neither waits nor steps again.
+    Some(step(&mut unsafe { &*machine }.borrow_mut()))
+}
+
+/// Does `step`, and waits where it says so. `false` outside of a simulation.
+#[inline]
+fn wait_for(step: impl FnOnce(&mut Machine) -> Next) -> bool {
+    match with(step) {
+        None => return false,
+        Some(Next::Go) => {}
+        Some(Next::Wait) => suspend(),
+    }
+    true
+}
+
+/// An access of `bytes` at `address`.
+#[inline]
+pub(crate) fn access(access: Access, address: usize, bytes: usize, site: &'static Location<'static>) {
+    if bytes == 0 {
+        return;
+    }
+    for line in address / LINE..=(address + bytes - 1) / LINE {
+        if !wait_for(Machine::turn) {
+            return;
+        }
+        if access == Access::Locked {
+            wait_for(Machine::drain);
+        }
+        let here = address.max(line * LINE);
+        wait_for(|machine| machine.access(access, here, site));
+        with(|machine| machine.pay(access));
+    }
+}
+
+/// A full barrier.
+pub(crate) fn barrier() {
+    if wait_for(Machine::turn) {
+        wait_for(Machine::drain);
+        with(Machine::pay_barrier);
+    }
+}
+
+/// A turn of a loop that spins.
+pub(crate) fn pause() {
+    if with(Machine::pause).is_some() {
+        wait_for(Machine::turn);
+    }
+}
+
+/// Whether the caller runs on a virtual core.
+#[must_use]
+pub fn is_simulated() -> bool {
+    !MACHINE.get().is_null()
+}
+
+/// The running core's clock, in nanoseconds; 0 outside of a simulation.
+#[must_use]
+pub fn now_ns() -> u64 {
+    with(|machine| machine.clock() / 1000).unwrap_or(0)
+}
+
+/// The number of the running virtual thread; 0 outside of a simulation.
+#[must_use]
+pub fn thread() -> usize {
+    with(|machine| machine.running).unwrap_or(0)
+}
+
+/// The number of the hardware thread it runs on; 0 outside of a simulation.
+#[must_use]
+pub fn cpu() -> usize {
+    with(|machine| machine.cpu()).unwrap_or(0)
+}
+
+/// How many hardware threads the machine has; 1 outside of a simulation.
+#[must_use]
+pub fn cpus() -> usize {
+    with(|machine| machine.topology.cpus()).unwrap_or(1)
+}
+
+/// Computes for so many nanoseconds without touching shared memory.
+pub fn compute(ns: f64) {
+    with(|machine| machine.advance((ns * 1000.0) as Time));
+}
+
+/// An operation is done, or several: what figures by the operation are by.
+pub fn done(operations: u64) {
+    with(|machine| machine.done(operations));
+}
+
+/// Whether the simulation has been measured for as long as it was to be.
+#[must_use]
+pub fn is_over() -> bool {
+    with(|machine| machine.is_over()).unwrap_or(true)
+}
+
+/// Waits for all other threads that have not ended: then all clocks are the same but for a moment, and warming up begins.
+pub fn rendezvous() {
+    if with(Machine::rendezvous).is_some() {
+        suspend();
+    }
+}
+
+/// Sleeps as long as `word` is `expected` and nobody wakes, at most until `until_ns`.
+#[track_caller]
+pub fn sleep_while(word: &AtomicU32, expected: u32, until_ns: Option<u64>) -> Slept {
+    with(Machine::syscall);
+    if word.load(Ordering::SeqCst) != expected {
+        return Slept::Differs;
+    }
+    let address = word.as_ptr().addr();
+    if with(|machine| machine.sleep(address, until_ns.map(|ns| ns.saturating_mul(1000)))).is_none() {
+        return Slept::Differs;
+    }
+    suspend();
+    match with(|machine| machine.slept()) {
+        Some(machine::Slept::TimedOut) => Slept::TimedOut,
+        _ => Slept::Woken,
+    }
+}
+
+/// Wakes at most `count` of those who sleep while the word at `address` is what it is; how many. The word need not be there.
+pub fn wake(address: usize, count: usize) -> usize {
+    wait_for(Machine::turn);
+    with(|machine| machine.wake(address, count)).unwrap_or(0)
+}
+
+/// Sleeps for so long, off its core.
+pub fn nap(ns: u64) {
+    let nobody_wakes_here = 0;
+    if with(|machine| machine.sleep(nobody_wakes_here, Some(machine.clock() + ns * 1000))).is_some() {
+        suspend();
+    }
+}
+
+/// Lets other threads of this core go first.
+pub fn yield_now() {
+    let yields = |machine: &mut Machine| {
+        machine.syscall();
+        let thread = machine.running;
+        if machine.yield_cpu(thread) { Next::Wait } else { machine.turn() }
+    };
+    wait_for(yields);
+}
+
+/// On return every core has passed a full barrier. What it costs the others is not modelled.
+pub fn membarrier() {
+    with(Machine::membarrier);
+}

@@ -1,0 +1,153 @@
+//! One access: what it needs of its line, what it costs, what it waits for.
+
+use std::panic::Location;
+
+use super::line::Request;
+use super::{Event, Machine, Time};
+
+/// A cache line, in bytes.
+pub const LINE: usize = 64;
+
+/// A kind of access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// A load.
+    Load,
+    /// A store, which waits for its line in the store buffer.
+    Store,
+    /// A load and then a store by the same core, which must have the line for both.
+    Update,
+    /// A locked instruction: all stores before it first.
+    Locked,
+}
+
+impl Access {
+    /// Whether the core must have the line alone.
+    pub fn writes(self) -> bool {
+        self != Self::Load
+    }
+
+    /// Whether it reads.
+    pub fn loads(self) -> bool {
+        self != Self::Store
+    }
+
+    /// Whether the thread goes on before it is done.
+    pub fn is_buffered(self) -> bool {
+        self == Self::Store
+    }
+}
+
+/// What a thread has to do before it can go on.
+#[must_use]
+pub enum Next {
+    /// Nothing.
+    Go,
+    /// Give up its turn; it is resumed when it can go on.
+    Wait,
+}
+
+impl Machine {
+    /// What an access takes when the line is there.
+    pub(super) fn cost(&self, access: Access) -> Time {
+        match access {
+            Access::Load => self.costs.hit,
+            Access::Store => self.costs.store,
+            Access::Update => self.costs.hit + self.costs.store,
+            Access::Locked => self.costs.locked,
+        }
+    }
+
+    /// Before an access: nobody else's clock is behind, and this thread may keep its core.
+    pub fn turn(&mut self) -> Next {
+        let thread = self.running;
+        let clock = self.threads[thread].clock;
+        if self.is_preempted(thread) {
+            self.yield_cpu(thread);
+            return Next::Wait;
+        }
+        // What happens at the same time happens first: a line that is due to leave does not stay for one more access.
+        if self.events.peek().is_some_and(|event| event.0.0 <= clock) {
+            self.at(clock, Event::Resume(thread));
+            return Next::Wait;
+        }
+        self.look_at_window(clock);
+        Next::Go
+    }
+
+    /// Before a locked instruction or a barrier: all stores have their lines.
+    pub fn drain(&mut self) -> Next {
+        let thread = &mut self.threads[self.running];
+        if thread.stores == 0 {
+            return Next::Go;
+        }
+        thread.is_draining = true;
+        Next::Wait
+    }
+
+    /// The access itself; when the thread goes on, the line is there and it is its turn.
+    pub fn access(&mut self, access: Access, address: usize, site: &'static Location<'static>) -> Next {
+        self.count(access);
+        let (thread, line) = (self.running, address / LINE);
+        let cpu = self.cpu() as u16;
+        if self.has_line(line, cpu, access) {
+            return Next::Go;
+        }
+        if access.is_buffered() {
+            if self.waits_for(line, thread) {
+                return Next::Go;
+            }
+            self.threads[thread].stores += 1;
+        } else if access == Access::Load && self.threads[thread].stores > 0 && self.waits_for(line, thread) {
+            // The store buffer answers what it has.
+            return Next::Go;
+        }
+        let since = self.clock();
+        self.ask(line, Request { thread, access, address, site, since });
+        if access.is_buffered() { Next::Go } else { Next::Wait }
+    }
+
+    /// After an access.
+    pub fn pay(&mut self, access: Access) {
+        let cost = self.cost(access);
+        self.advance(cost);
+    }
+
+    /// A full barrier with the store buffer empty.
+    pub fn pay_barrier(&mut self) {
+        if self.statistics.is_measuring {
+            self.statistics.counts.barriers += 1;
+        }
+        self.advance(self.costs.barrier);
+    }
+
+    /// A turn of a loop that spins.
+    pub fn pause(&mut self) {
+        self.advance(self.costs.pause);
+    }
+
+    /// A barrier on all cores.
+    pub fn membarrier(&mut self) {
+        self.advance(self.costs.membarrier);
+    }
+
+    pub(super) fn stored(&mut self, thread: usize, now: Time) {
+        let this = &mut self.threads[thread];
+        this.stores -= 1;
+        if this.stores == 0 && this.is_draining {
+            this.is_draining = false;
+            let next = this.clock.max(now);
+            self.at(next, Event::Resume(thread));
+        }
+    }
+
+    fn count(&mut self, access: Access) {
+        if !self.statistics.is_measuring {
+            return;
+        }
+        let counts = &mut self.statistics.counts;
+        counts.loads += u64::from(access.loads());
+        counts.stores += u64::from(access.writes());
+        counts.locked += u64::from(access == Access::Locked);
+    }
+}

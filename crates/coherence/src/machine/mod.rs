@@ -1,0 +1,271 @@
+//! The machine: threads on cores, the lines between them, and the time that it takes.
+//!
+//! A thread waits for one thing at a time, and each wait ends with an event that resumes it:
+//!
+//! | a thread is | until |
+//! |---|---|
+//! | running | it makes an access while another core's clock is behind: then it waits for its turn |
+//! | waiting for a line | `line.rs` has granted it and the transfer is over |
+//! | draining | its last store has its line |
+//! | ready | the core that it shares is free (`schedule.rs`) |
+//! | asleep | it is woken, or its deadline comes (`sleep.rs`) |
+//! | at the gate | all threads are (`current::rendezvous`) |
+//!
+//! The state is borrowed for one step at a time and never while a coroutine waits.
+
+mod access;
+mod costs;
+mod hasher;
+mod line;
+mod schedule;
+mod sleep;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use crate::arbiter::Arbiter;
+use crate::simulation::Length;
+use crate::statistics::Statistics;
+use crate::topology::Topology;
+
+pub use access::{Access, LINE, Next};
+use costs::Costs;
+use hasher::LineHasher;
+use line::AtLine;
+use schedule::Cpu;
+use sleep::Sleepers;
+pub use sleep::Slept;
+
+/// Virtual time, in picoseconds.
+pub type Time = u64;
+
+/// Something that happens at a point of time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Event {
+    /// A thread goes on.
+    Resume(usize),
+    /// A line goes to the next who waits for it.
+    Serve(usize),
+    /// A thread's store has its line.
+    Stored(usize),
+    /// The deadline of a thread's sleep, by the sleep's number.
+    Deadline(usize, u64),
+}
+
+/// A virtual thread as the machine sees it.
+struct Thread {
+    clock: Time,
+    /// The hardware thread it runs on.
+    cpu: usize,
+    /// Stores that wait for their lines.
+    stores: u32,
+    /// It waits for those.
+    is_draining: bool,
+    has_ended: bool,
+    /// Where it sleeps, and how the sleep ended.
+    sleeps_on: Option<usize>,
+    slept: Slept,
+    sleeps: u64,
+    operations: u64,
+}
+
+/// All of it.
+pub struct Machine {
+    pub topology: Topology,
+    costs: Costs,
+    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    number: u64,
+    threads: Vec<Thread>,
+    cpus: Vec<Cpu>,
+    lines: HashMap<usize, AtLine, LineHasher>,
+    sleepers: Sleepers,
+    at_gate: Vec<usize>,
+    pub running: usize,
+    pub statistics: Statistics,
+    arbiter: Arbiter,
+    window: Window,
+}
+
+/// When it is measured.
+struct Window {
+    length: Length,
+    /// Operations, ever.
+    operations: u64,
+    /// When the gate opened.
+    origin: Time,
+    begin: Time,
+    end: Option<Time>,
+}
+
+/// A point in time as who looks at the clock sees it.
+pub fn ns(time: Time) -> f64 {
+    time as f64 / 1000.0
+}
+
+impl Machine {
+    /// Thread `i` runs on hardware thread `placement[i]`.
+    pub fn new(topology: Topology, placement: &[u16], seed: u64, length: Length) -> Self {
+        let thread = |cpu: &u16| Thread {
+            clock: 0,
+            cpu: usize::from(*cpu),
+            stores: 0,
+            is_draining: false,
+            has_ended: false,
+            sleeps_on: None,
+            slept: Slept::Woken,
+            sleeps: 0,
+            operations: 0,
+        };
+        let mut machine = Self {
+            costs: Costs::new(&topology),
+            cpus: (0..topology.cpus()).map(|_| Cpu::default()).collect(),
+            topology,
+            events: BinaryHeap::new(),
+            number: 0,
+            threads: placement.iter().map(thread).collect(),
+            lines: HashMap::default(),
+            sleepers: Sleepers::default(),
+            at_gate: Vec::new(),
+            running: 0,
+            statistics: Statistics::default(),
+            arbiter: Arbiter::new(seed),
+            window: Window { length, operations: 0, origin: 0, begin: 0, end: None },
+        };
+        if matches!(length, Length::Whole) {
+            machine.statistics.begin();
+        }
+        for thread in 0..machine.threads.len() {
+            machine.make_ready(thread, 0);
+        }
+        machine
+    }
+
+    /// The next thread to resume; `None` when no event is left, or only such as come after `limit`.
+    pub fn next_thread(&mut self, limit: Time) -> Option<usize> {
+        while let Some(Reverse((time, _, event))) = self.events.pop() {
+            if time > limit {
+                return None;
+            }
+            self.look_at_window(time);
+            match event {
+                Event::Resume(thread) => {
+                    self.threads[thread].clock = self.threads[thread].clock.max(time);
+                    self.running = thread;
+                    return Some(thread);
+                }
+                Event::Serve(line) => self.serve(line, time),
+                Event::Stored(thread) => self.stored(thread, time),
+                Event::Deadline(thread, sleep) => self.deadline(thread, sleep, time),
+            }
+        }
+        None
+    }
+
+    /// The running thread has ended.
+    pub fn end_thread(&mut self) {
+        let thread = self.running;
+        self.threads[thread].has_ended = true;
+        self.leave_cpu(thread);
+    }
+
+    fn at(&mut self, time: Time, event: Event) {
+        self.number += 1;
+        self.events.push(Reverse((time, self.number, event)));
+    }
+
+    /// The clock of the running thread.
+    pub fn clock(&self) -> Time {
+        self.threads[self.running].clock
+    }
+
+    /// The running thread computes for a while.
+    pub fn advance(&mut self, time: Time) {
+        self.threads[self.running].clock += time;
+    }
+
+    /// Whose hardware thread the running thread is on.
+    pub fn cpu(&self) -> usize {
+        self.threads[self.running].cpu
+    }
+
+    /// The running thread has done `operations`.
+    pub fn done(&mut self, operations: u64) {
+        let (running, clock) = (self.running, self.clock());
+        self.look_at_window(clock);
+        if self.statistics.is_measuring {
+            self.threads[running].operations += operations;
+        }
+        self.window.operations += operations;
+        if let Length::Operations { warm_up, measured } = self.window.length {
+            if !self.statistics.is_measuring && self.window.end.is_none() && self.window.operations >= warm_up {
+                self.begin_window(clock);
+            } else if self.statistics.is_measuring && self.window.operations >= warm_up + measured {
+                self.end_window(clock);
+            }
+        }
+    }
+
+    /// Whether the window has closed.
+    pub fn is_over(&self) -> bool {
+        self.window.end.is_some()
+    }
+
+    fn look_at_window(&mut self, now: Time) {
+        let Length::Time { warm_up_ns, measured_ns } = self.window.length else {
+            return;
+        };
+        let begin = self.window.origin + warm_up_ns * 1000;
+        if self.statistics.is_measuring && now >= begin + measured_ns * 1000 {
+            self.end_window(begin + measured_ns * 1000);
+        } else if !self.statistics.is_measuring && self.window.end.is_none() && now >= begin {
+            self.begin_window(begin);
+        }
+    }
+
+    fn begin_window(&mut self, now: Time) {
+        self.statistics.begin();
+        self.threads.iter_mut().for_each(|thread| thread.operations = 0);
+        self.window.begin = now;
+    }
+
+    fn end_window(&mut self, now: Time) {
+        self.statistics.is_measuring = false;
+        self.window.end = Some(now);
+    }
+
+    /// The running thread waits for all others that have not ended, off its core.
+    pub fn rendezvous(&mut self) {
+        let running = self.running;
+        self.at_gate.push(running);
+        self.leave_cpu(running);
+        if self.at_gate.len() < self.threads.iter().filter(|thread| !thread.has_ended).count() {
+            return;
+        }
+        let waiting = std::mem::take(&mut self.at_gate);
+        let last = waiting.iter().map(|thread| self.threads[*thread].clock).max().unwrap_or(0);
+        if self.window.length != Length::Whole {
+            self.statistics.is_measuring = false;
+            self.window = Window { operations: 0, origin: last, begin: last, end: None, ..self.window };
+        }
+        for thread in waiting {
+            // Cores that begin in step stay in step, which real ones do not.
+            let stagger = self.arbiter.below(self.costs.stagger);
+            self.make_ready(thread, last + stagger);
+        }
+    }
+
+    /// What is left to say at the end.
+    pub fn report(&self) -> crate::Report {
+        let ended = self.threads.iter().map(|thread| thread.clock).max().unwrap_or(0);
+        let end = self.window.end.unwrap_or(ended);
+        crate::Report {
+            operations: self.threads.iter().map(|thread| thread.operations).sum(),
+            by_thread: self.threads.iter().map(|thread| thread.operations).collect(),
+            window_ns: ns(end.saturating_sub(self.window.begin)),
+            counts: self.statistics.counts,
+            hot: self.statistics.hot(),
+            ended_ns: ns(ended),
+            stuck: self.threads.iter().filter(|thread| !thread.has_ended).count(),
+        }
+    }
+}

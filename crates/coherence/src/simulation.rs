@@ -1,0 +1,131 @@
+//! Running a closure on virtual threads.
+
+use std::cell::RefCell;
+
+use crate::coroutine::VirtualThread;
+use crate::current;
+use crate::machine::Machine;
+use crate::statistics::Report;
+use crate::topology::Topology;
+
+/// What part of a simulation is measured. Warming up begins when all threads have met ([`current::rendezvous`]), or with the
+/// simulation if they never do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Length {
+    /// All of it.
+    Whole,
+    /// For so many virtual nanoseconds.
+    Time {
+        /// Not measured, before.
+        warm_up_ns: u64,
+        /// Measured.
+        measured_ns: u64,
+    },
+    /// For so many operations of all threads together.
+    Operations {
+        /// Not measured, before.
+        warm_up: u64,
+        /// Measured.
+        measured: u64,
+    },
+}
+
+/// A run of virtual threads that is about to begin.
+///
+/// ```ignore
+/// let counter = AtomicU64::new(0);
+/// let report = Simulation::new(&Topology::given("epyc-9d64").unwrap())
+///     .threads(8)
+///     .length(Length::Operations { warm_up: 100, measured: 10_000 })
+///     .run(|_thread| {
+///         current::rendezvous();
+///         while !current::is_over() {
+///             counter.fetch_add(1, Relaxed);
+///             current::done(1);
+///         }
+///     });
+/// println!("{:.0} additions a second", report.per_second());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    topology: Topology,
+    placement: Vec<u16>,
+    seed: u64,
+    length: Length,
+    limit_ns: u64,
+}
+
+impl Simulation {
+    /// On this machine: one thread, seed 0, measured whole, for a virtual minute at most.
+    #[must_use]
+    pub fn new(topology: &Topology) -> Self {
+        Self {
+            topology: topology.clone(),
+            placement: vec![0],
+            seed: 0,
+            length: Length::Whole,
+            limit_ns: 60_000_000_000,
+        }
+    }
+
+    /// Thread `i` runs on hardware thread `i`; with more threads than those they share.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.placement = (0..threads).map(|thread| (thread % self.topology.cpus()) as u16).collect();
+        self
+    }
+
+    /// Thread `i` runs on hardware thread `placement[i]`.
+    ///
+    /// # Panics
+    /// If there is no such hardware thread.
+    #[must_use]
+    pub fn placement(mut self, placement: Vec<u16>) -> Self {
+        assert!(
+            placement.iter().all(|cpu| usize::from(*cpu) < self.topology.cpus()),
+            "a hardware thread beyond the last"
+        );
+        self.placement = placement;
+        self
+    }
+
+    /// Chance comes from this.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// What is measured.
+    #[must_use]
+    pub fn length(mut self, length: Length) -> Self {
+        self.length = length;
+        self
+    }
+
+    /// When it is given up, in virtual nanoseconds: threads that still run then are [`stuck`](Report::stuck).
+    #[must_use]
+    pub fn limit_ns(mut self, limit_ns: u64) -> Self {
+        self.limit_ns = limit_ns;
+        self
+    }
+
+    /// Runs `body` on every thread, with its number, until all have ended or none can go on. What a thread that cannot
+    /// go on holds is never dropped.
+    pub fn run(&self, body: impl Fn(usize)) -> Report {
+        let machine = RefCell::new(Machine::new(self.topology.clone(), &self.placement, self.seed, self.length));
+        let body = &body;
+        let thread = |number: usize| {
+            // SAFETY: `body` outlives this function, and what has not ended by then never goes on.
+            unsafe { VirtualThread::new(Box::new(move || body(number))) }
+        };
+        let mut threads: Vec<VirtualThread<'_>> = (0..self.placement.len()).map(thread).collect();
+        let limit = self.limit_ns.saturating_mul(1000);
+        while let Some(next) = current::uncounted(|| machine.borrow_mut().next_thread(limit)) {
+            if current::run(&machine, || threads[next].resume()) {
+                current::uncounted(|| machine.borrow_mut().end_thread());
+            }
+        }
+        machine.borrow().report()
+    }
+}

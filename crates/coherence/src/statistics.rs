@@ -1,0 +1,208 @@
+//! What is counted, and what a simulation reports.
+
+use std::collections::HashMap;
+use std::panic::Location;
+
+use crate::directory::Supply;
+use crate::objects::{self, Place};
+use crate::topology::Distance;
+
+/// Accesses and what they met.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Counts {
+    /// Plain loads, and the loads of locked instructions.
+    pub loads: u64,
+    /// Plain stores, and the stores of locked instructions.
+    pub stores: u64,
+    /// Locked instructions.
+    pub locked: u64,
+    /// Full barriers.
+    pub barriers: u64,
+    /// Lines from the sibling thread.
+    pub from_sibling: u64,
+    /// Lines from another core of the chiplet.
+    pub from_chiplet: u64,
+    /// Lines from another chiplet of the socket.
+    pub from_socket: u64,
+    /// Lines from another socket.
+    pub from_far: u64,
+    /// Lines from memory.
+    pub from_memory: u64,
+    /// Loads that found the line modified in another core.
+    pub hitm: u64,
+}
+
+impl Counts {
+    /// Lines that came from within the chiplet.
+    #[must_use]
+    pub fn near(&self) -> u64 {
+        self.from_sibling + self.from_chiplet
+    }
+
+    /// Lines that came from beyond it, out of another core.
+    #[must_use]
+    pub fn far(&self) -> u64 {
+        self.from_socket + self.from_far
+    }
+}
+
+/// What one field, or one place in an unnamed line, had to do with transfers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hot {
+    /// Which.
+    pub place: Place,
+    /// Loads that found it modified in a core of the chiplet.
+    pub hitm_near: u64,
+    /// Loads that found it modified in a core beyond.
+    pub hitm_far: u64,
+    /// Transfers of its line that an access to it asked for, these and all others.
+    pub transfers: u64,
+    /// For how long its accesses waited for the line, in all, in nanoseconds.
+    pub waited_ns: u64,
+    /// Where in the source these accesses are, and how many of the transfers each asked for; most first.
+    pub sites: Vec<Site>,
+}
+
+impl Hot {
+    /// Loads that found it modified in another core.
+    #[must_use]
+    pub fn hitm(&self) -> u64 {
+        self.hitm_near + self.hitm_far
+    }
+}
+
+/// A place in the source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Site {
+    /// The file, as the compiler was given it.
+    pub file: &'static str,
+    /// The line.
+    pub line: u32,
+    /// Transfers.
+    pub transfers: u64,
+}
+
+/// What a simulation was like. Everything but `ended_ns` and `stuck` is of the measured window alone.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report {
+    /// Operations, as [`current::done`](crate::current::done) was told.
+    pub operations: u64,
+    /// Operations of each thread.
+    pub by_thread: Vec<u64>,
+    /// How long the window was, in virtual nanoseconds.
+    pub window_ns: f64,
+    /// What was counted.
+    pub counts: Counts,
+    /// By field, most HITM first; then most transfers.
+    pub hot: Vec<Hot>,
+    /// When the last thread ended, in virtual nanoseconds.
+    pub ended_ns: f64,
+    /// Threads that slept, or spun, when nothing could go on any more or the limit of time was reached.
+    pub stuck: usize,
+}
+
+impl Report {
+    /// Operations of all threads in a virtual second.
+    #[must_use]
+    pub fn per_second(&self) -> f64 {
+        if self.window_ns > 0.0 { self.operations as f64 * 1e9 / self.window_ns } else { 0.0 }
+    }
+
+    /// `count` for one operation.
+    #[must_use]
+    pub fn per_operation(&self, count: u64) -> f64 {
+        if self.operations > 0 { count as f64 / self.operations as f64 } else { 0.0 }
+    }
+}
+
+#[derive(Default)]
+struct Entry {
+    near: u64,
+    far: u64,
+    transfers: u64,
+    waited_ps: u64,
+    sites: Vec<(&'static Location<'static>, u64)>,
+}
+
+/// The counting of a running simulation.
+#[derive(Default)]
+pub(crate) struct Statistics {
+    pub is_measuring: bool,
+    pub counts: Counts,
+    hot: HashMap<Place, Entry>,
+}
+
+impl Statistics {
+    /// Begins anew, and counts from now on.
+    pub fn begin(&mut self) {
+        *self = Self { is_measuring: true, ..Self::default() };
+    }
+
+    /// A line that had to come, for an access at `address`.
+    pub fn transfer(&mut self, supply: Supply, loads: bool, address: usize, site: &'static Location<'static>) {
+        if !self.is_measuring {
+            return;
+        }
+        let counts = &mut self.counts;
+        let (modified, far) = match supply {
+            Supply::Hit => return,
+            Supply::Memory => {
+                counts.from_memory += 1;
+                (false, false)
+            }
+            Supply::Core { distance, modified } => {
+                *match distance {
+                    Distance::Smt => &mut counts.from_sibling,
+                    Distance::Chiplet => &mut counts.from_chiplet,
+                    Distance::Socket => &mut counts.from_socket,
+                    Distance::Far => &mut counts.from_far,
+                } += 1;
+                (modified, distance >= Distance::Socket)
+            }
+        };
+        let hitm = u64::from(modified && loads);
+        counts.hitm += hitm;
+        let entry = self.hot.entry(objects::at(address)).or_default();
+        entry.transfers += 1;
+        *(if far { &mut entry.far } else { &mut entry.near }) += hitm;
+        // The same site may have several addresses, one in each copy of a generic function.
+        match entry.sites.iter_mut().find(|(known, _)| *known == site) {
+            Some((_, transfers)) => *transfers += 1,
+            None => entry.sites.push((site, 1)),
+        }
+    }
+
+    /// An access at `address` has waited for its line.
+    pub fn waited(&mut self, address: usize, ps: u64) {
+        if self.is_measuring {
+            self.hot.entry(objects::at(address)).or_default().waited_ps += ps;
+        }
+    }
+
+    /// By field, most HITM first.
+    pub fn hot(&self) -> Vec<Hot> {
+        let mut hot: Vec<Hot> = self.hot.iter().map(|(place, entry)| entry.told(*place)).collect();
+        hot.sort_by_key(|hot| (std::cmp::Reverse((hot.hitm(), hot.transfers)), hot.place));
+        hot
+    }
+}
+
+impl Entry {
+    fn told(&self, place: Place) -> Hot {
+        let site = |(at, transfers): &(&'static Location<'static>, u64)| Site {
+            file: at.file(),
+            line: at.line(),
+            transfers: *transfers,
+        };
+        let mut sites: Vec<Site> = self.sites.iter().map(site).collect();
+        sites.sort_by_key(|site| (std::cmp::Reverse(site.transfers), site.file, site.line));
+        Hot {
+            place,
+            hitm_near: self.near,
+            hitm_far: self.far,
+            transfers: self.transfers,
+            waited_ns: self.waited_ps / 1000,
+            sites,
+        }
+    }
+}

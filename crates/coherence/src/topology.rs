@@ -1,0 +1,242 @@
+//! What a machine looks like: cores in chiplets in sockets, and what it takes from one to the other.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use crate::set::CORES;
+
+/// How far one hardware thread is from another, nearest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Distance {
+    /// On the same core.
+    Smt,
+    /// On the same chiplet: under one last level of cache.
+    Chiplet,
+    /// In the same socket.
+    Socket,
+    /// In another socket.
+    Far,
+}
+
+/// A machine, as its file describes it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Topology {
+    /// What it is called.
+    pub name: String,
+    /// What it is.
+    #[serde(default)]
+    pub description: String,
+    /// Cycles a nanosecond.
+    pub ghz: f64,
+    /// How many sockets.
+    pub sockets: usize,
+    /// Groups of cores under one last level of cache, in each socket.
+    pub chiplets_per_socket: usize,
+    /// Cores of such a group.
+    pub cores_per_chiplet: usize,
+    /// Hardware threads of a core: siblings are numbered last.
+    #[serde(default = "one")]
+    pub threads_per_core: usize,
+    /// What accesses take.
+    pub latency: Latency,
+    /// What threads take of an operating system.
+    #[serde(default)]
+    pub thread: Thread,
+    /// Where each figure is from.
+    #[serde(default)]
+    pub source: BTreeMap<String, String>,
+}
+
+/// What accesses take, in nanoseconds.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Latency {
+    /// A load of a line that the core has, on average of its own caches.
+    pub hit: f64,
+    /// A store to a line that the core owns: into the store buffer.
+    #[serde(default = "store")]
+    pub store: f64,
+    /// A locked instruction on a line that the core owns.
+    pub locked: f64,
+    /// A full barrier with nothing to wait for.
+    pub barrier: f64,
+    /// A turn of a loop that spins (`pause`).
+    #[serde(default = "pause")]
+    pub pause: f64,
+    /// For how long a core keeps a line that others wait for, after the access that it got it for.
+    #[serde(default)]
+    pub hold: f64,
+    /// From the sibling thread of the core.
+    pub smt: f64,
+    /// From another core of the chiplet.
+    pub chiplet: f64,
+    /// From another chiplet of the socket.
+    pub socket: f64,
+    /// From another socket.
+    pub far: f64,
+    /// From memory: nobody has it.
+    pub memory: f64,
+}
+
+/// What threads take of an operating system, in nanoseconds.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Thread {
+    /// Into the kernel and out again.
+    pub syscall: f64,
+    /// Going to sleep, for who sleeps.
+    pub sleep: f64,
+    /// Waking one thread, for who wakes.
+    pub wake: f64,
+    /// From there until the thread runs on its idle core.
+    pub wakeup: f64,
+    /// From one thread to the next on one core.
+    pub switch: f64,
+    /// How long a thread has its core while others wait for it.
+    pub slice: f64,
+    /// A barrier on all cores (membarrier(2)), for who asks for it.
+    pub membarrier: f64,
+}
+
+/// Plausible on a server of today; measured ones belong in the machine's file.
+impl Default for Thread {
+    fn default() -> Self {
+        Self {
+            syscall: 100.0,
+            sleep: 700.0,
+            wake: 900.0,
+            wakeup: 1500.0,
+            switch: 900.0,
+            slice: 3_000_000.0,
+            membarrier: 2500.0,
+        }
+    }
+}
+
+fn one() -> usize {
+    1
+}
+
+fn store() -> f64 {
+    0.4
+}
+
+fn pause() -> f64 {
+    15.0
+}
+
+/// The machines that come with this crate.
+const GIVEN: &[(&str, &str)] = &[
+    ("epyc-9d64", include_str!("../topologies/epyc-9d64.toml")),
+    ("turin", include_str!("../topologies/turin.toml")),
+    ("skylake-2s", include_str!("../topologies/skylake-2s.toml")),
+    ("zen3-2s", include_str!("../topologies/zen3-2s.toml")),
+    ("power", include_str!("../topologies/power.toml")),
+    ("ivb-4s", include_str!("../topologies/ivb-4s.toml")),
+    ("here", include_str!("../topologies/here.toml")),
+];
+
+impl Topology {
+    /// Reads a description.
+    ///
+    /// # Errors
+    /// A line that says what is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let topology: Self = toml::from_str(text).map_err(|error| error.to_string().replace('\n', " "))?;
+        topology.check()?;
+        Ok(topology)
+    }
+
+    /// One of those that come with this crate.
+    #[must_use]
+    pub fn given(name: &str) -> Option<Self> {
+        let (_, text) = GIVEN.iter().find(|(given, _)| *given == name)?;
+        Some(Self::parse(text).expect("a test parses all given topologies"))
+    }
+
+    /// What [`given`](Self::given) knows.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        GIVEN.iter().map(|(name, _)| *name)
+    }
+
+    /// How many hardware threads there are.
+    #[must_use]
+    pub fn cpus(&self) -> usize {
+        self.cores() * self.threads_per_core
+    }
+
+    /// How many cores there are.
+    #[must_use]
+    pub fn cores(&self) -> usize {
+        self.sockets * self.chiplets_per_socket * self.cores_per_chiplet
+    }
+
+    /// How far two hardware threads are apart.
+    #[must_use]
+    pub fn distance(&self, one: u16, other: u16) -> Distance {
+        let core = |cpu: u16| usize::from(cpu) % self.cores();
+        let chiplet = |cpu| core(cpu) / self.cores_per_chiplet;
+        let socket = |cpu| chiplet(cpu) / self.chiplets_per_socket;
+        if core(one) == core(other) {
+            Distance::Smt
+        } else if chiplet(one) == chiplet(other) {
+            Distance::Chiplet
+        } else if socket(one) == socket(other) {
+            Distance::Socket
+        } else {
+            Distance::Far
+        }
+    }
+
+    /// What a transfer over this distance takes, in nanoseconds.
+    #[must_use]
+    pub fn transfer(&self, distance: Distance) -> f64 {
+        match distance {
+            Distance::Smt => self.latency.smt,
+            Distance::Chiplet => self.latency.chiplet,
+            Distance::Socket => self.latency.socket,
+            Distance::Far => self.latency.far,
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let counts = [
+            ("sockets", self.sockets),
+            ("chiplets_per_socket", self.chiplets_per_socket),
+            ("cores_per_chiplet", self.cores_per_chiplet),
+            ("threads_per_core", self.threads_per_core),
+        ];
+        if let Some((key, value)) = counts.iter().find(|(_, value)| !(1..=CORES).contains(value)) {
+            return Err(format!("{key} = {value}: 1 to {CORES} are accepted"));
+        }
+        if self.cpus() > CORES {
+            return Err(format!("{} hardware threads in all: at most {CORES} are accepted", self.cpus()));
+        }
+        let l = &self.latency;
+        let times = [
+            ("ghz", self.ghz),
+            ("latency.hit", l.hit),
+            ("latency.store", l.store),
+            ("latency.locked", l.locked),
+            ("latency.barrier", l.barrier),
+            ("latency.pause", l.pause),
+            ("latency.smt", l.smt),
+            ("latency.chiplet", l.chiplet),
+            ("latency.socket", l.socket),
+            ("latency.far", l.far),
+            ("latency.memory", l.memory),
+            ("thread.slice", self.thread.slice),
+        ];
+        match times.iter().find(|(_, value)| !(value.is_finite() && (0.01..1e9).contains(value))) {
+            Some((key, value)) => Err(format!("{key} = {value}: 0.01 to 1e9 are accepted")),
+            None if self.times_of_threads().iter().all(|time| (0.0..1e9).contains(time)) => Ok(()),
+            None => Err("a time of [thread], or latency.hold, is negative or beyond a second".into()),
+        }
+    }
+
+    fn times_of_threads(&self) -> [f64; 7] {
+        let t = &self.thread;
+        [t.syscall, t.sleep, t.wake, t.wakeup, t.switch, t.membarrier, self.latency.hold]
+    }
+}
