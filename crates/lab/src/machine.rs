@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+pub use ufutex_designs::OwnLine;
+
 /// Below this many nanoseconds one way, two CPUs count as near.
 ///
 /// Cores of one socket pass a line in 20 to 50 ns; another socket, or a core complex behind the fabric, takes 80 to 200.
@@ -39,11 +41,6 @@ pub fn pin(cpu: usize) {
         libc::sched_setaffinity(0, size_of_val(&set), &set);
     }
 }
-
-/// Keeps a word that one thread writes off the lines that others use (two lines: the prefetcher fetches pairs).
-#[repr(align(128))]
-#[derive(Default)]
-pub struct OwnLine<T>(pub T);
 
 /// How far apart two CPUs are.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! What each thread of a sample does, and what of it is timed.
 
-use super::{Errno, Notify, Process};
+use super::{Bytes, Errno, Notify, Process};
 use crate::clock;
 use crate::pool::Gate;
 use clap::ValueEnum;
@@ -53,15 +53,6 @@ pub struct Load {
     pub thread: usize,
     /// … of how many.
     pub threads: usize,
-}
-
-/// What all of it takes, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Bytes {
-    /// Where timers are found, without them.
-    pub table: usize,
-    /// With the timers.
-    pub all: usize,
 }
 
 /// How late timers were delivered, in microseconds; none without any.

@@ -7,13 +7,13 @@
 //! stays a node, so that a look-up may stand on one that is in use elsewhere. For an ID that is in the tree this
 //! happens only where a root gave way, which is counted: a look-up that finds nothing and sees another count begins again.
 
-use super::process::Index;
-use super::spin::Spin;
-use super::timer::Timer;
-use crate::machine::OwnLine;
+use crate::OwnLine;
+use crate::process::Index;
+use crate::spin::Spin;
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::{AtomicU8, AtomicUsize};
+use crate::timer::Timer;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU8, AtomicUsize};
 use std::sync::{Mutex, PoisonError};
 
 const SLOTS: usize = 64;

@@ -4,13 +4,12 @@
 //! takes no lock of the index, locks the timer, and looks again. Left out, to the designs' advantage: the accounting of
 //! pending signals by user, the references to threads, and the way into the kernel and back.
 
-use super::spin::Spin;
-use super::timer::{Desk, INVALID, List, Memory, Timer};
-use super::{Bytes, Errno, Notify, Process};
-use crate::machine::OwnLine;
+use crate::spin::Spin;
+use crate::sync::AtomicU32;
+use crate::sync::Ordering::{Relaxed, Release};
+use crate::timer::{Desk, INVALID, List, Memory, Timer};
+use crate::{Bytes, Errno, Notify, OwnLine, Process};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// How a design finds timers.
 pub trait Index: Send + Sync + 'static {

@@ -3,12 +3,12 @@
 //! All of a timer is atomic, most of it relaxed, which costs nothing: look-ups take no lock of the table, so they may meet a
 //! timer that is just being deleted, or made into another one. Its memory stays a timer as long as the sample lasts.
 
-use super::Notify;
-use super::spin::{Held, Spin};
+use crate::Notify;
+use crate::spin::{Held, Spin};
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Mutex, PoisonError};
 
 /// In `owner`: reserved, and not valid yet (or no longer). Processes have even addresses.

@@ -3,10 +3,10 @@
 //! An ID is reserved by a timer that is not valid yet, which only other insertions see, and becomes valid when all of the
 //! timer is filled in (`process.rs`).
 
-use super::chain::{self, Chain};
-use super::process::Index;
-use super::spin::Spin;
-use super::timer::Timer;
+use crate::chain::{self, Chain};
+use crate::process::Index;
+use crate::spin::Spin;
+use crate::timer::Timer;
 
 const BUCKETS_PER_CPU: usize = 512;
 

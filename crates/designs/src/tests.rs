@@ -23,14 +23,14 @@ struct Tree;
 impl Design for GlobalLock {
     type Of = Hash<false>;
     fn processes(count: usize) -> Vec<Emulated<Self::Of>> {
-        Emulated::sharing(Hash::new(), count)
+        Emulated::sharing(Hash::default(), count)
     }
 }
 
 impl Design for Precheck {
     type Of = Hash<true>;
     fn processes(count: usize) -> Vec<Emulated<Self::Of>> {
-        Emulated::sharing(Hash::new(), count)
+        Emulated::sharing(Hash::default(), count)
     }
 }
 

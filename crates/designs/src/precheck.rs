@@ -2,7 +2,7 @@
 //!
 //! Eric Dumazet's: an ID that is taken is passed over without the lock; one that is free is looked for twice.
 
-use super::global_lock::Hash;
+use crate::global_lock::Hash;
 
 /// The hash of `global-lock`, with the walk before.
 pub type Checking = Hash<true>;

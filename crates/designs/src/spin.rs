@@ -1,6 +1,6 @@
 //! The lock of all four designs: as the kernel's, it spins; but threads have no CPU for themselves, so it yields.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, spin_loop, yield_now};
 
 /// So often a waiter looks before it leaves its CPU to others, who may have the lock.
 const SPINS: u32 = 100;
@@ -32,9 +32,9 @@ impl Spin {
                 {
                     return;
                 }
-                std::hint::spin_loop();
+                spin_loop();
             }
-            std::thread::yield_now();
+            yield_now();
         }
     }
 }

@@ -1,10 +1,10 @@
 //! `global-lock`: Linux before 6.15. One hash of 512 buckets for all processes, and one lock for the hash.
 
-use super::chain::{self, Chain};
-use super::process::Index;
-use super::spin::Spin;
-use super::timer::Timer;
-use crate::machine::OwnLine;
+use crate::OwnLine;
+use crate::chain::{self, Chain};
+use crate::process::Index;
+use crate::spin::Spin;
+use crate::timer::Timer;
 
 /// As many as the kernel had, whatever the machine.
 const BUCKETS: usize = 512;
@@ -15,13 +15,15 @@ pub struct Hash<const PRECHECK: bool> {
     chains: Vec<Chain>,
 }
 
-impl<const PRECHECK: bool> Hash<PRECHECK> {
-    /// An empty one.
-    pub fn new() -> Self {
+impl<const PRECHECK: bool> Default for Hash<PRECHECK> {
+    fn default() -> Self {
         Self { lock: OwnLine::default(), chains: (0..BUCKETS).map(Chain::new).collect() }
     }
+}
 
+impl<const PRECHECK: bool> Hash<PRECHECK> {
     /// Whether a timer has the ID, valid or not; with the lock or without.
+    #[inline]
     pub(super) fn is_taken(&self, owner: usize, id: i32) -> bool {
         let bucket = bucket(owner, id);
         self.chains[bucket].find(bucket, |timer| timer.holds(owner, id)).is_some()
@@ -31,7 +33,7 @@ impl<const PRECHECK: bool> Hash<PRECHECK> {
 impl<const PRECHECK: bool> Index for Hash<PRECHECK> {
     #[inline]
     fn insert(&self, owner: usize, id: i32, timer: &Timer) -> bool {
-        if PRECHECK && !super::precheck::allows(self, owner, id) {
+        if PRECHECK && !crate::precheck::allows(self, owner, id) {
             return false;
         }
         let _held = self.lock.0.lock();

@@ -5,9 +5,9 @@
 //! finds nothing and ends elsewhere begins again. A timer that comes back into its own chain comes first there: the
 //! walk meets all others once more, and misses none.
 
-use super::timer::Timer;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::AtomicUsize;
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::timer::Timer;
 
 /// The first link of a chain: a timer's address, or the chain's number with the lowest bit set.
 #[repr(transparent)]
@@ -65,6 +65,7 @@ pub fn unlink(timer: &Timer) {
     link.store(next, Release);
 }
 
+#[inline]
 fn end(number: usize) -> usize {
     number << 1 | 1
 }
