@@ -7,12 +7,7 @@
 
 mod cli;
 mod clock;
-        cli::Command::Compare(args) => {
-            return compare::run(&args).unwrap_or_else(|line| {
-                eprintln!("ufutex: {line}");
-                ExitCode::from(EXIT_USAGE)
-            });
-        }
+mod compare;
 mod interrupt;
 mod machine;
 mod pool;
@@ -51,19 +46,13 @@ fn main() -> ExitCode {
     };
     let outcome = match command {
         cli::Command::Run(run) => return run::run(&run),
-<<<<<<< HEAD
         cli::Command::Compare(args) => {
             return compare::run(&args).unwrap_or_else(|line| {
                 eprintln!("ufutex: {line}");
                 ExitCode::from(EXIT_USAGE)
             });
         }
-        cli::Command::Report(report) => report_html::run(&report),
-        cli::Command::GrowthChild(child) => workloads::growth_child::run(&child),
-        cli::Command::TimersChild(child) => workloads::timers::child::run(&child),
-=======
         command => interrupt::watch().and_then(|()| measure(&command)),
->>>>>>> main
     };
     match outcome {
         Err(error) if report::is_closed_pipe(&error) => ExitCode::SUCCESS,

@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn a_time_has_its_spread_and_the_rate_beside_it_has_it_turned() {
-        let row = json!({"workload": "hash", "ns_per_op": {"p10": 9.0, "median": 10.0, "p90": 12.0}, "ops_per_sec": 1e8});
+        let row =
+            json!({"workload": "hash", "ns_per_op": {"p10": 9.0, "median": 10.0, "p90": 12.0}, "ops_per_sec": 1e8});
         let found = measures(&row);
         assert_eq!(found.len(), 2);
         let Kind::Median(Some((below, above))) = found[0].kind else { panic!("{found:?}") };

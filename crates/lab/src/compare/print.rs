@@ -70,8 +70,7 @@ fn as_table(changes: &[&Change]) -> String {
     let mut table = table::new(&["what was measured", "figure", "before", "now", "change"]);
     for change in changes {
         let percent = percent(change).unwrap_or_else(table::dash);
-        let cells =
-            vec![change.row.clone(), change.measure.clone(), figure(change.old), figure(change.new), percent];
+        let cells = vec![change.row.clone(), change.measure.clone(), figure(change.old), figure(change.new), percent];
         table.add_row(table::align(cells, 2));
     }
     table::finish(table)

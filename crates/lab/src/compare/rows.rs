@@ -23,7 +23,8 @@ pub struct Matched<'a> {
 
 /// The rows of a file: one object a line, or one array of objects.
 pub fn read(path: &Path) -> Result<Vec<Row>, String> {
-    let refused = |what: String| format!("{} {what}; accepted: JSON objects, one a line or in an array", path.display());
+    let refused =
+        |what: String| format!("{} {what}; accepted: JSON objects, one a line or in an array", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
     let rows = if text.trim_start().starts_with('[') { array(&text) } else { lines(&text) };
     let rows = rows.map_err(refused)?;
@@ -134,8 +135,12 @@ mod tests {
 
     #[test]
     fn rows_are_matched_by_what_they_measured_in_any_order() {
-        let old = rows("{\"workload\":\"hash\",\"threads\":1,\"ops_per_sec\":5}\n{\"workload\":\"hash\",\"threads\":2,\"ops_per_sec\":6}");
-        let new = rows("{\"threads\":2,\"ops_per_sec\":7,\"workload\":\"hash\"}\n\n{\"workload\":\"wake\",\"threads\":1,\"ops_per_sec\":9}");
+        let old = rows(
+            "{\"workload\":\"hash\",\"threads\":1,\"ops_per_sec\":5}\n{\"workload\":\"hash\",\"threads\":2,\"ops_per_sec\":6}",
+        );
+        let new = rows(
+            "{\"threads\":2,\"ops_per_sec\":7,\"workload\":\"hash\"}\n\n{\"workload\":\"wake\",\"threads\":1,\"ops_per_sec\":9}",
+        );
         let matched = matched(&old, &new);
         assert_eq!(matched.pairs.len(), 1);
         assert_eq!(matched.pairs[0].0, "hash, threads 2");
@@ -147,7 +152,9 @@ mod tests {
         let old = rows("{\"workload\":\"hash\",\"buckets\":512,\"ops_per_sec\":5}");
         let new = rows("{\"workload\":\"hash\",\"buckets\":1024,\"ops_per_sec\":5}");
         assert_eq!(matched(&old, &new).pairs.len(), 1);
-        let sizes = rows("{\"workload\":\"hash\",\"buckets\":16,\"ops_per_sec\":1}\n{\"workload\":\"hash\",\"buckets\":1024,\"ops_per_sec\":2}");
+        let sizes = rows(
+            "{\"workload\":\"hash\",\"buckets\":16,\"ops_per_sec\":1}\n{\"workload\":\"hash\",\"buckets\":1024,\"ops_per_sec\":2}",
+        );
         let both = matched(&sizes, &sizes);
         assert!(both.pairs.iter().all(|(_, before, now)| before == now), "sizes that both have are told apart");
     }

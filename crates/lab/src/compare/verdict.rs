@@ -128,9 +128,7 @@ fn exceeds(share: f64, threshold: f64) -> bool {
 /// Whether a median lies within the other's spread.
 fn overlap(old: &Measure, new: &Measure) -> bool {
     let within = |value: f64, of: &Measure| match of.kind {
-        Kind::Median(Some((below, above))) => {
-            (of.value * (1.0 - below)..=of.value * (1.0 + above)).contains(&value)
-        }
+        Kind::Median(Some((below, above))) => (of.value * (1.0 - below)..=of.value * (1.0 + above)).contains(&value),
         _ => false,
     };
     within(new.value, old) || within(old.value, new)

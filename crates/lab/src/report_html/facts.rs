@@ -51,9 +51,9 @@ impl Facts {
             cpus: machine::cpus(),
             nodes: directories("/sys/devices/system/node", "node").max(1),
             caches: caches(lab.cpus.first().copied().unwrap_or(0)),
-            memory_kib: read_to_string("/proc/meminfo").ok().and_then(|text| {
-                value_of(&text, "MemTotal")?.trim_end_matches(" kB").parse().ok()
-            }),
+            memory_kib: read_to_string("/proc/meminfo")
+                .ok()
+                .and_then(|text| value_of(&text, "MemTotal")?.trim_end_matches(" kB").parse().ok()),
             kernel: format!("Linux {}", line("/proc/sys/kernel/osrelease").unwrap_or_default()),
             private_hash: targets::kernel_has_private_hash(),
             apart_ns: lab.distance.map(|distance| (distance.apart_ns * 10.0).round() / 10.0),

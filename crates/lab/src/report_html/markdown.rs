@@ -71,7 +71,8 @@ mod tests {
         let mut rows = Table::new("Caption", 1, &["what", "before", "after"]);
         rows.groups = vec![(String::new(), 1), ("published".into(), 2)];
         rows.rows.push(vec!["a|b".into(), "1".into(), "2".into()]);
-        let expected = "Caption:\n\n| what | published: before | published: after |\n| --- | ---: | ---: |\n| a\\|b | 1 | 2 |";
+        let expected =
+            "Caption:\n\n| what | published: before | published: after |\n| --- | ---: | ---: |\n| a\\|b | 1 | 2 |";
         assert_eq!(table(&rows), expected);
     }
 }

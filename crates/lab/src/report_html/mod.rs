@@ -127,7 +127,8 @@ fn document(findings: &Findings, effort: Effort) -> Document {
     let facts = &findings.facts;
     let mut warnings = say::machine::warnings(facts);
     if effort.is_quick() {
-        warnings.push("this page was made in a hurry (--quick): its samples are too short to mean anything.".to_string());
+        warnings
+            .push("this page was made in a hurry (--quick): its samples are too short to mean anything.".to_string());
     }
     if !findings.missing.is_empty() {
         warnings.push(format!("this page is not complete: {}.", findings.missing.join("; ")));
@@ -158,7 +159,11 @@ fn sections(findings: &Findings) -> Vec<Section> {
     let modelled = findings.modelled.as_ref();
     let all = [
         Some(say::machine::section(&findings.facts)),
-        findings.scaling.as_ref().filter(|found| !found.measured.is_empty()).map(|found| say::scaling::section(found, cpus)),
+        findings
+            .scaling
+            .as_ref()
+            .filter(|found| !found.measured.is_empty())
+            .map(|found| say::scaling::section(found, cpus)),
         findings.resized.as_deref().filter(|found| !found.is_empty()).map(say::resize::section),
         Some(say::seeds::section(from)),
         modelled.and_then(say::modelled::scaling),

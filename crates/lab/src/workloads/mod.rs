@@ -18,8 +18,8 @@ pub mod timers;
 mod wake_parallel;
 mod wasm;
 
-pub use hammer::section;
 pub use crowd::{Case as CrowdCase, section as crowd_section};
+pub use hammer::section;
 pub use lock_pi::SECTION as LOCK_PI;
 pub use locks::{Case as LocksCase, Target as LocksTarget};
 pub use memory::Memory;

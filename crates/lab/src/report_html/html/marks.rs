@@ -8,7 +8,8 @@ use maud::{Markup, html};
 pub fn mark(look: Look, x: f64, y: f64) -> Markup {
     let size = 4.0;
     let path = |points: &[(f64, f64)]| {
-        let text: Vec<_> = points.iter().map(|(dx, dy)| format!("{} {}", px(x + dx * size), px(y + dy * size))).collect();
+        let text: Vec<_> =
+            points.iter().map(|(dx, dy)| format!("{} {}", px(x + dx * size), px(y + dy * size))).collect();
         format!("M{}Z", text.join("L"))
     };
     let filled = |points: &[(f64, f64)]| html! { path.mark class=(look.class) d=(path(points)) {} };

@@ -78,7 +78,9 @@ fn block(id: &str, number: usize, block: &Block) -> Markup {
 
 /// Curves have labels beside them and need room; the others stand three in a row.
 fn is_wide(pictures: &[Picture]) -> bool {
-    pictures.iter().any(|picture| matches!(picture.drawing, Drawing::Curves(_) | Drawing::Factors(_) | Drawing::Bars(_)))
+    pictures
+        .iter()
+        .any(|picture| matches!(picture.drawing, Drawing::Curves(_) | Drawing::Factors(_) | Drawing::Bars(_)))
 }
 
 fn picture(id: &str, picture: &Picture) -> Markup {
@@ -152,8 +154,7 @@ mod tests {
     fn what_comes_from_outside_is_escaped_and_nothing_is_fetched() {
         let mut table = Table::new("<b>caption</b>", 1, &["a", "b"]);
         table.rows.push(vec!["<script>alert(1)</script>".into(), "1".into()]);
-        let section =
-            Section { id: "s", name: "S", title: "A & B".into(), blocks: vec![Block::Table(table)] };
+        let section = Section { id: "s", name: "S", title: "A & B".into(), blocks: vec![Block::Table(table)] };
         let document = Document {
             title: "t".into(),
             subtitle: String::new(),

@@ -102,8 +102,7 @@ pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Vec<Resized>> {
     let rounds = if effort.is_quick() { 1 } else { ROUNDS };
     let progress = lab.progress("resize: throughput over time", rounds);
     let course = Course { rounds, warm_up: !effort.is_quick(), limit: None };
-    let samples =
-        sample::rounds(course, names.len(), &progress, |number| once(&pool, &words, names[number], threads))?;
+    let samples = sample::rounds(course, names.len(), &progress, |number| once(&pool, &words, names[number], threads))?;
     let all = names.into_iter().zip(samples).filter(|(_, rounds)| !rounds.is_empty());
     Ok(all
         .map(|(name, mut rounds)| {
@@ -114,8 +113,7 @@ pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Vec<Resized>> {
 }
 
 fn once(pool: &Pool, words: &Arc<Vec<Words>>, name: Name, threads: usize) -> Result<Once> {
-    let shape =
-        Shape { layout: Layout::Lean, policy: Policy::Fixed(SIZES.0), shared: false, early_return: false };
+    let shape = Shape { layout: Layout::Lean, policy: Policy::Fixed(SIZES.0), shared: false, early_return: false };
     let subject = targets::build(name, &shape)?;
     subject.make_ready();
     let ticks_per_ms = 1e6 / clock::nanoseconds_per_tick();

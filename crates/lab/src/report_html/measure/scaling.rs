@@ -26,7 +26,8 @@ pub struct Scaling {
 /// Powers of two up to twice the CPUs, and at least up to 8: beyond the CPUs threads share them.
 fn threads(cpus: usize) -> Vec<usize> {
     let most = (2 * cpus).clamp(8, THREADS_MAX);
-    let mut all: Vec<_> = std::iter::successors(Some(1), |threads| Some(threads * 2)).take_while(|t| *t <= most).collect();
+    let mut all: Vec<_> =
+        std::iter::successors(Some(1), |threads| Some(threads * 2)).take_while(|t| *t <= most).collect();
     if !all.contains(&cpus) && cpus <= most {
         all.push(cpus);
         all.sort_unstable();

@@ -21,8 +21,7 @@ const QUICK: [(&str, f64); 2] = [
 ];
 
 #[cfg(test)]
-pub const ALL_FLAGS: [&str; 7] =
-    [PARTS[0].0, PARTS[1].0, PARTS[2].0, PARTS[3].0, PARTS[4].0, QUICK[0].0, QUICK[1].0];
+pub const ALL_FLAGS: [&str; 7] = [PARTS[0].0, PARTS[1].0, PARTS[2].0, PARTS[3].0, PARTS[4].0, QUICK[0].0, QUICK[1].0];
 
 /// Rows, and what is left out.
 pub struct Found {

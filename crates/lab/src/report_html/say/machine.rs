@@ -58,10 +58,14 @@ fn means(facts: &Facts) -> String {
 pub fn warnings(facts: &Facts) -> Vec<String> {
     let mut warnings = Vec::new();
     if cfg!(debug_assertions) {
-        warnings.push("this program was built without optimisation (cargo build --release): its figures mean nothing.".to_string());
+        warnings.push(
+            "this program was built without optimisation (cargo build --release): its figures mean nothing."
+                .to_string(),
+        );
     }
     if let Some(load) = facts.load.filter(|load| *load > LOAD_MAX) {
-        warnings.push(format!("the machine had other work (load {load:.2}) when this began: take the figures as rough."));
+        warnings
+            .push(format!("the machine had other work (load {load:.2}) when this began: take the figures as rough."));
     }
     warnings
 }

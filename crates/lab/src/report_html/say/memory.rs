@@ -16,11 +16,8 @@ pub fn section(found: &Bytes) -> Section {
     add("the same after it".to_string(), found.first_table as f64);
     add("what a million waits on a million addresses leave behind".to_string(), memory.bytes_after_a_million_waits);
     add("a thread's waiter".to_string(), memory.bytes_per_waiter as f64);
-    let blocks = vec![
-        Block::Pictures(vec![buckets(found), domains(found)]),
-        Block::Table(rows),
-        Block::Means(means(found)),
-    ];
+    let blocks =
+        vec![Block::Pictures(vec![buckets(found), domains(found)]), Block::Table(rows), Block::Means(means(found))];
     Section { id: "memory", name: "Memory", title: title(found), blocks }
 }
 

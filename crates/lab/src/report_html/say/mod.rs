@@ -68,7 +68,10 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!([0.0, 999.0, 1000.0, 1234567.0, -1234.0].map(thousands), ["0", "999", "1,000", "1,234,567", "-1,234"]);
+        assert_eq!(
+            [0.0, 999.0, 1000.0, 1234567.0, -1234.0].map(thousands),
+            ["0", "999", "1,000", "1,234,567", "-1,234"]
+        );
         assert_eq!([5.0e6, 46.4e6, 743.2e6].map(mops), ["5.00", "46.4", "743"]);
         assert_eq!([0.4, 1.0, 2.26, 17.9].map(times_as_fast)[3], "18 times as fast as");
         assert_eq!(duration_ms(0.021), "21 µs");

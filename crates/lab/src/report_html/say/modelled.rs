@@ -1,9 +1,7 @@
 //! The model's pages: throughput by virtual cores, and which fields cores take from each other.
 
 use super::count;
-use crate::report_html::document::{
-    Block, CacheLine, Curve, Curves, Drawing, Field, Look, Picture, Section, Table,
-};
+use crate::report_html::document::{Block, CacheLine, Curve, Curves, Drawing, Field, Look, Picture, Section, Table};
 use crate::report_html::modelled::{Cores, Hot, Modelled};
 
 const LINE_BYTES: usize = 64;
@@ -25,7 +23,12 @@ pub fn scaling(found: &Modelled) -> Option<Section> {
     ];
     let title = scaling_title(found, most);
     let notes = found.notes.iter().cloned().map(Block::Note);
-    Some(Section { id: "cores", name: "More cores (modelled)", title, blocks: blocks.into_iter().chain(notes).collect() })
+    Some(Section {
+        id: "cores",
+        name: "More cores (modelled)",
+        title,
+        blocks: blocks.into_iter().chain(notes).collect(),
+    })
 }
 
 /// Name of a curve: the scheme, and the layout where it is not the usual one.
@@ -185,13 +188,8 @@ mod tests {
 
     #[test]
     fn the_fields_of_a_line_cover_it_and_do_not_overlap() {
-        let hot = |field: &str, offset, bytes| Hot {
-            object: "Bucket".into(),
-            field: field.into(),
-            offset,
-            bytes,
-            hitm: 0.5,
-        };
+        let hot =
+            |field: &str, offset, bytes| Hot { object: "Bucket".into(), field: field.into(), offset, bytes, hitm: 0.5 };
         let (state, queue) = (hot("state", 64, Some(4)), hot("queue", 88, None));
         let fields = tiled(&[&state, &queue], 64, 1.0);
         let shape: Vec<_> = fields.iter().map(|field| (field.name.as_str(), field.offset, field.size)).collect();

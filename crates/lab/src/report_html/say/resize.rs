@@ -98,8 +98,12 @@ fn title(found: &[Resized]) -> String {
     let stalled = stalled(found);
     match by(found, "live") {
         Some((_, live)) if live.completed && !stalled.is_empty() => {
-            format!("live has its new table after {}; {} not after {}", duration_ms(live.took_ms), stalled.join(" and "),
-                duration_ms(GIVE_UP.as_secs_f64() * 1000.0))
+            format!(
+                "live has its new table after {}; {} not after {}",
+                duration_ms(live.took_ms),
+                stalled.join(" and "),
+                duration_ms(GIVE_UP.as_secs_f64() * 1000.0)
+            )
         }
         Some((_, live)) if live.completed => format!("live has its new table after {}", duration_ms(live.took_ms)),
         _ => "A table gets another size while threads hammer it".to_string(),

@@ -63,7 +63,10 @@ fn picture(found: &Scaling, operation: Operation) -> Picture {
     });
     Picture {
         title: title.to_string(),
-        description: format!("{unit}, from the fewest threads to the most: {}.", description.collect::<Vec<_>>().join(", ")),
+        description: format!(
+            "{unit}, from the fewest threads to the most: {}.",
+            description.collect::<Vec<_>>().join(", ")
+        ),
         drawing: Drawing::Curves(Curves {
             x_label: "threads".to_string(),
             x: found.threads.iter().map(ToString::to_string).collect(),

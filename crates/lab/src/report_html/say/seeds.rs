@@ -124,8 +124,20 @@ fn picture(title: &str, lines: &[&Line]) -> Picture {
 }
 
 fn comparison_table(lines: &[Line]) -> Table {
-    let header = ["what changed", "where it was published", "before", "after", "factor", "before", "after", "factor",
-        "before", "after", "factor", "on"];
+    let header = [
+        "what changed",
+        "where it was published",
+        "before",
+        "after",
+        "factor",
+        "before",
+        "after",
+        "factor",
+        "before",
+        "after",
+        "factor",
+        "on",
+    ];
     let mut table = Table::new("Operations a second: published, measured here, modelled", 2, &header);
     table.groups =
         vec![(String::new(), 2), ("published".into(), 3), ("measured here".into(), 3), ("modelled".into(), 4)];
@@ -154,7 +166,8 @@ fn sides(pair: Option<(f64, f64)>) -> [String; 3] {
 
 /// The first table of seeds/003 three times: as published, our table, this kernel's.
 fn by_threads(seeds: Option<&Seeds>) -> Table {
-    let mut table = Table::new("seeds/003: operations a second of one process, by threads (down) and slots (across)", 2, &[]);
+    let mut table =
+        Table::new("seeds/003: operations a second of one process, by threads (down) and slots (across)", 2, &[]);
     table.header = ["column", "threads", "global"].map(str::to_string).to_vec();
     table.header.extend(TABLE_SLOTS.map(|slots| slots.to_string()));
     for (threads, rates) in BY_THREADS {
@@ -182,8 +195,11 @@ fn by_threads(seeds: Option<&Seeds>) -> Table {
 
 /// The second one: as published.
 fn by_node() -> Table {
-    let mut table =
-        Table::new("seeds/003: one process on each of 4 nodes, 36 threads each, as published", 1, &["slots", "operations a second"]);
+    let mut table = Table::new(
+        "seeds/003: one process on each of 4 nodes, 36 threads each, as published",
+        1,
+        &["slots", "operations a second"],
+    );
     for (slots, rate) in BY_NODE {
         let slots = if slots == 0 { "global, 65536".to_string() } else { slots.to_string() };
         table.rows.push(vec![slots, thousands(rate)]);
@@ -194,7 +210,18 @@ fn by_node() -> Table {
 /// seeds/004 in milliseconds: as published, and here where the case was run.
 fn timers(found: &Found) -> Table {
     const DESIGNS: [&str; 4] = ["global-lock", "precheck", "scaled", "radix"];
-    let header = ["case", "mainline", "lockless check", "scaled hash", "xarray", "mainline", "lockless check", "scaled hash", "xarray", "ours"];
+    let header = [
+        "case",
+        "mainline",
+        "lockless check",
+        "scaled hash",
+        "xarray",
+        "mainline",
+        "lockless check",
+        "scaled hash",
+        "xarray",
+        "ours",
+    ];
     let mut table = Table::new("seeds/004: milliseconds to create timers / to ask each for its overruns", 1, &header);
     table.groups = vec![(String::new(), 1), ("published".into(), 4), ("measured here".into(), 5)];
     let cases = [(20_000, 1), (50_000, 1), (100_000, 1), (20_000, 63), (0, 0)];
@@ -203,7 +230,11 @@ fn timers(found: &Found) -> Table {
         cells.extend(published.map(|(create, look_up)| format!("{}/{}", thousands(create), thousands(look_up))));
         for target in DESIGNS.into_iter().chain(["ours"]) {
             let row = found.rows.iter().find(|row| {
-                row.target == target && row.timers == timers && row.threads == threads && row.sparse.is_none() && row.processes == 1
+                row.target == target
+                    && row.timers == timers
+                    && row.threads == threads
+                    && row.sparse.is_none()
+                    && row.processes == 1
             });
             let ms = |ns: f64| format!("{:.1}", ns * timers as f64 / 1e6);
             let both = row.and_then(|row| Some(format!("{}/{}", ms(row.create_ns?), ms(row.getoverrun_ns?))));
@@ -235,7 +266,9 @@ fn title(lines: &[Line]) -> String {
     let (all, here) = same_direction(lines);
     match verdict(lines) {
         Some((modelled, right, _)) => {
-            format!("Of {modelled} published comparisons the model has the direction of {right}; this machine, of {here} of {all}")
+            format!(
+                "Of {modelled} published comparisons the model has the direction of {right}; this machine, of {here} of {all}"
+            )
         }
         None if all > 0 => format!("{here} of {all} published comparisons go the same way on this machine"),
         None => "The published tables".to_string(),
@@ -258,7 +291,8 @@ fn means(lines: &[Line], cpus: usize) -> String {
             if missed.is_empty() {
                 text += "Where its size is held to, it is within a factor of 1.5.";
             } else {
-                let names: Vec<_> = missed.iter().map(|line| format!("{} ({})", line.one.what, line.one.where_)).collect();
+                let names: Vec<_> =
+                    missed.iter().map(|line| format!("{} ({})", line.one.what, line.one.where_)).collect();
                 text += &format!("Its size is off by more than a factor of 1.5 in: {}.", names.join("; "));
             }
         }

@@ -10,7 +10,8 @@ pub fn section(found: &Found) -> Section {
     let mut pictures = Vec::new();
     pictures.extend(bars(found, "Create a timer, one thread", "nanoseconds", |row| row.create_ns));
     pictures.extend(bars(found, "Look a timer up (getoverrun), one thread", "nanoseconds", |row| row.getoverrun_ns));
-    pictures.extend(bars(found, "Memory of a timer", "bytes a timer, with all that finds it", |row| row.bytes_per_timer));
+    pictures
+        .extend(bars(found, "Memory of a timer", "bytes a timer, with all that finds it", |row| row.bytes_per_timer));
     let mut blocks = vec![
         Block::Words(
             "The tests of seeds/004: each thread creates its timers, asks each for its overruns, and deletes them. ours is the engine's \
@@ -48,8 +49,17 @@ fn bars(found: &Found, title: &str, unit: &str, figure: fn(&TimersRow) -> Option
 }
 
 fn table(rows: &[TimersRow]) -> Table {
-    let header =
-        ["target", "timers", "threads", "create, ns", "getoverrun, ns", "delete, ns", "create+delete, ns", "bytes/timer", "table, KiB"];
+    let header = [
+        "target",
+        "timers",
+        "threads",
+        "create, ns",
+        "getoverrun, ns",
+        "delete, ns",
+        "create+delete, ns",
+        "bytes/timer",
+        "table, KiB",
+    ];
     let mut table = Table::new("Every case, nanoseconds for one timer as a thread sees it", 1, &header);
     let ns = |time: Option<f64>| time.map_or("-".to_string(), |time| format!("{time:.1}"));
     for row in rows {
@@ -104,5 +114,9 @@ fn means(found: &Found) -> String {
             ours as f64 / 1024.0
         );
     }
-    if text.is_empty() { "There are no samples of ours to say anything about.".to_string() } else { text.trim_end().to_string() }
+    if text.is_empty() {
+        "There are no samples of ours to say anything about.".to_string()
+    } else {
+        text.trim_end().to_string()
+    }
 }
