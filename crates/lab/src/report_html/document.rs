@@ -179,8 +179,8 @@ pub struct Course {
 pub struct Factors {
     /// What the marks are, in their order.
     pub kinds: Vec<(String, Look)>,
-    /// The lines: a name, a factor for each kind.
-    pub lines: Vec<(String, Vec<Option<f64>>)>,
+    /// The lines: a name, what belongs to it, a factor for each kind.
+    pub lines: Vec<(String, String, Vec<Option<f64>>)>,
 }
 
 /// Lengths from 0.

@@ -21,7 +21,7 @@ pub fn draw(it: &Bars) -> ((f64, f64), Markup) {
         @for (number, (name, look, length)) in it.bars.iter().enumerate() {
             @let y = LINE * number as f64;
             text.label x="6" y=(px(y + 13.0)) { (name) }
-            rect.bar class=(look.class) x="0" y=(px(y + 18.0)) width=(px((length * scale).max(1.0))) height="12" {}
+            rect.bar.(look.class) x="0" y=(px(y + 18.0)) width=(px((length * scale).max(1.0))) height="12" {}
             text.value x=(px(length * scale + 7.0)) y=(px(y + 28.5)) { (short(*length)) }
         }
         text.axis x="6" y=(height - 5.0) { (it.unit) }

@@ -29,7 +29,7 @@ pub fn draw(it: &Course) -> ((f64, f64), Markup) {
         }
         // At least a hair's breadth: some resizes are over in microseconds.
         rect.pending x=(px(x(0.0))) y=(TOP) width=(px((x(until) - x(0.0)).max(1.5))) height=(BOTTOM - TOP) {}
-        path.area class=(it.look.class) d=(outline(it, &x, &y)) {}
+        path.area.(it.look.class) d=(outline(it, &x, &y)) {}
         line.asked x1=(px(x(0.0))) x2=(px(x(0.0))) y1=(TOP - 6.0) y2=(BOTTOM) {}
         text.label.strong x=(px(x(0.0) + 1.0)) y=(TOP - 11.0) { (verdict(it)) }
         @for mark in marks { text.tick.middle x=(px(x(mark).clamp(LEFT + 10.0, RIGHT - 10.0))) y=(BOTTOM + 16.0) { (format!("{mark:.0}")) } }

@@ -37,8 +37,8 @@ pub fn draw(it: &Curves) -> ((f64, f64), Markup) {
         @for curve in &it.curves { (line(it, curve, &y)) }
         @for ((curve, end), label) in it.curves.iter().zip(&ends).zip(&labels) {
             @if let Some((number, _)) = last(curve) {
-                line.leader class=(curve.look.class) x1=(px(place(it, number) + 6.0)) y1=(px(*end)) x2=(RIGHT + 12.0) y2=(px(*label)) {}
-                text.label class=(curve.look.class) x=(RIGHT + 15.0) y=(px(label + 4.0)) { (curve.name) }
+                line.leader.(curve.look.class) x1=(px(place(it, number) + 6.0)) y1=(px(*end)) x2=(RIGHT + 12.0) y2=(px(*label)) {}
+                text.label.(curve.look.class) x=(RIGHT + 15.0) y=(px(label + 4.0)) { (curve.name) }
             }
         }
     };
@@ -63,16 +63,16 @@ fn band(it: &Curves, curve: &Curve, y: &LogScale) -> Markup {
     let above = present(curve).map(|(number, point)| (place(it, number), y.at(point[2])));
     let below = present(curve).rev().map(|(number, point)| (place(it, number), y.at(point[0])));
     let edge: Vec<_> = above.chain(below).collect();
-    html! { polygon.band class=(curve.look.class) points=(joined(&edge)) {} }
+    html! { polygon.band.(curve.look.class) points=(joined(&edge)) {} }
 }
 
 fn line(it: &Curves, curve: &Curve, y: &LogScale) -> Markup {
     let points: Vec<_> = present(curve).map(|(number, point)| (place(it, number), y.at(point[1]))).collect();
     html! {
-        polyline.curve class=(curve.look.class) points=(joined(&points)) stroke-dasharray=[dash(curve)] {}
+        polyline.curve.(curve.look.class) points=(joined(&points)) stroke-dasharray=[dash(curve)] {}
         @for (number, point) in present(curve) {
             @let x = place(it, number);
-            line.whisker class=(curve.look.class) x1=(px(x)) x2=(px(x)) y1=(px(y.at(point[0]))) y2=(px(y.at(point[2]))) {}
+            line.whisker.(curve.look.class) x1=(px(x)) x2=(px(x)) y1=(px(y.at(point[0]))) y2=(px(y.at(point[2]))) {}
             (mark(curve.look, x, y.at(point[1])))
         }
     }

@@ -111,12 +111,12 @@ fn picture(title: &str, lines: &[&Line]) -> Picture {
     let rows = lines.iter().map(|line| {
         let ratio = |pair: Option<(f64, f64)>| pair.map(|(before, after)| after / before);
         let model = line.model.as_ref().map(|(before, after, _)| (*before, *after));
-        let name = format!("{} ({})", line.one.what, line.one.where_);
-        (name, vec![Some(line.one.figures.factor()), ratio(line.here), ratio(model)])
+        let (what, where_) = (line.one.what.to_string(), line.one.where_.to_string());
+        (what, where_, vec![Some(line.one.figures.factor()), ratio(line.here), ratio(model)])
     });
     let said = lines.iter().map(|line| format!("{}: {}", line.one.what, factor(Some(line.one.figures.factor()))));
     Picture {
-        title: format!("{title}: after over before (the grey box: the published factor, within ×1.5)"),
+        title: format!("{title} (grey: the published factor, give or take ×1.5)"),
         description: format!("Published: {}. All columns are in the table below.", said.collect::<Vec<_>>().join("; ")),
         drawing: Drawing::Factors(Factors { kinds, lines: rows.collect() }),
         table: None,
