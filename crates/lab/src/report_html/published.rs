@@ -110,7 +110,7 @@ fn layouts() -> Vec<Comparison> {
         Comparison {
             seed: "001",
             id: "auto-b256",
-            what: "the stall: automatic size → -b 256",
+            what: "the stall: automatic size → 256 buckets",
             where_: "perf bench futex hash",
             figures: Figures::Rates(192_479.0, 3_453_734.0),
             here: Some(Pair::Stall),
@@ -120,7 +120,7 @@ fn layouts() -> Vec<Comparison> {
             is_validation: true,
             ..tables(
                 ("001", "packed-split-b256"),
-                ("packed → split, -b 256", "perf bench futex hash"),
+                ("packed → split, 256 buckets", "perf bench futex hash"),
                 Figures::Rates(3_453_734.0, 3_987_880.0),
                 fixed(Layout::Packed, 256),
                 fixed(Layout::Split, 256),
@@ -157,26 +157,26 @@ const LARGER: &str = "256 threads, 2 sockets";
 
 /// Name, what changed, where, buckets, gain in percent: `priv` removed.
 const FOLLOW_UP: [(&str, &str, &str, usize, f64); 10] = [
-    ("packed-lean-b256", "packed → priv removed, -b256", SMALLER, 256, 26.4),
-    ("packed-lean-b512", "packed → priv removed, -b512", SMALLER, 512, 39.2),
-    ("packed-lean-b1024", "packed → priv removed, -b1024", SMALLER, 1024, 40.3),
-    ("packed-lean-b2048", "packed → priv removed, -b2048", SMALLER, 2048, 29.0),
-    ("packed-lean-b4096", "packed → priv removed, -b4096", SMALLER, 4096, 5.5),
-    ("packed-lean-b256-256", "packed → priv removed, -b256", LARGER, 256, 11.5),
-    ("packed-lean-b512-256", "packed → priv removed, -b512", LARGER, 512, 21.8),
-    ("packed-lean-b1024-256", "packed → priv removed, -b1024", LARGER, 1024, 14.1),
-    ("packed-lean-b2048-256", "packed → priv removed, -b2048", LARGER, 2048, 10.9),
-    ("packed-lean-b4096-256", "packed → priv removed, -b4096", LARGER, 4096, 15.2),
+    ("packed-lean-b256", "packed → priv removed, 256 buckets", SMALLER, 256, 26.4),
+    ("packed-lean-b512", "packed → priv removed, 512 buckets", SMALLER, 512, 39.2),
+    ("packed-lean-b1024", "packed → priv removed, 1024 buckets", SMALLER, 1024, 40.3),
+    ("packed-lean-b2048", "packed → priv removed, 2048 buckets", SMALLER, 2048, 29.0),
+    ("packed-lean-b4096", "packed → priv removed, 4096 buckets", SMALLER, 4096, 5.5),
+    ("packed-lean-b256-256", "packed → priv removed, 256 buckets", LARGER, 256, 11.5),
+    ("packed-lean-b512-256", "packed → priv removed, 512 buckets", LARGER, 512, 21.8),
+    ("packed-lean-b1024-256", "packed → priv removed, 1024 buckets", LARGER, 1024, 14.1),
+    ("packed-lean-b2048-256", "packed → priv removed, 2048 buckets", LARGER, 2048, 10.9),
+    ("packed-lean-b4096-256", "packed → priv removed, 4096 buckets", LARGER, 4096, 15.2),
 ];
 
 /// 002: counts on each CPU, -b 512.
 fn percpu() -> Vec<Comparison> {
     let percpu = (Name::PerCpu, Layout::Lean, 512);
-    let power = "POWER, perf bench futex hash -b512";
+    let power = "POWER, perf bench futex hash";
     vec![
         tables(
             ("002", "percpu-immutable"),
-            ("per-CPU counts → immutable, -b512", power),
+            ("per-CPU counts → immutable, 512 buckets", power),
             Figures::Rates(1_412_543.0, 1_536_035.0),
             percpu,
             (Name::Fixed, Layout::Lean, 512),

@@ -76,11 +76,10 @@ fn block(id: &str, number: usize, block: &Block) -> Markup {
     }
 }
 
-/// Curves have labels beside them and need room; the others stand three in a row.
+/// Two in a row, where three would leave one alone, or where labels stand beside what is drawn.
 fn is_wide(pictures: &[Picture]) -> bool {
-    pictures
-        .iter()
-        .any(|picture| matches!(picture.drawing, Drawing::Curves(_) | Drawing::Factors(_) | Drawing::Bars(_)))
+    let is_small = |picture: &Picture| matches!(picture.drawing, Drawing::Course(_) | Drawing::CacheLine(_));
+    matches!(pictures.len(), 2 | 4) || !pictures.iter().all(is_small)
 }
 
 fn picture(id: &str, picture: &Picture) -> Markup {

@@ -5,7 +5,6 @@ use crate::cli::values::Policy;
 use crate::clock;
 use crate::pool::{Gate, Pool};
 use crate::sample::{self, Course};
-use crate::stats;
 use crate::targets::loops::Timeline;
 use crate::targets::{self, Layout, Name, Shape, Words};
 use crate::workloads::{GIVE_UP, Lab, arena};
@@ -145,9 +144,10 @@ fn once(pool: &Pool, words: &Arc<Vec<Words>>, name: Name, threads: usize) -> Res
     Ok(Once { took_ms, completed, mops: mops.collect() })
 }
 
-/// The middle rate of some part of a course; none where the part is shorter than three steps.
+/// The mean rate of some part of a course (threads that share a CPU work in bursts); none where the part is shorter than three
+/// steps.
 pub fn rate(once: &Once, from_ms: f64, to_ms: f64) -> Option<f64> {
     let step = |ms: f64| ((ms + BEFORE_MS) / STEP_MS).max(0.0);
     let (from, to) = (step(from_ms).ceil() as usize, (step(to_ms) as usize).min(once.mops.len()));
-    (from + 3 <= to).then(|| stats::median(&once.mops[from..to]))
+    (from + 3 <= to).then(|| once.mops[from..to].iter().sum::<f64>() / (to - from) as f64)
 }

@@ -87,7 +87,8 @@ fn title(found: &Found) -> String {
     let rows = shown(found);
     match of(&rows, "ours").map(|row| (row.create_ns, row.getoverrun_ns)) {
         Some((Some(create), Some(look_up))) => {
-            format!("A timer is created in {create:.0} ns and found in {look_up:.0}, however many there are")
+            let timers = rows.first().map_or(0, |row| row.timers);
+            format!("Among {} timers one is created in {create:.0} ns and found in {look_up:.0}", super::thousands(timers as f64))
         }
         _ => "Creating, finding and deleting timers".to_string(),
     }
