@@ -88,7 +88,10 @@ fn title(found: &Found) -> String {
     match of(&rows, "ours").map(|row| (row.create_ns, row.getoverrun_ns)) {
         Some((Some(create), Some(look_up))) => {
             let timers = rows.first().map_or(0, |row| row.timers);
-            format!("Among {} timers one is created in {create:.0} ns and found in {look_up:.0}", super::thousands(timers as f64))
+            format!(
+                "Among {} timers one is created in {create:.0} ns and found in {look_up:.0}",
+                super::thousands(timers as f64)
+            )
         }
         _ => "Creating, finding and deleting timers".to_string(),
     }
