@@ -2,6 +2,20 @@
 
 use crate::targets::{Layout, Name};
 
+/// The messages: number, subject, who wrote it on the kernel's mailing list, and when.
+pub const MESSAGES: [[&str; 4]; 5] = [
+    [
+        "000",
+        "futex performance regression from \"futex: Allow automatic allocation of process wide futex hash\"",
+        "C. Mason",
+        "June 2025",
+    ],
+    ["001", "futex: avoid false sharing between hb->chain and the bucket lock", "B. Leitao, P. Zijlstra", "June 2026"],
+    ["002", "futex: Use RCU-based per-CPU reference counting", "S. Hegde", "July 2025"],
+    ["003", "futex: Hash private futexes per process", "S. A. Siewior, T. Gleixner", "May 2016"],
+    ["004", "posix-timers: Improve hash table performance", "T. Gleixner, F. Weisbecker", "March 2025"],
+];
+
 /// One comparison: the same workload with one thing changed.
 pub struct Comparison {
     /// Which message: 000 to 004.

@@ -7,7 +7,9 @@ use crate::report_html::measure::resize::{self, Resized};
 use crate::report_html::measure::seeds::{Seeds, TABLE_SLOTS, TABLE_THREADS};
 use crate::report_html::measure::timers::Found;
 use crate::report_html::modelled::Modelled;
-use crate::report_html::published::{BY_NODE, BY_THREADS, Comparison, Figures, Pair, Side, TIMERS, comparisons};
+use crate::report_html::published::{
+    BY_NODE, BY_THREADS, Comparison, Figures, MESSAGES, Pair, Side, TIMERS, comparisons,
+};
 
 /// A modelled factor this far off, either way, has the published one's size.
 const SIZE_MAX: f64 = 1.5;
@@ -52,10 +54,11 @@ pub fn section(from: Sources<'_>) -> Section {
     blocks.push(Block::Table(by_node()));
     blocks.extend(from.timers.map(|found| Block::Table(timers(found))));
     blocks.push(Block::Note(
-        "The second table of seeds/003 and the cases of seeds/004 with 63 processes want a machine with several nodes and many cores: \
+        "The second table of 003 and the cases of 004 with 63 processes want a machine with several nodes and many cores: \
          here they stand as published. 63 threads share the CPUs here."
             .to_string(),
     ));
+    blocks.push(Block::Table(messages()));
     if let Some(seeds) = from.seeds {
         blocks.extend(seeds.notes.iter().cloned().map(Block::Note));
     }
@@ -166,8 +169,7 @@ fn sides(pair: Option<(f64, f64)>) -> [String; 3] {
 
 /// The first table of seeds/003 three times: as published, our table, this kernel's.
 fn by_threads(seeds: Option<&Seeds>) -> Table {
-    let mut table =
-        Table::new("seeds/003: operations a second of one process, by threads (down) and slots (across)", 2, &[]);
+    let mut table = Table::new("003: operations a second of one process, by threads (down) and slots (across)", 2, &[]);
     table.header = ["column", "threads", "global"].map(str::to_string).to_vec();
     table.header.extend(TABLE_SLOTS.map(|slots| slots.to_string()));
     for (threads, rates) in BY_THREADS {
@@ -196,7 +198,7 @@ fn by_threads(seeds: Option<&Seeds>) -> Table {
 /// The second one: as published.
 fn by_node() -> Table {
     let mut table = Table::new(
-        "seeds/003: one process on each of 4 nodes, 36 threads each, as published",
+        "003: one process on each of 4 nodes, 36 threads each, as published",
         1,
         &["slots", "operations a second"],
     );
@@ -205,6 +207,12 @@ fn by_node() -> Table {
         table.rows.push(vec![slots, thousands(rate)]);
     }
     table
+}
+
+fn messages() -> Table {
+    let header = ["message", "subject, on the Linux kernel's mailing list", "by", "when"];
+    let rows = MESSAGES.map(|message| message.map(str::to_string).to_vec()).to_vec();
+    Table { rows, ..Table::new("Where the published figures are from", 4, &header) }
 }
 
 /// seeds/004 in milliseconds: as published, and here where the case was run.
@@ -222,7 +230,7 @@ fn timers(found: &Found) -> Table {
         "xarray",
         "ours",
     ];
-    let mut table = Table::new("seeds/004: milliseconds to create timers / to ask each for its overruns", 1, &header);
+    let mut table = Table::new("004: milliseconds to create timers / to ask each for its overruns", 1, &header);
     table.groups = vec![(String::new(), 1), ("published".into(), 4), ("measured here".into(), 5)];
     let cases = [(20_000, 1), (50_000, 1), (100_000, 1), (20_000, 63), (0, 0)];
     for ((case, published), (timers, threads)) in TIMERS.into_iter().zip(cases) {
