@@ -1,5 +1,6 @@
 //! Any mix of targets, layouts, sizes and threads, hammered in turn: what the ratios of the report stand on.
 
+use super::Effort;
 use crate::cli::values::Policy;
 use crate::report::Row;
 use crate::sample::{self, Pace};
@@ -45,11 +46,18 @@ pub struct Measured {
 }
 
 /// Measures all of them, interleaved; what is left out and why comes second.
-pub fn run(lab: &Lab<'_>, stage: &str, specs: &[Spec], seconds: f64) -> Result<(Vec<Measured>, Vec<String>)> {
+pub fn run(
+    lab: &Lab<'_>,
+    stage: &str,
+    specs: &[Spec],
+    effort: Effort,
+    usual_s: f64,
+) -> Result<(Vec<Measured>, Vec<String>)> {
     let most = specs.iter().map(|spec| spec.threads).max().unwrap_or(1);
     let arena = Arena::new(lab, most)?;
     let subjects = specs.iter().map(|spec| subject(&arena, spec)).collect::<Result<Vec<_>>>()?;
-    let pace = Pace::new(Duration::from_secs_f64(seconds), true, None, specs.len());
+    let rounds = effort.is_quick().then_some(1);
+    let pace = Pace::new(Duration::from_secs_f64(effort.seconds(usual_s)), true, rounds, specs.len());
     let progress = lab.progress(stage, pace.course.rounds);
     let samples = sample::rounds(pace.course, specs.len(), &progress, |number| {
         let spec = &specs[number];

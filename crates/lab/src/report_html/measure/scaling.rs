@@ -37,7 +37,8 @@ fn threads(cpus: usize) -> Vec<usize> {
 
 /// Measures waits, then wakes.
 pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Scaling> {
-    let threads = threads(lab.cpus.len());
+    let mut threads = threads(lab.cpus.len());
+    threads.truncate(if effort.is_quick() { 2 } else { threads.len() });
     let mut all = Scaling { threads: threads.clone(), measured: Vec::new(), notes: Vec::new() };
     for (operation, share) in [(Operation::WaitDiffers, 0.65), (Operation::WakeNobody, 0.35)] {
         let specs: Vec<_> = threads.iter().flat_map(|threads| line_up(*threads, operation)).collect();
@@ -45,7 +46,7 @@ pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Scaling> {
             Operation::WaitDiffers => "scaling: waits",
             Operation::WakeNobody => "scaling: wakes",
         };
-        let (measured, notes) = hammer::run(lab, stage, &specs, effort.seconds(SECONDS) * share)?;
+        let (measured, notes) = hammer::run(lab, stage, &specs, effort, SECONDS * share)?;
         all.measured.extend(measured);
         all.notes.extend(notes);
     }

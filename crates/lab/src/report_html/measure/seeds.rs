@@ -27,8 +27,9 @@ pub struct Seeds {
 
 /// Measures both.
 pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Seeds> {
-    let (sides, mut notes) = hammer::run(lab, "seeds: pairs", &sides(lab.cpus.len()), effort.seconds(PAIRS_SECONDS))?;
-    let (table, more) = hammer::run(lab, "seeds: sizes by threads", &table(), effort.seconds(TABLE_SECONDS))?;
+    let most = if effort.is_quick() { 2 } else { usize::MAX };
+    let (sides, mut notes) = hammer::run(lab, "seeds: pairs", &sides(lab.cpus.len()), effort, PAIRS_SECONDS)?;
+    let (table, more) = hammer::run(lab, "seeds: sizes by threads", &table(most), effort, TABLE_SECONDS)?;
     notes.extend(more);
     notes.dedup();
     Ok(Seeds { sides, table, notes })
@@ -59,10 +60,10 @@ fn sides(threads: usize) -> Vec<Spec> {
     all
 }
 
-/// Our table and the kernel's at each size, and the tables of the whole system.
-fn table() -> Vec<Spec> {
+/// Our table and the kernel's at each size, and the tables of the whole system; up to so many threads.
+fn table(most_threads: usize) -> Vec<Spec> {
     let mut all = Vec::new();
-    for threads in TABLE_THREADS {
+    for threads in TABLE_THREADS.into_iter().filter(|threads| *threads <= most_threads) {
         all.push(Spec::waits(Name::Global, Policy::Fixed(16), threads));
         all.extend(TABLE_SLOTS.map(|slots| Spec::waits(Name::Live, Policy::Fixed(slots), threads)));
         all.push(Spec { shared: true, ..Spec::waits(Name::Kernel, Policy::Fixed(16), threads) });
