@@ -5,11 +5,13 @@
 //! A benchmark is: `cli` reads the flags, `settings` checks them against each other, `workloads` measures, `report` prints.
 //! Results go to stdout (tables, or one JSON object a line), everything else to stderr.
 
+mod advise;
 mod cli;
 mod clock;
 mod compare;
 mod interrupt;
 mod machine;
+mod manual;
 mod pool;
 mod progress;
 mod report;
@@ -35,8 +37,8 @@ fn main() -> ExitCode {
     let command = match cli::parse(std::env::args_os()) {
         Ok(command) => command,
         Err(cli::Refusal::Information(text)) => {
-            // A reader that has gone (`| head`) has read enough.
-            let _ = write!(std::io::stdout(), "{text}");
+            // As NO_COLOR, CLICOLOR and the terminal want it. A reader that has gone (`| head`) has read enough.
+            let _ = write!(anstream::stdout(), "{}", text.ansi());
             return ExitCode::SUCCESS;
         }
         Err(cli::Refusal::Mistake(line)) => {
@@ -52,14 +54,17 @@ fn main() -> ExitCode {
                 ExitCode::from(EXIT_USAGE)
             });
         }
+        cli::Command::Advise(advise) => {
+            return match interrupt::watch() {
+                Ok(()) => advise::run(&advise),
+                Err(error) => failed(&error),
+            };
+        }
         command => interrupt::watch().and_then(|()| measure(&command)),
     };
     match outcome {
         Err(error) if report::is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) if !interrupt::asked() => {
-            eprintln!("ufutex: {error:#}");
-            ExitCode::from(EXIT_FAILURE)
-        }
+        Err(error) if !interrupt::asked() => failed(&error),
         _ if interrupt::asked() => ExitCode::from(interrupt::EXIT),
         _ => ExitCode::SUCCESS,
     }
@@ -68,10 +73,20 @@ fn main() -> ExitCode {
 fn measure(command: &cli::Command) -> anyhow::Result<()> {
     match command {
         cli::Command::Bench(settings) => workloads::run(settings),
-        // See `main`: the one becomes another program, the other measures nothing.
-        cli::Command::Run(_) | cli::Command::Compare(_) => Ok(()),
+        cli::Command::Completions(args) => manual::completions(args.shell),
+        cli::Command::Man(args) => match &args.output {
+            Some(directory) => manual::pages(directory),
+            None => manual::page(args.verb.as_deref()),
+        },
+        // See `main`: their exit statuses are of their own.
+        cli::Command::Run(_) | cli::Command::Advise(_) | cli::Command::Compare(_) => Ok(()),
         cli::Command::Report(report) => report_html::run(report),
         cli::Command::GrowthChild(child) => workloads::growth_child::run(child),
         cli::Command::TimersChild(child) => workloads::timers::child::run(child),
     }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("ufutex: {error:#}");
+    ExitCode::from(EXIT_FAILURE)
 }

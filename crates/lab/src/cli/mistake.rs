@@ -7,7 +7,7 @@ use std::error::Error;
 /// What clap refuses, in one line; `--help` and `--version` pass through as they are.
 pub fn refusal(error: &clap::Error, shape: &clap::Command, verb: &str) -> Refusal {
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Refusal::Information(error.to_string()),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Refusal::Information(error.render()),
         _ => Refusal::Mistake(one_line(error, shape, verb)),
     }
 }
@@ -29,7 +29,7 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
         }
         ErrorKind::UnknownArgument => {
             let before = match verb {
-                "run" => "PROGRAM, before it",
+                "run" | "advise" => "PROGRAM, before it",
                 "compare" => "OLD.json NEW.json and",
                 "bench" => "one workload and",
                 _ => "only",
@@ -46,8 +46,16 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
         ErrorKind::MissingRequiredArgument if verb == "compare" => {
             "two files are compared; accepted: ufutex compare OLD.json NEW.json, see --help".to_string()
         }
+        ErrorKind::MissingRequiredArgument if !matches!(verb, "run" | "advise") => {
+            let missing = argument.trim_matches(['<', '>']);
+            format!("{missing} is missing; accepted: ufutex {verb} {missing}, see --help")
+        }
         ErrorKind::MissingRequiredArgument => {
-            "no program given; accepted: ufutex run [OPTIONS] PROGRAM [ARGS]..., see --help".to_string()
+            format!("no program given; accepted: ufutex {verb} [OPTIONS] PROGRAM [ARGS]..., see --help")
+        }
+        ErrorKind::ArgumentConflict if !is_the_same(error) => {
+            let other = flag_name(&context(error, ContextKind::PriorArg));
+            format!("{argument} is not accepted with {other}; accepted: one of the two")
         }
         ErrorKind::ArgumentConflict => {
             format!("{argument} is given more than once; accepted: once")
@@ -71,6 +79,11 @@ fn context(error: &clap::Error, kind: ContextKind) -> String {
         Some(ContextValue::Number(number)) => number.to_string(),
         _ => String::new(),
     }
+}
+
+/// Whether what is in conflict is one argument, given twice.
+fn is_the_same(error: &clap::Error) -> bool {
+    context(error, ContextKind::InvalidArg) == context(error, ContextKind::PriorArg)
 }
 
 /// clap says `--threads <LIST>`, `--processes [<LIST>]` and `[WORKLOAD]`; a reader needs `--threads` and `workload`.
