@@ -1,6 +1,7 @@
 //! `ufutex bench`: every futex scheme of the engine measured beside the host's kernel and `parking_lot_core`.
 //! `ufutex run`: a program with its futexes on the engine.
 //! `ufutex report`: a page about this machine. `ufutex compare`: what has changed between two files of rows.
+//! `ufutex sim`: the engine on virtual cores.
 //!
 //! A benchmark is: `cli` reads the flags, `settings` checks them against each other, `workloads` measures, `report` prints.
 //! Results go to stdout (tables, or one JSON object a line), everything else to stderr.
@@ -21,12 +22,17 @@ mod run;
 mod sample;
 mod series;
 mod settings;
+mod sim;
 mod stats;
 mod targets;
 mod workloads;
 
 use std::io::Write;
 use std::process::ExitCode;
+
+/// `sim` needs to know where lines begin; everything else gets the C library's.
+#[global_allocator]
+static ALLOCATOR: ufutex_coherence::memory::Allocator = ufutex_coherence::memory::Allocator;
 
 /// What a caller's mistake ends with: nothing has been run.
 const EXIT_USAGE: u8 = 2;
@@ -73,6 +79,7 @@ fn main() -> ExitCode {
 fn measure(command: &cli::Command) -> anyhow::Result<()> {
     match command {
         cli::Command::Bench(settings) => workloads::run(settings),
+        cli::Command::Sim(settings) => sim::run(settings),
         cli::Command::Completions(args) => manual::completions(args.shell),
         cli::Command::Man(args) => match &args.output {
             Some(directory) => manual::pages(directory),

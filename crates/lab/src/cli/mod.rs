@@ -6,6 +6,7 @@ mod manual;
 mod mistake;
 mod report;
 mod run;
+pub mod sim;
 pub mod values;
 
 pub use advise::Advise;
@@ -32,6 +33,8 @@ pub enum Command {
     Report(Report),
     /// `ufutex compare`.
     Compare(CompareArgs),
+    /// `ufutex sim`.
+    Sim(Box<sim::Settings>),
     /// `ufutex advise`.
     Advise(Box<Advise>),
     /// `ufutex completions`.
@@ -71,6 +74,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
         Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
         Verb::Report(args) => args.check().map(Command::Report).map_err(Refusal::Mistake),
         Verb::Compare(args) => Ok(Command::Compare(args)),
+        Verb::Sim(args) => args.check().map(|settings| Command::Sim(Box::new(settings))).map_err(Refusal::Mistake),
         Verb::Advise(args) => Ok(Command::Advise(Box::new(args.into()))),
         Verb::Completions(args) => Ok(Command::Completions(args)),
         Verb::Man(args) => known_verb(args).map(Command::Man).map_err(Refusal::Mistake),
@@ -139,6 +143,9 @@ enum Verb {
     /// What has changed between two files of rows, beyond noise
     #[command(after_long_help = compare::MORE)]
     Compare(CompareArgs),
+    /// Run the engine on virtual cores of a machine that need not be there
+    #[command(after_long_help = sim::ROWS)]
+    Sim(Box<sim::SimArgs>),
     /// Watch a program's futexes, and say which settings it wants
     #[command(long_about = advise::ABOUT, after_long_help = advise::MORE)]
     Advise(advise::AdviseArgs),

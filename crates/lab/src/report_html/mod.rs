@@ -96,7 +96,7 @@ fn gather(settings: &Settings, effort: Effort) -> Findings {
     progress.step();
     let timers = part("timers").then(|| timers::run(settings.silent, effort));
     progress.step();
-    let modelled: Option<Modelled> = None;
+    let modelled = part("model").then(|| modelled::run(settings.silent, effort));
     progress.step();
     drop(progress);
     let findings = Findings {
@@ -106,7 +106,7 @@ fn gather(settings: &Settings, effort: Effort) -> Findings {
         seeds: kept("seeds", seeds, &mut failures),
         memory: kept("memory", memory, &mut failures),
         timers: kept("timers", timers, &mut failures),
-        modelled,
+        modelled: kept("model", modelled, &mut failures),
         missing,
         seconds: start.elapsed().as_secs_f64(),
     };

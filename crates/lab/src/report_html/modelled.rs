@@ -1,6 +1,22 @@
 //! What the model of `ufutex sim` says, as the report needs it. Never mixed with what was measured.
 
+use super::measure::Effort;
+use crate::cli::{self, Command};
+use crate::interrupt;
+use crate::progress::Progress;
+use crate::sim::{self, Row};
+use anyhow::{Result, anyhow};
 use serde::Serialize;
+
+/// What is run, by the flags of `ufutex sim`: schemes by cores, then layouts on all cores.
+const RUNS: [&str; 2] = [
+    "hash --silent --topology epyc-9d64 --cores 1,4,16,88 --schemes live,fixed,percpu,atomic -b 1024",
+    "hash --silent --topology epyc-9d64 --cores 88 --schemes fixed --layout packed,split -b 1024",
+];
+
+/// The same where the figures need not mean anything.
+const QUICK: [&str; 1] =
+    ["hash --silent --topology epyc-9d64 --cores 1,4 --schemes live,fixed,percpu,atomic -b 64 -f 64"];
 
 /// All of it.
 #[derive(Default)]
@@ -70,5 +86,62 @@ impl Modelled {
     /// A published comparison's rows here.
     pub fn seed(&self, id: &str) -> Option<&Side> {
         self.seeds.iter().find(|side| side.case == id)
+    }
+}
+
+/// Runs the model, case by case; after Ctrl-C what there is.
+pub fn run(silent: bool, effort: Effort) -> Result<Modelled> {
+    let runs: &[&str] = if effort.is_quick() { &QUICK } else { &RUNS };
+    let progress = Progress::start("the model: virtual cores", runs.len(), silent);
+    let mut all = Modelled::default();
+    for flags in runs.iter().take_while(|_| !interrupt::asked()) {
+        let rows = sim::rows(&settings(flags)?)?;
+        all.cores.extend(rows.into_iter().map(cores));
+        progress.step();
+    }
+    all.notes.push(
+        "Nothing in this part was measured. `ufutex sim` runs the same by hand, for other machines, sizes and layouts."
+            .to_string(),
+    );
+    Ok(all)
+}
+
+fn settings(flags: &str) -> Result<cli::sim::Settings> {
+    let arguments = ["ufutex", "sim"].into_iter().chain(flags.split_whitespace()).map(Into::into);
+    match cli::parse(arguments) {
+        Ok(Command::Sim(settings)) => Ok(*settings),
+        Err(cli::Refusal::Mistake(line)) => Err(anyhow!("sim {flags}: {line}")),
+        _ => Err(anyhow!("sim {flags} is no run of the model")),
+    }
+}
+
+fn cores(row: Row) -> Cores {
+    let hot = row.hot.iter().map(|hot| Hot {
+        object: hot.object.to_string(),
+        field: hot.field.to_string(),
+        offset: hot.offset,
+        bytes: None,
+        hitm: hot.hitm,
+    });
+    Cores {
+        workload: "sim hash",
+        hot: hot.filter(|hot| hot.hitm > 0.0).collect(),
+        topology: row.topology,
+        scheme: row.scheme,
+        layout: row.layout,
+        buckets: row.buckets,
+        cores: row.cores,
+        ops_per_sec: row.ops_per_sec,
+        hitm_per_op: row.hitm_per_op,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_flags_are_those_of_sim() {
+        for flags in super::RUNS.iter().chain(&super::QUICK) {
+            super::settings(flags).expect("settings");
+        }
     }
 }

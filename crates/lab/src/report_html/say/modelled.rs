@@ -36,9 +36,10 @@ fn name(one: &Cores) -> String {
     if one.layout == "lean" { one.scheme.clone() } else { format!("{}, {}", one.scheme, one.layout) }
 }
 
+/// Those with a curve: layouts are compared on all cores alone.
 fn names(found: &Modelled) -> Vec<String> {
     let mut names = Vec::new();
-    for one in &found.cores {
+    for one in found.cores.iter().filter(|one| one.layout == "lean") {
         if !names.contains(&name(one)) {
             names.push(name(one));
         }

@@ -304,7 +304,9 @@ fn means(lines: &[Line], cpus: usize) -> String {
                 text += &format!("Its size is off by more than a factor of 1.5 in: {}.", names.join("; "));
             }
         }
-        None => text += "The model was not run for this page.",
+        None => {
+            text += "The modelled columns are empty: the published pairs are not run on virtual cores for this page."
+        }
     }
     text
 }
