@@ -35,6 +35,6 @@ of slow ends (p99) it is tenfold, and a maximum is nobody's verdict. Rows of `si
 Files hold one JSON object a line, or one array of objects.
 
 Exit status:
-  0   nothing has become worse
-  1   something has: a regression
-  2   a mistake: a file that is missing, a line that is no JSON object (it is named), no row that both files have";
+  0    nothing has become worse
+  1    something has: a regression
+  2    a mistake: a file that is missing, a line that is no JSON object (it is named), no row that both files have";

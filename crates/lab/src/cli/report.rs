@@ -82,6 +82,12 @@ It measures for about two and a half minutes, and wants the machine for itself m
 nothing else: no network, no scripts. It has what was published beside what is measured here beside what the model of
 `ufutex sim` says; the three are never mixed.
 
+Exit status:
+  0    measured and written
+  1    a file cannot be written
+  130  interrupted: the page says what is missing in it
+  2    a mistake in the options
+
 Examples:
   ufutex report -o report.html                          a page to look at
   ufutex report -o report.html --json now.json          and its rows
