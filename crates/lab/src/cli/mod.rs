@@ -2,8 +2,10 @@
 
 mod advise;
 mod bench;
+mod compare;
 mod manual;
 mod mistake;
+mod report;
 mod run;
 pub mod schbench;
 pub mod sim;
@@ -11,7 +13,9 @@ pub mod values;
 
 pub use advise::Advise;
 pub use bench::BenchArgs;
+pub use compare::CompareArgs;
 pub use manual::{CompletionsArgs, ManArgs};
+pub use report::Report;
 pub use run::Run;
 pub use schbench::Schbench;
 
@@ -31,6 +35,10 @@ pub enum Command {
     Schbench(Box<Schbench>),
     /// `ufutex run`.
     Run(Box<Run>),
+    /// `ufutex report`.
+    Report(Report),
+    /// `ufutex compare`.
+    Compare(CompareArgs),
     /// `ufutex sim`.
     Sim(Box<sim::Settings>),
     /// `ufutex advise`.
@@ -79,6 +87,8 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
             Settings::new(*args).map(|settings| Command::Bench(Box::new(settings))).map_err(Refusal::Mistake)
         }
         Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
+        Verb::Report(args) => args.check().map(Command::Report).map_err(Refusal::Mistake),
+        Verb::Compare(args) => Ok(Command::Compare(args)),
         Verb::Sim(args) => args.check().map(|settings| Command::Sim(Box::new(settings))).map_err(Refusal::Mistake),
         Verb::Advise(args) => Ok(Command::Advise(Box::new(args.into()))),
         Verb::Completions(args) => Ok(Command::Completions(args)),
@@ -152,6 +162,12 @@ enum Verb {
     /// Run a program with its futexes on the engine
     #[command(long_about = run::ABOUT, after_long_help = run::MORE)]
     Run(Box<run::RunArgs>),
+    /// Measure this machine, and write a page about it beside what was published
+    #[command(after_long_help = report::MORE)]
+    Report(report::ReportArgs),
+    /// What has changed between two files of rows, beyond noise
+    #[command(after_long_help = compare::MORE)]
+    Compare(CompareArgs),
     /// Run the engine on virtual cores of a machine that need not be there
     #[command(after_long_help = sim::ROWS)]
     Sim(Box<sim::SimArgs>),

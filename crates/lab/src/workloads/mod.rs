@@ -1,6 +1,6 @@
 //! The workloads, and the run over them.
 
-mod arena;
+pub mod arena;
 mod children;
 mod crowd;
 mod growth;
@@ -9,7 +9,7 @@ mod hammer;
 mod lock_pi;
 mod locks;
 mod locks_child;
-mod memory;
+pub mod memory;
 mod perf;
 mod ping_pong;
 mod requeue;
@@ -24,7 +24,7 @@ mod wake_parallel;
 mod wasm;
 
 pub use crowd::{Case as CrowdCase, section as crowd_section};
-pub use hammer::policy_name;
+pub use hammer::{policy_name, section};
 pub use lock_pi::SECTION as LOCK_PI;
 pub use locks::{Case as LocksCase, Target as LocksTarget};
 pub use memory::Memory;
