@@ -119,6 +119,11 @@ pub(crate) fn pause() {
     }
 }
 
+/// Whether the caller is a virtual thread's own code, and not the machine at work for it.
+pub(crate) fn is_counted() -> bool {
+    is_simulated() && !IS_BUSY.get()
+}
+
 /// Whether the caller runs on a virtual core.
 #[must_use]
 pub fn is_simulated() -> bool {
