@@ -24,6 +24,7 @@ pub mod atomic;
 mod coroutine;
 pub mod current;
 mod directory;
+pub mod functions;
 mod machine;
 pub mod memory;
 pub mod objects;
@@ -33,7 +34,7 @@ pub mod statistics;
 pub mod topology;
 
 pub use directory::{Line, Supply};
-pub use set::Set;
+pub use set::{CORES, Set};
 pub use simulation::{Length, Simulation};
 pub use statistics::Report;
 pub use topology::{Distance, Topology};

@@ -113,6 +113,13 @@ pub mod parking {
     pub use crate::sys::clock::Deadline;
 }
 
+/// What who counts transfers needs of the engine's source.
+#[cfg(feature = "sim")]
+pub mod source {
+    /// Where each function begins.
+    pub static FUNCTIONS: ufutex_coherence::functions::Table = include!(concat!(env!("OUT_DIR"), "/functions.rs"));
+}
+
 /// What the model tests need of the engine's inside.
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub mod model {

@@ -1,9 +1,9 @@
-//! The only file that names where atomics come from: `core`, or a model checker's.
+//! The only file that names where atomics come from: `core`, a model checker's, or the virtual cores of `ufutex sim`.
 //!
-//! The packages in `crates/models` compile this crate's source with the feature `loom` or `shuttle`, so the models
-//! check the code that ships, not a copy of it. Everything else imports its atomics, cells and barriers from here.
+//! The packages in `crates/models` compile this crate's source with the feature `loom`, `shuttle` or `sim`, so the models
+//! check and measure the code that ships, not a copy of it. Everything else imports its atomics, cells and barriers from here.
 
-#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+#[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
 mod backend {
     pub use core::hint::spin_loop;
     pub use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -60,6 +60,15 @@ mod backend {
     }
 }
 
+/// Virtual cores in virtual time. No model checker: sizes, spinning and everything else are as in a normal build.
+#[cfg(feature = "sim")]
+mod backend {
+    pub use ufutex_coherence::atomic::{
+        AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, fence, spin_loop,
+    };
+    pub use ufutex_coherence::objects;
+}
+
 pub use backend::*;
 
 /// Whether a model checker's atomics are in use.
@@ -100,8 +109,13 @@ pub fn thread_hint() -> u32 {
     if MODEL {
         return 0; // a model must behave the same each time
     }
-    let here = 0u8;
-    (core::ptr::addr_of!(here).addr() >> 16) as u32
+    #[cfg(feature = "sim")]
+    return ufutex_coherence::current::thread() as u32; // the host's addresses must not decide anything
+    #[cfg(not(feature = "sim"))]
+    {
+        let here = 0u8;
+        (core::ptr::addr_of!(here).addr() >> 16) as u32
+    }
 }
 
 /// Stands in memory that is found without a lock: in a model a cell, so that whoever finds the memory and does not see it
@@ -138,14 +152,20 @@ impl Made {
 }
 
 /// A number that is counted and told, and that orders nothing: whoever reads it learns nothing about other memory. So
-/// every access is relaxed, and a model need not look at it, or it would explore what does not matter.
+/// every access is relaxed, and a model need not look at it, or it would explore what does not matter. On virtual cores it
+/// costs what it costs.
 #[derive(Default)]
-pub struct Tally(core::sync::atomic::AtomicU64);
+pub struct Tally(TallyWord);
+
+#[cfg(not(feature = "sim"))]
+type TallyWord = core::sync::atomic::AtomicU64;
+#[cfg(feature = "sim")]
+type TallyWord = AtomicU64;
 
 impl Tally {
     /// Starts at zero.
     pub const fn new() -> Self {
-        Self(core::sync::atomic::AtomicU64::new(0))
+        Self(TallyWord::new(0))
     }
 
     /// Counts `n` more.

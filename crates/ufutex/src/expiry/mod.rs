@@ -5,7 +5,7 @@
 //! process alone, unless its earliest deadline changes. Nothing here knows of timers or futexes.
 
 pub mod clocks;
-#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 mod host;
 mod queue;
 pub mod sleep;
@@ -65,11 +65,14 @@ const NEVER: u64 = u64::MAX;
 
 /// Where time comes from.
 enum Source {
-    #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+    #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
     Host(host::Host),
     Given(Arc<dyn Clocks>),
     /// There is no time: no operating system, and no embedder's clocks.
-    #[cfg_attr(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))), expect(dead_code))]
+    #[cfg_attr(
+        all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))),
+        expect(dead_code)
+    )]
     None,
 }
 
@@ -78,7 +81,7 @@ impl Driver {
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+    #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
     pub fn host() -> Result<Self, Error> {
         Self::make(Source::Host(host::Host::new()))
     }
@@ -95,16 +98,16 @@ impl Driver {
     pub(crate) fn of(clocks: Option<Arc<dyn Clocks>>) -> Result<Self, Error> {
         match clocks {
             Some(clocks) => Self::with_clocks(clocks),
-            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
             None => Self::host(),
-            #[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle")))))]
+            #[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim")))))]
             None => Self::make(Source::None),
         }
     }
 
     fn make(source: Source) -> Result<Self, Error> {
         let cpus = match &source {
-            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
             Source::Host(_) => host::cpus(),
             Source::Given(clocks) => clocks.cpus().max(1) as u64,
             Source::None => 1,
@@ -229,7 +232,7 @@ impl Driver {
     /// [`Error::NoMemory`] when the host refuses a thread or what it waits with.
     pub(crate) fn start(&self) -> Result<(), Error> {
         match &self.inner.source {
-            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
             Source::Host(host) => host.start(self),
             Source::Given(_) => Ok(()),
             Source::None => Err(Error::Unsupported),
@@ -244,7 +247,7 @@ impl Driver {
 impl Inner {
     fn now(&self, base: Base) -> u64 {
         match &self.source {
-            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
             Source::Host(_) => host::now(base),
             Source::Given(clocks) => nanoseconds(clocks.now(base)),
             Source::None => 0,
@@ -253,7 +256,7 @@ impl Inner {
 
     fn cpu_time(&self, of: CpuClock) -> Option<u64> {
         match &self.source {
-            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
             Source::Host(_) => host::cpu_time(of),
             Source::Given(clocks) => clocks.cpu_time(of).map(nanoseconds),
             Source::None => None,
@@ -263,7 +266,7 @@ impl Inner {
     /// The embedder is told to look, with nothing locked.
     fn changed(&self) {
         match &self.source {
-            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
             Source::Host(host) => host.wake(),
             Source::Given(clocks) => clocks.changed(),
             Source::None => {}
@@ -278,7 +281,7 @@ impl Inner {
         }
         let is_earlier = at < earliest.told;
         earliest.told = at;
-        #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+        #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
         if let Source::Host(host) = &self.source {
             host.program(base, at);
             return false;

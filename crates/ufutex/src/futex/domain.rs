@@ -278,3 +278,12 @@ impl<S: Scheme<L>, L: Layout> core::fmt::Debug for Domain<S, L> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(feature = "sim")]
+impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+    /// Names its parts for who counts transfers. It must not move afterwards.
+    pub fn name_objects(&self) {
+        self.tables.name();
+        self.scheme.name();
+    }
+}

@@ -159,7 +159,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
 const _: () = assert!(size_of::<Seat>() == 128 && size_of::<Chunk>() == 4096);
 
-#[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 mod tests {
     use super::*;
     use std::vec::Vec;

@@ -30,18 +30,24 @@ pub fn heavy() -> bool {
     process_wide()
 }
 
-#[cfg(all(feature = "std", target_os = "linux", not(miri)))]
+#[cfg(feature = "sim")]
+fn process_wide() -> bool {
+    ufutex_coherence::current::membarrier();
+    true
+}
+
+#[cfg(all(feature = "std", target_os = "linux", not(any(feature = "sim", miri))))]
 fn process_wide() -> bool {
     membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED, libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
 }
 
-#[cfg(not(all(feature = "std", target_os = "linux", not(miri))))]
+#[cfg(not(any(feature = "sim", all(feature = "std", target_os = "linux", not(miri)))))]
 fn process_wide() -> bool {
     false
 }
 
 /// On return, every restartable sequence that was running in this process has ended or will start again.
-#[cfg(all(feature = "lab", not(any(feature = "loom", feature = "shuttle", miri))))]
+#[cfg(all(feature = "lab", not(any(feature = "loom", feature = "shuttle", feature = "sim", miri))))]
 pub fn restart_sequences() -> bool {
     const PRIVATE_EXPEDITED_RSEQ: i32 = 1 << 7;
     const REGISTER_PRIVATE_EXPEDITED_RSEQ: i32 = 1 << 8;
@@ -49,14 +55,14 @@ pub fn restart_sequences() -> bool {
 }
 
 /// Miri knows no restartable sequences.
-#[cfg(all(feature = "lab", miri, not(any(feature = "loom", feature = "shuttle"))))]
+#[cfg(all(feature = "lab", miri, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 pub fn restart_sequences() -> bool {
     false
 }
 
 /// The kernel wants a process to announce the use of a command first; announcing on demand needs no global state, and
 /// a second announcement is harmless.
-#[cfg(all(feature = "std", target_os = "linux", not(miri)))]
+#[cfg(all(feature = "std", target_os = "linux", not(any(feature = "sim", miri))))]
 fn membarrier(command: i32, register: i32) -> bool {
     // SAFETY: membarrier(2) reads and writes no memory of ours.
     let call = |command: i32| unsafe { super::syscall::syscall4(libc::SYS_membarrier, command as usize, 0, 0, 0) };

@@ -5,13 +5,16 @@
 //! migrated or interrupted by a signal before its last instruction. [`CpuCounter::close`] says "closed" and then has
 //! every sequence in flight end or start again, so that what it sums up is complete.
 
-#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+#[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
 pub use native::{CpuCounter, Taken};
 
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub use model::{CpuCounter, Taken};
 
-#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+#[cfg(feature = "sim")]
+pub use virtual_cores::{CpuCounter, Taken};
+
+#[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
 mod native {
     use alloc::vec::Vec;
 
@@ -138,3 +141,7 @@ mod model {
         }
     }
 }
+
+#[cfg(feature = "sim")]
+#[path = "virtual_cpu_counter.rs"]
+mod virtual_cores;

@@ -1,7 +1,10 @@
-//! A word that threads sleep on: futex(2) itself on Linux, a mutex and a condition variable under a model checker.
+//! A word that threads sleep on: futex(2) itself on Linux, a mutex and a condition variable under a model checker, the
+//! scheduler of the virtual cores under `sim`.
 
 use super::clock::Deadline;
 use crate::sync::{AtomicU32, Ordering};
+#[cfg(feature = "sim")]
+use ufutex_coherence::current;
 
 /// Why [`Parker::park`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +62,7 @@ pub struct Address(usize);
 #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
 impl Parker {
     /// Sleeps while the word is `expected`, at most until `deadline`.
+    #[cfg(not(feature = "sim"))]
     pub fn park(&self, expected: u32, deadline: Option<&Deadline>) -> Parked {
         let mut op = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
         let mut until = core::ptr::null();
@@ -84,6 +88,16 @@ impl Parker {
             )
         };
         if result == -(libc::ETIMEDOUT as isize) { Parked::TimedOut } else { Parked::Awake }
+    }
+
+    /// Sleeps while the word is `expected`, at most until `deadline`: off the virtual core.
+    #[cfg(feature = "sim")]
+    pub fn park(&self, expected: u32, deadline: Option<&Deadline>) -> Parked {
+        let until = deadline.map(|deadline| u64::try_from(deadline.at.as_nanos()).unwrap_or(u64::MAX));
+        match current::sleep_while(&self.word, expected, until) {
+            current::Slept::TimedOut => Parked::TimedOut,
+            current::Slept::Woken | current::Slept::Differs => Parked::Awake,
+        }
     }
 
     /// Stores `value` and wakes one sleeper. The word may be gone as soon as it is stored: the wake goes by address.
@@ -124,6 +138,14 @@ impl Address {
 /// is an `int`, and -1 wakes one.
 #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
 fn wake(address: usize, count: i32) -> usize {
+    #[cfg(feature = "sim")]
+    return current::wake(address, usize::try_from(count).unwrap_or(1));
+    #[cfg(not(feature = "sim"))]
+    wake_by_call(address, count)
+}
+
+#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+fn wake_by_call(address: usize, count: i32) -> usize {
     let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: a private wake touches no memory of ours.
     let woken = unsafe { super::syscall::syscall4(libc::SYS_futex, address, op as usize, count as usize, 0) };
@@ -243,7 +265,9 @@ pub fn pause(round: &mut u32) {
 
 /// Lets another thread have the CPU.
 pub fn yield_now() {
-    #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+    #[cfg(feature = "sim")]
+    current::yield_now();
+    #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
     // SAFETY: sched_yield takes nothing and changes nothing.
     let _always_0 = unsafe { super::syscall::syscall4(libc::SYS_sched_yield, 0, 0, 0, 0) };
 }
@@ -252,10 +276,7 @@ pub fn yield_now() {
 pub fn nap(round: &mut u32) -> bool {
     #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
     {
-        // Not by libc, whose sleep may end in the cancellation of the thread.
-        let length = libc::timespec { tv_sec: 0, tv_nsec: 20_000 << (*round).min(5) };
-        // SAFETY: `length` outlives the call, which is not told where to leave the rest.
-        unsafe { super::syscall::syscall4(libc::SYS_nanosleep, (&raw const length).expose_provenance(), 0, 0, 0) };
+        sleep_for(20_000 << (*round).min(5));
         *round += 1;
         true
     }
@@ -264,4 +285,17 @@ pub fn nap(round: &mut u32) -> bool {
         *round += 1;
         false
     }
+}
+
+#[cfg(feature = "sim")]
+fn sleep_for(ns: i64) {
+    current::nap(ns as u64);
+}
+
+/// Not by libc, whose sleep may end in the cancellation of the thread.
+#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+fn sleep_for(ns: i64) {
+    let length = libc::timespec { tv_sec: 0, tv_nsec: ns as _ };
+    // SAFETY: `length` outlives the call, which is not told where to leave the rest.
+    unsafe { super::syscall::syscall4(libc::SYS_nanosleep, (&raw const length).expose_provenance(), 0, 0, 0) };
 }

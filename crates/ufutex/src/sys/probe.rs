@@ -3,7 +3,11 @@
 //! that finds another value or a wake that finds nobody.
 
 /// A probe of the provider `ufutex`: its name, and arguments that can be cast to `isize`.
-#[cfg(all(feature = "probes", target_os = "linux", not(any(feature = "loom", feature = "shuttle", miri))))]
+#[cfg(all(
+    feature = "probes",
+    target_os = "linux",
+    not(any(feature = "loom", feature = "shuttle", feature = "sim", miri))
+))]
 macro_rules! probe {
     // By the number of arguments, to have each evaluated here: the crate's macro does it within an `unsafe` block.
     ($name:ident, $a:expr) => {{
@@ -21,7 +25,11 @@ macro_rules! probe {
 }
 
 /// Without probes the arguments are looked at by the compiler alone.
-#[cfg(not(all(feature = "probes", target_os = "linux", not(any(feature = "loom", feature = "shuttle", miri)))))]
+#[cfg(not(all(
+    feature = "probes",
+    target_os = "linux",
+    not(any(feature = "loom", feature = "shuttle", feature = "sim", miri))
+)))]
 macro_rules! probe {
     ($name:ident $(, $argument:expr)*) => {
         if false { let _ = ($($argument as isize,)*); }

@@ -87,7 +87,7 @@ unsafe impl NodeMemory for AnyMemory {
 
 /// One node, and nothing known of it.
 #[cfg_attr(
-    all(feature = "std", not(any(feature = "loom", feature = "shuttle"))),
+    all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))),
     expect(dead_code, reason = "the host's topology is known there")
 )]
 struct OneNode;
@@ -142,13 +142,13 @@ impl Source {
     }
 }
 
-#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 fn host() -> &'static dyn Topology {
     super::host_nodes::HostTopology::get()
 }
 
 /// A model must behave the same each time, and without an operating system nothing is known.
-#[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle")))))]
+#[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim")))))]
 fn host() -> &'static dyn Topology {
     &OneNode
 }

@@ -354,6 +354,26 @@ impl<L: Layout> Drop for Guard<'_, L> {
     }
 }
 
+#[cfg(feature = "sim")]
+impl<L: Layout> Bucket<L> {
+    const FIELDS: &'static [crate::sync::objects::Field] = &{
+        use crate::sync::objects::Field;
+        use core::mem::{offset_of, size_of};
+        [
+            Field { offset: 0, bytes: 4, name: "state" },
+            Field { offset: 4, bytes: size_of::<StateLock>() - 4, name: "contended" },
+            Field { offset: offset_of!(Self, traffic), bytes: size_of::<UnsafeCell<Traffic>>(), name: "traffic" },
+            Field { offset: offset_of!(Self, queue), bytes: size_of::<L::Queue>(), name: "queue" },
+            Field { offset: offset_of!(Self, back), bytes: size_of::<L::Back>(), name: "priv" },
+        ]
+    };
+
+    /// Names a table's buckets for who counts transfers.
+    pub fn name(first: NonNull<Self>, slots: usize) {
+        crate::sync::objects::name(first.as_ptr().addr(), size_of::<Self>(), slots, "Bucket", Self::FIELDS);
+    }
+}
+
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 const _: () = {
     assert!(size_of::<Bucket<super::layout::Lean>>() == 64);

@@ -90,6 +90,8 @@ pub fn make<L: Layout>(slots_log2: u32, memory: &dyn NodeMemory, node: u32) -> O
             unsafe { buckets.add(i).write(Bucket::new(0)) };
         }
     }
+    #[cfg(feature = "sim")]
+    Bucket::<L>::name(buckets, slots);
     // SAFETY: just allocated with that many buckets.
     let table = unsafe { Table::new(buckets, slots_log2) };
     if size_of::<L::Back>() != 0 {

@@ -496,7 +496,7 @@ impl<E: Copy> Graph<E> {
     }
 }
 
-#[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -42,6 +42,11 @@ impl<L: Layout> Scheme<L> for Atomic {
         Self { count: Count::new() }
     }
 
+    #[cfg(feature = "sim")]
+    fn name(&self) {
+        self.count.name("Atomic");
+    }
+
     #[inline(always)]
     fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>> {
         self.count.get();

@@ -19,6 +19,13 @@ impl Count {
         Self(AtomicU64::new(BIAS))
     }
 
+    /// Names it for who counts transfers.
+    #[cfg(feature = "sim")]
+    pub fn name(&self, object: &'static str) {
+        use crate::sync::objects::{self, Field};
+        objects::name(self.0.as_ptr().addr(), 8, 1, object, &[Field { offset: 0, bytes: 8, name: "count" }]);
+    }
+
     /// Takes a reference; waits while frozen.
     #[inline(always)]
     pub fn get(&self) {

@@ -44,6 +44,11 @@ pub trait Scheme<L: Layout>: Sealed + Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn new() -> Self;
 
+    /// Names what all operations touch for who counts transfers.
+    #[cfg(feature = "sim")]
+    #[doc(hidden)]
+    fn name(&self) {}
+
     /// Locks the live bucket of `hash`; `None` when the domain has no table yet.
     #[doc(hidden)]
     fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>>;

@@ -63,6 +63,13 @@ impl<L: Layout> Scheme<L> for PerCpu {
         Self { cpus: CpuCounter::new(), count: Count::new() }
     }
 
+    #[cfg(feature = "sim")]
+    fn name(&self) {
+        use crate::sync::objects::{self, Field};
+        objects::name(self.cpus.state_address(), 4, 1, "PerCpu", &[Field { offset: 0, bytes: 4, name: "state" }]);
+        self.count.name("PerCpu");
+    }
+
     #[inline(always)]
     fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>> {
         let pin = self.pin();

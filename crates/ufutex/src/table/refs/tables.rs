@@ -238,3 +238,25 @@ impl<L: Layout> Tables<L> {
         self.current_private().map_or(0, Table::slots)
     }
 }
+
+#[cfg(feature = "sim")]
+impl<L: Layout> Tables<L> {
+    const FIELDS: &'static [crate::sync::objects::Field] = &{
+        use crate::sync::objects::Field;
+        use core::mem::offset_of;
+        [
+            Field { offset: offset_of!(Self, current), bytes: 8, name: "current" },
+            Field { offset: offset_of!(Self, next), bytes: 8, name: "next" },
+            Field { offset: offset_of!(Self, moves), bytes: 8, name: "moves" },
+            Field { offset: offset_of!(Self, resize), bytes: size_of::<Lock<Moves<L>>>(), name: "resize" },
+            Field { offset: offset_of!(Self, resizes), bytes: 8, name: "resizes" },
+            Field { offset: offset_of!(Self, contended), bytes: 8, name: "contended" },
+        ]
+    };
+
+    /// Names them for who counts transfers; they stay where they are from now on.
+    pub fn name(&self) {
+        let here = core::ptr::from_ref(self).addr();
+        crate::sync::objects::name(here, size_of::<Self>(), 1, "Tables", Self::FIELDS);
+    }
+}

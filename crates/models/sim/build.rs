@@ -1,0 +1,11 @@
+//! Where each function of the engine begins: reports name functions, and the compiler tells them lines.
+
+use std::path::Path;
+
+fn main() {
+    let source = Path::new("../../ufutex/src");
+    println!("cargo::rerun-if-changed={}", source.display());
+    let out = std::env::var_os("OUT_DIR").expect("cargo sets it");
+    let table = ufutex_coherence::functions::table_of(source).expect("the engine's source");
+    std::fs::write(Path::new(&out).join("functions.rs"), table).expect("a file for the table");
+}
