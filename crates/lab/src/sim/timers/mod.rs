@@ -1,7 +1,7 @@
 //! `ufutex sim timers`: the designs of a timer table, and ours, on virtual cores.
 
 mod loops;
-// mod ours;
+mod ours;
 
 use clap::ValueEnum;
 use std::fmt;
