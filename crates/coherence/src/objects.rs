@@ -53,6 +53,11 @@ pub fn name(address: usize, bytes: usize, count: usize, name: &'static str, fiel
     });
 }
 
+/// Forgets all names: what is made for the next simulation may lie where something else did.
+pub fn forget_all() {
+    forget(0, usize::MAX);
+}
+
 /// Forgets what was named between two addresses: all objects that begin there, and an array that reaches in.
 pub fn forget(from: usize, to: usize) {
     crate::current::uncounted(|| {

@@ -1,5 +1,6 @@
 //! What is counted, and what a simulation reports.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::panic::Location;
 
@@ -33,6 +34,19 @@ pub struct Counts {
 }
 
 impl Counts {
+    fn add(&mut self, other: &Self) {
+        self.loads += other.loads;
+        self.stores += other.stores;
+        self.locked += other.locked;
+        self.barriers += other.barriers;
+        self.from_sibling += other.from_sibling;
+        self.from_chiplet += other.from_chiplet;
+        self.from_socket += other.from_socket;
+        self.from_far += other.from_far;
+        self.from_memory += other.from_memory;
+        self.hitm += other.hitm;
+    }
+
     /// Lines that came from within the chiplet.
     #[must_use]
     pub fn near(&self) -> u64 {
@@ -69,6 +83,25 @@ impl Hot {
     pub fn hitm(&self) -> u64 {
         self.hitm_near + self.hitm_far
     }
+
+    /// Most HITM first, then most transfers.
+    fn rank(&self) -> (Reverse<(u64, u64)>, Place) {
+        (Reverse((self.hitm(), self.transfers)), self.place)
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.hitm_near += other.hitm_near;
+        self.hitm_far += other.hitm_far;
+        self.transfers += other.transfers;
+        self.waited_ns += other.waited_ns;
+        for theirs in &other.sites {
+            match self.sites.iter_mut().find(|mine| (mine.file, mine.line) == (theirs.file, theirs.line)) {
+                Some(mine) => mine.transfers += theirs.transfers,
+                None => self.sites.push(*theirs),
+            }
+        }
+        self.sites.sort_by_key(Site::rank);
+    }
 }
 
 /// A place in the source.
@@ -80,6 +113,12 @@ pub struct Site {
     pub line: u32,
     /// Transfers.
     pub transfers: u64,
+}
+
+impl Site {
+    fn rank(&self) -> (Reverse<u64>, &'static str, u32) {
+        (Reverse(self.transfers), self.file, self.line)
+    }
 }
 
 /// What a simulation was like. Everything but `ended_ns` and `stuck` is of the measured window alone.
@@ -106,6 +145,23 @@ impl Report {
     #[must_use]
     pub fn per_second(&self) -> f64 {
         if self.window_ns > 0.0 { self.operations as f64 * 1e9 / self.window_ns } else { 0.0 }
+    }
+
+    /// Adds another simulation of the same: its window counts on top.
+    pub fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.by_thread.iter_mut().zip(&other.by_thread).for_each(|(mine, theirs)| *mine += theirs);
+        self.window_ns += other.window_ns;
+        self.counts.add(&other.counts);
+        for theirs in &other.hot {
+            match self.hot.iter_mut().find(|mine| mine.place == theirs.place) {
+                Some(mine) => mine.add(theirs),
+                None => self.hot.push(theirs.clone()),
+            }
+        }
+        self.hot.sort_by_key(Hot::rank);
+        self.ended_ns = self.ended_ns.max(other.ended_ns);
+        self.stuck += other.stuck;
     }
 
     /// `count` for one operation.
@@ -182,7 +238,7 @@ impl Statistics {
     /// By field, most HITM first.
     pub fn hot(&self) -> Vec<Hot> {
         let mut hot: Vec<Hot> = self.hot.iter().map(|(place, entry)| entry.told(*place)).collect();
-        hot.sort_by_key(|hot| (std::cmp::Reverse((hot.hitm(), hot.transfers)), hot.place));
+        hot.sort_by_key(Hot::rank);
         hot
     }
 }
@@ -195,7 +251,7 @@ impl Entry {
             transfers: *transfers,
         };
         let mut sites: Vec<Site> = self.sites.iter().map(site).collect();
-        sites.sort_by_key(|site| (std::cmp::Reverse(site.transfers), site.file, site.line));
+        sites.sort_by_key(Site::rank);
         Hot {
             place,
             hitm_near: self.near,

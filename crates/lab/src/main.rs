@@ -16,12 +16,17 @@ mod run;
 mod sample;
 mod series;
 mod settings;
+mod sim;
 mod stats;
 mod targets;
 mod workloads;
 
 use std::io::Write;
 use std::process::ExitCode;
+
+/// `sim` needs to know where lines begin; everything else gets the C library's.
+#[global_allocator]
+static ALLOCATOR: ufutex_coherence::memory::Allocator = ufutex_coherence::memory::Allocator;
 
 /// What a caller's mistake ends with: nothing has been run.
 const EXIT_USAGE: u8 = 2;
@@ -61,6 +66,7 @@ fn measure(command: &cli::Command) -> anyhow::Result<()> {
         cli::Command::Bench(settings) => workloads::run(settings),
         // See `main`: it becomes another program.
         cli::Command::Run(_) => Ok(()),
+        cli::Command::Sim(settings) => sim::run(settings),
         cli::Command::GrowthChild(child) => workloads::growth_child::run(child),
         cli::Command::TimersChild(child) => workloads::timers::child::run(child),
     }

@@ -33,10 +33,10 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
         }
         ErrorKind::InvalidSubcommand => {
             let verb = shown(&context(error, ContextKind::InvalidSubcommand));
-            format!("'{verb}' is not a command; accepted: bench, run")
+            format!("'{verb}' is not a command; accepted: bench, run, sim")
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            "no command given; accepted: bench, run, see --help".to_string()
+            "no command given; accepted: bench, run, sim, see --help".to_string()
         }
         ErrorKind::MissingRequiredArgument => {
             "no program given; accepted: ufutex run [OPTIONS] PROGRAM [ARGS]..., see --help".to_string()

@@ -2,6 +2,7 @@
 
 mod mistake;
 mod run;
+pub mod sim;
 pub mod values;
 
 pub use run::Run;
@@ -20,6 +21,8 @@ pub enum Command {
     Bench(Box<Settings>),
     /// `ufutex run`.
     Run(Box<Run>),
+    /// `ufutex sim`.
+    Sim(Box<sim::Settings>),
     /// The hidden child of `bench growth`.
     GrowthChild(GrowthChildArgs),
     /// The hidden child of `bench timers`.
@@ -51,6 +54,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
             Settings::new(*args).map(|settings| Command::Bench(Box::new(settings))).map_err(Refusal::Mistake)
         }
         Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
+        Verb::Sim(args) => args.check().map(|settings| Command::Sim(Box::new(settings))).map_err(Refusal::Mistake),
         Verb::GrowthChild(args) => Ok(Command::GrowthChild(args)),
         Verb::TimersChild(args) => Ok(Command::TimersChild(args)),
     }
@@ -86,6 +90,8 @@ enum Verb {
     /// Run a program with its futexes on the engine
     #[command(long_about = run::ABOUT, after_long_help = run::MORE)]
     Run(Box<run::RunArgs>),
+    /// Run the engine on virtual cores of a machine that need not be there
+    Sim(Box<sim::SimArgs>),
     /// One repeat of `bench growth`, in a process of its own
     #[command(hide = true)]
     GrowthChild(GrowthChildArgs),

@@ -85,7 +85,8 @@ impl fmt::Display for Policy {
     }
 }
 
-fn list<T: PartialEq>(text: &str, accepted: &str, one: impl Fn(&str) -> Option<T>) -> Result<List<T>, String> {
+/// Each part of a comma list by `one`, without repetitions.
+pub fn list<T: PartialEq>(text: &str, accepted: &str, one: impl Fn(&str) -> Option<T>) -> Result<List<T>, String> {
     let mut items = Vec::new();
     for part in text.split(',') {
         let item = one(part.trim()).ok_or_else(|| format!("is not accepted; accepted: {accepted}"))?;
@@ -96,7 +97,8 @@ fn list<T: PartialEq>(text: &str, accepted: &str, one: impl Fn(&str) -> Option<T
     Ok(List(items))
 }
 
-fn whole(text: &str, smallest: usize, largest: usize) -> Option<usize> {
+/// A whole number within bounds.
+pub fn whole(text: &str, smallest: usize, largest: usize) -> Option<usize> {
     text.parse().ok().filter(|number| (smallest..=largest).contains(number))
 }
 

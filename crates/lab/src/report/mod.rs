@@ -3,7 +3,7 @@
 mod figures;
 mod row;
 mod sentence;
-mod table;
+pub mod table;
 mod timers;
 
 pub use row::Row;
@@ -85,7 +85,8 @@ pub fn figures(lab: &Lab<'_>, memory: &Memory) -> Result<()> {
     print(&format!("\n## figures\n{}\n{}", table::figures(&figures), sentence::figures(&figures)))
 }
 
-fn print(text: &str) -> Result<()> {
+/// A piece of the results.
+pub fn print(text: &str) -> Result<()> {
     if !text.is_empty() {
         let mut out = io::stdout().lock();
         writeln!(out, "{text}")?;

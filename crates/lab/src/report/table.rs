@@ -220,7 +220,7 @@ fn number(value: f64, unit: &str) -> String {
     format!("{value:.digits$} {unit}").trim_end().to_string()
 }
 
-pub(super) fn new(header: &[&str]) -> Table {
+pub fn new(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header(header.iter().map(|title| {
         let cell = Cell::new(title);
@@ -230,14 +230,14 @@ pub(super) fn new(header: &[&str]) -> Table {
 }
 
 /// Words to the left, numbers to the right.
-pub(super) fn align(cells: Vec<String>, words: usize) -> Vec<Cell> {
+pub fn align(cells: Vec<String>, words: usize) -> Vec<Cell> {
     let place = |number| {
         if number < words { CellAlignment::Left } else { CellAlignment::Right }
     };
     cells.into_iter().enumerate().map(|(number, text)| Cell::new(text).set_alignment(place(number))).collect()
 }
 
-pub(super) fn finish(mut table: Table) -> String {
+pub fn finish(mut table: Table) -> String {
     let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     if !coloured {
         table.force_no_tty();

@@ -1,0 +1,233 @@
+//! `ufutex sim`: its options, and what they ask for.
+
+use super::values::{self, List, Policy};
+use crate::targets::Layout;
+use clap::{Args, ValueEnum};
+use std::fmt;
+use ufutex_coherence::Topology;
+
+/// What can be run on virtual cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Workload {
+    /// perf's: a wait on a word that differs, each thread with words of its own
+    Hash,
+    /// A wake where nobody waits
+    Wake,
+    /// A new table size while threads hammer the old one
+    Resize,
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hash => "hash",
+            Self::Wake => "wake",
+            Self::Resize => "resize",
+        })
+    }
+}
+
+/// How operations reach their bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Scheme {
+    /// Each bucket says whether it is live.
+    Live,
+    /// The table never changes.
+    Fixed,
+    /// One shared reference count.
+    Atomic,
+    /// A reference count for each CPU.
+    Percpu,
+    /// The system's table in place of one's own.
+    Global,
+}
+
+impl Scheme {
+    /// Whether its table takes a new size.
+    pub fn can_resize(self) -> bool {
+        matches!(self, Self::Live | Self::Atomic | Self::Percpu)
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Live => "live",
+            Self::Fixed => "fixed",
+            Self::Atomic => "atomic",
+            Self::Percpu => "percpu",
+            Self::Global => "global",
+        })
+    }
+}
+
+/// On which machine, and what.
+#[derive(Args)]
+pub struct SimArgs {
+    /// What to run
+    #[arg(value_enum)]
+    workload: Workload,
+    /// The machine: epyc-9d64, turin, skylake-2s, zen3-2s, power, ivb-4s, here, or a file
+    #[arg(long, value_name = "NAME|FILE", default_value = "epyc-9d64", value_parser = topology)]
+    topology: Topology,
+    /// Virtual cores, a comma list [default: 1, 8, 64 and all, as many as there are]
+    #[arg(short = 't', long, visible_alias = "threads", value_name = "LIST", value_parser = cores,
+        allow_negative_numbers = true)]
+    cores: Option<List<usize>>,
+    /// Schemes, a comma list: live, fixed, atomic, percpu, global [default: all; resize live,atomic,percpu]
+    #[arg(long, value_name = "LIST", value_parser = schemes)]
+    schemes: Option<List<Scheme>>,
+    /// Bucket layouts, a comma list: lean, packed, split
+    #[arg(long, value_name = "LIST", default_value = "lean", value_parser = layouts)]
+    layout: List<Layout>,
+    /// Buckets, a comma list of powers of two; resize: of --from and --to
+    #[arg(short, long, value_name = "LIST", value_parser = buckets, allow_negative_numbers = true)]
+    buckets: Option<List<usize>>,
+    /// What sizes the table: threads, load, or a power of two [default: load; with -b N, N]
+    #[arg(long, value_name = "POLICY", value_parser = values::policy, allow_negative_numbers = true)]
+    policy: Option<Policy>,
+    /// Futexes (words) of each thread
+    #[arg(short, long, value_name = "N", default_value = "1024", value_parser = futexes, allow_negative_numbers = true)]
+    futexes: usize,
+    /// A wait looks at the word before it locks anything
+    #[arg(long)]
+    early_return: bool,
+    /// resize: slots before
+    #[arg(long, value_name = "N", default_value = "16", value_parser = values::slots, allow_negative_numbers = true)]
+    from: usize,
+    /// resize: slots after
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = values::slots, allow_negative_numbers = true)]
+    to: usize,
+    /// Decides everything that chance decides
+    #[arg(long, value_name = "N", default_value = "1", value_parser = seed, allow_negative_numbers = true)]
+    seed: u64,
+    /// No progress on stderr
+    #[arg(short, long)]
+    silent: bool,
+    /// One JSON object a line on stdout, nothing else there
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `ufutex sim` was asked for, checked.
+pub struct Settings {
+    /// What to run.
+    pub workload: Workload,
+    /// The machine.
+    pub topology: Topology,
+    /// Each run has one of these.
+    pub cores: Vec<usize>,
+    /// The same.
+    pub schemes: Vec<Scheme>,
+    /// The same.
+    pub layouts: Vec<Layout>,
+    /// The same; the size of the table, or who sizes it.
+    pub policies: Vec<Policy>,
+    /// Words of each thread.
+    pub futexes: usize,
+    /// Whether a wait looks at the word first.
+    pub early_return: bool,
+    /// Slots before and after.
+    pub resize: (usize, usize),
+    /// Of chance.
+    pub seed: u64,
+    /// No progress.
+    pub silent: bool,
+    /// Rows.
+    pub json: bool,
+}
+
+impl SimArgs {
+    /// Checks the options against each other and the machine.
+    pub fn check(self) -> Result<Settings, String> {
+        let (name, cpus) = (&self.topology.name, self.topology.cpus());
+        let cores = self.cores.map_or_else(|| usual_cores(cpus), |List(cores)| cores);
+        if let Some(beyond) = cores.iter().find(|cores| **cores > cpus) {
+            return Err(format!("--cores '{beyond}' is not accepted on {name}; accepted: 1 to {cpus}"));
+        }
+        if let (Some(List(buckets)), Some(policy)) = (&self.buckets, self.policy) {
+            let buckets = buckets[0];
+            return Err(format!(
+                "--buckets '{buckets}' is not accepted with --policy '{policy}'; accepted: one of the two"
+            ));
+        }
+        let is_resize = self.workload == Workload::Resize;
+        let all = Scheme::value_variants().iter().copied();
+        let usual = || all.filter(|scheme| !is_resize || scheme.can_resize()).collect();
+        let schemes: Vec<Scheme> = self.schemes.map_or_else(usual, |List(schemes)| schemes);
+        if let Some(fixed) = schemes.iter().find(|scheme| is_resize && !scheme.can_resize()) {
+            return Err(format!("--schemes '{fixed}' is not accepted with resize; accepted: live, atomic, percpu"));
+        }
+        if is_resize && (self.buckets.is_some() || self.policy.is_some()) {
+            return Err("--buckets and --policy are not accepted with resize; accepted: --from N --to N".to_string());
+        }
+        let policies = match self.buckets {
+            Some(List(buckets)) => buckets.into_iter().map(Policy::Fixed).collect(),
+            None if is_resize => vec![Policy::Fixed(self.from)],
+            None => vec![self.policy.unwrap_or(Policy::Load)],
+        };
+        Ok(Settings {
+            workload: self.workload,
+            topology: self.topology,
+            cores,
+            schemes,
+            layouts: self.layout.0,
+            policies,
+            futexes: self.futexes,
+            early_return: self.early_return,
+            resize: (self.from, self.to),
+            seed: self.seed,
+            silent: self.silent,
+            json: self.json,
+        })
+    }
+}
+
+fn usual_cores(cpus: usize) -> Vec<usize> {
+    let mut cores: Vec<usize> = [1, 8, 64].into_iter().filter(|cores| *cores < cpus).collect();
+    cores.push(cpus);
+    cores
+}
+
+/// One that is given, or a file.
+pub fn topology(text: &str) -> Result<Topology, String> {
+    if let Some(topology) = Topology::given(text) {
+        return Ok(topology);
+    }
+    let given = Topology::names().collect::<Vec<_>>().join(", ");
+    let described = std::fs::read_to_string(text)
+        .map_err(|error| format!("is not accepted ({error}); accepted: {given}, or a file that describes a machine"))?;
+    Topology::parse(&described).map_err(|reason| format!("cannot be used: {reason}"))
+}
+
+/// `--cores`.
+pub fn cores(text: &str) -> Result<List<usize>, String> {
+    let most = ufutex_coherence::CORES;
+    let accepted = format!("1 to {most} cores, or a comma list of such numbers");
+    values::list(text, &accepted, |part| values::whole(part, 1, most))
+}
+
+fn futexes(text: &str) -> Result<usize, String> {
+    const MOST: usize = 1 << 16;
+    values::whole(text, 1, MOST).ok_or_else(|| format!("is not accepted; accepted: 1 to {MOST} futexes a thread"))
+}
+
+fn buckets(text: &str) -> Result<List<usize>, String> {
+    let accepted = format!("a power of two from 2 to {}, or a comma list of such numbers", values::BUCKETS_MAX);
+    values::list(text, &accepted, |part| values::slots(part).ok())
+}
+
+fn schemes(text: &str) -> Result<List<Scheme>, String> {
+    let accepted = "live, fixed, atomic, percpu, global, or a comma list of these";
+    values::list(text, accepted, |part| Scheme::from_str(part, false).ok())
+}
+
+fn layouts(text: &str) -> Result<List<Layout>, String> {
+    let accepted = "lean, packed, split, or a comma list of these";
+    values::list(text, accepted, |part| Layout::from_str(part, false).ok())
+}
+
+/// `--seed`.
+pub fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("is not accepted; accepted: 0 to {}", u64::MAX))
+}

@@ -1,0 +1,71 @@
+//! The futex words of virtual threads: a guest's memory, whose addresses are the same each time.
+
+use ufutex_coherence::atomic::{AtomicU32, Ordering};
+use ufutex_coherence::objects::{self, Field};
+use ufutex_coherence::{current, memory};
+use ufutex_sim::{Access, Fault, Guest, UserMemory, Width};
+
+/// Where the words of the first thread begin.
+const BASE: u64 = 0x7f00_0000_0000;
+const PAGE: usize = 4096;
+
+/// A piece of memory for each thread, pages apart from the next.
+pub struct Words {
+    words: Vec<AtomicU32>,
+    /// From the first word of a thread to the first of the next.
+    step: usize,
+    count: usize,
+}
+
+impl Words {
+    /// `count` words of value 0 for each of so many threads.
+    pub fn new(threads: usize, count: usize) -> Self {
+        let step = (count * size_of::<AtomicU32>()).next_multiple_of(PAGE) / size_of::<AtomicU32>();
+        let words: Vec<_> = memory::by_line(|| (0..threads * step).map(|_| AtomicU32::new(0)).collect());
+        objects::name(words.as_ptr().addr(), 4, words.len(), "word", &[Field { offset: 0, bytes: 4, name: "value" }]);
+        Self { words, step, count }
+    }
+
+    /// A word of a thread, as the engine is told it.
+    #[inline]
+    pub fn word(&self, thread: usize, number: usize) -> Guest<'_, Self> {
+        let offset = (thread * self.step + number) * size_of::<AtomicU32>();
+        Guest::new(self, BASE + offset as u64, Width::U32).expect("words of four bytes lie at multiples of four")
+    }
+
+    /// How many a thread has.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The running thread has its words in its caches from now on.
+    pub fn warm_up(&self) {
+        let first = current::thread() * self.step;
+        for line in self.words[first..first + self.count].chunks(64 / size_of::<AtomicU32>()) {
+            line[0].store(0, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn at(&self, address: u64) -> Result<&AtomicU32, Fault> {
+        let offset = address.checked_sub(BASE).ok_or(Fault)?;
+        self.words.get(offset as usize / size_of::<AtomicU32>()).ok_or(Fault)
+    }
+}
+
+impl UserMemory for Words {
+    #[inline]
+    fn load(&self, address: u64, _width: Width) -> Result<u64, Fault> {
+        Ok(self.at(address)?.load(Ordering::Acquire).into())
+    }
+
+    fn compare_exchange(&self, address: u64, _width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
+        let (done, not) = (Ordering::AcqRel, Ordering::Acquire);
+        let result = self.at(address)?.compare_exchange(current as u32, new as u32, done, not);
+        Ok(result.map(u64::from).map_err(u64::from))
+    }
+
+    fn fault_in(&self, _address: u64, _access: Access) -> Result<(), Fault> {
+        Err(Fault)
+    }
+}
