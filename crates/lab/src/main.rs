@@ -67,6 +67,9 @@ fn measure(command: &cli::Command) -> anyhow::Result<()> {
         // See `main`: it becomes another program.
         cli::Command::Run(_) => Ok(()),
         cli::Command::Sim(settings) => sim::run(settings),
+        cli::Command::SimTimers(settings) => sim::timers::print(settings),
+        cli::Command::SimSchbench(settings) => sim::schbench::print(settings),
+        cli::Command::SimSeeds(settings) => sim::seeds::run(settings),
         cli::Command::GrowthChild(child) => workloads::growth_child::run(child),
         cli::Command::TimersChild(child) => workloads::timers::child::run(child),
     }

@@ -3,6 +3,7 @@
 mod mistake;
 mod run;
 pub mod sim;
+pub mod sim_more;
 pub mod values;
 
 pub use run::Run;
@@ -23,6 +24,12 @@ pub enum Command {
     Run(Box<Run>),
     /// `ufutex sim`.
     Sim(Box<sim::Settings>),
+    /// `ufutex sim timers`.
+    SimTimers(Box<sim_more::TimersSettings>),
+    /// `ufutex sim schbench`.
+    SimSchbench(Box<sim_more::SchbenchSettings>),
+    /// `ufutex sim seeds`.
+    SimSeeds(sim_more::SeedsSettings),
     /// The hidden child of `bench growth`.
     GrowthChild(GrowthChildArgs),
     /// The hidden child of `bench timers`.
@@ -45,6 +52,10 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
     if verb == "bench" {
         tell_perfs_p(&mut arguments);
     }
+    let second = arguments.get(2).and_then(|word| word.to_str()).unwrap_or_default();
+    if let Some((_, hidden)) = sim_more::VERBS.iter().find(|(name, _)| verb == "sim" && *name == second) {
+        arguments.splice(1..3, [OsString::from(hidden)]);
+    }
     let top = shape
         .try_get_matches_from_mut(arguments)
         .and_then(|matches| Top::from_arg_matches(&matches))
@@ -55,6 +66,11 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
         }
         Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
         Verb::Sim(args) => args.check().map(|settings| Command::Sim(Box::new(settings))).map_err(Refusal::Mistake),
+        Verb::SimTimers(args) => {
+            args.check().map(|settings| Command::SimTimers(Box::new(settings))).map_err(Refusal::Mistake)
+        }
+        Verb::SimSchbench(args) => Ok(Command::SimSchbench(Box::new(args.check()))),
+        Verb::SimSeeds(args) => Ok(Command::SimSeeds(args.check())),
         Verb::GrowthChild(args) => Ok(Command::GrowthChild(args)),
         Verb::TimersChild(args) => Ok(Command::TimersChild(args)),
     }
@@ -91,7 +107,17 @@ enum Verb {
     #[command(long_about = run::ABOUT, after_long_help = run::MORE)]
     Run(Box<run::RunArgs>),
     /// Run the engine on virtual cores of a machine that need not be there
+    #[command(after_help = MORE_SIM)]
     Sim(Box<sim::SimArgs>),
+    /// The designs of a timer table on virtual cores
+    #[command(hide = true, bin_name = "ufutex sim timers")]
+    SimTimers(Box<sim_more::TimersArgs>),
+    /// The pattern of schbench's threads on virtual cores
+    #[command(hide = true, bin_name = "ufutex sim schbench")]
+    SimSchbench(Box<sim_more::SchbenchArgs>),
+    /// The seeds' published figures, what this machine says, and what the model says
+    #[command(hide = true, bin_name = "ufutex sim seeds")]
+    SimSeeds(sim_more::SeedsArgs),
     /// One repeat of `bench growth`, in a process of its own
     #[command(hide = true)]
     GrowthChild(GrowthChildArgs),
@@ -236,6 +262,12 @@ pub struct TimersChildArgs {
     #[arg(long)]
     pub before: usize,
 }
+
+const MORE_SIM: &str = "\
+With options of their own, see --help after each:
+  ufutex sim timers    the designs of a timer table, and ours
+  ufutex sim schbench  the pattern of schbench's threads
+  ufutex sim seeds     the seeds' published figures, this machine's, and the model's; exit 1 where the model misses";
 
 const ROWS: &str = "\
 Rows of --json, one object a line:

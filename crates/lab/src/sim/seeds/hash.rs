@@ -1,23 +1,26 @@
 //! perf's `hash` on the seeds' machines: every thread waits on words of its own that hold another value, so that what an
 //! operation does is to reach its bucket, lock it, look, and unlock it.
 
+use crate::sim::lines::Lines;
+use clap::ValueEnum;
 use std::cell::Cell;
-use ufutex_coherence::atomic::{AtomicU32, Ordering};
-use ufutex_coherence::{Length, Report, Simulation, Topology, current, memory};
+use ufutex_coherence::{Length, Report, Simulation, Topology, current, memory, objects};
 use ufutex_sim::layout::{Layout as TableLayout, Lean, Packed, Split};
 use ufutex_sim::scheme::{Atomic, Fixed, Live, PerCpu, Scheme as TableScheme};
-use ufutex_sim::{Access, Config, Domain, Error, Fault, Guest, Options, Policy, System, UserMemory, Width};
+use ufutex_sim::{Config, Domain, Error, Options, Policy, System};
 
 /// How an operation reaches its bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Scheme {
     /// Never resized: nothing is counted.
     Fixed,
     /// One count for all.
     Atomic,
     /// A count for each CPU.
+    #[value(name = "percpu")]
     PerCpu,
     /// The same while a resize waits for a count of zero, which never comes.
+    #[value(skip)]
     Stalled,
     /// Ours.
     Live,
@@ -73,45 +76,39 @@ impl Case {
 
 /// perf's: words of each thread.
 const WORDS: usize = 1024;
-/// Rounds through a thread's words before it is measured; the table is made in the first.
+/// Operations of a thread before: once through its words. The table is made in them.
 const WARM: usize = WORDS;
+/// Operations of a thread that are measured.
+const MEASURED: usize = 256;
 /// How large the table is for which the resize that stalls was begun late: what the kernel makes for two threads.
 const STALLED_BUCKETS: usize = 16;
-const BASE: u64 = 0x7F00_0000_0000;
-/// From one word's address to the next's. The kernel hashes words, and ours the lines that they are in, as long as a table is
-/// small: here each word has a line to itself, so that both spread them alike.
-const APART: u64 = 64;
-/// From one thread's words to the next's: an allocation of its own.
-const STRIDE: u64 = WORDS as u64 * APART + 4096 + 64;
-
 /// Operations of all threads in a virtual second, with `call_ns` for each beside what the engine does.
-pub fn run(case: &Case, call_ns: f64, measured: usize) -> Report {
+pub fn run(case: &Case, call_ns: f64) -> Report {
     match case.layout {
-        Layout::Lean => with_layout::<Lean>(case, call_ns, measured),
-        Layout::Packed => with_layout::<Packed>(case, call_ns, measured),
-        Layout::Split => with_layout::<Split>(case, call_ns, measured),
+        Layout::Lean => with_layout::<Lean>(case, call_ns),
+        Layout::Packed => with_layout::<Packed>(case, call_ns),
+        Layout::Split => with_layout::<Split>(case, call_ns),
     }
 }
 
-fn with_layout<L: TableLayout>(case: &Case, call_ns: f64, measured: usize) -> Report {
+fn with_layout<L: TableLayout>(case: &Case, call_ns: f64) -> Report {
     match case.scheme {
-        Scheme::Fixed => simulate::<Fixed, L>(case, call_ns, measured),
-        Scheme::Atomic => simulate::<Atomic, L>(case, call_ns, measured),
-        Scheme::PerCpu | Scheme::Stalled => simulate::<PerCpu, L>(case, call_ns, measured),
-        Scheme::Live => simulate::<Live, L>(case, call_ns, measured),
+        Scheme::Fixed => simulate::<Fixed, L>(case, call_ns),
+        Scheme::Atomic => simulate::<Atomic, L>(case, call_ns),
+        Scheme::PerCpu | Scheme::Stalled => simulate::<PerCpu, L>(case, call_ns),
+        Scheme::Live => simulate::<Live, L>(case, call_ns),
     }
 }
 
-fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call_ns: f64, measured: usize) -> Report {
+fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call_ns: f64) -> Report {
     let topology = Topology::given(case.topology).expect("a given machine");
     let threads = case.threads * case.processes;
-    let words: Vec<Words> = (0..threads).map(Words::new).collect();
+    let words = Lines::new(threads * WORDS);
     let domains = domains::<S, L>(case, topology.cpus());
     let stalls = case.scheme == Scheme::Stalled;
     let (warm, is_begun) = (Cell::new(0), Cell::new(false));
-    let total = threads * measured;
     let simulation = Simulation::new(&topology).placement(placement(case, &topology, stalls)).seed(1);
-    let length = Length::Operations { warm_up: (threads * WARM) as u64, measured: total as u64 };
+    let length = Length::Operations { warm_up: (threads * WARM) as u64, measured: (threads * MEASURED) as u64 };
     simulation.length(length).run(|thread| {
         current::rendezvous();
         if thread == threads {
@@ -123,11 +120,11 @@ fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call_ns: f64, measur
             let _ = domains[0].set_slots_while(case.buckets, || !current::is_over());
             return;
         }
-        let (domain, words) = (&domains[thread / case.threads], &words[thread]);
+        let domain = &domains[thread / case.threads];
         let mut number = 0;
         while !current::is_over() {
             current::compute(call_ns);
-            let waited = domain.wait(words.word(number), 1);
+            let waited = domain.wait(words.word(thread * WORDS + number), 1);
             assert_eq!(waited, Err(Error::Again), "the word is 0");
             number = (number + 1) % WORDS;
             warm.set(warm.get() + 1);
@@ -138,6 +135,7 @@ fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call_ns: f64, measur
 
 /// One domain for each process, in one system.
 fn domains<S: TableScheme<L>, L: TableLayout>(case: &Case, cpus: usize) -> Vec<Box<Domain<S, L>>> {
+    objects::forget_all();
     let buckets = if case.scheme == Scheme::Stalled { STALLED_BUCKETS } else { case.buckets };
     let options = || Options::new().policy(Policy::Fixed(buckets)).early_return(false);
     let domains: Vec<_> = memory::by_line(|| {
@@ -158,49 +156,11 @@ fn placement(case: &Case, topology: &Topology, stalls: bool) -> Vec<u16> {
         let first = process % topology.sockets * per_socket;
         (first + thread % per_socket + thread / per_socket % topology.threads_per_core * cores) as u16
     };
-    let mut cpus: Vec<u16> =
-        (0..case.processes).flat_map(|process| (0..case.threads).map(move |thread| (process, thread))).map(|(process, thread)| cpu(process, thread)).collect();
+    let number = |number: usize| cpu(number / case.threads, number % case.threads);
+    let mut cpus: Vec<u16> = (0..case.processes * case.threads).map(number).collect();
     if stalls {
         // Whoever resizes has a core that nobody else uses, if there is one.
         cpus.push((cpus.len() % topology.cpus()) as u16);
     }
     cpus
-}
-
-/// The words of one thread.
-struct Words {
-    first: u64,
-    words: Vec<AtomicU32>,
-}
-
-impl Words {
-    fn new(thread: usize) -> Words {
-        let words = memory::by_line(|| (0..WORDS).map(|_| AtomicU32::new(0)).collect());
-        Words { first: BASE + STRIDE * thread as u64, words }
-    }
-
-    fn word(&self, number: usize) -> Guest<'_, Words> {
-        Guest::new(self, self.first + APART * number as u64, Width::U32).expect("aligned")
-    }
-
-    fn at(&self, address: u64) -> Result<&AtomicU32, Fault> {
-        let offset = address.checked_sub(self.first).ok_or(Fault)?;
-        self.words.get((offset / APART) as usize).ok_or(Fault)
-    }
-}
-
-impl UserMemory for Words {
-    fn load(&self, address: u64, _width: Width) -> Result<u64, Fault> {
-        Ok(self.at(address)?.load(Ordering::Acquire).into())
-    }
-
-    fn compare_exchange(&self, address: u64, _width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
-        let result =
-            self.at(address)?.compare_exchange(current as u32, new as u32, Ordering::AcqRel, Ordering::Acquire);
-        Ok(result.map(u64::from).map_err(u64::from))
-    }
-
-    fn fault_in(&self, _address: u64, _access: Access) -> Result<(), Fault> {
-        Err(Fault)
-    }
 }

@@ -2,6 +2,9 @@
 
 mod loops;
 mod ours;
+mod report;
+
+pub use report::print;
 
 use clap::ValueEnum;
 use std::fmt;
@@ -26,8 +29,7 @@ pub enum Design {
 
 impl Design {
     /// All of them, as they are compared.
-    pub const ALL: [Design; 5] =
-        [Design::Ours, Design::GlobalLock, Design::Precheck, Design::Scaled, Design::Radix];
+    pub const ALL: [Design; 5] = [Design::Ours, Design::GlobalLock, Design::Precheck, Design::Scaled, Design::Radix];
 
     /// As it is printed.
     pub fn text(self) -> &'static str {
@@ -137,7 +139,7 @@ pub fn run(case: &Case) -> Result<(Times, Report), String> {
         Thread { syscall: 0.0, sleep: 0.0, wake: 0.0, wakeup: 0.0, switch: 0.0, ..case.topology.thread };
     let processes = if case.apart { case.threads } else { 1 };
     match case.design {
-        Design::Ours => unimplemented!(),
+        Design::Ours => loops::run(&memory::by_line(|| ours::processes(processes))?, &case),
         Design::GlobalLock => {
             let index = global_lock::Hash::<false>::default;
             loops::run(&memory::by_line(|| Emulated::sharing(index(), processes)), &case)
