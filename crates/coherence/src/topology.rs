@@ -143,7 +143,11 @@ impl Topology {
     /// # Errors
     /// A line that says what is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let topology: Self = toml::from_str(text).map_err(|error| error.to_string().replace('\n', " "))?;
+        let topology: Self = toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            format!("line {line}: {}", error.message().replace('\n', " "))
+        })?;
         topology.check()?;
         Ok(topology)
     }

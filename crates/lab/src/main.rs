@@ -1,13 +1,16 @@
 //! `ufutex bench`: every futex scheme of the engine measured beside the host's kernel and `parking_lot_core`.
 //! `ufutex run`: a program with its futexes on the engine.
+//! `ufutex sim`: the engine on virtual cores.
 //!
 //! A benchmark is: `cli` reads the flags, `settings` checks them against each other, `workloads` measures, `report` prints.
 //! Results go to stdout (tables, or one JSON object a line), everything else to stderr.
 
+mod advise;
 mod cli;
 mod clock;
 mod interrupt;
 mod machine;
+mod manual;
 mod pool;
 mod progress;
 mod report;
@@ -37,8 +40,8 @@ fn main() -> ExitCode {
     let command = match cli::parse(std::env::args_os()) {
         Ok(command) => command,
         Err(cli::Refusal::Information(text)) => {
-            // A reader that has gone (`| head`) has read enough.
-            let _ = write!(std::io::stdout(), "{text}");
+            // As NO_COLOR, CLICOLOR and the terminal want it. A reader that has gone (`| head`) has read enough.
+            let _ = write!(anstream::stdout(), "{}", text.ansi());
             return ExitCode::SUCCESS;
         }
         Err(cli::Refusal::Mistake(line)) => {
@@ -48,14 +51,17 @@ fn main() -> ExitCode {
     };
     let outcome = match command {
         cli::Command::Run(run) => return run::run(&run),
+        cli::Command::Advise(advise) => {
+            return match interrupt::watch() {
+                Ok(()) => advise::run(&advise),
+                Err(error) => failed(&error),
+            };
+        }
         command => interrupt::watch().and_then(|()| measure(&command)),
     };
     match outcome {
         Err(error) if report::is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) if !interrupt::asked() => {
-            eprintln!("ufutex: {error:#}");
-            ExitCode::from(EXIT_FAILURE)
-        }
+        Err(error) if !interrupt::asked() => failed(&error),
         _ if interrupt::asked() => ExitCode::from(interrupt::EXIT),
         _ => ExitCode::SUCCESS,
     }
@@ -64,13 +70,23 @@ fn main() -> ExitCode {
 fn measure(command: &cli::Command) -> anyhow::Result<()> {
     match command {
         cli::Command::Bench(settings) => workloads::run(settings),
-        // See `main`: it becomes another program.
-        cli::Command::Run(_) => Ok(()),
         cli::Command::Sim(settings) => sim::run(settings),
         cli::Command::SimTimers(settings) => sim::timers::print(settings),
         cli::Command::SimSchbench(settings) => sim::schbench::print(settings),
         cli::Command::SimSeeds(settings) => sim::seeds::run(settings),
+        cli::Command::Completions(args) => manual::completions(args.shell),
+        cli::Command::Man(args) => match &args.output {
+            Some(directory) => manual::pages(directory),
+            None => manual::page(args.verb.as_deref()),
+        },
+        // See `main`: their exit statuses are of their own.
+        cli::Command::Run(_) | cli::Command::Advise(_) => Ok(()),
         cli::Command::GrowthChild(child) => workloads::growth_child::run(child),
         cli::Command::TimersChild(child) => workloads::timers::child::run(child),
     }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("ufutex: {error:#}");
+    ExitCode::from(EXIT_FAILURE)
 }

@@ -149,7 +149,7 @@ fn the_second_ctrl_c_ends_it_at_once() {
 #[test]
 fn where_the_signal_is_ignored_it_stays_so() {
     let program = env!("CARGO_BIN_EXE_ufutex");
-    let line = format!("trap '' INT; exec {program} bench hash -t 1 --targets live,kernel --repeat 200 --json");
+    let line = format!("trap '' INT; exec {program} bench hash -t 1 --targets live,kernel --repeat 60 --json");
     let mut running = Running::start(Command::new("sh").args(["-c", &line]));
     let mut announced = String::new();
     running.stderr.read_line(&mut announced).expect("its stderr");
@@ -157,5 +157,26 @@ fn where_the_signal_is_ignored_it_stays_so() {
     running.press_ctrl_c();
     let (status, stdout, stderr) = running.end();
     assert_eq!(status.code(), Some(0), "{stderr}");
-    assert!(rows(&stdout).iter().all(|row| row["repeat"] == 200), "{stdout}");
+    assert!(rows(&stdout).iter().all(|row| row["repeat"] == 60), "{stdout}");
+}
+
+#[test]
+fn ctrl_c_ends_what_advise_watches_and_the_advice_is_from_what_was_seen() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ufutex"));
+    // The program is there when it says so, and would sleep for an hour.
+    let mut running =
+        Running::start(command.args(["advise", "-d", "3600", "sh", "-c", "echo there >&2; exec sleep 3600"]));
+    let mut line = String::new();
+    while !line.contains("there") {
+        line.clear();
+        assert!(running.stderr.read_line(&mut line).expect("its stderr") > 0, "it ended");
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    running.press_ctrl_c();
+    let (status, _, stderr) = running.end();
+    assert_eq!(status.code(), Some(130), "{stderr}");
+    assert!(
+        stderr.contains("Advice for 'sleep 3600'") && stderr.contains("interrupted: the advice is from"),
+        "{stderr}"
+    );
 }

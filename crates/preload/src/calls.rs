@@ -161,6 +161,41 @@ pub fn count(kind: usize) {
     }
 }
 
+/// Counts a call that the kernel gets.
+#[inline(always)]
+pub fn count_kernel(number: i64, args: &[u64; 6]) {
+    if let Some(process) = counted() {
+        process.calls[KERNEL].fetch_add(1, Ordering::Relaxed);
+        let is_shared = number != libc::SYS_futex || is_shared(args[1]);
+        process.shared_calls.fetch_add(is_shared.into(), Ordering::Relaxed);
+    }
+}
+
+/// Whether futex(2)'s `op` would be ours, but for the words that others may share.
+fn is_shared(op: u64) -> bool {
+    let command = (op & 0xffff_ffff & !CLOCK_REALTIME) as i32;
+    OURS.contains(&command)
+}
+
+/// Runs `sleep`, in which the calling thread waits. Counted only where a report was asked for; one that a cancellation
+/// takes out of it stays counted.
+pub fn while_waiting<R>(sleep: impl FnOnce() -> R) -> R {
+    let Some(process) = counted() else { return sleep() };
+    let [now, most] = &process.waiting;
+    let waiting = now.fetch_add(1, Ordering::Relaxed) + 1;
+    most.fetch_max(waiting, Ordering::Relaxed);
+    let result = sleep();
+    now.fetch_sub(1, Ordering::Relaxed);
+    result
+}
+
+/// Notes how many threads there are.
+pub fn note_threads(threads: usize) {
+    if let Some(process) = counted() {
+        process.threads_most.fetch_max(threads as u64, Ordering::Relaxed);
+    }
+}
+
 /// Kinds whose calls name a list of words, not one.
 const LISTS: [usize; 2] = [16, 19];
 

@@ -22,7 +22,7 @@ use crate::memory::Native;
 use crate::process::{Process, process};
 use crate::settings::Policy;
 use crate::timers::Host;
-use crate::{raw, seat, settings, stack, timers};
+use crate::{calls, raw, seat, settings, stack, timers};
 
 const WAIT_PRIVATE: u32 = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u32;
 const CMP_REQUEUE_PRIVATE: u32 = (libc::FUTEX_CMP_REQUEUE | libc::FUTEX_PRIVATE_FLAG) as u32;
@@ -327,10 +327,10 @@ impl Inside {
             if let Poll::Ready(result) = call.as_mut().poll(&mut context) {
                 return result;
             }
-            let slept = match &mut otherwise {
+            let slept = calls::while_waiting(|| match &mut otherwise {
                 None => self.sleep(seat, deadline.as_ref()),
                 Some(sleep) => sleep(seat),
-            };
+            });
             match slept {
                 Slept::Told => {}
                 Slept::Ended(cause) => return call.end(cause),
@@ -431,12 +431,16 @@ pub fn note_threads() {
     let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: a string, and room for the answer.
     let told = unsafe { raw::own(libc::SYS_stat, [c"/proc/self/task".as_ptr() as u64, stat.as_mut_ptr() as u64]) };
-    if told == 0
+    if told != 0 {
+        return;
+    }
+    // SAFETY: the kernel has filled it in. Two links of a directory are its own.
+    let threads = unsafe { stat.assume_init() }.st_nlink.saturating_sub(2) as usize;
+    let threads = threads.saturating_sub(timers::own_threads());
+    calls::note_threads(threads);
+    if settings::get().policy == Policy::Threads
         && let Some(engine) = engine()
     {
-        // SAFETY: the kernel has filled it in. Two links of a directory are its own.
-        let threads = unsafe { stat.assume_init() }.st_nlink.saturating_sub(2) as usize;
-        let threads = threads.saturating_sub(timers::own_threads());
         on!(engine, parts => parts.domain.note_threads(threads));
     }
 }

@@ -181,7 +181,7 @@ unsafe extern "C-unwind" fn take(call: *mut Call) -> i64 {
         }
         number => match calls::whose(number, &call.args) {
             Whose::Kernel => {
-                calls::count(calls::KERNEL);
+                calls::count_kernel(number, &call.args);
                 NOT_OURS
             }
             Whose::Ours(number, kind, may_sleep) => {
@@ -476,7 +476,7 @@ fn cancel_somebody(cancel: extern "C" fn(libc::pthread_t) -> c_int) {
     signals::adopt(SIGCANCEL);
 }
 
-/// `pthread_create(3)`, for the policy that goes by the number of threads.
+/// `pthread_create(3)`, for the policy that goes by the number of threads, and the report.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_create(
     thread: *mut libc::pthread_t,
@@ -486,7 +486,7 @@ pub unsafe extern "C" fn pthread_create(
 ) -> c_int {
     // SAFETY: as the program calls it.
     let result = unsafe { real::pthread_create()(thread, attributes, start, argument) };
-    if result == 0 && settings::get().policy == settings::Policy::Threads {
+    if result == 0 && (settings::get().policy == settings::Policy::Threads || settings::get().stats.is_some()) {
         let mask = gate::block_all();
         engine::note_threads();
         gate::set_mask(mask);

@@ -19,8 +19,12 @@ const PRIVATE_FLAG: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
 
 type Result<T> = core::result::Result<T, seccompiler::BackendError>;
 
-/// The filter. With `reports`, the end of the process stops too; with `timers`, what makes and sets them.
-pub fn program(reports: bool, timers: bool) -> Result<BpfProgram> {
+/// Waits and wakes: calls without a second word, so that there is room for the mark.
+const ONE_WORD: [i32; 4] = [libc::FUTEX_WAIT, libc::FUTEX_WAKE, libc::FUTEX_WAIT_BITSET, libc::FUTEX_WAKE_BITSET];
+
+/// The filter. With `reports`, the end of the process stops too; with `shared`, waits and wakes of words that processes
+/// may share; with `timers`, what makes and sets them.
+pub fn program(reports: bool, shared: bool, timers: bool) -> Result<BpfProgram> {
     let not_ours = |argument| SeccompCondition::new(argument, Qword, Ne, COOKIE);
     let not_ours_high = || SeccompCondition::new(0, Qword, MaskedEq(0xffff_ffff << 32), 0);
     let is_private = |argument| SeccompCondition::new(argument, Dword, MaskedEq(PRIVATE_FLAG), PRIVATE_FLAG);
@@ -29,14 +33,12 @@ pub fn program(reports: bool, timers: bool) -> Result<BpfProgram> {
     let marked_last = || -> Result<Vec<SeccompRule>> { one(vec![not_ours(5)?]) };
 
     let mut futex = Vec::new();
-    for op in OURS {
+    let private = OURS.iter().map(|op| PRIVATE_FLAG | *op as u64);
+    let others = ONE_WORD.iter().filter(|_| shared).map(|op| *op as u64);
+    for op in private.chain(others) {
         // Whatever else `op` says, but for the clock, is not ours.
-        let command = SeccompCondition::new(
-            1,
-            Dword,
-            MaskedEq(!(libc::FUTEX_CLOCK_REALTIME as u64) & 0xffff_ffff),
-            PRIVATE_FLAG | op as u64,
-        )?;
+        let command =
+            SeccompCondition::new(1, Dword, MaskedEq(!(libc::FUTEX_CLOCK_REALTIME as u64) & 0xffff_ffff), op)?;
         futex.push(SeccompRule::new(vec![command, not_ours(4)?])?);
     }
     // A thread in this process's memory without storage of its own.

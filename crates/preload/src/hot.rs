@@ -60,6 +60,15 @@ impl Hot {
     }
 }
 
+impl Hot {
+    /// How many words were named: no fewer than this, and exactly as many if nothing was taken over.
+    pub fn words(&self) -> (u64, bool) {
+        let all = || self.sets.iter().flat_map(Set::words);
+        let is_exact = self.sets.iter().flat_map(|set| &set.doubtful).all(|doubtful| doubtful.load(Relaxed) == 0);
+        (all().count() as u64, is_exact)
+    }
+}
+
 impl Word {
     fn is_known(&self) -> bool {
         self.calls_at_least > 1 || self.calls_at_least == self.calls_at_most

@@ -16,7 +16,22 @@ const SEAT: u32 = 2 | 128;
 
 /// The kernel's futex_waitv for a thread that is inside; -512 if a signal came.
 pub fn kernel_waitv(args: [u64; 6], inside: &Inside) -> isize {
-    let sleep = Sleep { gate: inside.gate, mask: inside.mask, number: SYS_FUTEX_WAITV as u64, args };
+    kernel_call(SYS_FUTEX_WAITV, args, inside)
+}
+
+/// The kernel's futex(2), a wait or a wake.
+pub fn kernel_futex(args: [u64; 6], inside: &Inside) -> isize {
+    let command = args[1] as i32 & !libc::FUTEX_CLOCK_REALTIME;
+    let has_timeout = matches!(command, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET) && args[3] != 0;
+    match kernel_call(libc::SYS_futex, args, inside) {
+        // As the kernel does: what is left of the time would be lost.
+        result if result == -ufutex::ERESTARTSYS && has_timeout => -(libc::EINTR as isize),
+        result => result,
+    }
+}
+
+fn kernel_call(number: i64, args: [u64; 6], inside: &Inside) -> isize {
+    let sleep = Sleep { gate: inside.gate, mask: inside.mask, number: number as u64, args };
     // SAFETY: the program's own call, or one on lists of ours; our own gate and mask.
     match unsafe { (gate::sleep(&sleep), Gate::has_deferred(inside.gate)) } {
         (result, true) if result == -(libc::EINTR as isize) => -ufutex::ERESTARTSYS,

@@ -41,6 +41,12 @@ pub struct Process {
     pub hot: hot::Hot,
     /// Calls, by kind.
     pub calls: [AtomicU64; calls::KINDS],
+    /// Of those that the kernel got: waits, wakes and requeues of words that processes may share.
+    pub shared_calls: AtomicU64,
+    /// Threads that sleep in a wait, and the most that did at a time.
+    pub waiting: [AtomicU64; 2],
+    /// The most threads at a time, as far as they were made by pthread_create(3); 0 where none was made.
+    pub threads_most: AtomicU64,
     /// What timers did, by [`timers::Count`].
     pub timer_counts: [AtomicU64; timers::COUNTS],
 }

@@ -78,7 +78,7 @@ pub unsafe fn install(environment: *const *const c_char) {
     if is_filtered() && (!settings.timers || are_timers_filtered()) {
         return; // what executed us was trapped, and a filter stays
     }
-    match filter::program(settings.stats.is_some(), settings.timers) {
+    match filter::program(settings.stats.is_some(), settings.shared, settings.timers) {
         Ok(filter) => {
             if let Err(why) = seccompiler::apply_filter(&filter) {
                 raw::die(&["--trap needs seccomp, which cannot be had: ", &std::string::ToString::to_string(&why)]);
@@ -230,7 +230,7 @@ impl Trapped<'_> {
         let (number, kind, may_sleep) = match calls::whose(self.number, &self.args) {
             Whose::Ours(number, kind, may_sleep) => (number, kind, may_sleep),
             Whose::Kernel => {
-                calls::count(calls::KERNEL);
+                calls::count_kernel(self.number, &self.args);
                 return self.kernel_futex();
             }
             Whose::Mixed => return self.inside(|inside| mixed::waitv(self.args, inside)),
@@ -240,9 +240,15 @@ impl Trapped<'_> {
         self.inside(|inside| engine::call(number, self.args, may_sleep, inside))
     }
 
-    /// Those of futex2 whose flags are in memory, where the filter cannot read them.
+    /// Those of futex2 whose flags are in memory, where the filter cannot read them; and those that only stop to be
+    /// counted.
     fn kernel_futex(&self) -> Outcome {
         let mut args = self.args;
+        if self.number == libc::SYS_futex {
+            // Waits and wakes, which have no second word.
+            args[4] = COOKIE;
+            return self.inside(|inside| mixed::kernel_futex(args, inside));
+        }
         args[5] = COOKIE;
         if self.number != calls::SYS_FUTEX_WAITV {
             // SAFETY: the program's own call, which does not sleep.

@@ -38,6 +38,7 @@ fn words_are_counted_exactly_as_long_as_there_is_room() {
     }
     let top = hot.top(1000);
     assert_eq!(top.len(), 500);
+    assert_eq!(hot.words(), (500, true));
     for (place, word) in top.iter().enumerate() {
         let calls = 500 - place as u64;
         assert_eq!(*word, Word { address: address(calls - 1), calls_at_most: calls, calls_at_least: calls });
@@ -81,6 +82,7 @@ fn words_without_a_counter_of_their_own_are_not_reported() {
     }
     // Each word was named once: nothing can be said of any.
     assert_eq!(hot.top(10), []);
+    assert_eq!(hot.words(), (4096, false), "as many as there are counters, and more");
 }
 
 #[test]
@@ -129,6 +131,11 @@ fn report() -> Report {
         cpu: Cpu { user: Duration::from_millis(1200), system: Duration::from_nanos(34) },
         calls: vec![("FUTEX_WAIT", 1_234_567), ("FUTEX_WAKE", 100), ("FUTEX_REQUEUE", 0)],
         kernel_calls: 7,
+        shared_calls: 5,
+        threads_most: 9,
+        waiting_most: 4,
+        words: 12,
+        words_exact: false,
         counters: counters(),
         hottest: vec![
             HotWord {
@@ -153,8 +160,10 @@ fn text_is_aligned_and_leaves_out_what_is_zero_or_too_little() {
          1,234,567        FUTEX_WAIT               #   99.99 % of all calls
                100        FUTEX_WAKE               #    0.01 % of all calls
                  7      kernel calls               #  shared futexes, PI locks, robust lists: left to the kernel
+                12      words                      #  at least
 
                  1      waits                      #  found the value they were to wait for
+                 4      most waiters               #  at a time, of 9 threads
                  3      mismatches                 #   75.00 % of all waits: found another value (EAGAIN)
                  1      empty wakes                #  100.00 % of all wakes: nobody waited
 
@@ -225,6 +234,7 @@ fn json_is_one_line_with_units_in_its_names() {
         "slots": 16, "table_bytes": 1024,
         "elapsed_ns": 2_500_000_000u64, "cpu_user_ns": 1_200_000_000, "cpu_system_ns": 34,
         "calls": {"FUTEX_WAIT": 1_234_567, "FUTEX_WAKE": 100, "FUTEX_REQUEUE": 0}, "kernel_calls": 7,
+        "shared_calls": 5, "threads_most": 9, "waiting_most": 4, "words": 12, "words_exact": false,
         "counters": {
             "waits": 1, "mismatches": 3, "wakes": 0, "woken": 0, "empty_wakes": 1, "requeues": 0, "requeued": 0,
             "resizes": 0, "contended_locks": 0, "longest_chain": 1,

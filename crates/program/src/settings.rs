@@ -68,6 +68,8 @@ pub struct Settings<'a> {
     pub immutable: bool,
     /// Futex instructions anywhere in the program are trapped.
     pub trap: bool,
+    /// With `trap`: waits and wakes of words that processes may share stop too, to be counted.
+    pub shared: bool,
     /// timer_create(2) and its family are the engine's, too.
     pub timers: bool,
     /// A report at exit.
@@ -194,6 +196,7 @@ impl<'a> Settings<'a> {
         slots: None,
         immutable: false,
         trap: false,
+        shared: false,
         timers: false,
         stats: None,
         process: None,
@@ -224,6 +227,9 @@ impl<'a> Settings<'a> {
         }
         if self.trap {
             to.write_str(",trap")?;
+        }
+        if self.shared {
+            to.write_str(",shared")?;
         }
         if self.timers {
             to.write_str(",timers")?;
@@ -282,10 +288,11 @@ impl<'a> Settings<'a> {
             _ if item == b"immutable" => self.immutable = true,
             _ if item == b"children" => self.children = true,
             _ if item == b"trap" => self.trap = true,
+            _ if item == b"shared" => self.shared = true,
             _ if item == b"timers" => self.timers = true,
             _ => {
                 return Err(invalid(
-                    "scheme=, layout=, policy=, slots=, immutable, trap, timers, stats=, process=, children, output=",
+                    "scheme=, layout=, policy=, slots=, immutable, trap, shared, timers, stats=, process=, children, output=",
                 ));
             }
         }
@@ -355,11 +362,11 @@ mod tests {
         let byte = prop_oneof![3 => 1..=255u8, 1 => prop::sample::select(&b",=%/ \n"[..])];
         let output = prop::option::of(prop::collection::vec(byte, 1..40));
         let process = prop::option::of(0..=i32::MAX);
-        let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+        let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
         (scheme, layout, policy, sized, flags, stats, process, output).prop_map(
-            |(scheme, layout, policy, (slots, immutable), (trap, timers, children), stats, process, output)| {
-                let what = Settings { scheme, layout, policy, slots, immutable, trap, timers, ..Settings::DEFAULT };
-                let settings = Settings { stats, process, children, ..what };
+            |(scheme, layout, policy, (slots, immutable), (trap, shared, timers, children), stats, process, output)| {
+                let what = Settings { scheme, layout, policy, slots, immutable, trap, shared, ..Settings::DEFAULT };
+                let settings = Settings { timers, stats, process, children, ..what };
                 (settings, output)
             },
         )

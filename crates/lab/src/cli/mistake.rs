@@ -7,7 +7,7 @@ use std::error::Error;
 /// What clap refuses, in one line; `--help` and `--version` pass through as they are.
 pub fn refusal(error: &clap::Error, shape: &clap::Command, verb: &str) -> Refusal {
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Refusal::Information(error.to_string()),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Refusal::Information(error.render()),
         _ => Refusal::Mistake(one_line(error, shape, verb)),
     }
 }
@@ -28,18 +28,30 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
             format!("{argument} '{value}' is not accepted; accepted: {values}")
         }
         ErrorKind::UnknownArgument => {
-            let before = if verb == "run" { "PROGRAM, before it" } else { "one workload and" };
+            let before = match verb {
+                "run" | "advise" => "PROGRAM, before it",
+                "bench" => "one workload and",
+                _ => "only",
+            };
             format!("'{}' is not accepted here; accepted: {before} {}", shown(&argument), flags(shape, verb))
         }
         ErrorKind::InvalidSubcommand => {
             let verb = shown(&context(error, ContextKind::InvalidSubcommand));
-            format!("'{verb}' is not a command; accepted: bench, run, sim")
+            format!("'{verb}' is not a command; accepted: {}", verbs(shape))
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            "no command given; accepted: bench, run, sim, see --help".to_string()
+            format!("no command given; accepted: {}, see --help", verbs(shape))
+        }
+        ErrorKind::MissingRequiredArgument if !matches!(verb, "run" | "advise") => {
+            let missing = argument.trim_matches(['<', '>']);
+            format!("{missing} is missing; accepted: ufutex {verb} {missing}, see --help")
         }
         ErrorKind::MissingRequiredArgument => {
-            "no program given; accepted: ufutex run [OPTIONS] PROGRAM [ARGS]..., see --help".to_string()
+            format!("no program given; accepted: ufutex {verb} [OPTIONS] PROGRAM [ARGS]..., see --help")
+        }
+        ErrorKind::ArgumentConflict if !is_the_same(error) => {
+            let other = flag_name(&context(error, ContextKind::PriorArg));
+            format!("{argument} is not accepted with {other}; accepted: one of the two")
         }
         ErrorKind::ArgumentConflict => {
             format!("{argument} is given more than once; accepted: once")
@@ -65,6 +77,11 @@ fn context(error: &clap::Error, kind: ContextKind) -> String {
     }
 }
 
+/// Whether what is in conflict is one argument, given twice.
+fn is_the_same(error: &clap::Error) -> bool {
+    context(error, ContextKind::InvalidArg) == context(error, ContextKind::PriorArg)
+}
+
 /// clap says `--threads <LIST>`, `--processes [<LIST>]` and `[WORKLOAD]`; a reader needs `--threads` and `workload`.
 fn flag_name(argument: &str) -> String {
     let name = argument.split([' ', '=']).next().unwrap_or_default();
@@ -76,11 +93,17 @@ fn shown(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
+/// Those that are for users.
+fn verbs(shape: &clap::Command) -> String {
+    let shown = shape.get_subcommands().filter(|verb| !verb.is_hide_set());
+    shown.map(clap::Command::get_name).filter(|name| *name != "help").collect::<Vec<_>>().join(", ")
+}
+
 fn flags(shape: &clap::Command, verb: &str) -> String {
     let Some(command) = shape.find_subcommand(verb) else {
         return String::new();
     };
-    let names = command.get_arguments().filter_map(|argument| {
+    let names = command.get_arguments().filter(|argument| !argument.is_hide_set()).filter_map(|argument| {
         let long = argument.get_long()?;
         Some(match argument.get_short() {
             Some(short) => format!("-{short}/--{long}"),

@@ -1,11 +1,15 @@
 //! The command line: perf's flags, and the one line that a mistake gets.
 
+mod advise;
+mod manual;
 mod mistake;
 mod run;
 pub mod sim;
 pub mod sim_more;
 pub mod values;
 
+pub use advise::Advise;
+pub use manual::{CompletionsArgs, ManArgs};
 pub use run::Run;
 
 use crate::settings::Settings;
@@ -30,6 +34,12 @@ pub enum Command {
     SimSchbench(Box<sim_more::SchbenchSettings>),
     /// `ufutex sim seeds`.
     SimSeeds(sim_more::SeedsSettings),
+    /// `ufutex advise`.
+    Advise(Box<Advise>),
+    /// `ufutex completions`.
+    Completions(CompletionsArgs),
+    /// `ufutex man`.
+    Man(ManArgs),
     /// The hidden child of `bench growth`.
     GrowthChild(GrowthChildArgs),
     /// The hidden child of `bench timers`.
@@ -39,7 +49,7 @@ pub enum Command {
 /// Why nothing is run.
 pub enum Refusal {
     /// `--help` or `--version`: for stdout, exit 0.
-    Information(String),
+    Information(clap::builder::StyledStr),
     /// One line: what is wrong, with what value, what is accepted. Exit 2.
     Mistake(String),
 }
@@ -71,8 +81,34 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
         }
         Verb::SimSchbench(args) => Ok(Command::SimSchbench(Box::new(args.check()))),
         Verb::SimSeeds(args) => Ok(Command::SimSeeds(args.check())),
+        Verb::Advise(args) => Ok(Command::Advise(Box::new(args.into()))),
+        Verb::Completions(args) => Ok(Command::Completions(args)),
+        Verb::Man(args) => known_verb(args).map(Command::Man).map_err(Refusal::Mistake),
         Verb::GrowthChild(args) => Ok(Command::GrowthChild(args)),
         Verb::TimersChild(args) => Ok(Command::TimersChild(args)),
+    }
+}
+
+/// The command line as users see it: without the commands that this program calls by itself.
+pub fn shape() -> clap::Command {
+    let whole = Top::command();
+    let shown = whole.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
+    clap::Command::new("ufutex")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(whole.get_about().cloned().unwrap_or_default())
+        .after_long_help(manual::TOP)
+        .subcommand_required(true)
+        .subcommands(shown)
+}
+
+fn known_verb(args: ManArgs) -> Result<ManArgs, String> {
+    let shape = shape();
+    match &args.verb {
+        Some(verb) if shape.find_subcommand(verb).is_none() => {
+            let verbs: Vec<_> = shape.get_subcommands().map(clap::Command::get_name).collect();
+            Err(format!("'{}' has no page; accepted: {}", verb.escape_debug(), verbs.join(", ")))
+        }
+        _ => Ok(args),
     }
 }
 
@@ -91,6 +127,7 @@ fn tell_perfs_p(arguments: &mut [OsString]) {
     name = "ufutex",
     version,
     about = "Linux's futexes as a library: run programs on it, measure it beside the kernel",
+    after_long_help = manual::TOP,
     max_term_width = 110
 )]
 struct Top {
@@ -107,7 +144,7 @@ enum Verb {
     #[command(long_about = run::ABOUT, after_long_help = run::MORE)]
     Run(Box<run::RunArgs>),
     /// Run the engine on virtual cores of a machine that need not be there
-    #[command(after_help = MORE_SIM)]
+    #[command(after_help = MORE_SIM, after_long_help = sim::ROWS)]
     Sim(Box<sim::SimArgs>),
     /// The designs of a timer table on virtual cores
     #[command(hide = true, bin_name = "ufutex sim timers")]
@@ -118,6 +155,15 @@ enum Verb {
     /// The seeds' published figures, what this machine says, and what the model says
     #[command(hide = true, bin_name = "ufutex sim seeds")]
     SimSeeds(sim_more::SeedsArgs),
+    /// Watch a program's futexes, and say which settings it wants
+    #[command(long_about = advise::ABOUT, after_long_help = advise::MORE)]
+    Advise(advise::AdviseArgs),
+    /// Print what makes a shell complete this command line
+    #[command(after_long_help = manual::COMPLETIONS)]
+    Completions(CompletionsArgs),
+    /// Print a manual page
+    #[command(after_long_help = manual::MAN)]
+    Man(ManArgs),
     /// One repeat of `bench growth`, in a process of its own
     #[command(hide = true)]
     GrowthChild(GrowthChildArgs),
@@ -307,4 +353,15 @@ Rows of --json, one object a line:
   Rows of two threads or more, and ping-pong's on two CPUs, carry cpus_apart_ns, the one-way time of a cache line
   between the first two CPUs, and cpus_distance: near (below 60 ns) or far.
 Samples of hash, wake and timers in which a thread had its CPU for less than 95 % of the time are taken once more.
--r without --repeat decides how many rounds there are; with both, how long a sample is.";
+-r without --repeat decides how many rounds there are; with both, how long a sample is.
+
+Exit status:
+  0    measured; whether the figures keep their bounds is in the rows
+  1    it failed
+  2    a mistake in the options
+  130  interrupted by Ctrl-C: the rows are of the samples until then; a second Ctrl-C ends it at once
+
+Examples:
+  ufutex bench                                  everything, in some two minutes
+  ufutex bench hash -t 1,2 -b auto --json       rows for other programs
+  ufutex bench timers --tests expire            how late timers are";

@@ -11,6 +11,9 @@ pub struct RunArgs {
     /// Take futex calls inside glibc, too: pthread locks, semaphores, Python, Java
     #[arg(long)]
     trap: bool,
+    /// With --trap: count waits and wakes of shared words, too, wherever they are made; implies --stats
+    #[arg(long)]
+    count_shared: bool,
     /// Take timers, too: timer_create and its family
     #[arg(long)]
     timers: bool,
@@ -24,7 +27,7 @@ pub struct RunArgs {
     #[arg(long)]
     json: bool,
     /// The report to FILE, in place of stderr; implies --stats
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// How operations reach their bucket: live, fixed, atomic, percpu [default: live]
     #[arg(long, value_name = "SCHEME", value_parser = scheme)]
@@ -42,7 +45,8 @@ pub struct RunArgs {
     #[arg(long)]
     immutable: bool,
     /// The program, looked for in PATH if its name has no slash, and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
+    #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"],
+        value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 
@@ -71,8 +75,11 @@ impl RunArgs {
         if self.immutable && self.slots.is_none() {
             return Err("--immutable is not accepted alone; accepted: --slots N --immutable".to_string());
         }
+        if self.count_shared && !self.trap {
+            return Err("--count-shared is not accepted alone; accepted: --trap --count-shared".to_string());
+        }
         let format = if self.json { Format::Json } else { Format::Text };
-        let wants_report = self.stats || self.follow_forks || self.json || self.output.is_some();
+        let wants_report = self.stats || self.count_shared || self.follow_forks || self.json || self.output.is_some();
         let settings = settings::Settings {
             scheme: self.scheme.unwrap_or_default(),
             layout: self.layout.unwrap_or_default(),
@@ -80,6 +87,7 @@ impl RunArgs {
             slots: self.slots,
             immutable: self.immutable,
             trap: self.trap,
+            shared: self.count_shared,
             timers: self.timers,
             stats: wants_report.then_some(format),
             process: None,
@@ -156,14 +164,17 @@ SIGUSR1, which still does to the program what it did. With --follow-forks (-f, a
 report, too, if they made a futex call. Without FILE it goes to the stderr that the program began with. FILE is
 emptied first; each process appends its own.
   calls           by futex operation (futex(2), futex2); kernel calls: seen, but left to the kernel
-  waits, mismatches, wakes, woken, empty wakes, requeues, requeued, refused ...    what became of them
+  words, waits, most waiters, mismatches, wakes, woken, empty wakes, requeues, requeued, refused ...
+                                                                                   what became of them
   slots, resizes, contended locks, longest chain                                   the table of the process
   timers made, settings, expiries, signals, overruns                               with --timers
   addresses       the words that at least 1 % of the calls named, where they lie, at most ten. ~ where it is not
                   exact: many more words were used than are counted one by one, and it was at least so often
 With --json one object a line: command, pid, scheme, layout, trap (bool), slots (0: no table of its own), table_bytes,
-elapsed_ns, cpu_user_ns, cpu_system_ns, calls {operation: number}, kernel_calls, counters {name: number}, hottest
-[{address (text), place (text or null), calls_at_most, calls_at_least}]; with --timers timers {name: number}.
+elapsed_ns, cpu_user_ns, cpu_system_ns, calls {operation: number}, kernel_calls, shared_calls (of those, of words that
+processes may share), threads_most, waiting_most (at a time), words (how many were named; at least, unless words_exact),
+counters {name: number}, hottest [{address (text), place (text or null), calls_at_most, calls_at_least}]; with --timers
+timers {name: number}.
 
 --slots N is what prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, N) would have done at the start: from then on no policy
 decides, but the program may set another number, unless --immutable. --policy N is the policy's own choice of N.

@@ -109,6 +109,24 @@ pub struct SimArgs {
     pub json: bool,
 }
 
+/// What `--help` says below.
+pub const ROWS: &str = "\
+Nothing here is measured: all figures are modelled, in virtual time. The same arguments print the same.
+
+Rows of --json, one object a line:
+  workload, scheme, layout, buckets (in use at the end), policy, topology, cores, futexes, early_return, seed;
+  ops_per_sec of all cores, ns_per_op as one core sees it; by the operation: loads_per_op, stores_per_op, locked_per_op,
+  transfers_near_per_op (within a chiplet), transfers_far_per_op (beyond), from_memory_per_op, hitm_per_op (loads that
+  found the line modified in another core); hot: by object, field and offset, most HITM first: hitm, hitm_near, hitm_far,
+  transfers, waited_ns by the operation, functions {name, file, line, share of the transfers}
+  hash, wake     runs, each with a seed of its own, until spread (the relative standard error) is within 1 %, or 5
+  resize         from, to, resize_us (given up after 500 us), completed, op_pause_us {p50, p99, max} of operations during
+                 the resize, ops_per_sec_before, _during, _after; began_us, timeline_step_us, timeline_ops_per_sec
+
+A topology is a TOML file: name, ghz, sockets, chiplets_per_socket, cores_per_chiplet, threads_per_core; [latency] hit,
+locked, barrier, smt, chiplet, socket, far, memory, and if wanted store, pause, hold; [thread] syscall, sleep, wake,
+wakeup, switch, slice, membarrier: all in nanoseconds. Cores are numbered chiplet by chiplet, siblings last.";
+
 /// What `ufutex sim` was asked for, checked.
 pub struct Settings {
     /// What to run.

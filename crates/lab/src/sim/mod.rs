@@ -87,13 +87,13 @@ fn resized(settings: &Settings, case: Case, finding: &resize::Finding) -> Row {
     let us = |ns: u64| ns as f64 / 1000.0;
     let rates: Vec<f64> = finding.pieces.iter().map(|count| *count as f64 * 1e9 / resize::PIECE_NS as f64).collect();
     let mean = |from_ns: u64, to_ns: u64| {
-        let pieces = from_ns.div_ceil(resize::PIECE_NS)..to_ns / resize::PIECE_NS;
-        let part: Vec<f64> = pieces.filter_map(|piece| rates.get(piece as usize).copied()).collect();
+        let piece = |ns: u64| (ns / resize::PIECE_NS).min(rates.len() as u64) as usize;
+        let part = &rates[piece(from_ns).min(piece(to_ns))..piece(to_ns)];
         if part.is_empty() { f64::NAN } else { part.iter().sum::<f64>() / part.len() as f64 }
     };
     let (begin, end) = (finding.began_ns, finding.began_ns + finding.resize_ns);
     // A resize shorter than a piece of time is in the piece that it began in.
-    let during = mean(begin / resize::PIECE_NS * resize::PIECE_NS, end.next_multiple_of(resize::PIECE_NS));
+    let during = mean(begin, end.next_multiple_of(resize::PIECE_NS));
     let pause = |quantile| us(finding.pauses.value_at_quantile(quantile));
     row.resize = Some(ResizeFigures {
         from,
@@ -103,7 +103,7 @@ fn resized(settings: &Settings, case: Case, finding: &resize::Finding) -> Row {
         op_pause_us: Pauses { p50: pause(0.5), p99: pause(0.99), max: us(finding.pauses.max()) },
         ops_per_sec_before: mean(resize::PIECE_NS, begin),
         ops_per_sec_during: during,
-        ops_per_sec_after: mean(end + resize::PIECE_NS, u64::MAX),
+        ops_per_sec_after: mean(end.next_multiple_of(resize::PIECE_NS), u64::MAX),
         began_us: us(begin),
         timeline_step_us: us(resize::PIECE_NS),
         timeline_ops_per_sec: rates,

@@ -16,6 +16,7 @@ use serde_json::json;
 use std::cell::RefCell;
 use ufutex_coherence::atomic::{AtomicU32, Ordering};
 use ufutex_coherence::{Length, Report, Simulation, Topology, current, memory, objects};
+use ufutex_designs_sim::OwnLine;
 use ufutex_sim::layout::Lean;
 use ufutex_sim::scheme::{Atomic, Fixed, Live, PerCpu, Scheme as TableScheme};
 use ufutex_sim::{Config, Domain, Options, Policy, System};
@@ -67,7 +68,7 @@ fn simulate<S: TableScheme<Lean>>(case: &Case) -> Report {
         case,
         domain,
         words: Lines::new(case.messages * (1 + case.workers)),
-        heads: memory::by_line(|| (0..case.messages).map(|_| Box::new(AtomicU32::new(0))).collect()),
+        heads: memory::by_line(|| (0..case.messages).map(|_| OwnLine(AtomicU32::new(0))).collect()),
         lists: RefCell::new(vec![Vec::new(); case.messages]),
     };
     let length = Length::Time { warm_up_ns: case.measured_ns / 2, measured_ns: case.measured_ns };
@@ -131,7 +132,7 @@ struct Bench<'a, S: TableScheme<Lean>> {
     /// A futex for each thread: those of message threads come first.
     words: Lines,
     /// The first link of each list, which whoever joins or takes it changes.
-    heads: Vec<Box<AtomicU32>>,
+    heads: Vec<OwnLine<AtomicU32>>,
     /// What is in them; only the first link is shared memory.
     lists: RefCell<Vec<Vec<usize>>>,
 }
@@ -148,7 +149,7 @@ impl<S: TableScheme<Lean>> Bench<'_, S> {
 
     fn message(&self, message: usize) {
         while !current::is_over() {
-            self.heads[message].swap(0, Ordering::AcqRel);
+            self.heads[message].0.swap(0, Ordering::AcqRel);
             let list = std::mem::take(&mut self.lists.borrow_mut()[message]);
             for worker in &list {
                 self.post(*worker);
@@ -164,11 +165,9 @@ impl<S: TableScheme<Lean>> Bench<'_, S> {
     fn worker(&self, worker: usize) {
         let message = (worker - self.case.messages) % self.case.messages;
         while !current::is_over() {
-            let head = &self.heads[message];
-            let mut first = head.load(Ordering::Acquire);
-            while let Err(now) = head.compare_exchange(first, worker as u32, Ordering::AcqRel, Ordering::Acquire) {
-                first = now;
-            }
+            // schbench tries compare-and-swap until it succeeds. In the model, where a line goes to the next who asks for it at
+            // once, 256 workers would fail for each other for ever.
+            self.heads[message].0.swap(worker as u32, Ordering::AcqRel);
             self.lists.borrow_mut()[message].push(worker);
             self.post(message);
             self.wait(worker);

@@ -121,7 +121,9 @@ fn functions(hot: &HotField) -> String {
     let shown = hot.functions.iter().filter(|function| function.share >= 0.05).take(3);
     shown
         .map(|function| {
-            format!("{} {}:{} ({:.0} %)", function.name, function.file, function.line, function.share * 100.0)
+            let place =
+                if function.file.is_empty() { String::new() } else { format!(" {}:{}", function.file, function.line) };
+            format!("{}{place} ({:.0} %)", function.name, function.share * 100.0)
         })
         .collect::<Vec<_>>()
         .join(", ")

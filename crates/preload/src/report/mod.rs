@@ -45,6 +45,16 @@ pub struct Report {
     pub calls: Vec<(&'static str, u64)>,
     /// Calls that were left to the kernel, as far as they were seen.
     pub kernel_calls: u64,
+    /// Of those: of words that processes may share.
+    pub shared_calls: u64,
+    /// The most threads at a time, as pthread_create(3) made them.
+    pub threads_most: u64,
+    /// The most threads that slept in a wait at a time.
+    pub waiting_most: u64,
+    /// Words that calls named; no fewer than this …
+    pub words: u64,
+    /// … and no more, if it is exact.
+    pub words_exact: bool,
     /// What the engine counted.
     #[serde(serialize_with = "counters")]
     pub counters: Counters,

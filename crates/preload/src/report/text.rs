@@ -68,7 +68,9 @@ impl Text {
         for &(operation, count) in &report.calls {
             self.count(count, &format!("  {operation}"), &format!("{} of all calls", share(count, calls)))?;
         }
-        self.count(report.kernel_calls, "kernel calls", KERNEL)
+        self.count(report.kernel_calls, "kernel calls", KERNEL)?;
+        let least = if report.words_exact { "" } else { "at least" };
+        self.count(report.words, "words", least)
     }
 
     fn operations(&mut self, report: &Report) -> fmt::Result {
@@ -77,6 +79,7 @@ impl Text {
         let all_wakes = counted.wakes + counted.empty_wakes;
         self.0.push('\n');
         self.count(counted.waits, "waits", "found the value they were to wait for")?;
+        self.count(report.waiting_most, "most waiters", &format!("at a time, of {} threads", report.threads_most))?;
         let remark = format!("{} of all waits: found another value (EAGAIN)", share(counted.mismatches, all_waits));
         self.count(counted.mismatches, "mismatches", &remark)?;
         self.count(counted.wakes, "wakes", "woke somebody")?;

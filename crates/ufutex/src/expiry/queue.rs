@@ -128,7 +128,7 @@ impl Queue {
     /// Nobody else uses the queue yet. It stays where it is, and the owner is valid, until `retire`.
     pub unsafe fn settle(&self, owner: NonNull<dyn Owner>) {
         // SAFETY: nobody else uses it.
-        unsafe { *self.link.get() = Some(Link { node: UnsafeCell::new(Node::new(0)), owner }) };
+        unsafe { *self.link.get() = Some(Link { node: UnsafeCell::new(Node::new()), owner }) };
     }
 
     fn link(&self) -> Option<NonNull<Link>> {

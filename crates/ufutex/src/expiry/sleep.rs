@@ -85,7 +85,7 @@ impl<'d> Sleep<'d> {
     /// A sleep that has not begun, by one of the clocks that tasks sleep by.
     pub fn new(driver: &'d Driver, base: Base, waker: Waker) -> Self {
         let waker = UnsafeCell::new(Some(waker));
-        Self { node: UnsafeCell::new(Node::new(0)), waker, is_over: AtomicU32::new(0), driver, base }
+        Self { node: UnsafeCell::new(Node::new()), waker, is_over: AtomicU32::new(0), driver, base }
     }
 
     fn queue(&self) -> Option<&'d Queue> {

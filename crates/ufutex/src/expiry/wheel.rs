@@ -41,8 +41,13 @@ pub struct Node {
 }
 
 impl Node {
-    pub const fn new(index: u16) -> Self {
-        Self { next: ptr::null_mut(), previous: ptr::null_mut(), deadline: 0, slot: NOWHERE, index, tag: 0 }
+    pub const fn new() -> Self {
+        Self::keeping::<()>(0, ptr::null_mut())
+    }
+
+    /// In no wheel, with an index, and a pointer [kept](Self::keep) for the owner.
+    pub const fn keeping<T>(index: u16, kept: *mut T) -> Self {
+        Self { next: kept.cast(), previous: ptr::null_mut(), deadline: 0, slot: NOWHERE, index, tag: 0 }
     }
 
     /// Keeps a pointer for its owner while it is in no wheel: until it is put into one.
@@ -434,7 +439,7 @@ mod tests {
     fn what_is_due_comes_in_order_whatever_is_put_in_and_taken_out() {
         let mut state = 0x1234_5678_9abc_def1;
         for spread_log2 in [4, 10, 20, 34, 63] {
-            let mut nodes: Vec<_> = (0..3000).map(|_| Box::new(Node::new(0))).collect();
+            let mut nodes: Vec<_> = (0..3000).map(|_| Box::new(Node::new())).collect();
             let mut wheel = Wheel::new();
             let mut model: BTreeMap<(u64, u32), usize> = BTreeMap::new();
             let mut now = random(&mut state) >> 10;
@@ -477,7 +482,7 @@ mod tests {
     #[test]
     fn a_lone_deadline_is_told_exactly() {
         let mut wheel = Wheel::new();
-        let mut node = Node::new(0);
+        let mut node = Node::new();
         // SAFETY: `node` outlives the wheel.
         unsafe { wheel.insert(&raw mut node, 1_000_000_007, 5) };
         assert_eq!(wheel.next(5), Next::At(1_000_000_007));
@@ -489,7 +494,7 @@ mod tests {
     #[test]
     fn many_at_one_time_come_as_they_were_put_in() {
         let mut wheel = Wheel::new();
-        let mut nodes: Vec<_> = (0..1000).map(|_| Box::new(Node::new(0))).collect();
+        let mut nodes: Vec<_> = (0..1000).map(|_| Box::new(Node::new())).collect();
         for (tag, node) in nodes.iter_mut().enumerate() {
             node.tag = tag as u32;
             // SAFETY: `nodes` outlive the wheel.
@@ -503,7 +508,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_makes_nothing_due() {
         let mut wheel = Wheel::new();
-        let mut nodes: Vec<_> = (0..100).map(|_| Box::new(Node::new(0))).collect();
+        let mut nodes: Vec<_> = (0..100).map(|_| Box::new(Node::new())).collect();
         for (tag, node) in nodes.iter_mut().enumerate() {
             node.tag = tag as u32;
             // SAFETY: `nodes` outlive the wheel.

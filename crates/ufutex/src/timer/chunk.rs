@@ -34,17 +34,22 @@ const _: () = assert!(align_of::<Chunk>() >= align_of::<Timer>() && align_of::<C
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 const _: () = assert!(LAYOUT.size() == 8128);
 
-/// Memory with so many timers, `TIMERS` at most, that nobody can find.
-pub fn make(timers: usize, next: *mut Chunk) -> Option<NonNull<Chunk>> {
+/// Memory with so many timers, `TIMERS` at most and at least one, that nobody can find. They are free and linked in the
+/// order in which they lie, `free` behind them.
+pub fn make(timers: usize, next: *mut Chunk, free: *mut Timer) -> Option<NonNull<Chunk>> {
     // SAFETY: the layout has a size.
     let chunk = NonNull::new(unsafe { alloc(LAYOUT) })?.cast::<Chunk>();
     // SAFETY: within the fresh memory, which has room for `TIMERS`.
     unsafe {
         chunk.write(Chunk { next, timers });
+        let rest = |index| chunk.byte_add(REST).cast::<Rest>().add(index);
+        // In the order of memory, which a CPU fetches ahead.
         for index in 0..timers {
-            let rest = chunk.byte_add(REST).cast::<Rest>().add(index);
-            Rest::make(rest, index as u16);
-            timer(chunk, index).write(Timer::new(rest));
+            timer(chunk, index).write(Timer::new(rest(index)));
+        }
+        for index in 0..timers {
+            let next = if index + 1 < timers { timer(chunk, index + 1).as_ptr() } else { free };
+            Rest::make(rest(index), index as u16, next);
         }
     }
     Some(chunk)

@@ -2,12 +2,11 @@
 
 use core::ptr::NonNull;
 
-use super::entry::{Status, Timer};
+use super::entry::Timer;
 use super::ids::Inserted;
 use super::lookup::valid_id;
 use super::{Notify, TimerClock, Timers};
 use crate::error::Error;
-use crate::expiry::Base;
 
 /// The signal of a timer that names none: `SIGALRM`.
 const SIGALRM: i32 = 14;
@@ -163,15 +162,7 @@ impl Timers {
             return Err(error);
         }
         // SAFETY: ours alone until it is published.
-        unsafe {
-            timer.with_fresh(|state| {
-                state.set_notify(notify);
-                state.clock = clock;
-                state.base = Base::Monotonic;
-                state.status = Status::Disarmed;
-                (state.interval, state.deadline, state.overrun) = (0, 0, -1);
-            });
-        }
+        unsafe { timer.fill(clock, notify) };
         timer.publish(id, 0);
         Ok(id as i32)
     }

@@ -5,13 +5,14 @@
 //! again.
 
 use core::cell;
+use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
 use super::expire::told;
 use super::{CpuClock, Notify, TimerClock};
 use crate::expiry::Base;
 use crate::expiry::wheel::Node;
-use crate::sync::{AtomicPtr, AtomicU64, Made, Mutant, Ordering, UnsafeCell, relaxed_in};
+use crate::sync::{AtomicPtr, AtomicU64, MODEL, Made, Mutant, Ordering, UnsafeCell, relaxed_in};
 use crate::table::lock::{LIVE, StateLock};
 
 /// Set in the upper half of a timer's word, over its ID, while the timer can be found.
@@ -34,8 +35,8 @@ pub struct Timer {
 pub struct Rest {
     /// First: its queue has its address alone. Belongs to the queue's lock; while the timer is free, to that of its list.
     node: cell::UnsafeCell<Node>,
-    /// Belongs to the timer's lock.
-    state: UnsafeCell<State>,
+    /// Belongs to the timer's lock. Written when the timer is first made what it is to be, but for its `number`.
+    state: UnsafeCell<MaybeUninit<State>>,
 }
 
 // SAFETY: each field is atomic or belongs to a lock, as it says.
@@ -91,18 +92,26 @@ pub struct State {
 }
 
 impl State {
-    const fn new() -> Self {
+    /// Of a timer that is not set.
+    #[inline(always)]
+    fn new(clock: TimerClock, notify: Notify, number: u32) -> Self {
+        // A signal's number is at most 64, as has been checked.
+        let (kind, signal, value, thread) = match notify {
+            Notify::None => (Kind::None, 0, 0, 0),
+            Notify::Signal { signal, value } => (Kind::Signal, signal as u8, value, 0),
+            Notify::Thread { signal, value, thread } => (Kind::Thread, signal as u8, value, thread),
+        };
         Self {
             interval: 0,
             deadline: 0,
             overrun: -1,
-            value: 0,
+            value,
             cpu_seen: 0,
-            clock: TimerClock::Monotonic,
-            thread: 0,
-            number: 0,
-            signal: 0,
-            kind: Kind::None,
+            clock,
+            thread,
+            number,
+            signal,
+            kind,
             status: Status::Disarmed,
             base: Base::Monotonic,
         }
@@ -121,15 +130,6 @@ impl State {
             Kind::Signal => Notify::Signal { signal, value },
             Kind::Thread => Notify::Thread { signal, value, thread: self.thread },
         }
-    }
-
-    pub fn set_notify(&mut self, notify: Notify) {
-        // A signal's number is at most 64, as has been checked.
-        (self.kind, self.signal, self.value, self.thread) = match notify {
-            Notify::None => (Kind::None, 0, 0, 0),
-            Notify::Signal { signal, value } => (Kind::Signal, signal as u8, value, 0),
-            Notify::Thread { signal, value, thread } => (Kind::Thread, signal as u8, value, thread),
-        };
     }
 
     /// The clock of CPU time that it runs by, if it does.
@@ -151,7 +151,7 @@ impl Timer {
     }
 
     #[inline(always)]
-    fn state(&self) -> &UnsafeCell<State> {
+    fn state(&self) -> &UnsafeCell<MaybeUninit<State>> {
         // SAFETY: it lies in the same chunk.
         unsafe { &(*self.rest.as_ptr()).state }
     }
@@ -192,27 +192,39 @@ impl Timer {
         Locked(self)
     }
 
-    /// The state, for the maker of a timer that nobody can find.
+    /// Makes of it what it is to be; it is not set yet.
     ///
     /// # Safety
     /// It is the caller's alone: taken from the free ones, and not published.
-    pub unsafe fn with_fresh<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
-        // SAFETY: who comes by a stale pointer to it locks it and reads the word, but no state: it is not valid.
-        self.state().with_mut(|state| f(unsafe { &mut *state }))
+    #[inline(always)]
+    pub unsafe fn fill(&self, clock: TimerClock, notify: Notify) {
+        self.state().with_mut(|state| {
+            // SAFETY: who comes by a stale pointer to it locks it and reads the word, but no state: it is not valid. The
+            // number has been there since the timer was made.
+            unsafe {
+                let number = (&raw const (*state.cast::<State>()).number).read();
+                state.cast::<State>().write(State::new(clock, notify, number));
+            }
+        });
     }
 }
 
 impl Rest {
-    /// Makes the rest of the timer with this index in its chunk; in place, and part by part, which is no call.
+    /// Makes the rest of the timer with this index in its chunk, which is free as `next` is; in place, and part by part,
+    /// which is no call.
     ///
     /// # Safety
     /// `this` is valid for writes, and nobody else's.
-    pub unsafe fn make(this: NonNull<Self>, index: u16) {
+    pub unsafe fn make(this: NonNull<Self>, index: u16, next: *mut Timer) {
         let this = this.as_ptr();
         // SAFETY: says the caller.
         unsafe {
-            (&raw mut (*this).node).write(cell::UnsafeCell::new(Node::new(index)));
-            (&raw mut (*this).state).write(UnsafeCell::new(State::new()));
+            (&raw mut (*this).node).write(cell::UnsafeCell::new(Node::keeping(index, next)));
+            if MODEL {
+                // Elsewhere there is nothing to write.
+                (&raw mut (*this).state).write(UnsafeCell::new(MaybeUninit::uninit()));
+            }
+            (*this).state.with_mut(|state| (&raw mut (*state.cast::<State>()).number).write(0));
         }
     }
 }
@@ -226,8 +238,9 @@ impl<'t> Locked<'t> {
     }
 
     pub fn with<R>(&mut self, f: impl FnOnce(&mut State) -> R) -> R {
-        // SAFETY: we hold the lock, and `&mut self` keeps a second reference away.
-        self.0.state().with_mut(|state| f(unsafe { &mut *state }))
+        // SAFETY: we hold the lock, and `&mut self` keeps a second reference away. A timer that has been found valid is
+        // filled.
+        self.0.state().with_mut(|state| f(unsafe { (*state).assume_init_mut() }))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Timers by ID: a hash table that grows while it is used.
 //!
-//! IDs that follow each other stand in slots that follow each other, a group of them at a time; the groups are spread
-//! by a multiplication. So timers with consecutive IDs have chains of one and share cache lines, and IDs with any stride
-//! spread as well. A look-up takes no lock: it walks a slot's chain, and a timer that it finds is the one that it looks
+//! IDs that follow each other stand in slots that follow each other, a block of them in a group, and most groups in the
+//! blocks' order (`spread`). So timers with consecutive IDs have chains of one and lie as in an array, and IDs with any
+//! stride spread as well. A look-up takes no lock: it walks a slot's chain, and a timer that it finds is the one that it looks
 //! for, wherever the timer stands. Finding nothing proves nothing, since a timer may have been moved meanwhile, or made
 //! another one: then the group is locked and looked at again.
 //!
@@ -16,7 +16,8 @@ use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::ptr::{self, NonNull};
 
 use super::entry::Timer;
-use crate::sync::{AtomicPtr, MODEL, Made, Mutant, Ordering, mutant, relaxed_in, spin_loop};
+use super::spread::Spread;
+use crate::sync::{AtomicPtr, AtomicU32, MODEL, Made, Mutant, Ordering, mutant, relaxed_in, spin_loop};
 use crate::table::lock::{LIVE, Lock, StateLock};
 
 /// Slots that share a lock, and IDs that stay together.
@@ -26,11 +27,11 @@ const GROUP: usize = 1 << GROUP_LOG2;
 const MAX_GROUPS_LOG2: u32 = 31 - GROUP_LOG2;
 /// A look-up without a lock goes no further: it may have been led astray.
 const STEPS: usize = if MODEL { 3 } else { 64 };
-/// A table is followed by one so many times as large, so that few timers are ever moved: each third one. Its slots that
-/// are not in use are in groups that nobody touches.
-const GROWTH_LOG2: u32 = if MODEL { 1 } else { 3 };
-/// Groups that are moved at a time.
-const STEP: usize = if MODEL { 1 } else { 4 };
+/// A table is followed by one so many times as large.
+const GROWTH_LOG2: u32 = 1;
+/// What is moved at a time: so many groups of a single block, or fewer of several, which take so many times as long.
+const STEP: usize = if MODEL { 1 } else { 16 };
+const SEVERAL: usize = if MODEL { 1 } else { 8 };
 
 /// What a group of slots is locked by, on a line of its own.
 #[repr(align(64))]
@@ -38,18 +39,23 @@ struct Group {
     lock: StateLock,
     /// A timer that was deleted here, for the next one that is made here: neither has to lock a list of free ones.
     kept: Slot,
+    /// The block that all of its timers have been of, and one more; or [`NO_BLOCK`], or [`SEVERAL_BLOCKS`]. Belongs to the lock.
+    block: AtomicU32,
     made: Made,
 }
 
+/// As zeroes are.
+const NO_BLOCK: u32 = 0;
+const SEVERAL_BLOCKS: u32 = u32::MAX;
+
 type Slot = AtomicPtr<Timer>;
 
-/// One table: its groups' locks, then its slots. A word holds it: the address, and below its alignment how far a hash is
-/// shifted to give a group.
+/// One table: its groups' locks, then its slots. A word holds it: the address, and below its alignment the logarithm of
+/// the number of groups.
 #[derive(Clone, Copy)]
 struct Table {
     groups: NonNull<Group>,
-    /// 63 less the logarithm of the number of groups.
-    shift: u32,
+    groups_log2: u32,
 }
 
 /// See the top of this file.
@@ -58,7 +64,7 @@ pub struct Ids {
     current: AtomicPtr<Group>,
     /// What is being grown into.
     next: AtomicPtr<Group>,
-    multiplier: u64,
+    spread: Spread,
     growth: Lock<Growth>,
 }
 
@@ -88,7 +94,7 @@ impl Ids {
         Self {
             current: AtomicPtr::new(ptr::null_mut()),
             next: AtomicPtr::new(ptr::null_mut()),
-            multiplier: super::spread::multiplier(seed),
+            spread: Spread::new(seed),
             growth: Lock::new(Growth { moved: 0, made: [ptr::null_mut(); MAX_GROUPS_LOG2 as usize + 1] }),
         }
     }
@@ -154,7 +160,7 @@ impl Ids {
         if locked.has(id) {
             return Inserted::InUse;
         }
-        put_first(locked.0.slot, timer);
+        locked.0.put(timer, id);
         Inserted::Done
     }
 
@@ -171,7 +177,7 @@ impl Ids {
             locked.0.group.kept.store(ptr::null_mut(), Ordering::Relaxed);
         }
         name(timer);
-        put_first(locked.0.slot, timer);
+        locked.0.put(timer, id);
         Some(Ok(timer))
     }
 
@@ -202,7 +208,7 @@ impl Ids {
     pub fn take_kept(&self) -> Option<&Timer> {
         self.growth.lock().with(|_| {
             self.tables().find_map(|table| {
-                (0..1 << table.groups_log2()).find_map(|number| {
+                (0..table.groups()).find_map(|number| {
                     let group = table.group(number);
                     // One that is not live keeps none.
                     group.lock.lock()?;
@@ -218,7 +224,7 @@ impl Ids {
     /// How many timers are kept.
     pub fn kept(&self) -> usize {
         self.growth.lock().with(|_| {
-            let groups = self.tables().flat_map(|table| (0..1 << table.groups_log2()).map(move |n| table.group(n)));
+            let groups = self.tables().flat_map(|table| (0..table.groups()).map(move |n| table.group(n)));
             groups.filter(|group| !group.kept.load(Ordering::Relaxed).is_null()).count()
         })
     }
@@ -232,10 +238,10 @@ impl Ids {
     /// In which group `id` belongs, and in which slot of it.
     #[inline(always)]
     fn place<'i>(&'i self, table: Table, id: u32) -> Spot<'i> {
-        let spread = u64::from(id >> GROUP_LOG2).wrapping_mul(self.multiplier);
-        let group = (spread >> 1 >> table.shift) as usize;
-        // The order within a group begins anywhere: IDs that are a multiple of the group apart spread too.
-        let within = (id as usize).wrapping_add((spread >> 8) as usize) & (GROUP - 1);
+        let block = id >> GROUP_LOG2;
+        let (group, first) = self.spread.of(block);
+        let group = group as usize & (table.groups() - 1);
+        let within = id.wrapping_add(first) as usize & (GROUP - 1);
         Spot { group: table.group(group), slot: table.slot(group << GROUP_LOG2 | within) }
     }
 
@@ -291,21 +297,21 @@ impl Ids {
         growth.with(|growth| {
             let Some(current) = Table::from_word(self.current.load(Ordering::Relaxed)) else { return };
             if self.next.load(Ordering::Relaxed).is_null() {
-                if timers <= most_in(current.slots()) || current.groups_log2() == MAX_GROUPS_LOG2 {
+                if timers <= current.slots() || current.groups_log2 == MAX_GROUPS_LOG2 {
                     return;
                 }
-                let groups_log2 = (current.groups_log2() + GROWTH_LOG2).min(MAX_GROUPS_LOG2);
+                let groups_log2 = (current.groups_log2 + GROWTH_LOG2).min(MAX_GROUPS_LOG2);
                 let Some(next) = growth.make(groups_log2) else { return };
                 growth.moved = 0;
                 self.next.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
             }
             let Some(next) = Table::from_word(self.next.load(Ordering::Relaxed)) else { return };
-            let groups = 1 << current.groups_log2();
-            for _ in 0..STEP.min(groups - growth.moved) {
-                self.move_group(current, next, growth.moved);
+            let mut spent = 0;
+            while spent < STEP && growth.moved < current.groups() {
+                spent += self.move_group(current, next, growth.moved);
                 growth.moved += 1;
             }
-            if growth.moved == groups {
+            if growth.moved == current.groups() {
                 self.current.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
                 // Whoever sees this and not that finds no live group, and looks again.
                 self.next.store(ptr::null_mut(), Ordering::Relaxed);
@@ -313,32 +319,55 @@ impl Ids {
         });
     }
 
-    /// Moves a group to those that take its place, which nobody can lock before it is done.
-    fn move_group(&self, from: Table, to: Table, group: usize) {
+    /// Moves a group to those that take its place, which nobody can lock before it is done. Answers what that took.
+    fn move_group(&self, from: Table, to: Table, group: usize) -> usize {
         let source = from.group(group);
         while source.lock.lock().is_none() {}
-        let by_log2 = to.groups_log2() - from.groups_log2();
-        let first = group << by_log2;
-        let targets = || (first..first + (1 << by_log2)).map(|number| to.group(number));
+        let targets = || (group..to.groups()).step_by(from.groups()).map(|number| to.group(number));
         if mutant(Mutant::GroupLiveEarly) {
             targets().for_each(|target| target.lock.make_live());
         }
-        for slot in 0..GROUP {
-            let head = from.slot(group << GROUP_LOG2 | slot);
-            let mut timer = head.load(Ordering::Relaxed);
-            while let Some(moved) = as_timer(timer) {
-                timer = moved.next.load(Ordering::Relaxed);
-                put_first(self.place(to, moved.id()).slot, moved);
+        let slots = (0..GROUP).map(|slot| from.slot(group << GROUP_LOG2 | slot));
+        let spent = match source.block.load(Ordering::Relaxed) {
+            NO_BLOCK => 1,
+            SEVERAL_BLOCKS => {
+                slots.for_each(|head| self.move_chain(head, to));
+                SEVERAL
             }
-            head.store(ptr::null_mut(), Ordering::Relaxed);
-        }
+            block => {
+                self.move_block(slots, block, to);
+                1
+            }
+        };
         let kept = source.kept.load(Ordering::Relaxed);
         source.kept.store(ptr::null_mut(), Ordering::Relaxed);
-        to.group(first).kept.store(kept, Ordering::Relaxed);
+        to.group(group).kept.store(kept, Ordering::Relaxed);
         if !mutant(Mutant::GroupLiveEarly) {
             targets().for_each(|target| target.lock.make_live());
         }
         source.lock.unlock(if mutant(Mutant::GroupStaysLive) { LIVE } else { 0 });
+        spent
+    }
+
+    /// Each timer to where its ID belongs.
+    fn move_chain(&self, head: &Slot, to: Table) {
+        let mut timer = head.load(Ordering::Relaxed);
+        while let Some(moved) = as_timer(timer) {
+            timer = moved.next.load(Ordering::Relaxed);
+            self.place(to, moved.id()).put(moved, moved.id());
+        }
+        head.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+
+    /// A whole block, whose timers are alone in their slots and which stays as it is: they need not be looked at.
+    fn move_block<'s>(&self, slots: impl Iterator<Item = &'s Slot>, block: u32, to: Table) {
+        let group = self.spread.of(block - 1).0 as usize & (to.groups() - 1);
+        to.group(group).block.store(block, Ordering::Relaxed);
+        for (number, head) in slots.enumerate() {
+            let order = relaxed_in(Mutant::HeadRelaxed, Ordering::Release); // [R]
+            to.slot(group << GROUP_LOG2 | number).store(head.load(Ordering::Relaxed), order);
+            head.store(ptr::null_mut(), Ordering::Relaxed);
+        }
     }
 
     /// All tables, in bytes.
@@ -348,11 +377,6 @@ impl Ids {
             made.filter_map(|(log2, _)| memory_layout(log2 as u32)).map(|layout| layout.size()).sum()
         })
     }
-}
-
-/// A table with so many slots is large enough for so many timers.
-const fn most_in(slots: usize) -> usize {
-    if MODEL { slots } else { slots + slots / 2 }
 }
 
 /// Puts `timer` before the others of `slot`, whose group is locked, or not live yet.
@@ -383,6 +407,18 @@ pub struct Spot<'i> {
 }
 
 impl Spot<'_> {
+    /// Puts `timer` in, which has this ID; the group is locked, or not live yet.
+    #[inline(always)]
+    fn put(&self, timer: &Timer, id: u32) {
+        let block = (id >> GROUP_LOG2) + 1;
+        let was = self.group.block.load(Ordering::Relaxed);
+        if was != block {
+            let now = if was == NO_BLOCK { block } else { SEVERAL_BLOCKS };
+            self.group.block.store(now, Ordering::Relaxed);
+        }
+        put_first(self.slot, timer);
+    }
+
     /// Whether a timer has been kept here. It may be gone by the next look.
     #[inline(always)]
     pub fn keeps_one(&self) -> bool {
@@ -419,32 +455,33 @@ impl Drop for Locked<'_> {
 impl Group {
     /// Not live, unlocked, with nothing: as zeroes are.
     fn new() -> Self {
-        Self { lock: StateLock::new(0), kept: AtomicPtr::new(ptr::null_mut()), made: Made::new() }
+        Self {
+            lock: StateLock::new(0),
+            kept: AtomicPtr::new(ptr::null_mut()),
+            block: AtomicU32::new(NO_BLOCK),
+            made: Made::new(),
+        }
     }
 }
 
 impl Table {
-    const fn new(groups: NonNull<Group>, groups_log2: u32) -> Self {
-        Self { groups, shift: 63 - groups_log2 }
-    }
-
     #[inline(always)]
     fn from_word(word: *mut Group) -> Option<Self> {
         let groups = NonNull::new(word.map_addr(|address| address & !63))?;
-        Some(Self { groups, shift: (word.addr() & 63) as u32 })
+        Some(Self { groups, groups_log2: (word.addr() & 63) as u32 })
     }
 
     fn into_word(self) -> *mut Group {
-        self.groups.as_ptr().map_addr(|address| address | self.shift as usize)
+        self.groups.as_ptr().map_addr(|address| address | self.groups_log2 as usize)
     }
 
     #[inline(always)]
-    fn groups_log2(self) -> u32 {
-        63 - self.shift
+    fn groups(self) -> usize {
+        1 << self.groups_log2
     }
 
     fn slots(self) -> usize {
-        GROUP << self.groups_log2()
+        GROUP << self.groups_log2
     }
 
     #[inline(always)]
@@ -456,7 +493,7 @@ impl Table {
     #[inline(always)]
     fn slot<'t>(self, slot: usize) -> &'t Slot {
         // SAFETY: behind the groups there are the slots; otherwise as above.
-        unsafe { self.groups.add(1 << self.groups_log2()).cast::<Slot>().add(slot).as_ref() }
+        unsafe { self.groups.add(self.groups()).cast::<Slot>().add(slot).as_ref() }
     }
 }
 
@@ -471,7 +508,7 @@ impl Growth {
     fn make(&mut self, groups_log2: u32) -> Option<Table> {
         // SAFETY: it has a size.
         let memory = unsafe { alloc_zeroed(memory_layout(groups_log2)?) };
-        let table = Table::new(NonNull::new(memory)?.cast(), groups_log2);
+        let table = Table { groups: NonNull::new(memory)?.cast(), groups_log2 };
         if MODEL {
             for group in 0..1 << groups_log2 {
                 // SAFETY: within the fresh memory.
@@ -494,7 +531,7 @@ impl Drop for Growth {
         for (log2, groups) in self.made.iter().enumerate() {
             let (Some(groups), Some(layout)) = (NonNull::new(*groups), memory_layout(log2 as u32)) else { continue };
             if MODEL {
-                let table = Table::new(groups, log2 as u32);
+                let table = Table { groups, groups_log2: log2 as u32 };
                 for group in 0..1 << log2 {
                     // SAFETY: written by `make`, and dropped once.
                     unsafe { groups.add(group).drop_in_place() };

@@ -360,13 +360,11 @@ impl Free {
     }
 
     fn add_chunk(&mut self, timers: usize) -> Option<()> {
-        let chunk = chunk::make(timers, self.chunks)?;
+        let chunk = chunk::make(timers, self.chunks, self.first)?;
         self.chunks = chunk.as_ptr();
-        // So that they are taken in the order in which they lie.
-        for index in (0..timers).rev() {
-            // SAFETY: it has so many.
-            self.push(unsafe { chunk::timer(chunk, index) });
-        }
+        // SAFETY: there is a first one.
+        self.first = unsafe { chunk::timer(chunk, 0) }.as_ptr();
+        self.count += timers;
         Some(())
     }
 }

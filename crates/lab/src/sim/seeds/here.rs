@@ -9,6 +9,9 @@ use std::process::{Command, Stdio};
 /// Seconds for each figure.
 const SECONDS: &str = "0.4";
 
+/// Finds a figure in a row.
+type Read = fn(&Value, Measure) -> Option<f64>;
+
 /// Figures that have been measured.
 #[derive(Default)]
 pub struct Here {
@@ -23,7 +26,7 @@ impl Here {
 
     /// The figure with the model's threads, two at most: operations of a thread in a second, or nanoseconds.
     pub fn get(&mut self, model: &Model) -> Option<f64> {
-        let (arguments, read): (Vec<String>, fn(&Value, Measure) -> Option<f64>) = match model {
+        let (arguments, read): (Vec<String>, Read) = match model {
             Model::Hash(case) if case.processes == 1 && case.scheme != Scheme::Stalled => {
                 let (scheme, buckets) = match (case.scheme, case.buckets) {
                     (_, 0) => ("global", 16),

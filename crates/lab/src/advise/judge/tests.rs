@@ -1,0 +1,118 @@
+//! Programs of known shapes, as figures.
+
+use super::super::figures::Figures;
+use super::super::figures::tests::report;
+use super::*;
+use serde_json::json;
+
+fn advice(change: serde_json::Value, cpus: u64) -> (Advice, Figures) {
+    let figures = Figures::new(&report(change), cpus);
+    (judge(&figures, true), figures)
+}
+
+fn sentence_of<'a>(advice: &'a Advice, name: &str) -> &'a str {
+    let sentence = advice.sentences.iter().find(|sentence| sentence.figures.contains(&name));
+    &sentence.unwrap_or_else(|| panic!("nothing rests on {name}")).text
+}
+
+/// Every figure that a sentence rests on is one, and the sentence names it.
+fn assert_every_sentence_names_its_figures(advice: &Advice, figures: &Figures) {
+    let all = serde_json::to_value(figures).expect("plain data");
+    for sentence in &advice.sentences {
+        assert!(!sentence.figures.is_empty(), "{sentence:?}");
+        for name in &sentence.figures {
+            assert!(all.get(name).is_some() && sentence.text.contains(name), "{name}: {sentence:?}");
+        }
+    }
+}
+
+#[test]
+fn few_threads_and_few_words_may_leave_everything_as_it_is() {
+    let (advice, figures) = advice(json!({}), 8);
+    assert_eq!((advice.scheme, advice.policy.as_str(), advice.slots), ("live", "load", None));
+    assert_eq!(advice.kernel, Kernel { setting: "default", slots: Some(16), immutable: false });
+    assert!(sentence_of(&advice, "share_of_a_cpu").contains("500 private futex calls a second"));
+    assert_every_sentence_names_its_figures(&advice, &figures);
+}
+
+/// 1 % of a CPU: 62,500 calls a second.
+#[test]
+fn from_one_percent_of_a_cpu_on_settings_matter() {
+    for (calls, scheme) in [(124_900, "live"), (125_100, "fixed")] {
+        let (advice, _) = advice(json!({"calls": {"FUTEX_WAIT": calls}}), 8);
+        assert_eq!(advice.scheme, scheme, "{calls} in two seconds");
+    }
+    let (busy, figures) = advice(json!({"calls": {"FUTEX_WAIT": 9_000_000}}), 8);
+    assert_eq!((busy.scheme, busy.policy.as_str()), ("fixed", "16"));
+    assert_every_sentence_names_its_figures(&busy, &figures);
+}
+
+#[test]
+fn many_waiters_on_words_of_their_own_want_a_slot_each() {
+    let crowd = json!({"calls": {"FUTEX_WAKE": 900_000}, "threads_most": 301, "waiting_most": 300, "words": 300,
+        "slots": 256, "counters": {"contended_locks": 9, "longest_chain": 4, "resizes": 4}});
+    let (busy, figures) = advice(crowd.clone(), 8);
+    assert_eq!((busy.scheme, busy.policy.as_str(), busy.slots), ("live", "load", Some(512)));
+    assert_eq!(busy.kernel, Kernel { setting: "set-slots", slots: Some(512), immutable: true });
+    assert!(sentence_of(&busy, "kernel_slots").contains("SET_SLOTS, 512, 0)"), "{busy:?}");
+    assert!(sentence_of(&busy, "kernel_slots").contains("301 threads (threads) on 8 CPUs (cpus)"));
+    assert!(sentence_of(&busy, "contended_share").starts_with("Only less than 0.01 %"));
+    assert_every_sentence_names_its_figures(&busy, &figures);
+    // Where the kernel's own rule makes as many, nothing need be set.
+    assert_eq!(advice(crowd, 128).0.kernel.setting, "default");
+}
+
+#[test]
+fn a_crowd_that_rarely_calls_needs_slots_only_if_it_is_very_crowded() {
+    let crowd =
+        |waiting: u64| advice(json!({"threads_most": waiting, "waiting_most": waiting, "words": waiting}), 4).0.kernel;
+    assert_eq!(crowd(63), Kernel { setting: "default", slots: Some(16), immutable: false });
+    assert_eq!(crowd(64), Kernel { setting: "set-slots", slots: Some(64), immutable: false });
+}
+
+#[test]
+fn waiters_for_one_word_want_no_slots() {
+    let (one, figures) = advice(
+        json!({"calls": {"FUTEX_WAIT": 4_000_000}, "threads_most": 64, "waiting_most": 60, "words": 2,
+            "counters": {"contended_locks": 400_000, "longest_chain": 1, "resizes": 0},
+            "hottest": [{"calls_at_least": 3_900_000}]}),
+        4,
+    );
+    assert_eq!(one.kernel.setting, "default");
+    let text = sentence_of(&one, "hottest_share");
+    assert!(text.starts_with("10 % of the operations met a busy bucket") && text.contains("98 %"), "{text}");
+    assert_every_sentence_names_its_figures(&one, &figures);
+}
+
+#[test]
+fn words_that_meet_by_chance_are_told_with_the_longest_chain() {
+    let (chance, figures) = advice(
+        json!({"calls": {"FUTEX_WAIT": 4_000_000}, "slots": 4096, "words": 9000, "words_exact": false,
+            "counters": {"contended_locks": 40_000, "longest_chain": 7, "resizes": 1},
+            "hottest": [{"calls_at_least": 1000}]}),
+        4,
+    );
+    assert!(sentence_of(&chance, "longest_chain").contains("up to 7 words"), "{chance:?}");
+    assert!(sentence_of(&chance, "words").contains("at least 9,000 words"), "{chance:?}");
+    assert!(sentence_of(&chance, "resizes").contains("once"), "{chance:?}");
+    assert_eq!((chance.slots, chance.kernel.slots), (Some(4096), Some(4096)));
+    assert_every_sentence_names_its_figures(&chance, &figures);
+}
+
+#[test]
+fn where_there_are_no_private_calls_no_setting_matters() {
+    let nothing = Kernel { setting: "none", slots: None, immutable: false };
+    let (none, figures) = advice(json!({"calls": {}, "words": 0}), 8);
+    assert_eq!((&none.kernel, none.sentences.len()), (&nothing, 1));
+    assert_every_sentence_names_its_figures(&none, &figures);
+    let unseen = judge(&figures, false);
+    assert!(unseen.sentences[0].text.ends_with("Without --no-trap, calls inside glibc would be seen too."));
+    for (private, setting) in [(9, "none"), (11, "default")] {
+        let shared = json!({"calls": {"FUTEX_WAKE": private}, "kernel_calls": 1000, "shared_calls": 900});
+        let (shared, figures) = advice(shared, 8);
+        assert_eq!(shared.kernel.setting, setting, "{private} of a thousand are private");
+        assert!(sentence_of(&shared, "shared_calls").contains("900 shared_calls"), "{shared:?}");
+        assert!(sentence_of(&shared, "other_kernel_calls").contains("100 other_kernel_calls"), "{shared:?}");
+        assert_every_sentence_names_its_figures(&shared, &figures);
+    }
+}

@@ -1,0 +1,134 @@
+//! Runs the program for its time, and gets its report.
+
+use super::figures::Report;
+use crate::cli::Advise;
+use crate::interrupt;
+use anyhow::{Context, Result};
+use std::fs;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How often the program is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+/// Until a report that was asked for is there.
+const REPORT: Duration = Duration::from_secs(1);
+/// From SIGTERM to SIGKILL.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What became of the program.
+pub struct Watched {
+    /// None where it ended without one.
+    pub report: Option<Report>,
+    /// Its own, or what `ufutex run` says of a program that does not start.
+    pub status: ExitStatus,
+    /// Whether its time was over.
+    pub was_ended: bool,
+}
+
+/// A file for the report, as long as it is needed.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Watches it.
+pub fn watch(advise: &Advise) -> Result<Watched> {
+    let scratch = Scratch(std::env::temp_dir().join(format!("ufutex-advise-{}.json", std::process::id())));
+    let mut program = start(advise, &scratch.0)?;
+    let mut begun = None;
+    loop {
+        if let Some(status) = program.try_wait()? {
+            return Ok(Watched { report: report(&scratch.0, &program), status, was_ended: false });
+        }
+        if begun.is_none() && answers(&program) {
+            begun = Some(Instant::now());
+        }
+        if interrupt::asked() || begun.is_some_and(|begun| begun.elapsed() >= advise.duration) {
+            break;
+        }
+        std::thread::sleep(LOOK);
+    }
+    // Its time is over now: what it does until it has ended does not count.
+    let report_now = answers(&program).then(|| ask(&program, &scratch.0)).flatten();
+    let status = end(&mut program)?;
+    Ok(Watched { report: report_now.or_else(|| report(&scratch.0, &program)), status, was_ended: true })
+}
+
+fn start(advise: &Advise, scratch: &Path) -> Result<Child> {
+    let mut command = Command::new(std::env::current_exe().context("this program's own file")?);
+    command.args(["run", "--json", "--output"]).arg(scratch);
+    if advise.trap {
+        command.args(["--trap", "--count-shared"]);
+    }
+    command.arg("--").args(&advise.command).stdin(Stdio::inherit());
+    // SAFETY: one system call between fork and exec. Whoever presses Ctrl-C twice wants the program to end, too.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong, 0, 0, 0);
+            Ok(())
+        })
+    };
+    command.spawn().context("cannot start the program")
+}
+
+/// Whether the library is in it, and answers SIGUSR1, which would end it otherwise.
+fn answers(program: &Child) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    caught >> (libc::SIGUSR1 - 1) & 1 != 0
+}
+
+/// The report as of now.
+fn ask(program: &Child, scratch: &Path) -> Option<Report> {
+    send(program, libc::SIGUSR1);
+    let start = Instant::now();
+    loop {
+        let report = report(scratch, program);
+        if report.is_some() || start.elapsed() > REPORT {
+            return report;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn end(program: &mut Child) -> Result<ExitStatus> {
+    send(program, libc::SIGTERM);
+    let start = Instant::now();
+    loop {
+        if let Some(status) = program.try_wait()? {
+            return Ok(status);
+        }
+        if start.elapsed() > GRACE {
+            program.kill()?;
+            return program.wait().context("the program's end");
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn send(program: &Child, signal: i32) {
+    // SAFETY: our own child, which we have not waited for: the number is still its.
+    unsafe { libc::kill(program.id() as i32, signal) };
+}
+
+/// The last whole line of its own.
+fn report(scratch: &Path, program: &Child) -> Option<Report> {
+    let text = fs::read(scratch).ok()?;
+    let lines = text.split_inclusive(|byte| *byte == b'\n').rev().filter(|line| line.ends_with(b"\n"));
+    lines.filter_map(|line| serde_json::from_slice::<Report>(line).ok()).find(|report| report.pid == program.id())
+}
+
+/// How it ended, for people.
+pub fn ended(watched: &Watched) -> String {
+    match (watched.was_ended, watched.status.code(), watched.status.signal()) {
+        (true, ..) => "ended when its time was over".to_string(),
+        (_, Some(code), _) => format!("ended by itself with status {code}"),
+        (_, _, signal) => format!("ended by signal {}", signal.unwrap_or(0)),
+    }
+}

@@ -1,0 +1,200 @@
+//! Completions, pages and help: all of them name every command and every flag, and shells and formatters like them.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
+
+fn ufutex(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("the program starts")
+}
+
+/// Without what a user may have set about colours.
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ufutex"));
+    command.args(arguments).stdin(Stdio::null());
+    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn printed(arguments: &[&str]) -> String {
+    let output = ufutex(arguments);
+    assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// The commands, as `ufutex --help` lists them.
+fn verbs() -> Vec<String> {
+    let help = printed(&["--help"]);
+    let list = help.split_once("Commands:\n").expect("a list").1.split("\n\n").next().expect("its end");
+    let verbs =
+        list.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next().filter(|verb| !verb.is_empty()));
+    verbs.filter(|verb| *verb != "help").map(str::to_string).collect()
+}
+
+/// The flags of a command, as its help lists them.
+fn flags(verb: &str) -> BTreeSet<String> {
+    let help = printed(&[verb, "--help"]);
+    let options = help.split_once("Options:\n").expect("options").1;
+    let is_flag = |line: &&str| line.starts_with("  -") || line.starts_with("      --");
+    let words = options.lines().take_while(|line| line.is_empty() || line.starts_with(' ')).filter(is_flag);
+    words
+        .flat_map(|line| line.split([' ', ',', '=', '[']))
+        .filter(|w| w.starts_with("--"))
+        .map(str::to_string)
+        .collect()
+}
+
+/// What a page says, without the marks of its format.
+fn plain(page: &str) -> String {
+    page.replace("\\-", "-").replace("\\fB", "").replace("\\fI", "").replace("\\fR", "")
+}
+
+#[test]
+fn the_commands_and_their_flags_are_found_in_the_help() {
+    let verbs = verbs();
+    for verb in ["bench", "run", "advise", "completions", "man"] {
+        assert!(verbs.iter().any(|one| one == verb), "{verb} in {verbs:?}");
+    }
+    assert!(!verbs.iter().any(|verb| verb.ends_with("-child")), "{verbs:?}");
+    for (verb, flag, count) in [("bench", "--threads", 20), ("run", "--trap", 10), ("advise", "--duration", 4)] {
+        let flags = flags(verb);
+        assert!(flags.contains(flag) && flags.len() >= count, "{verb}: {flags:?}");
+    }
+}
+
+#[test]
+fn completions_name_every_command_and_every_flag() {
+    for shell in SHELLS {
+        let script = printed(&["completions", shell]);
+        for verb in verbs() {
+            assert!(script.contains(&verb), "{shell}: {verb}");
+            for flag in flags(&verb) {
+                // fish has `-l threads`.
+                let name = if shell == "fish" { format!("-l {}", &flag[2..]) } else { flag };
+                assert!(script.contains(&name), "{shell}: {verb} {name}");
+            }
+        }
+        assert!(!script.contains("growth-child"), "{shell}: what no user calls");
+    }
+}
+
+#[test]
+fn shells_can_read_the_completions_and_bash_completes_by_them() {
+    for shell in SHELLS {
+        let mut child = match Command::new(shell).args(["-n", "/dev/stdin"]).stdin(Stdio::piped()).spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                eprintln!("skipped: {shell} is not here: {error}");
+                continue;
+            }
+        };
+        let script = printed(&["completions", shell]);
+        child.stdin.take().expect("a pipe").write_all(script.as_bytes()).expect("it reads");
+        assert!(child.wait().expect("our child").success(), "{shell} -n");
+    }
+    let script = printed(&["completions", "bash"]);
+    let completed = |words: &str, last: &str| {
+        let count = words.split(' ').count();
+        let line = format!(
+            "{script}\nCOMP_WORDS=({words} {last}); COMP_CWORD={count}; _ufutex ufutex '{last}' ''; echo \"${{COMPREPLY[@]}}\""
+        );
+        match Command::new("bash").args(["-c", &line]).output() {
+            Ok(output) => String::from_utf8(output.stdout).expect("UTF-8").trim().to_string(),
+            Err(error) => panic!("skipped above: {error}"),
+        }
+    };
+    if Command::new("bash").arg("--version").output().is_ok() {
+        assert_eq!(completed("ufutex", "ad"), "advise");
+        assert_eq!(completed("ufutex bench", "--strid"), "--stride");
+        assert_eq!(completed("ufutex bench", "wake-"), "wake-parallel");
+    }
+}
+
+#[test]
+fn pages_name_every_command_every_flag_and_every_exit_status() {
+    let top = plain(&printed(&["man"]));
+    for heading in [".SH NAME", ".SH SYNOPSIS", ".SH \"EXIT STATUS\"", ".SH ENVIRONMENT", ".SH EXAMPLES"] {
+        assert!(top.contains(heading), "{heading} in {top}");
+    }
+    for text in ["NO_COLOR", "CLICOLOR", "130  interrupted", "2    a mistake", "1    it failed"] {
+        assert!(top.contains(text), "{text}");
+    }
+    assert!(!top.contains("ufutex-help(1)"), "there is no such page");
+    for verb in verbs() {
+        assert!(top.contains(&format!("ufutex-{verb}(1)")), "{verb}");
+        let page = plain(&printed(&["man", &verb]));
+        assert!(page.contains(&format!("ufutex-{verb} - ")) && page.contains(".SH \"EXIT STATUS\""), "{verb}: {page}");
+        for flag in flags(&verb) {
+            assert!(page.contains(&flag), "{verb}: {flag}");
+        }
+        let help = printed(&[&verb, "--help"]);
+        assert!(help.contains("Exit status") && help.contains("  2    "), "{verb}");
+    }
+}
+
+#[test]
+fn formatters_have_nothing_to_say_against_the_pages() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("man-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let _ = printed(&["man", "-o", directory.to_str().expect("UTF-8")]);
+    let mut pages: Vec<_> =
+        std::fs::read_dir(&directory).expect("written").map(|file| file.expect("a file").path()).collect();
+    pages.sort();
+    assert_eq!(pages.len(), verbs().len() + 1, "{pages:?}");
+    for page in &pages {
+        for formatter in [&["groff", "-man", "-ww", "-Tutf8", "-z"][..], &["mandoc", "-T", "lint", "-W", "warning"]] {
+            match Command::new(formatter[0]).args(&formatter[1..]).arg(page).output() {
+                Ok(output) => {
+                    let said = [output.stdout, output.stderr].concat();
+                    assert!(said.is_empty(), "{formatter:?}: {}", String::from_utf8_lossy(&said));
+                }
+                Err(error) => eprintln!("skipped: {} is not here: {error}", formatter[0]),
+            }
+        }
+    }
+    std::fs::remove_dir_all(&directory).expect("our own directory");
+}
+
+#[test]
+fn a_mistake_is_one_line_and_exits_2() {
+    for (arguments, named) in [
+        (&["completions"][..], "SHELL is missing; accepted: ufutex completions SHELL"),
+        (&["completions", "tcsh"], "'tcsh'"),
+        (&["man", "lunch"], "'lunch' has no page; accepted: bench, run, "),
+        (&["man", "growth-child"], "'growth-child' has no page"),
+        (&["man", "bench", "-o", "/tmp"], "is not accepted with"),
+    ] {
+        let output = ufutex(arguments);
+        let said = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{arguments:?}: {said}");
+        assert!(said.contains(named), "{arguments:?}: {said}");
+    }
+    let output = ufutex(&["man", "-o", "/nowhere"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).expect("UTF-8").starts_with("ufutex: /nowhere/ufutex-"));
+}
+
+#[test]
+fn there_is_colour_where_it_is_wanted_and_nowhere_else() {
+    let is_coloured = |arguments: &[&str], set: &[(&str, &str)]| {
+        let output = command(arguments).envs(set.iter().copied()).output().expect("it starts");
+        [output.stdout, output.stderr].concat().contains(&0x1b)
+    };
+    let help = &["bench", "--help"][..];
+    assert!(!is_coloured(help, &[]), "no terminal");
+    assert!(is_coloured(help, &[("CLICOLOR_FORCE", "1")]));
+    assert!(!is_coloured(help, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]));
+    for quiet in [
+        &["bench", "hash", "-t", "1", "--targets", "live", "--repeat", "1"][..],
+        &["bench", "hush"],
+        &["advise", "true"],
+        &["run", "--stats", "true"],
+        &["man"],
+    ] {
+        assert!(!is_coloured(quiet, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]), "{quiet:?}");
+    }
+}
