@@ -125,7 +125,13 @@ Rows of --json, one object a line:
 
 A topology is a TOML file: name, ghz, sockets, chiplets_per_socket, cores_per_chiplet, threads_per_core; [latency] hit,
 locked, barrier, smt, chiplet, socket, far, memory, and if wanted store, pause, hold; [thread] syscall, sleep, wake,
-wakeup, switch, slice, membarrier: all in nanoseconds. Cores are numbered chiplet by chiplet, siblings last.";
+wakeup, switch, slice, membarrier: all in nanoseconds. Cores are numbered chiplet by chiplet, siblings last.
+
+Exit status:
+  0    run and printed
+  1    a run failed
+  130  interrupted: the rows are those until then
+  2    a mistake in the options";
 
 /// What `ufutex sim` was asked for, checked.
 pub struct Settings {
