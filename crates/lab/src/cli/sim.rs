@@ -125,7 +125,13 @@ Rows of --json, one object a line:
 
 A topology is a TOML file: name, ghz, sockets, chiplets_per_socket, cores_per_chiplet, threads_per_core; [latency] hit,
 locked, barrier, smt, chiplet, socket, far, memory, and if wanted store, pause, hold; [thread] syscall, sleep, wake,
-wakeup, switch, slice, membarrier: all in nanoseconds. Cores are numbered chiplet by chiplet, siblings last.";
+wakeup, switch, slice, membarrier: all in nanoseconds. Cores are numbered chiplet by chiplet, siblings last.
+
+Exit status:
+  0    modelled
+  1    it failed, or what is validated misses its bounds
+  2    a mistake in the options
+  130  interrupted by Ctrl-C: the rows are of what was modelled until then";
 
 /// What `ufutex sim` was asked for, checked.
 pub struct Settings {
