@@ -1,5 +1,6 @@
 //! `ufutex bench`: every futex scheme of the engine measured beside the host's kernel and `parking_lot_core`.
 //! `ufutex run`: a program with its futexes on the engine.
+//! `ufutex report`: a page about this machine. `ufutex compare`: what has changed between two files of rows.
 //! `ufutex sim`: the engine on virtual cores.
 //!
 //! A benchmark is: `cli` reads the flags, `settings` checks them against each other, `workloads` measures, `report` prints.
@@ -8,12 +9,14 @@
 mod advise;
 mod cli;
 mod clock;
+mod compare;
 mod interrupt;
 mod machine;
 mod manual;
 mod pool;
 mod progress;
 mod report;
+mod report_html;
 #[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")), path = "run/elsewhere.rs")]
 mod run;
 mod sample;
@@ -51,6 +54,12 @@ fn main() -> ExitCode {
     };
     let outcome = match command {
         cli::Command::Run(run) => return run::run(&run),
+        cli::Command::Compare(args) => {
+            return compare::run(&args).unwrap_or_else(|line| {
+                eprintln!("ufutex: {line}");
+                ExitCode::from(EXIT_USAGE)
+            });
+        }
         cli::Command::Advise(advise) => {
             return match interrupt::watch() {
                 Ok(()) => advise::run(&advise),
@@ -77,7 +86,8 @@ fn measure(command: &cli::Command) -> anyhow::Result<()> {
             None => manual::page(args.verb.as_deref()),
         },
         // See `main`: their exit statuses are of their own.
-        cli::Command::Run(_) | cli::Command::Advise(_) => Ok(()),
+        cli::Command::Run(_) | cli::Command::Advise(_) | cli::Command::Compare(_) => Ok(()),
+        cli::Command::Report(report) => report_html::run(report),
         cli::Command::GrowthChild(child) => workloads::growth_child::run(child),
         cli::Command::TimersChild(child) => workloads::timers::child::run(child),
     }

@@ -106,7 +106,8 @@ impl Gate {
         let mut spins = 0u32;
         while self.arrived.0.load(Ordering::Acquire) < self.parties {
             std::hint::spin_loop();
-            spins += 1;
+            // A busy machine keeps a thread from its CPU for longer than 32 bits of spins.
+            spins = spins.wrapping_add(1);
             if spins.is_multiple_of(1 << 12) {
                 std::thread::yield_now();
             }

@@ -30,6 +30,7 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
         ErrorKind::UnknownArgument => {
             let before = match verb {
                 "run" | "advise" => "PROGRAM, before it",
+                "compare" => "OLD.json NEW.json and",
                 "bench" => "one workload and",
                 _ => "only",
             };
@@ -41,6 +42,9 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             format!("no command given; accepted: {}, see --help", verbs(shape))
+        }
+        ErrorKind::MissingRequiredArgument if verb == "compare" => {
+            "two files are compared; accepted: ufutex compare OLD.json NEW.json, see --help".to_string()
         }
         ErrorKind::MissingRequiredArgument if !matches!(verb, "run" | "advise") => {
             let missing = argument.trim_matches(['<', '>']);

@@ -1,14 +1,18 @@
 //! The command line: perf's flags, and the one line that a mistake gets.
 
 mod advise;
+mod compare;
 mod manual;
 mod mistake;
+mod report;
 mod run;
 pub mod sim;
 pub mod values;
 
 pub use advise::Advise;
+pub use compare::CompareArgs;
 pub use manual::{CompletionsArgs, ManArgs};
+pub use report::Report;
 pub use run::Run;
 
 use crate::settings::Settings;
@@ -25,6 +29,10 @@ pub enum Command {
     Bench(Box<Settings>),
     /// `ufutex run`.
     Run(Box<Run>),
+    /// `ufutex report`.
+    Report(Report),
+    /// `ufutex compare`.
+    Compare(CompareArgs),
     /// `ufutex sim`.
     Sim(Box<sim::Settings>),
     /// `ufutex advise`.
@@ -64,6 +72,8 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
             Settings::new(*args).map(|settings| Command::Bench(Box::new(settings))).map_err(Refusal::Mistake)
         }
         Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
+        Verb::Report(args) => args.check().map(Command::Report).map_err(Refusal::Mistake),
+        Verb::Compare(args) => Ok(Command::Compare(args)),
         Verb::Sim(args) => args.check().map(|settings| Command::Sim(Box::new(settings))).map_err(Refusal::Mistake),
         Verb::Advise(args) => Ok(Command::Advise(Box::new(args.into()))),
         Verb::Completions(args) => Ok(Command::Completions(args)),
@@ -127,6 +137,12 @@ enum Verb {
     /// Run a program with its futexes on the engine
     #[command(long_about = run::ABOUT, after_long_help = run::MORE)]
     Run(Box<run::RunArgs>),
+    /// Measure this machine, and write a page about it beside what was published
+    #[command(after_long_help = report::MORE)]
+    Report(report::ReportArgs),
+    /// What has changed between two files of rows, beyond noise
+    #[command(after_long_help = compare::MORE)]
+    Compare(CompareArgs),
     /// Run the engine on virtual cores of a machine that need not be there
     #[command(after_long_help = sim::ROWS)]
     Sim(Box<sim::SimArgs>),

@@ -128,10 +128,10 @@ locked, barrier, smt, chiplet, socket, far, memory, and if wanted store, pause, 
 wakeup, switch, slice, membarrier: all in nanoseconds. Cores are numbered chiplet by chiplet, siblings last.
 
 Exit status:
-  0    modelled
-  1    it failed, or what is validated misses its bounds
-  2    a mistake in the options
-  130  interrupted by Ctrl-C: the rows are of what was modelled until then";
+  0    run and printed
+  1    a run failed
+  130  interrupted: the rows are those until then
+  2    a mistake in the options";
 
 /// What `ufutex sim` was asked for, checked.
 pub struct Settings {

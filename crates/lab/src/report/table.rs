@@ -250,7 +250,7 @@ fn target(row: &Row) -> String {
     if row.early_return == Some(true) { format!("{} (early return)", row.target) } else { row.target.to_string() }
 }
 
-pub(super) fn dash() -> String {
+pub fn dash() -> String {
     "-".to_string()
 }
 

@@ -14,7 +14,9 @@ use crate::progress::Progress;
 use crate::report;
 use anyhow::Result;
 use engine::Case;
-use row::{Pauses, ResizeFigures, Row};
+use row::{Pauses, ResizeFigures};
+
+pub use row::Row;
 
 /// Runs all cases, and prints each as a row, or all as tables.
 pub fn run(settings: &Settings) -> Result<()> {
@@ -41,6 +43,11 @@ pub fn run(settings: &Settings) -> Result<()> {
         return Ok(());
     }
     report::print(&format!("\n{}", tables::text(&rows)))
+}
+
+/// The rows of all cases, for whoever prints them elsewhere; after Ctrl-C those until then.
+pub fn rows(settings: &Settings) -> Result<Vec<Row>> {
+    cases(settings).into_iter().take_while(|_| !interrupt::asked()).map(|case| measure(settings, case)).collect()
 }
 
 fn opening(settings: &Settings) -> String {

@@ -140,6 +140,45 @@ pub fn hammer_timed<F: Futex>(futex: &F, words: &Words, gate: &Gate, window: &Wi
     pauses
 }
 
+/// Steps of time, all of one length, from when the timeline was made.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeline {
+    /// In ticks.
+    pub start: u64,
+    /// In ticks.
+    pub step: u64,
+    steps: usize,
+}
+
+/// Operations between two looks at the clock of a timeline: few, so that a thread that loses its CPU has counted them.
+const TIMELINE_BATCH: usize = 16;
+
+impl Timeline {
+    /// Begins now.
+    pub fn new(step: u64, steps: usize) -> Timeline {
+        Timeline { start: clock::ticks(), step, steps }
+    }
+}
+
+/// As [`hammer`] with waits; how many ended in each step of the timeline.
+pub fn hammer_timeline<F: Futex>(futex: &F, words: &Words, gate: &Gate, timeline: Timeline) -> Vec<u64> {
+    let mut counts = vec![0; timeline.steps];
+    let mut number = 0;
+    gate.pass_together();
+    while !gate.stopped() {
+        for _ in 0..TIMELINE_BATCH {
+            let waited = futex.wait(words.word(number), DIFFERING_VALUE);
+            assert_eq!(waited, Waited::Differs, "a wait on a differing word");
+            number = if number + 1 == words.count() { 0 } else { number + 1 };
+        }
+        let step = clock::ticks().saturating_sub(timeline.start) / timeline.step;
+        if let Some(count) = counts.get_mut(step as usize) {
+            *count += TIMELINE_BATCH as u64;
+        }
+    }
+    counts
+}
+
 /// An empty histogram of ticks, up to minutes of them, to three digits.
 pub fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 1 << 40, 3).expect("these bounds are valid")

@@ -18,7 +18,7 @@ use crate::pool::Gate;
 use clap::ValueEnum;
 use crowd::{Crowd, Stage};
 use hdrhistogram::Histogram;
-use loops::{Court, Side, Tally, WaitDiffers, WakeNobody, Window};
+use loops::{Court, Side, Tally, Timeline, WaitDiffers, WakeNobody, Window};
 use requeue::{Move, Moved};
 use std::fmt;
 use std::sync::Arc;
@@ -196,6 +196,8 @@ pub trait Subject: Send + Sync {
     fn hammer(&self, operation: Operation, words: &Words, gate: &Gate) -> Tally;
     /// Repeats waits on differing words, and keeps the time of each one that overlaps the window, in ticks.
     fn hammer_timed(&self, words: &Words, gate: &Gate, window: &Window) -> Histogram<u64>;
+    /// Repeats waits on differing words, and counts them in each step of the timeline.
+    fn hammer_timeline(&self, words: &Words, gate: &Gate, timeline: Timeline) -> Vec<u64>;
     /// One player of ping-pong; the first player's result counts.
     fn play(&self, court: &Court, side: Side, gate: &Gate) -> Tally;
     /// Locks and unlocks until the gate says stop; each time it sleeps with the lock for so long.
@@ -236,6 +238,10 @@ impl<F: Futex> Subject for F {
 
     fn hammer_timed(&self, words: &Words, gate: &Gate, window: &Window) -> Histogram<u64> {
         loops::hammer_timed(self, words, gate, window)
+    }
+
+    fn hammer_timeline(&self, words: &Words, gate: &Gate, timeline: Timeline) -> Vec<u64> {
+        loops::hammer_timeline(self, words, gate, timeline)
     }
 
     fn play(&self, court: &Court, side: Side, gate: &Gate) -> Tally {

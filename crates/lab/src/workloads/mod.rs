@@ -1,6 +1,6 @@
 //! The workloads, and the run over them.
 
-mod arena;
+pub mod arena;
 mod crowd;
 mod growth;
 pub mod growth_child;
@@ -8,7 +8,7 @@ mod hammer;
 mod lock_pi;
 mod locks;
 mod locks_child;
-mod memory;
+pub mod memory;
 mod ping_pong;
 mod requeue;
 mod resize;
@@ -19,6 +19,7 @@ mod wake_parallel;
 mod wasm;
 
 pub use crowd::{Case as CrowdCase, section as crowd_section};
+pub use hammer::section;
 pub use lock_pi::SECTION as LOCK_PI;
 pub use locks::{Case as LocksCase, Target as LocksTarget};
 pub use memory::Memory;
@@ -116,7 +117,14 @@ pub struct Lab<'a> {
     pub series: Series,
 }
 
-impl Lab<'_> {
+impl<'a> Lab<'a> {
+    /// Looks at the machine.
+    pub fn new(settings: &'a Settings) -> Lab<'a> {
+        let cpus = machine::allowed_cpus();
+        let distance = (cpus.len() > 1).then(|| Distance::between(cpus[0], cpus[1]));
+        Lab { settings, cpus, distance, series: Series::default() }
+    }
+
     /// `-r`, or what this workload gets by default.
     pub fn budget(&self, default_s: f64) -> Duration {
         Duration::from_secs_f64(self.settings.runtime_s.unwrap_or(default_s))
@@ -158,9 +166,7 @@ impl Lab<'_> {
 
 /// Runs what was asked for, and prints each workload's results when it ends. Where the user wants it to end, what there is.
 pub fn run(settings: &Settings) -> Result<()> {
-    let cpus = machine::allowed_cpus();
-    let distance = (cpus.len() > 1).then(|| Distance::between(cpus[0], cpus[1]));
-    let mut lab = Lab { settings, cpus, distance, series: Series::default() };
+    let mut lab = Lab::new(settings);
     report::opening(&lab)?;
     let mut measured = 0;
     for workload in settings.workloads.iter().take_while(|_| !interrupt::asked()) {

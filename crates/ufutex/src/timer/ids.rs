@@ -27,8 +27,10 @@ const GROUP: usize = 1 << GROUP_LOG2;
 const MAX_GROUPS_LOG2: u32 = 31 - GROUP_LOG2;
 /// A look-up without a lock goes no further: it may have been led astray.
 const STEPS: usize = if MODEL { 3 } else { 64 };
-/// A table is followed by one so many times as large.
-const GROWTH_LOG2: u32 = 1;
+/// The first table has so many groups, …
+const FIRST_LOG2: u32 = if MODEL { 0 } else { 1 };
+/// … and each is followed by one so many times as large.
+const GROWTH_LOG2: u32 = if MODEL { 1 } else { 2 };
 /// What is moved at a time: so many groups of a single block, or fewer of several, which take so many times as long.
 const STEP: usize = if MODEL { 1 } else { 16 };
 const SEVERAL: usize = if MODEL { 1 } else { 8 };
@@ -284,8 +286,8 @@ impl Ids {
             if !self.current.load(Ordering::Relaxed).is_null() {
                 return;
             }
-            let Some(table) = growth.make(0) else { return };
-            table.group(0).lock.make_live();
+            let Some(table) = growth.make(FIRST_LOG2) else { return };
+            (0..table.groups()).for_each(|group| table.group(group).lock.make_live());
             self.current.store(table.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
         });
     }

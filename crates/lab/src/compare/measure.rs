@@ -1,0 +1,161 @@
+//! What in a row is a result, and which way is better. All else says what was measured.
+
+use serde_json::{Map, Value};
+
+/// Which way a figure gets better.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Better {
+    /// Times, bytes.
+    Less,
+    /// Rates, shares.
+    More,
+}
+
+/// How much a figure is worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// A median, with the relative distances to p10 and p90 where the row has them.
+    Median(Option<(f64, f64)>),
+    /// One operation in a hundred: noisy.
+    Tail,
+    /// Counted, not measured: bytes, yes and no.
+    Exact,
+}
+
+/// One result of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measure {
+    /// Its field, with a point before the part of an object.
+    pub name: String,
+    /// What was found.
+    pub value: f64,
+    /// Which way it gets better.
+    pub better: Better,
+    /// How to take it.
+    pub kind: Kind,
+}
+
+/// Neither results nor what was measured: how well it was, and what follows from other rows.
+const IGNORED: [&str; 9] = [
+    "repeat",
+    "cpus_apart_ns",
+    "cpus_distance",
+    "hot",
+    "ratio_kernel",
+    "ratio_parking_lot",
+    "ratio_wasmtime",
+    "ratio_fewest",
+    "ratio_cpu_parking_lot",
+];
+
+/// Whether the field says what was measured.
+pub fn is_identity(name: &str, value: &Value) -> bool {
+    let plain = matches!(value, Value::String(_) | Value::Bool(_) | Value::Number(_));
+    plain && !IGNORED.contains(&name) && better(name, value).is_none()
+}
+
+/// The way in which a field gets better; none where it is no result.
+fn better(name: &str, value: &Value) -> Option<Better> {
+    match name {
+        "completed" | "completed_share" | "share_of_best" | "met" | "ops_per_sec" | "rps" => Some(Better::More),
+        // What the slots' default policy settled at, and what the bound of a figure is, are no results.
+        "bound" | "hold_us" => None,
+        "lost" | "measured" | "table_bytes" => Some(Better::Less),
+        _ if name.ends_with("_per_sec") => Some(Better::More),
+        _ if ["_ns", "_us", "_ms", "_per_op", "_per_timer", "_bytes"].iter().any(|end| name.ends_with(end)) => {
+            (value.is_number() || value.is_object()).then_some(Better::Less)
+        }
+        _ => None,
+    }
+}
+
+/// All results of a row.
+pub fn all(row: &Map<String, Value>) -> Vec<Measure> {
+    let spread = row.get("ns_per_op").and_then(relative_spread);
+    let mut measures = Vec::new();
+    for (name, value) in row {
+        let Some(way) = better(name, value).filter(|_| !IGNORED.contains(&name.as_str())) else { continue };
+        if name == "measured" {
+            // Of `figures`: whether the bound is met says it.
+            continue;
+        }
+        let exact = value.is_boolean() || name == "lost" || name.contains("bytes");
+        match value {
+            Value::Object(parts) => measures.extend(of_object(name, parts, way)),
+            _ => {
+                let kind = if exact { Kind::Exact } else { Kind::Median(spread.map(|band| turned(band, way))) };
+                measures.extend(number(value).map(|value| Measure { name: name.clone(), value, better: way, kind }));
+            }
+        }
+    }
+    measures
+}
+
+/// The spread of a time, of a rate: what is slow in one is low in the other.
+fn turned((below, above): (f64, f64), way: Better) -> (f64, f64) {
+    match way {
+        Better::Less => (below, above),
+        Better::More => (above, below),
+    }
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Bool(yes) => Some(f64::from(u8::from(*yes))),
+        _ => value.as_f64(),
+    }
+}
+
+/// How far p10 lies below the median and p90 above, as shares of it.
+fn relative_spread(value: &Value) -> Option<(f64, f64)> {
+    let part = |name: &str| value.get(name).and_then(Value::as_f64);
+    let (p10, median, p90) = (part("p10")?, part("median")?, part("p90")?);
+    (median > 0.0).then(|| (1.0 - p10 / median, p90 / median - 1.0))
+}
+
+/// Of `{p10, median, p90}` the median; of `{p50, p99, max}` the first two.
+fn of_object(name: &str, parts: &Map<String, Value>, better: Better) -> Vec<Measure> {
+    let figure = |part: &str, kind| {
+        let value = parts.get(part).and_then(Value::as_f64)?;
+        Some(Measure { name: format!("{name}.{part}"), value, better, kind })
+    };
+    let spread = relative_spread(&Value::Object(parts.clone()));
+    let median = figure("median", Kind::Median(spread)).or_else(|| figure("p50", Kind::Median(None)));
+    median.into_iter().chain(figure("p99", Kind::Tail)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn measures(row: &Value) -> Vec<Measure> {
+        all(row.as_object().expect("an object"))
+    }
+
+    #[test]
+    fn a_time_has_its_spread_and_the_rate_beside_it_has_it_turned() {
+        let row =
+            json!({"workload": "hash", "ns_per_op": {"p10": 9.0, "median": 10.0, "p90": 12.0}, "ops_per_sec": 1e8});
+        let found = measures(&row);
+        assert_eq!(found.len(), 2);
+        let Kind::Median(Some((below, above))) = found[0].kind else { panic!("{found:?}") };
+        assert!((below - 0.1).abs() < 1e-9 && (above - 0.2).abs() < 1e-9);
+        let Kind::Median(Some((below, above))) = found[1].kind else { panic!("{found:?}") };
+        assert!((below - 0.2).abs() < 1e-9 && (above - 0.1).abs() < 1e-9);
+        assert_eq!((found[0].better, found[1].better), (Better::Less, Better::More));
+    }
+
+    #[test]
+    fn identity_is_what_is_no_result() {
+        let row = json!({"workload": "resize", "threads": 2, "hold_us": 5, "resize_us": 3.0, "completed": true,
+            "op_pause_us": {"p50": 1.0, "p99": 2.0, "max": 900.0}, "cpus_apart_ns": 90.0, "repeat": 7, "layout": "lean"});
+        let row = row.as_object().expect("an object");
+        let mut names: Vec<_> = row.iter().filter(|(name, value)| is_identity(name, value)).map(|(n, _)| n).collect();
+        names.sort();
+        assert_eq!(names, ["hold_us", "layout", "threads", "workload"]);
+        let mut results: Vec<_> = all(row).into_iter().map(|measure| measure.name).collect();
+        results.sort();
+        assert_eq!(results, ["completed", "op_pause_us.p50", "op_pause_us.p99", "resize_us"]);
+    }
+}

@@ -1,0 +1,30 @@
+//! `ufutex compare`: what has changed between two files of rows, beyond noise.
+
+mod measure;
+mod print;
+mod rows;
+mod verdict;
+
+use crate::cli::CompareArgs;
+use std::process::ExitCode;
+
+const EXIT_SAME: u8 = 0;
+const EXIT_WORSE: u8 = 1;
+
+/// Compares, and prints what it found. The error is the line that the user sees.
+pub fn run(args: &CompareArgs) -> Result<ExitCode, String> {
+    let (old, new) = (rows::read(&args.old)?, rows::read(&args.new)?);
+    let matched = rows::matched(&old, &new);
+    if matched.pairs.is_empty() {
+        return Err(format!(
+            "{} has no row that {} has; accepted: two files of the same workloads, targets and sizes",
+            args.new.display(),
+            args.old.display()
+        ));
+    }
+    let findings = verdict::of(&matched, args.threshold / 100.0);
+    let text = if args.json { print::json(&findings) } else { print::text(args, &findings) };
+    // A reader that has gone (`| head`) has read enough; the status says the rest.
+    let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+    Ok(ExitCode::from(if findings.has_regression() { EXIT_WORSE } else { EXIT_SAME }))
+}

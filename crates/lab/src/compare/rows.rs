@@ -1,0 +1,172 @@
+//! Files of rows, and which rows of two files belong together.
+
+use super::measure;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// One row as it stands in a file.
+pub type Row = Map<String, Value>;
+
+/// The fields that say what a row measured, in words; equal in both files for rows that belong together.
+pub type Identity = String;
+
+/// The rows of two files.
+pub struct Matched<'a> {
+    /// What both have, in the order of the new file.
+    pub pairs: Vec<(Identity, &'a Row, &'a Row)>,
+    /// What only the old file has.
+    pub gone: Vec<Identity>,
+    /// What only the new file has.
+    pub added: Vec<Identity>,
+}
+
+/// The rows of a file: one object a line, or one array of objects.
+pub fn read(path: &Path) -> Result<Vec<Row>, String> {
+    let refused =
+        |what: String| format!("{} {what}; accepted: JSON objects, one a line or in an array", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
+    let rows = if text.trim_start().starts_with('[') { array(&text) } else { lines(&text) };
+    let rows = rows.map_err(refused)?;
+    if rows.is_empty() { Err(refused("has no rows".to_string())) } else { Ok(rows) }
+}
+
+fn array(text: &str) -> Result<Vec<Row>, String> {
+    let values: Vec<Value> = serde_json::from_str(text).map_err(|error| {
+        format!("has a malformed line {}, at column {}: {}", error.line(), error.column(), plain(&error))
+    })?;
+    let rows = values.into_iter().enumerate().map(|(number, value)| match value {
+        Value::Object(row) => Ok(row),
+        other => Err(format!("has no object as element {}: {}", number + 1, short(&other.to_string()))),
+    });
+    rows.collect()
+}
+
+fn lines(text: &str) -> Result<Vec<Row>, String> {
+    let filled = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let rows = filled.map(|(number, line)| match serde_json::from_str(line) {
+        Ok(Value::Object(row)) => Ok(row),
+        Ok(_) => Err(format!("has no object on line {}: {}", number + 1, short(line))),
+        Err(error) => Err(format!("has a malformed line {}, {}: {}", number + 1, plain(&error), short(line))),
+    });
+    rows.collect()
+}
+
+/// Without the line and column, which count within what was parsed.
+fn plain(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or_default().to_string()
+}
+
+/// One line, not too long, without control characters.
+fn short(text: &str) -> String {
+    let text: String = text.chars().take(60).collect();
+    format!("'{}'", text.escape_default())
+}
+
+/// Brings together what belongs together; several rows of one identity are taken in their order.
+///
+/// How many buckets a table had is a choice or a result, as the policy is: rows that differ in it alone are still brought together.
+pub fn matched<'a>(old: &'a [Row], new: &'a [Row]) -> Matched<'a> {
+    let mut waiting = by_identity(old.iter(), &[]);
+    let (mut pairs, mut late) = (Vec::new(), Vec::new());
+    for (place, row) in new.iter().enumerate().filter(|(_, row)| !measure::all(row).is_empty()) {
+        match waiting.get_mut(&identity(row, &[])).and_then(|rows| take_first(rows)) {
+            Some(before) => pairs.push((place, before, row)),
+            None => late.push((place, row)),
+        }
+    }
+    let left = old.iter().filter(|row| waiting.values().flatten().any(|other| std::ptr::eq(*other, *row)));
+    let mut waiting = by_identity(left, &["buckets"]);
+    let mut added = Vec::new();
+    for (place, row) in late {
+        match waiting.get_mut(&identity(row, &["buckets"])).filter(|rows| rows.len() == 1).and_then(take_first) {
+            Some(before) => pairs.push((place, before, row)),
+            None => added.push(identity(row, &[])),
+        }
+    }
+    pairs.sort_by_key(|(place, ..)| *place);
+    let pairs = pairs.into_iter().map(|(_, before, row)| (identity(row, &[]), before, row)).collect();
+    let gone = waiting.into_values().flatten().map(|row| identity(row, &[])).collect();
+    Matched { pairs, gone, added }
+}
+
+fn take_first<'a>(rows: &mut Vec<&'a Row>) -> Option<&'a Row> {
+    (!rows.is_empty()).then(|| rows.remove(0))
+}
+
+fn by_identity<'a>(rows: impl Iterator<Item = &'a Row>, without: &[&str]) -> BTreeMap<Identity, Vec<&'a Row>> {
+    let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for row in rows.filter(|row| !measure::all(row).is_empty()) {
+        all.entry(identity(row, without)).or_default().push(row);
+    }
+    all
+}
+
+/// The words come first, the most telling ones before the others; then the numbers by name.
+fn identity(row: &Row, without: &[&str]) -> Identity {
+    const FIRST: [&str; 7] = ["report", "workload", "section", "test", "case", "figure", "target"];
+    const UNSAID: [(&str, Value); 2] = [("shared", Value::Bool(false)), ("early_return", Value::Bool(false))];
+    let mut words = Vec::new();
+    for name in FIRST {
+        words.extend(row.get(name).and_then(Value::as_str).map(str::to_string));
+    }
+    for (name, value) in row.iter().filter(|(name, value)| measure::is_identity(name, value)) {
+        let said = UNSAID.iter().any(|(unsaid, usual)| unsaid == name && usual == value);
+        if FIRST.contains(&name.as_str()) || without.contains(&name.as_str()) || said {
+            continue;
+        }
+        match value {
+            Value::String(text) => words.push(format!("{name} {text}")),
+            Value::Bool(true) => words.push(name.clone()),
+            other => words.push(format!("{name} {other}")),
+        }
+    }
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(text: &str) -> Vec<Row> {
+        lines(text).expect("rows")
+    }
+
+    #[test]
+    fn rows_are_matched_by_what_they_measured_in_any_order() {
+        let old = rows(
+            "{\"workload\":\"hash\",\"threads\":1,\"ops_per_sec\":5}\n{\"workload\":\"hash\",\"threads\":2,\"ops_per_sec\":6}",
+        );
+        let new = rows(
+            "{\"threads\":2,\"ops_per_sec\":7,\"workload\":\"hash\"}\n\n{\"workload\":\"wake\",\"threads\":1,\"ops_per_sec\":9}",
+        );
+        let matched = matched(&old, &new);
+        assert_eq!(matched.pairs.len(), 1);
+        assert_eq!(matched.pairs[0].0, "hash, threads 2");
+        assert_eq!((matched.gone, matched.added), (vec!["hash, threads 1".into()], vec!["wake, threads 1".into()]));
+    }
+
+    #[test]
+    fn a_table_that_settled_at_another_size_is_still_the_same_row() {
+        let old = rows("{\"workload\":\"hash\",\"buckets\":512,\"ops_per_sec\":5}");
+        let new = rows("{\"workload\":\"hash\",\"buckets\":1024,\"ops_per_sec\":5}");
+        assert_eq!(matched(&old, &new).pairs.len(), 1);
+        let sizes = rows(
+            "{\"workload\":\"hash\",\"buckets\":16,\"ops_per_sec\":1}\n{\"workload\":\"hash\",\"buckets\":1024,\"ops_per_sec\":2}",
+        );
+        let both = matched(&sizes, &sizes);
+        assert!(both.pairs.iter().all(|(_, before, now)| before == now), "sizes that both have are told apart");
+    }
+
+    #[test]
+    fn a_malformed_line_is_named() {
+        let refusal = lines("{\"a\":1}\n\n{\"a\":").expect_err("not JSON");
+        assert!(refusal.contains("line 3"), "{refusal}");
+        let refusal = lines("{\"a\":1}\n7").expect_err("no object");
+        assert!(refusal.contains("line 2"), "{refusal}");
+        let refusal = array("[{\"a\":1},\n{]").expect_err("not JSON");
+        assert!(refusal.contains("line 2"), "{refusal}");
+        assert!(array("[{\"a\":1}, 5]").expect_err("no object").contains("element 2"));
+    }
+}

@@ -1,0 +1,178 @@
+//! Which figures have changed beyond noise.
+
+use super::measure::{self, Better, Kind, Measure};
+use super::rows::{Identity, Matched, Row};
+use serde::Serialize;
+use serde_json::Value;
+
+/// Fewer rounds make no p10 and p90.
+const ROUNDS_MIN: f64 = 5.0;
+/// The threshold times this, where a figure has no spread that could be trusted …
+const WITHOUT_SPREAD: f64 = 2.0;
+/// … or is the slow end of many.
+const TAIL: f64 = 10.0;
+
+/// What became of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Beyond noise, the wrong way.
+    Regression,
+    /// Beyond noise, the right way.
+    Improvement,
+    /// Within noise.
+    Same,
+}
+
+/// One figure in both files.
+#[derive(Clone, Debug, Serialize)]
+pub struct Change {
+    /// What was measured.
+    pub row: Identity,
+    /// Which figure of it.
+    pub measure: String,
+    /// In the old file.
+    pub old: f64,
+    /// In the new file.
+    pub new: f64,
+    /// New less old, of old.
+    pub change_percent: Option<f64>,
+    /// What a change has to be for this figure.
+    pub threshold_percent: f64,
+    /// What became of it.
+    pub verdict: Verdict,
+}
+
+/// All of it.
+pub struct Findings {
+    /// Every figure that both files have.
+    pub changes: Vec<Change>,
+    /// How many rows both have.
+    pub rows: usize,
+    /// Rows of the old file only.
+    pub gone: Vec<Identity>,
+    /// Rows of the new file only.
+    pub added: Vec<Identity>,
+}
+
+impl Findings {
+    /// Whether anything has become worse.
+    pub fn has_regression(&self) -> bool {
+        self.with(Verdict::Regression).next().is_some()
+    }
+
+    /// The figures with such a verdict.
+    pub fn with(&self, verdict: Verdict) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(move |change| change.verdict == verdict)
+    }
+}
+
+/// Judges every figure that both files have; `threshold` is a share.
+pub fn of(matched: &Matched<'_>, threshold: f64) -> Findings {
+    let mut changes = Vec::new();
+    for (identity, old, new) in &matched.pairs {
+        let few = is_short(old) || is_short(new);
+        let measures = measure::all(new);
+        // A rate beside a time of the same samples says the same again.
+        let has_time = measures.iter().any(|measure| measure.name == "ns_per_op.median");
+        for now in measures.iter().filter(|now| !(has_time && now.name == "ops_per_sec")) {
+            let before = measure::all(old).into_iter().find(|before| before.name == now.name);
+            changes.extend(before.map(|before| judge(identity, &before, now, threshold, few)));
+        }
+    }
+    Findings { changes, rows: matched.pairs.len(), gone: matched.gone.clone(), added: matched.added.clone() }
+}
+
+fn is_short(row: &Row) -> bool {
+    row.get("repeat").and_then(Value::as_f64).is_some_and(|rounds| rounds < ROUNDS_MIN)
+}
+
+fn judge(row: &Identity, old: &Measure, new: &Measure, threshold: f64, few: bool) -> Change {
+    let is_modelled = row.contains("topology ");
+    let threshold = threshold
+        * match new.kind {
+            Kind::Exact => 1.0,
+            _ if is_modelled => 1.0,
+            Kind::Tail => TAIL,
+            Kind::Median(Some(_)) if !few => 1.0,
+            Kind::Median(_) => WITHOUT_SPREAD,
+        };
+    let share = (old.value != 0.0).then(|| new.value / old.value - 1.0);
+    // From nothing to something is a change of any size.
+    let is_larger = match share {
+        Some(share) => exceeds(share, threshold),
+        None => new.value != 0.0 && new.kind == Kind::Exact,
+    };
+    let verdict = match (is_larger && !overlap(old, new), new.value > old.value, new.better) {
+        (false, ..) => Verdict::Same,
+        (true, true, Better::Less) | (true, false, Better::More) => Verdict::Regression,
+        (true, true, Better::More) | (true, false, Better::Less) => Verdict::Improvement,
+    };
+    Change {
+        row: row.clone(),
+        measure: new.name.clone(),
+        old: old.value,
+        new: new.value,
+        change_percent: share.map(|share| 100.0 * share),
+        threshold_percent: 100.0 * threshold,
+        verdict,
+    }
+}
+
+/// As a factor, so that half as much counts like twice as much.
+fn exceeds(share: f64, threshold: f64) -> bool {
+    let factor = 1.0 + share;
+    factor.max(1.0 / factor) > 1.0 + threshold
+}
+
+/// Whether a median lies within the other's spread.
+fn overlap(old: &Measure, new: &Measure) -> bool {
+    let within = |value: f64, of: &Measure| match of.kind {
+        Kind::Median(Some((below, above))) => (of.value * (1.0 - below)..=of.value * (1.0 + above)).contains(&value),
+        _ => false,
+    };
+    within(new.value, old) || within(old.value, new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(value: f64, band: Option<(f64, f64)>) -> Measure {
+        Measure { name: "ns".into(), value, better: Better::Less, kind: Kind::Median(band) }
+    }
+
+    fn verdict(old: &Measure, new: &Measure, few: bool) -> Verdict {
+        judge(&"hash".into(), old, new, 0.05, few).verdict
+    }
+
+    #[test]
+    fn a_change_counts_only_outside_both_spreads_and_beyond_the_threshold() {
+        let narrow = Some((0.01, 0.01));
+        let wide = Some((0.3, 0.3));
+        assert_eq!(verdict(&time(10.0, narrow), &time(12.0, narrow), false), Verdict::Regression);
+        assert_eq!(verdict(&time(12.0, narrow), &time(10.0, narrow), false), Verdict::Improvement);
+        assert_eq!(verdict(&time(10.0, narrow), &time(10.4, narrow), false), Verdict::Same, "below the threshold");
+        assert_eq!(verdict(&time(10.0, wide), &time(12.0, narrow), false), Verdict::Same, "within the old spread");
+        assert_eq!(verdict(&time(10.0, narrow), &time(12.0, wide), false), Verdict::Same, "within the new spread");
+    }
+
+    #[test]
+    fn without_a_spread_or_with_few_rounds_it_takes_twice_as_much() {
+        let narrow = Some((0.01, 0.01));
+        assert_eq!(verdict(&time(10.0, None), &time(10.8, None), false), Verdict::Same);
+        assert_eq!(verdict(&time(10.0, None), &time(11.2, None), false), Verdict::Regression);
+        assert_eq!(verdict(&time(10.0, narrow), &time(10.8, narrow), true), Verdict::Same);
+        assert_eq!(verdict(&time(10.0, narrow), &time(10.8, narrow), false), Verdict::Regression);
+    }
+
+    #[test]
+    fn rates_get_better_upwards_and_yes_becomes_no() {
+        let rate = |value| Measure { name: "r".into(), value, better: Better::More, kind: Kind::Median(None) };
+        assert_eq!(verdict(&rate(10.0), &rate(5.0), false), Verdict::Regression);
+        assert_eq!(verdict(&rate(5.0), &rate(10.0), false), Verdict::Improvement);
+        let done = |value| Measure { name: "completed".into(), value, better: Better::More, kind: Kind::Exact };
+        assert_eq!(verdict(&done(1.0), &done(0.0), true), Verdict::Regression);
+        assert_eq!(verdict(&done(0.0), &done(1.0), true), Verdict::Improvement);
+    }
+}

@@ -1,0 +1,153 @@
+//! Throughput over time, before, while and after a table gets another size under hammering threads.
+
+use super::Effort;
+use crate::cli::values::Policy;
+use crate::clock;
+use crate::pool::{Gate, Pool};
+use crate::sample::{self, Course};
+use crate::targets::loops::Timeline;
+use crate::targets::{self, Layout, Name, Shape, Words};
+use crate::workloads::{GIVE_UP, Lab, arena};
+use anyhow::{Result, anyhow};
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Slots before and after.
+pub const SIZES: (usize, usize) = (16, 1024);
+/// A step of the picture.
+pub const STEP_MS: f64 = 2.0;
+/// What the picture shows before the request …
+pub const BEFORE_MS: f64 = 30.0;
+/// … and after it at least.
+pub const AFTER_MS: f64 = 250.0;
+/// Threads of each CPU: the schemes that wait for everybody to let go wait for those that are not running, too.
+const THREADS_PER_CPU: usize = 8;
+const ROUNDS: usize = 5;
+
+/// One resize under load.
+#[derive(Clone, Debug)]
+pub struct Once {
+    /// Until the new size was in effect, or the request was given up.
+    pub took_ms: f64,
+    /// Whether it was.
+    pub completed: bool,
+    /// Millions of operations a second, of all threads, in steps from `BEFORE_MS` before the request.
+    pub mops: Vec<f64>,
+}
+
+/// One target.
+#[derive(Clone, Debug)]
+pub struct Resized {
+    /// Which.
+    pub name: Name,
+    /// That hammer.
+    pub threads: usize,
+    /// Every round, the quickest first.
+    pub rounds: Vec<Once>,
+}
+
+/// As a row for `--json`.
+#[derive(Serialize)]
+pub struct CourseRow {
+    workload: &'static str,
+    target: &'static str,
+    threads: usize,
+    from: usize,
+    to: usize,
+    repeat: usize,
+    resize_us: f64,
+    completed_share: f64,
+    step_ms: f64,
+    /// Of the middle round; `compare` leaves it alone.
+    mops: Vec<f64>,
+}
+
+impl Resized {
+    /// The round in the middle.
+    pub fn middle(&self) -> Option<&Once> {
+        self.rounds.get(self.rounds.len() / 2)
+    }
+
+    /// Rounds in which the new size came into effect.
+    pub fn completed(&self) -> usize {
+        self.rounds.iter().filter(|once| once.completed).count()
+    }
+
+    /// As a row for `--json`.
+    pub fn row(&self) -> Option<CourseRow> {
+        let middle = self.middle()?;
+        Some(CourseRow {
+            workload: "resize-course",
+            target: self.name.text(),
+            threads: self.threads,
+            from: SIZES.0,
+            to: SIZES.1,
+            repeat: self.rounds.len(),
+            resize_us: 1000.0 * middle.took_ms,
+            completed_share: self.completed() as f64 / self.rounds.len() as f64,
+            step_ms: STEP_MS,
+            mops: middle.mops.iter().map(|mops| (mops * 100.0).round() / 100.0).collect(),
+        })
+    }
+}
+
+/// Measures every target that can resize.
+pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Vec<Resized>> {
+    let threads = THREADS_PER_CPU * lab.cpus.len().min(32);
+    let mut names = vec![Name::Live, Name::Atomic, Name::PerCpu];
+    names.extend(targets::kernel_has_private_hash().then_some(Name::Kernel));
+    let (pool, words) = (Pool::new(threads, &lab.cpus)?, arena::words(lab.settings, threads));
+    let rounds = if effort.is_quick() { 1 } else { ROUNDS };
+    let progress = lab.progress("resize: throughput over time", rounds);
+    let course = Course { rounds, warm_up: !effort.is_quick(), limit: None };
+    let samples = sample::rounds(course, names.len(), &progress, |number| once(&pool, &words, names[number], threads))?;
+    let all = names.into_iter().zip(samples).filter(|(_, rounds)| !rounds.is_empty());
+    Ok(all
+        .map(|(name, mut rounds)| {
+            rounds.sort_by(|a, b| a.took_ms.total_cmp(&b.took_ms));
+            Resized { name, threads, rounds }
+        })
+        .collect())
+}
+
+fn once(pool: &Pool, words: &Arc<Vec<Words>>, name: Name, threads: usize) -> Result<Once> {
+    let shape = Shape { layout: Layout::Lean, policy: Policy::Fixed(SIZES.0), shared: false, early_return: false };
+    let subject = targets::build(name, &shape)?;
+    subject.make_ready();
+    let ticks_per_ms = 1e6 / clock::nanoseconds_per_tick();
+    let steps = (((BEFORE_MS + AFTER_MS) / STEP_MS) + 60.0) as usize;
+    let timeline = Timeline::new((STEP_MS * ticks_per_ms) as u64, steps);
+    let gate = Gate::new(threads);
+    let job = {
+        let (subject, words, gate) = (subject.clone(), words.clone(), gate.clone());
+        move |worker: usize| subject.hammer_timeline(&words[worker], &gate, timeline)
+    };
+    let (mut resized, mut asked, mut took_ms) = (Ok(false), 0, 0.0);
+    let counts = pool.run(threads, job, || {
+        gate.sleep_until_passed();
+        std::thread::sleep(Duration::from_secs_f64((BEFORE_MS + 3.0 * STEP_MS) / 1000.0));
+        asked = clock::ticks();
+        let start = Instant::now();
+        resized = subject.set_slots(SIZES.1, &mut || start.elapsed() < GIVE_UP);
+        took_ms = start.elapsed().as_secs_f64() * 1000.0;
+        std::thread::sleep(Duration::from_secs_f64(((AFTER_MS - took_ms).max(20.0)) / 1000.0));
+        gate.stop();
+    })?;
+    let completed = resized.map_err(|reason| anyhow!("{name}: {reason}"))?;
+    let asked_step = (asked - timeline.start) as f64 / timeline.step as f64;
+    let first = (asked_step - BEFORE_MS / STEP_MS).max(0.0) as usize;
+    let mops = (first..first + ((BEFORE_MS + AFTER_MS) / STEP_MS) as usize).map(|step| {
+        let operations: u64 = counts.iter().map(|counts| counts.get(step).copied().unwrap_or(0)).sum();
+        operations as f64 / (STEP_MS * 1000.0)
+    });
+    Ok(Once { took_ms, completed, mops: mops.collect() })
+}
+
+/// The mean rate of some part of a course (threads that share a CPU work in bursts); none where the part is shorter than three
+/// steps.
+pub fn rate(once: &Once, from_ms: f64, to_ms: f64) -> Option<f64> {
+    let step = |ms: f64| ((ms + BEFORE_MS) / STEP_MS).max(0.0);
+    let (from, to) = (step(from_ms).ceil() as usize, (step(to_ms) as usize).min(once.mops.len()));
+    (from + 3 <= to).then(|| once.mops[from..to].iter().sum::<f64>() / (to - from) as f64)
+}

@@ -1,0 +1,75 @@
+//! What the published comparisons are on this machine: the same pairs, with as many threads as it has CPUs.
+
+use super::Effort;
+use super::hammer::{self, Measured, Spec};
+use crate::cli::values::Policy;
+use crate::targets::{self, Layout, Name};
+use crate::workloads::Lab;
+use anyhow::Result;
+
+const PAIRS_SECONDS: f64 = 12.0;
+const TABLE_SECONDS: f64 = 18.0;
+
+/// Threads of the first table of seeds/003.
+pub const TABLE_THREADS: [usize; 5] = [1, 2, 4, 8, 16];
+/// Its slots.
+pub const TABLE_SLOTS: [usize; 7] = [4, 8, 16, 32, 64, 128, 256];
+
+/// What was found.
+pub struct Seeds {
+    /// The sides of all comparisons.
+    pub sides: Vec<Measured>,
+    /// The table of seeds/003.
+    pub table: Vec<Measured>,
+    /// What a careful reader asks.
+    pub notes: Vec<String>,
+}
+
+/// Measures both.
+pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Seeds> {
+    let most = if effort.is_quick() { 2 } else { usize::MAX };
+    let (sides, mut notes) = hammer::run(lab, "seeds: pairs", &sides(lab.cpus.len()), effort, PAIRS_SECONDS)?;
+    let (table, more) = hammer::run(lab, "seeds: sizes by threads", &table(most), effort, TABLE_SECONDS)?;
+    notes.extend(more);
+    notes.dedup();
+    Ok(Seeds { sides, table, notes })
+}
+
+/// Every side once, with `threads` threads.
+fn sides(threads: usize) -> Vec<Spec> {
+    let mut all = Vec::new();
+    let mut add = |name, layout, policy| {
+        let spec = Spec { layout, ..Spec::waits(name, policy, threads) };
+        if !all.contains(&spec) {
+            all.push(spec);
+        }
+    };
+    for buckets in [256, 512, 1024, 2048, 4096] {
+        add(Name::Fixed, Layout::Packed, Policy::Fixed(buckets));
+        add(Name::Fixed, Layout::Lean, Policy::Fixed(buckets));
+    }
+    for buckets in [512, 1024, 2048] {
+        add(Name::Atomic, Layout::Lean, Policy::Fixed(buckets));
+    }
+    add(Name::Fixed, Layout::Split, Policy::Fixed(256));
+    add(Name::PerCpu, Layout::Lean, Policy::Fixed(512));
+    add(Name::Global, Layout::Lean, Policy::Fixed(16));
+    for buckets in [16, 256] {
+        add(Name::Atomic, Layout::Lean, Policy::Fixed(buckets));
+    }
+    all
+}
+
+/// Our table and the kernel's at each size, and the tables of the whole system; up to so many threads.
+fn table(most_threads: usize) -> Vec<Spec> {
+    let mut all = Vec::new();
+    for threads in TABLE_THREADS.into_iter().filter(|threads| *threads <= most_threads) {
+        all.push(Spec::waits(Name::Global, Policy::Fixed(16), threads));
+        all.extend(TABLE_SLOTS.map(|slots| Spec::waits(Name::Live, Policy::Fixed(slots), threads)));
+        all.push(Spec { shared: true, ..Spec::waits(Name::Kernel, Policy::Fixed(16), threads) });
+        if targets::kernel_has_private_hash() {
+            all.extend(TABLE_SLOTS.map(|slots| Spec::waits(Name::Kernel, Policy::Fixed(slots), threads)));
+        }
+    }
+    all
+}

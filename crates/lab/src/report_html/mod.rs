@@ -1,0 +1,209 @@
+//! `ufutex report`: measures, part by part, and writes one page about it; the same in words and tables, and as rows.
+
+mod document;
+mod facts;
+mod html;
+mod markdown;
+mod measure;
+mod modelled;
+mod published;
+mod say;
+
+use crate::cli::Report;
+use crate::interrupt;
+use crate::progress::Progress;
+use crate::settings::Settings;
+use crate::workloads::Lab;
+use anyhow::{Context, Result};
+use document::{Document, Section};
+use facts::Facts;
+use measure::{Effort, memory, resize, scaling, seeds, timers};
+use modelled::Modelled;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Instant;
+
+/// Of the usual time, with `--quick`.
+const QUICK: f64 = 0.02;
+
+/// What there is so far; each part stands alone.
+struct Findings {
+    facts: Facts,
+    scaling: Option<scaling::Scaling>,
+    resized: Option<Vec<resize::Resized>>,
+    seeds: Option<seeds::Seeds>,
+    memory: Option<memory::Bytes>,
+    timers: Option<timers::Found>,
+    modelled: Option<Modelled>,
+    /// What is missing, and why.
+    missing: Vec<String>,
+    seconds: f64,
+}
+
+/// Measures, and writes what was asked for. After Ctrl-C: what there is.
+pub fn run(report: &Report) -> Result<()> {
+    let mut settings = measure::settings("hash")?;
+    settings.silent = report.silent;
+    let effort = Effort { share: if report.quick { QUICK } else { 1.0 } };
+    let findings = gather(&settings, effort);
+    let document = document(&findings, effort);
+    let mut written = Vec::new();
+    let mut write = |file: &Option<std::path::PathBuf>, text: &dyn Fn() -> String| -> Result<()> {
+        let Some(file) = file else { return Ok(()) };
+        save(file, &text())?;
+        written.push(file.display().to_string());
+        Ok(())
+    };
+    write(&report.html, &|| html::page(&document))?;
+    write(&report.markdown, &|| markdown::text(&document))?;
+    write(&report.json, &|| lines(&findings))?;
+    if !report.silent {
+        eprintln!("ufutex: wrote {} after {:.0} s", written.join(", "), findings.seconds);
+    }
+    if interrupt::asked() {
+        eprintln!("ufutex: interrupted: {}", findings.missing.join("; "));
+    }
+    Ok(())
+}
+
+fn save(file: &Path, text: &str) -> Result<()> {
+    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// One part after the other; one that fails is named, and the others go on.
+fn gather(settings: &Settings, effort: Effort) -> Findings {
+    let start = Instant::now();
+    let lab = Lab::new(settings);
+    let facts = Facts::gather(&lab);
+    let mut missing = Vec::new();
+    let progress = Progress::start("report", 6, settings.silent);
+    let mut part = |name: &str| {
+        progress.remark(&format!("report: {name}"));
+        !interrupt::asked() || {
+            missing.push(format!("{name} was not reached"));
+            false
+        }
+    };
+    let mut failures = Vec::new();
+    let scaling = part("scaling").then(|| scaling::run(&lab, effort));
+    progress.step();
+    let resized = part("resize").then(|| resize::run(&lab, effort));
+    progress.step();
+    let seeds = part("seeds").then(|| seeds::run(&lab, effort));
+    progress.step();
+    let memory = part("memory").then(|| memory::run(&lab));
+    progress.step();
+    let timers = part("timers").then(|| timers::run(settings.silent, effort));
+    progress.step();
+    let modelled = part("model").then(|| modelled::run(settings.silent, effort));
+    progress.step();
+    drop(progress);
+    let findings = Findings {
+        facts,
+        scaling: kept("scaling", scaling, &mut failures),
+        resized: kept("resize", resized, &mut failures),
+        seeds: kept("seeds", seeds, &mut failures),
+        memory: kept("memory", memory, &mut failures),
+        timers: kept("timers", timers, &mut failures),
+        modelled: kept("model", modelled, &mut failures),
+        missing,
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    Findings { missing: findings.missing.into_iter().chain(failures).collect(), ..findings }
+}
+
+fn kept<T>(name: &str, part: Option<Result<T>>, failures: &mut Vec<String>) -> Option<T> {
+    match part? {
+        Ok(found) => Some(found),
+        Err(error) => {
+            failures.push(format!("{name} failed: {error:#}"));
+            None
+        }
+    }
+}
+
+fn document(findings: &Findings, effort: Effort) -> Document {
+    let facts = &findings.facts;
+    let mut warnings = say::machine::warnings(facts);
+    if effort.is_quick() {
+        warnings
+            .push("this page was made in a hurry (--quick): its samples are too short to mean anything.".to_string());
+    }
+    if !findings.missing.is_empty() {
+        warnings.push(format!("this page is not complete: {}.", findings.missing.join("; ")));
+    }
+    let sections = sections(findings);
+    Document {
+        title: "What futexes and timers cost on this machine".to_string(),
+        subtitle: format!(
+            "{}, {} CPUs allowed, {}; measured {} by ufutex {} in {:.0} seconds",
+            facts.cpu, facts.cpus_allowed, facts.kernel, facts.when, facts.version, findings.seconds
+        ),
+        warnings,
+        // The titles say what was found; of the machine itself there is nothing to find.
+        summary: sections.iter().filter(|one| one.id != "machine").map(|one| format!("{}.", one.title)).collect(),
+        sections,
+    }
+}
+
+fn sections(findings: &Findings) -> Vec<Section> {
+    let cpus = findings.facts.cpus_allowed;
+    let from = say::seeds::Sources {
+        seeds: findings.seeds.as_ref(),
+        resized: findings.resized.as_deref(),
+        timers: findings.timers.as_ref(),
+        modelled: findings.modelled.as_ref(),
+        cpus,
+    };
+    let modelled = findings.modelled.as_ref();
+    let all = [
+        Some(say::machine::section(&findings.facts)),
+        findings
+            .scaling
+            .as_ref()
+            .filter(|found| !found.measured.is_empty())
+            .map(|found| say::scaling::section(found, cpus)),
+        findings.resized.as_deref().filter(|found| !found.is_empty()).map(say::resize::section),
+        Some(say::seeds::section(from)),
+        modelled.and_then(say::modelled::scaling),
+        modelled.and_then(say::modelled::fields),
+        findings.memory.as_ref().map(say::memory::section),
+        findings.timers.as_ref().filter(|found| !found.rows.is_empty()).map(say::timers::section),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Every row, one object a line; `report` says of which part.
+fn lines(findings: &Findings) -> String {
+    let mut rows = vec![row("machine", &findings.facts)];
+    if let Some(found) = &findings.scaling {
+        rows.extend(found.measured.iter().map(|one| row("scaling", &one.row)));
+    }
+    if let Some(found) = &findings.resized {
+        rows.extend(found.iter().filter_map(resize::Resized::row).map(|one| row("resize", &one)));
+    }
+    if let Some(found) = &findings.seeds {
+        rows.extend(found.sides.iter().map(|one| row("seeds", &one.row)));
+        rows.extend(found.table.iter().map(|one| row("seeds-003", &one.row)));
+    }
+    if let Some(found) = &findings.memory {
+        rows.extend(found.rows().iter().map(|one| row("memory", one)));
+    }
+    if let Some(found) = &findings.timers {
+        rows.extend(found.rows.iter().map(|one| row("timers", one)));
+    }
+    if let Some(found) = &findings.modelled {
+        rows.extend(found.cores.iter().map(|one| row("modelled", one)));
+        rows.extend(found.seeds.iter().map(|one| row("modelled-seeds", one)));
+    }
+    rows.iter().map(|row| format!("{row}\n")).collect()
+}
+
+fn row(part: &str, it: &impl Serialize) -> Value {
+    let mut all = json!({ "report": part });
+    if let (Value::Object(all), Value::Object(row)) = (&mut all, json!(it)) {
+        all.extend(row);
+    }
+    all
+}

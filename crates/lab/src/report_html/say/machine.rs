@@ -1,0 +1,71 @@
+//! The machine.
+
+use super::count;
+use crate::report_html::document::{Block, Section, Table};
+use crate::report_html::facts::Facts;
+
+/// More processes than CPUs that want one: figures are rough.
+const LOAD_MAX: f64 = 0.5;
+
+/// What a reader must know to judge the figures.
+pub fn section(facts: &Facts) -> Section {
+    let mut rows = Table::new("What was measured on", 2, &["what", "here"]);
+    let mut add = |what: &str, here: String| rows.rows.push(vec![what.to_string(), here]);
+    add("CPU", format!("{}{}", facts.cpu, if facts.is_virtual { " (a virtual machine)" } else { "" }));
+    add("CPUs allowed", format!("{} of {}, {}", facts.cpus_allowed, facts.cpus, count(facts.nodes, "node")));
+    if let (Some(apart_ns), Some(word)) = (facts.apart_ns, facts.distance) {
+        add("first two CPUs", format!("{apart_ns} ns apart, one way of a cache line ({word})"));
+    }
+    if !facts.caches.is_empty() {
+        add("caches", facts.caches.join(", "));
+    }
+    if let Some(kib) = facts.memory_kib {
+        add("memory", format!("{:.1} GiB", kib as f64 / (1024.0 * 1024.0)));
+    }
+    add("kernel", facts.kernel.clone());
+    let hash = if facts.private_hash { "yes" } else { "no (6.16 and later): measured on its global hash" };
+    add("the kernel's private hash (PR_FUTEX_HASH)", hash.to_string());
+    if let Some(load) = facts.load {
+        add("load before the first sample", format!("{load:.2}"));
+    }
+    add("measured", format!("{}, ufutex {}", facts.when, facts.version));
+    let title = format!("{}, {}", facts.cpu, count(facts.cpus_allowed, "CPU"));
+    Section { id: "machine", name: "The machine", title, blocks: vec![Block::Table(rows), Block::Means(means(facts))] }
+}
+
+fn means(facts: &Facts) -> String {
+    let mut text = match (facts.distance, facts.apart_ns) {
+        (Some("far"), Some(ns)) => format!(
+            "A modified cache line takes {ns:.0} ns from one CPU to the other, as between sockets: whatever two threads write in \
+             turn costs that much, and what is hidden on one chip shows here."
+        ),
+        (Some(_), Some(ns)) => format!(
+            "A modified cache line takes {ns:.0} ns from one CPU to the other: what threads write in turn costs that much; between \
+             sockets it would be two to six times as much."
+        ),
+        _ => "With one CPU nothing contends: only the cost of single operations can be measured.".to_string(),
+    };
+    if facts.cpus_allowed < 8 {
+        text += &format!(
+            " With {} nobody sees what 176 would do; that is what the model is for, in columns of its own.",
+            count(facts.cpus_allowed, "CPU")
+        );
+    }
+    text
+}
+
+/// What makes the figures rough.
+pub fn warnings(facts: &Facts) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if cfg!(debug_assertions) {
+        warnings.push(
+            "this program was built without optimisation (cargo build --release): its figures mean nothing."
+                .to_string(),
+        );
+    }
+    if let Some(load) = facts.load.filter(|load| *load > LOAD_MAX) {
+        warnings
+            .push(format!("the machine had other work (load {load:.2}) when this began: take the figures as rough."));
+    }
+    warnings
+}

@@ -1,0 +1,139 @@
+//! A resize under load, over time.
+
+use super::{count, duration_ms};
+use crate::report_html::document::{Block, Course, Drawing, Look, Picture, Section, Table};
+use crate::report_html::measure::resize::{AFTER_MS, BEFORE_MS, Once, Resized, SIZES, STEP_MS, rate};
+use crate::workloads::GIVE_UP;
+
+/// A picture for each target, all with one scale.
+pub fn section(found: &[Resized]) -> Section {
+    let threads = found.first().map_or(0, |one| one.threads);
+    let top_mops = found.iter().filter_map(Resized::middle).flat_map(|once| &once.mops).copied().fold(0.0, f64::max);
+    let pictures = found.iter().filter_map(|one| picture(one, top_mops)).collect();
+    let (from, to) = SIZES;
+    let blocks = vec![
+        Block::Words(format!(
+            "{} hammer a table of {from} buckets, more than the CPUs, as in a busy process. At 0 it is asked to have {to}. The shaded \
+             time is how long the request is under way; the outline is what all threads together get done in each {STEP_MS} ms.",
+            count(threads, "thread")
+        )),
+        Block::Pictures(pictures),
+        Block::Table(table(found)),
+        Block::Means(means(found)),
+        Block::Note(format!(
+            "Each picture is the round with the median time. A request that is not done after {} ms is given up where it can be; the \
+             kernel's cannot. Threads that share a CPU run in turn, so single steps of the outline are uneven.",
+            GIVE_UP.as_millis()
+        )),
+    ];
+    Section { id: "resize", name: "A resize under load", title: title(found), blocks }
+}
+
+fn picture(one: &Resized, top_mops: f64) -> Option<Picture> {
+    let once = one.middle()?;
+    let done = one.name.text();
+    let verdict = if once.completed {
+        format!("done after {}", duration_ms(once.took_ms))
+    } else {
+        format!("not done after {}", duration_ms(once.took_ms))
+    };
+    let rates = parts(once).map(|rate| rate.map_or("-".to_string(), |rate| format!("{rate:.1}")));
+    Some(Picture {
+        title: format!("{done}: {verdict}"),
+        description: format!(
+            "Million operations a second before the request {}, while it is under way {}, after it {}.",
+            rates[0], rates[1], rates[2]
+        ),
+        drawing: Drawing::Course(Course {
+            look: Look::of(one.name.text()),
+            from_ms: -BEFORE_MS,
+            step_ms: STEP_MS,
+            mops: once.mops.clone(),
+            top_mops,
+            done_ms: once.completed.then_some(once.took_ms),
+            given_up_ms: (!once.completed).then_some(once.took_ms),
+        }),
+        table: None,
+    })
+}
+
+/// Before, while it is under way, after.
+fn parts(once: &Once) -> [Option<f64>; 3] {
+    let end = once.took_ms + STEP_MS;
+    [
+        rate(once, -BEFORE_MS, 0.0),
+        rate(once, 0.0, once.took_ms),
+        once.completed.then(|| rate(once, end, AFTER_MS)).flatten(),
+    ]
+}
+
+fn table(found: &[Resized]) -> Table {
+    let header = ["target", "rounds", "in effect", "median time", "before, Mop/s", "under way", "after"];
+    let mut table = Table::new("Each target's resize, and what the threads got done around it", 1, &header);
+    for one in found {
+        let Some(once) = one.middle() else { continue };
+        let mut cells = vec![
+            one.name.text().to_string(),
+            one.rounds.len().to_string(),
+            one.completed().to_string(),
+            if once.completed { duration_ms(once.took_ms) } else { format!("> {}", duration_ms(once.took_ms)) },
+        ];
+        cells.extend(parts(once).map(|rate| rate.map_or("-".to_string(), |rate| format!("{rate:.1}"))));
+        table.rows.push(cells);
+    }
+    table
+}
+
+fn by<'a>(found: &'a [Resized], name: &str) -> Option<(&'a Resized, &'a Once)> {
+    let one = found.iter().find(|one| one.name.text() == name)?;
+    Some((one, one.middle()?))
+}
+
+/// Those that stand still: a count that hammering threads never let become zero.
+fn stalled(found: &[Resized]) -> Vec<&'static str> {
+    found.iter().filter(|one| one.middle().is_some_and(|once| !once.completed)).map(|one| one.name.text()).collect()
+}
+
+fn title(found: &[Resized]) -> String {
+    let stalled = stalled(found);
+    match by(found, "live") {
+        Some((_, live)) if live.completed && !stalled.is_empty() => {
+            format!(
+                "live has its new table after {}; {} not after {}",
+                duration_ms(live.took_ms),
+                stalled.join(" and "),
+                duration_ms(GIVE_UP.as_secs_f64() * 1000.0)
+            )
+        }
+        Some((_, live)) if live.completed => format!("live has its new table after {}", duration_ms(live.took_ms)),
+        _ => "A table gets another size while threads hammer it".to_string(),
+    }
+}
+
+fn means(found: &[Resized]) -> String {
+    let mut text = String::new();
+    let stalled = stalled(found);
+    if !stalled.is_empty() {
+        let slower = stalled.iter().filter_map(|name| {
+            let [before, under_way, _] = parts(by(found, name)?.1);
+            Some(format!("{name} does {:.0} % of what it did before", 100.0 * under_way? / before?))
+        });
+        let slower: Vec<_> = slower.collect();
+        text += &format!(
+            "{} can take the new table only when nobody holds a reference to the old one, which with threads inside all the time is \
+             never: the stall of the published message 001. Until then {}. ",
+            stalled.join(" and "),
+            if slower.is_empty() { "all stay with the small table".to_string() } else { slower.join(", ") }
+        );
+    }
+    if let Some((_, live)) = by(found, "live").filter(|(_, live)| live.completed) {
+        text += &format!(
+            "live moves bucket by bucket and waits for nobody: {}, whatever the threads do. ",
+            duration_ms(live.took_ms)
+        );
+    }
+    if let Some((_, kernel)) = by(found, "kernel") {
+        text += &format!("The kernel's request took {} here.", duration_ms(kernel.took_ms));
+    }
+    text.trim_end().to_string()
+}

@@ -1,0 +1,312 @@
+//! The published comparisons: published, measured here, modelled; three columns that are never mixed.
+
+use super::{factor, thousands};
+use crate::report_html::document::{Block, Drawing, Factors, Look, Mark, Picture, Section, Table};
+use crate::report_html::measure::hammer::Measured;
+use crate::report_html::measure::resize::{self, Resized};
+use crate::report_html::measure::seeds::{Seeds, TABLE_SLOTS, TABLE_THREADS};
+use crate::report_html::measure::timers::Found;
+use crate::report_html::modelled::Modelled;
+use crate::report_html::published::{
+    BY_NODE, BY_THREADS, Comparison, Figures, MESSAGES, Pair, Side, TIMERS, comparisons,
+};
+
+/// A modelled factor this far off, either way, has the published one's size.
+const SIZE_MAX: f64 = 1.5;
+
+/// What there is; each may be missing.
+#[derive(Clone, Copy)]
+pub struct Sources<'a> {
+    /// Pairs and sizes.
+    pub seeds: Option<&'a Seeds>,
+    /// For the stall.
+    pub resized: Option<&'a [Resized]>,
+    /// For 004.
+    pub timers: Option<&'a Found>,
+    /// The model's.
+    pub modelled: Option<&'a Modelled>,
+    /// Threads of the pairs.
+    pub cpus: usize,
+}
+
+/// One comparison in three columns: before and after of each.
+struct Line {
+    one: Comparison,
+    here: Option<(f64, f64)>,
+    model: Option<(f64, f64, String)>,
+}
+
+/// All tables of the messages.
+pub fn section(from: Sources<'_>) -> Section {
+    let lines: Vec<_> = comparisons().into_iter().map(|one| line(from, one)).collect();
+    let mut blocks = vec![
+        Block::Words(
+            "Every comparison of the messages that this project comes from. Published is what its author measured, on machines with many \
+             cores; here is the same pair on this machine, with a thread on each CPU; modelled is the engine's own code on virtual cores. \
+             A factor says how many times the rate before is the rate after."
+                .to_string(),
+        ),
+        Block::Pictures(pictures(&lines)),
+        Block::Table(comparison_table(&lines)),
+        Block::Means(means(&lines, from.cpus)),
+    ];
+    blocks.push(Block::Table(by_threads(from.seeds)));
+    blocks.push(Block::Table(by_node()));
+    blocks.extend(from.timers.map(|found| Block::Table(timers(found))));
+    blocks.push(Block::Note(
+        "The second table of 003 and the cases of 004 with 63 processes want a machine with several nodes and many cores: \
+         here they stand as published. 63 threads share the CPUs here."
+            .to_string(),
+    ));
+    blocks.push(Block::Table(messages()));
+    if let Some(seeds) = from.seeds {
+        blocks.extend(seeds.notes.iter().cloned().map(Block::Note));
+    }
+    Section { id: "seeds", name: "Published tables", title: title(&lines), blocks }
+}
+
+fn line(from: Sources<'_>, one: Comparison) -> Line {
+    let rate = |side: Side| from.seeds.and_then(|seeds| find(&seeds.sides, side)).map(|one| one.rate.median);
+    let here = match one.here {
+        Some(Pair::Tables(before, after)) => rate(before).zip(rate(after)),
+        Some(Pair::Stall) => from.resized.and_then(stall),
+        None => None,
+    };
+    let model = from.modelled.and_then(|modelled| modelled.seed(one.id));
+    let model = model.map(|side| (side.before_per_sec, side.after_per_sec, side.machine.clone()));
+    Line { one, here, model }
+}
+
+fn find(sides: &[Measured], (name, layout, buckets): Side) -> Option<&Measured> {
+    sides.iter().find(|one| {
+        let policy = one.spec.policy == crate::cli::values::Policy::Fixed(buckets);
+        one.spec.name == name && one.spec.layout == layout && policy
+    })
+}
+
+/// `atomic` while its resize is under way, `live` after the same one.
+fn stall(resized: &[Resized]) -> Option<(f64, f64)> {
+    let middle = |name: &str| resized.iter().find(|one| one.name.text() == name)?.middle();
+    let (atomic, live) = (middle("atomic")?, middle("live")?);
+    let under_way = resize::rate(atomic, 0.0, atomic.took_ms).filter(|_| !atomic.completed)?;
+    let after = resize::rate(live, live.took_ms + resize::STEP_MS, resize::AFTER_MS)?;
+    Some((under_way * 1e6, after * 1e6))
+}
+
+/// One picture for the counts, one for the layouts: a mark for each column.
+fn pictures(lines: &[Line]) -> Vec<Picture> {
+    let counts = |line: &&Line| !line.one.id.starts_with("packed");
+    let titles = ["What a count, a size, a stall costs", "What a bucket's layout costs"];
+    titles
+        .into_iter()
+        .zip([lines.iter().filter(counts).collect::<Vec<_>>(), lines.iter().filter(|line| !counts(line)).collect()])
+        .map(|(title, lines)| picture(title, &lines))
+        .collect()
+}
+
+fn picture(title: &str, lines: &[&Line]) -> Picture {
+    let look = |class, mark| Look { class, dash: "", mark };
+    let kinds = vec![
+        ("published".to_string(), look("c-kernel", Mark::Ring)),
+        ("measured here".to_string(), look("c-live", Mark::Disc)),
+        ("modelled".to_string(), look("c-atomic", Mark::Up)),
+    ];
+    let rows = lines.iter().map(|line| {
+        let ratio = |pair: Option<(f64, f64)>| pair.map(|(before, after)| after / before);
+        let model = line.model.as_ref().map(|(before, after, _)| (*before, *after));
+        let (what, where_) = (line.one.what.to_string(), line.one.where_.to_string());
+        (what, where_, vec![Some(line.one.figures.factor()), ratio(line.here), ratio(model)])
+    });
+    let said = lines.iter().map(|line| format!("{}: {}", line.one.what, factor(Some(line.one.figures.factor()))));
+    Picture {
+        title: format!("{title} (grey: the published factor, give or take ×1.5)"),
+        description: format!("Published: {}. All columns are in the table below.", said.collect::<Vec<_>>().join("; ")),
+        drawing: Drawing::Factors(Factors { kinds, lines: rows.collect() }),
+        table: None,
+    }
+}
+
+fn comparison_table(lines: &[Line]) -> Table {
+    let header = [
+        "what changed",
+        "where it was published",
+        "before",
+        "after",
+        "factor",
+        "before",
+        "after",
+        "factor",
+        "before",
+        "after",
+        "factor",
+        "on",
+    ];
+    let mut table = Table::new("Operations a second: published, measured here, modelled", 2, &header);
+    table.groups =
+        vec![(String::new(), 2), ("published".into(), 3), ("measured here".into(), 3), ("modelled".into(), 4)];
+    for line in lines {
+        let mut cells = vec![format!("{}: {}", line.one.seed, line.one.what), line.one.where_.to_string()];
+        let published = match line.one.figures {
+            Figures::Rates(before, after) => Some((before, after)),
+            Figures::Gain(_) => None,
+        };
+        cells.extend(sides(published));
+        cells[4] = factor(Some(line.one.figures.factor()));
+        cells.extend(sides(line.here));
+        cells.extend(sides(line.model.as_ref().map(|(before, after, _)| (*before, *after))));
+        cells.push(line.model.as_ref().map_or("-".to_string(), |(.., machine)| machine.clone()));
+        table.rows.push(cells);
+    }
+    table
+}
+
+fn sides(pair: Option<(f64, f64)>) -> [String; 3] {
+    match pair {
+        Some((before, after)) => [thousands(before), thousands(after), factor(Some(after / before))],
+        None => ["-", "-", "-"].map(str::to_string),
+    }
+}
+
+/// The first table of seeds/003 three times: as published, our table, this kernel's.
+fn by_threads(seeds: Option<&Seeds>) -> Table {
+    let mut table = Table::new("003: operations a second of one process, by threads (down) and slots (across)", 2, &[]);
+    table.header = ["column", "threads", "global"].map(str::to_string).to_vec();
+    table.header.extend(TABLE_SLOTS.map(|slots| slots.to_string()));
+    for (threads, rates) in BY_THREADS {
+        let mut cells = vec!["published (4 sockets)".to_string(), threads.to_string()];
+        cells.extend(rates.map(thousands));
+        table.rows.push(cells);
+    }
+    let Some(seeds) = seeds else { return table };
+    for (title, target, global) in [("here: live", "live", "global"), ("here: kernel", "kernel", "kernel")] {
+        for threads in TABLE_THREADS {
+            let rate = |target: &str, shared: bool, slots: Option<usize>| {
+                let one = seeds.table.iter().find(|one| {
+                    let sized = slots.is_none_or(|slots| one.spec.policy == crate::cli::values::Policy::Fixed(slots));
+                    one.row.target == target && one.spec.threads == threads && one.spec.shared == shared && sized
+                });
+                one.map_or("-".to_string(), |one| thousands(one.rate.median))
+            };
+            let mut cells = vec![title.to_string(), threads.to_string(), rate(global, global == "kernel", None)];
+            cells.extend(TABLE_SLOTS.map(|slots| rate(target, false, Some(slots))));
+            table.rows.push(cells);
+        }
+    }
+    table
+}
+
+/// The second one: as published.
+fn by_node() -> Table {
+    let mut table = Table::new(
+        "003: one process on each of 4 nodes, 36 threads each, as published",
+        1,
+        &["slots", "operations a second"],
+    );
+    for (slots, rate) in BY_NODE {
+        let slots = if slots == 0 { "global, 65536".to_string() } else { slots.to_string() };
+        table.rows.push(vec![slots, thousands(rate)]);
+    }
+    table
+}
+
+fn messages() -> Table {
+    let header = ["message", "subject, on the Linux kernel's mailing list", "by", "when"];
+    let rows = MESSAGES.map(|message| message.map(str::to_string).to_vec()).to_vec();
+    Table { rows, ..Table::new("Where the published figures are from", 4, &header) }
+}
+
+/// seeds/004 in milliseconds: as published, and here where the case was run.
+fn timers(found: &Found) -> Table {
+    const DESIGNS: [&str; 4] = ["global-lock", "precheck", "scaled", "radix"];
+    let header = [
+        "case",
+        "mainline",
+        "lockless check",
+        "scaled hash",
+        "xarray",
+        "mainline",
+        "lockless check",
+        "scaled hash",
+        "xarray",
+        "ours",
+    ];
+    let mut table = Table::new("004: milliseconds to create timers / to ask each for its overruns", 1, &header);
+    table.groups = vec![(String::new(), 1), ("published".into(), 4), ("measured here".into(), 5)];
+    let cases = [(20_000, 1), (50_000, 1), (100_000, 1), (20_000, 63), (0, 0)];
+    for ((case, published), (timers, threads)) in TIMERS.into_iter().zip(cases) {
+        let mut cells = vec![case.to_string()];
+        cells.extend(published.map(|(create, look_up)| format!("{}/{}", thousands(create), thousands(look_up))));
+        for target in DESIGNS.into_iter().chain(["ours"]) {
+            let row = found.rows.iter().find(|row| {
+                row.target == target
+                    && row.timers == timers
+                    && row.threads == threads
+                    && row.sparse.is_none()
+                    && row.processes == 1
+            });
+            let ms = |ns: f64| format!("{:.1}", ns * timers as f64 / 1e6);
+            let both = row.and_then(|row| Some(format!("{}/{}", ms(row.create_ns?), ms(row.getoverrun_ns?))));
+            cells.push(both.unwrap_or("-".to_string()));
+        }
+        table.rows.push(cells);
+    }
+    table
+}
+
+/// Modelled factors: how many have the published direction; how many of the validated ones the size, too.
+fn verdict(lines: &[Line]) -> Option<(usize, usize, Vec<&Line>)> {
+    let modelled: Vec<_> = lines.iter().filter_map(|line| Some((line, line.model.as_ref()?))).collect();
+    let off = |line: &Line, (before, after, _): &(f64, f64, String)| {
+        let off = (after / before) / line.one.figures.factor();
+        line.one.is_validation && off.max(1.0 / off) > SIZE_MAX
+    };
+    let right = modelled.iter().filter(|(_, (before, after, _))| after > before).count();
+    let missed = modelled.iter().filter(|(line, model)| off(line, model)).map(|(line, _)| *line).collect();
+    (!modelled.is_empty()).then_some((modelled.len(), right, missed))
+}
+
+fn same_direction(lines: &[Line]) -> (usize, usize) {
+    let here: Vec<_> = lines.iter().filter_map(|line| line.here).collect();
+    (here.len(), here.iter().filter(|(before, after)| after > before).count())
+}
+
+fn title(lines: &[Line]) -> String {
+    let (all, here) = same_direction(lines);
+    match verdict(lines) {
+        Some((modelled, right, _)) => {
+            format!(
+                "Of {modelled} published comparisons the model has the direction of {right}; this machine, of {here} of {all}"
+            )
+        }
+        None if all > 0 => format!("{here} of {all} published comparisons go the same way on this machine"),
+        None => "The published tables".to_string(),
+    }
+}
+
+fn means(lines: &[Line], cpus: usize) -> String {
+    let (all, here) = same_direction(lines);
+    let mut text = format!(
+        "{here} of {all} pairs go the published way with {}. What is about many cores fetching one line shows here only as far as two \
+         CPUs can show it. ",
+        super::count(cpus, "thread")
+    );
+    if cpus > 8 {
+        text = format!("{here} of {all} pairs go the published way with {}. ", super::count(cpus, "thread"));
+    }
+    match verdict(lines) {
+        Some((modelled, right, missed)) => {
+            text += &format!("The model goes the published way in {right} of {modelled}. ");
+            if missed.is_empty() {
+                text += "Where its size is held to, it is within a factor of 1.5.";
+            } else {
+                let names: Vec<_> =
+                    missed.iter().map(|line| format!("{} ({})", line.one.what, line.one.where_)).collect();
+                text += &format!("Its size is off by more than a factor of 1.5 in: {}.", names.join("; "));
+            }
+        }
+        None => {
+            text += "The modelled columns are empty: the published pairs are not run on virtual cores for this page."
+        }
+    }
+    text
+}

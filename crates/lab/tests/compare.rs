@@ -1,0 +1,141 @@
+//! `ufutex compare` as its users see it, on rows that are written here: what is named, and the exit status.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+struct Files {
+    directory: PathBuf,
+}
+
+impl Files {
+    fn new(test: &str) -> Files {
+        let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("compare-{test}"));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        Files { directory }
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let file = self.directory.join(name);
+        std::fs::write(&file, text).expect("a file");
+        file.display().to_string()
+    }
+}
+
+fn compare(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ufutex")).arg("compare").args(arguments).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// A row of `bench hash --json`.
+fn hash(target: &str, threads: usize, [p10, median, p90]: [f64; 3]) -> String {
+    let rate = threads as f64 * 1e9 / median;
+    format!(
+        r#"{{"workload":"hash","target":"{target}","threads":{threads},"futexes":1024,"buckets":16,"shared":false,"repeat":60,"#
+    ) + &format!(
+        r#""ns_per_op":{{"p10":{p10},"median":{median},"p90":{p90}}},"ops_per_sec":{rate},"ratio_kernel":0.05}}"#
+    )
+}
+
+fn resize(completed: bool, us: f64) -> String {
+    format!(
+        r#"{{"workload":"resize","target":"atomic","threads":16,"repeat":9,"resize_us":{us},"completed":{completed},"op_pause_us":{{"p50":0.1,"p99":2.0,"max":99.0}}}}"#
+    )
+}
+
+#[test]
+fn a_regression_beyond_noise_is_named_and_exits_1() {
+    let files = Files::new("regression");
+    let old = [hash("live", 1, [11.0, 11.2, 11.9]), hash("kernel", 1, [190.0, 196.0, 320.0]), resize(true, 40.0)];
+    let new = [hash("live", 1, [14.8, 15.0, 15.2]), hash("kernel", 1, [200.0, 230.0, 330.0]), resize(false, 200_000.0)];
+    let (old, new) = (files.write("old", &old.join("\n")), files.write("new", &format!("[{}]", new.join(",\n"))));
+    let output = compare(&[&old, &new]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("3 worse, 0 better"), "the time, the resize and that it did not end: {said}");
+    assert!(said.contains("hash, live") && said.contains("+33.9 %"), "{said}");
+    assert!(!said.contains("hash, kernel"), "a change within p10 and p90 is noise: {said}");
+    assert!(!said.contains("ops_per_sec"), "the rate of the same samples says nothing new: {said}");
+    let back = compare(&[&new, &old]);
+    assert_eq!(back.status.code(), Some(0), "what has become better is no regression");
+    assert!(text(&back.stdout).contains("0 worse, 3 better"), "{}", text(&back.stdout));
+}
+
+#[test]
+fn noise_exits_0_and_json_says_how_much_was_compared() {
+    let files = Files::new("noise");
+    let old =
+        files.write("old", &[hash("live", 2, [11.0, 12.0, 13.0]), hash("fixed", 2, [11.0, 12.0, 13.0])].join("\n"));
+    let new = files.write("new", &[hash("live", 2, [11.5, 12.4, 13.2]), hash("percpu", 2, [1.0, 1.0, 1.0])].join("\n"));
+    let output = compare(&[&old, &new, "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let rows: Vec<serde_json::Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_eq!((&rows[0]["rows"], &rows[0]["regressions"]), (&1.into(), &0.into()));
+    assert!(rows[0]["only_old"][0].as_str().is_some_and(|row| row.contains("fixed")), "{rows:?}");
+    assert!(rows[0]["only_new"][0].as_str().is_some_and(|row| row.contains("percpu")), "{rows:?}");
+    assert_eq!(compare(&[&old, &new, "--threshold", "0"]).status.code(), Some(0), "noise is noise at any threshold");
+}
+
+#[test]
+fn a_threshold_decides_what_is_worth_a_name() {
+    let files = Files::new("threshold");
+    let old = files.write("old", &hash("live", 1, [9.99, 10.0, 10.01]));
+    let new = files.write("new", &hash("live", 1, [10.69, 10.7, 10.71]));
+    assert_eq!(compare(&[&old, &new]).status.code(), Some(1));
+    assert_eq!(compare(&[&old, &new, "--threshold", "10"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_mistake_is_one_line_and_exits_2() {
+    let files = Files::new("mistakes");
+    let good = files.write("good", &hash("live", 1, [1.0, 1.0, 1.0]));
+    let other = files.write("other", &hash("live", 7, [1.0, 1.0, 1.0]));
+    let broken = files.write("broken", &format!("{}\n{{\"workload\":\n", hash("live", 1, [1.0, 1.0, 1.0])));
+    let number = files.write("number", "{}\n5\n");
+    let empty = files.write("empty", "\n");
+    let cases: &[(&[&str], &str)] = &[
+        (&[], "OLD.json"),
+        (&[&good], "OLD.json"),
+        (&[&good, "/nowhere/at-all.json"], "/nowhere/at-all.json"),
+        (&[&good, &other], "has no row"),
+        (&[&broken, &good], "line 2"),
+        (&[&good, &number], "line 2"),
+        (&[&good, &empty], "no rows"),
+        (&[&good, &good, &good], "accepted"),
+        (&[&good, &good, "--threshold", "-5"], "'-5'"),
+        (&[&good, &good, "--threshold", "many"], "'many'"),
+    ];
+    for (arguments, named) in cases {
+        let output = compare(arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
+        assert!(said.contains(named) && said.contains("accepted"), "{arguments:?}: {said}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_report_wants_a_file_that_can_be_written() {
+    let directory = env!("CARGO_TARGET_TMPDIR");
+    let cases: &[(&[&str], &str)] = &[
+        (&["report"], "-o FILE.html"),
+        (&["report", "-o", "page.txt"], "page.txt"),
+        (&["report", "-o", "/nowhere/at/all.html"], "/nowhere/at/all.html"),
+        (&["report", "--json", directory], directory),
+        (&["report", "-o", "a.md", "--markdown", "b.md"], "a.md"),
+        (&["report", "-o"], "--output"),
+        (&["report", "--pages", "3"], "--pages"),
+    ];
+    for (arguments, named) in cases {
+        let output = Command::new(env!("CARGO_BIN_EXE_ufutex")).args(*arguments).output().expect("the program starts");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
+        assert!(said.contains(named) && said.contains("accepted"), "{arguments:?}: {said}");
+    }
+}

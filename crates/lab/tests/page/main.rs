@@ -1,0 +1,64 @@
+//! The page that `ufutex report` writes, in a real browser: Debian's `chromium`, without a screen.
+//!
+//! One page is made (in a hurry: no figure is looked at), then it is opened at the widths of a phone and of a large
+//! screen, dark and light, and printed. `UFUTEX_PAGE_SHOTS=DIR` keeps what the browser saw, `UFUTEX_PAGE=FILE` looks at a page that
+//! is there already.
+
+mod browser;
+mod looks;
+
+use browser::Browser;
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::{Arc, OnceLock};
+
+/// A phone, and a large screen.
+const WIDTHS: [u32; 2] = [380, 1600];
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // Each has a browser of its own, and they share the machine's CPUs.
+    arguments.test_threads.get_or_insert(2);
+    let page = Arc::new(OnceLock::new());
+    let mut trials = Vec::new();
+    for width in WIDTHS {
+        for theme in ["light", "dark"] {
+            trials.push(trial(format!("fits_at_{width}_{theme}"), &page, move |file| looks::fits(file, width, theme)));
+        }
+    }
+    trials.push(trial("dark_and_light_differ_and_can_be_read".into(), &page, looks::themes));
+    trials.push(trial("series_differ_without_colour".into(), &page, looks::without_colour));
+    trials.push(trial("it_prints".into(), &page, looks::prints));
+    trials.push(trial("it_fetches_nothing_and_has_no_scripts".into(), &page, looks::alone));
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+type Page = Arc<OnceLock<Result<PathBuf, String>>>;
+
+fn trial(name: String, page: &Page, look: impl Fn(&Path) -> Result<(), String> + Send + 'static) -> Trial {
+    let page = page.clone();
+    Trial::ignorable_test(name, move || {
+        if Browser::program().is_none() {
+            println!("skipped: chromium is not installed");
+            return Ok(Completion::ignored_with("chromium is not installed"));
+        }
+        let file = page.get_or_init(made).clone()?;
+        look(&file).map(|()| Completion::Completed).map_err(Failed::from)
+    })
+}
+
+/// Made once for all trials.
+fn made() -> Result<PathBuf, String> {
+    if let Some(file) = std::env::var_os("UFUTEX_PAGE") {
+        return Ok(file.into());
+    }
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report.html");
+    let status = Command::new(env!("CARGO_BIN_EXE_ufutex"))
+        .args(["report", "--quick", "--silent", "-o"])
+        .arg(&file)
+        .stdin(Stdio::null())
+        .status()
+        .map_err(|error| format!("the program does not start: {error}"))?;
+    if status.success() { Ok(file) } else { Err(format!("ufutex report ends with {status}")) }
+}
