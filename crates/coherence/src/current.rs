@@ -114,9 +114,12 @@ pub(crate) fn barrier() {
 
 /// A turn of a loop that spins.
 pub(crate) fn pause() {
-    if with(Machine::pause).is_some() {
-        wait_for(Machine::turn);
-    }
+    wait_for(Machine::pause);
+}
+
+/// Whether the caller is a virtual thread's own code, and not the machine at work for it.
+pub(crate) fn is_counted() -> bool {
+    is_simulated() && !IS_BUSY.get()
 }
 
 /// Whether the caller runs on a virtual core.

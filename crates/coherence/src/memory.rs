@@ -75,7 +75,8 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        if current::is_simulated() && layout.size() > 0 {
+        // What the machine itself frees has no names, and it may be at work on these.
+        if current::is_counted() && layout.size() > 0 {
             crate::objects::forget(place.addr(), place.addr() + layout.size());
         }
         // SAFETY: it is the C library's.

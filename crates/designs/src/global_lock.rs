@@ -59,6 +59,12 @@ impl<const PRECHECK: bool> Index for Hash<PRECHECK> {
     fn bytes(&self) -> usize {
         size_of_val(&*self.chains)
     }
+
+    #[cfg(feature = "sim")]
+    fn name(&self) {
+        crate::names::name("hash_lock", std::slice::from_ref(&self.lock));
+        crate::names::name("chain", &self.chains);
+    }
 }
 
 /// The process's address folded, the ID mixed in, and the upper bits of a product with the golden ratio.

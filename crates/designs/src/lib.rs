@@ -7,16 +7,23 @@
 mod chain;
 pub mod global_lock;
 mod line;
+#[cfg(feature = "sim")]
+mod names;
 pub mod precheck;
 pub mod process;
 pub mod radix;
 pub mod scaled;
+#[cfg(feature = "sim")]
+#[path = "queue.rs"]
+mod spin;
+#[cfg(not(feature = "sim"))]
 mod spin;
 mod sync;
 pub mod timer;
 
 pub use line::OwnLine;
 pub use process::Emulated;
+pub use spin::Spin;
 
 use serde::{Deserialize, Serialize};
 

@@ -2,10 +2,13 @@
 //!
 //! As in the kernel: every timer is linked into its process's list under a lock of the process (`siglock`); a look-up
 //! takes no lock of the index, locks the timer, and looks again. Left out, to the designs' advantage: the accounting of
-//! pending signals by user, the references to threads, and the way into the kernel and back.
+//! pending signals by user, the references to threads, and the way into the kernel and back. The coherence model has the first
+//! (`charge`): seeds/004 names it as what bounds its fourth and fifth tests, and only many cores show it.
 
 use crate::spin::Spin;
 use crate::sync::AtomicU32;
+#[cfg(feature = "sim")]
+use crate::sync::AtomicU64;
 use crate::sync::Ordering::{Relaxed, Release};
 use crate::timer::{Desk, INVALID, List, Memory, Timer};
 use crate::{Bytes, Errno, Notify, OwnLine, Process};
@@ -21,6 +24,9 @@ pub trait Index: Send + Sync + 'static {
     fn remove(&self, owner: usize, id: i32, timer: &Timer);
     /// All of it, without the timers.
     fn bytes(&self) -> usize;
+    /// Tells the coherence model what it is called.
+    #[cfg(feature = "sim")]
+    fn name(&self);
 }
 
 /// One emulated process.
@@ -28,7 +34,22 @@ pub struct Emulated<I> {
     index: Arc<I>,
     memory: Arc<Memory>,
     signals: Box<Signals>,
+    #[cfg(feature = "sim")]
+    user: User,
+    /// Its name in the index: a result must not depend on where memory lies.
+    #[cfg(feature = "sim")]
+    number: usize,
 }
+
+/// Signals that all processes of a user have pending or reserved.
+#[cfg(feature = "sim")]
+type User = Arc<OwnLine<AtomicU64>>;
+
+#[cfg(feature = "sim")]
+const FIRST_OWNER: usize = 0x7F00_0000_0000;
+/// As a kernel's allocator places its structures for processes.
+#[cfg(feature = "sim")]
+const OWNERS_APART: usize = 1536;
 
 /// What the kernel has in `signal_struct` and `sighand_struct`; its address names the process.
 #[derive(Default)]
@@ -48,13 +69,31 @@ impl<I: Index> Emulated<I> {
     /// So many processes that share an index.
     pub fn sharing(index: I, processes: usize) -> Vec<Emulated<I>> {
         let (index, memory) = (Arc::new(index), Arc::new(Memory::default()));
-        let process = |_| Emulated { index: index.clone(), memory: memory.clone(), signals: Box::default() };
-        (0..processes).map(process).collect()
+        #[cfg(feature = "sim")]
+        crate::spin::prepare();
+        #[cfg(feature = "sim")]
+        let user = User::default();
+        let process = |_number| Emulated {
+            index: index.clone(),
+            memory: memory.clone(),
+            signals: Box::default(),
+            #[cfg(feature = "sim")]
+            user: user.clone(),
+            #[cfg(feature = "sim")]
+            number: FIRST_OWNER + OWNERS_APART * _number,
+        };
+        let processes: Vec<_> = (0..processes).map(process).collect();
+        #[cfg(feature = "sim")]
+        processes.iter().for_each(Emulated::name);
+        processes
     }
 
     /// So many processes, each with an index of its own.
     pub fn apart(index: impl Fn() -> I, processes: usize) -> Vec<Emulated<I>> {
-        (0..processes).flat_map(|_| Self::sharing(index(), 1)).collect()
+        let processes: Vec<_> = (0..processes).flat_map(|_| Self::sharing(index(), 1)).collect();
+        #[cfg(feature = "sim")]
+        let processes = Self::of_one_user(processes);
+        processes
     }
 
     /// How many timers its list has.
@@ -65,8 +104,40 @@ impl<I: Index> Emulated<I> {
     }
 
     /// Its name in the index.
+    #[cfg(not(feature = "sim"))]
     pub(super) fn owner(&self) -> usize {
         std::ptr::from_ref(&*self.signals).addr()
+    }
+
+    #[cfg(feature = "sim")]
+    pub(super) fn owner(&self) -> usize {
+        self.number
+    }
+
+    #[cfg(feature = "sim")]
+    fn of_one_user(mut processes: Vec<Emulated<I>>) -> Vec<Emulated<I>> {
+        let user = User::default();
+        for (number, process) in processes.iter_mut().enumerate() {
+            (process.user, process.number) = (user.clone(), FIRST_OWNER + OWNERS_APART * number);
+        }
+        processes.iter().for_each(Emulated::name);
+        processes
+    }
+
+    #[cfg(feature = "sim")]
+    fn name(&self) {
+        use std::slice::from_ref;
+        crate::names::name("siglock", from_ref(&self.signals.siglock));
+        crate::names::name("signal_struct", from_ref(&self.signals.own));
+        crate::names::name("user", from_ref(&*self.user));
+        self.index.name();
+    }
+
+    /// Counts a timer's signal for the user.
+    #[inline]
+    fn charge(&self, _timers: u64) {
+        #[cfg(feature = "sim")]
+        self.user.0.fetch_add(_timers, Relaxed);
     }
 
     fn enter(&self, timer: &Timer, id: i32) -> bool {
@@ -101,6 +172,7 @@ impl<I: Index> Process for Emulated<I> {
     #[inline]
     fn create(&self, desk: &mut Desk, notify: Notify) -> Result<i32, Errno> {
         let timer = desk.take(&self.memory);
+        self.charge(1);
         for _ in 0..=i32::MAX {
             let id = (self.signals.own.0.next_id.fetch_add(1, Relaxed) & i32::MAX as u32) as i32;
             if self.enter(timer, id) {
@@ -108,13 +180,16 @@ impl<I: Index> Process for Emulated<I> {
                 return Ok(id);
             }
         }
+        self.charge(u64::MAX);
         desk.put(timer);
         Err(libc::EAGAIN)
     }
 
     fn create_as(&self, desk: &mut Desk, id: i32, notify: Notify) -> Result<(), Errno> {
         let timer = desk.take(&self.memory);
+        self.charge(1);
         if !self.enter(timer, id) {
+            self.charge(u64::MAX);
             desk.put(timer);
             return Err(libc::EBUSY);
         }
@@ -140,6 +215,7 @@ impl<I: Index> Process for Emulated<I> {
         // SAFETY: the memory is this process's; whoever made the timer invalid is the only one to take it out.
         let timer = unsafe { Timer::at(address) };
         self.index.remove(self.owner(), id, timer);
+        self.charge(u64::MAX);
         desk.put(timer);
         Ok(())
     }

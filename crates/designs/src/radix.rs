@@ -209,6 +209,11 @@ impl Index for Radix {
     fn bytes(&self) -> usize {
         size_of::<Root>() + self.root.0.in_use.load(Relaxed) * size_of::<Node>()
     }
+
+    #[cfg(feature = "sim")]
+    fn name(&self) {
+        crate::names::name("xarray", std::slice::from_ref(&self.root));
+    }
 }
 
 impl Radix {
@@ -296,7 +301,10 @@ impl Radix {
                 let node = NonNull::from(Box::leak(Box::<Node>::default()));
                 self.all.lock().unwrap_or_else(PoisonError::into_inner).0.push(node);
                 // SAFETY: it is freed with the tree, of which this borrows.
-                unsafe { node.as_ref() }
+                let node = unsafe { node.as_ref() };
+                #[cfg(feature = "sim")]
+                crate::names::name("xa_node", std::slice::from_ref(node));
+                node
             }
         };
         in_use.store(in_use.load(Relaxed) + 1, Relaxed);

@@ -67,6 +67,11 @@ impl Index for Scaled {
     fn bytes(&self) -> usize {
         size_of_val(&*self.buckets)
     }
+
+    #[cfg(feature = "sim")]
+    fn name(&self) {
+        crate::names::name("bucket", &self.buckets);
+    }
 }
 
 /// Three words into one by Bob Jenkins's last rounds, as the kernel's jhash2: each round takes one word out of another.

@@ -1,5 +1,17 @@
 //! The only file that names where atomics come from: `std`, or the coherence model.
 
-pub use std::hint::spin_loop;
-pub use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-pub use std::thread::yield_now;
+#[cfg(not(feature = "sim"))]
+mod backend {
+    pub use std::hint::spin_loop;
+    pub use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+    pub use std::thread::yield_now;
+}
+
+#[cfg(feature = "sim")]
+mod backend {
+    pub use ufutex_coherence::atomic::{
+        AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, spin_loop,
+    };
+}
+
+pub use backend::*;

@@ -48,6 +48,13 @@ pub struct Timer {
 const _: () = assert!(size_of::<Timer>() == 128);
 
 impl Timer {
+    /// Where its lock lies, for the model's names …
+    #[cfg(feature = "sim")]
+    pub(crate) const LOCK: usize = std::mem::offset_of!(Timer, lock);
+    /// … and its links in the process's list.
+    #[cfg(feature = "sim")]
+    pub(crate) const LIST: usize = std::mem::offset_of!(Timer, list_next);
+
     /// The timer at an address that a link holds.
     ///
     /// # Safety
@@ -176,6 +183,8 @@ impl Memory {
         let slab = unsafe { alloc_zeroed(SLAB) }.cast::<Timer>();
         let Some(slab) = NonNull::new(slab) else { handle_alloc_error(SLAB) };
         slab.as_ptr().expose_provenance();
+        #[cfg(feature = "sim")]
+        crate::names::timers(slab.as_ptr().addr(), SLAB_TIMERS);
         self.slabs.lock().unwrap_or_else(PoisonError::into_inner).push(slab);
         slab
     }

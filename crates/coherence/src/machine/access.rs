@@ -90,6 +90,9 @@ impl Machine {
         self.count(access);
         let (thread, line) = (self.running, address / LINE);
         let cpu = self.cpu() as u16;
+        if access == Access::Load {
+            self.note_look(line);
+        }
         if self.has_line(line, cpu, access) {
             return Next::Go;
         }
@@ -119,11 +122,6 @@ impl Machine {
             self.statistics.counts.barriers += 1;
         }
         self.advance(self.costs.barrier);
-    }
-
-    /// A turn of a loop that spins.
-    pub fn pause(&mut self) {
-        self.advance(self.costs.pause);
     }
 
     /// A barrier on all cores.

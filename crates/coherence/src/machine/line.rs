@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::panic::Location;
 
+use super::spin::Spinners;
 use super::{Access, Event, Machine, Time};
 use crate::directory::{Line, Supply};
 
@@ -13,6 +14,7 @@ pub struct AtLine {
     /// Until when it is on its way, or kept by who has just got it.
     free_at: Time,
     waiting: VecDeque<Request>,
+    pub spinners: Spinners,
     /// An event will serve the next.
     is_served: bool,
 }
@@ -117,6 +119,9 @@ impl Machine {
         }
         self.statistics.transfer(supply, request.access.loads(), request.address, request.site);
         self.statistics.waited(request.address, arrives - request.since);
+        if request.access.writes() {
+            self.let_first_look(line, arrives);
+        }
         if request.access.is_buffered() {
             self.at(arrives, Event::Stored(request.thread));
         } else {

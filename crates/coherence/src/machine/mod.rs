@@ -8,6 +8,7 @@
 //! | waiting for a line | `line.rs` has granted it and the transfer is over |
 //! | draining | its last store has its line |
 //! | ready | the core that it shares is free (`schedule.rs`) |
+//! | spinning | the line that it looks at has been written to, and it is the first who spins on it (`spin.rs`) |
 //! | asleep | it is woken, or its deadline comes (`sleep.rs`) |
 //! | at the gate | all threads are (`current::rendezvous`) |
 //!
@@ -19,6 +20,7 @@ mod hasher;
 mod line;
 mod schedule;
 mod sleep;
+mod spin;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -35,6 +37,7 @@ use line::AtLine;
 use schedule::Cpu;
 use sleep::Sleepers;
 pub use sleep::Slept;
+use spin::Spinner;
 
 /// Virtual time, in picoseconds.
 pub type Time = u64;
@@ -50,6 +53,8 @@ enum Event {
     Stored(usize),
     /// The deadline of a thread's sleep, by the sleep's number.
     Deadline(usize, u64),
+    /// A turn of a thread's loop has lasted long enough, by its number.
+    Spun(usize, u64),
 }
 
 /// A virtual thread as the machine sees it.
@@ -66,6 +71,7 @@ struct Thread {
     sleeps_on: Option<usize>,
     slept: Slept,
     sleeps: u64,
+    spinner: Spinner,
     operations: u64,
 }
 
@@ -114,6 +120,7 @@ impl Machine {
             sleeps_on: None,
             slept: Slept::Woken,
             sleeps: 0,
+            spinner: Spinner::default(),
             operations: 0,
         };
         let mut machine = Self {
@@ -156,6 +163,7 @@ impl Machine {
                 Event::Serve(line) => self.serve(line, time),
                 Event::Stored(thread) => self.stored(thread, time),
                 Event::Deadline(thread, sleep) => self.deadline(thread, sleep, time),
+                Event::Spun(thread, turn) => self.spun(thread, turn, time),
             }
         }
         None

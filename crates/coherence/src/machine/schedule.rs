@@ -48,6 +48,11 @@ impl Machine {
         !cpu.ready.is_empty() && self.threads[thread].clock >= cpu.slice_ends
     }
 
+    /// Whether nobody waits for the core of `thread`.
+    pub(super) fn is_alone(&self, thread: usize) -> bool {
+        self.cpus[self.threads[thread].cpu].ready.is_empty()
+    }
+
     /// The running thread lets others of its core go first; whether there were any.
     pub fn yield_cpu(&mut self, thread: usize) -> bool {
         let cpu = self.threads[thread].cpu;

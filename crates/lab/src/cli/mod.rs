@@ -7,6 +7,7 @@ mod mistake;
 mod report;
 mod run;
 pub mod sim;
+pub mod sim_more;
 pub mod values;
 
 pub use advise::Advise;
@@ -35,6 +36,12 @@ pub enum Command {
     Compare(CompareArgs),
     /// `ufutex sim`.
     Sim(Box<sim::Settings>),
+    /// `ufutex sim timers`.
+    SimTimers(Box<sim_more::TimersSettings>),
+    /// `ufutex sim schbench`.
+    SimSchbench(Box<sim_more::SchbenchSettings>),
+    /// `ufutex sim seeds`.
+    SimSeeds(sim_more::SeedsSettings),
     /// `ufutex advise`.
     Advise(Box<Advise>),
     /// `ufutex completions`.
@@ -63,6 +70,10 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
     if verb == "bench" {
         tell_perfs_p(&mut arguments);
     }
+    let second = arguments.get(2).and_then(|word| word.to_str()).unwrap_or_default();
+    if let Some((_, hidden)) = sim_more::VERBS.iter().find(|(name, _)| verb == "sim" && *name == second) {
+        arguments.splice(1..3, [OsString::from(hidden)]);
+    }
     let top = shape
         .try_get_matches_from_mut(arguments)
         .and_then(|matches| Top::from_arg_matches(&matches))
@@ -75,6 +86,11 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
         Verb::Report(args) => args.check().map(Command::Report).map_err(Refusal::Mistake),
         Verb::Compare(args) => Ok(Command::Compare(args)),
         Verb::Sim(args) => args.check().map(|settings| Command::Sim(Box::new(settings))).map_err(Refusal::Mistake),
+        Verb::SimTimers(args) => {
+            args.check().map(|settings| Command::SimTimers(Box::new(settings))).map_err(Refusal::Mistake)
+        }
+        Verb::SimSchbench(args) => Ok(Command::SimSchbench(Box::new(args.check()))),
+        Verb::SimSeeds(args) => Ok(Command::SimSeeds(args.check())),
         Verb::Advise(args) => Ok(Command::Advise(Box::new(args.into()))),
         Verb::Completions(args) => Ok(Command::Completions(args)),
         Verb::Man(args) => known_verb(args).map(Command::Man).map_err(Refusal::Mistake),
@@ -144,8 +160,17 @@ enum Verb {
     #[command(after_long_help = compare::MORE)]
     Compare(CompareArgs),
     /// Run the engine on virtual cores of a machine that need not be there
-    #[command(after_long_help = sim::ROWS)]
+    #[command(after_help = MORE_SIM, after_long_help = sim::ROWS)]
     Sim(Box<sim::SimArgs>),
+    /// The designs of a timer table on virtual cores
+    #[command(hide = true, bin_name = "ufutex sim timers")]
+    SimTimers(Box<sim_more::TimersArgs>),
+    /// The pattern of schbench's threads on virtual cores
+    #[command(hide = true, bin_name = "ufutex sim schbench")]
+    SimSchbench(Box<sim_more::SchbenchArgs>),
+    /// The seeds' published figures, what this machine says, and what the model says
+    #[command(hide = true, bin_name = "ufutex sim seeds")]
+    SimSeeds(sim_more::SeedsArgs),
     /// Watch a program's futexes, and say which settings it wants
     #[command(long_about = advise::ABOUT, after_long_help = advise::MORE)]
     Advise(advise::AdviseArgs),
@@ -299,6 +324,12 @@ pub struct TimersChildArgs {
     #[arg(long)]
     pub before: usize,
 }
+
+const MORE_SIM: &str = "\
+With options of their own, see --help after each:
+  ufutex sim timers    the designs of a timer table, and ours
+  ufutex sim schbench  the pattern of schbench's threads
+  ufutex sim seeds     the seeds' published figures, this machine's, and the model's; exit 1 where the model misses";
 
 const ROWS: &str = "\
 Rows of --json, one object a line:

@@ -3,9 +3,13 @@
 
 mod engine;
 mod hammer;
+mod lines;
 mod resize;
 mod row;
+pub mod schbench;
+pub mod seeds;
 mod tables;
+pub mod timers;
 mod words;
 
 use crate::cli::sim::{Settings, Workload};

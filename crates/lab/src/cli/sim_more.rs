@@ -1,0 +1,219 @@
+//! `ufutex sim timers`, `sim schbench` and `sim seeds`: workloads of the model with options of their own.
+
+use super::sim;
+use super::values::{self, List};
+use crate::sim::seeds::hash::Scheme;
+use crate::sim::timers::{Design, Test};
+use clap::{Args, ValueEnum};
+use ufutex_coherence::Topology;
+
+/// What comes after `sim` and has options of its own, with the hidden verb that reads them.
+pub const VERBS: [(&str, &str); 3] = [("timers", "sim-timers"), ("schbench", "sim-schbench"), ("seeds", "sim-seeds")];
+
+/// The designs of a timer table on virtual cores.
+#[derive(Args)]
+pub struct TimersArgs {
+    /// The machine: epyc-9d64, turin, skylake-2s, zen3-2s, power, ivb-4s, here, or a file
+    #[arg(long, value_name = "NAME|FILE", default_value = "skylake-2s", value_parser = sim::topology)]
+    topology: Topology,
+    /// Virtual cores, a comma list, with a thread each
+    #[arg(short = 't', long, visible_alias = "threads", value_name = "LIST", default_value = "1,8,63",
+        value_parser = sim::cores, allow_negative_numbers = true)]
+    cores: List<usize>,
+    /// Designs, a comma list: ours, global-lock, precheck, scaled, radix [default: all]
+    #[arg(long, visible_alias = "targets", value_name = "LIST", value_enum, value_delimiter = ',')]
+    designs: Vec<Design>,
+    /// What is modelled, a comma list: create-getoverrun, create-delete [default: both]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    tests: Vec<Test>,
+    /// Timers of each thread; how often create-delete does it
+    #[arg(short = 'n', long, value_name = "N", default_value = "200", value_parser = timers, allow_negative_numbers = true)]
+    timers: usize,
+    /// Each thread is a process of its own
+    #[arg(short, long)]
+    processes: bool,
+    /// Calls take what the kernel's take beside the table
+    #[arg(long)]
+    kernel: bool,
+    /// Decides everything that chance decides
+    #[arg(long, value_name = "N", default_value = "1", value_parser = sim::seed, allow_negative_numbers = true)]
+    seed: u64,
+    /// No progress on stderr
+    #[arg(short, long)]
+    silent: bool,
+    /// One JSON object a line on stdout, nothing else there
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `sim timers` was asked for, checked.
+pub struct TimersSettings {
+    pub topology: Topology,
+    pub cores: Vec<usize>,
+    pub designs: Vec<Design>,
+    pub tests: Vec<Test>,
+    pub timers: usize,
+    pub processes: bool,
+    pub kernel: bool,
+    pub seed: u64,
+    pub silent: bool,
+    pub json: bool,
+}
+
+impl TimersArgs {
+    /// Checks the cores against the machine.
+    pub fn check(self) -> Result<TimersSettings, String> {
+        let or_all = |given: Vec<Design>| if given.is_empty() { Design::ALL.to_vec() } else { given };
+        let or_both = |given: Vec<Test>| if given.is_empty() { Test::value_variants().to_vec() } else { given };
+        Ok(TimersSettings {
+            cores: on_machine(self.cores, &self.topology)?,
+            topology: self.topology,
+            designs: or_all(self.designs),
+            tests: or_both(self.tests),
+            timers: self.timers,
+            processes: self.processes,
+            kernel: self.kernel,
+            seed: self.seed,
+            silent: self.silent,
+            json: self.json,
+        })
+    }
+}
+
+/// schbench's pattern on virtual cores, with schbench's flags.
+#[derive(Args)]
+pub struct SchbenchArgs {
+    /// The machine: epyc-9d64, turin, skylake-2s, zen3-2s, power, ivb-4s, here, or a file
+    #[arg(long, value_name = "NAME|FILE", default_value = "turin", value_parser = sim::topology)]
+    topology: Topology,
+    /// Schemes, a comma list: fixed, atomic, percpu, live [default: all]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    schemes: Vec<Scheme>,
+    /// Buckets, a power of two; 0 for the system's global table
+    #[arg(short, long, value_name = "N", default_value = "1024", value_parser = buckets, allow_negative_numbers = true)]
+    buckets: usize,
+    /// Message threads
+    #[arg(short, long, value_name = "N", default_value = "4", value_parser = messages, allow_negative_numbers = true)]
+    message_threads: usize,
+    /// Workers of each message thread
+    #[arg(short = 't', long, value_name = "N", default_value = "256", value_parser = workers, allow_negative_numbers = true)]
+    threads: usize,
+    /// Virtual microseconds that are measured
+    #[arg(short, long, value_name = "US", default_value = "4000", value_parser = microseconds, allow_negative_numbers = true)]
+    runtime: u64,
+    /// Futex calls take what the kernel's take beside the table
+    #[arg(long)]
+    kernel: bool,
+    /// Decides everything that chance decides
+    #[arg(long, value_name = "N", default_value = "1", value_parser = sim::seed, allow_negative_numbers = true)]
+    seed: u64,
+    /// One JSON object a line on stdout, nothing else there
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `sim schbench` was asked for.
+pub struct SchbenchSettings {
+    pub topology: Topology,
+    pub schemes: Vec<Scheme>,
+    pub buckets: usize,
+    pub messages: usize,
+    pub workers: usize,
+    pub runtime_us: u64,
+    pub kernel: bool,
+    pub seed: u64,
+    pub json: bool,
+}
+
+impl SchbenchArgs {
+    /// All of it can be run.
+    pub fn check(self) -> SchbenchSettings {
+        let all = [Scheme::Fixed, Scheme::Atomic, Scheme::PerCpu, Scheme::Live];
+        SchbenchSettings {
+            topology: self.topology,
+            schemes: if self.schemes.is_empty() { all.to_vec() } else { self.schemes },
+            buckets: self.buckets,
+            messages: self.message_threads,
+            workers: self.threads,
+            runtime_us: self.runtime,
+            kernel: self.kernel,
+            seed: self.seed,
+            json: self.json,
+        }
+    }
+}
+
+/// The validation. It takes some minutes; exit status 1 where the model misses.
+#[derive(Args)]
+pub struct SeedsArgs {
+    /// Only these documents, a comma list: 000, 001, 001+, 002, 003, 004 [default: all]
+    #[arg(long, value_name = "LIST", value_parser = ["000", "001", "001+", "002", "003", "004"], value_delimiter = ',')]
+    only: Vec<String>,
+    /// Leave out what this machine says
+    #[arg(long)]
+    no_measure: bool,
+    /// A table for a page
+    #[arg(long)]
+    markdown: bool,
+    /// No progress on stderr
+    #[arg(short, long)]
+    silent: bool,
+    /// One JSON object a line on stdout, nothing else there
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+}
+
+/// What `sim seeds` was asked for.
+pub struct SeedsSettings {
+    only: Vec<String>,
+    pub measures: bool,
+    pub markdown: bool,
+    pub silent: bool,
+    pub json: bool,
+}
+
+impl SeedsArgs {
+    /// All of it can be run.
+    pub fn check(self) -> SeedsSettings {
+        let SeedsArgs { only, no_measure, markdown, silent, json } = self;
+        SeedsSettings { only, measures: !no_measure, markdown, silent, json }
+    }
+}
+
+impl SeedsSettings {
+    /// Whether a document is among those asked for.
+    pub fn wants(&self, seed: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == seed)
+    }
+}
+
+fn on_machine(List(cores): List<usize>, topology: &Topology) -> Result<Vec<usize>, String> {
+    let (name, cpus) = (&topology.name, topology.cpus());
+    match cores.iter().find(|cores| **cores > cpus) {
+        Some(beyond) => Err(format!("--cores '{beyond}' is not accepted on {name}; accepted: 1 to {cpus}")),
+        None => Ok(cores),
+    }
+}
+
+fn timers(text: &str) -> Result<usize, String> {
+    const MOST: usize = 1_000_000;
+    values::whole(text, 1, MOST).ok_or_else(|| format!("is not accepted; accepted: 1 to {MOST} timers a thread"))
+}
+
+fn buckets(text: &str) -> Result<usize, String> {
+    if text == "0" { Ok(0) } else { values::slots(text) }
+}
+
+fn messages(text: &str) -> Result<usize, String> {
+    values::whole(text, 1, 64).ok_or_else(|| "is not accepted; accepted: 1 to 64 message threads".to_string())
+}
+
+fn workers(text: &str) -> Result<usize, String> {
+    values::whole(text, 1, 4096).ok_or_else(|| "is not accepted; accepted: 1 to 4096 workers".to_string())
+}
+
+fn microseconds(text: &str) -> Result<u64, String> {
+    const MOST: usize = 10_000_000;
+    let us = values::whole(text, 1, MOST);
+    us.map(|us| us as u64).ok_or_else(|| format!("is not accepted; accepted: 1 to {MOST} microseconds"))
+}

@@ -1,0 +1,80 @@
+//! What this machine says of a comparison, with as many threads as it can: by this command's own `bench`, in a child.
+
+use super::hash::{Layout, Scheme};
+use super::model::{Measure, Model};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::process::{Command, Stdio};
+
+/// Seconds for each figure.
+const SECONDS: &str = "0.4";
+
+/// Finds a figure in a row.
+type Read = fn(&Value, Measure) -> Option<f64>;
+
+/// Figures that have been measured.
+#[derive(Default)]
+pub struct Here {
+    known: HashMap<Vec<String>, Option<f64>>,
+}
+
+impl Here {
+    /// How many times the base's figure the other's is; none where this machine cannot tell.
+    pub fn ratio(&mut self, base: &Model, other: &Model) -> Option<f64> {
+        Some(self.get(other)? / self.get(base)?)
+    }
+
+    /// The figure with the model's threads, two at most: operations of a thread in a second, or nanoseconds.
+    pub fn get(&mut self, model: &Model) -> Option<f64> {
+        let (arguments, read): (Vec<String>, Read) = match model {
+            Model::Hash(case) if case.processes == 1 && case.scheme != Scheme::Stalled => {
+                let (scheme, buckets) = match (case.scheme, case.buckets) {
+                    (_, 0) => ("global", 16),
+                    (Scheme::Atomic, buckets) => ("atomic", buckets),
+                    (Scheme::PerCpu, buckets) => ("percpu", buckets),
+                    (_, buckets) => ("fixed", buckets),
+                };
+                let layout = match case.layout {
+                    Layout::Lean => "lean",
+                    Layout::Packed => "packed",
+                    Layout::Split => "split",
+                };
+                let line = format!(
+                    "hash -t {} --targets {scheme} --layout {layout} -b {buckets} --stride 64",
+                    case.threads.min(2)
+                );
+                (words(&line), |row, _| Some(1e9 / row["ns_per_op"]["median"].as_f64()?))
+            }
+            Model::Timers { design, threads, apart, timers, measure } => {
+                let test = if *measure == Measure::CreateDelete { "create-delete" } else { "create-getoverrun" };
+                let (threads, processes) = if *apart { (1, *threads.min(&2)) } else { (*threads.min(&2), 1) };
+                let line = format!("timers -t {threads} -p {processes} --targets {design} --tests {test} -n {timers}");
+                (words(&line), |row, measure| {
+                    let field = match measure {
+                        Measure::Create => "create_ns",
+                        Measure::Getoverrun => "getoverrun_ns",
+                        Measure::CreateDelete => "create_delete_ns",
+                    };
+                    row[field].as_f64()
+                })
+            }
+            _ => return None,
+        };
+        let measure = if let Model::Timers { measure, .. } = model { *measure } else { Measure::Create };
+        let mut key = arguments.clone();
+        key.push(measure.to_string());
+        *self.known.entry(key).or_insert_with(|| bench(&arguments).and_then(|row| read(&row, measure)))
+    }
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_string).collect()
+}
+
+/// The row of one target.
+fn bench(arguments: &[String]) -> Option<Value> {
+    let mut command = Command::new(std::env::current_exe().ok()?);
+    command.arg("bench").args(arguments).args(["-r", SECONDS, "--json", "--silent"]);
+    let output = command.stderr(Stdio::null()).stdin(Stdio::null()).output().ok()?;
+    String::from_utf8(output.stdout).ok()?.lines().rev().find_map(|line| serde_json::from_str(line).ok())
+}
