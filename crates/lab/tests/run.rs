@@ -313,7 +313,7 @@ fn what_is_missing_or_cannot_be_run_is_told_apart() {
 
 #[test]
 fn a_bad_option_is_one_line_that_names_it_and_what_is_accepted() {
-    let flags = "--trap --count-shared --timers --stats -f/--follow-forks --json -o/--output --scheme --layout --policy \
+    let flags = "--trap --timers --stats -f/--follow-forks --json -o/--output --scheme --layout --policy \
                  --slots --immutable -h/--help";
     let program = "no program given; accepted: ufutex run [OPTIONS] PROGRAM [ARGS]..., see --help";
     let (slots, policy) = (
@@ -340,7 +340,6 @@ fn a_bad_option_is_one_line_that_names_it_and_what_is_accepted() {
             &["--slots", "64", "--policy", "load", "true"],
             "--slots '64' is not accepted with --policy 'load'; accepted: one of the two",
         ),
-        (&["--count-shared", "true"], "--count-shared is not accepted alone; accepted: --trap --count-shared"),
         (&["--immutable", "true"], "--immutable is not accepted alone; accepted: --slots N --immutable"),
         (
             &["--immutable", "--policy", "64", "true"],

@@ -4,7 +4,7 @@ use core::mem::ManuallyDrop;
 use core::num::NonZeroU32;
 use core::pin::{Pin, pin};
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::boxed::Box;
@@ -29,6 +29,9 @@ const CMP_REQUEUE_PRIVATE: u32 = (libc::FUTEX_CMP_REQUEUE | libc::FUTEX_PRIVATE_
 /// The highest address that the kernel lets a program name.
 const USER_END: u64 = (1 << 47) - 4096;
 const WAKE_PRIVATE: u32 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u32;
+
+/// For waits that are not to sleep.
+const AT_ONCE: WaitOptions = WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::ZERO));
 
 /// A domain, and tasks to call it by: one for each priority, since it is by priority that they wait.
 pub struct Parts<S: Scheme<L>, L: Layout> {
@@ -143,6 +146,10 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
                 return Err(ufutex::Error::NoMemory);
             }
         }
+        if settings.watch {
+            // A wait without time makes the table.
+            let _ = domain.wait_with(&AtomicU32::new(0), 0, &AT_ONCE);
+        }
         let this = Self { tasks: [const { AtomicPtr::new(ptr::null_mut()) }; 100], domain };
         this.task(0).ok_or(ufutex::Error::NoMemory)?;
         Ok(this)
@@ -191,7 +198,6 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
         let word = Guest::new(&Native, address, Width::U32).ok()?;
         match op as u32 {
             WAIT_PRIVATE if time == 0 && looks_different(address, val) => {
-                const AT_ONCE: WaitOptions = WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::ZERO));
                 match self.domain.wait_with(word, u64::from(val as u32), &AT_ONCE) {
                     Err(ufutex::Error::Again) => Some(-(libc::EAGAIN as isize)),
                     Ok(()) => Some(0),

@@ -78,7 +78,7 @@ pub unsafe fn install(environment: *const *const c_char) {
     if is_filtered() && (!settings.timers || are_timers_filtered()) {
         return; // what executed us was trapped, and a filter stays
     }
-    match filter::program(settings.stats.is_some(), settings.shared, settings.timers) {
+    match filter::program(settings.stats.is_some(), settings.watch, settings.timers) {
         Ok(filter) => {
             if let Err(why) = seccompiler::apply_filter(&filter) {
                 raw::die(&["--trap needs seccomp, which cannot be had: ", &std::string::ToString::to_string(&why)]);

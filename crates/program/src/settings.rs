@@ -68,8 +68,10 @@ pub struct Settings<'a> {
     pub immutable: bool,
     /// Futex instructions anywhere in the program are trapped.
     pub trap: bool,
-    /// With `trap`: waits and wakes of words that processes may share stop too, to be counted.
-    pub shared: bool,
+    /// Somebody wants to know what the kernel's table would meet with: there is one from the start, as there, so that
+    /// calls which never wait contend for it, too; and with `trap`, waits and wakes of words that processes may share stop
+    /// to be counted.
+    pub watch: bool,
     /// timer_create(2) and its family are the engine's, too.
     pub timers: bool,
     /// A report at exit.
@@ -196,7 +198,7 @@ impl<'a> Settings<'a> {
         slots: None,
         immutable: false,
         trap: false,
-        shared: false,
+        watch: false,
         timers: false,
         stats: None,
         process: None,
@@ -228,8 +230,8 @@ impl<'a> Settings<'a> {
         if self.trap {
             to.write_str(",trap")?;
         }
-        if self.shared {
-            to.write_str(",shared")?;
+        if self.watch {
+            to.write_str(",watch")?;
         }
         if self.timers {
             to.write_str(",timers")?;
@@ -288,11 +290,11 @@ impl<'a> Settings<'a> {
             _ if item == b"immutable" => self.immutable = true,
             _ if item == b"children" => self.children = true,
             _ if item == b"trap" => self.trap = true,
-            _ if item == b"shared" => self.shared = true,
+            _ if item == b"watch" => self.watch = true,
             _ if item == b"timers" => self.timers = true,
             _ => {
                 return Err(invalid(
-                    "scheme=, layout=, policy=, slots=, immutable, trap, shared, timers, stats=, process=, children, output=",
+                    "scheme=, layout=, policy=, slots=, immutable, trap, watch, timers, stats=, process=, children, output=",
                 ));
             }
         }
@@ -364,8 +366,8 @@ mod tests {
         let process = prop::option::of(0..=i32::MAX);
         let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
         (scheme, layout, policy, sized, flags, stats, process, output).prop_map(
-            |(scheme, layout, policy, (slots, immutable), (trap, shared, timers, children), stats, process, output)| {
-                let what = Settings { scheme, layout, policy, slots, immutable, trap, shared, ..Settings::DEFAULT };
+            |(scheme, layout, policy, (slots, immutable), (trap, watch, timers, children), stats, process, output)| {
+                let what = Settings { scheme, layout, policy, slots, immutable, trap, watch, ..Settings::DEFAULT };
                 let settings = Settings { timers, stats, process, children, ..what };
                 (settings, output)
             },

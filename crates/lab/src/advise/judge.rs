@@ -138,7 +138,7 @@ fn private_share(figures: &Figures) -> Option<Sentence> {
 fn slots(figures: &Figures) -> Sentence {
     let least = if figures.words_exact { "" } else { "at least " };
     let load = match figures.slots {
-        0 => "needed no table".to_string(),
+        0 => "has given way to the global table".to_string(),
         slots => format!("settled at {} slots", counted(slots)),
     };
     let text = format!(

@@ -9,7 +9,10 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use ufutex_program::environment::SETTINGS;
 
+/// What `ufutex run` hands on to the library.
+const WATCH: &str = "watch";
 /// How often the program is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 /// Until a report that was asked for is there.
@@ -63,8 +66,9 @@ fn start(advise: &Advise, scratch: &Path) -> Result<Child> {
     let mut command = Command::new(std::env::current_exe().context("this program's own file")?);
     command.args(["run", "--json", "--output"]).arg(scratch);
     if advise.trap {
-        command.args(["--trap", "--count-shared"]);
+        command.arg("--trap");
     }
+    command.env(SETTINGS, WATCH);
     command.arg("--").args(&advise.command).stdin(Stdio::inherit());
     // SAFETY: one system call between fork and exec. Whoever presses Ctrl-C twice wants the program to end, too.
     unsafe {

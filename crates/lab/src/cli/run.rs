@@ -11,9 +11,6 @@ pub struct RunArgs {
     /// Take futex calls inside glibc, too: pthread locks, semaphores, Python, Java
     #[arg(long)]
     trap: bool,
-    /// With --trap: count waits and wakes of shared words, too, wherever they are made; implies --stats
-    #[arg(long)]
-    count_shared: bool,
     /// Take timers, too: timer_create and its family
     #[arg(long)]
     timers: bool,
@@ -75,11 +72,8 @@ impl RunArgs {
         if self.immutable && self.slots.is_none() {
             return Err("--immutable is not accepted alone; accepted: --slots N --immutable".to_string());
         }
-        if self.count_shared && !self.trap {
-            return Err("--count-shared is not accepted alone; accepted: --trap --count-shared".to_string());
-        }
         let format = if self.json { Format::Json } else { Format::Text };
-        let wants_report = self.stats || self.count_shared || self.follow_forks || self.json || self.output.is_some();
+        let wants_report = self.stats || self.follow_forks || self.json || self.output.is_some();
         let settings = settings::Settings {
             scheme: self.scheme.unwrap_or_default(),
             layout: self.layout.unwrap_or_default(),
@@ -87,7 +81,7 @@ impl RunArgs {
             slots: self.slots,
             immutable: self.immutable,
             trap: self.trap,
-            shared: self.count_shared,
+            watch: false,
             timers: self.timers,
             stats: wants_report.then_some(format),
             process: None,

@@ -62,7 +62,8 @@ fn become_program(run: &Run) -> Result<Infallible, Failure> {
     let program = program::find(&run.command[0])?;
     let output = run.output.as_deref().map(empty_file).transpose()?;
     let settings = Settings {
-        trap: run.settings.trap || is_trapped(),
+        trap: run.settings.trap || has(|settings| settings.trap),
+        watch: has(|settings| settings.watch),
         process: i32::try_from(std::process::id()).ok(),
         output: output.as_ref().map(|path| path.as_os_str().as_bytes()),
         ..run.settings
@@ -70,10 +71,11 @@ fn become_program(run: &Run) -> Result<Infallible, Failure> {
     Err(exec::exec(&program, &run.command, &library, &settings))
 }
 
-/// Whether this very process was run with `--trap`: the filter stays, so must whoever answers it.
-fn is_trapped() -> bool {
+/// Whether this very process was run with such a setting. `--trap`: the filter stays, so must whoever answers it. And
+/// `ufutex advise` watches.
+fn has(setting: fn(&Settings<'_>) -> bool) -> bool {
     let value = std::env::var_os(SETTINGS).unwrap_or_default();
-    Settings::parse(value.as_bytes()).is_ok_and(|settings| settings.trap)
+    Settings::parse(value.as_bytes()).is_ok_and(|settings| setting(&settings))
 }
 
 /// The file for the report, as it is named wherever the program goes.

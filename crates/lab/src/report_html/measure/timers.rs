@@ -9,7 +9,7 @@ use anyhow::Result;
 const PARTS: [(&str, f64); 5] = [
     ("timers -s --tests create-getoverrun -n 20000,50000,100000 -t 1", 9.0),
     ("timers -s --tests create-getoverrun -n 20000 -t 2", 4.0),
-    ("timers -s --tests create-getoverrun -n 20000 -t 63 --targets ours,scaled,radix", 6.0),
+    ("timers -s --tests create-getoverrun -n 20000 -t 63 --targets ours,radix", 6.0),
     ("timers -s --tests create-getoverrun -n 2048 --sparse 512 -t 1", 1.5),
     ("timers -s --tests create-delete -n 100000 -t 1,2", 3.0),
 ];
