@@ -33,13 +33,47 @@ pub fn cpus() -> usize {
 
 /// Pins the calling thread; a refusal (a container that changed meanwhile) leaves it where it was.
 pub fn pin(cpu: usize) {
+    pin_to(&[cpu]);
+}
+
+/// Lets the calling thread run on these CPUs only; on any where there are none.
+pub fn pin_to(cpus: &[usize]) {
+    if cpus.is_empty() {
+        return;
+    }
     // SAFETY: `cpu_set_t` is a plain bit set: all zeroes is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `cpu` comes from `allowed_cpus`, hence is below the set's capacity; the kernel only reads the set.
+    // SAFETY: the CPUs come from `allowed_cpus`, hence are below the set's capacity; the kernel only reads the set.
     unsafe {
-        libc::CPU_SET(cpu, &mut set);
+        cpus.iter().for_each(|cpu| libc::CPU_SET(*cpu, &mut set));
         libc::sched_setaffinity(0, size_of_val(&set), &set);
     }
+}
+
+/// The CPUs of each node, as far as this process may use them; nodes without any are left out.
+pub fn nodes() -> Vec<Vec<usize>> {
+    let allowed = allowed_cpus();
+    let list = |node: usize| {
+        let list = std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/cpulist")).ok()?;
+        match crate::cli::values::schbench::cpus(list.trim()) {
+            Ok(crate::cli::schbench::Cpus::These(cpus)) => Some(cpus),
+            _ => None,
+        }
+    };
+    let nodes = (0..NODES_MAX).filter_map(list);
+    let mine = nodes.map(|cpus| cpus.into_iter().filter(|cpu| allowed.contains(cpu)).collect());
+    mine.filter(|cpus: &Vec<usize>| !cpus.is_empty()).collect()
+}
+
+/// Linux is built for no more.
+const NODES_MAX: usize = 1024;
+
+/// perf's `-m`: no page of this process leaves memory, also of those to come.
+pub fn lock_memory() -> anyhow::Result<()> {
+    // SAFETY: the call takes flags and changes no memory.
+    let failed = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } != 0;
+    anyhow::ensure!(!failed, "mlockall: {}", std::io::Error::last_os_error());
+    Ok(())
 }
 
 /// How far apart two CPUs are.

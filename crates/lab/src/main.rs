@@ -79,6 +79,7 @@ fn main() -> ExitCode {
 fn measure(command: &cli::Command) -> anyhow::Result<()> {
     match command {
         cli::Command::Bench(settings) => workloads::run(settings),
+        cli::Command::Schbench(schbench) => workloads::schbench::run(schbench),
         cli::Command::Sim(settings) => sim::run(settings),
         cli::Command::SimTimers(settings) => sim::timers::print(settings),
         cli::Command::SimSchbench(settings) => sim::schbench::print(settings),
@@ -93,6 +94,7 @@ fn measure(command: &cli::Command) -> anyhow::Result<()> {
         cli::Command::Report(report) => report_html::run(report),
         cli::Command::GrowthChild(child) => workloads::growth_child::run(child),
         cli::Command::TimersChild(child) => workloads::timers::child::run(child),
+        cli::Command::SweepChild(child) => workloads::sweep::child::run(child),
     }
 }
 

@@ -15,6 +15,9 @@ const START_POLL: Duration = Duration::from_micros(50);
 
 /// No sample is cut below this.
 const LEAST: Duration = Duration::from_millis(15);
+/// How often somebody who waits at a gate looks before a yield, and how often it yields before it sleeps.
+const SPINS: u32 = 1 << 12;
+const YIELDS: u32 = 8;
 
 type Task = Box<dyn FnOnce() + Send>;
 
@@ -100,16 +103,16 @@ impl Gate {
         Arc::new(Gate { parties, arrived: OwnLine::default(), stop: OwnLine::default() })
     }
 
-    /// Spins until all have arrived, and yields where there are more threads than CPUs.
+    /// Spins until all have arrived; yields, and sleeps at last, where there are more threads than CPUs or other work: who
+    /// spins keeps the others from arriving.
     pub fn pass_together(&self) {
         self.arrived.0.fetch_add(1, Ordering::AcqRel);
         let mut spins = 0u32;
         while self.arrived.0.load(Ordering::Acquire) < self.parties {
             std::hint::spin_loop();
-            // A busy machine keeps a thread from its CPU for longer than 32 bits of spins.
-            spins = spins.wrapping_add(1);
-            if spins.is_multiple_of(1 << 12) {
-                std::thread::yield_now();
+            spins += 1;
+            if spins.is_multiple_of(SPINS) {
+                if spins < YIELDS * SPINS { std::thread::yield_now() } else { std::thread::sleep(START_POLL) }
             }
         }
     }

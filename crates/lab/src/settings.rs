@@ -1,7 +1,9 @@
 //! The flags, checked against each other, with the defaults filled in.
 
+mod refuse;
+
 use crate::cli::BenchArgs;
-use crate::cli::values::{self, Buckets, Line, List, Policy, Targets};
+use crate::cli::values::{Buckets, Format, Line, List, Policy};
 use crate::targets::timers::{self, Test};
 use crate::targets::{Layout, Name};
 use crate::workloads::{WAKE_PARALLEL_THREADS, Workload};
@@ -24,6 +26,12 @@ pub struct Settings {
     pub futexes: usize,
     /// `-b`.
     pub buckets: Buckets,
+    /// `-I`.
+    pub immutable: bool,
+    /// `hash --sweep`: `-b`, when given, or else nothing.
+    pub sweep: Option<Vec<usize>>,
+    /// `-p`, of `--sweep`.
+    pub processes: Option<usize>,
     /// `-r`, when given, in seconds.
     pub runtime_s: Option<f64>,
     /// `-S`.
@@ -62,6 +70,19 @@ pub struct Settings {
     pub timers: Timers,
     /// JSON in place of tables.
     pub json: bool,
+    /// perf's output in place of tables; whether with its first line.
+    pub perf: Option<FirstLine>,
+    /// `-m`.
+    pub mlockall: bool,
+}
+
+/// Whether perf says which benchmark runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstLine {
+    /// As by default.
+    Shown,
+    /// As with `--format simple`.
+    Left,
 }
 
 /// The flags of `locks`.
@@ -162,45 +183,95 @@ impl Locks {
     }
 }
 
+/// What holds where no flag says anything.
+impl Default for Settings {
+    fn default() -> Self {
+        let timers = Timers {
+            targets: timers::Name::value_variants().to_vec(),
+            tests: Test::value_variants().to_vec(),
+            processes: None,
+            sparse: None,
+        };
+        Settings {
+            workloads: Workload::value_variants().to_vec(),
+            full: true,
+            threads: None,
+            futexes: 1024,
+            buckets: Buckets::Auto,
+            immutable: false,
+            sweep: None,
+            processes: None,
+            runtime_s: None,
+            shared: false,
+            silent: false,
+            targets: Name::value_variants().to_vec(),
+            layout: Layout::Lean,
+            policy: None,
+            repeat: None,
+            stride_bytes: 4,
+            resize: (16, 1024),
+            number: None,
+            nrequeue: None,
+            broadcast: false,
+            pi: false,
+            nwakers: None,
+            multi: false,
+            hold: None,
+            locks: Locks::default(),
+            timers,
+            json: false,
+            perf: None,
+            mlockall: false,
+        }
+    }
+}
+
 impl Settings {
     /// Fills in the defaults; the error is the line that the user sees.
     pub fn new(args: BenchArgs) -> Result<Settings, String> {
-        if let Some(workload) = args.workload {
-            refuse_flags_of_others(&args, workload)?;
-            refuse_targets_of_others(&args, workload)?;
-        }
-        refuse_two_ways_to_requeue(&args)?;
-        let resize = (args.from.unwrap_or(16), args.to.unwrap_or(1024));
-        if resize.0 == resize.1 {
-            return Err(format!("--to '{}' is --from; accepted: a power of two that differs", resize.1));
-        }
+        refuse::all(&args)?;
         let (locks, timers) = (Locks::new(&args), Timers::new(&args)?);
-        let pi = lends_priority(&args);
+        let pi = refuse::lends_priority(&args);
+        let sizes = args.buckets.map_or_else(Vec::new, |List(sizes)| sizes);
+        let exact = |size: &Buckets| if let Buckets::Exactly(slots) = size { Some(*slots) } else { None };
+        let perf = match args.format {
+            Some(Format::Perf) => Some(FirstLine::Shown),
+            Some(Format::Simple) => Some(FirstLine::Left),
+            _ => None,
+        };
+        let all = if perf.is_some() { &Workload::OF_PERF[..] } else { Workload::value_variants() };
+        let targets = if perf.is_some() { &[Name::Live][..] } else { Name::value_variants() };
         let settings = Settings {
-            workloads: args.workload.map_or_else(|| Workload::value_variants().to_vec(), |one| vec![one]),
+            workloads: args.workload.map_or_else(|| all.to_vec(), |one| vec![one]),
             full: args.workload.is_none(),
             threads: args.threads.map(|List(threads)| threads),
             futexes: args.futexes.unwrap_or(1024),
-            buckets: args.buckets.unwrap_or(Buckets::Auto),
+            buckets: sizes.first().copied().unwrap_or(Buckets::Auto),
+            immutable: args.immutable,
+            sweep: args.sweep.then(|| sizes.iter().filter_map(exact).collect()),
+            processes: args.processes.flatten().and_then(|List(processes)| processes.first().copied()),
             runtime_s: args.runtime,
             shared: args.shared,
             silent: args.silent,
-            targets: args.targets.map_or_else(|| Name::value_variants().to_vec(), |targets| targets.futex),
+            targets: args.targets.map_or_else(|| targets.to_vec(), |targets| targets.futex),
             layout: args.layout,
             policy: args.policy,
             repeat: args.repeat,
             stride_bytes: args.stride.unwrap_or(4),
-            resize,
+            resize: (args.from.unwrap_or(16), args.to.unwrap_or(1024)),
             number: args.number.map(|List(number)| number),
             nrequeue: args.nrequeue,
             broadcast: args.broadcast,
             pi,
             nwakers: args.nwakers,
             multi: args.multi,
-            hold: args.hold.filter(|us| *us > 0).map(Duration::from_micros),
+            // perf sleeps with the lock.
+            hold: args.hold.or(perf.map(|_| 1)).filter(|us| *us > 0).map(Duration::from_micros),
             locks,
             timers,
-            json: args.json,
+            json: args.json || args.format == Some(Format::Json),
+            perf,
+            mlockall: args.mlockall,
         };
         settings.refuse_too_many_words()?;
         settings.refuse_uneven_shares()?;
@@ -218,8 +289,10 @@ impl Settings {
 
     /// perf's rule: every waker has as many to wake as the others.
     fn refuse_uneven_shares(&self) -> Result<(), String> {
-        let Some(nwakers) = self.nwakers else { return Ok(()) };
-        let threads = self.threads.as_deref().unwrap_or(&WAKE_PARALLEL_THREADS);
+        let Some(nwakers) = self.nwakers.filter(|_| self.workloads != [Workload::Wake]) else { return Ok(()) };
+        let default = [crate::machine::allowed_cpus().len()];
+        let default = if self.perf.is_some() { &default[..] } else { &WAKE_PARALLEL_THREADS };
+        let threads = self.threads.as_deref().unwrap_or(default);
         match threads.iter().find(|threads| nwakers < **threads && **threads % nwakers != 0) {
             Some(threads) => {
                 Err(format!("--nwakers '{nwakers}' cannot share {threads} threads; accepted: a divisor of them"))
@@ -239,78 +312,4 @@ impl Settings {
             self.futexes, self.stride_bytes
         ))
     }
-}
-
-/// All at once, or so many: not both.
-fn refuse_two_ways_to_requeue(args: &BenchArgs) -> Result<(), String> {
-    match args.nrequeue {
-        Some(count) if args.broadcast => {
-            Err(format!("--nrequeue '{count}' says nothing to --broadcast; accepted: one of them"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// perf's `-p` is `--pi`; with a list it is `--processes`.
-fn lends_priority(args: &BenchArgs) -> bool {
-    args.pi || matches!(args.processes, Some(None))
-}
-
-/// `timers` has targets of its own, and shares only the kernel.
-fn refuse_targets_of_others(args: &BenchArgs, workload: Workload) -> Result<(), String> {
-    let Some(Targets { not_futex, not_timers, .. }) = &args.targets else { return Ok(()) };
-    let (unknown, accepted) = match workload {
-        Workload::Timers => (not_timers, values::timers_targets()),
-        _ => (not_futex, values::futex_targets()),
-    };
-    match unknown {
-        Some(name) => Err(format!("--targets '{name}' is no target of '{workload}'; accepted: {accepted}")),
-        None => Ok(()),
-    }
-}
-
-/// A flag that a workload does not look at must not pass in silence.
-fn refuse_flags_of_others(args: &BenchArgs, workload: Workload) -> Result<(), String> {
-    use Workload::{Crowd, Growth, Hash, LockPi, Locks, PingPong, Requeue, Resize, Timers, Wake, WakeParallel, Wasm};
-    let with_tables = &[Hash, Wake, Growth, PingPong, Requeue, WakeParallel, LockPi, Crowd, Wasm];
-    let rules: [(&str, bool, &[Workload]); 24] = [
-        (
-            "--threads",
-            args.threads.is_some(),
-            &[Hash, Wake, Resize, Growth, Requeue, WakeParallel, LockPi, Wasm, Locks, Timers],
-        ),
-        ("--futexes", args.futexes.is_some(), &[Hash, Wake, Resize, Wasm]),
-        ("--buckets", args.buckets.is_some(), with_tables),
-        ("--policy", args.policy.is_some(), with_tables),
-        ("--shared", args.shared, &[Hash, Wake, PingPong, Requeue, WakeParallel, LockPi, Wasm]),
-        ("--stride", args.stride.is_some(), &[Hash, Wake, Wasm]),
-        ("--from", args.from.is_some(), &[Resize]),
-        ("--to", args.to.is_some(), &[Resize]),
-        ("--nrequeue", args.nrequeue.is_some(), &[Requeue]),
-        ("--broadcast", args.broadcast, &[Requeue]),
-        ("--pi", lends_priority(args), &[Requeue]),
-        ("--processes", matches!(args.processes, Some(Some(_))), &[Timers]),
-        ("--tests", args.tests.is_some(), &[Timers]),
-        ("--sparse", args.sparse.is_some(), &[Timers]),
-        ("--nwakers", args.nwakers.is_some(), &[WakeParallel]),
-        ("--multi", args.multi, &[LockPi]),
-        ("--hold", args.hold.is_some(), &[LockPi]),
-        ("--number", args.number.is_some(), &[Crowd, Timers]),
-        ("--writers", args.writers.is_some(), &[Locks]),
-        ("--readers", args.readers.is_some(), &[Locks]),
-        ("--line", args.line.is_some(), &[Locks]),
-        ("--locks", args.locks.is_some(), &[Locks]),
-        ("--work-per-critical-section", args.work_per_critical_section.is_some(), &[Locks]),
-        ("--work-between-critical-sections", args.work_between_critical_sections.is_some(), &[Locks]),
-    ];
-    if workload == Timers && matches!(args.processes, Some(None)) {
-        return Err("--processes has no value; accepted: --processes VALUE, see --help".to_string());
-    }
-    for (flag, given, workloads) in rules {
-        if given && !workloads.contains(&workload) {
-            let names: Vec<_> = workloads.iter().map(ToString::to_string).collect();
-            return Err(format!("{flag} says nothing to '{workload}'; accepted: with {}", names.join(", ")));
-        }
-    }
-    Ok(())
 }

@@ -53,6 +53,10 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
         ErrorKind::MissingRequiredArgument => {
             format!("no program given; accepted: ufutex {verb} [OPTIONS] PROGRAM [ARGS]..., see --help")
         }
+        ErrorKind::ArgumentConflict if argument.is_empty() => {
+            let workload = shown(&context(error, ContextKind::InvalidSubcommand));
+            format!("'{workload}' stands beside another workload or its flags; accepted: one workload, named first")
+        }
         ErrorKind::ArgumentConflict if !is_the_same(error) => {
             let other = flag_name(&context(error, ContextKind::PriorArg));
             format!("{argument} is not accepted with {other}; accepted: one of the two")
@@ -104,7 +108,8 @@ fn verbs(shape: &clap::Command) -> String {
 }
 
 fn flags(shape: &clap::Command, verb: &str) -> String {
-    let Some(command) = shape.find_subcommand(verb) else {
+    let inner = |outer: Option<_>, name| outer.and_then(|outer: &clap::Command| outer.find_subcommand(name));
+    let Some(command) = verb.split(' ').fold(Some(shape), inner) else {
         return String::new();
     };
     let names = command.get_arguments().filter(|argument| !argument.is_hide_set()).filter_map(|argument| {

@@ -1,5 +1,7 @@
 //! The values of the flags. Each parser says what it accepts, so that a mistake needs one line.
 
+pub mod schbench;
+
 use crate::targets::Name;
 use crate::targets::timers::{self, Test};
 use clap::ValueEnum;
@@ -62,6 +64,20 @@ pub enum Buckets {
     Auto,
     /// This many on every target that can be told.
     Exactly(usize),
+}
+
+/// `--format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Tables and a sentence.
+    Table,
+    /// As `--json`.
+    Json,
+    /// As `perf bench futex` prints.
+    #[value(alias = "default")]
+    Perf,
+    /// As `perf bench --format simple futex` prints.
+    Simple,
 }
 
 /// `--policy`.
@@ -174,11 +190,13 @@ pub fn futexes(text: &str) -> Result<usize, String> {
 }
 
 /// `-b`.
-pub fn buckets(text: &str) -> Result<Buckets, String> {
-    if text == "auto" {
-        return Ok(Buckets::Auto);
-    }
-    slots(text).map(Buckets::Exactly).map_err(|reason| reason + ", or auto")
+pub fn buckets(text: &str) -> Result<List<Buckets>, String> {
+    let accepted = format!("a power of two from 2 to {BUCKETS_MAX}, 0 for the global table, or auto");
+    list(text, &accepted, |part| match part {
+        "auto" => Some(Buckets::Auto),
+        "0" => Some(Buckets::Exactly(0)),
+        number => power_of_two(number).map(Buckets::Exactly),
+    })
 }
 
 /// `--from`, `--to`.
@@ -286,9 +304,10 @@ mod tests {
         for bad in ["", "0", "1,", ",", "-1", "x", "99999999999999999999"] {
             assert!(threads(bad).is_err(), "{bad}");
         }
-        for bad in ["", "0", "1", "3", "2097152", "automatic"] {
+        for bad in ["", "1", "3", "2097152", "automatic", "4,,8"] {
             assert!(buckets(bad).is_err(), "{bad}");
         }
+        assert_eq!(buckets("0,4,auto"), Ok(List(vec![Buckets::Exactly(0), Buckets::Exactly(4), Buckets::Auto])));
         for bad in ["0", "-1", "nan", "inf", "", "3601"] {
             assert!(runtime(bad).is_err(), "{bad}");
         }

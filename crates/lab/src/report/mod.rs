@@ -1,12 +1,16 @@
 //! What the reader gets on stdout: one table a workload with a sentence below, or rows of JSON.
 
 mod figures;
+pub mod perf;
 mod row;
+mod schbench;
 mod sentence;
+pub mod sweep;
 pub mod table;
 mod timers;
 
 pub use row::Row;
+pub use schbench::{run as schbench_run, schbench};
 pub use timers::TimersRow;
 
 use crate::workloads::{Lab, Memory, Outcome, Timers, Workload};

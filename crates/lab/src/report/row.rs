@@ -91,6 +91,15 @@ pub struct Row {
     /// `wake-parallel`: threads that wake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nwakers: Option<usize>,
+    /// `wake -w`: waiters that a call wakes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nwakes: Option<usize>,
+    /// `sweep`: slots that were asked for; 0: the global table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slots: Option<usize>,
+    /// `sweep`: processes, each with so many threads on CPUs of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<usize>,
     /// `lock-pi`: a lock for each thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multi: Option<bool>,
@@ -178,6 +187,9 @@ impl Row {
             nrequeue: None,
             pi: None,
             nwakers: None,
+            nwakes: None,
+            slots: None,
+            processes: None,
             multi: None,
             hold_us: None,
             case: None,

@@ -8,6 +8,7 @@ use crate::workloads::{GIVE_UP, Lab, Workload};
 pub fn workload(lab: &Lab<'_>, workload: Workload, rows: &[Row]) -> String {
     match workload {
         Workload::Hash => hammered(lab, rows, "A wait on a word that differs"),
+        Workload::Wake if lab.settings.nwakers.is_some() => wake_many(rows),
         Workload::Wake => hammered(lab, rows, "A wake where nobody waits"),
         Workload::Resize => resize(rows),
         Workload::Growth => growth(rows),
@@ -175,6 +176,14 @@ fn wake_parallel(rows: &[Row]) -> String {
         rows,
         |row| row.threads,
         |row| takes(row, &format!("{}: each wake by {} threads of {} sleepers", row.target, row.nwakers?, row.threads)),
+    )
+}
+
+fn wake_many(rows: &[Row]) -> String {
+    each(
+        rows,
+        |row| row.threads,
+        |row| takes(row, &format!("{}: each wake of {} sleepers with {} a call", row.target, row.threads, row.nwakes?)),
     )
 }
 

@@ -10,6 +10,7 @@ use std::io::IsTerminal;
 /// One workload's rows.
 pub fn workload(lab: &Lab<'_>, workload: Workload, rows: &[Row]) -> String {
     match workload {
+        Workload::Wake if lab.settings.nwakers.is_some() => wake_many(rows),
         Workload::Hash | Workload::Wake => hammered(rows),
         Workload::Resize => resize(lab, rows),
         Workload::Growth => growth(rows),
@@ -108,6 +109,19 @@ fn wake_parallel(rows: &[Row]) -> String {
     for row in rows {
         let nwakers = row.nwakers.map_or_else(dash, |count| count.to_string());
         let mut cells = vec![row.target.to_string(), row.threads.to_string(), nwakers, buckets(row)];
+        cells.extend(spread(row, 0));
+        cells.extend([ratio(row.ratio_kernel), ratio(row.ratio_parking_lot)]);
+        table.add_row(align(cells, 1));
+    }
+    finish(table)
+}
+
+fn wake_many(rows: &[Row]) -> String {
+    let header = ["target", "threads", "at once", "buckets", "ns/wake", "p10", "p90", "/ kernel", "/ parking_lot"];
+    let mut table = new(&header);
+    for row in rows {
+        let nwakes = row.nwakes.map_or_else(dash, |count| count.to_string());
+        let mut cells = vec![row.target.to_string(), row.threads.to_string(), nwakes, buckets(row)];
         cells.extend(spread(row, 0));
         cells.extend([ratio(row.ratio_kernel), ratio(row.ratio_parking_lot)]);
         table.add_row(align(cells, 1));

@@ -3,11 +3,12 @@
 use super::{Futex, Shape, Waited};
 use crate::cli::values::Policy;
 use std::io::Error;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// `PR_FUTEX_HASH`; `libc` does not have it yet.
 const PR_FUTEX_HASH: libc::c_int = 78;
 const PR_FUTEX_HASH_SET_SLOTS: libc::c_ulong = 1;
+const FH_FLAG_IMMUTABLE: libc::c_ulong = 1;
 const PR_FUTEX_HASH_GET_SLOTS: libc::c_ulong = 2;
 
 /// futex(2); a process has one private hash, which all instances share.
@@ -40,9 +41,9 @@ fn slots_now() -> Option<usize> {
     usize::try_from(slots).ok()
 }
 
-fn set_slots(slots: usize) -> Result<(), Error> {
+fn set_slots(slots: usize, flags: libc::c_ulong) -> Result<(), Error> {
     // SAFETY: SET_SLOTS takes numbers only; waiters move to the new table with it.
-    let failed = unsafe { libc::prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, slots as libc::c_ulong, 0, 0) };
+    let failed = unsafe { libc::prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, slots as libc::c_ulong, flags, 0) };
     if failed == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
 
@@ -122,13 +123,20 @@ impl Futex for Kernel {
 
     fn set_slots(&self, slots: usize, _keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String> {
         // The call cannot be given up: it returns when the new size is in effect.
-        set_slots(slots).map(|()| true).map_err(|error| format!("PR_FUTEX_HASH: {error}"))
+        set_slots(slots, 0).map(|()| true).map_err(|error| format!("PR_FUTEX_HASH: {error}"))
+    }
+
+    fn set_immutable(&self) -> Result<(), String> {
+        let refused = |error| format!("PR_FUTEX_HASH, immutable: {error} (Linux 6.16 alone has it)");
+        set_slots(self.slots.unwrap_or(0), FH_FLAG_IMMUTABLE).map_err(refused)
     }
 
     fn make_ready(&self) {
+        // A process that has been given the global hash keeps it, and is not told from one that has no hash yet.
+        static GLOBAL: AtomicBool = AtomicBool::new(false);
         if let Some(slots) = self.slots
-            && slots_now() != Some(slots)
-            && let Err(error) = set_slots(slots)
+            && (slots_now() != Some(slots) || slots == 0 && !GLOBAL.swap(true, Ordering::Relaxed))
+            && let Err(error) = set_slots(slots, 0)
         {
             eprintln!("ufutex: PR_FUTEX_HASH refused {slots} slots: {error}");
         }

@@ -7,6 +7,7 @@ mod ours;
 mod parking_lot;
 pub mod pi;
 pub mod requeue;
+pub mod schbench;
 pub mod timers;
 pub mod wasm;
 mod words;
@@ -20,6 +21,7 @@ use crowd::{Crowd, Stage};
 use hdrhistogram::Histogram;
 use loops::{Court, Side, Tally, Timeline, WaitDiffers, WakeNobody, Window};
 use requeue::{Move, Moved};
+use schbench::Hall;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -70,6 +72,11 @@ impl Name {
     /// Whether it has locks that lend priorities.
     pub fn has_pi(self) -> bool {
         self != Name::ParkingLot
+    }
+
+    /// Whether tasks can wait on it, and not only threads.
+    pub fn has_futures(self) -> bool {
+        self.is_ours()
     }
 
     /// Whether its table can be given another size while it is used.
@@ -171,6 +178,11 @@ pub trait Futex: Send + Sync + 'static {
         Err("its table cannot be resized".to_string())
     }
 
+    /// Makes the table keep its size for good: perf 6.16's `-I`.
+    fn set_immutable(&self) -> Result<(), String> {
+        Err("its table cannot be made immutable".to_string())
+    }
+
     /// Tells the size policy how many threads there are.
     fn note_threads(&self, _threads: usize) {}
 
@@ -179,6 +191,10 @@ pub trait Futex: Send + Sync + 'static {
 
     /// Has a crowd wait, and measures wakes as long as it is told to; at once back where only threads can wait.
     fn host(&self, _crowd: &Crowd, _stage: &Stage) {}
+
+    /// Runs one of several equal shares of schbench's workers as tasks on this thread; at once back where only threads
+    /// can wait ([`Name::has_futures`]).
+    fn serve_tasks(&self, _hall: &Hall, _executor: usize, _executors: usize) {}
 }
 
 /// Which operation a worker repeats.
@@ -206,6 +222,8 @@ pub trait Subject: Send + Sync {
     fn requeue(&self, it: Move<'_>) -> Moved;
     /// Moves waiters to a lock, which this thread owns meanwhile.
     fn requeue_pi(&self, it: Move<'_>) -> Option<Moved>;
+    /// The same, to a lock that the first waiter takes: nobody owns it before. Each call takes one waiter besides.
+    fn requeue_to_free_lock(&self, it: Move<'_>) -> Moved;
     /// Waits to be moved to a lock, and unlocks it when it has it; whether all of that went well.
     fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32) -> bool;
     /// See [`Futex::wait`].
@@ -220,12 +238,16 @@ pub trait Subject: Send + Sync {
     fn buckets(&self) -> Option<usize>;
     /// See [`Futex::set_slots`].
     fn set_slots(&self, slots: usize, keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String>;
+    /// See [`Futex::set_immutable`].
+    fn set_immutable(&self) -> Result<(), String>;
     /// See [`Futex::note_threads`].
     fn note_threads(&self, threads: usize);
     /// See [`Futex::make_ready`].
     fn make_ready(&self);
     /// See [`Futex::host`].
     fn host(&self, crowd: &Crowd, stage: &Stage);
+    /// See [`Futex::serve_tasks`].
+    fn serve_tasks(&self, hall: &Hall, executor: usize, executors: usize);
 }
 
 impl<F: Futex> Subject for F {
@@ -263,6 +285,10 @@ impl<F: Futex> Subject for F {
         self.unlock_pi(it.to, &task).then_some(moved)
     }
 
+    fn requeue_to_free_lock(&self, it: Move<'_>) -> Moved {
+        requeue::requeue_pi(self, it)
+    }
+
     fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32) -> bool {
         let task = self.task();
         Futex::wait_requeue_pi(self, from, lock, &task) && self.unlock_pi(lock, &task)
@@ -292,6 +318,10 @@ impl<F: Futex> Subject for F {
         Futex::set_slots(self, slots, keep_trying)
     }
 
+    fn set_immutable(&self) -> Result<(), String> {
+        Futex::set_immutable(self)
+    }
+
     fn note_threads(&self, threads: usize) {
         Futex::note_threads(self, threads);
     }
@@ -302,6 +332,10 @@ impl<F: Futex> Subject for F {
 
     fn host(&self, crowd: &Crowd, stage: &Stage) {
         Futex::host(self, crowd, stage);
+    }
+
+    fn serve_tasks(&self, hall: &Hall, executor: usize, executors: usize) {
+        Futex::serve_tasks(self, hall, executor, executors);
     }
 }
 
@@ -318,11 +352,16 @@ pub struct Shape {
     pub early_return: bool,
 }
 
+/// Makes several of our targets as processes of one system: each has a table of its own, and all share the global one.
+pub fn build_processes(name: Name, shape: &Shape, processes: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
+    ours::build(name, shape, processes)
+}
+
 /// Makes a target of its own, with an empty table where it is ours.
 pub fn build(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
     Ok(match name {
         Name::Kernel => Arc::new(kernel::Kernel::new(shape)),
         Name::ParkingLot => Arc::new(parking_lot::ParkingLot),
-        ours => ours::build(ours, shape)?,
+        ours => ours::build(ours, shape, 1)?.remove(0),
     })
 }

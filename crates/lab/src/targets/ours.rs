@@ -1,6 +1,7 @@
 //! The engine's targets: a scheme and a layout by type, private keys or shared ones.
 
 use super::crowd::{self, Crowd, Stage};
+use super::schbench::{Hall, Rest, as_task};
 use super::{Futex, Layout as LayoutName, Name, Shape, Subject, Waited};
 use crate::cli::values::Policy;
 use std::collections::hash_map::RandomState;
@@ -8,9 +9,10 @@ use std::hash::BuildHasher;
 use std::pin::pin;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use ufutex::layout::{Layout, Lean, Packed, Split};
 use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
-use ufutex::{Config, Domain, Error, ObjectId, Options, Shared, System, Task, WaitOptions, Waiter};
+use ufutex::{Config, Domain, Error, ObjectId, Options, Shared, System, Task, Timeout, WaitOptions, Waiter};
 
 /// The object of all shared words; the offset tells them apart.
 pub(super) const OBJECT: ObjectId = ObjectId::new(7).unwrap();
@@ -29,36 +31,38 @@ struct SharedKeys<S: Scheme<L>, L: Layout> {
     global_slots: usize,
 }
 
-/// Makes one of our targets, with a system of its own.
-pub fn build(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
+/// Makes so many of our targets, with a system that they share.
+pub fn build(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
     match shape.layout {
-        LayoutName::Lean => with_layout::<Lean>(name, shape),
-        LayoutName::Packed => with_layout::<Packed>(name, shape),
-        LayoutName::Split => with_layout::<Split>(name, shape),
+        LayoutName::Lean => with_layout::<Lean>(name, shape, count),
+        LayoutName::Packed => with_layout::<Packed>(name, shape, count),
+        LayoutName::Split => with_layout::<Split>(name, shape, count),
     }
 }
 
-fn with_layout<L: Layout>(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
-    match name {
-        Name::Fixed => subject::<Fixed, L>(name, shape),
-        Name::Atomic => subject::<Atomic, L>(name, shape),
-        Name::PerCpu => subject::<PerCpu, L>(name, shape),
-        _ => subject::<Live, L>(name, shape),
-    }
-}
-
-fn subject<S: Scheme<L>, L: Layout>(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
+fn with_layout<L: Layout>(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
     let system = System::<L>::with_config(config()).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
-    let global = name == Name::Global;
+    let one = |_| match name {
+        Name::Fixed => subject::<Fixed, L>(&system, name, shape),
+        Name::Atomic => subject::<Atomic, L>(&system, name, shape),
+        Name::PerCpu => subject::<PerCpu, L>(&system, name, shape),
+        _ => subject::<Live, L>(&system, name, shape),
+    };
+    Ok((0..count).map(one).collect())
+}
+
+fn subject<S: Scheme<L>, L: Layout>(system: &System<L>, name: Name, shape: &Shape) -> Arc<dyn Subject> {
+    let global = name == Name::Global || shape.policy == Policy::Fixed(0);
     let policy = if global { ufutex::Policy::Fixed(0) } else { engine_policy(shape.policy) };
     let options = Options::new().policy(policy).early_return(shape.early_return);
-    let domain = Domain::<S, L>::with_options(&system, options);
+    let domain = Domain::<S, L>::with_options(system, options);
     let global_slots = system.global_slots();
-    Ok(if shape.shared {
+    if shape.shared {
         Arc::new(SharedKeys { domain, global_slots })
     } else {
-        Arc::new(Private { domain, system, options, global_slots: global.then_some(global_slots) })
-    })
+        let global_slots = global.then_some(global_slots);
+        Arc::new(Private { domain, system: system.clone(), options, global_slots })
+    }
 }
 
 /// Of all systems.
@@ -160,6 +164,11 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
         }
     }
 
+    fn set_immutable(&self) -> Result<(), String> {
+        self.domain.set_immutable();
+        Ok(())
+    }
+
     fn note_threads(&self, threads: usize) {
         self.domain.note_threads(threads);
     }
@@ -168,6 +177,28 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
         let others: Vec<_> = (1..crowd.domains).map(|_| Domain::with_options(&self.system, self.options)).collect();
         let domains: Vec<_> = [&self.domain].into_iter().chain(&others).collect();
         crowd::host(&domains, crowd, stage);
+    }
+
+    fn serve_tasks(&self, hall: &Hall, executor: usize, executors: usize) {
+        as_task(hall, executor, executors, self, &Tasks(&self.domain));
+    }
+}
+
+/// Tasks rest in futures of the engine: naps, too, are its timeouts.
+struct Tasks<'a, S: Scheme<L>, L: Layout>(&'a Domain<S, L>);
+
+impl<S: Scheme<L>, L: Layout> Rest for Tasks<'_, S, L> {
+    async fn wait(&self, word: &AtomicU32, expected: u32) {
+        let result = self.0.wait_async(word, expected, WaitOptions::new()).await;
+        assert_ne!(waited(result), Waited::Failed, "a task's wait");
+    }
+
+    async fn nap(&self, length: Duration) {
+        // A word of its own, that nobody wakes.
+        let word = AtomicU32::new(0);
+        let options = WaitOptions::new().timeout(Timeout::After(length));
+        let result = self.0.wait_async(&word, 0, options).await;
+        assert_eq!(result, Err(Error::TimedOut), "a task's nap");
     }
 }
 

@@ -33,7 +33,7 @@ pub fn requeue<F: Futex>(futex: &F, it: Move<'_>) -> Moved {
     repeat(it, |at_once| futex.cmp_requeue(it.from, it.to, at_once))
 }
 
-/// The same for waiters that are to own the lock `to`. The caller owns it.
+/// The same for waiters that are to own the lock `to`. The caller owns it, or nobody does.
 pub fn requeue_pi<F: Futex>(futex: &F, it: Move<'_>) -> Moved {
     repeat(it, |at_once| futex.cmp_requeue_pi(it.from, it.to, at_once))
 }

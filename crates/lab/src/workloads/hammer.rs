@@ -81,6 +81,7 @@ fn line_up(lab: &Lab<'_>, arena: &Arena, threads: usize, operation: Operation) -
         let subject = targets::build(name, &shape)?;
         subject.note_threads(threads);
         arena.prime(&subject, threads)?;
+        lab.freeze(name, &*subject)?;
         let label = if early_return { EARLY_RETURN } else { name.text() };
         Ok(Competitor { name, label, threads, policy, early_return, subject })
     };

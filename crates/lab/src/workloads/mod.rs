@@ -1,6 +1,7 @@
 //! The workloads, and the run over them.
 
 pub mod arena;
+mod children;
 mod crowd;
 mod growth;
 pub mod growth_child;
@@ -9,20 +10,25 @@ mod lock_pi;
 mod locks;
 mod locks_child;
 pub mod memory;
+mod perf;
 mod ping_pong;
 mod requeue;
 mod resize;
+pub mod schbench;
 mod sizes;
 mod sleepers;
+pub mod sweep;
 pub mod timers;
+mod wake_many;
 mod wake_parallel;
 mod wasm;
 
 pub use crowd::{Case as CrowdCase, section as crowd_section};
-pub use hammer::section;
+pub use hammer::{policy_name, section};
 pub use lock_pi::SECTION as LOCK_PI;
 pub use locks::{Case as LocksCase, Target as LocksTarget};
 pub use memory::Memory;
+pub use perf::Stats as PerfStats;
 pub use requeue::{AtOnce, section as requeue_section};
 pub use resize::GIVE_UP;
 pub use sizes::share_of_best;
@@ -38,7 +44,7 @@ use crate::report::{self, Row};
 use crate::series::Series;
 use crate::settings::Settings;
 use crate::targets::{self, Name, Operation, Shape, Subject};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use std::fmt;
 use std::sync::Arc;
@@ -75,6 +81,12 @@ pub enum Workload {
     Locks,
     /// POSIX timers: ours, four designs of a kernel's table, and the host's own
     Timers,
+}
+
+impl Workload {
+    /// Those that `perf bench futex` has, in its order.
+    pub const OF_PERF: [Workload; 5] =
+        [Workload::Hash, Workload::Wake, Workload::WakeParallel, Workload::Requeue, Workload::LockPi];
 }
 
 impl fmt::Display for Workload {
@@ -155,7 +167,17 @@ impl<'a> Lab<'a> {
         subject.note_threads(threads);
         // So that the table exists: nobody measures an empty domain.
         subject.wait(&AtomicU32::new(0), 1);
+        self.freeze(name, &*subject)?;
         Ok((policy, subject))
+    }
+
+    /// With `-I`: the table, which exists, keeps its size.
+    fn freeze(&self, name: Name, subject: &dyn Subject) -> Result<()> {
+        if self.settings.immutable {
+            subject.make_ready();
+            subject.set_immutable().map_err(|reason| anyhow!("{name}: {reason}"))?;
+        }
+        Ok(())
     }
 
     /// Announces a stage of so many rounds.
@@ -166,8 +188,21 @@ impl<'a> Lab<'a> {
 
 /// Runs what was asked for, and prints each workload's results when it ends. Where the user wants it to end, what there is.
 pub fn run(settings: &Settings) -> Result<()> {
+    if settings.mlockall {
+        machine::lock_memory()?;
+    }
+    if let Some(first_line) = settings.perf {
+        return perf::run(settings, first_line);
+    }
     let mut lab = Lab::new(settings);
     report::opening(&lab)?;
+    if let Some(sizes) = &settings.sweep {
+        sweep::run(&mut lab, sizes)?;
+        if interrupt::asked() {
+            say_interrupted(&[], false);
+        }
+        return Ok(());
+    }
     let mut measured = 0;
     for workload in settings.workloads.iter().take_while(|_| !interrupt::asked()) {
         measured += 1;
@@ -221,6 +256,7 @@ fn measure(lab: &mut Lab<'_>, workload: Workload) -> Result<Outcome> {
     }
     match workload {
         Workload::Hash => hammer::run(lab, Operation::WaitDiffers),
+        Workload::Wake if lab.settings.nwakers.is_some() => wake_many::run(lab),
         Workload::Wake => hammer::run(lab, Operation::WakeNobody),
         Workload::Resize => resize::run(lab),
         Workload::Growth => growth::run(lab),

@@ -3,9 +3,9 @@
 
 use super::requeue::course;
 use super::sleepers::{Sleepers, let_go};
+use super::wake_many::Word;
 use super::{Lab, Outcome};
 use crate::cli::values::Policy;
-use crate::machine::OwnLine;
 use crate::pool::{Gate, Pool};
 use crate::report::Row;
 use crate::sample;
@@ -13,7 +13,6 @@ use crate::stats::Spread;
 use crate::targets::{Name, Subject, Waited};
 use anyhow::Result;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 /// Threads that sleep.
@@ -24,10 +23,18 @@ const SECTION: &str = "wake-parallel";
 
 struct Competitor {
     name: Name,
-    threads: usize,
-    nwakers: usize,
     policy: Policy,
-    subject: Arc<dyn Subject>,
+    alarm: Alarm,
+}
+
+/// Who sleeps, and who wakes.
+pub struct Alarm {
+    /// Whose futexes.
+    pub subject: Arc<dyn Subject>,
+    /// Threads that sleep.
+    pub threads: usize,
+    /// Threads that wake an equal share each.
+    pub nwakers: usize,
 }
 
 /// Measures every target, interleaved.
@@ -36,15 +43,20 @@ pub fn run(lab: &mut Lab<'_>) -> Result<Outcome> {
     let threads = lab.threads(&THREADS, &mut notes);
     let competitors = line_up(lab, &threads)?;
     let sleepers = Sleepers::new(lab, threads.iter().copied().max().unwrap_or(1))?;
-    let wakers = Pool::new(competitors.iter().map(|one| one.nwakers).max().unwrap_or(1), &lab.cpus)?;
-    let course = course(lab, BUDGET_S, competitors.iter().map(|one| one.threads));
+    let wakers = Pool::new(competitors.iter().map(|one| one.alarm.nwakers).max().unwrap_or(1), &lab.cpus)?;
+    let course = course(lab, BUDGET_S, competitors.iter().map(|one| one.alarm.threads));
     let stage = format!("{SECTION}: {} rows, {} rounds", competitors.len(), course.rounds);
     let progress = lab.progress(&stage, course.rounds);
-    let samples =
-        sample::rounds(course, competitors.len(), &progress, |number| once(&sleepers, &wakers, &competitors[number]))?;
+    let word = Word::default();
+    let samples = sample::rounds(course, competitors.len(), &progress, |number| {
+        let alarm = &competitors[number].alarm;
+        let shares = wake_up(&sleepers, &wakers, alarm, &word)?;
+        let time: Duration = shares.iter().map(|(_, elapsed)| *elapsed).sum();
+        Ok(time.as_nanos() as f64 / alarm.threads as f64)
+    })?;
     drop(progress);
     for (one, samples) in competitors.iter().zip(&samples) {
-        lab.series.put((SECTION, one.name.text(), one.threads), samples.clone());
+        lab.series.put((SECTION, one.name.text(), one.alarm.threads), samples.clone());
     }
     let rows = competitors.iter().zip(&samples).map(|(one, samples)| row(lab, one, samples)).collect();
     Ok(Outcome { rows, notes })
@@ -56,7 +68,7 @@ fn line_up(lab: &Lab<'_>, threads: &[usize]) -> Result<Vec<Competitor>> {
         let nwakers = nwakers(lab, threads);
         for name in lab.settings.targets.iter().copied() {
             let (policy, subject) = lab.small_table(name, threads)?;
-            competitors.push(Competitor { name, threads, nwakers, policy, subject });
+            competitors.push(Competitor { name, policy, alarm: Alarm { subject, threads, nwakers } });
         }
     }
     Ok(competitors)
@@ -69,28 +81,24 @@ fn nwakers(lab: &Lab<'_>, threads: usize) -> usize {
     lab.settings.nwakers.unwrap_or(default).min(threads)
 }
 
-/// One sample: nanoseconds for each waiter, as one waker sees it.
-fn once(sleepers: &Sleepers, wakers: &Pool, one: &Competitor) -> Result<f64> {
-    one.subject.make_ready();
-    let word = Arc::new(OwnLine(AtomicU32::new(0)));
+/// Has all sleep, and all wakers wake theirs: how many each woke, and what its call took.
+pub fn wake_up(sleepers: &Sleepers, wakers: &Pool, alarm: &Alarm, word: &Word) -> Result<Vec<(usize, Duration)>> {
+    alarm.subject.make_ready();
     let wait = {
-        let (subject, word) = (one.subject.clone(), word.clone());
+        let (subject, word) = (alarm.subject.clone(), word.clone());
         move || subject.wait(&word.0, 0) == Waited::Woken
     };
-    let measured = sleepers.sample(one.threads, wait, || {
-        let shares = wake(wakers, one, &word);
+    sleepers.sample(alarm.threads, wait, || {
+        let shares = wake(wakers, alarm, word);
         let woken: usize = shares.iter().map(|(woken, _)| woken).sum();
-        let_go(one.threads - woken, || one.subject.wake_many(&word.0, one.threads));
-        (woken == one.threads).then_some(shares)
-    })?;
-    let time: Duration = measured.iter().map(|(_, elapsed)| elapsed).sum();
-    Ok(time.as_nanos() as f64 / one.threads as f64)
+        let_go(alarm.threads - woken, || alarm.subject.wake_many(&word.0, alarm.threads));
+        (woken == alarm.threads).then_some(shares)
+    })
 }
 
-/// How many each waker woke, and what its call took.
-fn wake(wakers: &Pool, one: &Competitor, word: &Arc<OwnLine<AtomicU32>>) -> Vec<(usize, Duration)> {
-    let gate = Gate::new(one.nwakers);
-    let (subject, word, share) = (one.subject.clone(), word.clone(), one.threads / one.nwakers);
+fn wake(wakers: &Pool, alarm: &Alarm, word: &Word) -> Vec<(usize, Duration)> {
+    let gate = Gate::new(alarm.nwakers);
+    let (subject, word, share) = (alarm.subject.clone(), word.clone(), alarm.threads / alarm.nwakers);
     let job = move |_waker: usize| {
         gate.pass_together();
         let start = Instant::now();
@@ -98,21 +106,21 @@ fn wake(wakers: &Pool, one: &Competitor, word: &Arc<OwnLine<AtomicU32>>) -> Vec<
         (woken, start.elapsed())
     };
     // A waker that has ended has woken nobody: the others are let go all the same, and the sample does not count.
-    wakers.run(one.nwakers, job, || {}).unwrap_or_default()
+    wakers.run(alarm.nwakers, job, || {}).unwrap_or_default()
 }
 
 fn row(lab: &Lab<'_>, one: &Competitor, samples: &[f64]) -> Row {
-    let key = |name: Name| (SECTION, name.text(), one.threads);
-    one.subject.make_ready();
+    let key = |name: Name| (SECTION, name.text(), one.alarm.threads);
+    one.alarm.subject.make_ready();
     Row {
         futexes: 1,
-        buckets: one.subject.buckets(),
+        buckets: one.alarm.subject.buckets(),
         policy: one.name.is_ours().then(|| super::hammer::policy_name(one.name, one.policy)),
-        nwakers: Some(one.nwakers),
+        nwakers: Some(one.alarm.nwakers),
         ns_per_op: Some(Spread::of(samples)),
         ratio_kernel: lab.series.ratio(key(one.name), key(Name::Kernel)),
         ratio_parking_lot: lab.series.ratio(key(one.name), key(Name::ParkingLot)),
         repeat: samples.len(),
-        ..Row::new(lab, SECTION, one.name, one.threads)
+        ..Row::new(lab, SECTION, one.name, one.alarm.threads)
     }
 }

@@ -1,0 +1,76 @@
+//! The two tables of `hash --sweep`, laid out as in the patches: operations a second of one thread.
+
+use super::{Row, publish, table};
+use crate::workloads::Lab;
+use anyhow::Result;
+
+/// All rows: the tables of one target after another's.
+pub fn tables(lab: &Lab<'_>, rows: &[Row], notes: &[String]) -> Result<()> {
+    publish(lab, "hash, sweep", rows, notes, || {
+        let mut targets: Vec<&str> = rows.iter().map(|row| row.target).collect();
+        targets.dedup();
+        let of = |target: &&str| text(target, &rows.iter().filter(|row| row.target == *target).collect::<Vec<_>>());
+        targets.iter().map(of).collect::<String>()
+    })
+}
+
+fn text(target: &str, rows: &[&Row]) -> String {
+    let (several, one): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.processes.is_some());
+    let mut text = format!("\n### {target}: operations a second and thread, one process\n{}\n", grid(&one, "threads"));
+    if let Some(Row { processes: Some(processes), threads, futexes, .. }) = several.first() {
+        text += &format!(
+            "\n### {target}: {processes} processes, each with {threads} threads of {futexes} futexes on CPUs of its own\n{}\n",
+            grid(&several, "threads each")
+        );
+        text += &sentence(target, &several);
+    }
+    text
+}
+
+/// A line for each number of threads, a column for each size; below the second table its ratios to the global one.
+fn grid(rows: &[&Row], first: &str) -> String {
+    let slots = distinct(rows.iter().map(|row| row.slots.unwrap_or(0)));
+    let global = rows.iter().find(|row| row.slots == Some(0)).and_then(|row| row.buckets);
+    let name = |slots: &usize| match (slots, global) {
+        (0, Some(buckets)) => format!("G {buckets}"),
+        (0, None) => "G".to_string(),
+        (slots, _) => format!("P {slots}"),
+    };
+    let header: Vec<String> = [first.to_string()].into_iter().chain(slots.iter().map(name)).collect();
+    let mut grid = table::new(&header.iter().map(String::as_str).collect::<Vec<_>>());
+    for threads in distinct(rows.iter().map(|row| row.threads)) {
+        let cell = |slots: &usize| {
+            let row = rows.iter().find(|row| row.threads == threads && row.slots == Some(*slots));
+            row.and_then(|row| rate(row)).map_or_else(table::dash, |rate| format!("{rate:.0}"))
+        };
+        let cells = [threads.to_string()].into_iter().chain(slots.iter().map(cell)).collect();
+        grid.add_row(table::align(cells, 0));
+    }
+    table::finish(grid)
+}
+
+/// Of one thread.
+fn rate(row: &Row) -> Option<f64> {
+    row.ns_per_op.map(|spread| 1e9 / spread.median)
+}
+
+fn sentence(target: &str, rows: &[&Row]) -> String {
+    let global = rows.iter().find(|row| row.slots == Some(0)).and_then(|row| rate(row));
+    let best = rows.iter().filter(|row| row.slots != Some(0)).filter_map(|row| Some((rate(row)?, row.slots?)));
+    match (global, best.max_by(|a, b| a.0.total_cmp(&b.0))) {
+        (Some(global), Some((rate, slots))) => {
+            format!(
+                "A table of {slots} buckets for each process makes {:.2} of the global one's rate on {target}.\n",
+                rate / global
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+fn distinct(values: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut values: Vec<usize> = values.collect();
+    values.sort_unstable();
+    values.dedup();
+    values
+}

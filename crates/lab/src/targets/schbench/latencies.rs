@@ -1,0 +1,101 @@
+//! Many times, by schbench's precision: eight bits of each.
+
+use hdrhistogram::Histogram;
+
+/// The longest time that is told from longer ones: some eighteen minutes, in nanoseconds.
+const LONGEST: u64 = 1 << 40;
+
+/// Times in nanoseconds, or rates.
+#[derive(Clone)]
+pub struct Latencies {
+    histogram: Histogram<u32>,
+    /// Exactly, where the histogram rounds; none of no samples.
+    min: Option<u64>,
+    max: u64,
+}
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        let histogram = Histogram::new_with_bounds(1, LONGEST, 2).expect("these bounds are valid");
+        Latencies { histogram, min: None, max: 0 }
+    }
+}
+
+impl Latencies {
+    /// One more.
+    pub fn record(&mut self, value: u64) {
+        self.histogram.saturating_record(value);
+        self.min = Some(self.min.map_or(value, |min| min.min(value)));
+        self.max = self.max.max(value);
+    }
+
+    /// All of another's.
+    pub fn add(&mut self, other: &Latencies) {
+        self.histogram.add(&other.histogram).expect("all have the same bounds");
+        self.min = self.min.into_iter().chain(other.min).min();
+        self.max = self.max.max(other.max);
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.histogram.reset();
+        (self.min, self.max) = (None, 0);
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The smallest; 0 of none.
+    pub fn min(&self) -> u64 {
+        self.min.unwrap_or(0)
+    }
+
+    /// The largest; 0 of none.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// What so many percent do not exceed; 0 of none.
+    pub fn percentile(&self, percent: f64) -> u64 {
+        self.histogram.value_at_quantile(percent / 100.0).min(self.max)
+    }
+
+    /// How many lie above one percentile, up to another.
+    pub fn between(&self, below: Option<f64>, up_to: f64) -> u64 {
+        let within = |percent: f64| self.histogram.count_between(0, self.histogram.value_at_quantile(percent / 100.0));
+        within(up_to) - below.map_or(0, within)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_have_eight_bits_and_the_ends_are_exact() {
+        let mut all = Latencies::default();
+        assert_eq!((all.min(), all.percentile(99.0), all.max(), all.count()), (0, 0, 0, 0));
+        for value in 1001..=2000 {
+            all.record(value);
+        }
+        let near = |percent: f64, value: f64| (all.percentile(percent) as f64 / value - 1.0).abs() < 0.01;
+        assert!(near(50.0, 1500.0) && near(90.0, 1900.0) && near(99.0, 1990.0));
+        assert_eq!((all.min(), all.max(), all.count()), (1001, 2000, 1000));
+        assert!(all.percentile(100.0) <= 2000);
+        assert_eq!(all.between(None, 50.0) + all.between(Some(50.0), 100.0), 1000);
+    }
+
+    #[test]
+    fn sums_hold_what_their_parts_held_and_clear_forgets_it() {
+        let (mut one, mut two) = (Latencies::default(), Latencies::default());
+        one.record(7);
+        two.record(3);
+        one.add(&two);
+        one.add(&Latencies::default());
+        assert_eq!((one.min(), one.max(), one.count()), (3, 7, 2));
+        one.clear();
+        assert_eq!((one.min(), one.max(), one.count()), (0, 0, 0));
+    }
+}

@@ -1,0 +1,40 @@
+//! `perf bench futex hash`.
+
+use super::{Bench, Stats, print};
+use crate::pool::{Gate, Pool};
+use crate::targets::Operation;
+use crate::workloads::arena;
+use anyhow::{Result, ensure};
+
+/// Every thread waits on its words, which differ, again and again.
+pub fn run(bench: &Bench<'_>) -> Result<()> {
+    let (settings, runtime) = (bench.settings(), bench.runtime());
+    print::summary(&format!(
+        "{} threads, each operating on {} [{}] futexes for {} secs.",
+        bench.threads,
+        settings.futexes,
+        bench.privacy(),
+        runtime.as_secs_f64()
+    ))?;
+    let pool = Pool::new(bench.threads, &bench.lab.cpus)?;
+    let words = arena::words(settings, bench.threads);
+    let gate = Gate::new(bench.threads);
+    let job = {
+        let (subject, words, gate) = (bench.subject.clone(), words.clone(), gate.clone());
+        move |worker: usize| subject.hammer(Operation::WaitDiffers, &words[worker], &gate)
+    };
+    let tallies = pool.run(bench.threads, job, || gate.stop_after(runtime))?;
+    ensure!(tallies.iter().all(|tally| tally.failed == 0), "not all waits ended with EAGAIN");
+    let (rates, elapsed) = super::rates(&tallies);
+    if !settings.silent {
+        for (thread, rate) in rates.iter().enumerate() {
+            let (first, last) = (words[thread].word(0), words[thread].word(settings.futexes - 1));
+            let futexes = match settings.futexes {
+                1 => format!("futex: {first:p}"),
+                _ => format!("futexes: {first:p} ... {last:p}"),
+            };
+            print::line(&format!("[thread {thread:2}] {futexes} [ {rate:.0} ops/sec ]"))?;
+        }
+    }
+    print::averaged(settings.silent, &Stats::of(rates.into_iter()), elapsed)
+}

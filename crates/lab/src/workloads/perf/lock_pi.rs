@@ -1,0 +1,36 @@
+//! `perf bench futex lock-pi`.
+
+use super::{Bench, Stats, print};
+use crate::machine::OwnLine;
+use crate::pool::{Gate, Pool};
+use anyhow::{Result, ensure};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+/// Every thread locks, sleeps a microsecond, and unlocks.
+pub fn run(bench: &Bench<'_>) -> Result<()> {
+    let (settings, runtime) = (bench.settings(), bench.runtime());
+    print::summary(&format!(
+        "{} threads doing pi lock/unlock pairing for {} secs.",
+        bench.threads,
+        runtime.as_secs_f64()
+    ))?;
+    let count = if settings.multi { bench.threads } else { 1 };
+    let locks: Arc<Vec<OwnLine<AtomicU32>>> = Arc::new((0..count).map(|_| OwnLine::default()).collect());
+    let pool = Pool::new(bench.threads, &bench.lab.cpus)?;
+    let gate = Gate::new(bench.threads);
+    let job = {
+        let (subject, locks, gate, hold) = (bench.subject.clone(), locks.clone(), gate.clone(), settings.hold);
+        move |worker: usize| subject.hammer_pi(&locks[worker % locks.len()].0, hold, &gate)
+    };
+    let tallies = pool.run(bench.threads, job, || gate.stop_after(runtime))?;
+    ensure!(tallies.iter().all(|tally| tally.failed == 0), "not all locks and unlocks went well");
+    let (rates, elapsed) = super::rates(&tallies);
+    if !settings.silent {
+        for (thread, rate) in rates.iter().enumerate() {
+            let lock = &locks[thread % count].0;
+            print::line(&format!("[thread {thread:3}] futex: {lock:p} [ {rate:.0} ops/sec ]"))?;
+        }
+    }
+    print::averaged(settings.silent, &Stats::of(rates.into_iter()), elapsed)
+}

@@ -1,0 +1,81 @@
+//! `perf bench futex requeue`.
+
+use super::{Bench, Stats, milliseconds, print};
+use crate::machine::OwnLine;
+use crate::targets::Waited;
+use crate::targets::requeue::{Move, Moved};
+use crate::workloads::sleepers::{Sleepers, let_go};
+use anyhow::Result;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+type Words = Arc<[OwnLine<AtomicU32>; 2]>;
+
+/// Threads sleep at one word, and are moved to another; with `-p` to a lock, which the first of each call takes.
+pub fn run(bench: &Bench<'_>) -> Result<()> {
+    let (settings, threads) = (bench.settings(), bench.threads);
+    let nrequeue = if settings.broadcast { threads } else { settings.nrequeue.unwrap_or(1).min(threads) };
+    let words = Words::default();
+    print::summary(&format!(
+        "Requeuing {threads} threads (from [{}] {:p} to {}{:p}), {nrequeue} at a time.",
+        bench.privacy(),
+        &words[0].0,
+        if settings.pi { "PI " } else { "" },
+        &words[1].0
+    ))?;
+    let sleepers = Sleepers::new(bench.lab, threads)?;
+    let mut all = Stats::default();
+    for run in bench.runs() {
+        let moved = if settings.pi {
+            to_lock(bench, &sleepers, &words, nrequeue)?
+        } else {
+            once(bench, &sleepers, &words, nrequeue)?
+        };
+        let ms = milliseconds(moved.elapsed);
+        all.update(ms);
+        if settings.silent {
+            continue;
+        }
+        let what = if settings.pi {
+            let awoken = threads.div_ceil(nrequeue + 1);
+            format!("Awoke and Requeued ({awoken}+{}) of {threads} threads", threads - awoken)
+        } else {
+            format!("Requeued {threads} of {threads} threads")
+        };
+        print::line(&format!("[Run {run}]: {what} in {ms:.4} ms"))?;
+    }
+    print::line(&format!("Requeued {threads} of {threads} threads in {:.4} ms (+-{:.2}%)", all.mean, all.percent()))
+}
+
+fn once(bench: &Bench<'_>, sleepers: &Sleepers, words: &Words, nrequeue: usize) -> Result<Moved> {
+    let (subject, threads) = (&bench.subject, bench.threads);
+    subject.make_ready();
+    let wait = {
+        let (subject, words) = (subject.clone(), words.clone());
+        move || subject.wait(&words[0].0, 0) == Waited::Woken
+    };
+    sleepers.sample(threads, wait, || {
+        let moved = subject.requeue(it(words, threads, nrequeue));
+        let_go(threads, || subject.wake_many(&words[1].0, threads) + subject.wake_many(&words[0].0, threads));
+        moved.is_exact.then_some(moved)
+    })
+}
+
+/// The lock is free: the first waiter takes it, runs, and hands it on when it unlocks.
+fn to_lock(bench: &Bench<'_>, sleepers: &Sleepers, words: &Words, nrequeue: usize) -> Result<Moved> {
+    let (subject, threads) = (&bench.subject, bench.threads);
+    subject.make_ready();
+    let wait = {
+        let (subject, words) = (subject.clone(), words.clone());
+        move || subject.wait_requeue_pi(&words[0].0, &words[1].0)
+    };
+    sleepers.sample(threads, wait, || {
+        let moved = subject.requeue_to_free_lock(it(words, threads, nrequeue + 1));
+        let_go(threads - moved.waiters, || subject.requeue_to_free_lock(it(words, threads, threads)).waiters);
+        moved.is_exact.then_some(moved)
+    })
+}
+
+fn it(words: &Words, waiters: usize, at_once: usize) -> Move<'_> {
+    Move { from: &words[0].0, to: &words[1].0, waiters, at_once }
+}

@@ -1,0 +1,38 @@
+//! `perf bench futex wake-parallel`.
+
+use super::{Bench, Stats, milliseconds, print};
+use crate::pool::Pool;
+use crate::workloads::sleepers::Sleepers;
+use crate::workloads::wake_many::Word;
+use crate::workloads::wake_parallel::{Alarm, wake_up};
+use anyhow::Result;
+
+/// Threads sleep at one word, and others wake an equal share of them each.
+pub fn run(bench: &Bench<'_>) -> Result<()> {
+    let threads = bench.threads;
+    // As perf: one waker for each of them, unless told otherwise.
+    let nwakers = bench.settings().nwakers.unwrap_or(threads).min(threads);
+    let share = threads / nwakers;
+    let word = Word::default();
+    print::summary(&format!(
+        "blocking on {threads} threads (at [{}] futex {:p}), {nwakers} threads waking up {share} at a time.",
+        bench.privacy(),
+        &word.0
+    ))?;
+    let (sleepers, wakers) = (Sleepers::new(bench.lab, threads)?, Pool::new(nwakers, &bench.lab.cpus)?);
+    let alarm = Alarm { subject: bench.subject.clone(), threads, nwakers };
+    let text = |stats: &Stats| {
+        let (ms, percent) = (stats.mean, stats.percent());
+        format!("Avg per-thread latency (waking {share}/{threads} threads) in {ms:.4} ms (+-{percent:.2}%)")
+    };
+    let mut all = Stats::default();
+    for run in bench.runs() {
+        let times = wake_up(&sleepers, &wakers, &alarm, &word)?.into_iter().map(|(_, time)| milliseconds(time));
+        let times: Vec<f64> = times.collect();
+        times.iter().for_each(|ms| all.update(*ms));
+        if !bench.settings().silent {
+            print::line(&format!("[Run {run}]: {}", text(&Stats::of(times.into_iter()))))?;
+        }
+    }
+    print::line(&text(&all))
+}

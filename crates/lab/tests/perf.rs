@@ -1,0 +1,197 @@
+//! `bench … --format perf` beside `perf bench futex …`: the same lines, once numbers and addresses are taken out.
+
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn ufutex(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ufutex")).arg("bench").args(arguments).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// Each number an `N`, each address an `A`; what stands around them stays, also how wide it is.
+fn shape(output: &str) -> Vec<String> {
+    output.lines().map(|line| words(line).collect::<Vec<_>>().join(" ")).collect()
+}
+
+fn words(line: &str) -> impl Iterator<Item = String> + '_ {
+    line.split(' ').map(|word| {
+        if let Some(address) = word.find("0x") {
+            let end =
+                word[address + 2..].find(|c: char| !c.is_ascii_hexdigit()).map_or(word.len(), |end| address + 2 + end);
+            return format!("{}A{}", &word[..address], &word[end..]);
+        }
+        let mut shape = String::new();
+        for c in word.chars() {
+            match c {
+                '0'..='9' | '.'
+                    if shape.ends_with('N') && (c != '.' || word.contains(|c: char| c.is_ascii_digit())) => {}
+                '0'..='9' => shape.push('N'),
+                other => shape.push(other),
+            }
+        }
+        shape
+    })
+}
+
+/// On a busy machine perf may begin before all its threads sleep, and then waits for ever for those that it has missed.
+const PERFS_TIME: Duration = Duration::from_secs(15);
+
+/// What perf prints; none, with the reason on stderr, where there is no perf or it does not end.
+fn perf(arguments: &[&str]) -> Option<String> {
+    let mut command = Command::new("perf");
+    let started = command.args(["bench", "futex"]).args(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child = match started {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("skipped: no perf here: {error}");
+            return None;
+        }
+    };
+    let start = Instant::now();
+    while child.try_wait().expect("perf is a child").is_none() {
+        if start.elapsed() > PERFS_TIME {
+            let _ = child.kill();
+            let _ = child.wait();
+            eprintln!("skipped: perf bench futex {arguments:?} has lost a thread of its own");
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = child.wait_with_output().expect("perf's output");
+    if !output.status.success() {
+        eprintln!("skipped: perf bench futex {arguments:?} fails here");
+        return None;
+    }
+    Some(text(&output.stdout))
+}
+
+/// How many decimal places each number has: perf's precision is part of its format.
+fn places(output: &str) -> Vec<usize> {
+    let numbers = output.split(|c: char| !c.is_ascii_digit() && c != '.');
+    numbers.filter_map(|number| Some(number.split_once('.')?.1.len())).filter(|places| *places > 0).collect()
+}
+
+const CASES: [&[&str]; 14] = [
+    &["hash", "-r", "1"],
+    &["hash", "-r", "1", "-t", "3", "-f", "16", "-s"],
+    &["hash", "-r", "1", "-t", "1", "-f", "1", "-S"],
+    &["wake"],
+    &["wake", "-t", "4", "-w", "2", "-S"],
+    &["wake", "--threads", "3", "--nwakes", "3", "--silent"],
+    &["wake-parallel"],
+    &["wake-parallel", "-t", "4", "-w", "2"],
+    &["wake-parallel", "-t", "4", "-w", "1", "-s", "-S"],
+    &["requeue", "-t", "5", "-q", "2"],
+    &["requeue", "-p", "-t", "4"],
+    &["requeue", "-B", "-t", "8", "-s"],
+    &["lock-pi", "-r", "1"],
+    &["lock-pi", "-r", "1", "-M", "-t", "3"],
+];
+
+#[test]
+fn the_lines_are_perfs_for_all_five_with_its_flags() {
+    for arguments in CASES {
+        let Some(perfs) = perf(arguments) else { continue };
+        let output = ufutex(&[arguments, &["--format", "perf"]].concat());
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        let ours = text(&output.stdout);
+        assert_eq!(shape(&ours), shape(&perfs), "{arguments:?}:\n{ours}\n{perfs}");
+        assert_eq!(places(&ours), places(&perfs), "{arguments:?}:\n{ours}\n{perfs}");
+    }
+}
+
+#[test]
+fn shapes_tell_lines_apart() {
+    assert_eq!(shape("[Run 10]: 0.0049 ms (+-3.55%)"), ["[Run N]: N ms (+-N%)"]);
+    assert_eq!(shape("futex 0x55f, (1+12) at."), ["futex A, (N+N) at."]);
+    assert_ne!(shape("[thread  0] x"), shape("[thread 0] x"));
+    assert_eq!(places("in 0.0050 ms (+-3.5%), 2 of 2."), [4, 1]);
+}
+
+#[test]
+fn every_target_runs_all_five_in_perfs_format() {
+    let quick = ["--format", "simple", "-r", "0.1", "--repeat", "2", "-t", "2"];
+    for workload in ["hash", "wake", "wake-parallel", "requeue", "lock-pi"] {
+        let targets = if matches!(workload, "requeue" | "lock-pi") {
+            "live,fixed,atomic,percpu,global,kernel"
+        } else {
+            "live,fixed,atomic,percpu,global,kernel,parking_lot"
+        };
+        let output = ufutex(&[&[workload, "--targets", targets], &quick[..]].concat());
+        assert!(output.status.success(), "{workload}: {}", text(&output.stderr));
+        let count = targets.split(',').count();
+        assert_eq!(text(&output.stdout).matches("Run summary [PID ").count(), count, "{workload}");
+        for target in targets.split(',') {
+            assert!(text(&output.stderr).contains(&format!("target {target}\n")), "{workload}, {target}");
+        }
+    }
+}
+
+#[test]
+fn buckets_are_told_as_newer_perfs_tell_them() {
+    let told = |buckets: &str, targets: &str| {
+        let arguments = ["hash", "-r", "0.1", "-t", "1", "--format", "perf", "-b", buckets, "--targets", targets];
+        let output = ufutex(&arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout).lines().last().unwrap_or_default().to_string()
+    };
+    assert_eq!(told("64", "live"), "Futex hashing: 64 hash buckets");
+    assert_eq!(told("0", "live"), "Futex hashing: global hash");
+    assert_eq!(told("0", "kernel"), "Futex hashing: global hash");
+    let output = ufutex(&["hash", "-r", "0.1", "-t", "1", "--format", "perf", "-b", "64", "-I"]);
+    assert!(text(&output.stdout).ends_with("Futex hashing: 64 hash buckets (immutable)\n"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn without_a_workload_all_five_run_as_with_perfs_all() {
+    let output = ufutex(&["--format", "perf", "-r", "0.1", "--repeat", "1", "-t", "2", "-s"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    let headers: Vec<_> = printed.lines().filter(|line| line.starts_with("# Running ")).collect();
+    let names = ["hash", "wake", "wake-parallel", "requeue", "lock-pi"];
+    assert_eq!(headers, names.map(|name| format!("# Running futex/{name} benchmark...")));
+}
+
+#[test]
+fn wake_with_w_wakes_sleepers_on_every_target() {
+    let output = ufutex(&["wake", "-w", "3", "-t", "7", "--repeat", "3", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rows: Vec<serde_json::Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
+    assert_eq!(rows.len(), 7);
+    for row in &rows {
+        assert_eq!((&row["workload"], &row["nwakes"], &row["threads"]), (&"wake".into(), &3.into(), &7.into()));
+        assert!(row["ns_per_op"]["median"].as_f64() > Some(0.0), "{row}");
+    }
+}
+
+#[test]
+fn what_perf_does_not_print_is_refused_in_one_line() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["resize", "--format", "perf"], "--format"),
+        (&["hash", "--format", "perf", "--json"], "--json"),
+        (&["hash", "--format", "perf", "-t", "1,2"], "'2'"),
+        (&["hash", "--format", "xml"], "xml"),
+        (&["hash", "--format", "perf", "--sweep"], "--sweep"),
+        (&["hash", "-b", "4,8"], "'8'"),
+        (&["hash", "-I"], "--immutable"),
+        (&["resize", "-I"], "--immutable"),
+        (&["wake", "--sweep"], "--sweep"),
+        (&["--sweep"], "--sweep"),
+        (&["hash", "--sweep", "-S"], "--shared"),
+        (&["hash", "--sweep", "-b", "auto"], "auto"),
+        (&["hash", "--sweep", "-p", "1,2"], "'2'"),
+        (&["wake-parallel", "-w", "3", "-t", "4", "--format", "perf"], "'3'"),
+    ];
+    for (arguments, names) in cases {
+        let output = ufutex(arguments);
+        let line = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {line}");
+        assert_eq!(line.lines().count(), 1, "{arguments:?}: {line}");
+        assert!(line.contains(names) && line.contains("accepted: "), "{arguments:?}: {line}");
+        assert!(output.stdout.is_empty(), "{arguments:?} has run something");
+    }
+}

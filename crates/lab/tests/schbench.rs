@@ -1,0 +1,207 @@
+//! `bench schbench` as its users see it: schbench's flags, its words, rows of JSON. No timing is asserted but what was
+//! asked for.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn schbench(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ufutex"));
+    command.args(["bench", "schbench"]).args(arguments).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+fn rows(arguments: &[&str]) -> Vec<Value> {
+    let output = schbench(&[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    let rows = text(&output.stdout);
+    rows.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+}
+
+/// Small enough for a debug build.
+const SMALL: [&str; 8] = ["-r", "0.4", "-n", "1", "-F", "8", "-s", "10"];
+
+fn small(more: &[&'static str]) -> Vec<&'static str> {
+    [&SMALL[..], more].concat()
+}
+
+fn assert_percentiles(row: &Value, key: &str) {
+    let of = |name: &str| row[key][name].as_f64().unwrap_or_else(|| panic!("{key}.{name} in {row}"));
+    let rising = ["min", "p50", "p90", "p99", "p999", "max"].map(of);
+    assert!(rising.is_sorted(), "{key} in {row}");
+    assert!(row[key]["samples"].as_u64().is_some_and(|samples| samples > 0), "{key} in {row}");
+}
+
+#[test]
+fn rows_say_how_workers_were_woken_and_what_they_did_on_every_target() {
+    let rows = rows(&small(&["-m", "2", "-t", "3"]));
+    let targets: Vec<_> = rows.iter().map(|row| row["target"].as_str().unwrap_or_default()).collect();
+    assert_eq!(targets, ["live", "fixed", "atomic", "percpu", "global", "kernel", "parking_lot"]);
+    for row in &rows {
+        assert_eq!(
+            (&row["workload"], &row["message_threads"], &row["workers"]),
+            (&"schbench".into(), &2.into(), &3.into())
+        );
+        assert_percentiles(row, "wakeup_us");
+        assert_percentiles(row, "request_us");
+        // A request sleeps for ten microseconds.
+        assert!(row["request_us"]["min"].as_f64() >= Some(10.0), "{row}");
+        let (rps, requests) = (row["rps"].as_f64().unwrap_or(0.0), row["requests"].as_f64().unwrap_or(0.0));
+        assert!(requests > 0.0 && rps > 0.0 && (requests / rps - 0.4).abs() < 0.3, "{row}");
+        assert!(row["ratio_kernel"].as_f64().is_some_and(|ratio| ratio > 0.0), "{row}");
+    }
+}
+
+#[test]
+fn tasks_run_on_ours_and_the_others_are_left_out_by_name() {
+    let output = schbench(&small(&["-m", "2", "-t", "8", "--tasks", "--executors", "1", "--json"]));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rows = text(&output.stdout);
+    let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
+    assert_eq!(rows.len(), 5);
+    for row in &rows {
+        assert_eq!((&row["tasks"], &row["executors"]), (&true.into(), &1.into()));
+        assert_percentiles(row, "wakeup_us");
+        assert_percentiles(row, "request_us");
+    }
+    let remarks = text(&output.stderr);
+    assert!(remarks.contains("kernel left out") && remarks.contains("parking_lot left out"), "{remarks}");
+}
+
+#[test]
+fn a_rate_is_kept_and_no_more() {
+    let rows = rows(&["-r", "2", "-R", "200", "-n", "0", "-s", "0", "--targets", "live,kernel", "-m", "2", "-t", "2"]);
+    for row in &rows {
+        let rps = row["rps"].as_f64().unwrap_or(0.0);
+        // The first second's requests come at once; whether a third batch falls into the run is luck.
+        assert!((50.0..=320.0).contains(&rps), "{row}");
+        assert_eq!(row["rate"], 200);
+    }
+}
+
+#[test]
+fn the_rate_rises_until_the_machine_is_busy() {
+    let rows = rows(&["-r", "3.5", "-A", "90", "-n", "1", "-F", "8", "-s", "0", "--targets", "live", "-t", "2"]);
+    // It begins with ten a second, and grows threefold at most.
+    let rate = rows[0]["rate"].as_u64().unwrap_or(0);
+    assert!((1..=300).contains(&rate), "{}", rows[0]);
+    assert!(rows[0]["requests"].as_u64() >= Some(10), "{}", rows[0]);
+}
+
+#[test]
+fn with_a_pipe_pages_are_written_in_place_of_requests() {
+    let row = &rows(&["-r", "0.4", "-p", "4096", "--targets", "kernel", "-t", "2"])[0];
+    assert_eq!(row["pipe_bytes"], 4096);
+    assert!(row["mb_per_sec"].as_f64().is_some_and(|rate| rate > 0.0), "{row}");
+    let output = schbench(&["-r", "0.4", "-p", "4096", "--targets", "live", "-t", "2"]);
+    let printed = text(&output.stdout);
+    assert!(printed.contains("avg worker transfer: ") && !printed.contains("Request Latencies"), "{printed}");
+    assert!(printed.contains("\t  20.0th: "), "{printed}");
+}
+
+#[test]
+fn calibration_leaves_the_sleep_out() {
+    let calibrate = ["-r", "0.4", "-C", "-n", "0", "-s", "20000", "--targets", "live", "-t", "1"];
+    let row = &rows(&calibrate)[0];
+    assert!(row["request_us"]["p50"].as_f64() < Some(5000.0), "{row}");
+    assert_eq!(row["locking"], false);
+    let row = &rows(&["-r", "0.4", "-n", "0", "-s", "20000", "--targets", "live", "-t", "1"])[0];
+    assert!(row["request_us"]["p50"].as_f64() >= Some(20_000.0), "{row}");
+}
+
+#[test]
+fn pinned_threads_run_too_and_their_tables_are_as_large_as_asked_for() {
+    for pinning in [["-M", "auto"], ["-W", "auto"], ["-P", "ccx"], ["-M", "0"]] {
+        let rows =
+            rows(&small(&[&pinning[..], &["-m", "2", "-t", "2", "-L", "-b", "64", "--targets", "live"]].concat()));
+        assert_eq!((&rows[0]["locking"], &rows[0]["buckets"]), (&false.into(), &64.into()), "{pinning:?}");
+        assert!(rows[0]["requests"].as_u64() > Some(0), "{pinning:?}: {}", rows[0]);
+    }
+}
+
+#[test]
+fn it_prints_in_schbenchs_words_and_writes_schbenchs_json() {
+    let file = std::env::temp_dir().join(format!("schbench-{}.json", std::process::id()));
+    let path = file.to_str().expect("UTF-8");
+    let arguments =
+        [&SMALL[..], &["-t", "2", "--targets", "live,kernel", "-J", "a job", "-j", path, "--silent"]].concat();
+    let output = schbench(&arguments);
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    for words in [
+        "Wakeup Latencies percentiles (usec) runtime 0 (s) (",
+        "\t* 99.0th: ",
+        "\t  99.9th: ",
+        "\t  min=",
+        "Request Latencies percentiles (usec)",
+        "RPS percentiles (requests)",
+        "\t* 50.0th: ",
+        "average rps: ",
+        "sched delay: message ",
+        "| kernel ",
+    ] {
+        assert!(printed.contains(words), "{words:?} in {printed}");
+    }
+    let written = std::fs::read_to_string(&file).expect("the file");
+    let _ = std::fs::remove_file(&file);
+    let objects: Vec<Value> = written.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(objects.iter().map(|object| &object["normal"]["target"]).collect::<Vec<_>>(), ["live", "kernel"]);
+    for object in &objects {
+        assert_eq!(object["normal"]["jobname"], "a job");
+        for key in ["time", "runtime", "wakeup_latency_pct99.9", "request_latency_pct50.0", "rps_max"] {
+            assert!(object["int"][key].is_u64(), "{key} in {object}");
+        }
+    }
+}
+
+#[test]
+fn a_mistake_is_one_line_and_exits_2() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["-m", "0"], "'0'"),
+        (&["-t", "0"], "'0'"),
+        (&["-t", "16384", "-m", "2"], "16384"),
+        (&["-M", "some"], "some"),
+        (&["-W", "1-0"], "1-0"),
+        (&["-M", "1000"], "1000"),
+        (&["-r", "0"], "'0'"),
+        (&["-n", "-1"], "'-1'"),
+        (&["-s", "x"], "'x'"),
+        (&["-F", "x"], "'x'"),
+        (&["-R", "0"], "'0'"),
+        (&["-R", "1", "-m", "2"], "--rps '1'"),
+        (&["-A", "101"], "101"),
+        (&["-p", "1048577"], "1048577"),
+        (&["-w", "9", "-r", "3"], "--warmuptime '9'"),
+        (&["-i", "0"], "'0'"),
+        (&["-z", "0"], "'0'"),
+        (&["-P", "die"], "die"),
+        (&["-b", "3"], "'3'"),
+        (&["-j", "-", "--json"], "-j"),
+        (&["--targets", "radix"], "radix"),
+        (&["--executors", "2"], "--tasks"),
+        (&["--stride", "4"], "--stride"),
+        (&["hash"], "hash"),
+    ];
+    for (arguments, names) in cases {
+        let output = schbench(arguments);
+        let line = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {line}");
+        assert_eq!(line.lines().count(), 1, "{arguments:?}: {line}");
+        assert!(line.starts_with("ufutex: ") && line.contains(names), "{arguments:?}: {line}");
+        assert!(line.contains("accepted: "), "{arguments:?}: {line}");
+        assert!(output.stdout.is_empty(), "{arguments:?} has run something");
+    }
+}
+
+#[test]
+fn flags_before_its_name_are_its_own_and_its_help_names_them() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ufutex"));
+    let output = command.args(["bench", "--json", "schbench", "-m", "0"]).output().expect("the program starts");
+    assert!(text(&output.stderr).contains("--message-threads '0'"), "{}", text(&output.stderr));
+    let help = text(&schbench(&["--help"]).stdout);
+    for flag in ["--message-threads", "--cache_footprint", "--sleep_usec", "--auto-rps", "--tasks", "wakeup_us"] {
+        assert!(help.contains(flag), "{flag}");
+    }
+}
