@@ -3,7 +3,6 @@
 
 mod engine;
 mod hammer;
-mod lines;
 mod resize;
 mod row;
 pub mod schbench;

@@ -7,9 +7,9 @@
 
 use crate::cli::sim_more::SchbenchSettings;
 use crate::report::{self, table};
-use crate::sim::lines::Lines;
 use crate::sim::seeds::CALL_NS;
 use crate::sim::seeds::hash::Scheme;
+use crate::sim::words::Words;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use serde_json::json;
@@ -67,7 +67,7 @@ fn simulate<S: TableScheme<Lean>>(case: &Case) -> Report {
     let bench = Bench {
         case,
         domain,
-        words: Lines::new(case.messages * (1 + case.workers)),
+        words: Words::by_line(case.messages * (1 + case.workers), 1),
         heads: memory::by_line(|| (0..case.messages).map(|_| OwnLine(AtomicU32::new(0))).collect()),
         lists: RefCell::new(vec![Vec::new(); case.messages]),
     };
@@ -130,7 +130,7 @@ struct Bench<'a, S: TableScheme<Lean>> {
     case: &'a Case,
     domain: Box<Domain<S, Lean>>,
     /// A futex for each thread: those of message threads come first.
-    words: Lines,
+    words: Words,
     /// The first link of each list, which whoever joins or takes it changes.
     heads: Vec<OwnLine<AtomicU32>>,
     /// What is in them; only the first link is shared memory.
@@ -176,22 +176,22 @@ impl<S: TableScheme<Lean>> Bench<'_, S> {
     }
 
     fn post(&self, thread: usize) {
-        let word = self.words.host(thread);
+        let word = self.words.host(thread, 0);
         if word.compare_exchange(BLOCKED, RUNNING, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             current::compute(self.case.call_ns);
-            self.domain.wake(self.words.word(thread), 1);
+            self.domain.wake(self.words.word(thread, 0), 1);
         }
     }
 
     /// Takes the token that a post leaves, once there is one.
     fn wait(&self, thread: usize) {
-        let word = self.words.host(thread);
+        let word = self.words.host(thread, 0);
         while word.compare_exchange(RUNNING, BLOCKED, Ordering::AcqRel, Ordering::Acquire).is_err() {
             if current::is_over() {
                 return;
             }
             current::compute(self.case.call_ns);
-            let _ = self.domain.wait(self.words.word(thread), u64::from(BLOCKED));
+            let _ = self.domain.wait(self.words.word(thread, 0), u64::from(BLOCKED));
         }
     }
 }

@@ -7,6 +7,8 @@ use ufutex_sim::{Access, Fault, Guest, UserMemory, Width};
 
 /// Where the words of the first thread begin.
 const BASE: u64 = 0x7f00_0000_0000;
+const WORD: usize = size_of::<AtomicU32>();
+const LINE: usize = 64;
 const PAGE: usize = 4096;
 
 /// A piece of memory for each thread, pages apart from the next.
@@ -14,23 +16,49 @@ pub struct Words {
     words: Vec<AtomicU32>,
     /// From the first word of a thread to the first of the next.
     step: usize,
+    /// From a word to the next, …
+    stride: usize,
+    /// … of so many.
     count: usize,
 }
 
 impl Words {
-    /// `count` words of value 0 for each of so many threads.
+    /// `count` words of value 0 for each of so many threads, side by side as in perf's array.
     pub fn new(threads: usize, count: usize) -> Self {
-        let step = (count * size_of::<AtomicU32>()).next_multiple_of(PAGE) / size_of::<AtomicU32>();
-        let words: Vec<_> = memory::by_line(|| (0..threads * step).map(|_| AtomicU32::new(0)).collect());
-        objects::name(words.as_ptr().addr(), 4, words.len(), "word", &[Field { offset: 0, bytes: 4, name: "value" }]);
-        Self { words, step, count }
+        let step = (count * WORD).next_multiple_of(PAGE) / WORD;
+        Self::make(threads * step, step, 1, count)
+    }
+
+    /// As many, each in a line of its own. The kernel hashes words; ours hashes the lines that they are in as long as a table is
+    /// small, so that words of one line share a bucket. Where the kernel's figures are modelled, a line for each spreads
+    /// both alike.
+    pub fn by_line(threads: usize, count: usize) -> Self {
+        let stride = LINE / WORD;
+        Self::make(threads * count * stride, count * stride, stride, count)
+    }
+
+    fn make(all: usize, step: usize, stride: usize, count: usize) -> Self {
+        let words: Vec<_> = memory::by_line(|| (0..all).map(|_| AtomicU32::new(0)).collect());
+        objects::name(
+            words.as_ptr().addr(),
+            WORD,
+            words.len(),
+            "word",
+            &[Field { offset: 0, bytes: WORD, name: "value" }],
+        );
+        Self { words, step, stride, count }
     }
 
     /// A word of a thread, as the engine is told it.
     #[inline]
     pub fn word(&self, thread: usize, number: usize) -> Guest<'_, Self> {
-        let offset = (thread * self.step + number) * size_of::<AtomicU32>();
+        let offset = (thread * self.step + number * self.stride) * WORD;
         Guest::new(self, BASE + offset as u64, Width::U32).expect("words of four bytes lie at multiples of four")
+    }
+
+    /// The same, as a program sees it.
+    pub fn host(&self, thread: usize, number: usize) -> &AtomicU32 {
+        &self.words[thread * self.step + number * self.stride]
     }
 
     /// How many a thread has.
@@ -41,7 +69,7 @@ impl Words {
     /// The running thread has its words in its caches from now on.
     pub fn warm_up(&self) {
         let first = current::thread() * self.step;
-        for line in self.words[first..first + self.count].chunks(64 / size_of::<AtomicU32>()) {
+        for line in self.words[first..first + self.count * self.stride].chunks(LINE / WORD) {
             line[0].store(0, Ordering::Relaxed);
         }
     }
@@ -49,7 +77,7 @@ impl Words {
     #[inline]
     fn at(&self, address: u64) -> Result<&AtomicU32, Fault> {
         let offset = address.checked_sub(BASE).ok_or(Fault)?;
-        self.words.get(offset as usize / size_of::<AtomicU32>()).ok_or(Fault)
+        self.words.get(offset as usize / WORD).ok_or(Fault)
     }
 }
 

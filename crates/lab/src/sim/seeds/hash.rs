@@ -1,7 +1,7 @@
 //! perf's `hash` on the seeds' machines: every thread waits on words of its own that hold another value, so that what an
 //! operation does is to reach its bucket, lock it, look, and unlock it.
 
-use crate::sim::lines::Lines;
+use crate::sim::words::Words;
 use clap::ValueEnum;
 use std::cell::Cell;
 use ufutex_coherence::{Length, Report, Simulation, Topology, current, memory, objects};
@@ -103,7 +103,7 @@ fn with_layout<L: TableLayout>(case: &Case, call_ns: f64) -> Report {
 fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call_ns: f64) -> Report {
     let topology = Topology::given(case.topology).expect("a given machine");
     let threads = case.threads * case.processes;
-    let words = Lines::new(threads * WORDS);
+    let words = Words::by_line(threads, WORDS);
     let domains = domains::<S, L>(case, topology.cpus());
     let stalls = case.scheme == Scheme::Stalled;
     let (warm, is_begun) = (Cell::new(0), Cell::new(false));
@@ -124,7 +124,7 @@ fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call_ns: f64) -> Rep
         let mut number = 0;
         while !current::is_over() {
             current::compute(call_ns);
-            let waited = domain.wait(words.word(thread * WORDS + number), 1);
+            let waited = domain.wait(words.word(thread, number), 1);
             assert_eq!(waited, Err(Error::Again), "the word is 0");
             number = (number + 1) % WORDS;
             warm.set(warm.get() + 1);
