@@ -20,28 +20,34 @@ pub struct Chunk {
     pub next: *mut Chunk,
     /// So many of its timers are there, from the first on.
     pub timers: usize,
+    /// What the allocator gave.
+    memory: NonNull<u8>,
 }
 
-const LAYOUT: Layout = match Layout::from_size_align(REST + TIMERS * size_of::<Rest>(), align_of::<Chunk>()) {
+/// Its size, and that of the memory in which it finds a line to begin at: allocators take longer if asked for one.
+const SIZE: usize = REST + TIMERS * size_of::<Rest>();
+const LAYOUT: Layout = match Layout::from_size_align(SIZE + align_of::<Chunk>() - ALIGN, ALIGN) {
     Ok(layout) => layout,
     Err(_) => panic!("a chunk fits into memory"),
 };
+const ALIGN: usize = 2 * size_of::<usize>();
 /// Where the timers begin, and the rest of each.
 const FIRST: usize = size_of::<Chunk>();
 const REST: usize = (FIRST + TIMERS * size_of::<Timer>()).next_multiple_of(align_of::<Rest>());
 
 const _: () = assert!(align_of::<Chunk>() >= align_of::<Timer>() && align_of::<Chunk>() >= align_of::<Rest>());
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
-const _: () = assert!(LAYOUT.size() == 8128);
+const _: () = assert!(LAYOUT.size() == 8176);
 
 /// Memory with so many timers, `TIMERS` at most and at least one, that nobody can find. They are free and linked in the
 /// order in which they lie, `free` behind them.
 pub fn make(timers: usize, next: *mut Chunk, free: *mut Timer) -> Option<NonNull<Chunk>> {
     // SAFETY: the layout has a size.
-    let chunk = NonNull::new(unsafe { alloc(LAYOUT) })?.cast::<Chunk>();
-    // SAFETY: within the fresh memory, which has room for `TIMERS`.
+    let memory = NonNull::new(unsafe { alloc(LAYOUT) })?;
+    // SAFETY: within the fresh memory, which has room for `TIMERS` from its first line on.
     unsafe {
-        chunk.write(Chunk { next, timers });
+        let chunk = memory.byte_add(memory.align_offset(align_of::<Chunk>())).cast::<Chunk>();
+        chunk.write(Chunk { next, timers, memory });
         let rest = |index| chunk.byte_add(REST).cast::<Rest>().add(index);
         // In the order of memory, which a CPU fetches ahead.
         for index in 0..timers {
@@ -51,8 +57,8 @@ pub fn make(timers: usize, next: *mut Chunk, free: *mut Timer) -> Option<NonNull
             let next = if index + 1 < timers { timer(chunk, index + 1).as_ptr() } else { free };
             Rest::make(rest(index), index as u16, next);
         }
+        Some(chunk)
     }
-    Some(chunk)
 }
 
 /// Frees a chunk.
@@ -66,7 +72,7 @@ pub unsafe fn free(chunk: NonNull<Chunk>) {
             timer(chunk, index).drop_in_place();
             chunk.byte_add(REST).cast::<Rest>().add(index).drop_in_place();
         }
-        dealloc(chunk.as_ptr().cast(), LAYOUT);
+        dealloc(chunk.as_ref().memory.as_ptr(), LAYOUT);
     }
 }
 
