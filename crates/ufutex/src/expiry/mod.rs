@@ -5,7 +5,7 @@
 //! process alone, unless its earliest deadline changes. Nothing here knows of timers or futexes.
 
 pub mod clocks;
-#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(feature = "_host")]
 mod host;
 mod queue;
 pub mod sleep;
@@ -65,14 +65,11 @@ const NEVER: u64 = u64::MAX;
 
 /// Where time comes from.
 enum Source {
-    #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+    #[cfg(feature = "_host")]
     Host(host::Host),
     Given(Arc<dyn Clocks>),
     /// There is no time: no operating system, and no embedder's clocks.
-    #[cfg_attr(
-        all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))),
-        expect(dead_code)
-    )]
+    #[cfg_attr(feature = "_host", expect(dead_code))]
     None,
 }
 
@@ -81,7 +78,7 @@ impl Driver {
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+    #[cfg(feature = "_host")]
     pub fn host() -> Result<Self, Error> {
         Self::make(Source::Host(host::Host::new()))
     }
@@ -98,16 +95,16 @@ impl Driver {
     pub(crate) fn of(clocks: Option<Arc<dyn Clocks>>) -> Result<Self, Error> {
         match clocks {
             Some(clocks) => Self::with_clocks(clocks),
-            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+            #[cfg(feature = "_host")]
             None => Self::host(),
-            #[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim")))))]
+            #[cfg(not(feature = "_host"))]
             None => Self::make(Source::None),
         }
     }
 
     fn make(source: Source) -> Result<Self, Error> {
         let cpus = match &source {
-            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+            #[cfg(feature = "_host")]
             Source::Host(_) => host::cpus(),
             Source::Given(clocks) => clocks.cpus().max(1) as u64,
             Source::None => 1,
@@ -232,7 +229,7 @@ impl Driver {
     /// [`Error::NoMemory`] when the host refuses a thread or what it waits with.
     pub(crate) fn start(&self) -> Result<(), Error> {
         match &self.inner.source {
-            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+            #[cfg(feature = "_host")]
             Source::Host(host) => host.start(self),
             Source::Given(_) => Ok(()),
             Source::None => Err(Error::Unsupported),
@@ -247,7 +244,7 @@ impl Driver {
 impl Inner {
     fn now(&self, base: Base) -> u64 {
         match &self.source {
-            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+            #[cfg(feature = "_host")]
             Source::Host(_) => host::now(base),
             Source::Given(clocks) => nanoseconds(clocks.now(base)),
             Source::None => 0,
@@ -256,7 +253,7 @@ impl Inner {
 
     fn cpu_time(&self, of: CpuClock) -> Option<u64> {
         match &self.source {
-            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+            #[cfg(feature = "_host")]
             Source::Host(_) => host::cpu_time(of),
             Source::Given(clocks) => clocks.cpu_time(of).map(nanoseconds),
             Source::None => None,
@@ -266,7 +263,7 @@ impl Inner {
     /// The embedder is told to look, with nothing locked.
     fn changed(&self) {
         match &self.source {
-            #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+            #[cfg(feature = "_host")]
             Source::Host(host) => host.wake(),
             Source::Given(clocks) => clocks.changed(),
             Source::None => {}
@@ -281,7 +278,7 @@ impl Inner {
         }
         let is_earlier = at < earliest.told;
         earliest.told = at;
-        #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+        #[cfg(feature = "_host")]
         if let Source::Host(host) = &self.source {
             host.program(base, at);
             return false;

@@ -181,12 +181,12 @@ pub(crate) struct Limits {
     pub max_pi_depth: usize,
 }
 
-#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(feature = "_host")]
 fn online_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-#[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim")))))]
+#[cfg(not(feature = "_host"))]
 fn online_cpus() -> usize {
     1
 }

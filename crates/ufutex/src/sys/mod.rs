@@ -11,7 +11,7 @@ pub(crate) mod mem;
 pub(crate) mod park;
 pub(crate) mod probe;
 pub(crate) mod random;
-#[cfg(all(feature = "std", feature = "lab", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(all(feature = "_host", feature = "lab"))]
 pub(crate) mod rseq;
 #[cfg(feature = "std")]
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "virtual threads make no system calls"))]

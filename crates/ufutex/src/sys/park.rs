@@ -144,7 +144,7 @@ fn wake(address: usize, count: i32) -> usize {
     wake_by_call(address, count)
 }
 
-#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(feature = "_host")]
 fn wake_by_call(address: usize, count: i32) -> usize {
     let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: a private wake touches no memory of ours.
@@ -267,7 +267,7 @@ pub fn pause(round: &mut u32) {
 pub fn yield_now() {
     #[cfg(feature = "sim")]
     current::yield_now();
-    #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+    #[cfg(feature = "_host")]
     // SAFETY: sched_yield takes nothing and changes nothing.
     let _always_0 = unsafe { super::syscall::syscall4(libc::SYS_sched_yield, 0, 0, 0, 0) };
 }
@@ -293,7 +293,7 @@ fn sleep_for(ns: i64) {
 }
 
 /// Not by libc, whose sleep may end in the cancellation of the thread.
-#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(feature = "_host")]
 fn sleep_for(ns: i64) {
     let length = libc::timespec { tv_sec: 0, tv_nsec: ns as _ };
     // SAFETY: `length` outlives the call, which is not told where to leave the rest.

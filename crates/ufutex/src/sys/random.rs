@@ -1,14 +1,14 @@
 //! Seeds that others cannot guess.
 
 /// A seed; `address` is the best there is without an operating system.
-#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(feature = "_host")]
 pub fn seed(address: usize) -> u64 {
     use core::hash::BuildHasher;
     // The standard library's maps draw their keys from the operating system.
     std::hash::RandomState::new().hash_one(address)
 }
 
-#[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim")))))]
+#[cfg(not(feature = "_host"))]
 pub fn seed(address: usize) -> u64 {
     // A model must behave the same each time, and so must a simulation.
     if crate::sync::MODEL || cfg!(feature = "sim") { 1 } else { address as u64 }

@@ -86,10 +86,7 @@ unsafe impl NodeMemory for AnyMemory {
 }
 
 /// One node, and nothing known of it.
-#[cfg_attr(
-    all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))),
-    expect(dead_code, reason = "the host's topology is known there")
-)]
+#[cfg_attr(feature = "_host", expect(dead_code, reason = "the host's topology is known there"))]
 struct OneNode;
 
 impl Topology for OneNode {
@@ -142,13 +139,13 @@ impl Source {
     }
 }
 
-#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(feature = "_host")]
 fn host() -> &'static dyn Topology {
     super::host_nodes::HostTopology::get()
 }
 
 /// A model must behave the same each time, and without an operating system nothing is known.
-#[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim")))))]
+#[cfg(not(feature = "_host"))]
 fn host() -> &'static dyn Topology {
     &OneNode
 }

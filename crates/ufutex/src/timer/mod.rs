@@ -28,7 +28,7 @@ mod create;
 mod deliver;
 mod entry;
 mod expire;
-#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(feature = "_host")]
 mod host;
 mod ids;
 mod lookup;
@@ -46,7 +46,7 @@ pub use crate::syscall::{TimerCall, TimerCaller as Caller};
 pub use channel::Expiries;
 pub use deliver::{Callback, Deliver};
 pub use expire::{Expired, Notice};
-#[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+#[cfg(feature = "_host")]
 pub use host::{EventFd, Signals};
 pub use options::TimerOptions;
 
