@@ -540,6 +540,17 @@ fn a_report_can_be_asked_for_while_the_program_goes_on() {
 }
 
 #[test]
+fn a_program_that_sends_itself_sigusr1_asks_for_nothing() {
+    let with_handler = "trap 'echo handled' USR1; kill -USR1 $$; exit 5";
+    let ran = output(&mut run(["--stats", "sh", "-c", with_handler]));
+    assert_eq!((ran.status.code(), text(&ran.stdout)), (Some(5), "handled\n".to_owned()));
+    assert_eq!(text(&ran.stderr).matches("Futexes of").count(), 1, "{}", text(&ran.stderr));
+    let ran = output(&mut run(["--stats", "sh", "-c", "kill -USR1 $$; exit 5"]));
+    assert_eq!(ran.status.signal(), Some(libc::SIGUSR1), "as without the library");
+    assert_eq!(text(&ran.stderr).matches("Futexes of").count(), 1, "{}", text(&ran.stderr));
+}
+
+#[test]
 fn a_run_within_a_trapped_one_is_trapped_too() {
     let settings = printed(&mut run(["--trap", UFUTEX, "run", "--scheme", "atomic", "sh", "-c", "echo $UFUTEX_RUN"]));
     assert!(settings.starts_with("scheme=atomic,layout=lean,policy=load,trap,process="), "{settings}");

@@ -359,12 +359,16 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
     if !is_own_fault && timers::is_on() && !unsafe { timers::arrive(signal, info) } {
         return 0;
     }
-    if signal == libc::SIGUSR1 && settings::get().stats.is_some() {
+    // SAFETY: a handler's second argument.
+    let reports = unsafe { asks_for_report(signal, info) };
+    if reports {
         exit::report_now();
     }
     match installed & HANDLER {
         DFL => {
-            by_default(signal, info, is_own_fault);
+            if !reports {
+                by_default(signal, info, is_own_fault);
+            }
             0
         }
         IGN => {
@@ -380,6 +384,18 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
             handler
         }
     }
+}
+
+/// Whether somebody outside wants a report: SIGUSR1 by kill(2) from another process. Programs that send it to themselves mean
+/// it for their own handlers, and may do so as often as they like.
+///
+/// # Safety
+/// `info` must be a handler's second argument.
+unsafe fn asks_for_report(signal: i32, info: *const libc::siginfo_t) -> bool {
+    signal == libc::SIGUSR1
+        && settings::get().stats.is_some()
+        // SAFETY: says the caller; who sent it is known of signals with this code.
+        && unsafe { (*info).si_code == libc::SI_USER && (*info).si_pid() != raw::pid() }
 }
 
 /// Sends the signal to its thread once more, where it waits until the thread is outside.
@@ -484,9 +500,6 @@ fn reset(signal: i32) {
 
 /// The program has no handler: does what the kernel would have done.
 fn by_default(signal: i32, info: *mut libc::siginfo_t, is_own_fault: bool) {
-    if signal == libc::SIGUSR1 && settings::get().stats.is_some() {
-        return;
-    }
     exit::report();
     rt_sigaction_raw(signal, Some(&Action::default()), None);
     if !is_own_fault {

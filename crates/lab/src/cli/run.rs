@@ -14,7 +14,7 @@ pub struct RunArgs {
     /// Take timers, too: timer_create and its family
     #[arg(long)]
     timers: bool,
-    /// Report to stderr when the program ends, and at SIGUSR1
+    /// Report to stderr when the program ends, and when it is sent SIGUSR1
     #[arg(long)]
     stats: bool,
     /// Report on the processes that it makes, too; implies --stats
@@ -153,10 +153,10 @@ setuid and setgid programs and those with file capabilities, unless they are run
 and a line on stderr): the filter cannot be taken off, and nobody would answer it. Under --trap no program gains rights
 by being run (no_new_privs).
 
-The report (--stats) comes when the process ends, by exit or a signal that it could have caught; and whenever it gets
-SIGUSR1, which still does to the program what it did. With --follow-forks (-f, as strace's) processes that it makes
-report, too, if they made a futex call. Without FILE it goes to the stderr that the program began with. FILE is
-emptied first; each process appends its own.
+The report (--stats) comes when the process ends, by exit or a signal that it could have caught; and whenever another
+process sends it SIGUSR1 by kill(2). If the program has a handler for that, it is called, too; if not, the program goes
+on. With --follow-forks (-f, as strace's) processes that it makes report, too, if they made a futex call. Without FILE
+it goes to the stderr that the program began with. FILE is emptied first; each process appends its own.
   calls           by futex operation (futex(2), futex2); kernel calls: seen, but left to the kernel
   words, waits, most waiters, mismatches, wakes, woken, empty wakes, requeues, requeued, refused ...
                                                                                    what became of them
