@@ -6,6 +6,9 @@
 //! A benchmark is: `cli` reads the flags, `settings` checks them against each other, `workloads` measures, `report` prints.
 //! Results go to stdout (tables, or one JSON object a line), everything else to stderr.
 
+// It panics where stderr cannot be written to; see `stderr`.
+#![deny(clippy::print_stderr)]
+
 mod advise;
 mod cli;
 mod clock;
@@ -24,6 +27,7 @@ mod series;
 mod settings;
 mod sim;
 mod stats;
+mod stderr;
 mod targets;
 mod workloads;
 
@@ -48,7 +52,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(cli::Refusal::Mistake(line)) => {
-            eprintln!("ufutex: {line}");
+            stderr::say(line);
             return ExitCode::from(EXIT_USAGE);
         }
     };
@@ -56,7 +60,7 @@ fn main() -> ExitCode {
         cli::Command::Run(run) => return run::run(&run),
         cli::Command::Compare(args) => {
             return compare::run(&args).unwrap_or_else(|line| {
-                eprintln!("ufutex: {line}");
+                stderr::say(line);
                 ExitCode::from(EXIT_USAGE)
             });
         }
@@ -99,6 +103,6 @@ fn measure(command: &cli::Command) -> anyhow::Result<()> {
 }
 
 fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("ufutex: {error:#}");
+    stderr::say(format_args!("{error:#}"));
     ExitCode::from(EXIT_FAILURE)
 }

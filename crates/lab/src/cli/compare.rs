@@ -37,4 +37,5 @@ Files hold one JSON object a line, or one array of objects.
 Exit status:
   0    nothing has become worse
   1    something has: a regression
-  2    a mistake: a file that is missing, a line that is no JSON object (it is named), no row that both files have";
+  2    a mistake: a file that is missing, a line that is no JSON object (it is named), no row that both files have;
+       or stdout cannot be written";

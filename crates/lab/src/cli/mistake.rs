@@ -24,6 +24,10 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
         ErrorKind::InvalidValue if value.is_empty() && values.is_empty() => {
             format!("{argument} has no value; accepted: {argument} VALUE, see --help")
         }
+        ErrorKind::InvalidValue if verb == "sim" && argument == "workload" => {
+            let others = super::sim_more::VERBS.map(|(name, _)| name).join(", ");
+            format!("{argument} '{value}' is not accepted; accepted: {values}, or first of all {others}")
+        }
         ErrorKind::InvalidValue => {
             format!("{argument} '{value}' is not accepted; accepted: {values}")
         }
@@ -34,7 +38,11 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
                 "bench" => "one workload and",
                 _ => "only",
             };
-            format!("'{}' is not accepted here; accepted: {before} {}", shown(&argument), flags(shape, verb))
+            let flags = flags(shape, verb);
+            if flags.is_empty() {
+                return format!("'{}' is not accepted here; accepted: first {}", shown(&argument), verbs(shape));
+            }
+            format!("'{}' is not accepted here; accepted: {before} {flags}", shown(&argument))
         }
         ErrorKind::InvalidSubcommand => {
             let verb = shown(&context(error, ContextKind::InvalidSubcommand));
@@ -47,7 +55,7 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
             "two files are compared; accepted: ufutex compare OLD.json NEW.json, see --help".to_string()
         }
         ErrorKind::MissingRequiredArgument if !matches!(verb, "run" | "advise") => {
-            let missing = argument.trim_matches(['<', '>']);
+            let missing = if argument.starts_with('-') { argument } else { argument.to_uppercase() };
             format!("{missing} is missing; accepted: ufutex {verb} {missing}, see --help")
         }
         ErrorKind::MissingRequiredArgument => {
@@ -90,10 +98,11 @@ fn is_the_same(error: &clap::Error) -> bool {
     context(error, ContextKind::InvalidArg) == context(error, ContextKind::PriorArg)
 }
 
-/// clap says `--threads <LIST>`, `--processes [<LIST>]` and `[WORKLOAD]`; a reader needs `--threads` and `workload`.
+/// clap says `--threads <LIST>`, `--processes [<LIST>]`, `[WORKLOAD]` and `<WORKLOAD>`; a reader needs `--threads` and `workload`.
 fn flag_name(argument: &str) -> String {
     let name = argument.split([' ', '=']).next().unwrap_or_default();
-    if name.starts_with('[') { name.trim_matches(['[', ']']).to_lowercase() } else { name.to_string() }
+    let is_flag = name.starts_with('-');
+    if is_flag { name.to_string() } else { name.trim_matches(['[', ']', '<', '>']).to_lowercase() }
 }
 
 /// What the user typed may hold line ends or control characters: the message stays one line.

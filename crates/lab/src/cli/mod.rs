@@ -77,14 +77,18 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
     let mut verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default().to_string();
     if verb == "bench" {
         tell_perfs_p(&mut arguments);
-        put_schbench_first(&mut arguments);
+        put_first(&mut arguments, &["schbench"]);
         if arguments.get(2).is_some_and(|argument| argument == "schbench") {
             verb += " schbench";
         }
     }
-    let second = arguments.get(2).and_then(|word| word.to_str()).unwrap_or_default();
-    if let Some((_, hidden)) = sim_more::VERBS.iter().find(|(name, _)| verb == "sim" && *name == second) {
-        arguments.splice(1..3, [OsString::from(hidden)]);
+    if verb == "sim" {
+        put_first(&mut arguments, &sim_more::VERBS.map(|(name, _)| name));
+        let second = arguments.get(2).and_then(|word| word.to_str()).unwrap_or_default();
+        if let Some((_, hidden)) = sim_more::VERBS.iter().find(|(name, _)| *name == second) {
+            verb = hidden.to_string();
+            arguments.splice(1..3, [OsString::from(hidden)]);
+        }
     }
     let top = shape
         .try_get_matches_from_mut(arguments)
@@ -148,9 +152,9 @@ fn tell_perfs_p(arguments: &mut [OsString]) {
     }
 }
 
-/// `bench --json schbench`: its flags are its own, also before its name.
-fn put_schbench_first(arguments: &mut [OsString]) {
-    if let Some(place) = (2..arguments.len()).find(|place| arguments[*place] == "schbench")
+/// `bench --json schbench`: the flags of such a workload are its own, also before its name.
+fn put_first(arguments: &mut [OsString], workloads: &[&str]) {
+    if let Some(place) = (2..arguments.len()).find(|place| workloads.iter().any(|name| arguments[*place] == *name))
         && arguments[2..place].iter().all(|argument| argument.to_str().is_some_and(|text| text.starts_with('-')))
     {
         arguments[2..=place].rotate_right(1);

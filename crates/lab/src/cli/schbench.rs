@@ -178,6 +178,10 @@ impl SchbenchArgs {
         if self.json && self.file.as_deref() == Some(Path::new("-")) {
             return Err("-j '-' would stand among the rows of --json; accepted: a file, or one of both".to_string());
         }
+        if let Some(mistake) = self.file.as_deref().filter(|file| *file != Path::new("-")).and_then(values::unwritable)
+        {
+            return Err(format!("-j {mistake}"));
+        }
         let cpus = machine::allowed_cpus();
         let targets = self.chosen()?;
         let workers = self.threads.unwrap_or_else(|| cpus.len().div_ceil(self.message_threads));
@@ -236,6 +240,12 @@ impl SchbenchArgs {
         match not_futex {
             Some(name) => {
                 Err(format!("--targets '{name}' is no target of 'schbench'; accepted: {}", values::futex_targets()))
+            }
+            None if self.tasks && !futex.iter().any(|name| name.has_futures()) => {
+                let names = futex.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+                Err(format!(
+                    "--targets '{names}' has only threads; accepted: with --tasks live, fixed, atomic, percpu, global"
+                ))
             }
             None => Ok(futex.clone()),
         }

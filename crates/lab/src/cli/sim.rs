@@ -4,6 +4,7 @@ use super::values::{self, List, Policy};
 use crate::targets::Layout;
 use clap::{Args, ValueEnum};
 use std::fmt;
+use std::io::Read;
 use ufutex_coherence::Topology;
 
 /// What can be run on virtual cores.
@@ -185,6 +186,9 @@ impl SimArgs {
         if is_resize && (self.buckets.is_some() || self.policy.is_some()) {
             return Err("--buckets and --policy are not accepted with resize; accepted: --from N --to N".to_string());
         }
+        if is_resize && self.from == self.to {
+            return Err(format!("--to '{}' is --from; accepted: a power of two that differs", self.to));
+        }
         let policies = match self.buckets {
             Some(List(buckets)) => buckets.into_iter().map(Policy::Fixed).collect(),
             None if is_resize => vec![Policy::Fixed(self.from)],
@@ -219,9 +223,17 @@ pub fn topology(text: &str) -> Result<Topology, String> {
         return Ok(topology);
     }
     let given = Topology::names().collect::<Vec<_>>().join(", ");
-    let described = std::fs::read_to_string(text)
+    let described = description(text)
         .map_err(|error| format!("is not accepted ({error}); accepted: {given}, or a file that describes a machine"))?;
     Topology::parse(&described).map_err(|reason| format!("cannot be used: {reason}"))
+}
+
+/// Some lines are enough for a machine, where a device or the wrong file may have no end.
+fn description(file: &str) -> Result<String, std::io::Error> {
+    const MOST: u64 = 1 << 20;
+    let mut described = String::new();
+    std::fs::File::open(file)?.take(MOST + 1).read_to_string(&mut described)?;
+    if described.len() as u64 > MOST { Err(std::io::ErrorKind::FileTooLarge.into()) } else { Ok(described) }
 }
 
 /// `--cores`.
