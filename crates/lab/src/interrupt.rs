@@ -36,6 +36,13 @@ pub fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
+/// Tells how much there is, where it is not all.
+pub fn tell(made: usize, all: usize, what: &str) {
+    if made < all {
+        eprintln!("ufutex: interrupted: {made} of {all} {what} were made");
+    }
+}
+
 /// Sleeps so long, or until the user wants it to end.
 pub fn sleep(length: Duration) {
     let end = Instant::now() + length;

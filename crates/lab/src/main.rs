@@ -18,6 +18,7 @@ mod machine;
 mod manual;
 mod pool;
 mod progress;
+mod published;
 mod report;
 mod report_html;
 #[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")), path = "run/elsewhere.rs")]

@@ -107,6 +107,9 @@ pub struct SchbenchArgs {
     /// Decides everything that chance decides
     #[arg(long, value_name = "N", default_value = "1", value_parser = sim::seed, allow_negative_numbers = true)]
     seed: u64,
+    /// No progress on stderr
+    #[arg(long)]
+    silent: bool,
     /// One JSON object a line on stdout, nothing else there
     #[arg(long)]
     json: bool,
@@ -122,6 +125,7 @@ pub struct SchbenchSettings {
     pub runtime_us: u64,
     pub kernel: bool,
     pub seed: u64,
+    pub silent: bool,
     pub json: bool,
 }
 
@@ -138,6 +142,7 @@ impl SchbenchArgs {
             runtime_us: self.runtime,
             kernel: self.kernel,
             seed: self.seed,
+            silent: self.silent,
             json: self.json,
         }
     }
