@@ -92,7 +92,7 @@ fn measure(command: &cli::Command) -> anyhow::Result<()> {
         cli::Command::Completions(args) => manual::completions(args.shell),
         cli::Command::Man(args) => match &args.output {
             Some(directory) => manual::pages(directory),
-            None => manual::page(args.verb.as_deref()),
+            None => manual::page(&args.name()),
         },
         // See `main`: their exit statuses are of their own.
         cli::Command::Run(_) | cli::Command::Advise(_) | cli::Command::Compare(_) => Ok(()),

@@ -1,9 +1,12 @@
 //! What a hostile caller does: streams that cannot be written to, files without an end, names that are commands to a terminal,
 //! programs that do not answer. Nothing of it may panic or hang, and each mistake is one line.
 
+mod common;
+
+use common::{assert_mistake, text};
 use std::fs::File;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 /// What Rust's runtime ends with after a panic.
 const PANICKED: i32 = 101;
@@ -12,14 +15,6 @@ fn ufutex(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ufutex"));
     command.args(arguments).stdin(Stdio::null());
     command
-}
-
-fn output(arguments: &[&str]) -> Output {
-    ufutex(arguments).output().expect("the program starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
 fn full() -> File {
@@ -35,13 +30,6 @@ fn directory(test: &str) -> PathBuf {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("hostile-{test}-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
     directory
-}
-
-fn assert_one_line(arguments: &[&str], says: &str) {
-    let output = output(arguments);
-    let line = text(&output.stderr);
-    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{arguments:?}: {line}");
-    assert!(line.lines().count() == 1 && line.contains(says), "{arguments:?}: {line}");
 }
 
 /// Each is done in an instant, and has something to say on both streams.
@@ -101,7 +89,7 @@ fn what_rows_call_themselves_reaches_no_terminal_as_a_command() {
         std::fs::write(&file, row).expect("a file");
         file.display().to_string()
     });
-    let output = output(&["compare", &old, &new]);
+    let output = common::ufutex(&["compare", &old, &new]);
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{said:?}");
@@ -113,37 +101,39 @@ fn rows_without_figures_are_told_from_rows_of_something_else() {
     let file = directory("figures").join("rows");
     std::fs::write(&file, "{\"workload\":\"hash\",\"ops_per_sec\":\"many\"}").expect("a file");
     let file = file.to_str().expect("UTF-8");
-    assert_one_line(&["compare", file, file], "has no figures");
+    assert_mistake(&["compare", file, file], "has no figures");
 }
 
 #[test]
 fn a_machine_without_an_end_is_refused_and_so_is_one_with_commands_in_its_name() {
-    assert_one_line(&["sim", "hash", "--topology", "/dev/zero"], "too large");
+    assert_mistake(&["sim", "hash", "--topology", "/dev/zero"], "too large");
     let given = include_str!("../../coherence/topologies/here.toml");
     for line in ["name = \"he\\u001b[31mre\"", "name = \"two\\nlines\""] {
         let file = directory("machine").join("machine.toml");
         std::fs::write(&file, given.replace("name = \"here\"", line)).expect("a file");
-        assert_one_line(&["sim", "hash", "--topology", file.to_str().expect("UTF-8")], "control characters");
+        assert_mistake(&["sim", "hash", "--topology", file.to_str().expect("UTF-8")], "control characters");
     }
 }
 
 #[test]
 fn a_workload_of_sim_may_stand_behind_flags_and_the_others_are_named() {
-    let output = output(&["sim", "--json", "timers", "--cores", "1", "-n", "10", "--designs", "ours"]);
+    let output = common::ufutex(&["sim", "--json", "timers", "--cores", "1", "-n", "10", "--designs", "ours"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stdout).lines().all(|line| line.contains("\"workload\":\"timers\"")));
-    assert_one_line(&["sim", "hush"], "timers, schbench, seeds");
-    assert_one_line(&["sim", "timers", "--layout", "lean"], "--designs");
-    assert_one_line(&["--json"], "bench");
-    assert_one_line(&["sim", "resize", "--from", "16", "--to", "16"], "--to '16' is --from");
+    assert_mistake(&["sim", "hush"], "timers, schbench, seeds");
+    assert_mistake(&["sim", "timers", "--layout", "lean"], "--designs");
+    assert_mistake(&["bench", "hush"], "schbench");
+    assert_mistake(&["bench", "schbench", "--nothing"], " -j ");
+    assert_mistake(&["--json"], "bench");
+    assert_mistake(&["sim", "resize", "--from", "16", "--to", "16"], "--to '16' is --from");
 }
 
 #[test]
 fn what_cannot_be_written_is_found_before_anything_is_measured() {
-    assert_one_line(&["bench", "schbench", "-j", "/nowhere/at/all"], "/nowhere/at/all");
-    assert_one_line(&["report", "-o", "/nowhere/at/all.html"], "/nowhere/at/all.html");
-    assert_one_line(&["report", "-o", "x.html", "--json", "x.html"], "given twice");
-    assert_one_line(&["bench", "schbench", "--tasks", "--targets", "kernel"], "kernel");
+    assert_mistake(&["bench", "schbench", "-j", "/nowhere/at/all"], "/nowhere/at/all");
+    assert_mistake(&["report", "-o", "/nowhere/at/all.html"], "/nowhere/at/all.html");
+    assert_mistake(&["report", "-o", "x.html", "--json", "x.html"], "given twice");
+    assert_mistake(&["bench", "schbench", "--tasks", "--targets", "kernel"], "kernel");
 }
 
 #[test]

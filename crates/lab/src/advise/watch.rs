@@ -16,6 +16,8 @@ use ufutex_program::environment::SETTINGS;
 const WATCH: &str = "watch";
 /// How often the program is looked at.
 const LOOK: Duration = Duration::from_millis(10);
+/// Until a program that does not answer is taken for one that never will.
+const ANSWER: Duration = Duration::from_secs(3);
 /// Until a report that was asked for is there.
 const REPORT: Duration = Duration::from_secs(1);
 /// From SIGTERM to SIGKILL.
@@ -58,12 +60,12 @@ pub fn watch(advise: &Advise) -> Result<Watched> {
     let memory = Scratch::new()?;
     let scratch = memory.path();
     let mut program = start(advise, &scratch)?;
-    let mut begun = None;
+    let (started, mut begun) = (Instant::now(), None);
     loop {
         if let Some(status) = program.try_wait()? {
             return Ok(Watched { report: report(&scratch, &program), status, was_ended: false });
         }
-        if begun.is_none() && (answers(&program) || runs(&program)) {
+        if begun.is_none() && (answers(&program) || started.elapsed() >= ANSWER && runs(&program)) {
             begun = Some(Instant::now());
         }
         if interrupt::asked() || begun.is_some_and(|begun| begun.elapsed() >= advise.duration) {

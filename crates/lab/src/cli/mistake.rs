@@ -24,12 +24,9 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
         ErrorKind::InvalidValue if value.is_empty() && values.is_empty() => {
             format!("{argument} has no value; accepted: {argument} VALUE, see --help")
         }
-        ErrorKind::InvalidValue if verb == "sim" && argument == "workload" => {
-            let others = super::sim_more::VERBS.map(|(name, _)| name).join(", ");
-            format!("{argument} '{value}' is not accepted; accepted: {values}, or first of all {others}")
-        }
         ErrorKind::InvalidValue => {
-            format!("{argument} '{value}' is not accepted; accepted: {values}")
+            let others = if argument == "workload" { own_workloads(shape, verb) } else { String::new() };
+            format!("{argument} '{value}' is not accepted; accepted: {values}{others}")
         }
         ErrorKind::UnknownArgument => {
             let before = match verb {
@@ -110,6 +107,13 @@ fn shown(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
+/// Those with flags of their own, which stand before all flags.
+fn own_workloads(shape: &clap::Command, verb: &str) -> String {
+    let own: Vec<_> = shape.find_subcommand(verb).map_or_else(Vec::new, |verb| verb.get_subcommands().collect());
+    let names: Vec<_> = own.into_iter().map(clap::Command::get_name).filter(|name| *name != "help").collect();
+    if names.is_empty() { String::new() } else { format!("; before all flags {}", names.join(", ")) }
+}
+
 /// Those that are for users.
 fn verbs(shape: &clap::Command) -> String {
     let shown = shape.get_subcommands().filter(|verb| !verb.is_hide_set());
@@ -122,10 +126,10 @@ fn flags(shape: &clap::Command, verb: &str) -> String {
         return String::new();
     };
     let names = command.get_arguments().filter(|argument| !argument.is_hide_set()).filter_map(|argument| {
-        let long = argument.get_long()?;
-        Some(match argument.get_short() {
-            Some(short) => format!("-{short}/--{long}"),
-            None => format!("--{long}"),
+        Some(match (argument.get_short(), argument.get_long()) {
+            (Some(short), Some(long)) => format!("-{short}/--{long}"),
+            (Some(short), None) => format!("-{short}"),
+            (None, long) => format!("--{}", long?),
         })
     });
     names.collect::<Vec<_>>().join(" ")

@@ -164,7 +164,14 @@ Rows of --json, one object a line:
   scheduling_delay_us {message, worker}: for how long threads waited for a CPU each time, as the kernel says;
   ratio_kernel: the rps over the kernel's; pipe_bytes, mb_per_sec with -p
 
-Example, as in the kernel's change logs: ufutex bench schbench -L -m 4 -M auto -t 256 -n 0 -r 60 -s 0";
+Exit status:
+  0    measured
+  1    it failed
+  2    a mistake in the options
+  130  interrupted: the rows are of what was measured until then
+
+Example, as in the kernel's change logs:
+  ufutex bench schbench -L -m 4 -M auto -t 256 -n 0 -r 60 -s 0";
 
 /// What `-A` begins with where `-R` says nothing.
 const FIRST_RATE: u32 = 10;

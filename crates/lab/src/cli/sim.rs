@@ -65,9 +65,9 @@ impl fmt::Display for Scheme {
 /// On which machine, and what.
 #[derive(Args)]
 pub struct SimArgs {
-    /// What to run
-    #[arg(value_enum)]
-    workload: Workload,
+    /// What to run, if none of the commands below
+    #[arg(value_enum, required = true)]
+    workload: Option<Workload>,
     /// The machine: epyc-9d64, turin, skylake-2s, zen3-2s, power, ivb-4s, here, or a file
     #[arg(long, value_name = "NAME|FILE", default_value = "epyc-9d64", value_parser = topology)]
     topology: Topology,
@@ -131,8 +131,13 @@ wakeup, switch, slice, membarrier: all in nanoseconds. Cores are numbered chiple
 Exit status:
   0    run and printed
   1    a run failed
+  2    a mistake in the options
   130  interrupted: the rows are those until then
-  2    a mistake in the options";
+
+Examples:
+  ufutex sim hash --cores 1,8,64 --schemes live,atomic -b 1024    what a counter costs on 64 cores
+  ufutex sim hash --topology turin --layout lean,packed,split     how a bucket is to lie in cache lines
+  ufutex sim resize --cores 64                                    the stall, and its absence";
 
 /// What `ufutex sim` was asked for, checked.
 pub struct Settings {
@@ -176,7 +181,9 @@ impl SimArgs {
                 "--buckets '{buckets}' is not accepted with --policy '{policy}'; accepted: one of the two"
             ));
         }
-        let is_resize = self.workload == Workload::Resize;
+        // clap has refused none.
+        let workload = self.workload.unwrap_or(Workload::Hash);
+        let is_resize = workload == Workload::Resize;
         let all = Scheme::value_variants().iter().copied();
         let usual = || all.filter(|scheme| !is_resize || scheme.can_resize()).collect();
         let schemes: Vec<Scheme> = self.schemes.map_or_else(usual, |List(schemes)| schemes);
@@ -195,7 +202,7 @@ impl SimArgs {
             None => vec![self.policy.unwrap_or(Policy::Load)],
         };
         Ok(Settings {
-            workload: self.workload,
+            workload,
             topology: self.topology,
             cores,
             schemes,
