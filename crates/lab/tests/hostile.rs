@@ -136,6 +136,18 @@ fn what_cannot_be_written_is_found_before_anything_is_measured() {
     assert_mistake(&["bench", "schbench", "--tasks", "--targets", "kernel"], "kernel");
 }
 
+/// Without a look at the end of the run these would compute for hours.
+#[test]
+fn a_request_that_takes_hours_ends_with_the_run() {
+    let run = ["bench", "schbench", "-t", "1", "-r", "0.2", "-n", "1000000", "--targets", "live", "--json"];
+    for more in [&["-F", "32768"][..], &["-R", "1000"], &["--tasks"], &["-L"]] {
+        let arguments = [&run[..], more].concat();
+        let output = common::ufutex(&arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
+        assert!(text(&output.stdout).contains("\"requests\":0"), "none was finished: {output:?}");
+    }
+}
+
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 fn a_program_that_answers_no_signal_has_its_time_and_no_more_and_nothing_is_left_behind() {
