@@ -7,8 +7,10 @@ use serde_json::Value;
 
 /// Fewer rounds make no p10 and p90.
 const ROUNDS_MIN: f64 = 5.0;
-/// The threshold times this, where a figure has no spread that could be trusted …
+/// The threshold times this, where a figure has no spread …
 const WITHOUT_SPREAD: f64 = 2.0;
+/// … or one of rounds too few to be trusted …
+const FEW_ROUNDS: f64 = 4.0;
 /// … or is the slow end of many.
 const TAIL: f64 = 10.0;
 
@@ -94,8 +96,9 @@ fn judge(row: &Identity, old: &Measure, new: &Measure, threshold: f64, few: bool
             Kind::Exact => 1.0,
             _ if is_modelled => 1.0,
             Kind::Tail => TAIL,
-            Kind::Median(Some(_)) if !few => 1.0,
-            Kind::Median(_) => WITHOUT_SPREAD,
+            Kind::Median(_) if few => FEW_ROUNDS,
+            Kind::Median(Some(_)) => 1.0,
+            Kind::Median(None) => WITHOUT_SPREAD,
         };
     let share = (old.value != 0.0).then(|| new.value / old.value - 1.0);
     // From nothing to something is a change of any size.
@@ -163,11 +166,12 @@ mod tests {
     }
 
     #[test]
-    fn without_a_spread_or_with_few_rounds_it_takes_twice_as_much() {
+    fn without_a_spread_or_with_few_rounds_it_takes_more() {
         let narrow = Some((0.01, 0.01));
         assert_eq!(verdict(&time(10.0, None), &time(10.8, None), false), Verdict::Same);
         assert_eq!(verdict(&time(10.0, None), &time(11.2, None), false), Verdict::Regression);
-        assert_eq!(verdict(&time(10.0, narrow), &time(10.8, narrow), true), Verdict::Same);
+        assert_eq!(verdict(&time(10.0, narrow), &time(11.8, narrow), true), Verdict::Same);
+        assert_eq!(verdict(&time(10.0, narrow), &time(12.2, narrow), true), Verdict::Regression);
         assert_eq!(verdict(&time(10.0, narrow), &time(10.8, narrow), false), Verdict::Regression);
     }
 
