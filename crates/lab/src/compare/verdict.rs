@@ -176,6 +176,15 @@ mod tests {
     }
 
     #[test]
+    fn tails_take_ten_times_as_much_and_modelled_figures_no_more_than_the_threshold() {
+        let tail = |value| Measure { name: "p99".into(), value, better: Better::Less, kind: Kind::Tail };
+        assert_eq!(verdict(&tail(10.0), &tail(14.0), false), Verdict::Same);
+        assert_eq!(verdict(&tail(10.0), &tail(16.0), false), Verdict::Regression);
+        let modelled = judge(&"hash, topology turin".into(), &time(10.0, None), &time(10.8, None), 0.05, false);
+        assert_eq!(modelled.verdict, Verdict::Regression);
+    }
+
+    #[test]
     fn rates_get_better_upwards_and_yes_becomes_no() {
         let rate = |value| Measure { name: "r".into(), value, better: Better::More, kind: Kind::Median(None) };
         assert_eq!(verdict(&rate(10.0), &rate(5.0), false), Verdict::Regression);
