@@ -3,6 +3,7 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use ufutex_coherence::memory::Allocator;
 
 /// `sim` needs to know where lines begin; everything else gets the C library's.
@@ -45,6 +46,12 @@ fn there(place: *mut u8, bytes: usize) -> *mut u8 {
 
 #[cold]
 fn end(bytes: usize) -> ! {
+    static ENDS: AtomicBool = AtomicBool::new(false);
+    while ENDS.swap(true, Ordering::Relaxed) {
+        // Another thread is at it: one line is enough.
+        // SAFETY: the call takes nothing; the process's end ends it.
+        unsafe { libc::pause() };
+    }
     let mut line = [0; 80];
     let room = line.len();
     let mut rest = &mut line[..];
