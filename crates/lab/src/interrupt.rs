@@ -4,6 +4,7 @@
 //! A signal is a flag that somebody reads, and no thread of ours waits for it: that would be one more thread beside
 //! those that are measured.
 
+use crate::stderr;
 use anyhow::{Context, Result};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
@@ -39,7 +40,7 @@ pub fn asked() -> bool {
 /// Tells how much there is, where it is not all.
 pub fn tell(made: usize, all: usize, what: &str) {
     if made < all {
-        eprintln!("ufutex: interrupted: {made} of {all} {what} were made");
+        stderr::say(format_args!("interrupted: {made} of {all} {what} were made"));
     }
 }
 
