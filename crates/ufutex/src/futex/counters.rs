@@ -181,7 +181,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// How many wait through this domain now: queued, or woken and not yet aware of it. What
-    /// [`Options::max_waiters`](crate::Options::max_waiters) limits.
+    /// [`Options::max_waiters`](crate::Options::max_waiters) limits. While waits come and go it is about right.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.counting.waiters.taken() as usize
