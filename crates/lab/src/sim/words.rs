@@ -56,11 +56,6 @@ impl Words {
         Guest::new(self, BASE + offset as u64, Width::U32).expect("words of four bytes lie at multiples of four")
     }
 
-    /// The same, as a program sees it.
-    pub fn host(&self, thread: usize, number: usize) -> &AtomicU32 {
-        &self.words[thread * self.step + number * self.stride]
-    }
-
     /// How many a thread has.
     pub fn count(&self) -> usize {
         self.count
