@@ -1,10 +1,11 @@
 //! What is said of findings, whatever the model finds today.
 
 use super::hash::{Case, Scheme};
+use super::here::Here;
 use super::model::Figures;
 use super::published::{Comparison, Figure};
 use super::verdict::Verdict;
-use super::{Finding, conclude, print};
+use super::{Finding, conclude, find, print};
 use crate::cli::sim_more::SeedsSettings;
 use crate::cli::{self, Command};
 
@@ -84,6 +85,16 @@ fn a_page_has_the_same_cells() {
     assert_eq!(lines[3], "| 000 | x 0.5 | x 2.00 | - | x 0.50 | DIRECTION MISSED |");
     let rows = text(&findings, &["--json"]);
     assert_eq!(rows.lines().count(), 2, "{rows}");
+}
+
+#[test]
+fn what_this_machine_says_is_left_out_with_no_measure() {
+    let one = "hash -t 1 --targets fixed --layout lean -b 16 --stride 64";
+    let find = |flags: &[&str]| {
+        let mut here = Here::knowing(&[(one, "create", 5e6)]);
+        find(finding(2.0).comparison, &settings(flags), &mut here, &mut Figures::default()).expect("a finding").here
+    };
+    assert_eq!((find(&[]), find(&["--no-measure"])), (Some(1.0), None));
 }
 
 /// Of one thread, modelled.
