@@ -67,6 +67,9 @@ pub struct Latency {
     /// For how long a core keeps a line that others wait for, after the access that it got it for.
     #[serde(default)]
     pub hold: f64,
+    /// How far ahead a core sees the accesses to come: for so long before one it asks for its line.
+    #[serde(default)]
+    pub window: f64,
     /// From the sibling thread of the core.
     pub smt: f64,
     /// From another core of the chiplet.
@@ -155,6 +158,10 @@ impl Topology {
     /// One of those that come with this crate.
     #[must_use]
     pub fn given(name: &str) -> Option<Self> {
+        if let Ok(dir) = std::env::var("UF_TOPO") {
+            let text = std::fs::read_to_string(format!("{dir}/{name}.toml")).ok()?;
+            return Some(Self::parse(&text).expect("experiment"));
+        }
         let (_, text) = GIVEN.iter().find(|(given, _)| *given == name)?;
         Some(Self::parse(text).expect("a test parses all given topologies"))
     }
@@ -235,12 +242,12 @@ impl Topology {
         match times.iter().find(|(_, value)| !(value.is_finite() && (0.01..1e9).contains(value))) {
             Some((key, value)) => Err(format!("{key} = {value}: 0.01 to 1e9 are accepted")),
             None if self.times_of_threads().iter().all(|time| (0.0..1e9).contains(time)) => Ok(()),
-            None => Err("a time of [thread], or latency.hold, is negative or beyond a second".into()),
+            None => Err("a time of [thread], latency.hold or latency.window is negative or beyond a second".into()),
         }
     }
 
-    fn times_of_threads(&self) -> [f64; 7] {
+    fn times_of_threads(&self) -> [f64; 8] {
         let t = &self.thread;
-        [t.syscall, t.sleep, t.wake, t.wakeup, t.switch, t.membarrier, self.latency.hold]
+        [t.syscall, t.sleep, t.wake, t.wakeup, t.switch, t.membarrier, self.latency.hold, self.latency.window]
     }
 }

@@ -64,7 +64,8 @@ impl Machine {
         };
         let spinner = &mut self.threads[first].spinner;
         (spinner.waits_at, spinner.was_first_at) = (None, Some(line));
-        let next = now.max(self.threads[first].clock) + self.costs.pause;
+        // It comes in the middle of a pause.
+        let next = now.max(self.threads[first].clock) + self.costs.pause / 2;
         self.at(next, Event::Resume(first));
     }
 

@@ -67,7 +67,7 @@ fn simulate<S: TableScheme<Lean>>(case: &Case) -> Report {
     let bench = Bench {
         case,
         domain,
-        words: Words::by_line(case.messages * (1 + case.workers), 1),
+        words: Words::as_if_by_line(case.messages * (1 + case.workers), 1),
         heads: memory::by_line(|| (0..case.messages).map(|_| OwnLine(AtomicU32::new(0))).collect()),
         lists: RefCell::new(vec![Vec::new(); case.messages]),
     };

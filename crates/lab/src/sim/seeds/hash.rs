@@ -37,6 +37,17 @@ pub enum Layout {
     Split,
 }
 
+/// What a call of the kernel takes beside the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Before it gets there.
+    pub before_ns: f64,
+    /// To read the program's word, with the bucket locked.
+    pub read_ns: f64,
+    /// More for the global table.
+    pub global_ns: f64,
+}
+
 /// One simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Case {
@@ -83,27 +94,27 @@ const MEASURED: usize = 256;
 /// How large the table is for which the resize that stalls was begun late: what the kernel makes for two threads.
 const STALLED_BUCKETS: usize = 16;
 /// Operations of all threads in a virtual second, with `call_ns` for each beside what the engine does.
-pub fn run(case: &Case, call_ns: f64) -> Report {
+pub fn run(case: &Case, call: Call) -> Report {
     match case.layout {
-        Layout::Lean => with_layout::<Lean>(case, call_ns),
-        Layout::Packed => with_layout::<Packed>(case, call_ns),
-        Layout::Split => with_layout::<Split>(case, call_ns),
+        Layout::Lean => with_layout::<Lean>(case, call),
+        Layout::Packed => with_layout::<Packed>(case, call),
+        Layout::Split => with_layout::<Split>(case, call),
     }
 }
 
-fn with_layout<L: TableLayout>(case: &Case, call_ns: f64) -> Report {
+fn with_layout<L: TableLayout>(case: &Case, call: Call) -> Report {
     match case.scheme {
-        Scheme::Fixed => simulate::<Fixed, L>(case, call_ns),
-        Scheme::Atomic => simulate::<Atomic, L>(case, call_ns),
-        Scheme::PerCpu | Scheme::Stalled => simulate::<PerCpu, L>(case, call_ns),
-        Scheme::Live => simulate::<Live, L>(case, call_ns),
+        Scheme::Fixed => simulate::<Fixed, L>(case, call),
+        Scheme::Atomic => simulate::<Atomic, L>(case, call),
+        Scheme::PerCpu | Scheme::Stalled => simulate::<PerCpu, L>(case, call),
+        Scheme::Live => simulate::<Live, L>(case, call),
     }
 }
 
-fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call_ns: f64) -> Report {
+fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call: Call) -> Report {
     let topology = Topology::given(case.topology).expect("a given machine");
     let threads = case.threads * case.processes;
-    let words = Words::by_line(threads, WORDS);
+    let words = Words::as_if_by_line(threads, WORDS).read_ns(call.read_ns);
     let domains = domains::<S, L>(case, topology.cpus());
     let stalls = case.scheme == Scheme::Stalled;
     let (warm, is_begun) = (Cell::new(0), Cell::new(false));
@@ -123,7 +134,8 @@ fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call_ns: f64) -> Rep
         let domain = &domains[thread / case.threads];
         let mut number = 0;
         while !current::is_over() {
-            current::compute(call_ns);
+            current::compute(call.before_ns);
+            if case.buckets == 0 { current::compute(call.global_ns); }
             let waited = domain.wait(words.word(thread, number), 1);
             assert_eq!(waited, Err(Error::Again), "the word is 0");
             number = (number + 1) % WORDS;
