@@ -70,6 +70,9 @@ pub struct Latency {
     /// How far ahead a core sees the accesses to come: for so long before one it asks for its line.
     #[serde(default)]
     pub window: f64,
+    /// What a core's work takes longer for each sibling that works there too, as a share of it.
+    #[serde(default)]
+    pub sibling: f64,
     /// From the sibling thread of the core.
     pub smt: f64,
     /// From another core of the chiplet.
@@ -246,8 +249,8 @@ impl Topology {
         }
     }
 
-    fn times_of_threads(&self) -> [f64; 8] {
+    fn times_of_threads(&self) -> [f64; 9] {
         let t = &self.thread;
-        [t.syscall, t.sleep, t.wake, t.wakeup, t.switch, t.membarrier, self.latency.hold, self.latency.window]
+        [t.syscall, t.sleep, t.wake, t.wakeup, t.switch, t.membarrier, self.latency.hold, self.latency.window, self.latency.sibling]
     }
 }

@@ -82,6 +82,7 @@ impl Machine {
             return Next::Go;
         }
         thread.is_draining = true;
+        thread.is_stalled = true;
         Next::Wait
     }
 
@@ -107,7 +108,11 @@ impl Machine {
         }
         let (since, in_sight) = (self.clock(), self.in_sight());
         self.ask(line, Request { thread, access, address, site, since, in_sight });
-        if access.is_buffered() { Next::Go } else { Next::Wait }
+        if access.is_buffered() {
+            return Next::Go;
+        }
+        self.threads[thread].is_stalled = true;
+        Next::Wait
     }
 
     /// After an access.

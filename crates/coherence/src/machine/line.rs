@@ -1,8 +1,8 @@
 //! The queue at a line: one transfer at a time, and who waits for the next.
 //!
 //! A transfer has three legs: the request to the directory, from there to whoever has the line, and the line itself to
-//! who asked. Until the last of them its holder keeps the line and may use it; who waits in the queue has the first
-//! behind them when their turn comes.
+//! who asked. Until the last of them its holder keeps the line and may use it. For who waits in the queue the first is
+//! the word that the transfer before is over, which a directory that blocks meanwhile waits for.
 
 use std::collections::VecDeque;
 use std::panic::Location;
@@ -93,7 +93,7 @@ impl Machine {
         if at.free_at <= now && at.waiting.is_empty() && at.coming.is_none() {
             // The core has had the access in sight for a while, and has asked for the line then, unless it was in use.
             let asked = now.saturating_sub(request.in_sight).max(at.free_at);
-            self.grant(line, request, now, asked, LEGS, VecDeque::new());
+            self.grant(line, request, now, asked, VecDeque::new());
             return;
         }
         at.waiting.push_back(request);
@@ -112,7 +112,7 @@ impl Machine {
 
     /// The line is free: it goes to the next.
     pub(super) fn serve(&mut self, line: usize, now: Time) {
-        let Self { lines, arbiter, .. } = self;
+        let Self { lines, arbiter, threads, topology, .. } = self;
         let Some(at) = lines.get_mut(&line) else {
             return;
         };
@@ -120,24 +120,25 @@ impl Machine {
         if at.waiting.is_empty() || at.coming.is_some() {
             return;
         }
-        let picked = arbiter.pick(at.waiting.len());
+        let far = |request: &Request| at.holders.owner().map(|owner| topology.distance(threads[request.thread].cpu as u16, owner));
+        let picked = arbiter.pick(at.waiting.iter().map(far));
         let request = at.waiting.remove(picked).expect("it was picked among these");
         // Whoever wants to read it gets a copy on this occasion.
         let mut readers = VecDeque::new();
         if !request.access.writes() {
             (readers, at.waiting) = std::mem::take(&mut at.waiting).into_iter().partition(|w| !w.access.writes());
         }
-        self.grant(line, request, now, now, LEGS - 1, readers);
+        self.grant(line, request, now, now, readers);
     }
 
-    /// `request` gets the line, which has so many `legs` to go from `asked` on.
-    fn grant(&mut self, line: usize, request: Request, now: Time, asked: Time, legs: Time, readers: VecDeque<Request>) {
+    /// `request`, made when it was `asked`, gets the line.
+    fn grant(&mut self, line: usize, request: Request, now: Time, asked: Time, readers: VecDeque<Request>) {
         let cpu = self.threads[request.thread].cpu as u16;
         let kept = self.cost(request.access) + self.costs.hold;
         let at = self.lines.entry(line).or_default();
         let transfer = self.costs.supply(at.supply(request.access, cpu, &self.topology));
         let last_leg = transfer / LEGS;
-        let arrives = now.max(asked + transfer * legs / LEGS).max(at.written_at + last_leg);
+        let arrives = now.max(asked + transfer).max(at.written_at + last_leg);
         let leaves = now.max(arrives - last_leg);
         // Copies are made of copies, and hold up nobody.
         let is_copied = matches!(at.holders, Line::Shared(_)) && !request.access.writes();

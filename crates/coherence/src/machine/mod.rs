@@ -70,6 +70,8 @@ struct Thread {
     stores: u32,
     /// It waits for those.
     is_draining: bool,
+    /// It waits for memory, and leaves its core to the siblings meanwhile.
+    is_stalled: bool,
     has_ended: bool,
     /// Where it sleeps, and how the sleep ended.
     sleeps_on: Option<usize>,
@@ -121,6 +123,7 @@ impl Machine {
             cpu: usize::from(*cpu),
             stores: 0,
             is_draining: false,
+            is_stalled: false,
             has_ended: false,
             sleeps_on: None,
             slept: Slept::Woken,
@@ -178,6 +181,7 @@ impl Machine {
     /// The running thread goes on. Where it had to wait, what it waited for decides what comes next.
     fn resume(&mut self, time: Time) {
         let thread = &mut self.threads[self.running];
+        thread.is_stalled = false;
         if time > thread.clock {
             thread.clock = time;
             thread.sees_since = time;
@@ -213,9 +217,13 @@ impl Machine {
         self.threads[self.running].clock
     }
 
-    /// The running thread computes for a while.
+    /// The running thread computes for a while, which takes longer where siblings use the same core.
     pub fn advance(&mut self, time: Time) {
-        self.threads[self.running].clock += time;
+        let more = match self.busy_siblings() {
+            0 => 0,
+            busy => (time as f64 * self.topology.latency.sibling * busy as f64) as Time,
+        };
+        self.threads[self.running].clock += time + more;
     }
 
     /// Whose hardware thread the running thread is on.

@@ -44,6 +44,8 @@ impl Machine {
         }
         let spinner = &mut self.threads[thread].spinner;
         spinner.waits_at = Some(line);
+        self.threads[thread].is_stalled = true;
+        let spinner = &mut self.threads[thread].spinner;
         spinner.turns += 1;
         let (turn, was_first) = (spinner.turns, spinner.was_first_at.take() == Some(line));
         let spinners = &mut self.lines.entry(line).or_default().spinners;

@@ -140,6 +140,10 @@ fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call: Call) -> Repor
             assert_eq!(waited, Err(Error::Again), "the word is 0");
             number = (number + 1) % WORDS;
             warm.set(warm.get() + 1);
+            if stalls && thread == 0 && !is_begun.get() && warm.get() >= threads * WARM / 2 {
+                // It may share a core with whoever resizes, who is to begin now.
+                current::yield_now();
+            }
             current::done(1);
         }
     })
