@@ -1,9 +1,11 @@
 //! perf's `hash` on the seeds' machines: every thread waits on words of its own that hold another value, so that what an
 //! operation does is to reach its bucket, lock it, look, and unlock it.
 
+use super::kernel;
 use crate::sim::words::Words;
 use clap::ValueEnum;
 use std::cell::Cell;
+use ufutex_coherence::topology::Thread;
 use ufutex_coherence::{Length, Report, Simulation, Topology, current, memory, objects};
 use ufutex_sim::layout::{Layout as TableLayout, Lean, Packed, Split};
 use ufutex_sim::scheme::{Atomic, Fixed, Live, PerCpu, Scheme as TableScheme};
@@ -24,6 +26,9 @@ pub enum Scheme {
     Stalled,
     /// Ours.
     Live,
+    /// No scheme of ours: the kernel's bucket of seeds/003.
+    #[value(skip)]
+    Kernel,
 }
 
 /// What a bucket looks like.
@@ -108,6 +113,7 @@ fn with_layout<L: TableLayout>(case: &Case, call: Call) -> Report {
         Scheme::Atomic => simulate::<Atomic, L>(case, call),
         Scheme::PerCpu | Scheme::Stalled => simulate::<PerCpu, L>(case, call),
         Scheme::Live => simulate::<Live, L>(case, call),
+        Scheme::Kernel => kernel::run(case, call, placed(case)),
     }
 }
 
@@ -147,6 +153,27 @@ fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call: Call) -> Repor
             current::done(1);
         }
     })
+}
+
+/// Where and for how long a case runs.
+pub struct Placed {
+    pub simulation: Simulation,
+    pub threads: usize,
+    /// Of each thread.
+    pub words: usize,
+    pub warm_up: u64,
+    pub measured: u64,
+}
+
+fn placed(case: &Case) -> Placed {
+    let mut topology = Topology::given(case.topology).expect("a given machine");
+    // Who queues for the kernel's lock sleeps in the model, and spins in truth.
+    let none = 0.0;
+    topology.thread = Thread { syscall: none, sleep: none, wake: none, wakeup: none, switch: none, ..topology.thread };
+    let threads = case.threads * case.processes;
+    let simulation = Simulation::new(&topology).placement(placement(case, &topology, false)).seed(1);
+    let each = |operations: usize| (threads * operations) as u64;
+    Placed { simulation, threads, words: WORDS, warm_up: each(WARM), measured: each(MEASURED) }
 }
 
 /// One domain for each process, in one system.
