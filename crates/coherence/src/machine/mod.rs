@@ -226,6 +226,11 @@ impl Machine {
         self.threads[self.running].clock += time + more;
     }
 
+    /// A number below `bound`, which is not 0, by chance.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.arbiter.below(bound)
+    }
+
     /// Whose hardware thread the running thread is on.
     pub fn cpu(&self) -> usize {
         self.threads[self.running].cpu

@@ -5,7 +5,6 @@ use super::kernel;
 use crate::sim::words::Words;
 use clap::ValueEnum;
 use std::cell::Cell;
-use ufutex_coherence::topology::Thread;
 use ufutex_coherence::{Length, Report, Simulation, Topology, current, memory, objects};
 use ufutex_sim::layout::{Layout as TableLayout, Lean, Packed, Split};
 use ufutex_sim::scheme::{Atomic, Fixed, Live, PerCpu, Scheme as TableScheme};
@@ -91,7 +90,7 @@ impl Case {
 }
 
 /// perf's: words of each thread.
-const WORDS: usize = 1024;
+pub const WORDS: usize = 1024;
 /// Operations of a thread before: once through its words. The table is made in them.
 const WARM: usize = WORDS;
 /// Operations of a thread that are measured.
@@ -113,7 +112,7 @@ fn with_layout<L: TableLayout>(case: &Case, call: Call) -> Report {
         Scheme::Atomic => simulate::<Atomic, L>(case, call),
         Scheme::PerCpu | Scheme::Stalled => simulate::<PerCpu, L>(case, call),
         Scheme::Live => simulate::<Live, L>(case, call),
-        Scheme::Kernel => kernel::run(case, call, placed(case)),
+        Scheme::Kernel => kernel::run(case, call),
     }
 }
 
@@ -125,8 +124,7 @@ fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call: Call) -> Repor
     let stalls = case.scheme == Scheme::Stalled;
     let (warm, is_begun) = (Cell::new(0), Cell::new(false));
     let simulation = Simulation::new(&topology).placement(placement(case, &topology, stalls)).seed(1);
-    let length = Length::Operations { warm_up: (threads * WARM) as u64, measured: (threads * MEASURED) as u64 };
-    simulation.length(length).run(|thread| {
+    simulation.length(length(threads)).run(|thread| {
         current::rendezvous();
         if thread == threads {
             // Begun when the table is there and in use; whoever else can go on is told by `is_over`.
@@ -155,25 +153,9 @@ fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call: Call) -> Repor
     })
 }
 
-/// Where and for how long a case runs.
-pub struct Placed {
-    pub simulation: Simulation,
-    pub threads: usize,
-    /// Of each thread.
-    pub words: usize,
-    pub warm_up: u64,
-    pub measured: u64,
-}
-
-fn placed(case: &Case) -> Placed {
-    let mut topology = Topology::given(case.topology).expect("a given machine");
-    // Who queues for the kernel's lock sleeps in the model, and spins in truth.
-    let none = 0.0;
-    topology.thread = Thread { syscall: none, sleep: none, wake: none, wakeup: none, switch: none, ..topology.thread };
-    let threads = case.threads * case.processes;
-    let simulation = Simulation::new(&topology).placement(placement(case, &topology, false)).seed(1);
-    let each = |operations: usize| (threads * operations) as u64;
-    Placed { simulation, threads, words: WORDS, warm_up: each(WARM), measured: each(MEASURED) }
+/// So many operations of each thread, warm and measured.
+pub fn length(threads: usize) -> Length {
+    Length::Operations { warm_up: (threads * WARM) as u64, measured: (threads * MEASURED) as u64 }
 }
 
 /// One domain for each process, in one system.
@@ -190,7 +172,7 @@ fn domains<S: TableScheme<L>, L: TableLayout>(case: &Case, cpus: usize) -> Vec<B
 }
 
 /// Threads of one process fill the machine core by core, siblings last; of several, a socket each.
-fn placement(case: &Case, topology: &Topology, stalls: bool) -> Vec<u16> {
+pub fn placement(case: &Case, topology: &Topology, stalls: bool) -> Vec<u16> {
     let (cores, per_socket) = (topology.cores(), topology.cores() / topology.sockets);
     let cpu = |process: usize, thread: usize| {
         if case.processes == 1 {
