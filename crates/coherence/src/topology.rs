@@ -215,6 +215,12 @@ impl Topology {
     }
 
     fn check(&self) -> Result<(), String> {
+        // They are printed, and part of rows.
+        for (key, text) in [("name", &self.name), ("description", &self.description)] {
+            if text.chars().any(char::is_control) {
+                return Err(format!("{key} = {text:?}: one line without control characters is accepted"));
+            }
+        }
         let counts = [
             ("sockets", self.sockets),
             ("chiplets_per_socket", self.chiplets_per_socket),

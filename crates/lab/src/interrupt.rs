@@ -4,6 +4,7 @@
 //! A signal is a flag that somebody reads, and no thread of ours waits for it: that would be one more thread beside
 //! those that are measured.
 
+use crate::stderr;
 use anyhow::{Context, Result};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
@@ -34,6 +35,13 @@ pub fn watch() -> Result<()> {
 #[inline]
 pub fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
+}
+
+/// Tells how much there is, where it is not all.
+pub fn tell(made: usize, all: usize, what: &str) {
+    if made < all {
+        stderr::say(format_args!("interrupted: {made} of {all} {what} were made"));
+    }
 }
 
 /// Sleeps so long, or until the user wants it to end.

@@ -6,6 +6,9 @@
 //! A benchmark is: `cli` reads the flags, `settings` checks them against each other, `workloads` measures, `report` prints.
 //! Results go to stdout (tables, or one JSON object a line), everything else to stderr.
 
+// It panics where stderr cannot be written to; see `stderr`.
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
+
 mod advise;
 mod cli;
 mod clock;
@@ -15,6 +18,7 @@ mod machine;
 mod manual;
 mod pool;
 mod progress;
+mod published;
 mod report;
 mod report_html;
 #[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")), path = "run/elsewhere.rs")]
@@ -24,6 +28,7 @@ mod series;
 mod settings;
 mod sim;
 mod stats;
+mod stderr;
 mod targets;
 mod workloads;
 
@@ -48,7 +53,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(cli::Refusal::Mistake(line)) => {
-            eprintln!("ufutex: {line}");
+            stderr::say(line);
             return ExitCode::from(EXIT_USAGE);
         }
     };
@@ -56,7 +61,7 @@ fn main() -> ExitCode {
         cli::Command::Run(run) => return run::run(&run),
         cli::Command::Compare(args) => {
             return compare::run(&args).unwrap_or_else(|line| {
-                eprintln!("ufutex: {line}");
+                stderr::say(line);
                 ExitCode::from(EXIT_USAGE)
             });
         }
@@ -87,7 +92,7 @@ fn measure(command: &cli::Command) -> anyhow::Result<()> {
         cli::Command::Completions(args) => manual::completions(args.shell),
         cli::Command::Man(args) => match &args.output {
             Some(directory) => manual::pages(directory),
-            None => manual::page(args.verb.as_deref()),
+            None => manual::page(&args.name()),
         },
         // See `main`: their exit statuses are of their own.
         cli::Command::Run(_) | cli::Command::Advise(_) | cli::Command::Compare(_) => Ok(()),
@@ -99,6 +104,6 @@ fn measure(command: &cli::Command) -> anyhow::Result<()> {
 }
 
 fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("ufutex: {error:#}");
+    stderr::say(format_args!("{error:#}"));
     ExitCode::from(EXIT_FAILURE)
 }

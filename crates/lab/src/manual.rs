@@ -10,8 +10,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 /// Sections of a page by the lines of the help that they begin with.
-const SECTIONS: [(&str, &str); 3] =
-    [("Exit status", "EXIT STATUS"), ("Environment", "ENVIRONMENT"), ("Examples", "EXAMPLES")];
+const SECTIONS: [(&str, &str); 4] =
+    [("Exit status", "EXIT STATUS"), ("Environment", "ENVIRONMENT"), ("Examples", "EXAMPLES"), ("Example", "EXAMPLES")];
 /// What stands in the help before the first of them.
 const BEFORE: &str = "DETAILS";
 
@@ -22,43 +22,56 @@ pub fn completions(shell: Shell) -> Result<()> {
     Ok(io::stdout().write_all(&script)?)
 }
 
-/// Prints a page: of a verb, or of all.
-pub fn page(verb: Option<&str>) -> Result<()> {
-    let (top, mut page) = (all(), Vec::new());
-    let command = verb.and_then(|verb| top.find_subcommand(verb)).unwrap_or(&top);
-    render(command, &top, &mut page)?;
+/// What there is a page about, as it is called after `ufutex`; itself, which is called nothing, first.
+pub fn names() -> Vec<String> {
+    all().into_iter().map(|(name, _)| name).collect()
+}
+
+/// Prints the page of that name.
+pub fn page(name: &str) -> Result<()> {
+    let (all, mut page) = (all(), Vec::new());
+    let (name, command) = all.iter().find(|(known, _)| known == name).context("no such page")?;
+    render(name, command, &all, &mut page)?;
     Ok(io::stdout().write_all(&page)?)
 }
 
 /// Writes all pages.
 pub fn pages(directory: &Path) -> Result<()> {
-    let top = all();
-    for command in top.get_subcommands().chain([&top]) {
+    let all = all();
+    for (name, command) in &all {
         let mut page = Vec::new();
-        render(command, &top, &mut page)?;
-        let file = directory.join(format!("{}.1", name(command, &top)));
+        render(name, command, &all, &mut page)?;
+        let file = directory.join(format!("{}.1", title(name)));
         std::fs::write(&file, page).with_context(|| format!("{} cannot be written", file.display()))?;
     }
     Ok(())
 }
 
-/// `ufutex help` has no page: it is what `--help` is.
-fn all() -> Command {
-    cli::shape().disable_help_subcommand(true)
+/// Every command that has a page. `ufutex help` has none: it is what `--help` is.
+fn all() -> Vec<(String, Command)> {
+    let top = cli::shape().disable_help_subcommand(true);
+    let mut all = Vec::new();
+    for verb in top.get_subcommands() {
+        let name = verb.get_name();
+        all.push((name.to_string(), verb.clone()));
+        all.extend(verb.get_subcommands().map(|own| (format!("{name} {}", own.get_name()), own.clone())));
+    }
+    all.insert(0, (String::new(), top));
+    all
 }
 
-fn name(command: &Command, top: &Command) -> String {
-    let [top, own] = [top, command].map(Command::get_name);
-    if own == top { top.to_string() } else { format!("{top}-{own}") }
+/// `ufutex-sim-seeds` of `sim seeds`.
+fn title(name: &str) -> String {
+    format!("ufutex {name}").trim_end().replace(' ', "-")
 }
 
 /// As clap_mangen does it, but for what it calls EXTRA: there a table stays a table, and exit status, environment and
 /// examples are sections, as in other pages.
-fn render(command: &Command, top: &Command, to: &mut dyn Write) -> Result<()> {
-    let name = name(command, top);
-    let source = format!("ufutex {}", top.get_version().unwrap_or_default());
-    let named = command.clone().display_name(&name).bin_name(name.replacen('-', " ", 1));
-    let man = Man::new(named).title(name.to_uppercase()).source(source).manual("ufutex");
+fn render(name: &str, command: &Command, all: &[(String, Command)], to: &mut dyn Write) -> Result<()> {
+    let title = title(name);
+    let source = format!("ufutex {}", env!("CARGO_PKG_VERSION"));
+    let named = command.clone().display_name(&title).bin_name(format!("ufutex {name}").trim_end());
+    let man = Man::new(named).title(title.to_uppercase()).source(source).manual("ufutex");
     man.render_title(to)?;
     man.render_name_section(to)?;
     man.render_synopsis_section(to)?;
@@ -68,7 +81,7 @@ fn render(command: &Command, top: &Command, to: &mut dyn Write) -> Result<()> {
         man.render_subcommands_section(to)?;
     }
     more(&command.get_after_long_help().map(ToString::to_string).unwrap_or_default()).to_writer(to)?;
-    see_also(command, top).to_writer(to)?;
+    see_also(name, all).to_writer(to)?;
     Ok(())
 }
 
@@ -109,10 +122,9 @@ fn close(page: &mut Roff, is_open: bool) {
     }
 }
 
-fn see_also(command: &Command, top: &Command) -> Roff {
+fn see_also(name: &str, all: &[(String, Command)]) -> Roff {
     let mut page = Roff::default();
-    let others = top.get_subcommands().chain([top]).map(|other| name(other, top));
-    let others = others.filter(|other| *other != name(command, top)).map(|other| format!("{other}(1)"));
+    let others = all.iter().filter(|(other, _)| other != name).map(|(other, _)| format!("{}(1)", title(other)));
     let others: Vec<_> = others.chain(["futex(2)".to_string(), "perf-bench(1)".to_string()]).collect();
     page.control("SH", ["SEE ALSO"]).text([roman(others.join(", "))]);
     page

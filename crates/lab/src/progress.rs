@@ -1,5 +1,6 @@
 //! What is going on, on stderr: a bar on a terminal, short lines elsewhere, nothing with `-s`.
 
+use crate::stderr;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 
@@ -16,7 +17,7 @@ impl Progress {
             return Progress { bar: None, silent };
         }
         if !std::io::stderr().is_terminal() {
-            eprintln!("ufutex: {stage}");
+            stderr::say(stage);
             return Progress { bar: None, silent };
         }
         let bar = ProgressBar::new(steps as u64).with_message(stage.to_string());
@@ -31,7 +32,7 @@ impl Progress {
         match &self.bar {
             Some(bar) => bar.set_message(text.to_string()),
             None if self.silent => {}
-            None => eprintln!("ufutex: {text}"),
+            None => stderr::say(text),
         }
     }
 

@@ -1,7 +1,10 @@
 //! `ufutex compare` as its users see it, on rows that are written here: what is named, and the exit status.
 
+mod common;
+
+use common::{assert_mistakes, rows_of, text, ufutex};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
 
 struct Files {
     directory: PathBuf,
@@ -22,11 +25,7 @@ impl Files {
 }
 
 fn compare(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ufutex")).arg("compare").args(arguments).output().expect("the program starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+    ufutex(&[&["compare"], arguments].concat())
 }
 
 /// A row of `bench hash --json`.
@@ -71,8 +70,7 @@ fn noise_exits_0_and_json_says_how_much_was_compared() {
     let new = files.write("new", &[hash("live", 2, [11.5, 12.4, 13.2]), hash("percpu", 2, [1.0, 1.0, 1.0])].join("\n"));
     let output = compare(&[&old, &new, "--json"]);
     assert_eq!(output.status.code(), Some(0));
-    let rows: Vec<serde_json::Value> =
-        text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let rows = rows_of(&text(&output.stdout));
     assert_eq!(rows.len(), 1, "{rows:?}");
     assert_eq!((&rows[0]["rows"], &rows[0]["regressions"]), (&1.into(), &0.into()));
     assert!(rows[0]["only_old"][0].as_str().is_some_and(|row| row.contains("fixed")), "{rows:?}");
@@ -109,14 +107,7 @@ fn a_mistake_is_one_line_and_exits_2() {
         (&[&good, &good, "--threshold", "-5"], "'-5'"),
         (&[&good, &good, "--threshold", "many"], "'many'"),
     ];
-    for (arguments, named) in cases {
-        let output = compare(arguments);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
-        assert!(said.contains(named) && said.contains("accepted"), "{arguments:?}: {said}");
-        assert!(output.stdout.is_empty(), "{arguments:?}");
-    }
+    assert_mistakes(&["compare"], cases);
 }
 
 #[test]
@@ -131,11 +122,5 @@ fn a_report_wants_a_file_that_can_be_written() {
         (&["report", "-o"], "--output"),
         (&["report", "--pages", "3"], "--pages"),
     ];
-    for (arguments, named) in cases {
-        let output = Command::new(env!("CARGO_BIN_EXE_ufutex")).args(*arguments).output().expect("the program starts");
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
-        assert!(said.contains(named) && said.contains("accepted"), "{arguments:?}: {said}");
-    }
+    assert_mistakes(&[], cases);
 }

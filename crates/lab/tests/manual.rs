@@ -1,5 +1,7 @@
 //! Completions, pages and help: all of them name every command and every flag, and shells and formatters like them.
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -26,18 +28,29 @@ fn printed(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// The commands, as `ufutex --help` lists them.
+/// The help of a command, such as `sim seeds`; of `ufutex` itself without one.
+fn help(verb: &str) -> String {
+    printed(&verb.split_whitespace().chain(["--help"]).collect::<Vec<_>>())
+}
+
+/// The commands, as `ufutex --help` lists them, and those of commands.
 fn verbs() -> Vec<String> {
-    let help = printed(&["--help"]);
-    let list = help.split_once("Commands:\n").expect("a list").1.split("\n\n").next().expect("its end");
-    let verbs =
-        list.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next().filter(|verb| !verb.is_empty()));
-    verbs.filter(|verb| *verb != "help").map(str::to_string).collect()
+    let top = listed("");
+    top.iter().flat_map(|verb| [verb.clone()].into_iter().chain(listed(verb))).collect()
+}
+
+fn listed(verb: &str) -> Vec<String> {
+    let help = help(verb);
+    let Some((_, list)) = help.split_once("Commands:\n") else { return Vec::new() };
+    let list = list.split("\n\n").next().expect("its end");
+    let names =
+        list.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next().filter(|name| !name.is_empty()));
+    names.filter(|name| *name != "help").map(|name| format!("{verb} {name}").trim_start().to_string()).collect()
 }
 
 /// The flags of a command, as its help lists them.
 fn flags(verb: &str) -> BTreeSet<String> {
-    let help = printed(&[verb, "--help"]);
+    let help = help(verb);
     let options = help.split_once("Options:\n").expect("options").1;
     let is_flag = |line: &&str| line.starts_with("  -") || line.starts_with("      --");
     let words = options.lines().take_while(|line| line.is_empty() || line.starts_with(' ')).filter(is_flag);
@@ -56,7 +69,7 @@ fn plain(page: &str) -> String {
 #[test]
 fn the_commands_and_their_flags_are_found_in_the_help() {
     let verbs = verbs();
-    for verb in ["bench", "run", "advise", "completions", "man"] {
+    for verb in ["bench", "bench schbench", "run", "advise", "sim", "sim timers", "sim seeds", "completions", "man"] {
         assert!(verbs.iter().any(|one| one == verb), "{verb} in {verbs:?}");
     }
     assert!(!verbs.iter().any(|verb| verb.ends_with("-child")), "{verbs:?}");
@@ -71,7 +84,7 @@ fn completions_name_every_command_and_every_flag() {
     for shell in SHELLS {
         let script = printed(&["completions", shell]);
         for verb in verbs() {
-            assert!(script.contains(&verb), "{shell}: {verb}");
+            assert!(verb.split(' ').all(|word| script.contains(word)), "{shell}: {verb}");
             for flag in flags(&verb) {
                 // fish has `-l threads`.
                 let name = if shell == "fish" { format!("-l {}", &flag[2..]) } else { flag };
@@ -111,6 +124,8 @@ fn shells_can_read_the_completions_and_bash_completes_by_them() {
         assert_eq!(completed("ufutex", "ad"), "advise");
         assert_eq!(completed("ufutex bench", "--strid"), "--stride");
         assert_eq!(completed("ufutex bench", "wake-"), "wake-parallel");
+        assert_eq!(completed("ufutex sim", "se"), "seeds");
+        assert_eq!(completed("ufutex sim seeds", "--on"), "--only");
     }
 }
 
@@ -125,14 +140,17 @@ fn pages_name_every_command_every_flag_and_every_exit_status() {
     }
     assert!(!top.contains("ufutex-help(1)"), "there is no such page");
     for verb in verbs() {
-        assert!(top.contains(&format!("ufutex-{verb}(1)")), "{verb}");
-        let page = plain(&printed(&["man", &verb]));
-        assert!(page.contains(&format!("ufutex-{verb} - ")) && page.contains(".SH \"EXIT STATUS\""), "{verb}: {page}");
+        let page_name = format!("ufutex-{}", verb.replace(' ', "-"));
+        assert!(top.contains(&format!("{page_name}(1)")), "{verb}");
+        let page = plain(&printed(&[&["man"], &*verb.split(' ').collect::<Vec<_>>()].concat()));
+        assert!(page.contains(&format!("{page_name} - ")) && page.contains(".SH \"EXIT STATUS\""), "{verb}: {page}");
         for flag in flags(&verb) {
             assert!(page.contains(&flag), "{verb}: {flag}");
         }
-        let help = printed(&[&verb, "--help"]);
+        let help = help(&verb);
         assert!(help.contains("Exit status") && help.contains("  2    "), "{verb}");
+        assert!(help.contains("Example"), "{verb}");
+        assert!(help.contains(&format!("Usage: ufutex {verb}")), "{verb}: {help}");
     }
 }
 
@@ -161,21 +179,20 @@ fn formatters_have_nothing_to_say_against_the_pages() {
 
 #[test]
 fn a_mistake_is_one_line_and_exits_2() {
-    for (arguments, named) in [
-        (&["completions"][..], "SHELL is missing; accepted: ufutex completions SHELL"),
-        (&["completions", "tcsh"], "'tcsh'"),
-        (&["man", "lunch"], "'lunch' has no page; accepted: bench, run, "),
-        (&["man", "growth-child"], "'growth-child' has no page"),
-        (&["man", "bench", "-o", "/tmp"], "is not accepted with"),
-    ] {
-        let output = ufutex(arguments);
-        let said = String::from_utf8(output.stderr).expect("UTF-8");
-        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{arguments:?}: {said}");
-        assert!(said.contains(named), "{arguments:?}: {said}");
-    }
+    common::assert_mistakes(
+        &[],
+        &[
+            (&["completions"], "SHELL is missing; accepted: ufutex completions SHELL"),
+            (&["completions", "tcsh"], "'tcsh'"),
+            (&["man", "lunch"], "'lunch' has no page; accepted: bench, bench schbench, run, "),
+            (&["man", "growth-child"], "'growth-child' has no page"),
+            (&["man", "bench", "-o", "/tmp"], "is not accepted with"),
+        ],
+    );
+    assert_eq!(printed(&["man", "sim", "seeds"]), printed(&["man", "sim-seeds"]), "as its file is called");
     let output = ufutex(&["man", "-o", "/nowhere"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stderr).expect("UTF-8").starts_with("ufutex: /nowhere/ufutex-"));
+    assert!(String::from_utf8(output.stderr).expect("UTF-8").starts_with("ufutex: /nowhere/ufutex"));
 }
 
 #[test]

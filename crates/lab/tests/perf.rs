@@ -1,14 +1,15 @@
 //! `bench … --format perf` beside `perf bench futex …`: the same lines, once numbers and addresses are taken out.
 
+mod common;
+
+use common::{assert_mistakes, printed, rows_of, text};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-fn ufutex(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ufutex")).arg("bench").args(arguments).output().expect("the program starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+fn bench(arguments: &[&str]) -> Output {
+    let output = common::ufutex(&[&["bench"], arguments].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    output
 }
 
 /// Each number an `N`, each address an `A`; what stands around them stays, also how wide it is.
@@ -74,33 +75,44 @@ fn places(output: &str) -> Vec<usize> {
     numbers.filter_map(|number| Some(number.split_once('.')?.1.len())).filter(|places| *places > 0).collect()
 }
 
-const CASES: [&[&str]; 14] = [
-    &["hash", "-r", "1"],
-    &["hash", "-r", "1", "-t", "3", "-f", "16", "-s"],
-    &["hash", "-r", "1", "-t", "1", "-f", "1", "-S"],
-    &["wake"],
-    &["wake", "-t", "4", "-w", "2", "-S"],
-    &["wake", "--threads", "3", "--nwakes", "3", "--silent"],
-    &["wake-parallel"],
-    &["wake-parallel", "-t", "4", "-w", "2"],
-    &["wake-parallel", "-t", "4", "-w", "1", "-s", "-S"],
-    &["requeue", "-t", "5", "-q", "2"],
-    &["requeue", "-p", "-t", "4"],
-    &["requeue", "-B", "-t", "8", "-s"],
-    &["lock-pi", "-r", "1"],
-    &["lock-pi", "-r", "1", "-M", "-t", "3"],
-];
-
-#[test]
-fn the_lines_are_perfs_for_all_five_with_its_flags() {
-    for arguments in CASES {
-        let Some(perfs) = perf(arguments) else { continue };
-        let output = ufutex(&[arguments, &["--format", "perf"]].concat());
-        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-        let ours = text(&output.stdout);
+/// Both of each: the same lines, numbers with as many places.
+fn assert_perfs_lines(workload: &str, cases: &[&[&str]]) {
+    for flags in cases {
+        let arguments = [&[workload], *flags].concat();
+        let Some(perfs) = perf(&arguments) else { continue };
+        let ours = printed(&[&["bench"], &arguments[..], &["--format", "perf"]].concat());
         assert_eq!(shape(&ours), shape(&perfs), "{arguments:?}:\n{ours}\n{perfs}");
         assert_eq!(places(&ours), places(&perfs), "{arguments:?}:\n{ours}\n{perfs}");
     }
+}
+
+// One of the five each, so that they run beside each other.
+
+#[test]
+fn the_lines_are_perfs_for_hash() {
+    let one = ["-r", "1", "-t", "1", "-f", "1", "-S"];
+    assert_perfs_lines("hash", &[&["-r", "1"], &["-r", "1", "-t", "3", "-f", "16", "-s"], &one]);
+}
+
+#[test]
+fn the_lines_are_perfs_for_wake() {
+    let long = ["--threads", "3", "--nwakes", "3", "--silent"];
+    assert_perfs_lines("wake", &[&[], &["-t", "4", "-w", "2", "-S"], &long]);
+}
+
+#[test]
+fn the_lines_are_perfs_for_wake_parallel() {
+    assert_perfs_lines("wake-parallel", &[&[], &["-t", "4", "-w", "2"], &["-t", "4", "-w", "1", "-s", "-S"]]);
+}
+
+#[test]
+fn the_lines_are_perfs_for_requeue() {
+    assert_perfs_lines("requeue", &[&["-t", "5", "-q", "2"], &["-p", "-t", "4"], &["-B", "-t", "8", "-s"]]);
+}
+
+#[test]
+fn the_lines_are_perfs_for_lock_pi() {
+    assert_perfs_lines("lock-pi", &[&["-r", "1"], &["-r", "1", "-M", "-t", "3"]]);
 }
 
 #[test]
@@ -120,8 +132,7 @@ fn every_target_runs_all_five_in_perfs_format() {
         } else {
             "live,fixed,atomic,percpu,global,kernel,parking_lot"
         };
-        let output = ufutex(&[&[workload, "--targets", targets], &quick[..]].concat());
-        assert!(output.status.success(), "{workload}: {}", text(&output.stderr));
+        let output = bench(&[&[workload, "--targets", targets], &quick[..]].concat());
         let count = targets.split(',').count();
         assert_eq!(text(&output.stdout).matches("Run summary [PID ").count(), count, "{workload}");
         for target in targets.split(',') {
@@ -134,22 +145,18 @@ fn every_target_runs_all_five_in_perfs_format() {
 fn buckets_are_told_as_newer_perfs_tell_them() {
     let told = |buckets: &str, targets: &str| {
         let arguments = ["hash", "-r", "0.1", "-t", "1", "--format", "perf", "-b", buckets, "--targets", targets];
-        let output = ufutex(&arguments);
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        text(&output.stdout).lines().last().unwrap_or_default().to_string()
+        text(&bench(&arguments).stdout).lines().last().unwrap_or_default().to_string()
     };
     assert_eq!(told("64", "live"), "Futex hashing: 64 hash buckets");
     assert_eq!(told("0", "live"), "Futex hashing: global hash");
     assert_eq!(told("0", "kernel"), "Futex hashing: global hash");
-    let output = ufutex(&["hash", "-r", "0.1", "-t", "1", "--format", "perf", "-b", "64", "-I"]);
-    assert!(text(&output.stdout).ends_with("Futex hashing: 64 hash buckets (immutable)\n"), "{}", text(&output.stdout));
+    let immutable = text(&bench(&["hash", "-r", "0.1", "-t", "1", "--format", "perf", "-b", "64", "-I"]).stdout);
+    assert!(immutable.ends_with("Futex hashing: 64 hash buckets (immutable)\n"), "{immutable}");
 }
 
 #[test]
 fn without_a_workload_all_five_run_as_with_perfs_all() {
-    let output = ufutex(&["--format", "perf", "-r", "0.1", "--repeat", "1", "-t", "2", "-s"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let printed = text(&output.stdout);
+    let printed = printed(&["bench", "--format", "perf", "-r", "0.1", "--repeat", "1", "-t", "2", "-s"]);
     let headers: Vec<_> = printed.lines().filter(|line| line.starts_with("# Running ")).collect();
     let names = ["hash", "wake", "wake-parallel", "requeue", "lock-pi"];
     assert_eq!(headers, names.map(|name| format!("# Running futex/{name} benchmark...")));
@@ -157,10 +164,7 @@ fn without_a_workload_all_five_run_as_with_perfs_all() {
 
 #[test]
 fn wake_with_w_wakes_sleepers_on_every_target() {
-    let output = ufutex(&["wake", "-w", "3", "-t", "7", "--repeat", "3", "--json"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let rows: Vec<serde_json::Value> =
-        text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
+    let rows = rows_of(&printed(&["bench", "wake", "-w", "3", "-t", "7", "--repeat", "3", "--json"]));
     assert_eq!(rows.len(), 7);
     for row in &rows {
         assert_eq!((&row["workload"], &row["nwakes"], &row["threads"]), (&"wake".into(), &3.into(), &7.into()));
@@ -186,12 +190,5 @@ fn what_perf_does_not_print_is_refused_in_one_line() {
         (&["hash", "--sweep", "-p", "1,2"], "'2'"),
         (&["wake-parallel", "-w", "3", "-t", "4", "--format", "perf"], "'3'"),
     ];
-    for (arguments, names) in cases {
-        let output = ufutex(arguments);
-        let line = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {line}");
-        assert_eq!(line.lines().count(), 1, "{arguments:?}: {line}");
-        assert!(line.contains(names) && line.contains("accepted: "), "{arguments:?}: {line}");
-        assert!(output.stdout.is_empty(), "{arguments:?} has run something");
-    }
+    assert_mistakes(&["bench"], cases);
 }

@@ -1,23 +1,19 @@
 //! `bench schbench` as its users see it: schbench's flags, its words, rows of JSON. No timing is asserted but what was
 //! asked for.
 
+mod common;
+
+use common::{assert_mistakes, printed, rows_of, text, ufutex};
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::process::Output;
 
 fn schbench(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ufutex"));
-    command.args(["bench", "schbench"]).args(arguments).output().expect("the program starts")
+    ufutex(&[&["bench", "schbench"], arguments].concat())
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("UTF-8")
-}
-
+#[track_caller]
 fn rows(arguments: &[&str]) -> Vec<Value> {
-    let output = schbench(&[arguments, &["--json"]].concat());
-    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-    let rows = text(&output.stdout);
-    rows.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+    rows_of(&printed(&[&["bench", "schbench"], arguments, &["--json"]].concat()))
 }
 
 /// Small enough for a debug build.
@@ -49,7 +45,8 @@ fn rows_say_how_workers_were_woken_and_what_they_did_on_every_target() {
         // A request sleeps for ten microseconds.
         assert!(row["request_us"]["min"].as_f64() >= Some(10.0), "{row}");
         let (rps, requests) = (row["rps"].as_f64().unwrap_or(0.0), row["requests"].as_f64().unwrap_or(0.0));
-        assert!(requests > 0.0 && rps > 0.0 && (requests / rps - 0.4).abs() < 0.3, "{row}");
+        // On a busy machine a run may take longer than it was asked to, and never less.
+        assert!(requests > 0.0 && rps > 0.0 && requests / rps >= 0.399, "{row}");
         assert!(row["ratio_kernel"].as_f64().is_some_and(|ratio| ratio > 0.0), "{row}");
     }
 }
@@ -58,8 +55,7 @@ fn rows_say_how_workers_were_woken_and_what_they_did_on_every_target() {
 fn tasks_run_on_ours_and_the_others_are_left_out_by_name() {
     let output = schbench(&small(&["-m", "2", "-t", "8", "--tasks", "--executors", "1", "--json"]));
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let rows = text(&output.stdout);
-    let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
+    let rows = rows_of(&text(&output.stdout));
     assert_eq!(rows.len(), 5);
     for row in &rows {
         assert_eq!((&row["tasks"], &row["executors"]), (&true.into(), &1.into()));
@@ -184,22 +180,12 @@ fn a_mistake_is_one_line_and_exits_2() {
         (&["--stride", "4"], "--stride"),
         (&["hash"], "hash"),
     ];
-    for (arguments, names) in cases {
-        let output = schbench(arguments);
-        let line = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {line}");
-        assert_eq!(line.lines().count(), 1, "{arguments:?}: {line}");
-        assert!(line.starts_with("ufutex: ") && line.contains(names), "{arguments:?}: {line}");
-        assert!(line.contains("accepted: "), "{arguments:?}: {line}");
-        assert!(output.stdout.is_empty(), "{arguments:?} has run something");
-    }
+    assert_mistakes(&["bench", "schbench"], cases);
 }
 
 #[test]
 fn flags_before_its_name_are_its_own_and_its_help_names_them() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ufutex"));
-    let output = command.args(["bench", "--json", "schbench", "-m", "0"]).output().expect("the program starts");
-    assert!(text(&output.stderr).contains("--message-threads '0'"), "{}", text(&output.stderr));
+    assert_mistakes(&["bench", "--json", "schbench"], &[(&["-m", "0"], "--message-threads '0'")]);
     let help = text(&schbench(&["--help"]).stdout);
     for flag in ["--message-threads", "--cache_footprint", "--sleep_usec", "--auto-rps", "--tasks", "wakeup_us"] {
         assert!(help.contains(flag), "{flag}");

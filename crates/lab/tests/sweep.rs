@@ -1,22 +1,16 @@
 //! `bench hash --sweep`: the two tables, their rows, and lists of one's own.
 
+mod common;
+
+use common::{printed, rows_of};
 use serde_json::Value;
-use std::process::Command;
 
 fn sweep(arguments: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ufutex"));
-    let output = command
-        .args(["bench", "hash", "--sweep", "-r", "0.2", "--repeat", "1"])
-        .args(arguments)
-        .output()
-        .expect("it starts");
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("UTF-8")
+    printed(&[&["bench", "hash", "--sweep", "-r", "0.2", "--repeat", "1"], arguments].concat())
 }
 
 fn rows(arguments: &[&str]) -> Vec<Value> {
-    let printed = sweep(&[arguments, &["--json"]].concat());
-    printed.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+    rows_of(&sweep(&[arguments, &["--json"]].concat()))
 }
 
 #[test]

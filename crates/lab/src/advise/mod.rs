@@ -9,10 +9,12 @@ mod watch;
 
 use crate::cli::Advise;
 use crate::interrupt;
+use crate::stderr;
 use anyhow::{Context, Result};
 use figures::Figures;
 use judge::Advice;
 use serde::Serialize;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use watch::Watched;
 
@@ -33,7 +35,7 @@ pub fn run(advise: &Advise) -> ExitCode {
     match give(advise) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            eprintln!("ufutex: {error:#}");
+            stderr::say(format_args!("{error:#}"));
             ExitCode::from(EXIT_OURS)
         }
     }
@@ -46,7 +48,7 @@ fn give(advise: &Advise) -> Result<u8> {
     }
     if !advise.json || advise.output.is_some() {
         let name = advise.command[0].to_string_lossy();
-        eprintln!("ufutex: watching '{}' for {} s", name.escape_debug(), advise.duration.as_secs_f64());
+        stderr::say(format_args!("watching '{}' for {} s", name.escape_debug(), advise.duration.as_secs_f64()));
     }
     let watched = watch::watch(advise)?;
     let Some(report) = &watched.report else {
@@ -58,13 +60,22 @@ fn give(advise: &Advise) -> Result<u8> {
     let text = if advise.json { serde_json::to_string(&answer)? + "\n" } else { text(&answer) };
     match &advise.output {
         Some(file) => std::fs::write(file, text).with_context(|| format!("{} cannot be written", file.display()))?,
-        None => eprint!("{text}"),
+        // What all of it was for: where it cannot be said, the status has to say so.
+        None => say(&text)?,
     }
     if interrupt::asked() {
-        eprintln!("ufutex: interrupted: the advice is from {:.1} s", figures.seconds);
+        stderr::say(format_args!("interrupted: the advice is from {:.1} s", figures.seconds));
         return Ok(interrupt::EXIT);
     }
     Ok(0)
+}
+
+fn say(text: &str) -> Result<()> {
+    match std::io::stderr().write_all(text.as_bytes()) {
+        // A reader that has gone has read enough.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("stderr cannot be written"),
+        _ => Ok(()),
+    }
 }
 
 /// One that was not started has been told of by `ufutex run`.

@@ -4,7 +4,8 @@ use super::figures::Report;
 use crate::cli::Advise;
 use crate::interrupt;
 use anyhow::{Context, Result};
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -15,6 +16,8 @@ use ufutex_program::environment::SETTINGS;
 const WATCH: &str = "watch";
 /// How often the program is looked at.
 const LOOK: Duration = Duration::from_millis(10);
+/// Until a program that does not answer is taken for one that never will.
+const ANSWER: Duration = Duration::from_secs(3);
 /// Until a report that was asked for is there.
 const REPORT: Duration = Duration::from_secs(1);
 /// From SIGTERM to SIGKILL.
@@ -30,25 +33,39 @@ pub struct Watched {
     pub was_ended: bool,
 }
 
-/// A file for the report, as long as it is needed.
-struct Scratch(PathBuf);
+/// A file for the report in memory: it goes with this process, however that ends.
+struct Scratch(File);
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+impl Scratch {
+    fn new() -> Result<Scratch> {
+        // SAFETY: the name is a string, and the call answers with a descriptor that nobody else has.
+        let file = unsafe {
+            let descriptor = libc::memfd_create(c"ufutex-advise".as_ptr(), libc::MFD_CLOEXEC);
+            if descriptor < 0 {
+                return Err(std::io::Error::last_os_error()).context("no memory for the report");
+            }
+            File::from_raw_fd(descriptor)
+        };
+        Ok(Scratch(file))
+    }
+
+    /// As others can open it as long as it is here.
+    fn path(&self) -> PathBuf {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
     }
 }
 
 /// Watches it.
 pub fn watch(advise: &Advise) -> Result<Watched> {
-    let scratch = Scratch(std::env::temp_dir().join(format!("ufutex-advise-{}.json", std::process::id())));
-    let mut program = start(advise, &scratch.0)?;
-    let mut begun = None;
+    let memory = Scratch::new()?;
+    let scratch = memory.path();
+    let mut program = start(advise, &scratch)?;
+    let (started, mut begun) = (Instant::now(), None);
     loop {
         if let Some(status) = program.try_wait()? {
-            return Ok(Watched { report: report(&scratch.0, &program), status, was_ended: false });
+            return Ok(Watched { report: report(&scratch, &program), status, was_ended: false });
         }
-        if begun.is_none() && answers(&program) {
+        if begun.is_none() && (answers(&program) || started.elapsed() >= ANSWER && runs(&program)) {
             begun = Some(Instant::now());
         }
         if interrupt::asked() || begun.is_some_and(|begun| begun.elapsed() >= advise.duration) {
@@ -57,9 +74,9 @@ pub fn watch(advise: &Advise) -> Result<Watched> {
         std::thread::sleep(LOOK);
     }
     // Its time is over now: what it does until it has ended does not count.
-    let report_now = answers(&program).then(|| ask(&program, &scratch.0)).flatten();
+    let report_now = answers(&program).then(|| ask(&program, &scratch)).flatten();
     let status = end(&mut program)?;
-    Ok(Watched { report: report_now.or_else(|| report(&scratch.0, &program)), status, was_ended: true })
+    Ok(Watched { report: report_now.or_else(|| report(&scratch, &program)), status, was_ended: true })
 }
 
 fn start(advise: &Advise, scratch: &Path) -> Result<Child> {
@@ -86,6 +103,13 @@ fn answers(program: &Child) -> bool {
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     caught >> (libc::SIGUSR1 - 1) & 1 != 0
+}
+
+/// Whether it is no longer this command that runs there. A program that does not care for SIGUSR1 answers never, and its
+/// time must pass all the same.
+fn runs(program: &Child) -> bool {
+    let file = fs::read_link(format!("/proc/{}/exe", program.id()));
+    file.is_ok_and(|file| std::env::current_exe().is_ok_and(|own| own != file))
 }
 
 /// The report as of now.

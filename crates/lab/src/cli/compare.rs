@@ -37,4 +37,10 @@ Files hold one JSON object a line, or one array of objects.
 Exit status:
   0    nothing has become worse
   1    something has: a regression
-  2    a mistake: a file that is missing, a line that is no JSON object (it is named), no row that both files have";
+  2    a mistake: a file that is missing, a line that is no JSON object (it is named), no row that both files have;
+       or stdout cannot be written
+
+Examples:
+  ufutex bench --json > before.json                     and after a change the same to now.json
+  ufutex compare before.json now.json
+  ufutex compare --threshold 2 --json before.json now.json";

@@ -17,10 +17,17 @@ pub struct CompletionsArgs {
 pub struct ManArgs {
     /// The command that the page is about; without it, all of ufutex
     #[arg(value_name = "COMMAND")]
-    pub verb: Option<String>,
+    pub verb: Vec<String>,
     /// All pages as files of this directory, which must be there
     #[arg(short, long, value_name = "DIR", conflicts_with = "verb", value_hint = clap::ValueHint::DirPath)]
     pub output: Option<PathBuf>,
+}
+
+impl ManArgs {
+    /// As the command line has it: `sim seeds`, also where it was named as its page is, `sim-seeds`.
+    pub fn name(&self) -> String {
+        self.verb.join(" ").replace('-', " ")
+    }
 }
 
 /// Below the commands in `ufutex --help`.
@@ -68,4 +75,5 @@ Exit status:
 Examples:
   ufutex man | man -l -
   ufutex man advise | man -l -
+  ufutex man sim seeds | man -l -
   ufutex man -o ~/.local/share/man/man1";

@@ -25,7 +25,8 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
             format!("{argument} has no value; accepted: {argument} VALUE, see --help")
         }
         ErrorKind::InvalidValue => {
-            format!("{argument} '{value}' is not accepted; accepted: {values}")
+            let others = if argument == "workload" { own_workloads(shape, verb) } else { String::new() };
+            format!("{argument} '{value}' is not accepted; accepted: {values}{others}")
         }
         ErrorKind::UnknownArgument => {
             let before = match verb {
@@ -34,7 +35,11 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
                 "bench" => "one workload and",
                 _ => "only",
             };
-            format!("'{}' is not accepted here; accepted: {before} {}", shown(&argument), flags(shape, verb))
+            let flags = flags(shape, verb);
+            if flags.is_empty() {
+                return format!("'{}' is not accepted here; accepted: first {}", shown(&argument), verbs(shape));
+            }
+            format!("'{}' is not accepted here; accepted: {before} {flags}", shown(&argument))
         }
         ErrorKind::InvalidSubcommand => {
             let verb = shown(&context(error, ContextKind::InvalidSubcommand));
@@ -47,7 +52,7 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
             "two files are compared; accepted: ufutex compare OLD.json NEW.json, see --help".to_string()
         }
         ErrorKind::MissingRequiredArgument if !matches!(verb, "run" | "advise") => {
-            let missing = argument.trim_matches(['<', '>']);
+            let missing = if argument.starts_with('-') { argument } else { argument.to_uppercase() };
             format!("{missing} is missing; accepted: ufutex {verb} {missing}, see --help")
         }
         ErrorKind::MissingRequiredArgument => {
@@ -90,15 +95,23 @@ fn is_the_same(error: &clap::Error) -> bool {
     context(error, ContextKind::InvalidArg) == context(error, ContextKind::PriorArg)
 }
 
-/// clap says `--threads <LIST>`, `--processes [<LIST>]` and `[WORKLOAD]`; a reader needs `--threads` and `workload`.
+/// clap says `--threads <LIST>`, `--processes [<LIST>]`, `[WORKLOAD]` and `<WORKLOAD>`; a reader needs `--threads` and `workload`.
 fn flag_name(argument: &str) -> String {
     let name = argument.split([' ', '=']).next().unwrap_or_default();
-    if name.starts_with('[') { name.trim_matches(['[', ']']).to_lowercase() } else { name.to_string() }
+    let is_flag = name.starts_with('-');
+    if is_flag { name.to_string() } else { name.trim_matches(['[', ']', '<', '>']).to_lowercase() }
 }
 
 /// What the user typed may hold line ends or control characters: the message stays one line.
 fn shown(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
+}
+
+/// Those with flags of their own, which stand before all flags.
+fn own_workloads(shape: &clap::Command, verb: &str) -> String {
+    let own: Vec<_> = shape.find_subcommand(verb).map_or_else(Vec::new, |verb| verb.get_subcommands().collect());
+    let names: Vec<_> = own.into_iter().map(clap::Command::get_name).filter(|name| *name != "help").collect();
+    if names.is_empty() { String::new() } else { format!("; before all flags {}", names.join(", ")) }
 }
 
 /// Those that are for users.
@@ -113,10 +126,10 @@ fn flags(shape: &clap::Command, verb: &str) -> String {
         return String::new();
     };
     let names = command.get_arguments().filter(|argument| !argument.is_hide_set()).filter_map(|argument| {
-        let long = argument.get_long()?;
-        Some(match argument.get_short() {
-            Some(short) => format!("-{short}/--{long}"),
-            None => format!("--{long}"),
+        Some(match (argument.get_short(), argument.get_long()) {
+            (Some(short), Some(long)) => format!("-{short}/--{long}"),
+            (Some(short), None) => format!("-{short}"),
+            (None, long) => format!("--{}", long?),
         })
     });
     names.collect::<Vec<_>>().join(" ")

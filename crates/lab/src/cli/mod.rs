@@ -77,14 +77,9 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
     let mut verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default().to_string();
     if verb == "bench" {
         tell_perfs_p(&mut arguments);
-        put_schbench_first(&mut arguments);
-        if arguments.get(2).is_some_and(|argument| argument == "schbench") {
-            verb += " schbench";
-        }
     }
-    let second = arguments.get(2).and_then(|word| word.to_str()).unwrap_or_default();
-    if let Some((_, hidden)) = sim_more::VERBS.iter().find(|(name, _)| verb == "sim" && *name == second) {
-        arguments.splice(1..3, [OsString::from(hidden)]);
+    if let Some(own) = put_first(&mut arguments, shape.find_subcommand(&verb)) {
+        verb += &format!(" {own}");
     }
     let top = shape
         .try_get_matches_from_mut(arguments)
@@ -100,12 +95,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
         Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
         Verb::Report(args) => args.check().map(Command::Report).map_err(Refusal::Mistake),
         Verb::Compare(args) => Ok(Command::Compare(args)),
-        Verb::Sim(args) => args.check().map(|settings| Command::Sim(Box::new(settings))).map_err(Refusal::Mistake),
-        Verb::SimTimers(args) => {
-            args.check().map(|settings| Command::SimTimers(Box::new(settings))).map_err(Refusal::Mistake)
-        }
-        Verb::SimSchbench(args) => Ok(Command::SimSchbench(Box::new(args.check()))),
-        Verb::SimSeeds(args) => Ok(Command::SimSeeds(args.check())),
+        Verb::Sim(verb) => simulation(verb).map_err(Refusal::Mistake),
         Verb::Advise(args) => Ok(Command::Advise(Box::new(args.into()))),
         Verb::Completions(args) => Ok(Command::Completions(args)),
         Verb::Man(args) => known_verb(args).map(Command::Man).map_err(Refusal::Mistake),
@@ -113,6 +103,15 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
         Verb::TimersChild(args) => Ok(Command::TimersChild(args)),
         Verb::SweepChild(args) => Ok(Command::SweepChild(args)),
     }
+}
+
+fn simulation(verb: SimVerb) -> Result<Command, String> {
+    Ok(match verb.own {
+        None => Command::Sim(Box::new(verb.args.check()?)),
+        Some(OwnSim::Timers(args)) => Command::SimTimers(Box::new(args.check()?)),
+        Some(OwnSim::Schbench(args)) => Command::SimSchbench(Box::new(args.check())),
+        Some(OwnSim::Seeds(args)) => Command::SimSeeds(args.check()),
+    })
 }
 
 /// The command line as users see it: without the commands that this program calls by itself.
@@ -128,14 +127,12 @@ pub fn shape() -> clap::Command {
 }
 
 fn known_verb(args: ManArgs) -> Result<ManArgs, String> {
-    let shape = shape();
-    match &args.verb {
-        Some(verb) if shape.find_subcommand(verb).is_none() => {
-            let verbs: Vec<_> = shape.get_subcommands().map(clap::Command::get_name).collect();
-            Err(format!("'{}' has no page; accepted: {}", verb.escape_debug(), verbs.join(", ")))
-        }
-        _ => Ok(args),
+    let (verb, mut pages) = (args.verb.join(" "), crate::manual::names());
+    if pages.contains(&args.name()) {
+        return Ok(args);
     }
+    pages.retain(|page| !page.is_empty());
+    Err(format!("'{}' has no page; accepted: {}", verb.escape_debug(), pages.join(", ")))
 }
 
 /// perf's `-p` has no value, and may come before the workload, which is no list of processes.
@@ -148,13 +145,16 @@ fn tell_perfs_p(arguments: &mut [OsString]) {
     }
 }
 
-/// `bench --json schbench`: its flags are its own, also before its name.
-fn put_schbench_first(arguments: &mut [OsString]) {
-    if let Some(place) = (2..arguments.len()).find(|place| arguments[*place] == "schbench")
-        && arguments[2..place].iter().all(|argument| argument.to_str().is_some_and(|text| text.starts_with('-')))
-    {
-        arguments[2..=place].rotate_right(1);
+/// `bench --json schbench`: the flags of a workload that has its own are its own also before its name, which is answered.
+fn put_first(arguments: &mut [OsString], verb: Option<&clap::Command>) -> Option<String> {
+    let is_own = |argument: &OsString| verb.is_some_and(|verb| verb.find_subcommand(argument).is_some());
+    let place = (2..arguments.len()).find(|place| is_own(&arguments[*place]))?;
+    let is_flag = |argument: &OsString| argument.to_str().is_some_and(|text| text.starts_with('-'));
+    if !arguments[2..place].iter().all(is_flag) {
+        return None;
     }
+    arguments[2..=place].rotate_right(1);
+    arguments[2].to_str().map(str::to_string)
 }
 
 #[derive(Parser)]
@@ -185,17 +185,8 @@ enum Verb {
     #[command(after_long_help = compare::MORE)]
     Compare(CompareArgs),
     /// Run the engine on virtual cores of a machine that need not be there
-    #[command(after_help = MORE_SIM, after_long_help = sim::ROWS)]
-    Sim(Box<sim::SimArgs>),
-    /// The designs of a timer table on virtual cores
-    #[command(hide = true, bin_name = "ufutex sim timers")]
-    SimTimers(Box<sim_more::TimersArgs>),
-    /// The pattern of schbench's threads on virtual cores
-    #[command(hide = true, bin_name = "ufutex sim schbench")]
-    SimSchbench(Box<sim_more::SchbenchArgs>),
-    /// The seeds' published figures, what this machine says, and what the model says
-    #[command(hide = true, bin_name = "ufutex sim seeds")]
-    SimSeeds(sim_more::SeedsArgs),
+    #[command(after_long_help = sim::ROWS)]
+    Sim(SimVerb),
     /// Watch a program's futexes, and say which settings it wants
     #[command(long_about = advise::ABOUT, after_long_help = advise::MORE)]
     Advise(advise::AdviseArgs),
@@ -231,6 +222,34 @@ enum Own {
     /// schbench: message threads and their workers wake one another; flags of its own, see its --help
     #[command(after_long_help = schbench::MORE)]
     Schbench(Box<schbench::SchbenchArgs>),
+}
+
+/// The same on virtual cores.
+#[derive(Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true,
+    subcommand_value_name = "WORKLOAD"
+)]
+struct SimVerb {
+    #[command(flatten)]
+    args: Box<sim::SimArgs>,
+    #[command(subcommand)]
+    own: Option<OwnSim>,
+}
+
+#[derive(Subcommand)]
+enum OwnSim {
+    /// The designs of a timer table, and ours
+    #[command(after_long_help = sim_more::TIMERS)]
+    Timers(Box<sim_more::TimersArgs>),
+    /// The pattern of schbench's threads
+    #[command(after_long_help = sim_more::SCHBENCH)]
+    Schbench(Box<sim_more::SchbenchArgs>),
+    /// The seeds' published figures, what this machine says, and what the model says; exit 1 where the model misses
+    #[command(after_long_help = sim_more::SEEDS)]
+    Seeds(sim_more::SeedsArgs),
 }
 
 /// What one repeat of `growth` needs to know.
@@ -289,9 +308,3 @@ pub struct SweepChildArgs {
     #[arg(long)]
     pub microseconds: u64,
 }
-
-const MORE_SIM: &str = "\
-With options of their own, see --help after each:
-  ufutex sim timers    the designs of a timer table, and ours
-  ufutex sim schbench  the pattern of schbench's threads
-  ufutex sim seeds     the seeds' published figures, this machine's, and the model's; exit 1 where the model misses";

@@ -1,7 +1,8 @@
 //! The options of `ufutex report`.
 
+use super::values;
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Where the report goes.
 #[derive(Args)]
@@ -58,22 +59,13 @@ impl ReportArgs {
         if files.is_empty() {
             return Err("no file given; accepted: ufutex report -o FILE.html, see --help".to_string());
         }
-        let mistake = files.into_iter().find_map(|file| unwritable(file));
+        if let Some(twice) = (1..files.len()).find(|place| files[..*place].contains(&files[*place])) {
+            let twice = files[twice].display();
+            return Err(format!("'{twice}' is given twice; accepted: a file for each of -o, --markdown and --json"));
+        }
+        let mistake = files.into_iter().find_map(|file| values::unwritable(file));
         mistake.map_or(Ok(report), Err)
     }
-}
-
-/// Whoever waits for minutes must not learn then that there is no such directory.
-fn unwritable(file: &Path) -> Option<String> {
-    let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let reason = if file.is_dir() {
-        "is a directory"
-    } else if !directory.is_dir() {
-        "is in no directory that exists"
-    } else {
-        return None;
-    };
-    Some(format!("'{}' {reason}; accepted: a file that can be written", file.display()))
 }
 
 /// Below the options.

@@ -164,7 +164,14 @@ Rows of --json, one object a line:
   scheduling_delay_us {message, worker}: for how long threads waited for a CPU each time, as the kernel says;
   ratio_kernel: the rps over the kernel's; pipe_bytes, mb_per_sec with -p
 
-Example, as in the kernel's change logs: ufutex bench schbench -L -m 4 -M auto -t 256 -n 0 -r 60 -s 0";
+Exit status:
+  0    measured
+  1    it failed
+  2    a mistake in the options
+  130  interrupted: the rows are of what was measured until then
+
+Example, as in the kernel's change logs:
+  ufutex bench schbench -L -m 4 -M auto -t 256 -n 0 -r 60 -s 0";
 
 /// What `-A` begins with where `-R` says nothing.
 const FIRST_RATE: u32 = 10;
@@ -177,6 +184,10 @@ impl SchbenchArgs {
     pub fn check(self) -> Result<Schbench, String> {
         if self.json && self.file.as_deref() == Some(Path::new("-")) {
             return Err("-j '-' would stand among the rows of --json; accepted: a file, or one of both".to_string());
+        }
+        if let Some(mistake) = self.file.as_deref().filter(|file| *file != Path::new("-")).and_then(values::unwritable)
+        {
+            return Err(format!("-j {mistake}"));
         }
         let cpus = machine::allowed_cpus();
         let targets = self.chosen()?;
@@ -236,6 +247,12 @@ impl SchbenchArgs {
         match not_futex {
             Some(name) => {
                 Err(format!("--targets '{name}' is no target of 'schbench'; accepted: {}", values::futex_targets()))
+            }
+            None if self.tasks && !futex.iter().any(|name| name.has_futures()) => {
+                let names = futex.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+                Err(format!(
+                    "--targets '{names}' has only threads; accepted: with --tasks live, fixed, atomic, percpu, global"
+                ))
             }
             None => Ok(futex.clone()),
         }

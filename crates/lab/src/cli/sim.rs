@@ -4,6 +4,7 @@ use super::values::{self, List, Policy};
 use crate::targets::Layout;
 use clap::{Args, ValueEnum};
 use std::fmt;
+use std::io::Read;
 use ufutex_coherence::Topology;
 
 /// What can be run on virtual cores.
@@ -64,9 +65,9 @@ impl fmt::Display for Scheme {
 /// On which machine, and what.
 #[derive(Args)]
 pub struct SimArgs {
-    /// What to run
-    #[arg(value_enum)]
-    workload: Workload,
+    /// What to run, if none of the commands below
+    #[arg(value_enum, required = true)]
+    workload: Option<Workload>,
     /// The machine: epyc-9d64, turin, skylake-2s, zen3-2s, power, ivb-4s, here, or a file
     #[arg(long, value_name = "NAME|FILE", default_value = "epyc-9d64", value_parser = topology)]
     topology: Topology,
@@ -130,8 +131,13 @@ wakeup, switch, slice, membarrier: all in nanoseconds. Cores are numbered chiple
 Exit status:
   0    run and printed
   1    a run failed
+  2    a mistake in the options
   130  interrupted: the rows are those until then
-  2    a mistake in the options";
+
+Examples:
+  ufutex sim hash --cores 1,8,64 --schemes live,atomic -b 1024    what a counter costs on 64 cores
+  ufutex sim hash --topology turin --layout lean,packed,split     how a bucket is to lie in cache lines
+  ufutex sim resize --cores 64                                    the stall, and its absence";
 
 /// What `ufutex sim` was asked for, checked.
 pub struct Settings {
@@ -175,7 +181,9 @@ impl SimArgs {
                 "--buckets '{buckets}' is not accepted with --policy '{policy}'; accepted: one of the two"
             ));
         }
-        let is_resize = self.workload == Workload::Resize;
+        // clap has refused none.
+        let workload = self.workload.unwrap_or(Workload::Hash);
+        let is_resize = workload == Workload::Resize;
         let all = Scheme::value_variants().iter().copied();
         let usual = || all.filter(|scheme| !is_resize || scheme.can_resize()).collect();
         let schemes: Vec<Scheme> = self.schemes.map_or_else(usual, |List(schemes)| schemes);
@@ -185,13 +193,16 @@ impl SimArgs {
         if is_resize && (self.buckets.is_some() || self.policy.is_some()) {
             return Err("--buckets and --policy are not accepted with resize; accepted: --from N --to N".to_string());
         }
+        if is_resize && self.from == self.to {
+            return Err(format!("--to '{}' is --from; accepted: a power of two that differs", self.to));
+        }
         let policies = match self.buckets {
             Some(List(buckets)) => buckets.into_iter().map(Policy::Fixed).collect(),
             None if is_resize => vec![Policy::Fixed(self.from)],
             None => vec![self.policy.unwrap_or(Policy::Load)],
         };
         Ok(Settings {
-            workload: self.workload,
+            workload,
             topology: self.topology,
             cores,
             schemes,
@@ -219,9 +230,17 @@ pub fn topology(text: &str) -> Result<Topology, String> {
         return Ok(topology);
     }
     let given = Topology::names().collect::<Vec<_>>().join(", ");
-    let described = std::fs::read_to_string(text)
+    let described = description(text)
         .map_err(|error| format!("is not accepted ({error}); accepted: {given}, or a file that describes a machine"))?;
     Topology::parse(&described).map_err(|reason| format!("cannot be used: {reason}"))
+}
+
+/// Some lines are enough for a machine, where a device or the wrong file may have no end.
+fn description(file: &str) -> Result<String, std::io::Error> {
+    const MOST: u64 = 1 << 20;
+    let mut described = String::new();
+    std::fs::File::open(file)?.take(MOST + 1).read_to_string(&mut described)?;
+    if described.len() as u64 > MOST { Err(std::io::ErrorKind::FileTooLarge.into()) } else { Ok(described) }
 }
 
 /// `--cores`.

@@ -7,8 +7,71 @@ use crate::sim::timers::{Design, Test};
 use clap::{Args, ValueEnum};
 use ufutex_coherence::Topology;
 
-/// What comes after `sim` and has options of its own, with the hidden verb that reads them.
-pub const VERBS: [(&str, &str); 3] = [("timers", "sim-timers"), ("schbench", "sim-schbench"), ("seeds", "sim-seeds")];
+/// Of all three.
+macro_rules! ends_with {
+    () => {
+        "
+  2    a mistake in the options
+  130  interrupted: printed is what there was until then"
+    };
+}
+
+/// Below the help of `sim timers`.
+pub const TIMERS: &str = concat!(
+    "\
+Nothing here is measured: all figures are modelled, in virtual time. The same arguments print the same.
+
+Rows of --json, one object a line:
+  workload, test, design, topology, threads (of each process), processes, timers (of each thread), seed; create_ns,
+  getoverrun_ns, create_delete_ns (for both): for one, as a thread sees it, null where the test has none; hitm_per_op;
+  hot: by object, field and offset, hitm in all
+
+Exit status:
+  0    run and printed
+  1    a run failed",
+    ends_with!(),
+    "
+
+Examples:
+  ufutex sim timers --cores 63 --tests create-delete        all threads of one process
+  ufutex sim timers --cores 63 --tests create-delete -p     the same, each in a process of its own"
+);
+
+/// Below the help of `sim schbench`.
+pub const SCHBENCH: &str = concat!(
+    "\
+Nothing here is measured: all figures are modelled, in virtual time. The same arguments print the same.
+
+Rows of --json, one object a line:
+  workload, scheme, buckets, topology, message_threads, threads (workers of each), seed; rps (requests a second of all
+  workers), hitm_per_op (by the request)
+
+Exit status:
+  0    run and printed
+  1    a run failed",
+    ends_with!(),
+    "
+
+Example:
+  ufutex sim schbench --topology zen3-2s -m 4 -t 128 -b 2048"
+);
+
+/// Below the help of `sim seeds`.
+pub const SEEDS: &str = concat!(
+    "\
+Rows of --json, one object a line:
+  seed, comparison, published [base, other], published_ratio, here_ratio (null: not measured here), modelled [base, other],
+  modelled_ratio, sized (whether its size counts, within a factor of 1.5), verdict, note
+
+Exit status:
+  0    the model is right wherever it has to be
+  1    it misses a comparison, or a run failed",
+    ends_with!(),
+    "
+
+Example:
+  ufutex sim seeds --only 003,004 --no-measure"
+);
 
 /// The designs of a timer table on virtual cores.
 #[derive(Args)]
@@ -107,6 +170,9 @@ pub struct SchbenchArgs {
     /// Decides everything that chance decides
     #[arg(long, value_name = "N", default_value = "1", value_parser = sim::seed, allow_negative_numbers = true)]
     seed: u64,
+    /// No progress on stderr
+    #[arg(long)]
+    silent: bool,
     /// One JSON object a line on stdout, nothing else there
     #[arg(long)]
     json: bool,
@@ -122,6 +188,7 @@ pub struct SchbenchSettings {
     pub runtime_us: u64,
     pub kernel: bool,
     pub seed: u64,
+    pub silent: bool,
     pub json: bool,
 }
 
@@ -138,6 +205,7 @@ impl SchbenchArgs {
             runtime_us: self.runtime,
             kernel: self.kernel,
             seed: self.seed,
+            silent: self.silent,
             json: self.json,
         }
     }

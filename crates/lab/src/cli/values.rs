@@ -6,6 +6,7 @@ use crate::targets::Name;
 use crate::targets::timers::{self, Test};
 use clap::ValueEnum;
 use std::fmt;
+use std::path::Path;
 
 /// The most threads that a workload takes.
 pub const THREADS_MAX: usize = 16_384;
@@ -111,6 +112,19 @@ pub fn list<T: PartialEq>(text: &str, accepted: &str, one: impl Fn(&str) -> Opti
         }
     }
     Ok(List(items))
+}
+
+/// Whoever waits for minutes must not learn then that there is no such directory.
+pub fn unwritable(file: &Path) -> Option<String> {
+    let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let reason = if file.is_dir() {
+        "is a directory"
+    } else if !directory.is_dir() {
+        "is in no directory that exists"
+    } else {
+        return None;
+    };
+    Some(format!("'{}' {reason}; accepted: a file that can be written", file.display()))
 }
 
 /// A whole number within bounds.

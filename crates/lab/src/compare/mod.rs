@@ -6,6 +6,7 @@ mod rows;
 mod verdict;
 
 use crate::cli::CompareArgs;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 const EXIT_SAME: u8 = 0;
@@ -15,6 +16,11 @@ const EXIT_WORSE: u8 = 1;
 pub fn run(args: &CompareArgs) -> Result<ExitCode, String> {
     let (old, new) = (rows::read(&args.old)?, rows::read(&args.new)?);
     let matched = rows::matched(&old, &new);
+    for (file, rows) in [(&args.old, &old), (&args.new, &new)] {
+        if !rows.iter().any(rows::has_figures) {
+            return Err(format!("{} has no figures; accepted: rows of bench, sim or report --json", file.display()));
+        }
+    }
     if matched.pairs.is_empty() {
         return Err(format!(
             "{} has no row that {} has; accepted: two files of the same workloads, targets and sizes",
@@ -24,7 +30,12 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, String> {
     }
     let findings = verdict::of(&matched, args.threshold / 100.0);
     let text = if args.json { print::json(&findings) } else { print::text(args, &findings) };
-    // A reader that has gone (`| head`) has read enough; the status says the rest.
-    let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // A reader that has gone (`| head`) has read enough; the status says the rest.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            return Err(format!("stdout cannot be written: {error}"));
+        }
+        _ => {}
+    }
     Ok(ExitCode::from(if findings.has_regression() { EXIT_WORSE } else { EXIT_SAME }))
 }

@@ -77,12 +77,13 @@ fn as_table(changes: &[&Change]) -> String {
 }
 
 fn percent(change: &Change) -> Option<String> {
-    change.change_percent.map(|percent| format!("{percent:+.1} %"))
+    change.change_percent.filter(|percent| percent.is_finite()).map(|percent| format!("{percent:+.1} %"))
 }
 
 /// Four digits that count.
 fn figure(value: f64) -> String {
     match value.abs() {
+        size if size >= 1e15 || (size > 0.0 && size < 1e-4) => format!("{value:.3e}"),
         size if size >= 1000.0 || size == 0.0 => format!("{value:.0}"),
         size if size >= 100.0 => format!("{value:.1}"),
         size if size >= 1.0 => format!("{value:.2}"),

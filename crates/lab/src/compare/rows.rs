@@ -2,7 +2,7 @@
 
 use super::measure;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
 /// One row as it stands in a file.
@@ -29,6 +29,11 @@ pub fn read(path: &Path) -> Result<Vec<Row>, String> {
     let rows = if text.trim_start().starts_with('[') { array(&text) } else { lines(&text) };
     let rows = rows.map_err(refused)?;
     if rows.is_empty() { Err(refused("has no rows".to_string())) } else { Ok(rows) }
+}
+
+/// Whether there is anything in a row that can be compared.
+pub fn has_figures(row: &Row) -> bool {
+    !measure::all(row).is_empty()
 }
 
 fn array(text: &str) -> Result<Vec<Row>, String> {
@@ -68,37 +73,38 @@ fn short(text: &str) -> String {
 ///
 /// How many buckets a table had is a choice or a result, as the policy is: rows that differ in it alone are still brought together.
 pub fn matched<'a>(old: &'a [Row], new: &'a [Row]) -> Matched<'a> {
-    let mut waiting = by_identity(old.iter(), &[]);
+    let mut waiting = by_identity(old.iter().enumerate(), &[]);
     let (mut pairs, mut late) = (Vec::new(), Vec::new());
-    for (place, row) in new.iter().enumerate().filter(|(_, row)| !measure::all(row).is_empty()) {
-        match waiting.get_mut(&identity(row, &[])).and_then(|rows| take_first(rows)) {
-            Some(before) => pairs.push((place, before, row)),
+    for (place, row) in new.iter().enumerate().filter(|(_, row)| has_figures(row)) {
+        match waiting.get_mut(&identity(row, &[])).and_then(VecDeque::pop_front) {
+            Some((_, before)) => pairs.push((place, before, row)),
             None => late.push((place, row)),
         }
     }
-    let left = old.iter().filter(|row| waiting.values().flatten().any(|other| std::ptr::eq(*other, *row)));
-    let mut waiting = by_identity(left, &["buckets"]);
+    let mut left: Vec<_> = waiting.into_values().flatten().collect();
+    left.sort_by_key(|(place, _)| *place);
+    let mut waiting = by_identity(left.into_iter(), &["buckets"]);
     let mut added = Vec::new();
     for (place, row) in late {
-        match waiting.get_mut(&identity(row, &["buckets"])).filter(|rows| rows.len() == 1).and_then(take_first) {
+        let alone = waiting.get_mut(&identity(row, &["buckets"])).filter(|rows| rows.len() == 1);
+        match alone.and_then(VecDeque::pop_front).map(|(_, before)| before) {
             Some(before) => pairs.push((place, before, row)),
             None => added.push(identity(row, &[])),
         }
     }
     pairs.sort_by_key(|(place, ..)| *place);
     let pairs = pairs.into_iter().map(|(_, before, row)| (identity(row, &[]), before, row)).collect();
-    let gone = waiting.into_values().flatten().map(|row| identity(row, &[])).collect();
+    let gone = waiting.into_values().flatten().map(|(_, row)| identity(row, &[])).collect();
     Matched { pairs, gone, added }
 }
 
-fn take_first<'a>(rows: &mut Vec<&'a Row>) -> Option<&'a Row> {
-    (!rows.is_empty()).then(|| rows.remove(0))
-}
+/// Rows that wait for a partner, each with its place in its file.
+type Waiting<'a> = BTreeMap<Identity, VecDeque<(usize, &'a Row)>>;
 
-fn by_identity<'a>(rows: impl Iterator<Item = &'a Row>, without: &[&str]) -> BTreeMap<Identity, Vec<&'a Row>> {
-    let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for row in rows.filter(|row| !measure::all(row).is_empty()) {
-        all.entry(identity(row, without)).or_default().push(row);
+fn by_identity<'a>(rows: impl Iterator<Item = (usize, &'a Row)>, without: &[&str]) -> Waiting<'a> {
+    let mut all = Waiting::new();
+    for (place, row) in rows.filter(|(_, row)| has_figures(row)) {
+        all.entry(identity(row, without)).or_default().push_back((place, row));
     }
     all
 }
@@ -122,7 +128,12 @@ fn identity(row: &Row, without: &[&str]) -> Identity {
             other => words.push(format!("{name} {other}")),
         }
     }
-    words.join(", ")
+    plain_text(&words.join(", "))
+}
+
+/// A file may hold anything: none of it is to reach the terminal as a command, or to end a table's line.
+fn plain_text(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 #[cfg(test)]

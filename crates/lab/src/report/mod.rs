@@ -13,8 +13,9 @@ pub use row::Row;
 pub use schbench::{run as schbench_run, schbench};
 pub use timers::TimersRow;
 
+use crate::stderr;
 use crate::workloads::{Lab, Memory, Outcome, Timers, Workload};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -63,7 +64,7 @@ fn publish<R: Serialize>(
     if lab.settings.json {
         if !lab.settings.silent {
             for note in notes {
-                eprintln!("ufutex: {title}: {note}");
+                stderr::say(format_args!("{title}: {note}"));
             }
         }
         let rows = rows.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
@@ -93,8 +94,7 @@ pub fn figures(lab: &Lab<'_>, memory: &Memory) -> Result<()> {
 pub fn print(text: &str) -> Result<()> {
     if !text.is_empty() {
         let mut out = io::stdout().lock();
-        writeln!(out, "{text}")?;
-        out.flush()?;
+        writeln!(out, "{text}").and_then(|()| out.flush()).context("stdout cannot be written")?;
     }
     Ok(())
 }

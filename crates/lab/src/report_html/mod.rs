@@ -13,15 +13,16 @@ use crate::cli::Report;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::settings::Settings;
+use crate::stderr;
 use crate::workloads::Lab;
-use anyhow::{Context, Result};
+use anyhow::{Result, ensure};
 use document::{Document, Section};
 use facts::Facts;
 use measure::{Effort, memory, resize, scaling, seeds, timers};
 use modelled::Modelled;
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Of the usual time, with `--quick`.
@@ -48,27 +49,26 @@ pub fn run(report: &Report) -> Result<()> {
     let effort = Effort { share: if report.quick { QUICK } else { 1.0 } };
     let findings = gather(&settings, effort);
     let document = document(&findings, effort);
-    let mut written = Vec::new();
-    let mut write = |file: &Option<std::path::PathBuf>, text: &dyn Fn() -> String| -> Result<()> {
-        let Some(file) = file else { return Ok(()) };
-        save(file, &text())?;
-        written.push(file.display().to_string());
-        Ok(())
+    let (mut written, mut failures) = (Vec::new(), Vec::new());
+    let mut write = |file: &Option<PathBuf>, text: &dyn Fn() -> String| {
+        let Some(file) = file else { return };
+        match std::fs::write(file, text()) {
+            Ok(()) => written.push(file.display().to_string()),
+            // One that fails must not cost the others: minutes are in them.
+            Err(error) => failures.push(format!("cannot write {}: {error}", file.display())),
+        }
     };
-    write(&report.html, &|| html::page(&document))?;
-    write(&report.markdown, &|| markdown::text(&document))?;
-    write(&report.json, &|| lines(&findings))?;
+    write(&report.html, &|| html::page(&document));
+    write(&report.markdown, &|| markdown::text(&document));
+    write(&report.json, &|| lines(&findings));
+    ensure!(failures.is_empty(), "{}", failures.join("; "));
     if !report.silent {
-        eprintln!("ufutex: wrote {} after {:.0} s", written.join(", "), findings.seconds);
+        stderr::say(format_args!("wrote {} after {:.0} s", written.join(", "), findings.seconds));
     }
     if interrupt::asked() {
-        eprintln!("ufutex: interrupted: {}", findings.missing.join("; "));
+        stderr::say(format_args!("interrupted: {}", findings.missing.join("; ")));
     }
     Ok(())
-}
-
-fn save(file: &Path, text: &str) -> Result<()> {
-    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// One part after the other; one that fails is named, and the others go on.

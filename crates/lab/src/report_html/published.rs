@@ -1,5 +1,7 @@
-//! What was published, as it stands in the messages that `seeds` names. Nothing here is measured or modelled.
+//! What was published, as it stands in the messages that `seeds` names. Nothing here is measured or modelled. The figures
+//! themselves are in `crate::published`.
 
+use crate::published;
 use crate::targets::{Layout, Name};
 
 /// The messages: number, subject, who wrote it on the kernel's mailing list, and when.
@@ -76,6 +78,11 @@ fn tables(
     Comparison { seed, id, what, where_, figures, here: Some(Pair::Tables(before, after)), is_validation: false }
 }
 
+/// Two figures of a row.
+fn rates(table: &str, row: &str, before: &str, after: &str) -> Figures {
+    Figures::Rates(published::figure(table, row, before), published::figure(table, row, after))
+}
+
 /// All of them, in the order of the messages.
 pub fn comparisons() -> Vec<Comparison> {
     let mut all = counted();
@@ -87,6 +94,7 @@ pub fn comparisons() -> Vec<Comparison> {
 /// 000: what a reference count costs.
 fn counted() -> Vec<Comparison> {
     let sides = |buckets| ((Name::Atomic, Layout::Lean, buckets), (Name::Fixed, Layout::Lean, buckets));
+    let schbench = |row| rates("schbench", row, "counted", "immutable");
     let big = "256 cores, 2 nodes";
     let (counted, immutable) = sides(1024);
     let (counted_2k, immutable_2k) = sides(2048);
@@ -96,21 +104,21 @@ fn counted() -> Vec<Comparison> {
             id: "counted-immutable-schbench",
             what: "counted → immutable, 1024 buckets, schbench",
             where_: "Turin, schbench -L, 256 threads",
-            figures: Figures::Rates(2_297_856.0, 3_665_920.0),
+            figures: schbench("turin-1024"),
             here: None,
             is_validation: true,
         },
         tables(
             ("000", "counted-immutable-1024"),
             ("counted → immutable, 1024 buckets", big),
-            Figures::Rates(785_446.0, 1_586_755.0),
+            schbench("2-nodes-1024"),
             counted,
             immutable,
         ),
         tables(
             ("000", "counted-immutable-2048"),
             ("counted → immutable, 2048 buckets", big),
-            Figures::Rates(736_769.0, 1_555_182.0),
+            schbench("2-nodes-2048"),
             counted_2k,
             immutable_2k,
         ),
@@ -126,7 +134,10 @@ fn layouts() -> Vec<Comparison> {
             id: "auto-b256",
             what: "the stall: automatic size → 256 buckets",
             where_: "perf bench futex hash",
-            figures: Figures::Rates(192_479.0, 3_453_734.0),
+            figures: Figures::Rates(
+                published::figure("split", "auto", "packed"),
+                published::figure("split", "256", "packed"),
+            ),
             here: Some(Pair::Stall),
             is_validation: true,
         },
@@ -135,7 +146,7 @@ fn layouts() -> Vec<Comparison> {
             ..tables(
                 ("001", "packed-split-b256"),
                 ("packed → split, 256 buckets", "perf bench futex hash"),
-                Figures::Rates(3_453_734.0, 3_987_880.0),
+                rates("split", "256", "packed", "split"),
                 fixed(Layout::Packed, 256),
                 fixed(Layout::Split, 256),
             )
@@ -145,13 +156,15 @@ fn layouts() -> Vec<Comparison> {
             ..tables(
                 ("001", "packed-split-176"),
                 ("packed → split, average", "EPYC 9D64, 176 CPUs"),
-                Figures::Rates(1_394_938.0, 1_616_781.0),
+                rates("split", "epyc-average", "packed", "split"),
                 fixed(Layout::Packed, 256),
                 fixed(Layout::Split, 256),
             )
         },
     ];
-    for (id, what, where_, buckets, percent) in FOLLOW_UP {
+    for (id, what, threads, buckets) in FOLLOW_UP {
+        let where_ = if threads == "112" { "112 threads, 2 sockets" } else { "256 threads, 2 sockets" };
+        let percent = published::figure("priv-removed", threads, &buckets.to_string());
         all.push(Comparison {
             is_validation: true,
             ..tables(
@@ -166,39 +179,38 @@ fn layouts() -> Vec<Comparison> {
     all
 }
 
-const SMALLER: &str = "112 threads, 2 sockets";
-const LARGER: &str = "256 threads, 2 sockets";
-
-/// Name, what changed, where, buckets, gain in percent: `priv` removed.
-const FOLLOW_UP: [(&str, &str, &str, usize, f64); 10] = [
-    ("packed-lean-b256", "packed → priv removed, 256 buckets", SMALLER, 256, 26.4),
-    ("packed-lean-b512", "packed → priv removed, 512 buckets", SMALLER, 512, 39.2),
-    ("packed-lean-b1024", "packed → priv removed, 1024 buckets", SMALLER, 1024, 40.3),
-    ("packed-lean-b2048", "packed → priv removed, 2048 buckets", SMALLER, 2048, 29.0),
-    ("packed-lean-b4096", "packed → priv removed, 4096 buckets", SMALLER, 4096, 5.5),
-    ("packed-lean-b256-256", "packed → priv removed, 256 buckets", LARGER, 256, 11.5),
-    ("packed-lean-b512-256", "packed → priv removed, 512 buckets", LARGER, 512, 21.8),
-    ("packed-lean-b1024-256", "packed → priv removed, 1024 buckets", LARGER, 1024, 14.1),
-    ("packed-lean-b2048-256", "packed → priv removed, 2048 buckets", LARGER, 2048, 10.9),
-    ("packed-lean-b4096-256", "packed → priv removed, 4096 buckets", LARGER, 4096, 15.2),
+/// Name, what changed, threads, buckets: `priv` removed.
+const FOLLOW_UP: [(&str, &str, &str, usize); 10] = [
+    ("packed-lean-b256", "packed → priv removed, 256 buckets", "112", 256),
+    ("packed-lean-b512", "packed → priv removed, 512 buckets", "112", 512),
+    ("packed-lean-b1024", "packed → priv removed, 1024 buckets", "112", 1024),
+    ("packed-lean-b2048", "packed → priv removed, 2048 buckets", "112", 2048),
+    ("packed-lean-b4096", "packed → priv removed, 4096 buckets", "112", 4096),
+    ("packed-lean-b256-256", "packed → priv removed, 256 buckets", "256", 256),
+    ("packed-lean-b512-256", "packed → priv removed, 512 buckets", "256", 512),
+    ("packed-lean-b1024-256", "packed → priv removed, 1024 buckets", "256", 1024),
+    ("packed-lean-b2048-256", "packed → priv removed, 2048 buckets", "256", 2048),
+    ("packed-lean-b4096-256", "packed → priv removed, 4096 buckets", "256", 4096),
 ];
 
 /// 002: counts on each CPU, -b 512.
 fn percpu() -> Vec<Comparison> {
     let percpu = (Name::PerCpu, Layout::Lean, 512);
     let power = "POWER, perf bench futex hash";
+    let than_percpu =
+        |row| Figures::Rates(published::figure("power", "percpu", "rate"), published::figure("power", row, "rate"));
     vec![
         tables(
             ("002", "percpu-immutable"),
             ("per-CPU counts → immutable, 512 buckets", power),
-            Figures::Rates(1_412_543.0, 1_536_035.0),
+            than_percpu("immutable"),
             percpu,
             (Name::Fixed, Layout::Lean, 512),
         ),
         tables(
             ("002", "percpu-global"),
             ("per-CPU counts → global hash", power),
-            Figures::Rates(1_412_543.0, 1_559_643.0),
+            than_percpu("global"),
             percpu,
             (Name::Global, Layout::Lean, 16),
         ),
@@ -206,37 +218,32 @@ fn percpu() -> Vec<Comparison> {
 }
 
 /// The first table of seeds/003: threads; the global hash of 65536 slots; private ones of 4 to 256.
-pub const BY_THREADS: [(usize, [f64; 8]); 5] = [
-    (1, [8175006.0, 8645465.0, 8617469.0, 8628686.0, 8625223.0, 8664491.0, 8590934.0, 8631582.0]),
-    (2, [8149869.0, 8618385.0, 8578185.0, 8622267.0, 8603253.0, 8618787.0, 8595073.0, 8590591.0]),
-    (4, [7479482.0, 5867840.0, 7882991.0, 7604838.0, 7894380.0, 7882850.0, 7884911.0, 7886278.0]),
-    (8, [7308822.0, 2378057.0, 5731051.0, 5550479.0, 7691198.0, 7672814.0, 7711939.0, 7681549.0]),
-    (16, [7295893.0, 677414.0, 2670682.0, 3453552.0, 7158906.0, 7688978.0, 7677603.0, 7690290.0]),
-];
+pub fn by_threads() -> impl Iterator<Item = (&'static str, Vec<f64>)> {
+    let rates = |threads| published::row("by-threads", threads).into_iter().map(|(_, rate)| rate).collect();
+    ["1", "2", "4", "8", "16"].into_iter().map(move |threads| (threads, rates(threads)))
+}
 
 /// Its second table: one process a node, 36 threads each; slots (0: the global hash) and operations a second.
-pub const BY_NODE: [(usize, f64); 11] = [
-    (0, 2673390.0),
-    (4, 368952.0),
-    (8, 682626.0),
-    (16, 1223908.0),
-    (32, 1845922.0),
-    (64, 3003524.0),
-    (128, 3538313.0),
-    (256, 4118533.0),
-    (512, 4286925.0),
-    (1024, 4289589.0),
-    (2048, 4274020.0),
-];
+pub fn by_node() -> Vec<(&'static str, f64)> {
+    published::row("by-node", "36")
+}
 
 /// The table of seeds/004, milliseconds of create and getoverrun: mainline, lockless check, scaled hash, xarray.
-pub const TIMERS: [(&str, [(f64, f64); 4]); 5] = [
-    ("20k timers, 1 thread", [(23.0, 14.0), (23.0, 14.0), (9.0, 5.0), (8.0, 4.0)]),
-    ("50k timers, 1 thread", [(98.0, 62.0), (219.0, 62.0), (20.0, 10.0), (18.0, 9.0)]),
-    ("100k timers, 1 thread", [(313.0, 261.0), (750.0, 260.0), (48.0, 20.0), (33.0, 14.0)]),
-    ("63 threads × 20k", [(180239.0, 2645.0), (38599.0, 2642.0), (579.0, 32.0), (813.0, 7.0)]),
-    ("63 processes × 20k", [(157253.0, 2611.0), (40008.0, 2614.0), (83.0, 40.0), (60.0, 4.0)]),
-];
+pub fn timers() -> impl Iterator<Item = (&'static str, Vec<(f64, f64)>)> {
+    const CASES: [(&str, &str); 5] = [
+        ("20k timers, 1 thread", "20000"),
+        ("50k timers, 1 thread", "50000"),
+        ("100k timers, 1 thread", "100000"),
+        ("63 threads × 20k", "63-threads"),
+        ("63 processes × 20k", "63-processes"),
+    ];
+    let both = |row| {
+        let looked = published::row("timers-getoverrun", row);
+        let created = published::row("timers-create", row).into_iter();
+        created.zip(looked).map(|((_, create), (_, look_up))| (create, look_up)).collect()
+    };
+    CASES.into_iter().map(move |(case, row)| (case, both(row)))
+}
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,7 @@ mod library;
 mod program;
 
 use crate::cli::Run;
+use crate::stderr;
 use std::convert::Infallible;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -46,7 +47,7 @@ impl Failure {
 /// Becomes the program; returns only if it cannot.
 pub fn run(run: &Run) -> ExitCode {
     let Err(failure) = become_program(run);
-    eprintln!("ufutex: {}", failure.line);
+    stderr::say(failure.line);
     ExitCode::from(failure.status)
 }
 

@@ -15,6 +15,7 @@ use crate::cli::sim::{Settings, Workload};
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::report;
+use crate::stderr;
 use anyhow::Result;
 use engine::Case;
 use row::{Pauses, ResizeFigures};
@@ -40,7 +41,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     }
     drop(progress);
     if rows.len() < cases.len() {
-        eprintln!("ufutex: interrupted: {} of {} runs were made", rows.len(), cases.len());
+        stderr::say(format_args!("interrupted: {} of {} runs were made", rows.len(), cases.len()));
     }
     if settings.json || rows.is_empty() {
         return Ok(());

@@ -6,6 +6,8 @@
 //! scheduler is one queue for each core, and what schbench does beside (clocks, its own statistics) is left out.
 
 use crate::cli::sim_more::SchbenchSettings;
+use crate::interrupt;
+use crate::progress::Progress;
 use crate::report::{self, table};
 use crate::sim::seeds::CALL_NS;
 use crate::sim::seeds::hash::Scheme;
@@ -81,8 +83,14 @@ fn simulate<S: TableScheme<Lean>>(case: &Case) -> Report {
 /// Runs and prints what was asked for.
 pub fn print(settings: &SchbenchSettings) -> Result<()> {
     let mut lines = table::new(&["scheme", "buckets", "requests/s", "HITM/request"]);
-    for scheme in &settings.schemes {
+    let schemes = &settings.schemes;
+    let stage = format!("sim schbench: {} runs", schemes.len());
+    let progress = Progress::start(&stage, schemes.len(), settings.silent || settings.json);
+    let mut made = 0;
+    for scheme in schemes.iter().take_while(|_| !interrupt::asked()) {
         let report = run(&case(settings, *scheme));
+        progress.step();
+        made += 1;
         ensure!(report.stuck == 0, "{} virtual threads never ended", report.stuck);
         let (rps, hitm) = (report.per_second(), report.per_operation(report.counts.hitm));
         let name = scheme.to_possible_value().map(|name| name.get_name().to_string()).unwrap_or_default();
@@ -99,7 +107,9 @@ pub fn print(settings: &SchbenchSettings) -> Result<()> {
             1,
         ));
     }
-    if settings.json {
+    drop(progress);
+    interrupt::tell(made, schemes.len(), "runs");
+    if settings.json || made == 0 {
         return Ok(());
     }
     let topology = &settings.topology;

@@ -2,6 +2,7 @@
 
 use super::{Futex, Shape, Waited};
 use crate::cli::values::Policy;
+use crate::stderr;
 use std::io::Error;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -138,7 +139,7 @@ impl Futex for Kernel {
             && (slots_now() != Some(slots) || slots == 0 && !GLOBAL.swap(true, Ordering::Relaxed))
             && let Err(error) = set_slots(slots, 0)
         {
-            eprintln!("ufutex: PR_FUTEX_HASH refused {slots} slots: {error}");
+            stderr::say(format_args!("PR_FUTEX_HASH refused {slots} slots: {error}"));
         }
     }
 }

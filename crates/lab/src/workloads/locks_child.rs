@@ -8,6 +8,7 @@ use super::locks::Target;
 use crate::cli::values::Line;
 use crate::interrupt;
 use crate::settings::Settings;
+use crate::stderr;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -101,7 +102,7 @@ fn build(package: &str, target: &Path, silent: bool) -> Result<PathBuf> {
     let manifest = Path::new(SOURCES).join(package).join("Cargo.toml");
     let (profile, directory) = if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
     if !silent {
-        eprintln!("ufutex: locks: building its program '{package}', if it has changed");
+        stderr::say(format_args!("locks: building its program '{package}', if it has changed"));
     }
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--quiet", "--locked", "--profile", profile, "--manifest-path"]).arg(&manifest);

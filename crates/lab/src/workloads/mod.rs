@@ -43,6 +43,7 @@ use crate::progress::Progress;
 use crate::report::{self, Row};
 use crate::series::Series;
 use crate::settings::Settings;
+use crate::stderr;
 use crate::targets::{self, Name, Operation, Shape, Subject};
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
@@ -235,7 +236,7 @@ pub fn run(settings: &Settings) -> Result<()> {
 
 /// In any case: `-s` is about what goes as it should.
 fn say_interrupted(left: &[Workload], full: bool) {
-    let mut line = "ufutex: interrupted: the rows are of the samples until then".to_string();
+    let mut line = "interrupted: the rows are of the samples until then".to_string();
     if !left.is_empty() {
         let left: Vec<_> = left.iter().map(ToString::to_string).collect();
         line += &format!("; not measured: {}", left.join(", "));
@@ -243,7 +244,7 @@ fn say_interrupted(left: &[Workload], full: bool) {
     if full {
         line += "; no figure is judged";
     }
-    eprintln!("{line}");
+    stderr::say(line);
 }
 
 fn measure(lab: &mut Lab<'_>, workload: Workload) -> Result<Outcome> {

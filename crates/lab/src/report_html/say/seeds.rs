@@ -7,9 +7,7 @@ use crate::report_html::measure::resize::{self, Resized};
 use crate::report_html::measure::seeds::{Seeds, TABLE_SLOTS, TABLE_THREADS};
 use crate::report_html::measure::timers::Found;
 use crate::report_html::modelled::Modelled;
-use crate::report_html::published::{
-    BY_NODE, BY_THREADS, Comparison, Figures, MESSAGES, Pair, Side, TIMERS, comparisons,
-};
+use crate::report_html::published::{self, Comparison, Figures, MESSAGES, Pair, Side, comparisons};
 
 /// A modelled factor this far off, either way, has the published one's size.
 const SIZE_MAX: f64 = 1.5;
@@ -172,9 +170,9 @@ fn by_threads(seeds: Option<&Seeds>) -> Table {
     let mut table = Table::new("003: operations a second of one process, by threads (down) and slots (across)", 2, &[]);
     table.header = ["column", "threads", "global"].map(str::to_string).to_vec();
     table.header.extend(TABLE_SLOTS.map(|slots| slots.to_string()));
-    for (threads, rates) in BY_THREADS {
+    for (threads, rates) in published::by_threads() {
         let mut cells = vec!["published (4 sockets)".to_string(), threads.to_string()];
-        cells.extend(rates.map(thousands));
+        cells.extend(rates.into_iter().map(thousands));
         table.rows.push(cells);
     }
     let Some(seeds) = seeds else { return table };
@@ -202,8 +200,8 @@ fn by_node() -> Table {
         1,
         &["slots", "operations a second"],
     );
-    for (slots, rate) in BY_NODE {
-        let slots = if slots == 0 { "global, 65536".to_string() } else { slots.to_string() };
+    for (slots, rate) in published::by_node() {
+        let slots = if slots == "0" { "global, 65536".to_string() } else { slots.to_string() };
         table.rows.push(vec![slots, thousands(rate)]);
     }
     table
@@ -233,9 +231,11 @@ fn timers(found: &Found) -> Table {
     let mut table = Table::new("004: milliseconds to create timers / to ask each for its overruns", 1, &header);
     table.groups = vec![(String::new(), 1), ("published".into(), 4), ("measured here".into(), 5)];
     let cases = [(20_000, 1), (50_000, 1), (100_000, 1), (20_000, 63), (0, 0)];
-    for ((case, published), (timers, threads)) in TIMERS.into_iter().zip(cases) {
+    for ((case, published), (timers, threads)) in published::timers().zip(cases) {
         let mut cells = vec![case.to_string()];
-        cells.extend(published.map(|(create, look_up)| format!("{}/{}", thousands(create), thousands(look_up))));
+        cells.extend(
+            published.into_iter().map(|(create, look_up)| format!("{}/{}", thousands(create), thousands(look_up))),
+        );
         for target in DESIGNS.into_iter().chain(["ours"]) {
             let row = found.rows.iter().find(|row| {
                 row.target == target

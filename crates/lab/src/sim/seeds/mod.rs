@@ -7,6 +7,8 @@ mod kernel;
 mod model;
 mod print;
 mod published;
+#[cfg(test)]
+mod tests;
 mod verdict;
 
 use crate::cli::sim_more::SeedsSettings;
@@ -47,6 +49,7 @@ pub fn run(settings: &SeedsSettings) -> Result<()> {
     ensure!(!comparisons.is_empty(), "no comparison of the seeds asked for");
     let stage = format!("sim seeds: {} comparisons", comparisons.len());
     let progress = Progress::start(&stage, comparisons.len(), settings.silent || settings.json);
+    let all = comparisons.len();
     let (mut here, mut figures, mut findings) = (Here::default(), Figures::default(), Vec::new());
     for comparison in comparisons {
         if interrupt::asked() {
@@ -56,7 +59,15 @@ pub fn run(settings: &SeedsSettings) -> Result<()> {
         progress.step();
     }
     drop(progress);
-    report::print(&print::text(&findings, settings)?)?;
+    interrupt::tell(findings.len(), all, "comparisons");
+    if !findings.is_empty() {
+        report::print(&print::text(&findings, settings)?)?;
+    }
+    judge(&findings)
+}
+
+/// The command fails by what the model misses.
+fn judge(findings: &[Finding]) -> Result<()> {
     let missed = findings.iter().filter(|finding| finding.verdict.is_miss()).count();
     ensure!(missed == 0, "the model misses {missed} of {} published comparisons", findings.len());
     Ok(())

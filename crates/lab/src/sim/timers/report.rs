@@ -19,16 +19,19 @@ pub fn print(settings: &TimersSettings) -> Result<()> {
     let progress = Progress::start(&stage, cases.len(), settings.silent || settings.json);
     let mut lines =
         table::new(&["test", "design", "threads", "timers", "create, ns", "getoverrun", "create+delete", "HITM/op"]);
+    let mut made = 0;
     for case in cases.iter().take_while(|_| !interrupt::asked()) {
         let (times, machine) = run(case).map_err(|trouble| anyhow!("{} on {}: {trouble}", case.test, case.design))?;
         progress.step();
+        made += 1;
         if settings.json {
             report::print(&row(case, times, &machine).to_string())?;
         }
         lines.add_row(table::align(cells(case, times, &machine).to_vec(), 2));
     }
     drop(progress);
-    if settings.json {
+    interrupt::tell(made, cases.len(), "runs");
+    if settings.json || made == 0 {
         return Ok(());
     }
     let topology = &settings.topology;

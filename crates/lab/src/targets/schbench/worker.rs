@@ -5,6 +5,10 @@ use super::tasks::Rest;
 use super::work::Matrices;
 use crate::targets::Subject;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Who sleeps for longer looks so often whether the run is over.
+const GLANCE: Duration = Duration::from_millis(50);
 
 /// Runs until the hall stops. Written once for threads, whose rest blocks, and for tasks.
 pub async fn work<R: Rest>(hall: &Hall, desk: &Desk, number: usize, subject: &dyn Subject, rest: &R) {
@@ -17,6 +21,10 @@ pub async fn work<R: Rest>(hall: &Hall, desk: &Desk, number: usize, subject: &dy
         let count = if hall.is_by_rate() { requests } else { 1 };
         for _ in 0..count {
             let begun = request(hall, &mut matrices, rest).await;
+            // By rate there may be a hundred more; and this one may have been cut short.
+            if hall.stopped() {
+                break;
+            }
             let now = hall.now();
             worker.runtime_ns.store(now - start, Ordering::Relaxed);
             worker.requests_done.0.fetch_add(1, Ordering::Relaxed);
@@ -63,11 +71,15 @@ async fn request<R: Rest>(hall: &Hall, matrices: &mut Matrices, rest: &R) -> u64
     if plan.pipe_bytes > 0 {
         return begun;
     }
-    if !plan.nap.is_zero() {
-        rest.nap(plan.nap).await;
+    let mut left = plan.nap;
+    while !left.is_zero() && !hall.stopped() {
+        let piece = left.min(GLANCE);
+        rest.nap(piece).await;
+        left -= piece;
     }
     let begun = if plan.calibrate { hall.now() } else { begun };
-    let mut multiply = || (0..plan.operations).for_each(|_| matrices.multiply());
+    let goes_on = || !hall.stopped();
+    let mut multiply = || (0..plan.operations).take_while(|_| goes_on()).for_each(|_| matrices.multiply(goes_on));
     if plan.locking {
         hall.cpu_locks.with(multiply)
     } else {

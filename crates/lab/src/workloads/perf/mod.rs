@@ -12,6 +12,7 @@ use crate::cli::values::{Buckets, Policy};
 use crate::interrupt;
 use crate::report::perf as print;
 use crate::settings::{FirstLine, Settings};
+use crate::stderr;
 use crate::targets::loops::Tally;
 use crate::targets::{self, Name, Shape, Subject};
 use anyhow::{Result, bail};
@@ -36,7 +37,7 @@ pub fn run(settings: &Settings, first_line: FirstLine) -> Result<()> {
     let lab = Lab::new(settings);
     for name in settings.targets.iter().copied().take_while(|_| !interrupt::asked()) {
         if settings.targets.len() > 1 && !settings.silent {
-            eprintln!("ufutex: target {name}");
+            stderr::say(format_args!("target {name}"));
         }
         for workload in settings.workloads.iter().copied().take_while(|_| !interrupt::asked()) {
             print::begin(workload, settings.full, first_line)?;

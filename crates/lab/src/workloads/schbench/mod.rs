@@ -14,6 +14,7 @@ use crate::interrupt;
 use crate::machine;
 use crate::report;
 use crate::sample::{self, Course};
+use crate::stderr;
 use crate::targets::schbench::{Hall, as_thread, serve_messages};
 use crate::targets::{self, Name, Shape, Subject};
 use anyhow::{Context, Result};
@@ -101,7 +102,7 @@ fn once(asked: &Schbench, one: &Competitor) -> Result<Findings> {
         let found = started.map(|()| {
             watch::watch(&hall, &asked.course, |found| {
                 if !asked.settings.silent {
-                    eprint!("{}", report::schbench_run(&asked.plan, found));
+                    stderr::text(&report::schbench_run(&asked.plan, found));
                 }
             })
         });

@@ -1,27 +1,8 @@
-//! `ufutex sim` as its users see it: rows, tables, mistakes; the same each time.
+//! `sim hash`, `wake` and `resize`.
 
+use crate::common::{assert_mistakes, number, ufutex};
+use crate::{printed, rows};
 use serde_json::Value;
-use std::process::{Command, Output};
-
-fn sim(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ufutex"));
-    command.arg("sim").args(arguments).output().expect("the program starts")
-}
-
-fn printed(arguments: &[&str]) -> String {
-    let output = sim(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
-
-fn rows(arguments: &[&str]) -> Vec<Value> {
-    let printed = printed(&[arguments, &["--json"]].concat());
-    printed.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
-}
-
-fn number(row: &Value, key: &str) -> f64 {
-    row[key].as_f64().unwrap_or_else(|| panic!("{key} in {row}"))
-}
 
 #[test]
 fn a_row_says_what_was_run_and_whose_lines_moved() {
@@ -92,7 +73,6 @@ fn a_mistake_is_one_line_that_names_the_value_and_what_is_accepted_and_exits_2()
     let cases: &[(&[&str], &str)] = &[
         (&["hush"], "'hush'"),
         (&["hash", "--topology", "cray-1"], "'cray-1'"),
-        (&["hash", "--topology", path], "line 2"),
         (&["hash", "--cores", "0"], "'0'"),
         (&["hash", "--cores", "177"], "1 to 176"),
         (&["hash", "--schemes", "rcu"], "'rcu'"),
@@ -105,15 +85,10 @@ fn a_mistake_is_one_line_that_names_the_value_and_what_is_accepted_and_exits_2()
         (&["resize", "-b", "16"], "--from"),
         (&["resize", "--to", "5"], "'5'"),
     ];
-    for (arguments, says) in cases {
-        let output = sim(arguments);
-        let line = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {line}");
-        assert!(output.stdout.is_empty() && line.lines().count() == 1, "{arguments:?}: {line}");
-        assert!(
-            line.contains(says) && line.contains("accepted") || line.contains("cannot be used"),
-            "{arguments:?}: {line}"
-        );
-    }
+    assert_mistakes(&["sim"], cases);
+    let described = ufutex(&["sim", "hash", "--topology", path]);
+    let line = String::from_utf8_lossy(&described.stderr);
+    assert!(described.status.code() == Some(2) && line.lines().count() == 1, "{line}");
+    assert!(line.contains("cannot be used") && line.contains("line 2"), "{line}");
     std::fs::remove_file(file).expect("it was there");
 }

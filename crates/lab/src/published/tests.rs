@@ -1,0 +1,109 @@
+//! The figures held against what the seeds say of them, and against the seeds where they are at hand.
+
+use super::{TABLES, Table, figure};
+
+#[test]
+fn each_row_has_a_figure_for_each_column() {
+    for (name, table) in TABLES.iter() {
+        for (row, figures) in &table.rows {
+            assert_eq!(figures.len(), table.columns.len(), "{name}, {row}");
+            assert!(figures.iter().all(|figure| figure.is_finite() && *figure > 0.0), "{name}, {row}");
+        }
+    }
+}
+
+/// As the seeds round: to as many places as they give, or cut off there.
+#[test]
+fn the_seeds_own_ratios_are_those_of_the_figures() {
+    let mut checked = 0;
+    for (name, table) in TABLES.iter() {
+        for said in &table.said {
+            let [first, second] = said.cells.each_ref().map(|[row, column]| figure(name, row, column));
+            let text = said.times.to_string();
+            let places = text.split_once('.').map_or(0, |(_, places)| places.len()).max(2) as i32;
+            let step = 0.1_f64.powi(places);
+            let off = second / first - said.times;
+            assert!((-step / 2.0 - 1e-9..step).contains(&off), "{name}, {:?}: {}", said.cells, second / first);
+            checked += 1;
+        }
+    }
+    assert!(checked >= 17, "{checked} ratios are in the seeds");
+}
+
+/// `UFUTEX_SEEDS` names a directory of the documents, which are no part of this repository: `000_….txt` and so on.
+#[test]
+fn each_row_stands_in_its_seed() {
+    let Some(directory) = std::env::var_os("UFUTEX_SEEDS") else {
+        eprintln!("skipped: UFUTEX_SEEDS names no directory with the seeds");
+        return;
+    };
+    let files: Vec<_> = std::fs::read_dir(directory).expect("a directory").map(|file| file.expect("a file")).collect();
+    for (name, table) in TABLES.iter() {
+        let Some(file) = files.iter().find(|file| is_of(&file.file_name().to_string_lossy(), table)) else {
+            eprintln!("skipped: {name}: no document {} there", table.seed);
+            continue;
+        };
+        let numbers = numbers(&std::fs::read_to_string(file.path()).expect("text"));
+        for (row, figures) in &table.rows {
+            assert!(stand_in(&numbers, figures), "{name}, {row}: {figures:?} in {:?}", file.file_name());
+        }
+    }
+}
+
+fn is_of(file: &str, table: &Table) -> bool {
+    file.split_once('_').is_some_and(|(number, _)| number == table.seed)
+}
+
+/// Numbers between two figures of a row, where the text tells in words what they are.
+const BETWEEN_MAX: usize = 2;
+
+/// One after the other, all of them.
+fn stand_in(numbers: &[f64], figures: &[f64]) -> bool {
+    let from = |start: usize| {
+        let mut rest = &numbers[start..];
+        figures.iter().enumerate().all(|(number, figure)| {
+            let reach = if number == 0 { 1 } else { BETWEEN_MAX + 1 };
+            let found = rest.iter().take(reach).position(|one| one == figure);
+            rest = found.map_or(&[][..], |place| &rest[place + 1..]);
+            found.is_some()
+        })
+    };
+    (0..numbers.len()).any(from)
+}
+
+/// All numbers of a text; thousands may be set apart by a comma or a space.
+fn numbers(text: &str) -> Vec<f64> {
+    let bytes = text.as_bytes();
+    let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (mut numbers, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        let mut length = digits(at);
+        if length == 0 {
+            at += 1;
+            continue;
+        }
+        let mut number = text[at..at + length].to_string();
+        at += length;
+        while length <= 3 && matches!(bytes.get(at), Some(b',' | b' ')) && digits(at + 1) == 3 {
+            number.push_str(&text[at + 1..at + 4]);
+            at += 4;
+            length = 3;
+        }
+        if bytes.get(at) == Some(&b'.') && digits(at + 1) > 0 {
+            let places = digits(at + 1);
+            number.push_str(&text[at..=at + places]);
+            at += 1 + places;
+        }
+        numbers.push(number.parse().expect("digits"));
+    }
+    numbers
+}
+
+#[test]
+fn numbers_are_found_however_they_are_set() {
+    assert_eq!(numbers("rps: 1 586 755.62 HBs: 1024, 0.5"), [1_586_755.62, 1024.0, 0.5]);
+    assert_eq!(numbers("1,267,863 ops; 1 8175006 23 ms"), [1_267_863.0, 1.0, 8_175_006.0, 23.0]);
+    assert!(stand_in(&[1.0, 7.0, 8.0, 2.0, 3.0], &[1.0, 2.0, 3.0]));
+    assert!(!stand_in(&[1.0, 7.0, 8.0, 9.0, 2.0], &[1.0, 2.0]), "too far apart");
+    assert!(!stand_in(&[2.0, 1.0], &[1.0, 2.0]));
+}

@@ -1,0 +1,61 @@
+//! What is said of findings, whatever the model finds today.
+
+use super::hash::Case;
+use super::published::{Comparison, Figure};
+use super::verdict::Verdict;
+use super::{Finding, judge, print};
+use crate::cli::{self, Command};
+
+/// Published as twice the base, and modelled as so many times it.
+fn finding(modelled: f64) -> Finding {
+    let figure = |published| Figure { published, model: Case::new("here", 1, 16).into() };
+    let (base, other) = (figure(100.0), figure(200.0));
+    let comparison =
+        Comparison { seed: "000", what: format!("x {modelled}"), base, other, is_sized: true, note: "odd" };
+    let verdict = Verdict::of(&comparison, modelled);
+    Finding { comparison, here: None, modelled: (1e6, modelled * 1e6), verdict }
+}
+
+fn text(findings: &[Finding], flags: &[&str]) -> String {
+    let arguments = ["ufutex", "sim", "seeds"].iter().chain(flags).map(Into::into);
+    let Ok(Command::SimSeeds(settings)) = cli::parse(arguments) else { panic!("{flags:?}") };
+    print::text(findings, &settings).expect("text")
+}
+
+#[test]
+fn one_miss_fails_the_command_and_none_does_not() {
+    assert!(judge(&[]).is_ok() && judge(&[finding(2.0), finding(1.5), finding(2.9)]).is_ok());
+    for miss in [0.5, 1.2, 3.5] {
+        let error = judge(&[finding(2.0), finding(miss), finding(2.1)]).expect_err("a miss");
+        assert_eq!(error.to_string(), "the model misses 1 of 3 published comparisons", "{miss}");
+    }
+}
+
+#[test]
+fn the_table_has_three_columns_that_are_never_mixed() {
+    let findings = [Finding { here: Some(1.25), ..finding(2.5) }, finding(0.05), finding(300.0)];
+    let text = text(&findings, &[]);
+    let cells = |line: &str| line.trim_matches('|').split('|').map(|cell| cell.trim().to_string()).collect::<Vec<_>>();
+    let lines: Vec<_> = text.lines().map(cells).collect();
+    assert_eq!(lines[0], ["seed", "comparison", "published", "here", "modelled", "the model is"], "{text}");
+    assert_eq!(lines[2], ["000", "x 2.5", "x 2.00", "x 1.25", "x 2.50", "right"], "{text}");
+    assert_eq!(lines[3], ["000", "x 0.05", "x 2.00", "-", "x 0.0500", "DIRECTION MISSED"], "{text}");
+    assert_eq!(lines[4], ["000", "x 300", "x 2.00", "-", "x 300", "SIZE MISSED"], "{text}");
+    assert_eq!(text.matches("- odd").count(), 1, "each note once: {text}");
+    let summary = text.lines().last().unwrap_or_default();
+    let said =
+        "3 comparisons: 1 right, 0 noise where published; 1 with the wrong direction, and of 3 whose size counts 1 off";
+    assert!(summary.starts_with(said), "{summary}");
+}
+
+#[test]
+fn a_page_has_the_same_cells() {
+    let findings = [finding(2.0), finding(0.5)];
+    let page = text(&findings, &["--markdown"]);
+    let lines: Vec<_> = page.lines().collect();
+    assert_eq!(lines[0], "| seed | comparison | published | here | modelled | the model is |");
+    assert_eq!(lines[2], "| 000 | x 2 | x 2.00 | - | x 2.00 | right |");
+    assert_eq!(lines[3], "| 000 | x 0.5 | x 2.00 | - | x 0.50 | DIRECTION MISSED |");
+    let rows = text(&findings, &["--json"]);
+    assert_eq!(rows.lines().count(), 2, "{rows}");
+}

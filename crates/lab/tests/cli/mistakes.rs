@@ -1,0 +1,122 @@
+//! Each mistake is one line that names the value and what is accepted, and ends with status 2 before anything has run.
+
+use crate::common::assert_mistakes;
+
+#[test]
+fn a_command_that_there_is_not() {
+    assert_mistakes(&[], &[(&[], "bench"), (&["bnch"], "bnch")]);
+}
+
+#[test]
+fn flags_that_workloads_share() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["hush"], "hush"),
+        (&["--targets", "seL4"], "seL4"),
+        (&["--targets", "live,"], "live,"),
+        (&["--targets", ""], "''"),
+        (&["-t", "0"], "'0'"),
+        (&["-t", "-1"], "'-1'"),
+        (&["-t", "1,,2"], "1,,2"),
+        (&["-t", ""], "''"),
+        (&["-t", "two"], "two"),
+        (&["-t"], "--threads"),
+        (&["-t", "99999999999999999999"], "99999999999999999999"),
+        (&["-t", "1", "-t", "2"], "--threads"),
+        (&["-b", "3"], "'3'"),
+        (&["-b", "1"], "'1'"),
+        (&["-b", "0"], "'0'"),
+        (&["-b", "4294967296"], "4294967296"),
+        (&["-f", "0"], "'0'"),
+        (&["-f", "18446744073709551616"], "18446744073709551616"),
+        (&["-r", "0"], "'0'"),
+        (&["-r", "nan"], "nan"),
+        (&["-r", "1e9"], "1e9"),
+        (&["--repeat", "0"], "'0'"),
+        (&["--stride", "6"], "'6'"),
+        (&["--layout", "fat"], "fat"),
+        (&["--policy", "fastest"], "fastest"),
+        (&["--policy", "100"], "100"),
+        (&["--frobnicate"], "--frobnicate"),
+        (&["--json=yes"], "yes"),
+        (&["two\nlines"], "two\\nlines"),
+    ];
+    assert_mistakes(&["bench"], cases);
+}
+
+#[test]
+fn flags_of_one_workload_on_another() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["hash", "wake"], "wake"),
+        (&["hash", "-t", "16384", "-f", "16777216"], "16777216"),
+        (&["resize", "--to", "1000"], "1000"),
+        (&["resize", "--from", "64", "--to", "64"], "64"),
+        (&["resize", "-S"], "resize"),
+        (&["ping-pong", "-t", "4"], "ping-pong"),
+        (&["growth", "-f", "4"], "growth"),
+        (&["requeue", "-q", "0"], "'0'"),
+        (&["requeue", "-q", "x"], "'x'"),
+        (&["requeue", "-q", "4", "-B"], "'4'"),
+        (&["hash", "-B"], "--broadcast"),
+        (&["hash", "-p"], "--pi"),
+        (&["requeue", "-w", "2"], "--nwakers"),
+        (&["wake-parallel", "-w", "0"], "'0'"),
+        (&["wake-parallel", "-t", "10", "-w", "3"], "'3'"),
+        (&["wake-parallel", "-w", "7"], "'7'"),
+        (&["wake-parallel", "-M"], "--multi"),
+        (&["lock-pi", "--hold", "-1"], "'-1'"),
+        (&["crowd", "-n", "0"], "'0'"),
+        (&["crowd", "-n", "100,"], "100,"),
+        (&["crowd", "-n", "1000001"], "1000001"),
+        (&["crowd", "-t", "2"], "crowd"),
+        (&["crowd", "-S"], "crowd"),
+        (&["hash", "--readers", "2"], "--readers"),
+        (&["hash", "--line", "0.12"], "--line"),
+        (&["hash", "--targets", "live,radix"], "radix"),
+        (&["requeue", "-p", "4"], "--processes"),
+        (&["crowd", "--sparse", "8"], "--sparse"),
+        (&["crowd", "--tests", "settime"], "--tests"),
+    ];
+    assert_mistakes(&["bench"], cases);
+}
+
+#[test]
+fn flags_of_wasm_and_locks() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["wasm", "-B"], "--broadcast"),
+        (&["wasm", "-n", "5"], "wasm"),
+        (&["wasm", "--stride", "2"], "'2'"),
+        (&["locks", "--writers", "0"], "'0'"),
+        (&["locks", "--locks", "65537"], "65537"),
+        (&["locks", "--work-per-critical-section", "-1"], "'-1'"),
+        (&["locks", "--line", "0.11"], "0.11"),
+        (&["locks", "-b", "16"], "--buckets"),
+    ];
+    assert_mistakes(&["bench"], cases);
+}
+
+#[test]
+fn flags_of_timers() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["timers", "--targets", "ours,live"], "live"),
+        (&["timers", "--targets", "xarray"], "xarray"),
+        (&["timers", "--tests", "create"], "create"),
+        (&["timers", "--tests", ""], "''"),
+        (&["timers", "-n", "0"], "'0'"),
+        (&["timers", "-n", "1000001"], "1000001"),
+        (&["timers", "-n", "1000000", "-t", "17"], "17000000"),
+        (&["timers", "-p", "0"], "--processes '0'"),
+        (&["-p", "timers"], "--pi"),
+        (&["timers", "-p", "1,-1"], "1,-1"),
+        (&["timers", "-p", "-1"], "'-1'"),
+        (&["timers", "-p"], "--processes"),
+        (&["timers", "--pi"], "--pi"),
+        (&["timers", "--processes", "1025"], "1025"),
+        (&["timers", "--sparse", "0"], "'0'"),
+        (&["timers", "--sparse", "16777216", "-n", "1000"], "16777216"),
+        (&["timers", "--sparse", "8", "--tests", "create-delete"], "create-delete"),
+        (&["timers", "-b", "16"], "--buckets"),
+        (&["timers", "-S"], "--shared"),
+        (&["timers", "-f", "16"], "--futexes"),
+    ];
+    assert_mistakes(&["bench"], cases);
+}

@@ -1,0 +1,44 @@
+//! `advise` and `report`.
+
+use crate::running::Running;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+#[test]
+fn advise_ends_what_it_watches_and_the_advice_is_from_what_was_seen() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ufutex"));
+    // The program is there when it says so, and would sleep for an hour.
+    let program = ["advise", "-d", "3600", "sh", "-c", "echo there >&2; exec sleep 3600"];
+    let mut running = Running::start(command.args(program));
+    running.until_it_says("there");
+    sleep(Duration::from_millis(200));
+    let said = running.end_by_ctrl_c().stderr;
+    assert!(said.contains("Advice for 'sleep 3600'") && said.contains("interrupted: the advice is from"), "{said}");
+}
+
+#[test]
+fn a_report_is_written_with_what_there_is_and_says_what_is_missing() {
+    let file = |name: &str| {
+        let name = format!("interrupted-{}.{name}", std::process::id());
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).to_str().expect("UTF-8").to_string()
+    };
+    let (page, words, rows) = (file("html"), file("md"), file("json"));
+    let mut running = Running::begin(&["report", "-o", &page, "--markdown", &words, "--json", &rows]);
+    running.until_it_says("report: scaling");
+    sleep(Duration::from_millis(200));
+    let ended = running.end_by_ctrl_c();
+    assert!(ended.stdout.is_empty(), "{}", ended.stdout);
+    let missing = "resize was not reached; seeds was not reached; memory was not reached; timers was not reached; model was not reached";
+    assert!(ended.stderr.contains(&format!("interrupted: {missing}")), "{}", ended.stderr);
+    for file in [&page, &words] {
+        let text = std::fs::read_to_string(file).expect("written");
+        assert!(text.contains("this page is not complete: resize was not reached"), "{file}: {text}");
+        assert!(text.contains("What futexes and timers cost on this machine"), "{file}");
+    }
+    assert!(std::fs::read_to_string(&rows).expect("written").contains(r#""report":"machine""#));
+    for file in [page, words, rows] {
+        std::fs::remove_file(file).expect("it was there");
+    }
+}

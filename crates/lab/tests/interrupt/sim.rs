@@ -1,0 +1,53 @@
+//! `sim`: the rows of the runs until then, and a line that says of how many.
+
+use crate::common::rows_of;
+use crate::running::{Ended, Running, interrupt_when_there_is_something};
+
+/// What it says of how much it has made: `interrupted: 3 of 45 runs were made`.
+fn made(ended: &Ended) -> (usize, usize) {
+    let line = ended.stderr.lines().last().unwrap_or_default();
+    let numbers: Vec<usize> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert!(line.starts_with("ufutex: interrupted: ") && numbers.len() == 2, "{}", ended.stderr);
+    (numbers[0], numbers[1])
+}
+
+/// Interrupts it at its first row; it has some more at most, as all of them take seconds.
+fn assert_rows_until_then(all: usize, arguments: &[&str]) {
+    let mut running = Running::begin(&[&["sim"], arguments, &["--json"]].concat());
+    running.until_it_prints("workload");
+    let ended = running.end_by_ctrl_c();
+    let rows = rows_of(&ended.stdout).len();
+    assert_eq!(made(&ended), (rows, all), "{arguments:?}");
+    assert!((1..all).contains(&rows), "{arguments:?}: {rows} of {all}");
+}
+
+#[test]
+fn hash_and_resize_have_the_rows_until_then() {
+    assert_rows_until_then(120, &["hash", "--cores", "1,2,8,16,32,64,80,88", "--layout", "lean,packed,split"]);
+    assert_rows_until_then(12, &["resize", "--cores", "2,64,80,88", "--schemes", "live,atomic,percpu"]);
+}
+
+#[test]
+fn timers_have_the_rows_until_then() {
+    assert_rows_until_then(30, &["timers", "-t", "1,63,100", "-n", "100"]);
+}
+
+#[test]
+fn schbench_has_the_rows_until_then() {
+    let schemes = ["fixed,atomic,percpu,live"; 4].join(",");
+    assert_rows_until_then(16, &["schbench", "-m", "2", "-t", "16", "-r", "2000", "--schemes", &schemes]);
+}
+
+#[test]
+fn seeds_tell_the_comparisons_until_then_and_fail_for_no_other_reason() {
+    let begin = || {
+        let mut running = Running::begin(&["sim", "seeds", "--only", "003,004", "--no-measure"]);
+        running.until_it_says("sim seeds: 81 comparisons");
+        running
+    };
+    let ended = interrupt_when_there_is_something(begin, |ended| ended.stdout.contains("| 003 "));
+    let (made, all) = made(&ended);
+    assert_eq!((made, all), (ended.stdout.matches("| 003 ").count(), 81), "{}", ended.stdout);
+    assert!(ended.stdout.contains(&format!("{made} comparisons: ")), "{}", ended.stdout);
+    assert!(!ended.stderr.contains("the model misses"), "{}", ended.stderr);
+}

@@ -1,0 +1,29 @@
+//! `ufutex sim` as its users see it: rows, tables, mistakes; the same each time.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod hash;
+mod schbench;
+mod seeds;
+mod timers;
+
+use serde_json::Value;
+
+#[track_caller]
+fn printed(arguments: &[&str]) -> String {
+    common::printed(&[&["sim"], arguments].concat())
+}
+
+#[track_caller]
+fn rows(arguments: &[&str]) -> Vec<Value> {
+    common::rows_of(&printed(&[arguments, &["--json"]].concat()))
+}
+
+/// The same with the same seed, something else with another one.
+#[track_caller]
+fn assert_a_seed_decides(arguments: &[&str]) {
+    let run = |seed| printed(&[arguments, &["--seed", seed]].concat());
+    let first = run("5");
+    assert_eq!(first, run("5"), "{arguments:?}");
+    assert_ne!(first.replace("seed 5", "seed 6").replace("\"seed\":5", "\"seed\":6"), run("6"), "{arguments:?}");
+}

@@ -1,0 +1,59 @@
+//! `sim seeds`: the validation. What the model gets right is not asserted here: that is the command's own exit status. Its
+//! tables are tested where they are made.
+
+use crate::common::{assert_mistakes, number, rows_of, text, ufutex};
+use serde_json::Value;
+use std::process::Output;
+
+/// The shortest of the documents.
+const ONE: [&str; 5] = ["sim", "seeds", "--only", "002", "--no-measure"];
+const VERDICTS: [&str; 4] = ["right", "noise", "SIZE MISSED", "DIRECTION MISSED"];
+
+/// 1, with a line that says of how many, if a verdict is a miss; 0 if none is.
+fn assert_status_is_the_verdicts(output: &Output, missed: usize, all: usize) {
+    let said = text(&output.stderr);
+    let expected = format!("ufutex: the model misses {missed} of {all} published comparisons");
+    assert_eq!(output.status.code(), Some(i32::from(missed > 0)), "{missed} of {all}: {said}");
+    assert_eq!(said.lines().last() == Some(&expected), missed > 0, "{said}");
+}
+
+#[test]
+fn rows_have_published_and_modelled_apart_and_the_exit_status_is_theirs() {
+    let output = ufutex(&[&ONE[..], &["--json"]].concat());
+    let rows = rows_of(&text(&output.stdout));
+    assert_eq!(rows.len(), 3);
+    for row in &rows {
+        assert_eq!(row["seed"], "002");
+        assert!(row["comparison"].as_str().is_some_and(|what| what.contains("power")), "{row}");
+        assert!(row["sized"].is_boolean() && row["note"].is_string() && row["here_ratio"].is_null(), "{row}");
+        for key in ["published", "modelled"] {
+            let pair: Vec<f64> = row[key].as_array().expect("a pair").iter().filter_map(Value::as_f64).collect();
+            assert!(pair.len() == 2 && pair.iter().all(|rate| *rate > 1e4), "{row}");
+            let ratio = number(row, &format!("{key}_ratio"));
+            assert!((ratio - pair[1] / pair[0]).abs() < 1e-9, "{row}");
+        }
+        assert!(VERDICTS.iter().any(|verdict| row["verdict"] == *verdict), "{row}");
+    }
+    assert_eq!(rows[0]["published"], serde_json::json!([1_536_035.0, 1_412_543.0]));
+    let missed = rows.iter().filter(|row| row["verdict"].as_str().is_some_and(|verdict| verdict.ends_with("MISSED")));
+    assert_status_is_the_verdicts(&output, missed.count(), rows.len());
+}
+
+#[test]
+fn a_mistake_is_one_line_and_exits_2() {
+    assert_mistakes(
+        &["sim", "seeds"],
+        &[
+            (&["--only", "005"], "'005'"),
+            (&["--only", "002,"], "''"),
+            (&["--only", ""], "''"),
+            (&["--only", "1"], "'1'"),
+            (&["--only"], "--only"),
+            (&["--json", "--markdown"], "--markdown"),
+            (&["--json=yes"], "yes"),
+            (&["--topology", "here"], "--topology"),
+            (&["--seed", "1"], "--seed"),
+            (&["002"], "002"),
+        ],
+    );
+}
