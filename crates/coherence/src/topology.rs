@@ -67,7 +67,7 @@ pub struct Latency {
     /// For how long a core keeps a line that others wait for, after the access that it got it for.
     #[serde(default)]
     pub hold: f64,
-    /// How far ahead a core sees the accesses to come: for so long before one it asks for its line.
+    /// How far ahead a core sees what comes: for so long before an access it has asked for its line.
     #[serde(default)]
     pub window: f64,
     /// What a core's work takes longer for each sibling that works there too, as a share of it.
@@ -161,10 +161,6 @@ impl Topology {
     /// One of those that come with this crate.
     #[must_use]
     pub fn given(name: &str) -> Option<Self> {
-        if let Ok(dir) = std::env::var("UF_TOPO") {
-            let text = std::fs::read_to_string(format!("{dir}/{name}.toml")).ok()?;
-            return Some(Self::parse(&text).expect("experiment"));
-        }
         let (_, text) = GIVEN.iter().find(|(given, _)| *given == name)?;
         Some(Self::parse(text).expect("a test parses all given topologies"))
     }
@@ -257,6 +253,16 @@ impl Topology {
 
     fn times_of_threads(&self) -> [f64; 9] {
         let t = &self.thread;
-        [t.syscall, t.sleep, t.wake, t.wakeup, t.switch, t.membarrier, self.latency.hold, self.latency.window, self.latency.sibling]
+        [
+            t.syscall,
+            t.sleep,
+            t.wake,
+            t.wakeup,
+            t.switch,
+            t.membarrier,
+            self.latency.hold,
+            self.latency.window,
+            self.latency.sibling,
+        ]
     }
 }

@@ -54,11 +54,7 @@ pub struct Request {
 
 impl AtLine {
     fn supply(&self, access: Access, cpu: u16, topology: &Topology) -> Supply {
-        if access.writes() {
-            self.holders.supply_write(cpu, topology)
-        } else {
-            self.holders.supply_read(cpu, topology)
-        }
+        if access.writes() { self.holders.supply_write(cpu, topology) } else { self.holders.supply_read(cpu, topology) }
     }
 }
 
@@ -120,7 +116,9 @@ impl Machine {
         if at.waiting.is_empty() || at.coming.is_some() {
             return;
         }
-        let far = |request: &Request| at.holders.owner().map(|owner| topology.distance(threads[request.thread].cpu as u16, owner));
+        let far = |request: &Request| {
+            at.holders.owner().map(|owner| topology.distance(threads[request.thread].cpu as u16, owner))
+        };
         let picked = arbiter.pick(at.waiting.iter().map(far));
         let request = at.waiting.remove(picked).expect("it was picked among these");
         // Whoever wants to read it gets a copy on this occasion.

@@ -1,7 +1,6 @@
 //! perf's `hash` on the seeds' machines: every thread waits on words of its own that hold another value, so that what an
 //! operation does is to reach its bucket, lock it, look, and unlock it.
 
-use super::kernel;
 use crate::sim::words::Words;
 use clap::ValueEnum;
 use std::cell::Cell;
@@ -25,9 +24,6 @@ pub enum Scheme {
     Stalled,
     /// Ours.
     Live,
-    /// No scheme of ours: the kernel's bucket of seeds/003.
-    #[value(skip)]
-    Kernel,
 }
 
 /// What a bucket looks like.
@@ -48,7 +44,7 @@ pub struct Call {
     pub before_ns: f64,
     /// To read the program's word, with the bucket locked.
     pub read_ns: f64,
-    /// More for the global table.
+    /// More to hash for the global table, in the kernel of `kernel.rs`.
     pub global_ns: f64,
 }
 
@@ -97,7 +93,8 @@ const WARM: usize = WORDS;
 const MEASURED: usize = 256;
 /// How large the table is for which the resize that stalls was begun late: what the kernel makes for two threads.
 const STALLED_BUCKETS: usize = 16;
-/// Operations of all threads in a virtual second, with `call_ns` for each beside what the engine does.
+
+/// Operations of all threads in a virtual second.
 pub fn run(case: &Case, call: Call) -> Report {
     match case.layout {
         Layout::Lean => with_layout::<Lean>(case, call),
@@ -112,7 +109,6 @@ fn with_layout<L: TableLayout>(case: &Case, call: Call) -> Report {
         Scheme::Atomic => simulate::<Atomic, L>(case, call),
         Scheme::PerCpu | Scheme::Stalled => simulate::<PerCpu, L>(case, call),
         Scheme::Live => simulate::<Live, L>(case, call),
-        Scheme::Kernel => kernel::run(case, call),
     }
 }
 
@@ -139,7 +135,6 @@ fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call: Call) -> Repor
         let mut number = 0;
         while !current::is_over() {
             current::compute(call.before_ns);
-            if case.buckets == 0 { current::compute(call.global_ns); }
             let waited = domain.wait(words.word(thread, number), 1);
             assert_eq!(waited, Err(Error::Again), "the word is 0");
             number = (number + 1) % WORDS;
