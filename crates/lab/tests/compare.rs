@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{assert_mistakes, rows_of, text, ufutex};
+use common::{assert_mistakes, printed, rows_of, text, ufutex};
 use std::path::PathBuf;
 use std::process::Output;
 
@@ -54,6 +54,7 @@ fn a_regression_beyond_noise_is_named_and_exits_1() {
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("3 worse, 0 better"), "the time, the resize and that it did not end: {said}");
+    assert!(said.contains("\n## worse\n") && !said.contains("\n## better\n"), "{said}");
     assert!(said.contains("hash, live") && said.contains("+33.9 %"), "{said}");
     assert!(!said.contains("hash, kernel"), "a change within p10 and p90 is noise: {said}");
     assert!(!said.contains("ops_per_sec"), "the rate of the same samples says nothing new: {said}");
@@ -76,6 +77,89 @@ fn noise_exits_0_and_json_says_how_much_was_compared() {
     assert!(rows[0]["only_old"][0].as_str().is_some_and(|row| row.contains("fixed")), "{rows:?}");
     assert!(rows[0]["only_new"][0].as_str().is_some_and(|row| row.contains("percpu")), "{rows:?}");
     assert_eq!(compare(&[&old, &new, "--threshold", "0"]).status.code(), Some(0), "noise is noise at any threshold");
+}
+
+/// What two runs of the same command print: every row that has a figure must find its partner.
+fn assert_two_runs_are_compared(arguments: &[&str]) {
+    let files = Files::new(&format!("runs-{}", arguments.join("-").replace('/', "")));
+    let run = |name: &str| files.write(name, &printed(&[arguments, &["--json"]].concat()));
+    let (old, new) = (run("old"), run("new"));
+    let output = compare(&[&old, &new, "--json"]);
+    let said = rows_of(&text(&output.stdout));
+    let all = said.last().unwrap_or_else(|| panic!("{arguments:?}: {}", text(&output.stderr)));
+    let count = printed_rows(&old);
+    assert_eq!((all["rows"].as_u64(), &all["only_old"]), (Some(count), &serde_json::json!([])), "{arguments:?}: {all}");
+    assert_eq!(all["only_new"], serde_json::json!([]), "{arguments:?}");
+}
+
+fn printed_rows(file: &str) -> u64 {
+    std::fs::read_to_string(file).expect("our own file").lines().count() as u64
+}
+
+#[test]
+fn rows_of_two_runs_of_bench_belong_together() {
+    for arguments in [
+        &["hash", "-t", "1,2", "-f", "16", "-r", "0.02", "--repeat", "1", "--targets", "live,kernel"][..],
+        &[
+            "hash",
+            "--sweep",
+            "-t",
+            "1",
+            "-f",
+            "16",
+            "-b",
+            "0,4",
+            "-r",
+            "0.02",
+            "--repeat",
+            "1",
+            "--targets",
+            "live,kernel",
+        ],
+        &["schbench", "-r", "0.2", "-t", "2", "-n", "0", "-s", "10", "--targets", "live,kernel"],
+        &["resize", "-t", "2", "--repeat", "1", "--targets", "live"],
+        &["growth", "-t", "3", "--targets", "live,parking_lot"],
+        &["requeue", "-t", "5", "--repeat", "1", "--targets", "live,kernel"],
+        &["lock-pi", "-t", "2", "-r", "0.02", "--repeat", "1", "--targets", "live,kernel"],
+        &["crowd", "-n", "40", "--repeat", "1", "--targets", "live"],
+        &["wasm", "-t", "1", "-f", "8", "--repeat", "1"],
+        &["timers", "-n", "100", "--repeat", "1", "--targets", "ours,kernel", "--tests", "create-getoverrun,settime"],
+    ] {
+        assert_two_runs_are_compared(&[&["bench"], arguments].concat());
+    }
+}
+
+#[test]
+fn rows_of_sim_belong_together_whatever_the_model_has_become() {
+    let files = Files::new("sim");
+    for arguments in [
+        &["hash", "--cores", "1,4", "--schemes", "live,atomic", "-b", "16"][..],
+        &["resize", "--cores", "2", "--schemes", "live"],
+        &["timers", "-t", "2", "-n", "20"],
+        &["schbench", "-m", "1", "-t", "2", "-r", "100"],
+    ] {
+        let rows = rows_of(&printed(&[&["sim"], arguments, &["--json"]].concat()));
+        let other = rows.iter().cloned().map(|mut row| {
+            row.as_object_mut().expect("an object").values_mut().for_each(change);
+            format!("{row}\n")
+        });
+        let old = files.write("old", &rows.iter().map(|row| format!("{row}\n")).collect::<String>());
+        let new = files.write("new", &other.collect::<String>());
+        let said = rows_of(&text(&compare(&[&old, &new, "--json"]).stdout));
+        let all = said.last().unwrap_or_else(|| panic!("{arguments:?}: no row belongs to another"));
+        assert_eq!(all["rows"].as_u64(), Some(rows.len() as u64), "{arguments:?}: {all}");
+        assert!(
+            all["improvements"].as_u64() > Some(0) || all["regressions"].as_u64() > Some(0),
+            "{arguments:?}: {all}"
+        );
+    }
+}
+
+/// Whatever has a fraction was found, not asked for.
+fn change(value: &mut serde_json::Value) {
+    if let Some(fraction) = value.as_f64().filter(|number| number.fract() != 0.0) {
+        *value = (fraction * 1.25).into();
+    }
 }
 
 #[test]

@@ -115,6 +115,40 @@ fn the_lines_are_perfs_for_lock_pi() {
     assert_perfs_lines("lock-pi", &[&["-r", "1"], &["-r", "1", "-M", "-t", "3"]]);
 }
 
+/// The number after these words, in the lines that have them.
+fn numbers(printed: &str, after: &str) -> Vec<f64> {
+    let number = |line: &str| line.split_once(after)?.1.split([' ', 'm']).find(|word| !word.is_empty())?.parse().ok();
+    printed.lines().filter_map(number).collect()
+}
+
+#[test]
+fn the_last_line_has_the_mean_of_those_before_it() {
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    for workload in ["hash", "lock-pi"] {
+        let printed = text(&bench(&[workload, "--format", "perf", "-r", "0.2", "-t", "3"]).stdout);
+        let (threads, averaged) = (numbers(&printed, " [ "), numbers(&printed, "Averaged "));
+        assert_eq!((threads.len(), averaged.len()), (3, 1), "{printed}");
+        assert!((mean(&threads) - averaged[0]).abs() <= 1.0, "{printed}");
+    }
+    for workload in ["wake", "wake-parallel", "requeue"] {
+        let printed = text(&bench(&[workload, "--format", "perf", "--repeat", "7", "-t", "4"]).stdout);
+        let mut times = numbers(&printed, " in ");
+        let all = times.pop().expect("the last line");
+        assert_eq!(times.len(), 7, "{printed}");
+        assert!((mean(&times) - all).abs() <= 0.0002, "all have four decimal places: {printed}");
+    }
+}
+
+#[test]
+fn flags_decide_how_long_how_often_and_how_many_at_a_time() {
+    let long = text(&bench(&["hash", "--format", "perf", "-r", "1.2", "-t", "1"]).stdout);
+    assert!(long.ends_with("total secs = 1\n"), "{long}");
+    let wake = text(&bench(&["wake", "--format", "perf", "--repeat", "3", "-t", "4", "-w", "3"]).stdout);
+    assert!(wake.contains("waking up 3 at a time.") && wake.matches("[Run ").count() == 3, "{wake}");
+    let requeue = text(&bench(&["requeue", "--format", "perf", "--repeat", "3", "-t", "4", "-q", "3"]).stdout);
+    assert!(requeue.contains(", 3 at a time.") && requeue.matches("[Run ").count() == 3, "{requeue}");
+}
+
 #[test]
 fn shapes_tell_lines_apart() {
     assert_eq!(shape("[Run 10]: 0.0049 ms (+-3.55%)"), ["[Run N]: N ms (+-N%)"]);

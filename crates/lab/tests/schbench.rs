@@ -35,11 +35,13 @@ fn rows_say_how_workers_were_woken_and_what_they_did_on_every_target() {
     let rows = rows(&small(&["-m", "2", "-t", "3"]));
     let targets: Vec<_> = rows.iter().map(|row| row["target"].as_str().unwrap_or_default()).collect();
     assert_eq!(targets, ["live", "fixed", "atomic", "percpu", "global", "kernel", "parking_lot"]);
+    let kernel = rows.iter().find(|row| row["target"] == "kernel").expect("the kernel");
     for row in &rows {
         assert_eq!(
             (&row["workload"], &row["message_threads"], &row["workers"]),
             (&"schbench".into(), &2.into(), &3.into())
         );
+        assert_eq!((&row["cache_footprint_kb"], &row["sleep_us"]), (&8.into(), &10.into()));
         assert_percentiles(row, "wakeup_us");
         assert_percentiles(row, "request_us");
         // A request sleeps for ten microseconds.
@@ -47,7 +49,8 @@ fn rows_say_how_workers_were_woken_and_what_they_did_on_every_target() {
         let (rps, requests) = (row["rps"].as_f64().unwrap_or(0.0), row["requests"].as_f64().unwrap_or(0.0));
         // On a busy machine a run may take longer than it was asked to, and never less.
         assert!(requests > 0.0 && rps > 0.0 && requests / rps >= 0.399, "{row}");
-        assert!(row["ratio_kernel"].as_f64().is_some_and(|ratio| ratio > 0.0), "{row}");
+        let ratio = rps / kernel["rps"].as_f64().unwrap_or(0.0);
+        assert!(row["ratio_kernel"].as_f64().is_some_and(|found| (found / ratio - 1.0).abs() < 1e-9), "{row}");
     }
 }
 
@@ -84,6 +87,35 @@ fn the_rate_rises_until_the_machine_is_busy() {
     let rate = rows[0]["rate"].as_u64().unwrap_or(0);
     assert!((1..=300).contains(&rate), "{}", rows[0]);
     assert!(rows[0]["requests"].as_u64() >= Some(10), "{}", rows[0]);
+}
+
+/// Of a run that goes on after a second; what it has done, and how much of it is told.
+fn done_and_told(flags: &[&str]) -> (u64, u64) {
+    let arguments = [&["-r", "1.4", "-n", "0", "-s", "100", "--targets", "live", "-t", "2"], flags].concat();
+    let row = &rows(&arguments)[0];
+    (row["requests"].as_u64().unwrap_or(0), row["request_us"]["samples"].as_u64().unwrap_or(0))
+}
+
+#[test]
+fn latencies_of_the_warm_up_are_forgotten_and_its_requests_count() {
+    let (done, told) = done_and_told(&["-w", "1"]);
+    assert!(0 < told && told < done, "{told} of {done}");
+}
+
+#[test]
+fn with_z_latencies_are_forgotten_each_time_and_requests_count() {
+    let (done, told) = done_and_told(&["-z", "1"]);
+    assert!(0 < told && told < done, "{told} of {done}");
+}
+
+#[test]
+fn with_i_there_is_a_report_on_the_way() {
+    let reports = |interval: &str| {
+        let output = schbench(&["-r", "1.4", "-i", interval, "-n", "0", "-s", "100", "--targets", "live", "-t", "2"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr).matches("Wakeup Latencies percentiles").count()
+    };
+    assert_eq!((reports("1"), reports("5")), (1, 0));
 }
 
 #[test]

@@ -309,6 +309,8 @@ pub enum Mutant {
     IdsRelaxed,
     /// An ID that is in use is put in once more.
     InsertSkipsCheck,
+    /// An ID is taken without a look whether it is still the next one.
+    ClaimTrustsPeek,
     /// An expiry looks at a timer that somebody is making.
     ExpiryIgnoresWord,
     /// A notice that has been taken can be taken again.

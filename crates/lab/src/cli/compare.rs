@@ -28,9 +28,9 @@ fn threshold(text: &str) -> Result<f64, String> {
 /// Below the options.
 pub const MORE: &str = "\
 Rows are matched by what they measured (workload, target, threads, ...), whatever they found. A median has changed when it
-differs by more than --threshold and lies outside the other file's spread, p10 to p90, on both sides. Where a row has no
-spread of its own it takes that of its ns_per_op; where there is none, or fewer than 5 rounds, the threshold is doubled;
-of slow ends (p99) it is tenfold, and a maximum is nobody's verdict. Rows of `sim` are exact.
+differs by more than --threshold and the two spreads, p10 to p90, have nothing in common. Where a row has no
+spread of its own it takes that of its ns_per_op; where there is none the threshold is doubled, with
+fewer than 5 rounds it is fourfold, of slow ends (p99) tenfold, and a maximum is nobody's verdict. Rows of `sim` are exact.
 
 Files hold one JSON object a line, or one array of objects.
 

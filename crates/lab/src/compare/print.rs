@@ -57,7 +57,20 @@ fn sentence(findings: &Findings, threshold: f64) -> String {
             percent(worst).map_or_else(String::new, |percent| format!(" ({percent})"))
         );
     }
-    text + "\n"
+    text + &of_others(findings) + "\n"
+}
+
+/// The kernel and parking_lot are the same in both files: where they differ, the machine did something else besides.
+fn of_others(findings: &Findings) -> String {
+    let is_others = |change: &&Change| change.row.split(", ").any(|word| word == "kernel" || word == "parking_lot");
+    let count = findings.changes.iter().filter(|change| change.verdict != Verdict::Same).filter(is_others).count();
+    if count == 0 {
+        return String::new();
+    }
+    format!(
+        " Careful: {count} of these are of the kernel or of parking_lot, which are the same in both unless they were updated: \
+         the machine was busier one time."
+    )
 }
 
 /// By how much, as a factor of at least one; from or to nothing is infinitely much.

@@ -271,6 +271,18 @@ mod tests {
     }
 
     #[test]
+    fn rounds_add_up_and_the_rate_is_of_all_of_them() {
+        let round = |done, seconds| {
+            let elapsed = std::time::Duration::from_secs(seconds);
+            let mut one = Findings { done, elapsed, worker_time: elapsed, ..Findings::default() };
+            one.requests.record(done);
+            one
+        };
+        let all = together(&[round(100, 1), round(500, 2)]);
+        assert_eq!((all.done, all.elapsed.as_secs(), all.rps(), all.requests.count()), (600, 3, 200.0, 2));
+    }
+
+    #[test]
     fn sizes_are_told_in_their_unit() {
         assert_eq!(pretty_size(512.0), (512.0, "B"));
         assert_eq!(pretty_size(3.0 * 1024.0 * 1024.0), (3.0, "MB"));

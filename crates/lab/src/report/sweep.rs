@@ -74,3 +74,43 @@ fn distinct(values: impl Iterator<Item = usize>) -> Vec<usize> {
     values.dedup();
     values
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::series::Series;
+    use crate::settings::Settings;
+    use crate::stats::Spread;
+    use crate::targets::Name;
+
+    #[test]
+    fn each_cell_has_the_rate_of_one_thread_with_its_threads_and_slots() {
+        let settings = Settings::default();
+        let lab = Lab { settings: &settings, cpus: vec![0], distance: None, series: Series::default() };
+        let row = |threads: usize, slots: usize, ns: f64| Row {
+            slots: Some(slots),
+            buckets: Some(if slots == 0 { 1024 } else { slots }),
+            ns_per_op: Some(Spread::of(&[ns])),
+            ops_per_sec: Some(threads as f64 * 1e9 / ns),
+            ..Row::new(&lab, "hash", Name::Live, threads)
+        };
+        let mut rows = vec![row(1, 0, 10.0), row(1, 4, 20.0), row(2, 0, 40.0), row(2, 4, 50.0)];
+        rows.extend(
+            [(0, 100.0), (4, 50.0), (8, 80.0)].map(|(slots, ns)| Row { processes: Some(3), ..row(2, slots, ns) }),
+        );
+        let text = text("live", &rows.iter().collect::<Vec<_>>());
+        let cells =
+            |line: &str| line.trim_matches('|').split('|').map(|cell| cell.trim().to_string()).collect::<Vec<_>>();
+        let lines: Vec<_> = text.lines().filter(|line| line.starts_with('|')).map(cells).collect();
+        assert_eq!(lines[0], ["threads", "G 1024", "P 4"], "{text}");
+        assert_eq!(lines[2], ["1", "100000000", "50000000"], "{text}");
+        assert_eq!(lines[3], ["2", "25000000", "20000000"], "{text}");
+        assert_eq!(lines[4], ["threads each", "G 1024", "P 4", "P 8"], "{text}");
+        assert_eq!(lines[6], ["2", "10000000", "20000000", "12500000"], "{text}");
+        assert!(text.contains("live: 3 processes, each with 2 threads of"), "{text}");
+        assert!(
+            text.contains("A table of 4 buckets for each process makes 2.00 of the global one's rate on live."),
+            "{text}"
+        );
+    }
+}

@@ -11,7 +11,7 @@ fn made(ended: &Ended) -> (usize, usize) {
     (numbers[0], numbers[1])
 }
 
-/// Interrupts it at its first row; it has some more at most, as all of them take seconds.
+/// Interrupts it at its first row; it has some more at most, as all of them take longer than a busy machine keeps us waiting.
 fn assert_rows_until_then(all: usize, arguments: &[&str]) {
     let mut running = Running::begin(&[&["sim"], arguments, &["--json"]].concat());
     running.until_it_prints("workload");
@@ -21,21 +21,26 @@ fn assert_rows_until_then(all: usize, arguments: &[&str]) {
     assert!((1..all).contains(&rows), "{arguments:?}: {rows} of {all}");
 }
 
+/// 4 to 83: a row of each.
+fn cores() -> String {
+    (4..84).map(|cores| cores.to_string()).collect::<Vec<_>>().join(",")
+}
+
 #[test]
 fn hash_and_resize_have_the_rows_until_then() {
-    assert_rows_until_then(120, &["hash", "--cores", "1,2,8,16,32,64,80,88", "--layout", "lean,packed,split"]);
-    assert_rows_until_then(12, &["resize", "--cores", "2,64,80,88", "--schemes", "live,atomic,percpu"]);
+    assert_rows_until_then(80, &["hash", "--schemes", "fixed", "--cores", &cores(), "-f", "64"]);
+    assert_rows_until_then(80, &["resize", "--schemes", "live", "--cores", &cores()]);
 }
 
 #[test]
 fn timers_have_the_rows_until_then() {
-    assert_rows_until_then(30, &["timers", "-t", "1,63,100", "-n", "100"]);
+    assert_rows_until_then(80, &["timers", "--tests", "create-delete", "--designs", "scaled", "-t", &cores()]);
 }
 
 #[test]
 fn schbench_has_the_rows_until_then() {
-    let schemes = ["fixed,atomic,percpu,live"; 4].join(",");
-    assert_rows_until_then(16, &["schbench", "-m", "2", "-t", "16", "-r", "2000", "--schemes", &schemes]);
+    let schemes = vec!["live"; 300].join(",");
+    assert_rows_until_then(300, &["schbench", "-m", "2", "-t", "16", "-r", "1000", "--schemes", &schemes]);
 }
 
 #[test]
@@ -49,5 +54,11 @@ fn seeds_tell_the_comparisons_until_then_and_fail_for_no_other_reason() {
     let (made, all) = made(&ended);
     assert_eq!((made, all), (ended.stdout.matches("| 003 ").count(), 81), "{}", ended.stdout);
     assert!(ended.stdout.contains(&format!("{made} comparisons: ")), "{}", ended.stdout);
+    let measured = |line: &str| line.split('|').nth(4).map(str::trim) != Some("-");
+    assert!(
+        !ended.stdout.lines().filter(|line| line.starts_with("| 003 ")).any(measured),
+        "--no-measure: {}",
+        ended.stdout
+    );
     assert!(!ended.stderr.contains("the model misses"), "{}", ended.stderr);
 }

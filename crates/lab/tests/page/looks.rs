@@ -4,7 +4,7 @@ use crate::browser::Browser;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Whatever reaches beyond the window, or beyond its own drawing; a table may, within its own scroller. A pixel is rounding.
+/// Whatever reaches beyond the window, or beyond its own drawing; a table may, within its own scroller, but not its title. A pixel is rounding.
 const BEYOND: &str = r#"(() => {
   const found = [];
   const root = document.documentElement;
@@ -12,6 +12,10 @@ const BEYOND: &str = r#"(() => {
   for (const one of document.querySelectorAll('body *:not(.scroll *):not(svg *)')) {
     const box = one.getBoundingClientRect();
     if (box.width > 0 && (box.right > root.clientWidth + 1 || box.left < -1)) found.push(`${one.tagName} ${one.className} to ${box.right}: ${(one.textContent || '').slice(0, 40)}`);
+  }
+  for (const one of document.querySelectorAll('.scroll caption *')) {
+    const box = one.getBoundingClientRect();
+    if (box.right > root.clientWidth + 1) found.push(`a table's title to ${box.right}: ${one.textContent}`);
   }
   for (const svg of document.querySelectorAll('svg')) {
     const frame = svg.getBoundingClientRect();

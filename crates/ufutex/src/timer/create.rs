@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 use super::entry::Timer;
 use super::ids::Inserted;
 use super::lookup::valid_id;
+use super::numbers::Next;
 use super::{Notify, TimerClock, Timers};
 use crate::error::Error;
 
@@ -41,47 +42,116 @@ impl Timers {
     /// A timer that has an ID, and that nobody can find yet. For a kernel: it tells its guest the ID first.
     #[inline(always)]
     pub(crate) fn reserve(&self, requested: Option<i32>) -> Result<Reserved<'_>, Error> {
-        let inner = &*self.inner;
-        let requested = requested.map(valid_id).transpose()?;
-        if requested.is_some_and(|id| u64::from(id) >= inner.store.ids()) {
-            return Err(Error::Invalid);
+        if let Some(id) = requested {
+            return self.reserve_as(id);
         }
+        let inner = &*self.inner;
         inner.driver.start().map_err(|_| Error::Again)?;
-        let mut spot = None;
-        let is_kept = |id| {
-            spot = inner.ids.spot(id);
-            spot.is_some_and(|spot| spot.keeps_one())
-        };
-        let (id, timer) = match inner.store.take(requested, is_kept) {
-            Some((id, Some(timer))) => (id, timer),
-            Some((id, None)) => {
-                match spot.and_then(|spot| inner.ids.insert_kept(id, spot, |timer| timer.reserve(id))) {
-                    Some(Ok(timer)) => return Ok(self.reserved(timer, id, requested.is_some())),
-                    _ => (id, self.take_timer()?),
-                }
+        let next = self.peek();
+        let claim = || inner.numbers.claim(next);
+        let spot = inner.ids.spot(next.id);
+        let mut inserted = Inserted::NoneKept;
+        if spot.is_some_and(|spot| spot.keeps_one()) {
+            inserted = inner.ids.insert(next.id, spot, None, claim);
+            if let Inserted::Done(timer) = inserted {
+                return Ok(Reserved { timer, id: next.id });
             }
-            None => {
-                spot = None; // perhaps of another ID
-                let timer = self.take_timer()?;
-                (requested.unwrap_or_else(|| inner.store.next_id()), timer)
-            }
+        }
+        let timer = match inner.store.take() {
+            Some(timer) => timer,
+            None => self.take_timer()?,
         };
         // SAFETY: a timer of the store, as long as the timers are there.
         let timer = unsafe { timer.as_ref() };
-        timer.reserve(id);
-        let inserted = inner.ids.insert(timer, id, spot);
-        if inserted != Inserted::Done {
-            return self.insert_elsewhere(timer, inserted, requested.is_some());
+        if let Inserted::NoneKept = inserted {
+            inserted = inner.ids.insert(next.id, spot, Some(timer), claim);
         }
-        Ok(self.reserved(timer, id, requested.is_some()))
+        match inserted {
+            Inserted::Done(timer) => Ok(Reserved { timer, id: next.id }),
+            failed => self.reserve_another(timer, next, failed),
+        }
     }
 
+    /// What may be the next ID.
     #[inline(always)]
-    fn reserved<'t>(&self, timer: &'t Timer, id: u32, was_requested: bool) -> Reserved<'t> {
-        if was_requested {
-            self.inner.store.jump_behind(id);
+    fn peek(&self) -> Next<'_> {
+        self.inner.numbers.peek().unwrap_or_else(|ended| self.take_block(ended))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_block(&self, next: Next<'_>) -> Next<'_> {
+        let inner = &*self.inner;
+        loop {
+            let shared = inner.numbers.shared();
+            // There is a table: without one nobody has met.
+            if inner.ids.with_group(shared, || inner.numbers.take_block(next, shared)) != Some(false)
+                && let Ok(next) = inner.numbers.peek()
+            {
+                return next;
+            }
         }
-        Reserved { timer, id }
+    }
+
+    /// It could not be had with this ID: the next one that is free.
+    #[cold]
+    #[inline(never)]
+    fn reserve_another<'t>(
+        &'t self,
+        timer: &'t Timer,
+        mut next: Next<'t>,
+        mut failed: Inserted<'t>,
+    ) -> Result<Reserved<'t>, Error> {
+        let inner = &*self.inner;
+        let mut tries = inner.numbers.count();
+        loop {
+            match failed {
+                Inserted::Done(timer) => return Ok(Reserved { timer, id: next.id }),
+                Inserted::Refused if inner.numbers.meet(next) => next = self.take_block(next),
+                Inserted::Refused => next = self.peek(),
+                Inserted::InUse if tries > 1 => {
+                    tries -= 1;
+                    next = self.peek();
+                }
+                Inserted::InUse | Inserted::NoneKept | Inserted::NoMemory => break,
+            }
+            failed = inner.ids.insert(next.id, None, Some(timer), || inner.numbers.claim(next));
+        }
+        inner.store.give_back(timer.into());
+        Err(Error::Again)
+    }
+
+    /// A timer with just this ID, on which the next ones follow.
+    #[cold]
+    fn reserve_as(&self, id: i32) -> Result<Reserved<'_>, Error> {
+        let inner = &*self.inner;
+        let id = valid_id(id)?;
+        if u64::from(id) >= inner.numbers.count() {
+            return Err(Error::Invalid);
+        }
+        inner.driver.start().map_err(|_| Error::Again)?;
+        let spot = inner.ids.spot(id);
+        let timer = match inner.ids.insert(id, spot, None, || true) {
+            Inserted::Done(timer) => timer,
+            Inserted::InUse => return Err(Error::Busy),
+            _ => {
+                // SAFETY: a timer of the store, as long as the timers are there.
+                let timer = unsafe { self.take_timer()?.as_ref() };
+                match inner.ids.insert(id, spot, Some(timer), || true) {
+                    Inserted::Done(timer) => timer,
+                    failed => {
+                        inner.store.give_back(timer.into());
+                        return Err(if matches!(failed, Inserted::InUse) { Error::Busy } else { Error::Again });
+                    }
+                }
+            }
+        };
+        loop {
+            let shared = inner.numbers.shared();
+            if inner.ids.with_group(shared, || inner.numbers.jump_behind(id, shared)) != Some(false) {
+                return Ok(Reserved { timer, id });
+            }
+        }
     }
 
     /// A timer from wherever there is one, or from new memory.
@@ -106,32 +176,6 @@ impl Timers {
         }
         inner.ids.note_timers(made);
         timer
-    }
-
-    /// The ID is in use: the next one that is not, unless this one is asked for.
-    #[cold]
-    #[inline(never)]
-    fn insert_elsewhere<'t>(
-        &self,
-        timer: &'t Timer,
-        mut inserted: Inserted,
-        only: bool,
-    ) -> Result<Reserved<'t>, Error> {
-        let mut tries = if only { 1 } else { self.inner.store.ids() };
-        while inserted == Inserted::InUse {
-            tries -= 1;
-            if tries == 0 {
-                break;
-            }
-            let id = self.inner.store.next_id();
-            timer.reserve(id);
-            inserted = self.inner.ids.insert(timer, id, None);
-            if inserted == Inserted::Done {
-                return Ok(Reserved { timer, id });
-            }
-        }
-        self.inner.store.give_back(timer.into());
-        Err(if only && inserted == Inserted::InUse { Error::Busy } else { Error::Again })
     }
 
     #[inline(always)]

@@ -81,11 +81,15 @@ struct Growth {
 unsafe impl Send for Growth {}
 
 /// What became of an insertion.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Inserted {
-    Done,
+#[derive(Clone, Copy)]
+pub enum Inserted<'i> {
+    Done(&'i Timer),
     /// There is a timer with this ID.
     InUse,
+    /// The ID is not the caller's to use.
+    Refused,
+    /// No timer is kept there.
+    NoneKept,
     /// There is no table, and no memory for one.
     NoMemory,
 }
@@ -153,34 +157,41 @@ impl Ids {
         locked.chain().find_map(|timer| timer.overrun_of(id).map(|overrun| (timer, overrun)))
     }
 
-    /// Puts `timer` in, whose word names `id` already; at `spot`, if that is known.
+    /// Puts a timer in as `id`, at `spot` if that is known: the given one, or else the one that has been kept there. `claim` says,
+    /// with the group locked, whether the ID may be used.
     #[inline(always)]
-    pub fn insert(&self, timer: &Timer, id: u32, spot: Option<Spot<'_>>) -> Inserted {
+    pub fn insert<'i>(
+        &'i self,
+        id: u32,
+        spot: Option<Spot<'i>>,
+        given: Option<&'i Timer>,
+        claim: impl FnOnce() -> bool,
+    ) -> Inserted<'i> {
         let Some(locked) = spot.map_or_else(|| self.lock_or_make(id), |spot| self.lock_at(spot, id)) else {
             return Inserted::NoMemory;
         };
+        let kept = &locked.0.group.kept;
+        let Some(timer) = given.or_else(|| as_timer(kept.load(Ordering::Relaxed))) else { return Inserted::NoneKept };
+        if !claim() {
+            return Inserted::Refused;
+        }
         if locked.has(id) {
             return Inserted::InUse;
         }
+        if given.is_none() && !mutant(Mutant::KeptStays) {
+            kept.store(ptr::null_mut(), Ordering::Relaxed);
+        }
+        timer.reserve(id);
         locked.0.put(timer, id);
-        Inserted::Done
+        Inserted::Done(timer)
     }
 
-    /// As [`insert`](Self::insert), of the timer that has been kept there, which is told its ID by `name`. `None`: there
-    /// is none.
-    #[inline(always)]
-    pub fn insert_kept(&self, id: u32, spot: Spot<'_>, name: impl FnOnce(&Timer)) -> Option<Result<&Timer, Inserted>> {
-        let locked = self.lock_at(spot, id)?;
-        let timer = as_timer(locked.0.group.kept.load(Ordering::Relaxed))?;
-        if locked.has(id) {
-            return Some(Err(Inserted::InUse));
-        }
-        if !mutant(Mutant::KeptStays) {
-            locked.0.group.kept.store(ptr::null_mut(), Ordering::Relaxed);
-        }
-        name(timer);
-        locked.0.put(timer, id);
-        Some(Ok(timer))
+    /// Runs `f` with the group locked where `id` belongs. `None`: there is no table.
+    pub fn with_group<R>(&self, id: u32, f: impl FnOnce() -> R) -> Option<R> {
+        let locked = self.lock_at(self.spot(id)?, id)?;
+        let done = f();
+        drop(locked);
+        Some(done)
     }
 
     /// Takes `timer` out, which is in as `id`. Whether it is kept for the next one there; else it is the caller's.

@@ -32,6 +32,7 @@ mod expire;
 mod host;
 mod ids;
 mod lookup;
+mod numbers;
 mod options;
 mod set;
 mod spread;
@@ -55,6 +56,7 @@ use crate::expiry::{Owner, Queue};
 use crate::sync::{AtomicU32, Ordering};
 use crate::sys::counted::Counted;
 use ids::Ids;
+use numbers::Numbers;
 use store::Store;
 
 /// The clock that a timer runs by.
@@ -115,6 +117,7 @@ pub struct Timers {
 
 struct Inner {
     ids: Ids,
+    numbers: Numbers,
     store: Store,
     /// Whether callers name the IDs: not 0.
     restores: AtomicU32,
@@ -140,7 +143,8 @@ impl Timers {
         let mask = options.id_mask()?;
         let inner = Counted::new(|_| Inner {
             ids: Ids::new(driver.seed()),
-            store: Store::new(options.limit(), mask),
+            numbers: Numbers::new(mask),
+            store: Store::new(options.limit()),
             restores: AtomicU32::new(0),
             queues: Base::ALL.map(Queue::new),
             deliver,

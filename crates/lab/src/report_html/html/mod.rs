@@ -117,7 +117,7 @@ fn table(id: &str, table: &Table) -> Markup {
         // Wider than the page, it scrolls within itself, by the keyboard too.
         div.scroll tabindex="0" role="region" aria-labelledby={ (id) "-caption" } {
             table {
-                caption id={ (id) "-caption" } { (table.caption) }
+                caption id={ (id) "-caption" } { span { (table.caption) } }
                 thead {
                     @if !table.groups.is_empty() {
                         tr.groups { @for (title, columns) in &table.groups { th scope="colgroup" colspan=(columns) { (title) } } }

@@ -60,14 +60,14 @@ pub fn run(settings: &SeedsSettings) -> Result<()> {
     }
     drop(progress);
     interrupt::tell(findings.len(), all, "comparisons");
-    if !findings.is_empty() {
-        report::print(&print::text(&findings, settings)?)?;
-    }
-    judge(&findings)
+    conclude(&findings, settings)
 }
 
-/// The command fails by what the model misses.
-fn judge(findings: &[Finding]) -> Result<()> {
+/// Prints them; fails by what the model misses.
+fn conclude(findings: &[Finding], settings: &SeedsSettings) -> Result<()> {
+    if !findings.is_empty() {
+        report::print(&print::text(findings, settings)?)?;
+    }
     let missed = findings.iter().filter(|finding| finding.verdict.is_miss()).count();
     ensure!(missed == 0, "the model misses {missed} of {} published comparisons", findings.len());
     Ok(())

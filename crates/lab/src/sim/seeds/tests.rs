@@ -3,7 +3,8 @@
 use super::hash::Case;
 use super::published::{Comparison, Figure};
 use super::verdict::Verdict;
-use super::{Finding, judge, print};
+use super::{Finding, conclude, print};
+use crate::cli::sim_more::SeedsSettings;
 use crate::cli::{self, Command};
 
 /// Published as twice the base, and modelled as so many times it.
@@ -16,17 +17,36 @@ fn finding(modelled: f64) -> Finding {
     Finding { comparison, here: None, modelled: (1e6, modelled * 1e6), verdict }
 }
 
-fn text(findings: &[Finding], flags: &[&str]) -> String {
+fn settings(flags: &[&str]) -> SeedsSettings {
     let arguments = ["ufutex", "sim", "seeds"].iter().chain(flags).map(Into::into);
-    let Ok(Command::SimSeeds(settings)) = cli::parse(arguments) else { panic!("{flags:?}") };
-    print::text(findings, &settings).expect("text")
+    match cli::parse(arguments) {
+        Ok(Command::SimSeeds(settings)) => settings,
+        _ => panic!("{flags:?}"),
+    }
+}
+
+fn text(findings: &[Finding], flags: &[&str]) -> String {
+    print::text(findings, &settings(flags)).expect("text")
+}
+
+#[test]
+fn only_the_documents_asked_for_are_wanted() {
+    let wanted = |flags: &[&str]| -> Vec<&str> {
+        let settings = settings(flags);
+        ["000", "001", "001+", "004"].into_iter().filter(|seed| settings.wants(seed)).collect()
+    };
+    assert_eq!(wanted(&[]), ["000", "001", "001+", "004"]);
+    assert_eq!(wanted(&["--only", "001"]), ["001"]);
+    assert_eq!(wanted(&["--only", "004,001+"]), ["001+", "004"]);
 }
 
 #[test]
 fn one_miss_fails_the_command_and_none_does_not() {
-    assert!(judge(&[]).is_ok() && judge(&[finding(2.0), finding(1.5), finding(2.9)]).is_ok());
+    let settings = settings(&["--json"]);
+    let conclude = |findings: &[Finding]| conclude(findings, &settings);
+    assert!(conclude(&[]).is_ok() && conclude(&[finding(2.0), finding(1.5), finding(2.9)]).is_ok());
     for miss in [0.5, 1.2, 3.5] {
-        let error = judge(&[finding(2.0), finding(miss), finding(2.1)]).expect_err("a miss");
+        let error = conclude(&[finding(2.0), finding(miss), finding(2.1)]).expect_err("a miss");
         assert_eq!(error.to_string(), "the model misses 1 of 3 published comparisons", "{miss}");
     }
 }

@@ -74,3 +74,38 @@ fn hand_out(hall: &Hall, desk: &Desk, subject: &dyn Subject) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::values::Policy;
+    use crate::targets::schbench::Plan;
+    use crate::targets::{self, Layout, Name, Shape};
+
+    /// What a worker makes its wake-up latency from.
+    #[test]
+    fn who_is_woken_finds_when_that_was() {
+        let plan = Plan {
+            message_threads: 1,
+            workers: 2,
+            footprint_bytes: 0,
+            operations: 0,
+            nap: Duration::ZERO,
+            pipe_bytes: 0,
+            rate: 0,
+            calibrate: false,
+            locking: false,
+        };
+        let hall = Hall::new(plan);
+        let shape = Shape { layout: Layout::Lean, policy: Policy::Fixed(16), shared: false, early_return: false };
+        let subject = targets::build(Name::Live, &shape).expect("a target");
+        let desk = &hall.desks[0];
+        desk.queue(0);
+        let begin = hall.now();
+        wake_all(&hall, desk, &*subject);
+        let stamp = |worker: usize| desk.workers[worker].call.0.woken_ns.load(Ordering::Relaxed);
+        assert!((begin.max(1)..=hall.now()).contains(&stamp(0)), "{} in {begin}..", stamp(0));
+        assert_eq!(stamp(1), 0, "who is not on the list is not woken");
+        assert!(was_posted(&desk.workers[0].call.0.futex) && !was_posted(&desk.workers[1].call.0.futex));
+    }
+}

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 use ufutex_loom::Error;
-use ufutex_loom::timer::Setting;
+use ufutex_loom::timer::{Setting, TimerClock};
 
 use crate::support::{catches, check, check_crowd, check_pair};
 use crate::timers::{Process, setting, spawn};
@@ -118,6 +118,36 @@ fn kept_for_one() {
     assert_eq!(process.timers.count(), 3);
 }
 
+fn next_id(process: &Process) -> i32 {
+    process.timers.create(TimerClock::Monotonic, None).expect("IDs are left")
+}
+
+/// An ID that was handed out comes again when all others have been, whether its timer is still there or not.
+fn ids_follow_one_another() {
+    let process = Process::with(&[0]);
+    let other = spawn(&process, |process| [next_id(process), next_id(process)]);
+    let first = next_id(&process);
+    process.timers.delete(first).expect("the timer is there");
+    let mut ids = vec![first, next_id(&process)];
+    ids.extend(other.join().unwrap());
+    ids.push(next_id(&process));
+    ids.sort_unstable();
+    ids.dedup();
+    assert!(ids.len() == 5 && ids[0] > 0, "{ids:?}");
+}
+
+/// What follows on an ID that was named, whoever else makes timers.
+fn ids_follow_on_one_that_was_named() {
+    let process = Process::with(&[0]);
+    let other = spawn(&process, |process| [next_id(process), next_id(process)]);
+    process.create(8).expect("the ID is free");
+    let ids = [next_id(&process), next_id(&process)];
+    let others = other.join().unwrap();
+    // Two threads that meet may get blocks, and the one that comes first need not be used first.
+    assert!(ids[0] > 8 && ids[1] > 8, "{ids:?}");
+    assert!(ids[0] != ids[1] && !ids.iter().any(|id| others.contains(id)), "{ids:?} {others:?}");
+}
+
 /// Looks while one timer more is made than there is memory for: the table grows by a step.
 fn look_while_it_grows<R: 'static>(ids: &[i32], made: i32, look: fn(&Process) -> R) -> R {
     let process = Process::with(ids);
@@ -163,17 +193,19 @@ fn fresh_in_an_old_chain() {
     assert!(found == Ok(0) || found == Err(Error::Invalid));
 }
 
-/// A look-up stands on a timer that leaves its chain, and comes back before one that it knows nothing of yet. Who brings it
-/// back knows that one by the lock alone.
+/// A look-up stands on a timer that leaves its chain, and comes into another one before one that it knows nothing of yet. Who
+/// brings it there knows that one by the lock alone.
 fn fresh_behind_an_old_one() {
-    let process = Process::with(&[0]);
-    let looks = spawn(&process, |process| process.timers.getoverrun(9));
+    let process = Process::with(&[0, 4, 1]);
+    // It is kept where timer 0 is, which therefore is free for all when it goes.
+    process.timers.delete(4).expect("the timer was there");
+    let looks = spawn(&process, |process| process.timers.getoverrun(8));
     let turnover = spawn(&process, |process| {
         process.timers.delete(0).expect("the timer was there");
         loom::thread::yield_now();
-        process.create(4).expect("the ID is free");
+        process.create(3).expect("the ID is free");
     });
-    process.create(2).expect("the ID is free");
+    process.create(5).expect("the ID is free");
     turnover.join().unwrap();
     assert_eq!(looks.join().unwrap(), Err(Error::Invalid));
 }
@@ -212,6 +244,12 @@ fn of_two_that_make_an_id_one_does() {
 }
 
 #[test]
+fn an_id_is_handed_out_once() {
+    check(ids_follow_one_another);
+    check(ids_follow_on_one_that_was_named);
+}
+
+#[test]
 fn a_timer_that_is_kept_becomes_one_other() {
     check(kept_for_one);
 }
@@ -235,9 +273,10 @@ fn of_two_that_make_an_id_one_does_while_the_table_grows() {
 }
 
 catches!(timers_table_catches_look_up_trusts_miss, LookUpTrustsMiss, found_all_the_time);
-catches!(timers_table_catches_look_up_skips_recheck, LookUpSkipsRecheck, never_another);
+catches!(timers_table_catches_look_up_skips_recheck, LookUpSkipsRecheck, gone_and_back);
 catches!(timers_table_catches_delete_leaves_valid, DeleteLeavesValid, deleted_once);
 catches!(timers_table_catches_insert_skips_check, InsertSkipsCheck, created_once);
+catches!(timers_table_catches_claim_trusts_peek, ClaimTrustsPeek, ids_follow_one_another);
 catches!(timers_table_catches_kept_stays, KeptStays, kept_for_one);
 catches!(timers_table_catches_group_live_early, GroupLiveEarly, found_while_it_grows);
 catches!(timers_table_catches_group_stays_live, GroupStaysLive, found_while_it_grows);
