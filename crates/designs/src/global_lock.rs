@@ -2,8 +2,10 @@
 
 use crate::OwnLine;
 use crate::chain::{self, Chain};
-use crate::process::Index;
+use crate::process::{Index, to_id};
 use crate::spin::Spin;
+use crate::sync::AtomicU32;
+use crate::sync::Ordering::Relaxed;
 use crate::timer::Timer;
 
 /// As many as the kernel had, whatever the machine.
@@ -42,6 +44,26 @@ impl<const PRECHECK: bool> Index for Hash<PRECHECK> {
         }
         self.chains[bucket(owner, id)].push(timer);
         true
+    }
+
+    /// The next ID was under the hash's lock, too, until the look before it came: that one made it an atomic number.
+    #[inline]
+    fn insert_next(&self, owner: usize, next: &AtomicU32, timer: &Timer) -> Option<i32> {
+        if PRECHECK {
+            let id = to_id(next.fetch_add(1, Relaxed));
+            timer.reserve(owner, id);
+            return self.insert(owner, id, timer).then_some(id);
+        }
+        let _held = self.lock.0.lock();
+        let number = next.load(Relaxed);
+        next.store(number.wrapping_add(1), Relaxed);
+        let id = to_id(number);
+        if self.is_taken(owner, id) {
+            return None;
+        }
+        timer.reserve(owner, id);
+        self.chains[bucket(owner, id)].push(timer);
+        Some(id)
     }
 
     #[inline]

@@ -18,6 +18,13 @@ use std::sync::Arc;
 pub trait Index: Send + Sync + 'static {
     /// Enters a reserved timer; false if that process has one of that ID.
     fn insert(&self, owner: usize, id: i32, timer: &Timer) -> bool;
+    /// Reserves a timer under the process's next ID and enters it; none if that ID is taken.
+    #[inline]
+    fn insert_next(&self, owner: usize, next: &AtomicU32, timer: &Timer) -> Option<i32> {
+        let id = to_id(next.fetch_add(1, Relaxed));
+        timer.reserve(owner, id);
+        self.insert(owner, id, timer).then_some(id)
+    }
     /// A valid timer; it may have been deleted meanwhile.
     fn find(&self, owner: usize, id: i32) -> Option<&Timer>;
     /// Takes it out. It is in.
@@ -27,6 +34,12 @@ pub trait Index: Send + Sync + 'static {
     /// Tells the coherence model what it is called.
     #[cfg(feature = "sim")]
     fn name(&self);
+}
+
+/// IDs are not negative.
+#[inline]
+pub(super) fn to_id(number: u32) -> i32 {
+    (number & i32::MAX as u32) as i32
 }
 
 /// One emulated process.
@@ -174,8 +187,7 @@ impl<I: Index> Process for Emulated<I> {
         let timer = desk.take(&self.memory);
         self.charge(1);
         for _ in 0..=i32::MAX {
-            let id = (self.signals.own.0.next_id.fetch_add(1, Relaxed) & i32::MAX as u32) as i32;
-            if self.enter(timer, id) {
+            if let Some(id) = self.index.insert_next(self.owner(), &self.signals.own.0.next_id, timer) {
                 self.publish(timer, notify);
                 return Ok(id);
             }

@@ -137,7 +137,8 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
         };
         // All by system calls of our own: std's way to them needs thread-local storage, and files.
         let system = System::<L>::with_config(Config::new().cpus(cpus()).hash_seed(seed()).clocks(Arc::new(Host)))?;
-        let options = Options::new().policy(policy).counters(settings.stats.is_some());
+        // Who watches wants to know what the program's calls meet in the kernel, where every wait goes through its bucket.
+        let options = Options::new().policy(policy).counters(settings.stats.is_some()).early_return(!settings.watch);
         let domain = Domain::with_options(&system, options);
         if let Some(slots) = settings.slots {
             // As if the program had asked: 0 is for good then.

@@ -168,20 +168,25 @@ impl Tally {
         Self(TallyWord::new(0))
     }
 
+    /// Starts there.
+    pub const fn of(n: u64) -> Self {
+        Self(TallyWord::new(n))
+    }
+
     /// Counts `n` more.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, core::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Counts one more unless `limit` has been reached; whether it did.
-    pub fn add_below(&self, limit: u64) -> bool {
-        let relaxed = core::sync::atomic::Ordering::Relaxed;
-        self.0.fetch_update(relaxed, relaxed, |n| (n < limit).then_some(n + 1)).is_ok()
+    /// Counts one more; how many it is then.
+    pub fn add_one(&self) -> u64 {
+        self.0.fetch_add(1, core::sync::atomic::Ordering::Relaxed).wrapping_add(1)
     }
 
-    /// Takes back one that was counted.
-    pub fn sub_one(&self) {
-        self.0.fetch_sub(1, core::sync::atomic::Ordering::Relaxed);
+    /// Takes `n` away if it is so many; whether it is.
+    pub fn take(&self, n: u64) -> bool {
+        let relaxed = core::sync::atomic::Ordering::Relaxed;
+        self.0.fetch_update(relaxed, relaxed, |all| all.checked_sub(n)).is_ok()
     }
 
     /// Keeps the greatest value that was noted.

@@ -290,6 +290,9 @@ impl Options {
 
     /// How many may wait through the domain at a time, threads, tasks and custom waiters together: 2^24 by default, 2^28
     /// at most. Further waits are refused with [`Error::NoMemory`] (`ENOMEM`), and counted.
+    ///
+    /// There are never more. A limit of 65,536 or more may refuse a wait when some thousand fewer wait: most places are kept
+    /// on several cache lines, by thread, and a thread cannot take what others keep.
     #[must_use]
     pub const fn max_waiters(mut self, waiters: usize) -> Self {
         self.max_waiters = if waiters < 1 << 28 { waiters } else { 1 << 28 };

@@ -6,6 +6,7 @@
 
 use alloc::vec::Vec;
 
+use super::admission::Admission;
 use super::domain::Domain;
 use crate::error::Error;
 use crate::sync::{Tally, thread_hint};
@@ -106,8 +107,7 @@ const MAX_STRIPES: usize = 128;
 #[repr(C, align(64))]
 pub(super) struct Counting {
     /// Waiters that are queued, or woken and have not noticed.
-    waiters: Tally,
-    max_waiters: u64,
+    waiters: Admission,
     pub longest_chain: Tally,
     refused_waiters: Tally,
     pub refused_slots: Tally,
@@ -127,8 +127,7 @@ impl Counting {
             stripes.resize_with(wanted, Stripe::default);
         }
         Self {
-            waiters: Tally::new(),
-            max_waiters: max_waiters as u64,
+            waiters: Admission::new(max_waiters as u64),
             longest_chain: Tally::new(),
             refused_waiters: Tally::new(),
             refused_slots: Tally::new(),
@@ -182,10 +181,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// How many wait through this domain now: queued, or woken and not yet aware of it. What
-    /// [`Options::max_waiters`](crate::Options::max_waiters) limits.
+    /// [`Options::max_waiters`](crate::Options::max_waiters) limits. While waits come and go it is about right.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.counting.waiters.get() as usize
+        self.counting.waiters.taken() as usize
     }
 
     /// Counts what an operation did, if that is to be counted.
@@ -222,7 +221,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// [`Error::NoMemory`], and nobody is counted but as refused.
     pub(super) fn admit_waiter(&self, in_bucket: u32) -> Result<(), Error> {
         let counting = &self.counting;
-        if in_bucket < MAX_WAITERS && counting.waiters.add_below(counting.max_waiters) {
+        if in_bucket < MAX_WAITERS && counting.waiters.take() {
             return Ok(());
         }
         counting.refused_waiters.add(1);
@@ -237,7 +236,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// A waiter that was admitted is idle again; or has not become busy, if it was not queued.
     pub(super) fn dismiss_waiter(&self) {
-        self.counting.waiters.sub_one();
+        self.counting.waiters.give_back();
     }
 
     /// A requeue has woken so many and moved so many.

@@ -1,5 +1,6 @@
 //! Futex operations: keys and queue entries on one side, buckets on the other.
 
+pub(crate) mod admission;
 pub(crate) mod config;
 pub(crate) mod counters;
 pub(crate) mod domain;

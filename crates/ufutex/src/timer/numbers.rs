@@ -21,15 +21,15 @@ const HAS: u32 = 1 << 31;
 pub struct Numbers {
     shared: Shared,
     own: [Own; OWN],
+    /// Another one whenever IDs jump: blocks of before are void. Changes with the lock of what `shared` names; and is not on
+    /// its line, which those who have blocks leave alone.
+    epoch: AtomicU32,
     mask: u32,
 }
 
+/// The next ID.
 #[repr(align(128))]
-struct Shared {
-    next: AtomicU32,
-    /// Another one whenever IDs jump: blocks of before are void. Changes as `next` does.
-    epoch: AtomicU32,
-}
+struct Shared(AtomicU32);
 
 /// What some threads have of their own.
 #[repr(align(128))]
@@ -52,8 +52,7 @@ impl Numbers {
     /// IDs up to `mask`, which is one less than a power of two.
     pub fn new(mask: u32) -> Self {
         let own = |_| Own { next: AtomicU64::new(0), meetings: AtomicU32::new(0) };
-        let shared = Shared { next: AtomicU32::new(0), epoch: AtomicU32::new(0) };
-        Self { shared, own: core::array::from_fn(own), mask }
+        Self { shared: Shared(AtomicU32::new(0)), own: core::array::from_fn(own), epoch: AtomicU32::new(0), mask }
     }
 
     /// How many IDs there are.
@@ -66,7 +65,7 @@ impl Numbers {
     pub fn peek(&self) -> Result<Next<'_>, Next<'_>> {
         let own = &self.own[own_number()];
         let word = own.next.load(Ordering::Relaxed);
-        if word == 0 || (word >> 32) as u32 != self.shared.epoch.load(Ordering::Relaxed) {
+        if word == 0 || (word >> 32) as u32 != self.epoch.load(Ordering::Relaxed) {
             return Ok(Next { id: self.shared(), own, word: 0 });
         }
         let next = Next { id: word as u32 & !HAS, own, word };
@@ -76,7 +75,7 @@ impl Numbers {
     /// The next one of the counter that all share.
     #[inline(always)]
     pub fn shared(&self) -> u32 {
-        self.shared.next.load(Ordering::Relaxed)
+        self.shared.0.load(Ordering::Relaxed)
     }
 
     /// Takes the ID, if it is still the next one; with its group locked.
@@ -88,7 +87,7 @@ impl Numbers {
             if self.shared() != next.id && !mutant(Mutant::ClaimTrustsPeek) {
                 return false;
             }
-            self.shared.next.store((next.id + 1) & self.mask, Ordering::Relaxed);
+            self.shared.0.store((next.id + 1) & self.mask, Ordering::Relaxed);
             if ends {
                 own.meetings.store(0, Ordering::Relaxed);
             }
@@ -111,21 +110,23 @@ impl Numbers {
     }
 
     /// Has who asked for `next` get IDs from a block that begins behind `shared`, if that is still the next one; with its group
-    /// locked. If nobody else has had any since the last block, it is alone, and needs none.
+    /// locked. Who has had so many blocks in a row that nobody has been there in between, gets none any more.
     pub fn take_block(&self, next: Next<'_>, shared: u32) -> bool {
         if self.shared() != shared {
             return false;
         }
         let own = next.own;
         // That word says where the block has ended, or its next ID, which is nobody else's.
-        if next.word != 0 && own.next.load(Ordering::Relaxed) as u32 == shared {
+        let is_alone = next.word != 0 && own.next.load(Ordering::Relaxed) as u32 == shared;
+        let meetings = if is_alone { own.meetings.load(Ordering::Relaxed).saturating_sub(1) } else { MEETINGS };
+        own.meetings.store(meetings, Ordering::Relaxed);
+        if meetings == 0 {
             own.next.store(0, Ordering::Relaxed);
-            own.meetings.store(0, Ordering::Relaxed);
             return true;
         }
         let first = shared.next_multiple_of(BLOCK) & self.mask;
-        self.shared.next.store((first + BLOCK) & self.mask, Ordering::Relaxed);
-        let epoch = self.shared.epoch.load(Ordering::Relaxed);
+        self.shared.0.store((first + BLOCK) & self.mask, Ordering::Relaxed);
+        let epoch = self.epoch.load(Ordering::Relaxed);
         own.next.store(u64::from(epoch) << 32 | u64::from(HAS | first), Ordering::Relaxed);
         true
     }
@@ -135,8 +136,8 @@ impl Numbers {
         if self.shared() != shared {
             return false;
         }
-        self.shared.next.store((id + 1) & self.mask, Ordering::Relaxed);
-        self.shared.epoch.store(self.shared.epoch.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.shared.0.store((id + 1) & self.mask, Ordering::Relaxed);
+        self.epoch.store(self.epoch.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         true
     }
 }
@@ -193,11 +194,15 @@ mod tests {
         meet_until_a_block_is_due(&numbers);
         assert!((BLOCK..2 * BLOCK).all(|id| next(&numbers) == id));
         // Somebody else has had IDs meanwhile.
-        numbers.shared.next.store(2 * BLOCK + 5, Ordering::Relaxed);
+        numbers.shared.0.store(2 * BLOCK + 5, Ordering::Relaxed);
         assert!((3 * BLOCK..4 * BLOCK).all(|id| next(&numbers) == id));
-        // Nobody has: what follows is no block.
-        assert_eq!(next(&numbers), 4 * BLOCK);
-        assert_eq!(numbers.shared(), 4 * BLOCK + 1);
+        // Nobody has, for as many blocks as there were meetings: what follows is no block.
+        let last = 3 + MEETINGS;
+        assert!((4 * BLOCK..last * BLOCK).all(|id| next(&numbers) == id));
+        assert_eq!(
+            (numbers.shared(), next(&numbers), numbers.shared()),
+            (last * BLOCK, last * BLOCK, last * BLOCK + 1)
+        );
     }
 
     #[test]

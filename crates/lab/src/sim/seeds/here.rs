@@ -9,6 +9,9 @@ use std::process::{Command, Stdio};
 /// Seconds for each figure.
 const SECONDS: &str = "0.4";
 
+/// schbench's workers here: the message thread has a CPU, and they have the other.
+const WORKERS: usize = 16;
+
 /// Finds a figure in a row.
 type Read = fn(&Value, Measure) -> Option<f64>;
 
@@ -57,6 +60,15 @@ impl Here {
                     };
                     row[field].as_f64()
                 })
+            }
+            Model::Schbench { scheme, buckets, .. } => {
+                let (scheme, buckets) = match (scheme, *buckets) {
+                    (_, 0) => ("global", 16),
+                    (Scheme::Atomic, buckets) => ("atomic", buckets),
+                    (_, buckets) => ("fixed", buckets),
+                };
+                let line = format!("schbench -L -m 1 -M auto -t {WORKERS} -n 0 -s 0 --targets {scheme} -b {buckets}");
+                (words(&line), |row, _| row["rps"].as_f64())
             }
             _ => return None,
         };

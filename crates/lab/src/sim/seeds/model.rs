@@ -27,7 +27,7 @@ const TIMERS_TOPOLOGY: &str = "skylake-2s";
 /// schbench's `-m 4 -t 256`, for a virtual time in which each worker has several requests.
 const MESSAGES: usize = 4;
 const WORKERS: usize = 256;
-const SCHBENCH_NS: u64 = 4_000_000;
+const SCHBENCH_NS: u64 = 8_000_000;
 
 /// What of `sim timers` a figure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

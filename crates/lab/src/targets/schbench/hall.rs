@@ -192,8 +192,8 @@ impl Desk {
         let mut number = self.list.0.swap(0, Ordering::AcqRel);
         std::iter::from_fn(move || {
             let worker = self.workers.get((number as usize).checked_sub(1)?)?;
-            // Read before the worker is woken, and puts itself on the next list.
-            number = worker.next.load(Ordering::Relaxed);
+            // Read, and written as schbench does, before the worker is woken, and puts itself on the next list.
+            number = worker.next.swap(0, Ordering::Relaxed);
             Some(worker)
         })
     }

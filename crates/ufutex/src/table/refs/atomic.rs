@@ -3,6 +3,8 @@
 //! What the kernel did first (seed 000): the line of the counter goes to and fro between all CPUs. And a resize needs
 //! a moment with no operation in flight, which need not come (seed 001).
 
+use core::hint::black_box;
+
 use super::count::Count;
 use super::tables::Tables;
 use super::{
@@ -27,7 +29,27 @@ pub struct Pin<'a>(&'a Count);
 impl Drop for Pin<'_> {
     #[inline(always)]
     fn drop(&mut self) {
+        self.0.look();
         self.0.put();
+    }
+}
+
+impl Atomic {
+    /// What the kernel read before it counted: the table's mask, in the counter's line, and in the bucket the way back to the table,
+    /// where there is one.
+    #[inline(always)]
+    fn look_up<L: Layout>(&self, tables: &Tables<L>, hash: u32) {
+        self.count.look();
+        if let Some(table) = tables.current_private() {
+            black_box(table.bucket(hash).check_back(table.identity()));
+        }
+    }
+
+    #[inline(always)]
+    fn pin(&self) -> Pin<'_> {
+        self.count.look();
+        self.count.get();
+        Pin(&self.count)
     }
 }
 
@@ -49,8 +71,8 @@ impl<L: Layout> Scheme<L> for Atomic {
 
     #[inline(always)]
     fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>> {
-        self.count.get();
-        let pin = Pin(&self.count);
+        self.look_up(tables, hash);
+        let pin = self.pin();
         Some(Locked { guard: lock_current(tables, hash)?, _pin: Some(pin) })
     }
 
@@ -63,8 +85,11 @@ impl<L: Layout> Scheme<L> for Atomic {
 
     #[inline(always)]
     fn proves_empty(&self, tables: &Tables<L>, hash: u32) -> bool {
-        self.count.get();
-        let _pin = Pin(&self.count);
+        // Somebody waits: as in the kernel the operation counts itself once, which is when it locks.
+        if !current_proves_empty(tables, hash) {
+            return false;
+        }
+        let _pin = self.pin();
         current_proves_empty(tables, hash)
     }
 

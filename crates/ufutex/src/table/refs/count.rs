@@ -4,43 +4,58 @@
 //! zero. Who wants to replace the table takes the bias off; whoever then brings the count to zero freezes it, and
 //! new operations wait until the table is replaced and the count thawed.
 
-use crate::sync::{AtomicU64, Ordering};
+use core::hint::black_box;
+
+use crate::sync::{AtomicU64, Ordering, Tally};
 use crate::sys::park::pause;
 
 const FROZEN: u64 = 1 << 63;
 const BIAS: u64 = 1 << 40;
 
 /// The counter, on a line of its own.
-#[repr(align(64))]
-pub struct Count(AtomicU64);
+#[repr(C, align(64))]
+pub struct Count {
+    count: AtomicU64,
+    beside: Tally,
+}
 
 impl Count {
     pub fn new() -> Self {
-        Self(AtomicU64::new(BIAS))
+        Self { count: AtomicU64::new(BIAS), beside: Tally::new() }
     }
 
     /// Names it for who counts transfers.
     #[cfg(feature = "sim")]
     pub fn name(&self, object: &'static str) {
         use crate::sync::objects::{self, Field};
-        objects::name(self.0.as_ptr().addr(), 8, 1, object, &[Field { offset: 0, bytes: 8, name: "count" }]);
+        const FIELDS: &[Field] =
+            &[Field { offset: 0, bytes: 8, name: "count" }, Field { offset: 8, bytes: 8, name: "beside" }];
+        objects::name(self.count.as_ptr().addr(), 16, 1, object, FIELDS);
+    }
+
+    /// Reads the counter's line, as the kernel does before it counts up and before it counts down: beside the counter stand there
+    /// the table's mask, and whether the table is counted at all (in seed 000's profile the `cmpb` before the `lock xadd`).
+    /// Nothing comes of it but that a line which others want moves twice, first to be read and then to be changed.
+    #[inline(always)]
+    pub fn look(&self) {
+        black_box(self.beside.get());
     }
 
     /// Takes a reference; waits while frozen.
     #[inline(always)]
     pub fn get(&self) {
         // [H]: Acquire pairs with `thaw`; we see the table that was published before it.
-        while self.0.fetch_add(1, Ordering::Acquire) & FROZEN != 0 {
-            self.0.fetch_sub(1, Ordering::Relaxed);
+        while self.count.fetch_add(1, Ordering::Acquire) & FROZEN != 0 {
+            self.count.fetch_sub(1, Ordering::Relaxed);
             self.wait_for_thaw();
         }
     }
 
     /// Takes a reference unless frozen: for those who hold a bucket that the mover may want.
     pub fn try_get(&self) -> bool {
-        let is_free = self.0.fetch_add(1, Ordering::Acquire) & FROZEN == 0; // [H]
+        let is_free = self.count.fetch_add(1, Ordering::Acquire) & FROZEN == 0; // [H]
         if !is_free {
-            self.0.fetch_sub(1, Ordering::Relaxed);
+            self.count.fetch_sub(1, Ordering::Relaxed);
         }
         is_free
     }
@@ -48,7 +63,7 @@ impl Count {
     #[cold]
     fn wait_for_thaw(&self) {
         let mut round = 0;
-        while self.0.load(Ordering::Relaxed) & FROZEN != 0 {
+        while self.count.load(Ordering::Relaxed) & FROZEN != 0 {
             pause(&mut round);
         }
     }
@@ -57,20 +72,20 @@ impl Count {
     #[inline(always)]
     pub fn put(&self) {
         // [H]: Release pairs with the Acquire in `freeze` and `is_frozen`; the mover sees what we did under this reference.
-        if self.0.fetch_sub(1, Ordering::Release) == 1 {
+        if self.count.fetch_sub(1, Ordering::Release) == 1 {
             self.freeze();
         }
     }
 
     /// Adds references that were counted elsewhere, while the bias is on.
     pub fn add(&self, references: u64) {
-        self.0.fetch_add(references, Ordering::AcqRel); // [H]
+        self.count.fetch_add(references, Ordering::AcqRel); // [H]
     }
 
     /// Takes the bias off: the count may reach zero, and freezes there.
     pub fn let_go(&self) {
         // [H]
-        if self.0.fetch_sub(BIAS, Ordering::Release) == BIAS {
+        if self.count.fetch_sub(BIAS, Ordering::Release) == BIAS {
             self.freeze();
         }
     }
@@ -79,20 +94,20 @@ impl Count {
     #[cold]
     fn freeze(&self) {
         // It fails when somebody has taken a reference meanwhile; then that one's `put` comes by here. [H]
-        let _ = self.0.compare_exchange(0, FROZEN, Ordering::Acquire, Ordering::Relaxed);
+        let _ = self.count.compare_exchange(0, FROZEN, Ordering::Acquire, Ordering::Relaxed);
     }
 
     /// Whether the count was seen at zero and stays there.
     pub fn is_frozen(&self) -> bool {
-        self.0.load(Ordering::Acquire) & FROZEN != 0 // [H]
+        self.count.load(Ordering::Acquire) & FROZEN != 0 // [H]
     }
 
     /// Puts the bias back on, unless the count is frozen by now.
     pub fn take_back(&self) -> bool {
-        let mut seen = self.0.load(Ordering::Relaxed);
+        let mut seen = self.count.load(Ordering::Relaxed);
         while seen & FROZEN == 0 {
             // [H]
-            match self.0.compare_exchange_weak(seen, seen + BIAS, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.count.compare_exchange_weak(seen, seen + BIAS, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
             }
@@ -102,6 +117,6 @@ impl Count {
 
     /// Lets operations in again.
     pub fn thaw(&self) {
-        self.0.fetch_sub(FROZEN - BIAS, Ordering::Release); // [H]
+        self.count.fetch_sub(FROZEN - BIAS, Ordering::Release); // [H]
     }
 }

@@ -1,0 +1,129 @@
+//! What schbench's threads do with `-n 0 -s 0`, statement by statement as far as memory is shared (schbench.c: `msg_and_wait`,
+//! `run_msg_thread`, `xlist_wake_all`, `fpost`, `fwait`).
+//!
+//! A worker says that it is blocked, puts itself first on its message thread's list, posts that thread's futex, and waits on its own.
+//! The message thread says that it is blocked, takes the whole list, and posts the futex of each worker on it, last come first;
+//! then it waits, unless somebody has posted meanwhile. A post that finds the other one running is a compare-and-swap and no call.
+
+use super::scheduler::Tasks;
+use super::thread_data::ThreadData;
+use ufutex_coherence::atomic::Ordering;
+use ufutex_coherence::current;
+use ufutex_sim::Domain;
+use ufutex_sim::layout::Layout;
+use ufutex_sim::scheme::Scheme;
+
+/// What a thread's futex says: nobody has posted it, or somebody has.
+const BLOCKED: u32 = 0;
+const RUNNING: u32 = 1;
+/// A look at the clock without a call (assumed): schbench looks four times for each request, and once for each list.
+const CLOCK_NS: f64 = 25.0;
+
+/// All threads of a run, numbered as in schbench's array: a message thread, its workers, the next message thread.
+pub struct Threads<'a, S: Scheme<L>, L: Layout> {
+    pub domain: &'a Domain<S, L>,
+    pub data: ThreadData,
+    pub tasks: Tasks,
+    /// Workers of each message thread.
+    pub workers: usize,
+    /// What a futex call takes beside the table and the scheduler.
+    pub call_ns: f64,
+}
+
+impl<S: Scheme<L>, L: Layout> Threads<'_, S, L> {
+    /// Runs the thread of this number until it is over.
+    pub fn run(&self, thread: usize) {
+        match thread % (self.workers + 1) {
+            0 => self.message(thread),
+            number => self.worker(thread, thread - number),
+        }
+    }
+
+    fn message(&self, this: usize) {
+        loop {
+            self.data.futex(this).store(BLOCKED, Ordering::Relaxed);
+            self.wake_all(this);
+            if current::is_over() {
+                break;
+            }
+            self.wait(this);
+        }
+        self.wake_all(this);
+        (this + 1..=this + self.workers).for_each(|worker| self.post(worker));
+    }
+
+    fn wake_all(&self, this: usize) {
+        let mut list = self.take(this);
+        current::compute(CLOCK_NS);
+        while list != 0 {
+            let worker = list as usize - 1;
+            list = self.data.next(worker).load(Ordering::Relaxed);
+            self.data.next(worker).store(0, Ordering::Relaxed);
+            self.data.wake_time(worker).store(0, Ordering::Relaxed);
+            self.post(worker);
+        }
+    }
+
+    fn worker(&self, this: usize, message: usize) {
+        while !current::is_over() {
+            self.data.futex(this).store(BLOCKED, Ordering::Relaxed);
+            current::compute(CLOCK_NS);
+            self.data.wake_time(this).store(1, Ordering::Relaxed);
+            self.queue(message, this);
+            self.post(message);
+            if !current::is_over() {
+                self.wait(this);
+            }
+            // How long the wake took, and the request, which is nothing but the clock before it and after it.
+            current::compute(CLOCK_NS);
+            self.data.wake_time(this).load(Ordering::Relaxed);
+            current::compute(2.0 * CLOCK_NS);
+            current::done(1);
+        }
+        // Its message thread may sleep: then this is what it sleeps for.
+        self.post(message);
+    }
+
+    /// Puts a worker first on the list.
+    fn queue(&self, message: usize, worker: usize) {
+        let (first, next) = (self.data.next(message), self.data.next(worker));
+        loop {
+            let old = first.load(Ordering::Relaxed);
+            next.store(old, Ordering::Relaxed);
+            if first.compare_exchange(old, worker as u32 + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Takes the whole list: the number from 1 of who came last.
+    fn take(&self, message: usize) -> u32 {
+        let first = self.data.next(message);
+        loop {
+            let old = first.load(Ordering::Relaxed);
+            if first.compare_exchange(old, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return old;
+            }
+        }
+    }
+
+    fn post(&self, thread: usize) {
+        let futex = self.data.futex(thread);
+        if futex.compare_exchange(BLOCKED, RUNNING, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            current::compute(self.call_ns);
+            if self.domain.wake(self.data.word(thread), 1) > 0 {
+                self.tasks.wake(thread);
+            }
+        }
+    }
+
+    /// Takes what a post leaves, once there is one.
+    fn wait(&self, this: usize) {
+        let futex = self.data.futex(this);
+        while futex.compare_exchange(RUNNING, BLOCKED, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            current::compute(self.call_ns);
+            self.tasks.sleep(this);
+            let _ = self.domain.wait(self.data.word(this), u64::from(BLOCKED));
+        }
+    }
+}

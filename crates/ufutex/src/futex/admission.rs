@@ -1,0 +1,132 @@
+//! How many wait through a domain, and whether one more may.
+//!
+//! A wait that is queued takes a place, and gives it back when it has been woken. Were the places one number, its line would go to
+//! and fro between all CPUs, once more for each wait than what a table's reference count costs (seed 000). So most of
+//! the places lie on several lines, by thread: a thread that has just been woken leaves a place where it looks for the next
+//! one. Places are only moved, never made: the limit holds exactly, whoever takes and gives back.
+//!
+//! What lies on other threads' lines cannot be taken, so a wait may be refused while so many places are left. Where
+//! that would count, with a small limit, all places are one number.
+
+use crate::sync::{Tally, thread_hint};
+
+/// A power of two: more would be more memory in each domain than their contention is worth.
+const STRIPES: usize = 8;
+/// Places that are moved at once.
+const BATCH: u64 = 256;
+/// No more than these lie on one line, but for those that are just being moved.
+const KEPT_MAX: u64 = 2 * BATCH;
+/// With a smaller limit no place lies anywhere but in the middle: those that can lie elsewhere would be a sixteenth of it.
+const SHARED_FROM: u64 = 16 * STRIPES as u64 * KEPT_MAX;
+
+/// Free places of some of the threads, on a line of their own.
+#[derive(Default)]
+#[repr(align(64))]
+struct Stripe(Tally);
+
+/// The places of a domain.
+pub(super) struct Admission {
+    max: u64,
+    /// Free, and on no thread's line.
+    free: Tally,
+    stripes: [Stripe; STRIPES],
+}
+
+impl Admission {
+    /// So many places, all of them free.
+    pub fn new(max: u64) -> Self {
+        Self { max, free: Tally::of(max), stripes: Default::default() }
+    }
+
+    /// How many places are taken. While others take them and give them back, it is about right.
+    pub fn taken(&self) -> u64 {
+        self.stripes
+            .iter()
+            .fold(self.max.saturating_sub(self.free.get()), |taken, stripe| taken.saturating_sub(stripe.0.get()))
+    }
+
+    /// Takes a place; whether there was one.
+    pub fn take(&self) -> bool {
+        let Some(own) = self.own() else { return self.free.take(1) };
+        if own.take(1) {
+            return true;
+        }
+        if self.free.take(BATCH) {
+            own.add(BATCH - 1);
+            return true;
+        }
+        self.free.take(1)
+    }
+
+    /// Gives a place back.
+    pub fn give_back(&self) {
+        let Some(own) = self.own() else { return self.free.add(1) };
+        if own.add_one() >= KEPT_MAX && own.take(BATCH) {
+            self.free.add(BATCH);
+        }
+    }
+
+    /// Where the calling thread has its free places, if any lie with threads.
+    fn own(&self) -> Option<&Tally> {
+        // Stacks lie at multiples of large powers of two, so what tells threads apart are a hint's middle bits.
+        let mixed = thread_hint().wrapping_mul(0x9e37_79b9) >> (u32::BITS - STRIPES.ilog2());
+        (self.max >= SHARED_FROM).then(|| &self.stripes[mixed as usize].0)
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+
+    /// Takes places on many threads, each of which keeps them, until there are no more; how many.
+    fn taken_by_threads(places: &Admission) -> u64 {
+        std::thread::scope(|scope| {
+            let threads =
+                [(); 16].map(|()| scope.spawn(|| (0..=places.max).take_while(|_| places.take()).count() as u64));
+            threads.map(|thread| thread.join().expect("nobody panics")).iter().sum()
+        })
+    }
+
+    #[test]
+    fn places_are_as_many_as_the_limit_says() {
+        for max in [0, 1, 1000, SHARED_FROM - 1] {
+            let places = Admission::new(max);
+            assert_eq!((taken_by_threads(&places), places.taken()), (max, max));
+            (0..max).for_each(|_| places.give_back());
+            // Whoever gave them back, another thread alone finds all of them.
+            for _ in 0..4 {
+                let all = || (0..=max).take_while(|_| places.take()).map(|_| ()).count() as u64;
+                let found = std::thread::scope(|scope| scope.spawn(all).join().expect("nobody panics"));
+                assert_eq!(found, max);
+                (0..max).for_each(|_| places.give_back());
+            }
+        }
+    }
+
+    #[test]
+    fn places_of_a_large_limit_are_nearly_as_many_and_never_more() {
+        // Not all of them in whole batches.
+        let places = Admission::new(SHARED_FROM + 100);
+        let taken = taken_by_threads(&places);
+        assert!(taken <= SHARED_FROM + 100 && taken > SHARED_FROM - SHARED_FROM / 16, "{taken}");
+        assert_eq!(places.free.get(), 0, "the rest is taken one by one");
+        assert_eq!(places.taken(), taken);
+        // One thread gives back what all have taken: what it does not keep, others can take.
+        (0..taken).for_each(|_| places.give_back());
+        assert_eq!(places.taken(), 0);
+        assert!(places.stripes.iter().all(|stripe| stripe.0.get() <= KEPT_MAX + BATCH));
+        let again = taken_by_threads(&places);
+        assert!(again <= SHARED_FROM + 100 && again > SHARED_FROM - SHARED_FROM / 16, "{again}");
+    }
+
+    #[test]
+    fn thread_that_waits_again_and_again_finds_its_own_place() {
+        let places = Admission::new(SHARED_FROM);
+        for _ in 0..3 * BATCH {
+            assert!(places.take());
+            assert_eq!(places.taken(), 1);
+            places.give_back();
+        }
+        assert_eq!(places.free.get(), SHARED_FROM - BATCH, "moved once");
+    }
+}
