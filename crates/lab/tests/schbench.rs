@@ -89,6 +89,9 @@ fn the_rate_rises_until_the_machine_is_busy() {
     assert!(rows[0]["requests"].as_u64() >= Some(10), "{}", rows[0]);
 }
 
+/// A request is done before its time is told: so each worker may have one that is not, and a second has many more.
+const NOT_YET_TOLD: u64 = 10;
+
 /// Of a run that goes on after a second; what it has done, and how much of it is told.
 fn done_and_told(flags: &[&str]) -> (u64, u64) {
     let arguments = [&["-r", "1.4", "-n", "0", "-s", "100", "--targets", "live", "-t", "2"], flags].concat();
@@ -99,13 +102,13 @@ fn done_and_told(flags: &[&str]) -> (u64, u64) {
 #[test]
 fn latencies_of_the_warm_up_are_forgotten_and_its_requests_count() {
     let (done, told) = done_and_told(&["-w", "1"]);
-    assert!(0 < told && told < done, "{told} of {done}");
+    assert!(0 < told && told + NOT_YET_TOLD < done, "{told} of {done}");
 }
 
 #[test]
 fn with_z_latencies_are_forgotten_each_time_and_requests_count() {
     let (done, told) = done_and_told(&["-z", "1"]);
-    assert!(0 < told && told < done, "{told} of {done}");
+    assert!(0 < told && told + NOT_YET_TOLD < done, "{told} of {done}");
 }
 
 #[test]

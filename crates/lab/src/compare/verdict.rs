@@ -185,6 +185,24 @@ mod tests {
     }
 
     #[test]
+    fn a_row_of_few_rounds_in_either_file_is_one_of_few() {
+        let row = |median: f64, rounds: u32| {
+            let spread = serde_json::json!({"p10": 0.99 * median, "median": median, "p90": 1.01 * median});
+            let row = serde_json::json!({"workload": "hash", "repeat": rounds, "ns_per_op": spread});
+            row.as_object().expect("an object").clone()
+        };
+        for (before, now, expected) in
+            [(60, 60, Verdict::Regression), (3, 60, Verdict::Same), (60, 4, Verdict::Same), (5, 5, Verdict::Regression)]
+        {
+            let (old, new) = (row(10.0, before), row(10.8, now));
+            let pairs = vec![("hash".to_string(), &old, &new)];
+            let findings = of(&Matched { pairs, gone: Vec::new(), added: Vec::new() }, 0.05);
+            let verdicts: Vec<_> = findings.changes.iter().map(|change| change.verdict).collect();
+            assert_eq!(verdicts, [expected], "{before} and {now} rounds");
+        }
+    }
+
+    #[test]
     fn rates_get_better_upwards_and_yes_becomes_no() {
         let rate = |value| Measure { name: "r".into(), value, better: Better::More, kind: Kind::Median(None) };
         assert_eq!(verdict(&rate(10.0), &rate(5.0), false), Verdict::Regression);

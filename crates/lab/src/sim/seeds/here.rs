@@ -90,3 +90,45 @@ fn bench(arguments: &[String]) -> Option<Value> {
     let output = command.stderr(Stdio::null()).stdin(Stdio::null()).output().ok()?;
     String::from_utf8(output.stdout).ok()?.lines().rev().find_map(|line| serde_json::from_str(line).ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::hash::Case;
+    use super::*;
+
+    impl Here {
+        /// Knows what these command lines of `bench` found, and must not ask for others.
+        pub fn knowing(known: &[(&str, &str, f64)]) -> Here {
+            let entry = |(line, measure, figure): &(&str, &str, f64)| {
+                let mut key = words(line);
+                key.push(measure.to_string());
+                (key, Some(*figure))
+            };
+            Here { known: known.iter().map(entry).collect() }
+        }
+    }
+
+    #[test]
+    fn tables_are_measured_with_two_threads_at_most_and_the_other_is_over_the_base() {
+        let mut here = Here::knowing(&[
+            ("hash -t 2 --targets fixed --layout lean -b 512 --stride 64", "create", 2e6),
+            ("hash -t 2 --targets percpu --layout split -b 512 --stride 64", "create", 6e6),
+            ("hash -t 1 --targets global --layout lean -b 16 --stride 64", "create", 1e6),
+        ]);
+        let case = Case::new("power", 80, 512);
+        let split = case.by(Scheme::PerCpu).of(Layout::Split);
+        assert_eq!(here.ratio(&case.into(), &split.into()), Some(3.0));
+        assert_eq!(here.ratio(&case.into(), &Case::new("ivb-4s", 1, 0).into()), Some(0.5));
+        assert_eq!(here.ratio(&case.into(), &case.by(Scheme::Stalled).into()), None, "no resize waits here");
+        assert_eq!(here.ratio(&case.processes(4).into(), &case.into()), None, "one process");
+    }
+
+    #[test]
+    fn timers_are_measured_with_two_threads_or_processes_at_most() {
+        let apart = "timers -t 1 -p 2 --targets global-lock --tests create-delete -n 100";
+        let ours = "timers -t 1 -p 2 --targets scaled --tests create-delete -n 100";
+        let mut here = Here::knowing(&[(apart, "create and delete", 800.0), (ours, "create and delete", 200.0)]);
+        let model = |design| Model::timers(design, 63, true, 100, Measure::CreateDelete);
+        assert_eq!(here.ratio(&model("global-lock"), &model("scaled")), Some(0.25));
+    }
+}

@@ -60,13 +60,13 @@ pub fn run(settings: &SeedsSettings) -> Result<()> {
     }
     drop(progress);
     interrupt::tell(findings.len(), all, "comparisons");
-    conclude(&findings, settings)
+    conclude(&findings, settings, report::print)
 }
 
-/// Prints them; fails by what the model misses.
-fn conclude(findings: &[Finding], settings: &SeedsSettings) -> Result<()> {
+/// Has them printed; fails by what the model misses.
+fn conclude(findings: &[Finding], settings: &SeedsSettings, printed: impl Fn(&str) -> Result<()>) -> Result<()> {
     if !findings.is_empty() {
-        report::print(&print::text(findings, settings)?)?;
+        printed(&print::text(findings, settings)?)?;
     }
     let missed = findings.iter().filter(|finding| finding.verdict.is_miss()).count();
     ensure!(missed == 0, "the model misses {missed} of {} published comparisons", findings.len());

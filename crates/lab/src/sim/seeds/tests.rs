@@ -1,9 +1,11 @@
 //! What is said of findings, whatever the model finds today.
 
-use super::hash::Case;
+use super::hash::{Case, Scheme};
+use super::here::Here;
+use super::model::Figures;
 use super::published::{Comparison, Figure};
 use super::verdict::Verdict;
-use super::{Finding, conclude, print};
+use super::{Finding, conclude, find, print};
 use crate::cli::sim_more::SeedsSettings;
 use crate::cli::{self, Command};
 
@@ -43,7 +45,12 @@ fn only_the_documents_asked_for_are_wanted() {
 #[test]
 fn one_miss_fails_the_command_and_none_does_not() {
     let settings = settings(&["--json"]);
-    let conclude = |findings: &[Finding]| conclude(findings, &settings);
+    let conclude = |findings: &[Finding]| {
+        conclude(findings, &settings, |rows| {
+            assert_eq!(rows.lines().count(), findings.len(), "all of them, whatever comes of it");
+            Ok(())
+        })
+    };
     assert!(conclude(&[]).is_ok() && conclude(&[finding(2.0), finding(1.5), finding(2.9)]).is_ok());
     for miss in [0.5, 1.2, 3.5] {
         let error = conclude(&[finding(2.0), finding(miss), finding(2.1)]).expect_err("a miss");
@@ -78,4 +85,33 @@ fn a_page_has_the_same_cells() {
     assert_eq!(lines[3], "| 000 | x 0.5 | x 2.00 | - | x 0.50 | DIRECTION MISSED |");
     let rows = text(&findings, &["--json"]);
     assert_eq!(rows.lines().count(), 2, "{rows}");
+}
+
+#[test]
+fn what_this_machine_says_is_left_out_with_no_measure() {
+    let one = "hash -t 1 --targets fixed --layout lean -b 16 --stride 64";
+    let find = |flags: &[&str]| {
+        let mut here = Here::knowing(&[(one, "create", 5e6)]);
+        find(finding(2.0).comparison, &settings(flags), &mut here, &mut Figures::default()).expect("a finding").here
+    };
+    assert_eq!((find(&[]), find(&["--no-measure"])), (Some(1.0), None));
+}
+
+/// Of one thread, modelled.
+fn rate(case: Case) -> f64 {
+    Figures::default().get(&case.into()).expect("all threads end")
+}
+
+#[test]
+fn a_table_whose_resize_stalls_is_slower_than_one_that_is_not_resized() {
+    let table = Case::new("ivb-4s", 8, 256);
+    let (stalled, sized) = (rate(table.by(Scheme::Stalled)), rate(table.by(Scheme::PerCpu)));
+    assert!(stalled < 0.8 * sized, "{stalled} and {sized}");
+}
+
+#[test]
+fn processes_have_a_table_each() {
+    // Two threads fight for four buckets, and not eight for the same four.
+    let (apart, together) = (rate(Case::new("ivb-4s", 2, 4).processes(4)), rate(Case::new("ivb-4s", 8, 4)));
+    assert!(apart > 1.5 * together, "{apart} and {together}");
 }
