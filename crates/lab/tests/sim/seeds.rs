@@ -45,6 +45,21 @@ fn rows_have_published_measured_and_modelled_apart_and_the_exit_status_is_theirs
 }
 
 #[test]
+fn schbench_is_measured_here_as_well_with_a_message_thread_on_one_cpu() {
+    let output = ufutex(&["sim", "seeds", "--only", "000", "--json"]);
+    let rows = rows_of(&text(&output.stdout));
+    assert_eq!(rows.len(), 5);
+    for row in &rows {
+        assert!((0.01..100.0).contains(&number(row, "here_ratio")), "{row}");
+        // Hundreds of thousands of requests a second, and some millions.
+        assert!(
+            row["modelled"].as_array().is_some_and(|pair| pair.iter().all(|rps| rps.as_f64() > Some(1e5))),
+            "{row}"
+        );
+    }
+}
+
+#[test]
 fn a_mistake_is_one_line_and_exits_2() {
     assert_mistakes(
         &["sim", "seeds"],

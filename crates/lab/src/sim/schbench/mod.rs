@@ -212,7 +212,7 @@ mod tests {
         assert_eq!((fixed.stuck, atomic.stuck), (0, 0));
         assert_eq!(transfers(&fixed, "Atomic"), 0.0);
         // A wake and a wait, each of which counts up and down, and reads before; sometimes the line is still there.
-        assert!((4.0..9.0).contains(&transfers(&atomic, "Atomic")), "{}", transfers(&atomic, "Atomic"));
+        assert!((4.5..10.5).contains(&transfers(&atomic, "Atomic")), "{}", transfers(&atomic, "Atomic"));
         assert!(fixed.per_second() > 1.1 * atomic.per_second(), "{} {}", fixed.per_second(), atomic.per_second());
     }
 

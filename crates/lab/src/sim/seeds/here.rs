@@ -67,7 +67,9 @@ impl Here {
                     (Scheme::Atomic, buckets) => ("atomic", buckets),
                     (_, buckets) => ("fixed", buckets),
                 };
-                let line = format!("schbench -L -m 1 -M auto -t {WORKERS} -n 0 -s 0 --targets {scheme} -b {buckets}");
+                let line = format!(
+                    "schbench -L -m 1 -M auto -t {WORKERS} -n 0 -s 0 --targets {scheme} -b {buckets} --repeat 3"
+                );
                 (words(&line), |row, _| row["rps"].as_f64())
             }
             _ => return None,
