@@ -24,7 +24,8 @@ fn a_row_says_what_was_run_and_whose_lines_moved() {
         (&hottest["object"], &hottest["field"], &hottest["offset"]),
         (&"Atomic".into(), &"count".into(), &0.into())
     );
-    assert!((1.5..2.5).contains(&number(hottest, "hitm")), "up and down again: {hottest}");
+    // Up and down again, of which a core does some together, and two operations at most, before the next has the line.
+    assert!((0.5..2.0).contains(&number(hottest, "hitm")), "{hottest}");
     let functions: Vec<_> =
         hottest["functions"].as_array().expect("functions").iter().map(|f| f["name"].clone()).collect();
     assert_eq!(functions.len(), 2, "{functions:?}");
