@@ -4,7 +4,7 @@ use super::measure::Effort;
 use crate::cli::{self, Command};
 use crate::interrupt;
 use crate::progress::Progress;
-use crate::sim::{self, Row};
+use crate::sim::{self, Row, seeds};
 use anyhow::{Result, anyhow};
 use serde::Serialize;
 
@@ -92,18 +92,28 @@ impl Modelled {
 /// Runs the model, case by case; after Ctrl-C what there is.
 pub fn run(silent: bool, effort: Effort) -> Result<Modelled> {
     let runs: &[&str] = if effort.is_quick() { &QUICK } else { &RUNS };
-    let progress = Progress::start("the model: virtual cores", runs.len(), silent);
+    // What the published comparisons want takes most of the time, and cannot be had for less.
+    let seeds = if effort.is_quick() { 0 } else { seeds::ids().count() };
+    let progress = Progress::start("the model: virtual cores", runs.len() + seeds, silent);
     let mut all = Modelled::default();
     for flags in runs.iter().take_while(|_| !interrupt::asked()) {
         let rows = sim::rows(&settings(flags)?)?;
         all.cores.extend(rows.into_iter().map(cores));
         progress.step();
     }
+    if seeds > 0 {
+        all.seeds = seeds::sides(|| progress.step())?.into_iter().map(side).collect();
+    }
     all.notes.push(
         "Nothing in this part was measured. `ufutex sim` runs the same by hand, for other machines, sizes and layouts."
             .to_string(),
     );
     Ok(all)
+}
+
+fn side(side: seeds::Side) -> Side {
+    let (before_per_sec, after_per_sec) = side.rates;
+    Side { workload: "sim seeds", case: side.id, machine: side.machine, before_per_sec, after_per_sec }
 }
 
 fn settings(flags: &str) -> Result<cli::sim::Settings> {
@@ -138,6 +148,19 @@ fn cores(row: Row) -> Cores {
 
 #[cfg(test)]
 mod tests {
+    use super::seeds;
+    use crate::report_html::published;
+
+    #[test]
+    fn the_model_knows_the_published_comparisons_by_their_names() {
+        let named = published::comparisons();
+        let unknown: Vec<_> = seeds::ids().filter(|id| !named.iter().any(|one| one.id == id)).collect();
+        assert_eq!(unknown, Vec::<String>::new());
+        // 002 is compared the other way round there.
+        let without: Vec<_> = named.iter().filter(|one| !seeds::ids().any(|id| id == one.id)).collect();
+        assert!(without.iter().all(|one| one.seed == "002") && without.len() == 2);
+    }
+
     #[test]
     fn the_flags_are_those_of_sim() {
         for flags in super::RUNS.iter().chain(&super::QUICK) {

@@ -77,6 +77,36 @@ fn conclude(findings: &[Finding], settings: &SeedsSettings, printed: impl Fn(&st
     Ok(())
 }
 
+/// A comparison that the report names, in the model.
+pub struct Side {
+    /// The report's name for it.
+    pub id: String,
+    /// Which machine stands for the published one.
+    pub machine: String,
+    /// Before and after, a virtual second.
+    pub rates: (f64, f64),
+}
+
+/// What the model says of those that the report names, each followed by `step`; after Ctrl-C what there is.
+pub fn sides(mut step: impl FnMut()) -> Result<Vec<Side>> {
+    let (mut figures, mut sides) = (Figures::default(), Vec::new());
+    for Comparison { what, base, other, id, .. } in published::comparisons() {
+        let Some(id) = id else { continue };
+        let mut rate = |model| figures.get(model).map_err(|trouble| anyhow!("{what}: {trouble}"));
+        match rate(&base.model).and_then(|before| Ok((before, rate(&other.model)?))) {
+            Err(_) if interrupt::asked() => break,
+            rates => sides.push(Side { id, machine: base.model.machine(), rates: rates? }),
+        }
+        step();
+    }
+    Ok(sides)
+}
+
+/// The names of those.
+pub fn ids() -> impl Iterator<Item = String> {
+    published::comparisons().into_iter().filter_map(|one| one.id)
+}
+
 fn find(comparison: Comparison, settings: &SeedsSettings, here: &mut Here, figures: &mut Figures) -> Result<Finding> {
     let mut modelled = |model| figures.get(model).map_err(|trouble| anyhow!("{}: {trouble}", comparison.what));
     let modelled = (modelled(&comparison.base.model)?, modelled(&comparison.other.model)?);

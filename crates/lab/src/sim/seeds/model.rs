@@ -67,6 +67,17 @@ impl From<hash::Case> for Model {
 }
 
 impl Model {
+    /// Whose latencies, and how many threads.
+    pub fn machine(&self) -> String {
+        match self {
+            Model::Hash(case) | Model::Kernel(case) => {
+                format!("{}, {} threads", case.topology, case.threads * case.processes)
+            }
+            Model::Schbench { topology, .. } => format!("{topology}, {MESSAGES} × {WORKERS} threads"),
+            Model::Timers { threads, .. } => format!("{TIMERS_TOPOLOGY}, {threads} threads"),
+        }
+    }
+
     /// Timers by a design's name.
     pub fn timers(design: &str, threads: usize, apart: bool, timers: usize, measure: Measure) -> Model {
         let design = Design::from_str(design, false).expect("a design's name");

@@ -18,6 +18,8 @@ pub struct Comparison {
     pub is_sized: bool,
     /// What the reader must know of it.
     pub note: &'static str,
+    /// How `ufutex report` names it, if it is there.
+    pub id: Option<String>,
 }
 
 /// One figure, and what it is modelled by.
@@ -49,23 +51,27 @@ const NO_NOTE: &str = "";
 
 /// 000: schbench on a counted table and on an immutable one.
 fn counted() -> Vec<Comparison> {
-    const CASES: [(&str, &str, usize); 3] =
-        [("turin-1024", "turin", 1024), ("2-nodes-1024", "zen3-2s", 1024), ("2-nodes-2048", "zen3-2s", 2048)];
+    const CASES: [(&str, &str, usize, &str); 3] = [
+        ("turin-1024", "turin", 1024, "counted-immutable-schbench"),
+        ("2-nodes-1024", "zen3-2s", 1024, "counted-immutable-1024"),
+        ("2-nodes-2048", "zen3-2s", 2048, "counted-immutable-2048"),
+    ];
     let request = |topology, scheme, buckets| Model::Schbench { topology, scheme, buckets };
     let rate = |row, column| published::figure("schbench", row, column);
     let mut all: Vec<Comparison> = CASES
         .into_iter()
-        .map(|(row, topology, buckets)| Comparison {
+        .map(|(row, topology, buckets, id)| Comparison {
             seed: "000",
             what: format!("schbench, {buckets} buckets: immutable for counted ({topology})"),
             base: figure(rate(row, "counted"), request(topology, Scheme::Atomic, buckets)),
             other: figure(rate(row, "immutable"), request(topology, Scheme::Fixed, buckets)),
             is_sized: true,
             note: NO_NOTE,
+            id: Some(id.into()),
         })
         .collect();
     let global = published::figure("schbench-global", "2-nodes", "immutable");
-    for (row, topology, buckets) in &CASES[1..] {
+    for (row, topology, buckets, _) in &CASES[1..] {
         all.push(Comparison {
             seed: "000",
             what: format!("schbench: {buckets} immutable buckets for the global table ({topology})"),
@@ -73,6 +79,7 @@ fn counted() -> Vec<Comparison> {
             other: figure(rate(row, "immutable"), request(topology, Scheme::Fixed, *buckets)),
             is_sized: false,
             note: NO_NOTE,
+            id: None,
         });
     }
     all
@@ -81,7 +88,7 @@ fn counted() -> Vec<Comparison> {
 /// 001: the chain on a line of its own, and a table that is stuck.
 fn layouts() -> Vec<Comparison> {
     let rate = |row, column| published::figure("split", row, column);
-    let split = |row, topology, threads, buckets| {
+    let split = |row, topology, threads, buckets, id: Option<&str>| {
         let case = hash::Case::new(topology, threads, buckets).by(Scheme::PerCpu);
         Comparison {
             seed: "001",
@@ -90,14 +97,15 @@ fn layouts() -> Vec<Comparison> {
             other: figure(rate(row, "split"), case.of(Layout::Split)),
             is_sized: true,
             note: NO_NOTE,
+            id: id.map(Into::into),
         }
     };
     let auto = |layout| hash::Case::new("skylake-2s", 112, 256).by(Scheme::Stalled).of(layout);
     let sized = hash::Case::new("skylake-2s", 112, 256).by(Scheme::PerCpu).of(Layout::Packed);
     vec![
-        split("256", "skylake-2s", 112, 256),
-        split("epyc-256", "epyc-9d64", 176, 256),
-        split("epyc-average", "epyc-9d64", 176, 1024),
+        split("256", "skylake-2s", 112, 256, Some("packed-split-b256")),
+        split("epyc-256", "epyc-9d64", 176, 256, None),
+        split("epyc-average", "epyc-9d64", 176, 1024, Some("packed-split-176")),
         Comparison {
             seed: "001",
             what: "-b 256 for auto, which is stuck (skylake-2s, 112 threads)".into(),
@@ -105,6 +113,7 @@ fn layouts() -> Vec<Comparison> {
             other: figure(rate("256", "packed"), sized),
             is_sized: true,
             note: "neither the machine nor its threads are in the text; the ratio grows with the threads",
+            id: Some("auto-b256".into()),
         },
         Comparison {
             seed: "001",
@@ -113,6 +122,7 @@ fn layouts() -> Vec<Comparison> {
             other: figure(rate("auto", "split"), auto(Layout::Split)),
             is_sized: false,
             note: NO_NOTE,
+            id: None,
         },
     ]
 }
@@ -122,6 +132,7 @@ fn follow_up() -> Vec<Comparison> {
     let mut all = Vec::new();
     for (topology, threads) in [("skylake-2s", 112), ("zen3-2s", 256)] {
         for (column, percent) in published::row("priv-removed", &threads.to_string()) {
+            let column_is_sized = !matches!(column, "0" | "auto");
             let (column, buckets) = match column {
                 "0" => ("shared 16k".to_string(), 0),
                 "auto" => ("auto 512".to_string(), 512),
@@ -130,6 +141,8 @@ fn follow_up() -> Vec<Comparison> {
             // A shared futex is in the global table, which nothing counts.
             let scheme = if buckets == 0 { Scheme::Fixed } else { Scheme::PerCpu };
             let case = hash::Case::new(topology, threads, buckets).by(scheme);
+            let machine = if threads == 112 { "" } else { "-256" };
+            let id = column_is_sized.then(|| format!("packed-lean-b{buckets}{machine}"));
             all.push(Comparison {
                 seed: "001+",
                 what: format!("{column}: priv removed ({topology}, {threads} threads)"),
@@ -137,6 +150,7 @@ fn follow_up() -> Vec<Comparison> {
                 other: figure(100.0 + percent, case.of(Layout::Lean)),
                 is_sized: true,
                 note: NO_NOTE,
+                id,
             });
         }
     }
@@ -157,6 +171,7 @@ fn per_cpu() -> Vec<Comparison> {
         other,
         is_sized: false,
         note: "ours counts by restartable sequences, with neither RCU nor preemption to switch",
+        id: None,
     };
     vec![
         than_immutable("per-CPU for immutable", figure(rate("percpu"), per_cpu())),
@@ -168,6 +183,7 @@ fn per_cpu() -> Vec<Comparison> {
             other: figure(rate("global"), case(0)),
             is_sized: false,
             note: NO_NOTE,
+            id: None,
         },
     ]
 }
@@ -200,6 +216,7 @@ fn by_buckets(table: &str, row: usize, what: &str, case: impl Fn(usize) -> hash:
             other: figure(rate, Model::Kernel(case(buckets))),
             is_sized: true,
             note: NO_NOTE,
+            id: None,
         })
         .collect()
 }
@@ -223,6 +240,7 @@ fn timer_loops() -> Vec<Comparison> {
                 other: figure(published, model(design)),
                 is_sized: design == "scaled",
                 note: NO_NOTE,
+                id: None,
             });
         }
     }
@@ -271,6 +289,7 @@ fn timer_lists() -> Vec<Comparison> {
                     other: figure(published, model(design)),
                     is_sized: false,
                     note,
+                    id: None,
                 });
             }
         }

@@ -14,7 +14,7 @@ fn finding(modelled: f64) -> Finding {
     let figure = |published| Figure { published, model: Case::new("here", 1, 16).into() };
     let (base, other) = (figure(100.0), figure(200.0));
     let comparison =
-        Comparison { seed: "000", what: format!("x {modelled}"), base, other, is_sized: true, note: "odd" };
+        Comparison { seed: "000", what: format!("x {modelled}"), base, other, is_sized: true, note: "odd", id: None };
     let verdict = Verdict::of(&comparison, modelled);
     Finding { comparison, here: None, modelled: (1e6, modelled * 1e6), verdict }
 }

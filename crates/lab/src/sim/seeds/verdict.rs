@@ -61,7 +61,7 @@ mod tests {
     fn verdict(base: f64, other: f64, is_sized: bool, modelled: f64) -> Verdict {
         let figure = |published| Figure { published, model: Case::new("here", 1, 16).into() };
         let (base, other) = (figure(base), figure(other));
-        Verdict::of(&Comparison { seed: "", what: String::new(), base, other, is_sized, note: "" }, modelled)
+        Verdict::of(&Comparison { seed: "", what: String::new(), base, other, is_sized, note: "", id: None }, modelled)
     }
 
     #[test]
