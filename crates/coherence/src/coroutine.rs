@@ -3,6 +3,7 @@
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::Cell;
+use std::io;
 
 /// Enough for unoptimised code, which the engine's tests are; only what is touched is memory.
 const STACK_BYTES: usize = 256 << 10;
@@ -20,10 +21,12 @@ pub struct VirtualThread<'a> {
 }
 
 impl<'a> VirtualThread<'a> {
+    /// Fails where there is no memory for a stack.
+    ///
     /// # Safety
     /// What `body` borrows outlives the result, whose end need not be reached.
-    pub unsafe fn new(body: Box<dyn FnOnce() + 'a>) -> Self {
-        let stack = DefaultStack::new(STACK_BYTES).expect("memory for a virtual thread's stack");
+    pub unsafe fn new(body: Box<dyn FnOnce() + 'a>) -> io::Result<Self> {
+        let stack = DefaultStack::new(STACK_BYTES)?;
         let run = move |yielder: &Yielder<(), ()>, ()| {
             YIELDER.set(yielder);
             body();
@@ -31,7 +34,7 @@ impl<'a> VirtualThread<'a> {
         // SAFETY: a coroutine that is forgotten is never resumed again, so it uses nothing that it borrows after that;
         // until then it lives, says the caller.
         let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, run) };
-        Self { coroutine: std::mem::ManuallyDrop::new(coroutine), lives: std::marker::PhantomData }
+        Ok(Self { coroutine: std::mem::ManuallyDrop::new(coroutine), lives: std::marker::PhantomData })
     }
 
     /// Goes on until it waits; whether it has ended.

@@ -35,6 +35,6 @@ pub mod topology;
 
 pub use directory::{Line, Supply};
 pub use set::{CORES, Set};
-pub use simulation::{Length, Simulation};
+pub use simulation::{Length, Simulation, give_up_when};
 pub use statistics::Report;
 pub use topology::{Distance, Topology};

@@ -1,12 +1,22 @@
 //! Running a closure on virtual threads.
 
 use std::cell::RefCell;
+use std::io;
+use std::sync::OnceLock;
 
 use crate::coroutine::VirtualThread;
 use crate::current;
 use crate::machine::Machine;
 use crate::statistics::Report;
 use crate::topology::Topology;
+
+static GIVEN_UP: OnceLock<fn() -> bool> = OnceLock::new();
+
+/// For a program that may be interrupted: all its simulations ask this all the time, and end where it says so, with threads that
+/// are [`stuck`](Report::stuck). What is said first holds.
+pub fn give_up_when(asked: fn() -> bool) {
+    let _ = GIVEN_UP.set(asked);
+}
 
 /// What part of a simulation is measured. Warming up begins when all threads have met ([`current::rendezvous`]), or with the
 /// simulation if they never do.
@@ -111,7 +121,8 @@ impl Simulation {
     }
 
     /// Runs `body` on every thread, with its number, until all have ended or none can go on. What a thread that cannot
-    /// go on holds is never dropped.
+    /// go on holds is never dropped. Without memory for all of their stacks none begins, and all are
+    /// [`stuck`](Report::stuck).
     pub fn run(&self, body: impl Fn(usize)) -> Report {
         let machine = RefCell::new(Machine::new(self.topology.clone(), &self.placement, self.seed, self.length));
         let body = &body;
@@ -119,9 +130,14 @@ impl Simulation {
             // SAFETY: `body` outlives this function, and what has not ended by then never goes on.
             unsafe { VirtualThread::new(Box::new(move || body(number))) }
         };
-        let mut threads: Vec<VirtualThread<'_>> = (0..self.placement.len()).map(thread).collect();
+        let Ok(mut threads) = (0..self.placement.len()).map(thread).collect::<io::Result<Vec<_>>>() else {
+            return machine.borrow().report();
+        };
         let limit = self.limit_ns.saturating_mul(1000);
-        while let Some(next) = current::uncounted(|| machine.borrow_mut().next_thread(limit)) {
+        let is_given_up = GIVEN_UP.get().copied().unwrap_or(|| false);
+        while !is_given_up()
+            && let Some(next) = current::uncounted(|| machine.borrow_mut().next_thread(limit))
+        {
             if current::run(&machine, || threads[next].resume()) {
                 current::uncounted(|| machine.borrow_mut().end_thread());
             }

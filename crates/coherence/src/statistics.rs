@@ -136,7 +136,8 @@ pub struct Report {
     pub hot: Vec<Hot>,
     /// When the last thread ended, in virtual nanoseconds.
     pub ended_ns: f64,
-    /// Threads that slept, or spun, when nothing could go on any more or the limit of time was reached.
+    /// Threads that slept, or spun, when nothing could go on any more, the limit of time was reached or it was
+    /// [given up](crate::give_up_when); all of them where there was no memory for their stacks.
     pub stuck: usize,
 }
 

@@ -21,6 +21,7 @@ static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// From now on Ctrl-C asks. Not where SIGINT is ignored, as in a script's background: there it stays so.
 pub fn watch() -> Result<()> {
+    ufutex_coherence::give_up_when(asked);
     if is_ignored() {
         return Ok(());
     }

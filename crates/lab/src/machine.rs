@@ -68,6 +68,14 @@ pub fn nodes() -> Vec<Vec<usize>> {
 /// Linux is built for no more.
 const NODES_MAX: usize = 1024;
 
+/// What there is in all; as good as endless where nobody knows.
+pub fn memory_bytes() -> usize {
+    // SAFETY: the calls take a number and change nothing.
+    let [pages, page] = [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
+    let known = usize::try_from(pages).ok().zip(usize::try_from(page).ok());
+    known.map_or(usize::MAX, |(pages, page)| pages.saturating_mul(page))
+}
+
 /// perf's `-m`: no page of this process leaves memory, also of those to come.
 pub fn lock_memory() -> anyhow::Result<()> {
     // SAFETY: the call takes flags and changes no memory.

@@ -13,6 +13,7 @@ mod advise;
 mod cli;
 mod clock;
 mod compare;
+mod heap;
 mod interrupt;
 mod machine;
 mod manual;
@@ -35,9 +36,8 @@ mod workloads;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// `sim` needs to know where lines begin; everything else gets the C library's.
 #[global_allocator]
-static ALLOCATOR: ufutex_coherence::memory::Allocator = ufutex_coherence::memory::Allocator;
+static ALLOCATOR: heap::Heap = heap::Heap;
 
 /// What a caller's mistake ends with: nothing has been run.
 const EXIT_USAGE: u8 = 2;

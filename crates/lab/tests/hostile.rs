@@ -136,6 +136,28 @@ fn what_cannot_be_written_is_found_before_anything_is_measured() {
     assert_mistake(&["bench", "schbench", "--tasks", "--targets", "kernel"], "kernel");
 }
 
+/// `ulimit -v` as a shell has it.
+#[test]
+#[cfg(target_os = "linux")]
+fn without_memory_it_ends_with_a_line_and_no_panic() {
+    let cases: [(u32, &[&str]); 3] = [
+        (150_000, &["sim", "hash", "--cores", "1", "--schemes", "live", "-b", "1048576", "-s"]),
+        (300_000, &["bench", "schbench", "-F", "1048576", "-t", "2", "-r", "0.1", "--targets", "live", "--silent"]),
+        // Stacks of virtual threads are no matter of the allocator.
+        (1_500_000, &["sim", "schbench", "-m", "64", "-t", "255", "--silent"]),
+    ];
+    for (kilobytes, arguments) in cases {
+        let limited = format!("ulimit -v {kilobytes}; exec \"$0\" \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &limited, env!("CARGO_BIN_EXE_ufutex")]).args(arguments).env("RUST_BACKTRACE", "1");
+        let output = command.output().expect("a shell");
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{arguments:?}: {said}");
+    }
+    assert_mistake(&["sim", "schbench", "-m", "64", "-t", "4096"], "--threads '4096'");
+    assert_mistake(&["bench", "schbench", "-F", "1048576", "-t", "16384"], "--cache_footprint '1048576'");
+}
+
 /// Without a look at the end of the run these would compute for hours.
 #[test]
 fn a_request_that_takes_hours_ends_with_the_run() {

@@ -109,7 +109,7 @@ fn simulation(verb: SimVerb) -> Result<Command, String> {
     Ok(match verb.own {
         None => Command::Sim(Box::new(verb.args.check()?)),
         Some(OwnSim::Timers(args)) => Command::SimTimers(Box::new(args.check()?)),
-        Some(OwnSim::Schbench(args)) => Command::SimSchbench(Box::new(args.check())),
+        Some(OwnSim::Schbench(args)) => Command::SimSchbench(Box::new(args.check()?)),
         Some(OwnSim::Seeds(args)) => Command::SimSeeds(args.check()),
     })
 }

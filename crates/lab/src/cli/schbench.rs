@@ -196,6 +196,7 @@ impl SchbenchArgs {
         if all > WORKERS_MAX {
             return Err(format!("--threads '{workers}' is too much: {all} in all; accepted: {WORKERS_MAX} in all"));
         }
+        self.refuse_too_much_cache(all)?;
         for (flag, list) in [("--message-cpus", &self.message_cpus), ("--worker-cpus", &self.worker_cpus)] {
             refuse_foreign(flag, list.as_ref(), &cpus)?;
         }
@@ -219,6 +220,15 @@ impl SchbenchArgs {
         let executors = self.tasks.then(|| self.executors.unwrap_or(cpus.len()).min(all));
         let settings = self.settings(targets);
         Ok(Schbench { settings, plan, course, pinning, executors, file: self.file, jobname: self.jobname })
+    }
+
+    /// Half of the machine's memory: beyond that it would end somebody else's programs.
+    fn refuse_too_much_cache(&self, workers: usize) -> Result<(), String> {
+        let (each, most) = (self.cache_footprint, machine::memory_bytes() / 2 / 1024 / workers.max(1));
+        if each <= most {
+            return Ok(());
+        }
+        Err(format!("--cache_footprint '{each}' is too much for {workers} workers here; accepted: 0 to {most} KB"))
     }
 
     fn plan(&self, workers: usize) -> Result<Plan, String> {

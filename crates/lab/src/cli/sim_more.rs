@@ -193,10 +193,15 @@ pub struct SchbenchSettings {
 }
 
 impl SchbenchArgs {
-    /// All of it can be run.
-    pub fn check(self) -> SchbenchSettings {
+    /// Checks how many threads there are.
+    pub fn check(self) -> Result<SchbenchSettings, String> {
+        let threads = self.message_threads * (self.threads + 1);
+        if threads > values::THREADS_MAX {
+            let (workers, most) = (self.threads, values::THREADS_MAX);
+            return Err(format!("--threads '{workers}' is too much: {threads} in all; accepted: {most} in all"));
+        }
         let all = [Scheme::Fixed, Scheme::Atomic, Scheme::PerCpu, Scheme::Live];
-        SchbenchSettings {
+        Ok(SchbenchSettings {
             topology: self.topology,
             schemes: if self.schemes.is_empty() { all.to_vec() } else { self.schemes },
             buckets: self.buckets,
@@ -207,7 +212,7 @@ impl SchbenchArgs {
             seed: self.seed,
             silent: self.silent,
             json: self.json,
-        }
+        })
     }
 }
 

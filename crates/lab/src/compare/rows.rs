@@ -69,6 +69,9 @@ fn short(text: &str) -> String {
     format!("'{}'", text.escape_default())
 }
 
+/// What a table settled at, or was given because another one had settled there.
+const SIZES: [&str; 2] = ["buckets", "policy"];
+
 /// Brings together what belongs together; several rows of one identity are taken in their order.
 ///
 /// How many buckets a table had is a choice or a result, as the policy is: rows that differ in it alone are still brought together.
@@ -83,10 +86,13 @@ pub fn matched<'a>(old: &'a [Row], new: &'a [Row]) -> Matched<'a> {
     }
     let mut left: Vec<_> = waiting.into_values().flatten().collect();
     left.sort_by_key(|(place, _)| *place);
-    let mut waiting = by_identity(left.into_iter(), &["buckets"]);
+    let mut waiting = by_identity(left.into_iter(), &SIZES);
+    let candidates = by_identity(late.iter().copied(), &SIZES);
     let mut added = Vec::new();
     for (place, row) in late {
-        let alone = waiting.get_mut(&identity(row, &["buckets"])).filter(|rows| rows.len() == 1);
+        let loosely = identity(row, &SIZES);
+        let is_alone = candidates.get(&loosely).is_some_and(|rows| rows.len() == 1);
+        let alone = waiting.get_mut(&loosely).filter(|rows| is_alone && rows.len() == 1);
         match alone.and_then(VecDeque::pop_front).map(|(_, before)| before) {
             Some(before) => pairs.push((place, before, row)),
             None => added.push(identity(row, &[])),
@@ -119,7 +125,9 @@ fn identity(row: &Row, without: &[&str]) -> Identity {
     }
     for (name, value) in row.iter().filter(|(name, value)| measure::is_identity(name, value)) {
         let said = UNSAID.iter().any(|(unsaid, usual)| unsaid == name && usual == value);
-        if FIRST.contains(&name.as_str()) || without.contains(&name.as_str()) || said {
+        // `load` and `threads` are choices in any case.
+        let is_size = value.is_number() || value.as_str().is_some_and(|text| text.parse::<u64>().is_ok());
+        if FIRST.contains(&name.as_str()) || without.contains(&name.as_str()) && is_size || said {
             continue;
         }
         match value {
@@ -163,6 +171,11 @@ mod tests {
         let old = rows("{\"workload\":\"hash\",\"buckets\":512,\"ops_per_sec\":5}");
         let new = rows("{\"workload\":\"hash\",\"buckets\":1024,\"ops_per_sec\":5}");
         assert_eq!(matched(&old, &new).pairs.len(), 1);
+        let policy = |size| rows(&format!("{{\"workload\":\"hash\",\"policy\":\"{size}\",\"ops_per_sec\":5}}"));
+        assert_eq!(matched(&policy("2048"), &policy("4096")).pairs.len(), 1, "as large as another one had become");
+        assert!(matched(&policy("load"), &policy("4096")).pairs.is_empty(), "a choice is a choice");
+        let both = [policy("64"), policy("256")].concat();
+        assert!(matched(&policy("16"), &both).pairs.is_empty(), "nobody knows which");
         let sizes = rows(
             "{\"workload\":\"hash\",\"buckets\":16,\"ops_per_sec\":1}\n{\"workload\":\"hash\",\"buckets\":1024,\"ops_per_sec\":2}",
         );

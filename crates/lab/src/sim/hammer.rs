@@ -79,6 +79,10 @@ pub fn find(settings: &Settings, case: Case) -> Result<Finding> {
     for run in 0..RUNS_MAX {
         let hammer = Hammer { settings, cores: case.cores, seed: settings.seed.wrapping_add(run) };
         let (report, buckets, failed) = engine::on_engine(settings, case, &hammer)?;
+        if interrupt::asked() && report.stuck > 0 && all.is_some() {
+            // Cut short; the runs before it stand.
+            break;
+        }
         ensure!(failed == 0, "{} on {} cores: {failed} operations did not end as they must", case.scheme, case.cores);
         ensure!(report.stuck == 0, "{} on {} cores: {} threads never ended", case.scheme, case.cores, report.stuck);
         rates.push(report.per_second());

@@ -32,7 +32,11 @@ pub fn run(settings: &Settings) -> Result<()> {
     let progress = Progress::start(&stage, cases.len(), settings.silent || settings.json);
     let mut rows = Vec::new();
     for case in cases.iter().take_while(|_| !interrupt::asked()) {
-        let row = measure(settings, *case)?;
+        let row = match measure(settings, *case) {
+            // In the middle of it: what there was until then stands.
+            Err(_) if interrupt::asked() => break,
+            row => row?,
+        };
         if settings.json {
             report::print(&serde_json::to_string(&row)?)?;
         }

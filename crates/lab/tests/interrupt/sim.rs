@@ -62,3 +62,14 @@ fn seeds_tell_the_comparisons_until_then_and_fail_for_no_other_reason() {
     );
     assert!(!ended.stderr.contains("the model misses"), "{}", ended.stderr);
 }
+
+/// Threads that take turns, and one that is alone.
+#[test]
+fn a_run_that_would_take_hours_ends_in_the_middle() {
+    let alone = ["timers", "--cores", "1", "-n", "1000000", "--designs", "global-lock", "--tests", "create-getoverrun"];
+    for arguments in [&["schbench", "-r", "10000000"][..], &alone] {
+        let mut running = Running::begin(&[&["sim"], arguments].concat());
+        running.until_it_says("sim ");
+        assert_eq!(made(&running.end_by_ctrl_c()).0, 0, "{arguments:?}");
+    }
+}

@@ -115,6 +115,10 @@ pub fn print(settings: &SchbenchSettings) -> Result<()> {
     let mut made = 0;
     for scheme in schemes.iter().take_while(|_| !interrupt::asked()) {
         let report = run(&case(settings, *scheme));
+        if report.stuck > 0 && interrupt::asked() {
+            // In the middle of it: what there was until then stands.
+            break;
+        }
         progress.step();
         made += 1;
         ensure!(report.stuck == 0, "{} virtual threads never ended", report.stuck);

@@ -55,7 +55,11 @@ pub fn run(settings: &SeedsSettings) -> Result<()> {
         if interrupt::asked() {
             break;
         }
-        findings.push(find(comparison, settings, &mut here, &mut figures)?);
+        match find(comparison, settings, &mut here, &mut figures) {
+            // In the middle of it: what there was until then stands.
+            Err(_) if interrupt::asked() => break,
+            finding => findings.push(finding?),
+        }
         progress.step();
     }
     drop(progress);

@@ -1,6 +1,7 @@
 //! What the virtual threads of `sim timers` do, and what of it is timed: as seeds/004 has it, a call after the other.
 
 use super::{Case, Test, Times};
+use crate::interrupt;
 use std::cell::RefCell;
 use ufutex_coherence::{Length, Report, Simulation, current};
 use ufutex_designs_sim::{Errno, Notify, Process};
@@ -52,6 +53,7 @@ impl<P: Process> Worker<'_, P> {
         }
         let created = current::now_ns();
         for id in ids {
+            self.go_on()?;
             current::compute(self.case.calls.getoverrun_ns);
             self.process.getoverrun(id)?;
             current::done(1);
@@ -73,7 +75,13 @@ impl<P: Process> Worker<'_, P> {
         Ok(Times { create_delete_ns: Some(each), ..Times::default() })
     }
 
+    /// A thread that is alone never waits for its turn, where the machine would see Ctrl-C.
+    fn go_on(&self) -> Result<(), Errno> {
+        if interrupt::asked() { Err(libc::EINTR) } else { Ok(()) }
+    }
+
     fn create(&self, thread: &mut P::Thread) -> Result<i32, Errno> {
+        self.go_on()?;
         current::compute(self.case.calls.create_ns);
         self.process.create(thread, Notify::Nothing)
     }

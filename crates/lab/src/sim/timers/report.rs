@@ -21,7 +21,11 @@ pub fn print(settings: &TimersSettings) -> Result<()> {
         table::new(&["test", "design", "threads", "timers", "create, ns", "getoverrun", "create+delete", "HITM/op"]);
     let mut made = 0;
     for case in cases.iter().take_while(|_| !interrupt::asked()) {
-        let (times, machine) = run(case).map_err(|trouble| anyhow!("{} on {}: {trouble}", case.test, case.design))?;
+        let (times, machine) = match run(case) {
+            // In the middle of it: what there was until then stands.
+            Err(_) if interrupt::asked() => break,
+            found => found.map_err(|trouble| anyhow!("{} on {}: {trouble}", case.test, case.design))?,
+        };
         progress.step();
         made += 1;
         if settings.json {
