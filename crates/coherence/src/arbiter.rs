@@ -22,9 +22,14 @@ impl Arbiter {
         self.next() % bound
     }
 
-    /// Whose request of `waiting` a line goes to next: mostly the oldest one's. Interconnects keep no strict order, and one
-    /// that did would lock cores in step.
-    pub fn pick(&mut self, waiting: usize) -> usize {
-        if waiting > 1 && self.below(4) == 0 { self.below(waiting as u64) as usize } else { 0 }
+    /// Whose request a line goes to next, of some in order of age: that of the oldest of those who are nearest to it, or of
+    /// the oldest of all. A core's own threads meet in its caches, a chiplet's cores in theirs, and only what they leave over
+    /// is seen by those beyond.
+    pub fn pick<D: Ord + Copy>(&mut self, distances: impl Iterator<Item = D>) -> usize {
+        let nearest = distances.enumerate().min_by_key(|(_, distance)| *distance).map_or(0, |(number, _)| number);
+        if nearest == 0 || self.below(UNFAIR) == 0 { 0 } else { nearest }
     }
 }
+
+/// One in so many requests is served by age alone.
+const UNFAIR: u64 = 4;

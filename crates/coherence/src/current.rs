@@ -152,6 +152,12 @@ pub fn cpus() -> usize {
     with(|machine| machine.topology.cpus()).unwrap_or(1)
 }
 
+/// A number below `bound`, which is not 0, by chance and the simulation's seed; 0 outside of a simulation.
+#[must_use]
+pub fn below(bound: u64) -> u64 {
+    with(|machine| machine.below(bound)).unwrap_or(0)
+}
+
 /// Computes for so many nanoseconds without touching shared memory.
 pub fn compute(ns: f64) {
     with(|machine| machine.advance((ns * 1000.0) as Time));

@@ -65,6 +65,15 @@ impl Line {
         }
     }
 
+    /// Who has it alone.
+    #[must_use]
+    pub fn owner(&self) -> Option<u16> {
+        match self {
+            Self::Exclusive(owner) | Self::Modified(owner) => Some(*owner),
+            Self::Invalid | Self::Shared(_) => None,
+        }
+    }
+
     /// `core` has read it.
     pub fn read(&mut self, core: u16) {
         match self {

@@ -67,6 +67,12 @@ pub struct Latency {
     /// For how long a core keeps a line that others wait for, after the access that it got it for.
     #[serde(default)]
     pub hold: f64,
+    /// How far ahead a core sees what comes: for so long before an access it has asked for its line.
+    #[serde(default)]
+    pub window: f64,
+    /// What a core's work takes longer for each sibling that works there too, as a share of it.
+    #[serde(default)]
+    pub sibling: f64,
     /// From the sibling thread of the core.
     pub smt: f64,
     /// From another core of the chiplet.
@@ -241,12 +247,22 @@ impl Topology {
         match times.iter().find(|(_, value)| !(value.is_finite() && (0.01..1e9).contains(value))) {
             Some((key, value)) => Err(format!("{key} = {value}: 0.01 to 1e9 are accepted")),
             None if self.times_of_threads().iter().all(|time| (0.0..1e9).contains(time)) => Ok(()),
-            None => Err("a time of [thread], or latency.hold, is negative or beyond a second".into()),
+            None => Err("a time of [thread], latency.hold or latency.window is negative or beyond a second".into()),
         }
     }
 
-    fn times_of_threads(&self) -> [f64; 7] {
+    fn times_of_threads(&self) -> [f64; 9] {
         let t = &self.thread;
-        [t.syscall, t.sleep, t.wake, t.wakeup, t.switch, t.membarrier, self.latency.hold]
+        [
+            t.syscall,
+            t.sleep,
+            t.wake,
+            t.wakeup,
+            t.switch,
+            t.membarrier,
+            self.latency.hold,
+            self.latency.window,
+            self.latency.sibling,
+        ]
     }
 }

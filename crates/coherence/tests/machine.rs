@@ -40,18 +40,26 @@ fn assert_near(figure: f64, expected: f64, percent: f64) {
     assert!(off <= percent, "{figure} is {off:.1} % off {expected}");
 }
 
+/// An addition to a counter, and work of its own for longer than a core keeps a line that others want.
+fn add_and_work(counter: &OwnLine) {
+    counter.0.fetch_add(1, Relaxed);
+    current::compute(100.0);
+}
+
 #[test]
 fn a_contended_counter_counts_once_a_transfer() {
     let (latency, counter) = (epyc().latency, OwnLine::default());
     let alone = hammer(1, 1, |_| counter.0.fetch_add(1, Relaxed));
     assert_near(alone.per_second(), 1e9 / latency.locked, 1.0);
     // Within a chiplet each addition has to wait for the line, and the next one for the addition.
-    let chiplet = hammer(8, 1, |_| counter.0.fetch_add(1, Relaxed));
+    let chiplet = hammer(8, 1, |_| add_and_work(&counter));
     assert_near(chiplet.per_second(), 1e9 / (latency.chiplet + latency.locked), 3.0);
-    // Of 64 cores 56 are in other chiplets.
-    let socket = hammer(64, 1, |_| counter.0.fetch_add(1, Relaxed));
-    let transfer = (latency.chiplet * 7.0 + latency.socket * 56.0) / 63.0;
-    assert_near(socket.per_second(), 1e9 / (transfer + latency.locked), 10.0);
+    // Of 64 cores 56 are in other chiplets: fewer by far have it next.
+    let socket = hammer(64, 1, |_| add_and_work(&counter));
+    let (near, far) = (socket.counts.near() as f64, socket.counts.far() as f64);
+    let transfer = (latency.chiplet * near + latency.socket * far) / (near + far);
+    assert_near(socket.per_second(), 1e9 / (transfer + latency.locked), 3.0);
+    assert!(near > far, "{near} and {far}");
     assert_eq!(socket.counts.hitm, socket.counts.near() + socket.counts.far());
     assert_near(socket.per_operation(socket.counts.hitm), 1.0, 3.0);
 }
@@ -76,7 +84,7 @@ fn readers_of_one_line_do_not_disturb_each_other() {
 #[test]
 fn everybody_in_the_queue_of_a_line_gets_it() {
     let counter = OwnLine::default();
-    let report = hammer(32, 3, |_| counter.0.fetch_add(1, Relaxed));
+    let report = hammer(32, 3, |_| add_and_work(&counter));
     let (least, most) = (report.by_thread.iter().min().unwrap(), report.by_thread.iter().max().unwrap());
     assert!(*most < least * 2, "{least} to {most}");
     assert!(

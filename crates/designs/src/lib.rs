@@ -24,6 +24,8 @@ pub mod timer;
 pub use line::OwnLine;
 pub use process::Emulated;
 pub use spin::Spin;
+#[cfg(feature = "sim")]
+pub use spin::prepare;
 
 use serde::{Deserialize, Serialize};
 

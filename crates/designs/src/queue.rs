@@ -33,7 +33,7 @@ thread_local! {
 }
 
 /// Makes the places before a simulation that may queue at them.
-pub(crate) fn prepare() {
+pub fn prepare() {
     PLACES.with(|_| ());
 }
 

@@ -82,6 +82,7 @@ impl Machine {
             return Next::Go;
         }
         thread.is_draining = true;
+        thread.is_stalled = true;
         Next::Wait
     }
 
@@ -105,15 +106,22 @@ impl Machine {
             // The store buffer answers what it has.
             return Next::Go;
         }
-        let since = self.clock();
-        self.ask(line, Request { thread, access, address, site, since });
-        if access.is_buffered() { Next::Go } else { Next::Wait }
+        let (since, in_sight) = (self.clock(), self.in_sight());
+        self.ask(line, Request { thread, access, address, site, since, in_sight });
+        if access.is_buffered() {
+            return Next::Go;
+        }
+        self.threads[thread].is_stalled = true;
+        Next::Wait
     }
 
     /// After an access.
     pub fn pay(&mut self, access: Access) {
         let cost = self.cost(access);
         self.advance(cost);
+        if access == Access::Locked {
+            self.fence();
+        }
     }
 
     /// A full barrier with the store buffer empty.
@@ -122,6 +130,7 @@ impl Machine {
             self.statistics.counts.barriers += 1;
         }
         self.advance(self.costs.barrier);
+        self.fence();
     }
 
     /// A barrier on all cores.

@@ -1,4 +1,8 @@
 //! The queue at a line: one transfer at a time, and who waits for the next.
+//!
+//! A transfer has three legs: the request to the directory, from there to whoever has the line, and the line itself to
+//! who asked. Until the last of them its holder keeps the line and may use it. For who waits in the queue the first is
+//! the word that the transfer before is over, which a directory that blocks meanwhile waits for.
 
 use std::collections::VecDeque;
 use std::panic::Location;
@@ -6,17 +10,33 @@ use std::panic::Location;
 use super::spin::Spinners;
 use super::{Access, Event, Machine, Time};
 use crate::directory::{Line, Supply};
+use crate::topology::Topology;
+
+/// Legs of a transfer, of equal length.
+const LEGS: Time = 3;
 
 /// A line, and who waits for it.
 #[derive(Default)]
 pub struct AtLine {
     holders: Line,
+    /// Who has been granted it, and waits for its last leg to begin.
+    coming: Option<Coming>,
     /// Until when it is on its way, or kept by who has just got it.
     free_at: Time,
+    /// When it was last written to.
+    written_at: Time,
     waiting: VecDeque<Request>,
     pub spinners: Spinners,
     /// An event will serve the next.
     is_served: bool,
+}
+
+/// A line that its holder still has, and whose it will be.
+struct Coming {
+    request: Request,
+    arrives: Time,
+    /// Who gets a copy on the same occasion.
+    readers: VecDeque<Request>,
 }
 
 /// Somebody wants a line.
@@ -28,94 +48,141 @@ pub struct Request {
     pub site: &'static Location<'static>,
     /// When it was made.
     pub since: Time,
+    /// For how long before its core had it in sight, and could ask for the line.
+    pub in_sight: Time,
+}
+
+impl AtLine {
+    fn supply(&self, access: Access, cpu: u16, topology: &Topology) -> Supply {
+        if access.writes() { self.holders.supply_write(cpu, topology) } else { self.holders.supply_read(cpu, topology) }
+    }
 }
 
 impl Machine {
     /// Whether `cpu` has the line as `access` needs it.
     pub fn has_line(&mut self, line: usize, cpu: u16, access: Access) -> bool {
+        let now = self.clock();
         let Self { lines, topology, .. } = self;
         let at = lines.entry(line).or_default();
-        let supply = if access.writes() {
-            at.holders.supply_write(cpu, topology)
-        } else {
-            at.holders.supply_read(cpu, topology)
-        };
-        if supply == Supply::Hit && access.writes() {
-            at.holders.write(cpu);
+        if at.supply(access, cpu, topology) != Supply::Hit {
+            return false;
         }
-        supply == Supply::Hit
+        if access.writes() {
+            at.holders.write(cpu);
+            at.written_at = now;
+        }
+        true
     }
 
     /// Whether a store of this thread waits for the line already, which then takes this one along.
     pub fn waits_for(&self, line: usize, thread: usize) -> bool {
-        self.lines.get(&line).is_some_and(|at| at.waiting.iter().any(|waiting| waiting.thread == thread))
+        self.lines.get(&line).is_some_and(|at| {
+            let coming = at.coming.iter().map(|coming| &coming.request);
+            coming.chain(&at.waiting).any(|request| request.thread == thread)
+        })
     }
 
     /// Asks for a line; the thread is resumed, or its store done, when it has it.
     pub fn ask(&mut self, line: usize, request: Request) {
         let now = request.since;
         let at = self.lines.entry(line).or_default();
-        if at.free_at <= now && at.waiting.is_empty() {
-            self.grant(line, request, now);
+        if at.free_at <= now && at.waiting.is_empty() && at.coming.is_none() {
+            // The core has had the access in sight for a while, and has asked for the line then, unless it was in use.
+            let asked = now.saturating_sub(request.in_sight).max(at.free_at);
+            self.grant(line, request, now, asked, VecDeque::new());
             return;
         }
         at.waiting.push_back(request);
-        if !at.is_served {
-            at.is_served = true;
-            let next = at.free_at.max(now);
-            self.at(next, Event::Serve(line));
+        self.serve_later(line, now);
+    }
+
+    fn serve_later(&mut self, line: usize, now: Time) {
+        let at = self.lines.entry(line).or_default();
+        if at.waiting.is_empty() || at.is_served || at.coming.is_some() {
+            return;
         }
+        at.is_served = true;
+        let next = at.free_at.max(now);
+        self.at(next, Event::Serve(line));
     }
 
     /// The line is free: it goes to the next.
     pub(super) fn serve(&mut self, line: usize, now: Time) {
-        let Self { lines, arbiter, .. } = self;
+        let Self { lines, arbiter, threads, topology, .. } = self;
         let Some(at) = lines.get_mut(&line) else {
             return;
         };
         at.is_served = false;
-        if at.waiting.is_empty() {
+        if at.waiting.is_empty() || at.coming.is_some() {
             return;
         }
-        let picked = arbiter.pick(at.waiting.len());
+        let far = |request: &Request| {
+            at.holders.owner().map(|owner| topology.distance(threads[request.thread].cpu as u16, owner))
+        };
+        let picked = arbiter.pick(at.waiting.iter().map(far));
         let request = at.waiting.remove(picked).expect("it was picked among these");
         // Whoever wants to read it gets a copy on this occasion.
         let mut readers = VecDeque::new();
         if !request.access.writes() {
             (readers, at.waiting) = std::mem::take(&mut at.waiting).into_iter().partition(|w| !w.access.writes());
         }
-        self.grant(line, request, now);
-        for reader in readers {
-            self.grant(line, reader, now);
-        }
-        let at = self.lines.entry(line).or_default();
-        if !at.waiting.is_empty() && !at.is_served {
-            at.is_served = true;
-            let next = at.free_at.max(now);
-            self.at(next, Event::Serve(line));
-        }
+        self.grant(line, request, now, now, readers);
     }
 
-    fn grant(&mut self, line: usize, request: Request, now: Time) {
+    /// `request`, made when it was `asked`, gets the line.
+    fn grant(&mut self, line: usize, request: Request, now: Time, asked: Time, readers: VecDeque<Request>) {
         let cpu = self.threads[request.thread].cpu as u16;
         let kept = self.cost(request.access) + self.costs.hold;
         let at = self.lines.entry(line).or_default();
-        let supply = if request.access.writes() {
-            at.holders.supply_write(cpu, &self.topology)
-        } else {
-            at.holders.supply_read(cpu, &self.topology)
-        };
-        let had_copies = matches!(at.holders, Line::Shared(_));
-        if request.access.writes() {
-            at.holders.write(cpu)
-        } else {
-            at.holders.read(cpu)
-        }
-        let arrives = now + self.costs.supply(supply);
+        let transfer = self.costs.supply(at.supply(request.access, cpu, &self.topology));
+        let last_leg = transfer / LEGS;
+        let arrives = now.max(asked + transfer).max(at.written_at + last_leg);
+        let leaves = now.max(arrives - last_leg);
         // Copies are made of copies, and hold up nobody.
-        let is_copied = had_copies && !request.access.writes();
-        if !is_copied {
-            at.free_at = arrives + kept;
+        let is_copied = matches!(at.holders, Line::Shared(_)) && !request.access.writes();
+        let coming = Coming { request, arrives, readers };
+        if is_copied {
+            self.hand_over(line, coming, now);
+            return;
+        }
+        at.free_at = arrives + kept;
+        if leaves > now {
+            at.coming = Some(coming);
+            self.at(leaves, Event::Leave(line));
+        } else {
+            self.hand_over(line, coming, now);
+        }
+    }
+
+    /// The last leg begins.
+    pub(super) fn leave(&mut self, line: usize, now: Time) {
+        let coming = self.lines.get_mut(&line).and_then(|at| at.coming.take());
+        if let Some(coming) = coming {
+            self.hand_over(line, coming, now);
+        }
+    }
+
+    fn hand_over(&mut self, line: usize, coming: Coming, now: Time) {
+        self.has_it(line, &coming.request, coming.arrives);
+        for reader in &coming.readers {
+            let cpu = self.threads[reader.thread].cpu as u16;
+            let at = self.lines.entry(line).or_default();
+            let last_leg = self.costs.supply(at.supply(reader.access, cpu, &self.topology)) / LEGS;
+            self.has_it(line, reader, coming.arrives.max(now + last_leg));
+        }
+        self.serve_later(line, now);
+    }
+
+    /// The line is whose request this is, and will have arrived.
+    fn has_it(&mut self, line: usize, request: &Request, arrives: Time) {
+        let cpu = self.threads[request.thread].cpu as u16;
+        let at = self.lines.entry(line).or_default();
+        let supply = at.supply(request.access, cpu, &self.topology);
+        if request.access.writes() {
+            at.holders.write(cpu);
+            at.written_at = arrives;
+        } else {
+            at.holders.read(cpu);
         }
         self.statistics.transfer(supply, request.access.loads(), request.address, request.site);
         self.statistics.waited(request.address, arrives - request.since);
@@ -133,8 +200,8 @@ impl Machine {
     pub fn renew_lines(&mut self, first: usize, last: usize) {
         let cpu = self.cpu() as u16;
         for line in first..=last {
-            let holders = Line::Modified(cpu);
-            self.lines.insert(line, AtLine { holders, ..AtLine::default() });
+            let at = self.lines.entry(line).or_default();
+            (at.holders, at.free_at, at.written_at) = (Line::Modified(cpu), 0, 0);
         }
     }
 }

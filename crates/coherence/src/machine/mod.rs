@@ -49,6 +49,8 @@ enum Event {
     Resume(usize),
     /// A line goes to the next who waits for it.
     Serve(usize),
+    /// A line leaves its holder for who has been granted it.
+    Leave(usize),
     /// A thread's store has its line.
     Stored(usize),
     /// The deadline of a thread's sleep, by the sleep's number.
@@ -60,12 +62,16 @@ enum Event {
 /// A virtual thread as the machine sees it.
 struct Thread {
     clock: Time,
+    /// From when on its core has had in sight what comes: nothing before could be known earlier.
+    sees_since: Time,
     /// The hardware thread it runs on.
     cpu: usize,
     /// Stores that wait for their lines.
     stores: u32,
     /// It waits for those.
     is_draining: bool,
+    /// It waits for memory, and leaves its core to the siblings meanwhile.
+    is_stalled: bool,
     has_ended: bool,
     /// Where it sleeps, and how the sleep ended.
     sleeps_on: Option<usize>,
@@ -113,9 +119,11 @@ impl Machine {
     pub fn new(topology: Topology, placement: &[u16], seed: u64, length: Length) -> Self {
         let thread = |cpu: &u16| Thread {
             clock: 0,
+            sees_since: 0,
             cpu: usize::from(*cpu),
             stores: 0,
             is_draining: false,
+            is_stalled: false,
             has_ended: false,
             sleeps_on: None,
             slept: Slept::Woken,
@@ -156,17 +164,40 @@ impl Machine {
             self.look_at_window(time);
             match event {
                 Event::Resume(thread) => {
-                    self.threads[thread].clock = self.threads[thread].clock.max(time);
                     self.running = thread;
+                    self.resume(time);
                     return Some(thread);
                 }
                 Event::Serve(line) => self.serve(line, time),
+                Event::Leave(line) => self.leave(line, time),
                 Event::Stored(thread) => self.stored(thread, time),
                 Event::Deadline(thread, sleep) => self.deadline(thread, sleep, time),
                 Event::Spun(thread, turn) => self.spun(thread, turn, time),
             }
         }
         None
+    }
+
+    /// The running thread goes on. Where it had to wait, what it waited for decides what comes next.
+    fn resume(&mut self, time: Time) {
+        let thread = &mut self.threads[self.running];
+        thread.is_stalled = false;
+        if time > thread.clock {
+            thread.clock = time;
+            thread.sees_since = time;
+        }
+    }
+
+    /// The running thread has done what later accesses do not overtake.
+    fn fence(&mut self) {
+        let thread = &mut self.threads[self.running];
+        thread.sees_since = thread.clock;
+    }
+
+    /// For how long the running thread's core has had its next access in sight.
+    fn in_sight(&self) -> Time {
+        let thread = &self.threads[self.running];
+        (thread.clock - thread.sees_since).min(self.costs.window)
     }
 
     /// The running thread has ended.
@@ -186,9 +217,18 @@ impl Machine {
         self.threads[self.running].clock
     }
 
-    /// The running thread computes for a while.
+    /// The running thread computes for a while, which takes longer where siblings use the same core.
     pub fn advance(&mut self, time: Time) {
-        self.threads[self.running].clock += time;
+        let more = match self.busy_siblings() {
+            0 => 0,
+            busy => (time as f64 * self.topology.latency.sibling * busy as f64) as Time,
+        };
+        self.threads[self.running].clock += time + more;
+    }
+
+    /// A number below `bound`, which is not 0, by chance.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.arbiter.below(bound)
     }
 
     /// Whose hardware thread the running thread is on.

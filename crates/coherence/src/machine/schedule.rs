@@ -53,6 +53,14 @@ impl Machine {
         self.cpus[self.threads[thread].cpu].ready.is_empty()
     }
 
+    /// How many other threads compute on the core of the running one.
+    pub(super) fn busy_siblings(&self) -> usize {
+        let (cpu, cores) = (self.cpu(), self.topology.cores());
+        let siblings = (cpu % cores..self.cpus.len()).step_by(cores).filter(|sibling| *sibling != cpu);
+        let is_busy = |thread: usize| !self.threads[thread].is_stalled;
+        siblings.filter(|sibling| self.cpus[*sibling].has.is_some_and(is_busy)).count()
+    }
+
     /// The running thread lets others of its core go first; whether there were any.
     pub fn yield_cpu(&mut self, thread: usize) -> bool {
         let cpu = self.threads[thread].cpu;

@@ -44,6 +44,8 @@ impl Machine {
         }
         let spinner = &mut self.threads[thread].spinner;
         spinner.waits_at = Some(line);
+        self.threads[thread].is_stalled = true;
+        let spinner = &mut self.threads[thread].spinner;
         spinner.turns += 1;
         let (turn, was_first) = (spinner.turns, spinner.was_first_at.take() == Some(line));
         let spinners = &mut self.lines.entry(line).or_default().spinners;
@@ -64,7 +66,8 @@ impl Machine {
         };
         let spinner = &mut self.threads[first].spinner;
         (spinner.waits_at, spinner.was_first_at) = (None, Some(line));
-        let next = now.max(self.threads[first].clock) + self.costs.pause;
+        // It comes in the middle of a pause.
+        let next = now.max(self.threads[first].clock) + self.costs.pause / 2;
         self.at(next, Event::Resume(first));
     }
 

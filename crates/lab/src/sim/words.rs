@@ -14,31 +14,40 @@ const PAGE: usize = 4096;
 /// A piece of memory for each thread, pages apart from the next.
 pub struct Words {
     words: Vec<AtomicU32>,
-    /// From the first word of a thread to the first of the next.
+    /// From the first word of a thread to the first of the next, …
     step: usize,
-    /// From a word to the next, …
-    stride: usize,
-    /// … of so many.
+    /// … and as the engine is told of them.
+    told_step: usize,
+    /// From a word to the next as the engine is told.
+    told_stride: usize,
+    /// Words of a thread.
     count: usize,
+    /// What reading one takes beside the access, in nanoseconds.
+    read_ns: f64,
 }
 
 impl Words {
     /// `count` words of value 0 for each of so many threads, side by side as in perf's array.
     pub fn new(threads: usize, count: usize) -> Self {
-        let step = (count * WORD).next_multiple_of(PAGE) / WORD;
-        Self::make(threads * step, step, 1, count)
+        Self::make(threads, count, 1)
     }
 
-    /// As many, each in a line of its own. The kernel hashes words; ours hashes the lines that they are in as long as a table is
-    /// small, so that words of one line share a bucket. Where the kernel's figures are modelled, a line for each spreads
-    /// both alike.
-    pub fn by_line(threads: usize, count: usize) -> Self {
-        let stride = LINE / WORD;
-        Self::make(threads * count * stride, count * stride, stride, count)
+    /// As many, side by side too, while the engine is told that each is in a line of its own. The kernel hashes words; ours
+    /// hashes the lines that they are in as long as a table is small, so that words of one line share a bucket. Where
+    /// the kernel's figures are modelled, this spreads both alike.
+    pub fn as_if_by_line(threads: usize, count: usize) -> Self {
+        Self::make(threads, count, LINE / WORD)
     }
 
-    fn make(all: usize, step: usize, stride: usize, count: usize) -> Self {
-        let words: Vec<_> = memory::by_line(|| (0..all).map(|_| AtomicU32::new(0)).collect());
+    /// Reading one takes so much longer: a kernel has to let itself at a program's memory first.
+    pub fn read_ns(self, read_ns: f64) -> Self {
+        Self { read_ns, ..self }
+    }
+
+    fn make(threads: usize, count: usize, told_stride: usize) -> Self {
+        let pages = |words: usize| (words * WORD).next_multiple_of(PAGE) / WORD;
+        let (step, told_step) = (pages(count), pages(count * told_stride));
+        let words: Vec<_> = memory::by_line(|| (0..threads * step).map(|_| AtomicU32::new(0)).collect());
         objects::name(
             words.as_ptr().addr(),
             WORD,
@@ -46,14 +55,19 @@ impl Words {
             "word",
             &[Field { offset: 0, bytes: WORD, name: "value" }],
         );
-        Self { words, step, stride, count }
+        Self { words, step, told_step, told_stride, count, read_ns: 0.0 }
     }
 
     /// A word of a thread, as the engine is told it.
     #[inline]
     pub fn word(&self, thread: usize, number: usize) -> Guest<'_, Self> {
-        let offset = (thread * self.step + number * self.stride) * WORD;
+        let offset = (thread * self.told_step + number * self.told_stride) * WORD;
         Guest::new(self, BASE + offset as u64, Width::U32).expect("words of four bytes lie at multiples of four")
+    }
+
+    /// The same, as a program sees it.
+    pub fn host(&self, thread: usize, number: usize) -> &AtomicU32 {
+        &self.words[thread * self.step + number]
     }
 
     /// How many a thread has.
@@ -64,21 +78,23 @@ impl Words {
     /// The running thread has its words in its caches from now on.
     pub fn warm_up(&self) {
         let first = current::thread() * self.step;
-        for line in self.words[first..first + self.count * self.stride].chunks(LINE / WORD) {
+        for line in self.words[first..first + self.count].chunks(LINE / WORD) {
             line[0].store(0, Ordering::Relaxed);
         }
     }
 
     #[inline]
     fn at(&self, address: u64) -> Result<&AtomicU32, Fault> {
-        let offset = address.checked_sub(BASE).ok_or(Fault)?;
-        self.words.get(offset as usize / WORD).ok_or(Fault)
+        let told = address.checked_sub(BASE).ok_or(Fault)? as usize / WORD;
+        let (thread, number) = (told / self.told_step, told % self.told_step / self.told_stride);
+        self.words.get(thread * self.step + number).ok_or(Fault)
     }
 }
 
 impl UserMemory for Words {
     #[inline]
     fn load(&self, address: u64, _width: Width) -> Result<u64, Fault> {
+        current::compute(self.read_ns);
         Ok(self.at(address)?.load(Ordering::Acquire).into())
     }
 

@@ -37,6 +37,17 @@ pub enum Layout {
     Split,
 }
 
+/// What a call of the kernel takes beside the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Before it gets there.
+    pub before_ns: f64,
+    /// To read the program's word, with the bucket locked.
+    pub read_ns: f64,
+    /// More to hash for the global table, in the kernel of `kernel.rs`.
+    pub global_ns: f64,
+}
+
 /// One simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Case {
@@ -75,41 +86,41 @@ impl Case {
 }
 
 /// perf's: words of each thread.
-const WORDS: usize = 1024;
+pub const WORDS: usize = 1024;
 /// Operations of a thread before: once through its words. The table is made in them.
 const WARM: usize = WORDS;
 /// Operations of a thread that are measured.
 const MEASURED: usize = 256;
 /// How large the table is for which the resize that stalls was begun late: what the kernel makes for two threads.
 const STALLED_BUCKETS: usize = 16;
-/// Operations of all threads in a virtual second, with `call_ns` for each beside what the engine does.
-pub fn run(case: &Case, call_ns: f64) -> Report {
+
+/// Operations of all threads in a virtual second.
+pub fn run(case: &Case, call: Call) -> Report {
     match case.layout {
-        Layout::Lean => with_layout::<Lean>(case, call_ns),
-        Layout::Packed => with_layout::<Packed>(case, call_ns),
-        Layout::Split => with_layout::<Split>(case, call_ns),
+        Layout::Lean => with_layout::<Lean>(case, call),
+        Layout::Packed => with_layout::<Packed>(case, call),
+        Layout::Split => with_layout::<Split>(case, call),
     }
 }
 
-fn with_layout<L: TableLayout>(case: &Case, call_ns: f64) -> Report {
+fn with_layout<L: TableLayout>(case: &Case, call: Call) -> Report {
     match case.scheme {
-        Scheme::Fixed => simulate::<Fixed, L>(case, call_ns),
-        Scheme::Atomic => simulate::<Atomic, L>(case, call_ns),
-        Scheme::PerCpu | Scheme::Stalled => simulate::<PerCpu, L>(case, call_ns),
-        Scheme::Live => simulate::<Live, L>(case, call_ns),
+        Scheme::Fixed => simulate::<Fixed, L>(case, call),
+        Scheme::Atomic => simulate::<Atomic, L>(case, call),
+        Scheme::PerCpu | Scheme::Stalled => simulate::<PerCpu, L>(case, call),
+        Scheme::Live => simulate::<Live, L>(case, call),
     }
 }
 
-fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call_ns: f64) -> Report {
+fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call: Call) -> Report {
     let topology = Topology::given(case.topology).expect("a given machine");
     let threads = case.threads * case.processes;
-    let words = Words::by_line(threads, WORDS);
+    let words = Words::as_if_by_line(threads, WORDS).read_ns(call.read_ns);
     let domains = domains::<S, L>(case, topology.cpus());
     let stalls = case.scheme == Scheme::Stalled;
     let (warm, is_begun) = (Cell::new(0), Cell::new(false));
     let simulation = Simulation::new(&topology).placement(placement(case, &topology, stalls)).seed(1);
-    let length = Length::Operations { warm_up: (threads * WARM) as u64, measured: (threads * MEASURED) as u64 };
-    simulation.length(length).run(|thread| {
+    simulation.length(length(threads)).run(|thread| {
         current::rendezvous();
         if thread == threads {
             // Begun when the table is there and in use; whoever else can go on is told by `is_over`.
@@ -123,14 +134,23 @@ fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call_ns: f64) -> Rep
         let domain = &domains[thread / case.threads];
         let mut number = 0;
         while !current::is_over() {
-            current::compute(call_ns);
+            current::compute(call.before_ns);
             let waited = domain.wait(words.word(thread, number), 1);
             assert_eq!(waited, Err(Error::Again), "the word is 0");
             number = (number + 1) % WORDS;
             warm.set(warm.get() + 1);
+            if stalls && thread == 0 && !is_begun.get() && warm.get() >= threads * WARM / 2 {
+                // It may share a core with whoever resizes, who is to begin now.
+                current::yield_now();
+            }
             current::done(1);
         }
     })
+}
+
+/// So many operations of each thread, warm and measured.
+pub fn length(threads: usize) -> Length {
+    Length::Operations { warm_up: (threads * WARM) as u64, measured: (threads * MEASURED) as u64 }
 }
 
 /// One domain for each process, in one system.
@@ -147,7 +167,7 @@ fn domains<S: TableScheme<L>, L: TableLayout>(case: &Case, cpus: usize) -> Vec<B
 }
 
 /// Threads of one process fill the machine core by core, siblings last; of several, a socket each.
-fn placement(case: &Case, topology: &Topology, stalls: bool) -> Vec<u16> {
+pub fn placement(case: &Case, topology: &Topology, stalls: bool) -> Vec<u16> {
     let (cores, per_socket) = (topology.cores(), topology.cores() / topology.sockets);
     let cpu = |process: usize, thread: usize| {
         if case.processes == 1 {

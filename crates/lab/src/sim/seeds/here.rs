@@ -30,7 +30,7 @@ impl Here {
     /// The figure with the model's threads, two at most: operations of a thread in a second, or nanoseconds.
     pub fn get(&mut self, model: &Model) -> Option<f64> {
         let (arguments, read): (Vec<String>, Read) = match model {
-            Model::Hash(case) if case.processes == 1 && case.scheme != Scheme::Stalled => {
+            Model::Hash(case) | Model::Kernel(case) if case.processes == 1 && case.scheme != Scheme::Stalled => {
                 let (scheme, buckets) = match (case.scheme, case.buckets) {
                     (_, 0) => ("global", 16),
                     (Scheme::Atomic, buckets) => ("atomic", buckets),

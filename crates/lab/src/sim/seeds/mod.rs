@@ -3,6 +3,7 @@
 
 pub mod hash;
 mod here;
+mod kernel;
 mod model;
 mod print;
 mod published;

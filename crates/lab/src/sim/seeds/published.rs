@@ -196,8 +196,8 @@ fn by_buckets(table: &str, row: usize, what: &str, case: impl Fn(usize) -> hash:
         .map(|(buckets, rate)| Comparison {
             seed: "003",
             what: format!("{what}: {buckets} private buckets for the global table (ivb-4s)"),
-            base: figure(global, case(0)),
-            other: figure(rate, case(buckets)),
+            base: figure(global, Model::Kernel(case(0))),
+            other: figure(rate, Model::Kernel(case(buckets))),
             is_sized: true,
             note: NO_NOTE,
         })
