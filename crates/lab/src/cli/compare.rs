@@ -28,7 +28,7 @@ fn threshold(text: &str) -> Result<f64, String> {
 /// Below the options.
 pub const MORE: &str = "\
 Rows are matched by what they measured (workload, target, threads, ...), whatever they found. A median has changed when it
-differs by more than --threshold and the two spreads, p10 to p90, have nothing in common. Where a row has no
+differs by more than --threshold and by three standard errors, and so has the quick end of the spread, p10 to p90. Where a row has no
 spread of its own it takes that of its ns_per_op; where there is none the threshold is doubled, with
 fewer than 5 rounds it is fourfold, of slow ends (p99) tenfold, and a maximum is nobody's verdict. Rows of `sim` are exact.
 

@@ -7,6 +7,9 @@ use serde_json::Value;
 
 /// Fewer rounds make no p10 and p90.
 const ROUNDS_MIN: f64 = 5.0;
+/// Of a median, by the distance from it to p10 or p90: where samples are normal that distance is 1.28 standard deviations, and
+/// the median's standard error 1.25 of them by the root of how many there are.
+const STANDARD_ERROR: f64 = 1.253 / 1.282;
 /// The threshold times this, where a figure has no spread …
 const WITHOUT_SPREAD: f64 = 2.0;
 /// … or one of rounds too few to be trusted …
@@ -73,30 +76,30 @@ impl Findings {
 pub fn of(matched: &Matched<'_>, threshold: f64) -> Findings {
     let mut changes = Vec::new();
     for (identity, old, new) in &matched.pairs {
-        let few = is_short(old) || is_short(new);
+        let rounds = rounds(old).min(rounds(new));
         let measures = measure::all(new);
         // A rate beside a time of the same samples says the same again.
         let has_time = measures.iter().any(|measure| measure.name == "ns_per_op.median");
         for now in measures.iter().filter(|now| !(has_time && now.name == "ops_per_sec")) {
             let before = measure::all(old).into_iter().find(|before| before.name == now.name);
-            changes.extend(before.map(|before| judge(identity, &before, now, threshold, few)));
+            changes.extend(before.map(|before| judge(identity, &before, now, threshold, rounds)));
         }
     }
     Findings { changes, rows: matched.pairs.len(), gone: matched.gone.clone(), added: matched.added.clone() }
 }
 
-fn is_short(row: &Row) -> bool {
-    row.get("repeat").and_then(Value::as_f64).is_some_and(|rounds| rounds < ROUNDS_MIN)
+fn rounds(row: &Row) -> f64 {
+    row.get("repeat").and_then(Value::as_f64).unwrap_or(ROUNDS_MIN).max(1.0)
 }
 
-fn judge(row: &Identity, old: &Measure, new: &Measure, threshold: f64, few: bool) -> Change {
+fn judge(row: &Identity, old: &Measure, new: &Measure, threshold: f64, rounds: f64) -> Change {
     let is_modelled = row.contains("topology ");
     let threshold = threshold
         * match new.kind {
             Kind::Exact => 1.0,
             _ if is_modelled => 1.0,
             Kind::Tail => TAIL,
-            Kind::Median(_) if few => FEW_ROUNDS,
+            Kind::Median(_) if rounds < ROUNDS_MIN => FEW_ROUNDS,
             Kind::Median(Some(_)) => 1.0,
             Kind::Median(None) => WITHOUT_SPREAD,
         };
@@ -106,7 +109,7 @@ fn judge(row: &Identity, old: &Measure, new: &Measure, threshold: f64, few: bool
         Some(share) => exceeds(share, threshold),
         None => new.value != 0.0 && new.kind == Kind::Exact,
     };
-    let verdict = match (is_larger && !overlap(old, new), new.value > old.value, new.better) {
+    let verdict = match (is_larger && !overlap(old, new, rounds, threshold), new.value > old.value, new.better) {
         (false, ..) => Verdict::Same,
         (true, true, Better::Less) | (true, false, Better::More) => Verdict::Regression,
         (true, true, Better::More) | (true, false, Better::Less) => Verdict::Improvement,
@@ -128,15 +131,23 @@ fn exceeds(share: f64, threshold: f64) -> bool {
     factor.max(1.0 / factor) > 1.0 + threshold
 }
 
-/// Whether there is a value that both may well have had: their spreads meet. That the medians lie outside of each other's is not
-/// enough: a few rounds on a busy machine do that by themselves.
-fn overlap(old: &Measure, new: &Measure) -> bool {
-    let spread = |of: &Measure| match of.kind {
-        Kind::Median(Some((below, above))) => (of.value * (1.0 - below), of.value * (1.0 + above)),
-        _ => (of.value, of.value),
+/// Whether the medians of so many rounds each may be the same: they are known to three standard errors, by the wider side of their
+/// spreads. And where the quick ends have not moved along, something else took the time of slow rounds.
+fn overlap(old: &Measure, new: &Measure, rounds: f64, threshold: f64) -> bool {
+    let error = |of: &Measure| match of.kind {
+        Kind::Median(Some((below, above))) => 3.0 * of.value * below.max(above) * STANDARD_ERROR / rounds.sqrt(),
+        _ => 0.0,
     };
-    let ((old_low, old_high), (new_low, new_high)) = (spread(old), spread(new));
-    old_low <= new_high && new_low <= old_high
+    let quick = |of: &Measure| match (of.kind, of.better) {
+        (Kind::Median(Some((below, _))), Better::Less) => of.value * (1.0 - below),
+        (Kind::Median(Some((_, above))), Better::More) => of.value * (1.0 + above),
+        _ => of.value,
+    };
+    let has_moved = quick(old) <= 0.0 || {
+        let (ends, medians) = (quick(new) / quick(old) - 1.0, new.value - old.value);
+        exceeds(ends, threshold) && ends.is_sign_positive() == medians.is_sign_positive()
+    };
+    !has_moved || (new.value - old.value).abs() <= error(old) + error(new)
 }
 
 #[cfg(test)]
@@ -148,7 +159,7 @@ mod tests {
     }
 
     fn verdict(old: &Measure, new: &Measure, few: bool) -> Verdict {
-        judge(&"hash".into(), old, new, 0.05, few).verdict
+        judge(&"hash".into(), old, new, 0.05, if few { 3.0 } else { 12.0 }).verdict
     }
 
     #[test]
@@ -162,7 +173,12 @@ mod tests {
         assert_eq!(verdict(&time(10.0, narrow), &time(12.0, wide), false), Verdict::Same, "within the new spread");
         let upwards = Some((0.15, 0.4));
         assert_eq!(verdict(&time(4.1, upwards), &time(6.3, upwards), false), Verdict::Same, "the spreads meet");
-        assert_eq!(verdict(&time(4.1, upwards), &time(7.0, upwards), false), Verdict::Regression, "they do not");
+        assert_eq!(verdict(&time(4.1, upwards), &time(9.0, upwards), false), Verdict::Regression, "they do not");
+        let disturbed = Some((0.0, 0.5));
+        let of = |value| time(value, disturbed);
+        let many = |old: &Measure, new: &Measure| judge(&"hash".into(), old, new, 0.05, 175.0).verdict;
+        assert_eq!(many(&of(11.2), &of(14.6)), Verdict::Regression, "a median of many rounds is known well");
+        assert_eq!(many(&of(11.2), &time(14.6, Some((0.23, 0.5)))), Verdict::Same, "the quick rounds are as quick");
     }
 
     #[test]
@@ -180,7 +196,7 @@ mod tests {
         let tail = |value| Measure { name: "p99".into(), value, better: Better::Less, kind: Kind::Tail };
         assert_eq!(verdict(&tail(10.0), &tail(14.0), false), Verdict::Same);
         assert_eq!(verdict(&tail(10.0), &tail(16.0), false), Verdict::Regression);
-        let modelled = judge(&"hash, topology turin".into(), &time(10.0, None), &time(10.8, None), 0.05, false);
+        let modelled = judge(&"hash, topology turin".into(), &time(10.0, None), &time(10.8, None), 0.05, 12.0);
         assert_eq!(modelled.verdict, Verdict::Regression);
     }
 
