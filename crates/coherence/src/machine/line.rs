@@ -10,7 +10,7 @@ use std::panic::Location;
 use super::spin::Spinners;
 use super::{Access, Event, Machine, Time};
 use crate::directory::{Line, Supply};
-use crate::topology::Topology;
+use crate::topology::{Distance, Topology};
 
 /// Legs of a transfer, of equal length.
 const LEGS: Time = 3;
@@ -134,8 +134,12 @@ impl Machine {
         let cpu = self.threads[request.thread].cpu as u16;
         let kept = self.cost(request.access) + self.costs.hold;
         let at = self.lines.entry(line).or_default();
-        let transfer = self.costs.supply(at.supply(request.access, cpu, &self.topology));
-        let last_leg = transfer / LEGS;
+        let supply = at.supply(request.access, cpu, &self.topology);
+        let last_leg = self.costs.supply(supply) / LEGS;
+        // Who has copies in another socket, only the directory in the memory there knows.
+        let is_far = matches!(supply, Supply::Core { distance: Distance::Far, .. });
+        let looks_up = is_far && request.access.writes() && matches!(at.holders, Line::Shared(_));
+        let transfer = self.costs.supply(supply) + if looks_up { self.costs.supply(Supply::Memory) } else { 0 };
         let arrives = now.max(asked + transfer).max(at.written_at + last_leg);
         let leaves = now.max(arrives - last_leg);
         // Copies are made of copies, and hold up nobody.

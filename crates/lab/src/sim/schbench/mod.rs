@@ -10,7 +10,7 @@ use crate::cli::sim_more::SchbenchSettings;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::report::{self, table};
-use crate::sim::seeds::CALL_NS;
+use crate::sim::seeds::{CALL_NS, SHARE_LOCKED};
 use crate::sim::seeds::hash::Scheme;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
@@ -74,7 +74,7 @@ fn simulate<S: TableScheme<L>, L: Layout>(case: &Case) -> Report {
     let all = case.messages * (1 + case.workers);
     let threads = Threads {
         domain: &domain,
-        data: ThreadData::new(all),
+        data: ThreadData::new(all, case.call_ns * SHARE_LOCKED),
         tasks: Tasks::new(all),
         workers: case.workers,
         call_ns: case.call_ns,

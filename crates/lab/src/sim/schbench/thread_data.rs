@@ -5,7 +5,7 @@
 //! rest of the structure, more than a megabyte, is the thread's own, and is not modelled: here a thread has two lines.
 
 use ufutex_coherence::atomic::{AtomicU32, Ordering};
-use ufutex_coherence::memory;
+use ufutex_coherence::{current, memory};
 use ufutex_coherence::objects::{self, Field};
 use ufutex_sim::{Access, Fault, Guest, UserMemory, Width};
 
@@ -29,16 +29,23 @@ const SLOT: usize = 2 * LINE;
 /// All threads' structures, by their numbers in the array.
 pub struct ThreadData {
     words: Vec<AtomicU32>,
+    /// What the kernel takes to read a futex beside the access, with the bucket locked, in nanoseconds.
+    read_ns: f64,
 }
 
 impl ThreadData {
-    /// Of so many threads.
-    pub fn new(threads: usize) -> Self {
+    /// Of so many threads, with what a kernel takes to read a futex.
+    pub fn new(threads: usize, read_ns: f64) -> Self {
         const FIELDS: &[Field] =
             &[Field { offset: 0, bytes: LINE, name: "link" }, Field { offset: LINE, bytes: LINE, name: "futex" }];
         let words: Vec<_> = memory::by_line(|| (0..threads * SLOT / WORD).map(|_| AtomicU32::new(0)).collect());
         objects::name(words.as_ptr().addr(), SLOT, threads, "thread_data", FIELDS);
-        Self { words }
+        Self { words, read_ns }
+    }
+
+    /// What reading a futex takes, beside the access, in nanoseconds.
+    pub fn read_ns(&self) -> f64 {
+        self.read_ns
     }
 
     /// A worker's link to the next one on the list, or a message thread's first link: a thread's number from 1, or 0.
@@ -75,6 +82,7 @@ impl ThreadData {
 
 impl UserMemory for ThreadData {
     fn load(&self, address: u64, _width: Width) -> Result<u64, Fault> {
+        current::compute(self.read_ns);
         Ok(self.futex_at(address)?.load(Ordering::Acquire).into())
     }
 
@@ -95,7 +103,7 @@ mod tests {
 
     #[test]
     fn fields_share_lines_as_in_schbenchs_array() {
-        let data = ThreadData::new(5);
+        let data = ThreadData::new(5, 0.0);
         let line = |field: &AtomicU32| (field.as_ptr().addr() - data.words.as_ptr().addr()) / LINE;
         let lines = |thread| [data.next(thread), data.wake_time(thread), data.futex(thread)].map(line);
         // The structures begin 16, 32, 48 and 0 bytes into a line, in turn.
@@ -105,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_engine_is_told_the_program_s_word() {
-        let data = ThreadData::new(3);
+        let data = ThreadData::new(3, 0.0);
         data.futex(2).store(7, Ordering::Relaxed);
         let at = |thread: usize| (BASE + FIRST + thread * APART + FUTEX) as u64;
         assert_eq!([data.load(at(1), Width::U32), data.load(at(2), Width::U32)], [Ok(0), Ok(7)]);

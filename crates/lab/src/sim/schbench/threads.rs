@@ -121,7 +121,7 @@ impl<S: Scheme<L>, L: Layout> Threads<'_, S, L> {
     fn wait(&self, this: usize) {
         let futex = self.data.futex(this);
         while futex.compare_exchange(RUNNING, BLOCKED, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            current::compute(self.call_ns);
+            current::compute(self.call_ns - self.data.read_ns());
             self.tasks.sleep(this);
             let _ = self.domain.wait(self.data.word(this), u64::from(BLOCKED));
         }

@@ -16,7 +16,7 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::report;
 use anyhow::{Result, anyhow, ensure};
-pub use model::{CALL_NS, TIMER_CALLS};
+pub use model::{CALL_NS, SHARE_LOCKED, TIMER_CALLS};
 
 use here::Here;
 use model::Figures;

@@ -16,7 +16,7 @@ pub const CALL_NS: f64 = 187.0;
 /// table, and 15 on ours in the model of that machine.
 const CALL_NS_OF_2016: f64 = 101.0;
 /// How much of it reads the program's word, with the bucket locked: `futex_get_value_locked` in the profile of seeds/002.
-const SHARE_LOCKED: f64 = 0.2162;
+pub const SHARE_LOCKED: f64 = 0.2162;
 /// What hashing for the global table took longer in seeds/003: `jhash2` of four words is 28 steps of a cycle in a row, a
 /// product and a shift are 4.
 const GLOBAL_HASH_CYCLES: f64 = 24.0;
