@@ -62,6 +62,34 @@ fn nothing_is_asked_for_ahead_of_a_locked_instruction() {
     assert_about(addition_ns(30.0, 500.0, true), latency.chiplet + latency.locked);
 }
 
+/// What an addition takes to a line that a core of the same socket wrote, and that this core and the one at `reader` have read since.
+fn addition_to_copies_ns(reader: u16) -> f64 {
+    let (line, cost) = (OwnLine::default(), RefCell::new(0));
+    let report = Simulation::new(&machine(0.0)).placement(vec![0, 1, reader]).run(|thread| {
+        if thread == 0 {
+            line.0.store(1, SeqCst);
+        }
+        current::rendezvous();
+        current::compute(1_000.0 * (1 + thread) as f64);
+        line.0.load(Relaxed);
+        if thread == 1 {
+            current::compute(10_000.0);
+            let begin = current::now_ns();
+            line.0.fetch_add(1, Relaxed);
+            *cost.borrow_mut() = current::now_ns() - begin;
+        }
+    });
+    assert_eq!(report.stuck, 0);
+    cost.into_inner() as f64
+}
+
+#[test]
+fn a_write_to_what_another_socket_has_copies_of_asks_the_directory_in_memory() {
+    let latency = machine(0.0).latency;
+    assert_about(addition_to_copies_ns(2), latency.socket + latency.locked);
+    assert_about(addition_to_copies_ns(28), latency.far + latency.memory + latency.locked);
+}
+
 #[test]
 fn no_line_arrives_before_its_holder_has_written_to_it() {
     let (line, cost) = (OwnLine::default(), RefCell::new(0));

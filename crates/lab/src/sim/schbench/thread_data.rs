@@ -5,8 +5,8 @@
 //! rest of the structure, more than a megabyte, is the thread's own, and is not modelled: here a thread has two lines.
 
 use ufutex_coherence::atomic::{AtomicU32, Ordering};
-use ufutex_coherence::{current, memory};
 use ufutex_coherence::objects::{self, Field};
+use ufutex_coherence::{current, memory};
 use ufutex_sim::{Access, Fault, Guest, UserMemory, Width};
 
 const WORD: usize = size_of::<AtomicU32>();
