@@ -131,7 +131,8 @@ impl Timers {
         }
         inner.driver.start().map_err(|_| Error::Again)?;
         let spot = inner.ids.spot(id);
-        let timer = match inner.ids.insert(id, spot, None, || true) {
+        let kept = spot.map_or(Inserted::NoneKept, |spot| inner.ids.insert(id, Some(spot), None, || true));
+        let timer = match kept {
             Inserted::Done(timer) => timer,
             Inserted::InUse => return Err(Error::Busy),
             _ => {
