@@ -52,6 +52,8 @@ fn rows_say_what_was_run_on_which_design_and_what_a_call_took() {
         }
         let hitm: Vec<f64> = hot.iter().map(|field| number(field, "hitm")).collect();
         assert!(hitm.is_sorted_by(|one, next| one >= next), "the hottest first: {row}");
+        let sum: f64 = hitm.iter().sum();
+        assert!(sum <= number(row, "hitm_per_op") * 1.001, "fields, too, by the operation: {row}");
     }
 }
 

@@ -90,7 +90,10 @@ fn row(case: &Case, times: Times, machine: &Report) -> serde_json::Value {
         .hot
         .iter()
         .take(FIELDS_MAX)
-        .map(|hot| json!({"object": hot.place.object, "field": hot.place.field, "offset": hot.place.offset, "hitm": hot.hitm()}))
+        .map(|hot| {
+            let (place, hitm) = (&hot.place, machine.per_operation(hot.hitm()));
+            json!({"object": place.object, "field": place.field, "offset": place.offset, "hitm": hitm})
+        })
         .collect();
     json!({
         "workload": "timers",
