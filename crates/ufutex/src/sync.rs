@@ -118,6 +118,14 @@ pub fn thread_hint() -> u32 {
     }
 }
 
+/// Which of so many shares the calling thread has, at most 65,536, of what is kept several times so that threads seldom meet.
+#[inline(always)]
+pub fn thread_share(shares: usize) -> usize {
+    // Stacks lie at multiples of large powers of two, which leave the lower bits of any product alone: the upper ones.
+    let mixed = thread_hint().wrapping_mul(0x9e37_79b9);
+    ((mixed >> 16) as usize * shares) >> 16
+}
+
 /// Stands in memory that is found without a lock: in a model a cell, so that whoever finds the memory and does not see it
 /// made is caught. Elsewhere nothing.
 pub struct Made(#[cfg(any(feature = "loom", feature = "shuttle"))] UnsafeCell<bool>);

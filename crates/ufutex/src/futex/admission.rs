@@ -8,7 +8,7 @@
 //! What lies on other threads' lines cannot be taken, so a wait may be refused while so many places are left. Where
 //! that would count, with a small limit, all places are one number.
 
-use crate::sync::{Tally, thread_hint};
+use crate::sync::{Tally, thread_share};
 
 /// A power of two: more would be more memory in each domain than their contention is worth.
 const STRIPES: usize = 8;
@@ -68,9 +68,7 @@ impl Admission {
 
     /// Where the calling thread has its free places, if any lie with threads.
     fn own(&self) -> Option<&Tally> {
-        // Stacks lie at multiples of large powers of two, so what tells threads apart are a hint's middle bits.
-        let mixed = thread_hint().wrapping_mul(0x9e37_79b9) >> (u32::BITS - STRIPES.ilog2());
-        (self.max >= SHARED_FROM).then(|| &self.stripes[mixed as usize].0)
+        (self.max >= SHARED_FROM).then(|| &self.stripes[thread_share(STRIPES)].0)
     }
 }
 

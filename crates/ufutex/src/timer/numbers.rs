@@ -5,7 +5,7 @@
 //! only with the lock of the ID that it names.** So who holds that lock and finds the counter as it was, has the ID alone. (A block
 //! may take the place of another, whose lock is a different one: IDs are skipped then, and none is had twice.)
 
-use crate::sync::{AtomicU32, AtomicU64, MODEL, Mutant, Ordering, mutant, thread_hint};
+use crate::sync::{AtomicU32, AtomicU64, MODEL, Mutant, Ordering, mutant, thread_share};
 
 /// Threads share counters of blocks by so many.
 const OWN: usize = if MODEL { 1 } else { 8 };
@@ -63,7 +63,7 @@ impl Numbers {
     /// What would be the next one, if nobody is faster. An error: a block has come to its end, [`take_block`](Self::take_block).
     #[inline(always)]
     pub fn peek(&self) -> Result<Next<'_>, Next<'_>> {
-        let own = &self.own[own_number()];
+        let own = &self.own[thread_share(OWN)];
         let word = own.next.load(Ordering::Relaxed);
         if word == 0 || (word >> 32) as u32 != self.epoch.load(Ordering::Relaxed) {
             return Ok(Next { id: self.shared(), own, word: 0 });
@@ -140,13 +140,6 @@ impl Numbers {
         self.epoch.store(self.epoch.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         true
     }
-}
-
-#[inline]
-fn own_number() -> usize {
-    // Stacks lie at multiples of large powers of two, which leave the lower bits of any product alone: the upper ones.
-    let mixed = thread_hint().wrapping_mul(0x9e37_79b9);
-    ((mixed >> 16) as usize * OWN) >> 16
 }
 
 #[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]

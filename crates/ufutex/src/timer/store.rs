@@ -7,7 +7,7 @@ use core::ptr::{self, NonNull};
 
 use super::chunk::{self, Chunk, TIMERS};
 use super::entry::Timer;
-use crate::sync::{AtomicUsize, MODEL, Ordering, thread_hint};
+use crate::sync::{AtomicUsize, MODEL, Ordering, thread_share};
 use crate::table::lock::{Lock, LockGuard};
 
 /// Threads that make timers at the same time spread over so many lists.
@@ -102,7 +102,7 @@ impl Store {
     /// The list of the calling thread, or the next one that nobody is at.
     #[inline(always)]
     fn list(&self) -> LockGuard<'_, Free> {
-        let own = own_shard();
+        let own = thread_share(SHARDS);
         match self.shards[own].0.try_lock() {
             Some(list) => list,
             None => self.other_list(own),
@@ -217,13 +217,6 @@ impl Free {
         self.count += timers;
         Some(())
     }
-}
-
-#[inline]
-fn own_shard() -> usize {
-    // Stacks lie at multiples of large powers of two, which leave the lower bits of any product alone: the upper ones.
-    let mixed = thread_hint().wrapping_mul(0x9e37_79b9);
-    ((mixed >> 16) as usize * SHARDS) >> 16
 }
 
 impl Drop for Free {
