@@ -2,7 +2,7 @@
 //!
 //! They are kept for each thread of the host, so that what is made before a simulation can be named, too.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 /// A part of an object.
@@ -39,6 +39,7 @@ struct Range {
 
 thread_local! {
     static NAMES: RefCell<BTreeMap<usize, Range>> = const { RefCell::new(BTreeMap::new()) };
+    static CHANGES: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Names `count` objects of `bytes` each that begin at `address`, one after the other. What was there before is forgotten.
@@ -50,6 +51,7 @@ pub fn name(address: usize, bytes: usize, count: usize, name: &'static str, fiel
     forget(address, end);
     crate::current::uncounted(|| {
         NAMES.with_borrow_mut(|names| names.insert(address, Range { end, bytes, name, fields }));
+        note_change();
     });
 }
 
@@ -65,6 +67,7 @@ pub fn forget(from: usize, to: usize) {
             if names.is_empty() {
                 return;
             }
+            note_change();
             let reaches_in = names.range(..from).next_back().filter(|(_, range)| range.end > from);
             if let Some(start) = reaches_in.map(|(start, _)| *start) {
                 names.remove(&start);
@@ -74,6 +77,15 @@ pub fn forget(from: usize, to: usize) {
             }
         });
     });
+}
+
+/// How often names have been given or forgotten: as long as that stays, [`at`] has the same answers.
+pub(crate) fn changes() -> u64 {
+    CHANGES.get()
+}
+
+fn note_change() {
+    CHANGES.set(CHANGES.get() + 1);
 }
 
 /// What lies at `address`. Of what nobody has named, the offset is the one in its line.

@@ -1,10 +1,11 @@
 //! What is counted, and what a simulation reports.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::Location;
 
 use crate::directory::Supply;
+use crate::machine::LineHasher;
 use crate::objects::{self, Place};
 use crate::topology::Distance;
 
@@ -186,7 +187,11 @@ struct Entry {
 pub(crate) struct Statistics {
     pub is_measuring: bool,
     pub counts: Counts,
-    hot: HashMap<Place, Entry>,
+    hot: Vec<(Place, Entry)>,
+    by_place: HashMap<Place, usize>,
+    /// Which entry an address has: names are compared once for each, as long as no memory gets another name.
+    by_address: HashMap<usize, usize, LineHasher>,
+    names: u64,
 }
 
 impl Statistics {
@@ -219,11 +224,10 @@ impl Statistics {
         };
         let hitm = u64::from(modified && loads);
         counts.hitm += hitm;
-        let entry = self.hot.entry(objects::at(address)).or_default();
+        let entry = self.entry(address);
         entry.transfers += 1;
         *(if far { &mut entry.far } else { &mut entry.near }) += hitm;
-        // The same site may have several addresses, one in each copy of a generic function.
-        match entry.sites.iter_mut().find(|(known, _)| *known == site) {
+        match entry.sites.iter_mut().find(|(known, _)| std::ptr::eq(*known, site)) {
             Some((_, transfers)) => *transfers += 1,
             None => entry.sites.push((site, 1)),
         }
@@ -232,8 +236,24 @@ impl Statistics {
     /// An access at `address` has waited for its line.
     pub fn waited(&mut self, address: usize, ps: u64) {
         if self.is_measuring {
-            self.hot.entry(objects::at(address)).or_default().waited_ps += ps;
+            self.entry(address).waited_ps += ps;
         }
+    }
+
+    fn entry(&mut self, address: usize) -> &mut Entry {
+        let names = objects::changes();
+        if self.names != names {
+            self.names = names;
+            self.by_address.clear();
+        }
+        let number = *self.by_address.entry(address).or_insert_with(|| {
+            let place = objects::at(address);
+            *self.by_place.entry(place).or_insert_with(|| {
+                self.hot.push((place, Entry::default()));
+                self.hot.len() - 1
+            })
+        });
+        &mut self.hot[number].1
     }
 
     /// By field, most HITM first.
@@ -246,12 +266,13 @@ impl Statistics {
 
 impl Entry {
     fn told(&self, place: Place) -> Hot {
-        let site = |(at, transfers): &(&'static Location<'static>, u64)| Site {
-            file: at.file(),
-            line: at.line(),
-            transfers: *transfers,
-        };
-        let mut sites: Vec<Site> = self.sites.iter().map(site).collect();
+        // The same site may have several addresses, one in each copy of a generic function.
+        let mut by_site = BTreeMap::new();
+        for (at, transfers) in &self.sites {
+            *by_site.entry((at.file(), at.line(), at.column())).or_insert(0) += transfers;
+        }
+        let site = |((file, line, _), transfers)| Site { file, line, transfers };
+        let mut sites: Vec<Site> = by_site.into_iter().map(site).collect();
         sites.sort_by_key(Site::rank);
         Hot {
             place,

@@ -32,7 +32,7 @@ use crate::topology::Topology;
 
 pub use access::{Access, LINE, Next};
 use costs::Costs;
-use hasher::LineHasher;
+pub use hasher::LineHasher;
 use line::AtLine;
 use schedule::Cpu;
 use sleep::Sleepers;

@@ -47,7 +47,7 @@ fn schbench_has_the_rows_until_then() {
 fn seeds_tell_the_comparisons_until_then_and_fail_for_no_other_reason() {
     let begin = || {
         let mut running = Running::begin(&["sim", "seeds", "--only", "003,004", "--no-measure"]);
-        running.until_it_says("sim seeds: 81 comparisons");
+        running.until_it_says("sim seeds: modelling 81 comparisons");
         running
     };
     let ended = interrupt_when_there_is_something(begin, |ended| ended.stdout.contains("| 003 "));

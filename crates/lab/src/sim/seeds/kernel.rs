@@ -29,12 +29,13 @@ const STEP: u64 = 4096 + 16 + 288;
 /// mean without the slowest hundredth, as that of a time which may be anywhere within a fifth.
 const UNEVEN: f64 = 0.2;
 /// Runs, each with threads that begin elsewhere in their words, until there were so many threads; 3 at least.
-const THREADS: usize = 144;
+const THREADS: usize = 288;
 const RUNS_MIN: usize = 3;
+const RUNS_MAX: usize = 72;
 
 /// Operations of all threads in a virtual second.
 pub fn run(case: &Case, call: Call) -> Report {
-    let runs = (THREADS / (case.threads * case.processes)).clamp(RUNS_MIN, 18);
+    let runs = (THREADS / (case.threads * case.processes)).clamp(RUNS_MIN, RUNS_MAX);
     let mut all = once(case, call, 1);
     (1..runs as u64).for_each(|run| all.add(&once(case, call, 1 + run)));
     all

@@ -1,6 +1,7 @@
 //! `ufutex sim seeds`: what the seeds publish, what this machine says of it, and what the model says, in three columns that are
 //! never mixed. It fails where the model misses.
 
+mod figures;
 pub mod hash;
 mod here;
 mod kernel;
@@ -18,8 +19,9 @@ use crate::report;
 use anyhow::{Result, anyhow, ensure};
 pub use model::{CALL_NS, SHARE_LOCKED, TIMER_CALLS};
 
+use figures::Figures;
 use here::Here;
-use model::Figures;
+use model::Model;
 use published::Comparison;
 use verdict::Verdict;
 
@@ -47,20 +49,18 @@ pub fn run(settings: &SeedsSettings) -> Result<()> {
     let comparisons: Vec<Comparison> =
         published::comparisons().into_iter().filter(|one| settings.wants(one.seed)).collect();
     ensure!(!comparisons.is_empty(), "no comparison of the seeds asked for");
-    let stage = format!("sim seeds: {} comparisons", comparisons.len());
-    let progress = Progress::start(&stage, comparisons.len(), settings.silent || settings.json);
     let all = comparisons.len();
-    let (mut here, mut figures, mut findings) = (Here::default(), Figures::default(), Vec::new());
+    let stage = |what: &str, steps| {
+        Progress::start(&format!("sim seeds: {what} {all} comparisons"), steps, settings.silent || settings.json)
+    };
+    let progress = stage("modelling", figures::runs(models(&comparisons)).len());
+    let figures = Figures::of(models(&comparisons), || progress.step()).map_err(|trouble| anyhow!(trouble))?;
+    drop(progress);
+    let progress = settings.measures.then(|| stage("measuring", all));
+    let (mut here, mut findings) = (Here::default(), Vec::new());
     for comparison in comparisons {
-        if interrupt::asked() {
-            break;
-        }
-        match find(comparison, settings, &mut here, &mut figures) {
-            // In the middle of it: what there was until then stands.
-            Err(_) if interrupt::asked() => break,
-            finding => findings.push(finding?),
-        }
-        progress.step();
+        findings.extend(find(comparison, settings, &mut here, &figures));
+        progress.iter().for_each(Progress::step);
     }
     drop(progress);
     interrupt::tell(findings.len(), all, "comparisons");
@@ -87,30 +87,41 @@ pub struct Side {
     pub rates: (f64, f64),
 }
 
-/// What the model says of those that the report names, each followed by `step`; after Ctrl-C what there is.
-pub fn sides(mut step: impl FnMut()) -> Result<Vec<Side>> {
-    let (mut figures, mut sides) = (Figures::default(), Vec::new());
-    for Comparison { what, base, other, id, .. } in published::comparisons() {
-        let Some(id) = id else { continue };
-        let mut rate = |model| figures.get(model).map_err(|trouble| anyhow!("{what}: {trouble}"));
-        match rate(&base.model).and_then(|before| Ok((before, rate(&other.model)?))) {
-            Err(_) if interrupt::asked() => break,
-            rates => sides.push(Side { id, machine: base.model.machine(), rates: rates? }),
-        }
-        step();
-    }
-    Ok(sides)
+/// What the model says of those that the report names, with `step` after each of its [`steps`]; after Ctrl-C what there is.
+pub fn sides(step: impl Fn() + Sync) -> Result<Vec<Side>> {
+    let named = named();
+    let figures = Figures::of(models(&named), step).map_err(|trouble| anyhow!(trouble))?;
+    let side = |Comparison { base, other, id, .. }: Comparison| {
+        let rates = (figures.get(&base.model)?, figures.get(&other.model)?);
+        Some(Side { id: id?, machine: base.model.machine(), rates })
+    };
+    Ok(named.into_iter().filter_map(side).collect())
+}
+
+/// How many steps that takes.
+pub fn steps() -> usize {
+    figures::runs(models(&named())).len()
+}
+
+fn named() -> Vec<Comparison> {
+    published::comparisons().into_iter().filter(|one| one.id.is_some()).collect()
+}
+
+fn models(comparisons: &[Comparison]) -> impl Iterator<Item = Model> {
+    comparisons.iter().flat_map(|one| [one.base.model, one.other.model])
 }
 
 /// The names of those.
+#[cfg(test)]
 pub fn ids() -> impl Iterator<Item = String> {
-    published::comparisons().into_iter().filter_map(|one| one.id)
+    named().into_iter().filter_map(|one| one.id)
 }
 
-fn find(comparison: Comparison, settings: &SeedsSettings, here: &mut Here, figures: &mut Figures) -> Result<Finding> {
-    let mut modelled = |model| figures.get(model).map_err(|trouble| anyhow!("{}: {trouble}", comparison.what));
-    let modelled = (modelled(&comparison.base.model)?, modelled(&comparison.other.model)?);
-    let here = if settings.measures { here.ratio(&comparison.base.model, &comparison.other.model) } else { None };
+/// None where the model was interrupted before.
+fn find(comparison: Comparison, settings: &SeedsSettings, here: &mut Here, figures: &Figures) -> Option<Finding> {
+    let (base, other) = (&comparison.base.model, &comparison.other.model);
+    let modelled = (figures.get(base)?, figures.get(other)?);
+    let here = if settings.measures && !interrupt::asked() { here.ratio(base, other) } else { None };
     let verdict = Verdict::of(&comparison, modelled.1 / modelled.0);
-    Ok(Finding { comparison, here, modelled, verdict })
+    Some(Finding { comparison, here, modelled, verdict })
 }

@@ -226,11 +226,15 @@ fn number(column: &str) -> usize {
     column.parse().expect("a number of buckets")
 }
 
+/// Of 100,000 published. Threads of one process meet at its own lock, too, and come to their pace soon.
+const LOOPS_OF_THREADS: usize = 1000;
+const LOOPS_OF_PROCESSES: usize = 4000;
+
 /// 004: timers created and deleted in a loop.
 fn timer_loops() -> Vec<Comparison> {
     let mut all = Vec::new();
-    for apart in [false, true] {
-        let model = |design| Model::timers(design, 63, apart, 100, Measure::CreateDelete);
+    for (apart, loops) in [(false, LOOPS_OF_THREADS), (true, LOOPS_OF_PROCESSES)] {
+        let model = |design| Model::timers(design, 63, apart, loops, Measure::CreateDelete);
         let (one_lock, others) = designs("timers-loop", &format!("63-{}", what_of(apart)));
         for (design, published) in others {
             all.push(Comparison {

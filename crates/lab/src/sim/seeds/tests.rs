@@ -1,13 +1,15 @@
 //! What is said of findings, whatever the model finds today.
 
+use super::figures::{Figures, runs};
 use super::hash::{Case, Scheme};
 use super::here::Here;
-use super::model::Figures;
+use super::model::{Measure, Model};
 use super::published::{Comparison, Figure};
 use super::verdict::Verdict;
 use super::{Finding, conclude, find, print};
 use crate::cli::sim_more::SeedsSettings;
 use crate::cli::{self, Command};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Published as twice the base, and modelled as so many times it.
 fn finding(modelled: f64) -> Finding {
@@ -92,14 +94,21 @@ fn what_this_machine_says_is_left_out_with_no_measure() {
     let one = "hash -t 1 --targets fixed --layout lean -b 16 --stride 64";
     let find = |flags: &[&str]| {
         let mut here = Here::knowing(&[(one, "create", 5e6)]);
-        find(finding(2.0).comparison, &settings(flags), &mut here, &mut Figures::default()).expect("a finding").here
+        let comparison = finding(2.0).comparison;
+        let figures = figures([comparison.base.model, comparison.other.model]);
+        find(comparison, &settings(flags), &mut here, &figures).expect("a finding").here
     };
     assert_eq!((find(&[]), find(&["--no-measure"])), (Some(1.0), None));
 }
 
+fn figures(models: impl IntoIterator<Item = Model>) -> Figures {
+    Figures::of(models, || ()).expect("all threads end")
+}
+
 /// Of one thread, modelled.
-fn rate(case: Case) -> f64 {
-    Figures::default().get(&case.into()).expect("all threads end")
+fn rate(case: impl Into<Model>) -> f64 {
+    let model = case.into();
+    figures([model]).get(&model).expect("the figure asked for")
 }
 
 #[test]
@@ -115,4 +124,44 @@ fn processes_have_a_table_each() {
     // Four threads fight for four buckets, and not sixteen for the same four.
     let (apart, together) = (rate(Case::new("ivb-4s", 4, 4).processes(4)), rate(Case::new("ivb-4s", 16, 4)));
     assert!(apart > 1.5 * together, "{apart} and {together}");
+}
+
+#[test]
+fn an_operation_of_2016_takes_what_its_text_says() {
+    const ROWS: [&str; 5] = ["1", "2", "4", "8", "16"];
+    let published = |column| {
+        let ns = |row| 1e9 / crate::published::figure("by-threads", row, column);
+        ROWS.into_iter().map(ns).sum::<f64>() / ROWS.len() as f64
+    };
+    let modelled = |buckets| 1e9 / rate(Model::Kernel(Case::new("ivb-4s", 1, buckets)));
+    for (column, buckets) in [("256", 256), ("0", 0)] {
+        let (published, modelled) = (published(column), modelled(buckets));
+        assert!((published - modelled).abs() < 0.005 * published, "{buckets}: {published} and {modelled}");
+    }
+}
+
+#[test]
+fn figures_come_out_of_as_few_runs_as_can_be() {
+    let timers = |measure| Model::timers("global-lock", 2, true, 10, measure);
+    let all = [Measure::Create, Measure::Getoverrun, Measure::CreateDelete].map(timers);
+    let steps = AtomicUsize::new(0);
+    let figures = Figures::of(all, || _ = steps.fetch_add(1, Ordering::Relaxed)).expect("all threads end");
+    assert_eq!(steps.into_inner() as u64, 1 + all[2].runs(), "both calls of a run at once");
+    all.iter().for_each(|model| assert!(figures.get(model).is_some_and(|ns| ns > 0.0), "{model:?}"));
+    assert_eq!(figures.get(&Model::timers("radix", 2, true, 10, Measure::Create)), None, "nobody asked for it");
+}
+
+#[test]
+fn a_queue_for_one_lock_is_run_several_times_and_averaged() {
+    let timers = |design, apart| Model::timers(design, 3, apart, 20, Measure::CreateDelete);
+    let one_lock = timers("global-lock", true);
+    assert_eq!(runs([timers("scaled", true), timers("global-lock", false)]).len(), 2);
+    let seeds: Vec<u64> = runs([one_lock, one_lock]).iter().map(|run| run.seed).collect();
+    assert_eq!(seeds, (1..=10).collect::<Vec<_>>(), "each once");
+    let alone = |seed| one_lock.run(seed).expect("all threads end")[0].1;
+    let all: Vec<f64> = seeds.into_iter().map(alone).collect();
+    assert!(all.iter().any(|ns| *ns != all[0]), "chance is the run's own: {all:?}");
+    let mean = all.iter().sum::<f64>() / 10.0;
+    let figure = figures([one_lock]).get(&one_lock).expect("the figure asked for");
+    assert!((figure - mean).abs() < 1e-6 * mean, "{figure} and {mean}");
 }

@@ -31,6 +31,11 @@ impl Design {
     /// All of them, as they are compared.
     pub const ALL: [Design; 5] = [Design::Ours, Design::GlobalLock, Design::Precheck, Design::Scaled, Design::Radix];
 
+    /// Whether all processes meet at one lock.
+    pub fn has_one_lock(self) -> bool {
+        matches!(self, Design::GlobalLock | Design::Precheck)
+    }
+
     /// As it is printed.
     pub fn text(self) -> &'static str {
         match self {
