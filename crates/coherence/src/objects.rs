@@ -67,13 +67,16 @@ pub fn forget(from: usize, to: usize) {
             if names.is_empty() {
                 return;
             }
-            note_change();
+            let before = names.len();
             let reaches_in = names.range(..from).next_back().filter(|(_, range)| range.end > from);
             if let Some(start) = reaches_in.map(|(start, _)| *start) {
                 names.remove(&start);
             }
             while let Some(start) = names.range(from..to).next().map(|(start, _)| *start) {
                 names.remove(&start);
+            }
+            if names.len() < before {
+                note_change();
             }
         });
     });

@@ -291,6 +291,31 @@ fn transfers_are_told_by_object_field_and_site() {
 }
 
 #[test]
+fn what_gets_another_name_is_counted_by_the_one_that_it_has_then() {
+    const ROUNDS: u64 = 10;
+    let counter = OwnLine::default();
+    let address = counter.0.as_ptr().addr();
+    let name = |name| objects::name(address, 8, 1, name, &[]);
+    let changes: [&dyn Fn(); 4] =
+        [&|| (), &|| name("early"), &|| name("late"), &|| objects::forget(address, address + 8)];
+    let report = Simulation::new(&epyc()).threads(2).length(Length::Whole).run(|thread| {
+        for change in changes {
+            current::rendezvous();
+            if thread == 0 {
+                change();
+            }
+            current::rendezvous();
+            (0..ROUNDS).for_each(|_| add_and_work(&counter));
+        }
+    });
+    let transfers = |name| report.hot.iter().find(|hot| hot.place.object == name).map_or(0, |hot| hot.transfers);
+    let [unnamed, early, late] = [objects::UNNAMED, "early", "late"].map(transfers);
+    let both_threads = ROUNDS..=2 * ROUNDS;
+    assert!(both_threads.contains(&early) && both_threads.contains(&late), "{early}, {late}");
+    assert!((2 * ROUNDS..=4 * ROUNDS).contains(&unnamed), "before and after: {unnamed}");
+}
+
+#[test]
 fn outside_of_a_simulation_atomics_are_plain() {
     let word = AtomicU32::new(1);
     assert_eq!(word.fetch_add(1, SeqCst), 1);

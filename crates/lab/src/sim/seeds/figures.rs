@@ -13,6 +13,9 @@ pub struct Figures {
     known: HashMap<Model, BTreeMap<u64, f64>>,
 }
 
+/// Simulations at a time: each has up to a thousand stacks.
+const WORKERS_MAX: usize = 16;
+
 /// One simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
@@ -36,7 +39,8 @@ impl Figures {
         let (next, found) = (AtomicUsize::new(0), Mutex::new(Ok(Figures::default())));
         let work = || {
             while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let figures = run.model.run(run.seed);
+                let figures =
+                    run.model.run(run.seed).map_err(|trouble| format!("{:?}, seed {}: {trouble}", run.model, run.seed));
                 if !add(&mut found.lock().unwrap_or_else(PoisonError::into_inner), run.seed, figures) {
                     return;
                 }
@@ -45,7 +49,8 @@ impl Figures {
         };
         thread::scope(|scope| {
             // This thread is one of them; where no other can be had, it does all of it.
-            for _ in 1..thread::available_parallelism().map_or(1, usize::from).min(runs.len()) {
+            let workers = thread::available_parallelism().map_or(1, usize::from).min(WORKERS_MAX).min(runs.len());
+            for _ in 1..workers {
                 let _ = thread::Builder::new().spawn_scoped(scope, work);
             }
             work();

@@ -56,14 +56,22 @@ pub fn run(settings: &SeedsSettings) -> Result<()> {
     let progress = stage("modelling", figures::runs(models(&comparisons)).len());
     let figures = Figures::of(models(&comparisons), || progress.step()).map_err(|trouble| anyhow!(trouble))?;
     drop(progress);
-    let progress = settings.measures.then(|| stage("measuring", all));
-    let (mut here, mut findings) = (Here::default(), Vec::new());
+    let progress = (settings.measures && !interrupt::asked()).then(|| stage("measuring", all));
+    let (mut here, mut findings, mut measured) = (Here::default(), Vec::new(), 0);
     for comparison in comparisons {
         findings.extend(find(comparison, settings, &mut here, &figures));
-        progress.iter().for_each(Progress::step);
+        if !interrupt::asked() {
+            progress.iter().for_each(Progress::step);
+            measured += 1;
+        }
     }
+    let was_modelled = findings.len() == all;
     drop(progress);
-    interrupt::tell(findings.len(), all, "comparisons");
+    if was_modelled && settings.measures {
+        interrupt::tell(measured, all, "measurements");
+    } else {
+        interrupt::tell(findings.len(), all, "comparisons");
+    }
     conclude(&findings, settings, report::print)
 }
 

@@ -138,6 +138,7 @@ impl Times {
 
 /// Runs it.
 pub fn run(case: &Case) -> Result<(Times, Report), String> {
+    ufutex_coherence::objects::forget_all();
     let mut case = case.clone();
     // The only threads that sleep are those that queue for a spin lock, which on a core of their own takes no time.
     case.topology.thread =
