@@ -133,7 +133,7 @@ impl Machine {
         };
         let mut machine = Self {
             costs: Costs::new(&topology),
-            cpus: (0..topology.cpus()).map(|_| Cpu::default()).collect(),
+            cpus: (0..topology.cpus()).map(|cpu| Cpu::new(cpu, &topology)).collect(),
             topology,
             events: BinaryHeap::new(),
             number: 0,

@@ -4,13 +4,24 @@
 use std::collections::VecDeque;
 
 use super::{Event, Machine, Time};
+use crate::topology::Topology;
 
 /// A hardware thread.
-#[derive(Default)]
 pub struct Cpu {
+    /// Those of the same core.
+    siblings: Box<[usize]>,
     has: Option<usize>,
     ready: VecDeque<usize>,
     slice_ends: Time,
+}
+
+impl Cpu {
+    /// Hardware thread `cpu`: those of a core are as far apart as there are cores.
+    pub fn new(cpu: usize, topology: &Topology) -> Self {
+        let cores = topology.cores();
+        let siblings = (cpu % cores..topology.cpus()).step_by(cores).filter(|sibling| *sibling != cpu).collect();
+        Self { siblings, has: None, ready: VecDeque::new(), slice_ends: 0 }
+    }
 }
 
 impl Machine {
@@ -55,10 +66,9 @@ impl Machine {
 
     /// How many other threads compute on the core of the running one.
     pub(super) fn busy_siblings(&self) -> usize {
-        let (cpu, cores) = (self.cpu(), self.topology.cores());
-        let siblings = (cpu % cores..self.cpus.len()).step_by(cores).filter(|sibling| *sibling != cpu);
-        let is_busy = |thread: usize| !self.threads[thread].is_stalled;
-        siblings.filter(|sibling| self.cpus[*sibling].has.is_some_and(is_busy)).count()
+        let is_busy =
+            |sibling: &&usize| self.cpus[**sibling].has.is_some_and(|thread| !self.threads[thread].is_stalled);
+        self.cpus[self.cpu()].siblings.iter().filter(is_busy).count()
     }
 
     /// The running thread lets others of its core go first; whether there were any.
