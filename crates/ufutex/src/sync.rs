@@ -126,6 +126,20 @@ pub fn thread_share(shares: usize) -> usize {
     ((mixed >> 16) as usize * shares) >> 16
 }
 
+/// For tests that take [`thread_share`] for the thread's own: one whose calls crossed into the next 64 KiB of its stack would be
+/// two threads. It goes down until there is room.
+#[cfg(test)]
+pub fn as_one_thread(test: fn()) {
+    const ROOM: usize = 1 << 14;
+    let here = 0u8;
+    if core::ptr::addr_of!(here).addr() % (1 << 16) >= ROOM {
+        return test();
+    }
+    let below = core::hint::black_box([0u8; ROOM / 4]);
+    as_one_thread(test);
+    core::hint::black_box(below);
+}
+
 /// Stands in memory that is found without a lock: in a model a cell, so that whoever finds the memory and does not see it
 /// made is caught. Elsewhere nothing.
 pub struct Made(#[cfg(any(feature = "loom", feature = "shuttle"))] UnsafeCell<bool>);

@@ -145,22 +145,10 @@ impl Numbers {
 #[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
 mod tests {
     use super::*;
+    use crate::sync::as_one_thread;
     use std::vec::Vec;
 
     const MANY: u32 = (1 << 31) - 1;
-
-    /// Threads are told apart by the 64 KiB that their stack is in: a test whose calls crossed into the next would be two. It
-    /// goes down until there is room.
-    fn as_one_thread(test: fn()) {
-        const ROOM: usize = 1 << 14;
-        let here = 0u8;
-        if core::ptr::addr_of!(here).addr() % (1 << 16) >= ROOM {
-            return test();
-        }
-        let below = core::hint::black_box([0u8; ROOM / 4]);
-        as_one_thread(test);
-        core::hint::black_box(below);
-    }
 
     /// The next ID, as a timer is made.
     fn next(numbers: &Numbers) -> u32 {

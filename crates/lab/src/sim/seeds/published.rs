@@ -230,9 +230,8 @@ fn number(column: &str) -> usize {
     column.parse().expect("a number of buckets")
 }
 
-/// Of 100,000 published. The order in which 63 processes queue for one lock changes that slowly, and their ratio with it;
-/// threads of one process meet at the lock of their list, too, and the order of one queue is lost in the other
-/// (`docs/SIM.md` has both by their loops).
+/// Of 100,000 published. The order in which 63 processes queue for one lock changes slowly, and their ratio with it
+/// (`docs/SIM.md` has it by their loops). Threads of one process were not looked at for longer than this.
 const LOOPS_OF_THREADS: usize = 1000;
 const LOOPS_OF_PROCESSES: usize = 4000;
 
