@@ -17,9 +17,12 @@
 // Structs that begin with their size are to be set to 0 and then given sizeof: what this library does not know of a newer
 // one has to be 0 (-E2BIG), what an older one lacks is 0. Each has a macro UFUTEX_..._INIT.
 //
-// Threads. Any thread may call any function at any time, also from within a callback unless it is said there. Functions
-// are async-signal-safe where they say so. After fork() in a process with several threads the child may not use this
-// library, as its locks may be held; after exec() all is new. The library is not to be unloaded.
+// Units. Memory is in bytes, times are in nanoseconds, tables in slots: one is a bucket of 64 bytes. Limits and counters are
+// numbers of what they name. A limit of 0 is the default, whatever that is; 1 is the least that can be asked for.
+//
+// Threads. Any thread may call any function at any time, also from within a callback unless it is said there. The library
+// starts none of its own. Functions are async-signal-safe where they say so. After fork() in a process with several threads
+// the child may not use this library, as its locks may be held; after exec() all is new. The library is not to be unloaded.
 //
 // Functions of the program that are called must return: they neither throw nor longjmp(), and no thread is cancelled in one.
 // Should the library itself fail in a way that it cannot answer for, the process is aborted.
@@ -84,6 +87,9 @@
 
 // A wait goes through its bucket even if the word differs at first sight, as in the kernel.
 #define UFUTEX_NO_EARLY_RETURN 2
+
+// The domain's tasks have their TIDs in a PID namespace of its own, as after clone(2) with CLONE_NEWPID.
+#define UFUTEX_NEW_PID_NAMESPACE 4
 
 // Flag of ufutex_config: hash_seed is set.
 #define UFUTEX_HASH_SEED 1
@@ -207,8 +213,17 @@ typedef struct ufutex_config {
     // Called with the real-time priority, from 1 to 99 and 0 for none, that a task runs with from now on, because others
     // wait for its locks. By any thread, several at a time; the last call for a task holds. It must not wait. May be NULL.
     void (*set_priority)(void *context, uint32_t tid, uint32_t priority);
-    // Handed to set_priority. Both are used as long as the system or a domain of it.
+    // Handed to set_priority and set_priority_in. They are used as long as the system or a domain of it.
     void *context;
+    // Bytes that the tables of all domains may take together, 64 for each slot. The global table is not counted, nor 16
+    // slots of each domain, which none can keep another from having. Default: 2^30.
+    size_t max_table_bytes;
+    // Bytes that the tables of one domain may take together, unless its options say otherwise. A domain whose first table
+    // does not fit begins with 16 slots, 1024 bytes; if these do not fit either it uses the global table. Default: 2^27.
+    size_t max_domain_table_bytes;
+    // Called in place of set_priority, with the number of the task's PID namespace besides: where there are several, a TID
+    // alone does not say which task it is. May be NULL.
+    void (*set_priority_in)(void *context, uint64_t pid_namespace, uint32_t tid, uint32_t priority);
 } ufutex_config;
 
 // What a system has counted.
@@ -221,6 +236,8 @@ typedef struct ufutex_system_counters {
     uint64_t robust_lists_cut;
     // Waits for a lock refused by max_pi_depth.
     uint64_t pi_chains_refused;
+    // The memory of all tables of its domains, in bytes: at most max_table_bytes and 1024 for each domain.
+    uint64_t table_bytes;
 } ufutex_system_counters;
 
 // A word that somebody waits for.
@@ -307,7 +324,7 @@ typedef struct ufutex_options {
     size_t size;
     // UFUTEX_POLICY_...: what decides the size of the table.
     uint32_t policy;
-    // UFUTEX_COUNT_OPERATIONS, UFUTEX_NO_EARLY_RETURN.
+    // UFUTEX_COUNT_OPERATIONS, UFUTEX_NO_EARLY_RETURN, UFUTEX_NEW_PID_NAMESPACE.
     uint32_t flags;
     // Of UFUTEX_POLICY_FIXED: slots, rounded up to a power of two; 0 for the global table. Else 0.
     size_t slots;
@@ -319,6 +336,9 @@ typedef struct ufutex_options {
     const struct ufutex_clock *clock;
     // How those wait that ufutex_wait() and its like block: copied. NULL: as threads of the host.
     const struct ufutex_parker *parker;
+    // Bytes that the tables of the domain may take together, 64 for each slot. Default: max_domain_table_bytes of the
+    // system, which says what becomes of a domain whose first table does not fit.
+    size_t max_table_bytes;
 } ufutex_options;
 
 // What a domain has counted since it was made. What operations do is counted with UFUTEX_COUNT_OPERATIONS, and 0 without.
@@ -355,6 +375,9 @@ typedef struct ufutex_counters {
     uint64_t refused_waitv;
     // The memory of all tables the domain has had, in bytes.
     uint64_t table_bytes;
+    // Always: tables refused by max_table_bytes of the system or the domain. ufutex_domain_set_slots() and PR_FUTEX_HASH
+    // answer that (ENOMEM); where a policy asked, the domain keeps its table, or begins with 16 slots.
+    uint64_t refused_tables;
 } ufutex_counters;
 
 // How to wait. UFUTEX_WAIT_OPTIONS_INIT has the defaults: a bitset of 0 is none.
@@ -453,6 +476,10 @@ long ufutex_system_who_waits(struct ufutex_system *system,
 
 // Makes a domain of a system. options: NULL for all defaults; what they point to is copied.
 //
+// Its tasks have their TIDs in the system's own PID namespace, or with UFUTEX_NEW_PID_NAMESPACE in one of its own. Tasks of
+// different namespaces do not exist for each other: a TID in a lock's word is looked up among those of the caller's, and
+// operations on a lock answer -EINVAL where a task of another one waits. Guests that do not trust each other get one each.
+//
 // Stores the handle in *domain and answers 0. No table is allocated before somebody waits. -EINVAL: NULL or misaligned, an
 // unknown policy or flag, a size that is too small, a function that is missing from memory, clock or parker; -E2BIG: a
 // struct sets what this library does not know; -EBADF: no handle of a system; -ENOMEM.
@@ -461,6 +488,23 @@ long ufutex_system_who_waits(struct ufutex_system *system,
 int ufutex_domain_new(struct ufutex_system *system,
                       const struct ufutex_options *options,
                       struct ufutex_domain **domain);
+
+// Makes a domain in the PID namespace of another one, and in its system: another process of that guest, as after fork(2).
+// With UFUTEX_NEW_PID_NAMESPACE in the system alone.
+//
+// As ufutex_domain_new(). -EBADF: other is no handle of a domain.
+//
+// Any thread; not async-signal-safe.
+int ufutex_domain_new_beside(struct ufutex_domain *other,
+                             const struct ufutex_options *options,
+                             struct ufutex_domain **domain);
+
+// The number of a domain's PID namespace, as set_priority_in is told it: 0 for the system's own.
+//
+// -EINVAL: NULL; -EBADF: no handle of a domain.
+//
+// Any thread; not async-signal-safe.
+long ufutex_domain_pid_namespace(struct ufutex_domain *domain);
 
 // Frees a domain and its tables.
 //
@@ -473,7 +517,8 @@ int ufutex_domain_free(struct ufutex_domain *domain);
 // Sets the number of slots (buckets) of a domain's table, a power of two from 2 to 2^24; 0 for the system's global table.
 // In effect on return, with every waiter moved; no policy decides any more.
 //
-// Answers 0. -EINVAL: another number; -ENOMEM; -EBUSY: the table was made immutable; -EBADF: no handle of a domain.
+// Answers 0. -EINVAL: another number; -ENOMEM, also where max_table_bytes forbids it; -EBUSY: the table was made immutable;
+// -EBADF: no handle of a domain.
 //
 // Any thread; not async-signal-safe.
 int ufutex_domain_set_slots(struct ufutex_domain *domain,
@@ -525,7 +570,7 @@ long ufutex_domain_who_waits(struct ufutex_domain *domain,
                              size_t word_size,
                              size_t capacity);
 
-// Makes a task of a domain, with a TID from 1 to 2^30 - 1 that no other task of the system has. flags: 0, or
+// Makes a task of a domain, with a TID from 1 to 2^30 - 1 that no other task of the domain's PID namespace has. flags: 0, or
 // UFUTEX_KERNEL_TASK.
 //
 // Stores the handle in *task and answers 0. -EINVAL: another TID, unknown flags, task is NULL or misaligned; -EBUSY: the TID
@@ -573,7 +618,7 @@ int ufutex_task_set_robust_list(struct ufutex_task *task,
 //
 // Answers 0. -EINVAL: above 99, NULL; -EBADF: no handle of a task.
 //
-// Any thread; not async-signal-safe. Calls the system's set_priority.
+// Any thread; not async-signal-safe. Calls the system's set_priority or set_priority_in.
 int ufutex_task_set_priority(struct ufutex_task *task,
                              uint32_t priority);
 
@@ -913,8 +958,8 @@ int ufutex_waiter_free(struct ufutex_waiter *waiter);
 #define UFUTEX_MEMORY_INIT { sizeof(struct ufutex_memory), NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 #define UFUTEX_CLOCK_INIT { sizeof(struct ufutex_clock), NULL, NULL }
 #define UFUTEX_PARKER_INIT { sizeof(struct ufutex_parker), NULL, NULL, NULL, NULL }
-#define UFUTEX_CONFIG_INIT { sizeof(struct ufutex_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL }
-#define UFUTEX_OPTIONS_INIT { sizeof(struct ufutex_options), 0, 0, 0, 0, NULL, NULL, NULL }
+#define UFUTEX_CONFIG_INIT { sizeof(struct ufutex_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL }
+#define UFUTEX_OPTIONS_INIT { sizeof(struct ufutex_options), 0, 0, 0, 0, NULL, NULL, NULL, 0 }
 #define UFUTEX_WAIT_OPTIONS_INIT { sizeof(struct ufutex_wait_options), 0, UFUTEX_BITSET_ANY, 0, 0, 0, NULL }
-#define UFUTEX_COUNTERS_INIT { sizeof(struct ufutex_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
-#define UFUTEX_SYSTEM_COUNTERS_INIT { sizeof(struct ufutex_system_counters), 0, 0, 0 }
+#define UFUTEX_COUNTERS_INIT { sizeof(struct ufutex_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define UFUTEX_SYSTEM_COUNTERS_INIT { sizeof(struct ufutex_system_counters), 0, 0, 0, 0 }

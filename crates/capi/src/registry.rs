@@ -52,6 +52,19 @@ struct Slot {
     generation: AtomicU32,
     /// One more than the number of the next free slot. For the registry's lock.
     next_free: AtomicU32,
+    /// The host's number of the thread that has marked the slot as closing; 0 for none. Only that
+    /// thread looks for its own number here: in a signal handler.
+    closer: AtomicU32,
+}
+
+impl Slot {
+    /// Marks it as closing, by the calling thread, if `handle` is alive in it; else answers its state.
+    fn close(&self, handle: u64) -> Result<(), u64> {
+        let thread = calling_thread();
+        self.state.compare_exchange(handle, handle | CLOSING, SeqCst, SeqCst)?;
+        self.closer.store(thread, Relaxed);
+        Ok(())
+    }
 }
 
 /// Slots come in chunks, each twice as large as the one before.
@@ -156,15 +169,27 @@ fn number<T: Object>(handle: *mut T::Opaque) -> Result<u64, Errno> {
     }
 }
 
-/// Why a look at a slot has not found the handle alive.
+/// The host's number of the calling thread. By a system call: thread-local storage is not for signal handlers.
+fn calling_thread() -> u32 {
+    // SAFETY: gettid(2) reads and writes no memory of ours.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+/// Why a look at a slot has not found the handle alive. `Ok` to look again.
 #[cold]
 fn refusal(slot: &Slot, handle: u64, patience: &mut Patience) -> Result<(), Errno> {
-    if slot.state.load(SeqCst) != handle | CLOSING {
-        return Err(Errno::BAD_HANDLE);
+    match slot.state.load(SeqCst) {
+        // It could not be freed, and is alive again.
+        state if state == handle => Ok(()),
+        // Another thread is about to free it, or to find that it cannot. If that thread is this very one, below a signal
+        // handler, it does not get on before the handler returns. Two handlers may wait for each other's threads, so the
+        // patience has an end.
+        state if state == handle | CLOSING => {
+            let is_own = slot.closer.load(Relaxed) == calling_thread();
+            if !is_own && patience.is_left() { Ok(()) } else { Err(Errno::BUSY) }
+        }
+        _ => Err(Errno::BAD_HANDLE),
     }
-    // Somebody is about to free it, or to find that it cannot. It does not take long; but perhaps it is this very
-    // thread, below a signal handler.
-    if patience.is_left() { Ok(()) } else { Err(Errno::BUSY) }
 }
 
 /// An object in use by an operation of the calling thread: it cannot be freed meanwhile.
@@ -278,7 +303,7 @@ impl<T: Object> Counted<T> {
     /// [`Errno::BUSY`] when somebody else does the same.
     pub fn take(self) -> Result<Box<T>, Errno> {
         let state = self.slot.state.load(SeqCst);
-        if state & CLOSING != 0 || self.slot.state.compare_exchange(state, state | CLOSING, SeqCst, SeqCst).is_err() {
+        if state & CLOSING != 0 || self.slot.close(state).is_err() {
             return Err(Errno::BUSY);
         }
         let mut patience = Patience::default();
@@ -335,8 +360,8 @@ fn object<T>(slot: &Slot) -> NonNull<T> {
 pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno> {
     let handle = number::<T>(handle)?;
     let slot = slot(handle).ok_or(Errno::BAD_HANDLE)?;
-    match slot.state.compare_exchange(handle, handle | CLOSING, SeqCst, SeqCst) {
-        Ok(_) => {}
+    match slot.close(handle) {
+        Ok(()) => {}
         Err(state) if state == handle | CLOSING => return Err(Errno::BUSY),
         Err(_) => return Err(Errno::BAD_HANDLE),
     }
@@ -345,6 +370,7 @@ pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno>
     #[cfg(test)]
     tests::between_looks();
     if is_held || slot.users.load(SeqCst) != 0 {
+        slot.closer.store(0, Relaxed);
         slot.state.store(handle, SeqCst);
         return Err(Errno::BUSY);
     }
@@ -358,6 +384,7 @@ pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno>
 /// The caller has marked the slot as closing, and has seen that nobody uses the object, which is that of the slot.
 unsafe fn retire<T: Object>(slot: &Slot, handle: u64, object: NonNull<T>) -> Box<T> {
     slot.object.store(ptr::null_mut(), Relaxed);
+    slot.closer.store(0, Relaxed);
     slot.state.store(0, SeqCst);
     free_slots().give_back((handle & ((1 << INDEX_BITS) - 1)) as u32, slot);
     // SAFETY: it came from a box, in `insert`, and nobody else has it.
@@ -406,6 +433,63 @@ mod tests {
         assert_eq!(remove::<Thing>(handle).map(|object| object.0), Err(Errno::BUSY));
         assert_eq!(kept.take().map(|counted| counted.0), Some(5));
         assert_eq!(remove::<Thing>(handle).map(|object| object.0), Ok(5));
+    }
+
+    #[test]
+    fn user_waits_for_a_thread_that_frees_in_vain_and_is_slow() {
+        let handle = thing(5).addr();
+        let pointer = move || ptr::without_provenance_mut::<Opaque>(handle);
+        let counted = Counted::<Thing>::new(pointer()).unwrap();
+        let (begun, begins) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                BETWEEN.set(Some(Box::new(move || {
+                    begun.send(()).unwrap();
+                    std::thread::sleep(std::time::Duration::from_secs(1));
+                })));
+                assert_eq!(remove::<Thing>(pointer()).map(|object| object.0), Err(Errno::BUSY));
+            });
+            begins.recv().unwrap();
+            assert_eq!(Held::<Thing>::new(pointer()).map(|held| held.0), Ok(5));
+        });
+        drop(counted);
+        assert_eq!(remove::<Thing>(pointer()).map(|object| object.0), Ok(5));
+    }
+
+    #[test]
+    fn signal_handler_that_has_interrupted_the_free_is_told_at_once() {
+        let handle = thing(5).addr();
+        let pointer = move || ptr::without_provenance_mut::<Opaque>(handle);
+        let begin = std::time::Instant::now();
+        BETWEEN.set(Some(Box::new(move || {
+            assert_eq!(Held::<Thing>::new(pointer()).map(|held| held.0), Err(Errno::BUSY));
+            assert_eq!(Counted::<Thing>::new(pointer()).map(|counted| counted.0), Err(Errno::BUSY));
+        })));
+        assert_eq!(remove::<Thing>(pointer()).map(|object| object.0), Ok(5));
+        assert!(begin.elapsed() < crate::spin::LONGEST, "it waits for itself");
+    }
+
+    #[test]
+    fn handle_that_is_freed_in_vain_stays_alive_for_everybody_meanwhile() {
+        let handle = thing(5).addr();
+        let pointer = move || ptr::without_provenance_mut::<Opaque>(handle);
+        let counted = Counted::<Thing>::new(pointer()).unwrap();
+        let is_running = AtomicUsize::new(1);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while is_running.load(Relaxed) == 1 {
+                        assert_eq!(remove::<Thing>(pointer()).map(|object| object.0), Err(Errno::BUSY));
+                    }
+                });
+            }
+            // Stopped whatever comes of it: a failure is not to hang.
+            let looks: Vec<_> = (0..200_000).map(|_| Counted::<Thing>::new(pointer()).map(|held| held.0)).collect();
+            is_running.store(0, Relaxed);
+            assert!(looks.iter().all(|look| *look == Ok(5)));
+        });
+        drop(counted);
+        assert_eq!(remove::<Thing>(pointer()).map(|object| object.0), Ok(5));
     }
 
     #[test]

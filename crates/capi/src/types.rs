@@ -1,6 +1,7 @@
 //! The types and numbers of the interface, as ufutex.h has them.
 
 use core::ffi::{c_int, c_void};
+use core::mem::offset_of;
 
 use crate::abi::Versioned;
 
@@ -67,6 +68,9 @@ pub const UFUTEX_POLICY_FIXED: u32 = 2;
 pub const UFUTEX_COUNT_OPERATIONS: u32 = 1;
 /// A wait goes through its bucket even if the word differs at first sight, as in the kernel.
 pub const UFUTEX_NO_EARLY_RETURN: u32 = 2;
+
+/// The domain's tasks have their TIDs in a PID namespace of its own, as after clone(2) with CLONE_NEWPID.
+pub const UFUTEX_NEW_PID_NAMESPACE: u32 = 4;
 
 /// Flag of ufutex_config: hash_seed is set.
 pub const UFUTEX_HASH_SEED: u32 = 1;
@@ -240,11 +244,23 @@ pub struct ufutex_config {
     /// Called with the real-time priority, from 1 to 99 and 0 for none, that a task runs with from now on, because others
     /// wait for its locks. By any thread, several at a time; the last call for a task holds. It must not wait. May be NULL.
     pub set_priority: Option<unsafe extern "C" fn(context: *mut c_void, tid: u32, priority: u32)>,
-    /// Handed to set_priority. Both are used as long as the system or a domain of it.
+    /// Handed to set_priority and set_priority_in. They are used as long as the system or a domain of it.
     pub context: *mut c_void,
+    /// Bytes that the tables of all domains may take together, 64 for each slot. The global table is not counted, nor 16
+    /// slots of each domain, which none can keep another from having. Default: 2^30.
+    pub max_table_bytes: usize,
+    /// Bytes that the tables of one domain may take together, unless its options say otherwise. A domain whose first table
+    /// does not fit begins with 16 slots, 1024 bytes; if these do not fit either it uses the global table. Default: 2^27.
+    pub max_domain_table_bytes: usize,
+    /// Called in place of set_priority, with the number of the task's PID namespace besides: where there are several, a TID
+    /// alone does not say which task it is. May be NULL.
+    pub set_priority_in:
+        Option<unsafe extern "C" fn(context: *mut c_void, pid_namespace: u64, tid: u32, priority: u32)>,
 }
 // SAFETY: as above.
-unsafe impl Versioned for ufutex_config {}
+unsafe impl Versioned for ufutex_config {
+    const FIRST_SIZE: usize = offset_of!(Self, max_table_bytes);
+}
 
 /// What holds for a domain. 0 and NULL are the defaults.
 #[derive(Clone, Copy)]
@@ -254,7 +270,7 @@ pub struct ufutex_options {
     pub size: usize,
     /// UFUTEX_POLICY_...: what decides the size of the table.
     pub policy: u32,
-    /// UFUTEX_COUNT_OPERATIONS, UFUTEX_NO_EARLY_RETURN.
+    /// UFUTEX_COUNT_OPERATIONS, UFUTEX_NO_EARLY_RETURN, UFUTEX_NEW_PID_NAMESPACE.
     pub flags: u32,
     /// Of UFUTEX_POLICY_FIXED: slots, rounded up to a power of two; 0 for the global table. Else 0.
     pub slots: usize,
@@ -266,9 +282,14 @@ pub struct ufutex_options {
     pub clock: *const ufutex_clock,
     /// How those wait that ufutex_wait() and its like block: copied. NULL: as threads of the host.
     pub parker: *const ufutex_parker,
+    /// Bytes that the tables of the domain may take together, 64 for each slot. Default: max_domain_table_bytes of the
+    /// system, which says what becomes of a domain whose first table does not fit.
+    pub max_table_bytes: usize,
 }
 // SAFETY: as above.
-unsafe impl Versioned for ufutex_options {}
+unsafe impl Versioned for ufutex_options {
+    const FIRST_SIZE: usize = offset_of!(Self, max_table_bytes);
+}
 
 /// How to wait. UFUTEX_WAIT_OPTIONS_INIT has the defaults: a bitset of 0 is none.
 #[derive(Clone, Copy)]
@@ -357,9 +378,14 @@ pub struct ufutex_counters {
     pub refused_waitv: u64,
     /// The memory of all tables the domain has had, in bytes.
     pub table_bytes: u64,
+    /// Always: tables refused by max_table_bytes of the system or the domain. ufutex_domain_set_slots() and PR_FUTEX_HASH
+    /// answer that (ENOMEM); where a policy asked, the domain keeps its table, or begins with 16 slots.
+    pub refused_tables: u64,
 }
 // SAFETY: as above.
-unsafe impl Versioned for ufutex_counters {}
+unsafe impl Versioned for ufutex_counters {
+    const FIRST_SIZE: usize = offset_of!(Self, refused_tables);
+}
 
 /// What a system has counted.
 #[derive(Clone, Copy)]
@@ -373,9 +399,13 @@ pub struct ufutex_system_counters {
     pub robust_lists_cut: u64,
     /// Waits for a lock refused by max_pi_depth.
     pub pi_chains_refused: u64,
+    /// The memory of all tables of its domains, in bytes: at most max_table_bytes and 1024 for each domain.
+    pub table_bytes: u64,
 }
 // SAFETY: as above.
-unsafe impl Versioned for ufutex_system_counters {}
+unsafe impl Versioned for ufutex_system_counters {
+    const FIRST_SIZE: usize = offset_of!(Self, table_bytes);
+}
 
 /// A word that somebody waits for.
 #[derive(Clone, Copy)]

@@ -29,12 +29,35 @@
 //! What happens can be seen from outside: [`Domain::counters`], [`Domain::who_waits`], and, with the default feature
 //! `probes`, static probes for bpftrace, perf and SystemTap.
 //!
-//! A [`Task`] is a thread of a guest, or of this program: who owns the locks of [`Domain::lock_pi`], which lend it the
-//! priority of those who wait. A user-mode kernel hands its guest's system calls to [`Domain::syscall`]; a WebAssembly
-//! runtime has its three instructions in [`wasm`].
+//! A [`Task`] is a thread of a guest, or of this program. It owns the locks of [`Domain::lock_pi`], which lend it the
+//! priority of the tasks that wait for them. Its TID names it within a [`PidNamespace`]; each guest has a namespace of
+//! its own. A user-mode kernel hands its guest's system calls to [`Domain::syscall`]; a WebAssembly runtime has its
+//! three instructions in [`wasm`].
 //!
 //! A process's POSIX timers are [`timer::Timers`]; the system's [`driver`](System::driver) expires them, and ends the waits
 //! of futures that have a timeout.
+//!
+//! # Callbacks
+//!
+//! Wakers, [`Scheduler`], [`Deliver`](timer::Deliver), [`Clocks`](timer::Clocks), [`UserMemory`], [`Topology`] and the
+//! `keep_trying` of [`Domain::set_slots_while`] are an embedder's code. The documentation of each says which locks are
+//! held when it is called, and what it may call. All of them may panic, unless their documentation says otherwise:
+//!
+//! - The panic goes to the caller of the operation. No lock stays held, and no waiter, wake or count is lost.
+//! - What the operation has done by then stays done. Waiters and schedulers that it still had to notify are notified
+//!   while the stack unwinds. If one of their callbacks panics too, that second panic is caught. (Without `std` nothing
+//!   can catch it, and it ends the process, as does any panic that leaves a destructor during unwinding.)
+//! - The driver's own thread goes on.
+//!
+//! A **waker** is cloned, woken and dropped with no lock held, by any thread. It may use the engine without
+//! restriction: wake, poll and drop other waits, including those that the same wake has woken. For each poll that left
+//! a wait with the waker, the waker is woken at most once by a wake, and at most once by a timeout. A poll that finds a
+//! wake under way wakes the waker that it was given, so that the task polls again. When a wait has ended otherwise than
+//! by a wake or its timeout, its waker has been dropped and is not woken any more. There is one exception, as with any
+//! executor: if the end of the wait meets a wake that has already taken the waker, the waker may be woken a moment
+//! after the wait has ended. It is a counted handle, so this is sound. If a waker's clone panics, the poll has changed
+//! nothing. A waker that panics while it is woken counts as woken. A waker that panics while it is dropped may keep a
+//! poll from reporting that the wait has ended, or that the task has the lock.
 //!
 //! Without the default feature `std` the crate needs only `alloc`: threads cannot sleep then, tasks and custom waiters
 //! can; and there is no time but an embedder's ([`Config::clocks`]).
@@ -69,6 +92,7 @@ pub use futex::key::{Guest, Shared, Target};
 pub use futex::numa::{NodeFlags, OnNode};
 pub use futex::operation::Cause;
 pub use futex::pi::lock::LockPi;
+pub use futex::pi::namespace::PidNamespace;
 pub use futex::pi::requeue::WaitRequeuePi;
 pub use futex::pi::scheduler::{Priority, Scheduler};
 pub use futex::pi::task::Task;
@@ -124,5 +148,5 @@ pub mod source {
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub mod model {
     pub use crate::sync::{AtomicU32, Mutant, Ordering, with_mutant};
-    pub use crate::table::lock::Lock;
+    pub use crate::table::lock::{LIVE, Lock, StateLock};
 }

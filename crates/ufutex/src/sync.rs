@@ -102,10 +102,28 @@ pub fn wake_barrier() {
     fence(Ordering::SeqCst);
 }
 
-/// Something that differs between threads that run at the same time, and rarely within one: the 64 KiB of stack we
-/// are on. It needs no thread-local storage and no operating system; being wrong costs a statistic, nothing else.
+/// Number of shards in a model of what threads have shards of. Two only if hints are random.
+pub const MODEL_SHARES: usize = if cfg!(ufutex_random_hints) { 2 } else { 1 };
+
+/// A number that differs between threads that run at the same time, and rarely changes within a thread: the number of
+/// the 64 KiB block of the stack that the caller's frame is in. It needs neither thread-local storage nor an operating
+/// system.
+///
+/// **It is a hint.** Two calls in one operation may answer different numbers: a thread's frames may lie on both sides
+/// of a block's border, or a coroutine may be resumed on another thread. So an operation keeps what it has chosen by a
+/// hint until it ends, and no result depends on the choice of the next operation. Compiled with `--cfg
+/// ufutex_random_hints`, as by `.ci/random-hints`, each call answers another number.
 #[inline(always)]
 pub fn thread_hint() -> u32 {
+    #[cfg(all(ufutex_random_hints, not(feature = "sim")))]
+    return random_hints::draw();
+    #[cfg(not(all(ufutex_random_hints, not(feature = "sim"))))]
+    thread_by_its_stack()
+}
+
+#[cfg(not(all(ufutex_random_hints, not(feature = "sim"))))]
+#[inline(always)]
+fn thread_by_its_stack() -> u32 {
     if MODEL {
         return 0; // a model must behave the same each time
     }
@@ -118,7 +136,37 @@ pub fn thread_hint() -> u32 {
     }
 }
 
-/// Which of so many shares the calling thread has, at most 65,536, of what is kept several times so that threads seldom meet.
+/// Hints for tests: the next number of a random sequence. All threads share one sequence. In a model, which must be
+/// able to repeat a run, each thread has its own.
+#[cfg(all(ufutex_random_hints, not(feature = "sim")))]
+mod random_hints {
+    #[cfg(not(any(feature = "loom", feature = "shuttle")))]
+    fn count() -> u32 {
+        use core::sync::atomic::{AtomicU32, Ordering};
+        static DRAWN: AtomicU32 = AtomicU32::new(0);
+        DRAWN.fetch_add(1, Ordering::Relaxed)
+    }
+
+    #[cfg(any(feature = "loom", feature = "shuttle"))]
+    fn count() -> u32 {
+        #[cfg(feature = "loom")]
+        use loom::thread_local;
+        #[cfg(not(feature = "loom"))]
+        use shuttle::thread_local;
+        thread_local! {
+            static DRAWN: core::cell::Cell<u32> = core::cell::Cell::new(0);
+        }
+        DRAWN.with(|drawn| drawn.replace(drawn.get().wrapping_add(1)))
+    }
+
+    pub fn draw() -> u32 {
+        let mixed = count().wrapping_mul(0x85eb_ca6b);
+        (mixed ^ mixed >> 15).wrapping_mul(0xc2b2_ae35)
+    }
+}
+
+/// The shard of the calling thread among `shares` shards, at most 65,536. Data is sharded so that threads seldom access
+/// the same cache line.
 #[inline(always)]
 pub fn thread_share(shares: usize) -> usize {
     // Stacks lie at multiples of large powers of two, which leave the lower bits of any product alone: the upper ones.
@@ -126,23 +174,14 @@ pub fn thread_share(shares: usize) -> usize {
     ((mixed >> 16) as usize * shares) >> 16
 }
 
-/// For tests that take [`thread_share`] for the thread's own: one whose calls crossed into the next 64 KiB of its stack would be
-/// two threads. It goes down until there is room.
-#[cfg(test)]
-pub fn as_one_thread(test: fn()) {
-    const ROOM: usize = 1 << 14;
-    let here = 0u8;
-    if core::ptr::addr_of!(here).addr() % (1 << 16) >= ROOM {
-        return test();
-    }
-    let below = core::hint::black_box([0u8; ROOM / 4]);
-    as_one_thread(test);
-    core::hint::black_box(below);
-}
-
 /// Stands in memory that is found without a lock: in a model a cell, so that whoever finds the memory and does not see it
 /// made is caught. Elsewhere nothing.
 pub struct Made(#[cfg(any(feature = "loom", feature = "shuttle"))] UnsafeCell<bool>);
+
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+// SAFETY: only the thread that makes it writes it, before other threads can find it. A model reports a thread that
+// finds it too early.
+unsafe impl Sync for Made {}
 
 impl Made {
     /// Now, or when it is [`finish`](Self::finish)ed.
@@ -173,9 +212,9 @@ impl Made {
     }
 }
 
-/// A number that is counted and told, and that orders nothing: whoever reads it learns nothing about other memory. So
-/// every access is relaxed, and a model need not look at it, or it would explore what does not matter. On virtual cores it
-/// costs what it costs.
+/// A statistics counter. It orders nothing: a reader learns nothing about other memory. So every access is relaxed, and
+/// a model does not explore it, which would only multiply the executions. On virtual cores each access has its usual
+/// cost.
 #[derive(Default)]
 pub struct Tally(TallyWord);
 
@@ -205,7 +244,7 @@ impl Tally {
         self.0.fetch_add(1, core::sync::atomic::Ordering::Relaxed).wrapping_add(1)
     }
 
-    /// Takes `n` away if it is so many; whether it is.
+    /// Subtracts `n` if the value is at least `n`. Answers whether it did.
     pub fn take(&self, n: u64) -> bool {
         let relaxed = core::sync::atomic::Ordering::Relaxed;
         self.0.fetch_update(relaxed, relaxed, |all| all.checked_sub(n)).is_ok()
@@ -262,13 +301,46 @@ pub enum Mutant {
     EmptyTrustsSameTable,
     /// [D] is left out.
     NoUnlockBarrier,
-    /// Who finds a contended bucket not live any more leaves without waking those who sleep on it.
+    /// A move from the global table makes a private bucket live only after it has moved the waiters there.
+    DrainsBeforeFlip,
+    /// A move from or to the global table unlocks the private bucket between two pieces.
+    MoverLetsGo,
+    /// A wake in pieces begins before it has locked the bucket.
+    BeginsUnlocked,
+    /// An operation in pieces takes waiters that came after it had begun.
+    LateComersAreTaken,
+    /// An operation in pieces begins each piece with the first waiter of its key.
+    PieceForgetsPlace,
+    /// Operations that look for a key's waiters answer markers, too.
+    MarkerIsWaiter,
+    /// A wake ends at a marker as at a waiter of a lock.
+    MarkerEndsWake,
+    /// A move leaves markers behind, which still name the old bucket.
+    MarkerIsNotMoved,
+    /// A requeue does not note a new moment for the waiters that it moves.
+    RequeueKeepsMoment,
+    /// A contender that finds a contended bucket not live leaves without waking the sleepers.
     LeaverForgetsSleepers,
+    /// A starving contender that gets the lock without a grant leaves `STARVING` behind, and the lock is granted to no
+    /// thread.
+    StarvingLeavesMark,
+    /// A contender claims a granted lock by a load and a store: two contenders may do so.
+    ClaimTrustsLook,
+    /// [V]: the lock is granted without Release.
+    GrantRelaxed,
+    /// A thread that grants the lock unlocks it, too.
+    GrantUnlocks,
+    /// A thread that grants the lock wakes no contender.
+    GrantIsSilent,
+    /// The lock of a bucket that is not live is granted.
+    GrantOfRetired,
+    /// A contender that finds a contended bucket not live leaves, although the lock has been granted to it since.
+    LeaverForgetsGrant,
     /// A wait that timed out says so although a waker has counted it.
     TimeoutLosesWake,
     /// A future that is polled with a new waker keeps the old one.
     PollKeepsWaker,
-    /// A poll that comes too late to leave its waker does not tell it.
+    /// A poll that comes too late to leave its waker does not wake it.
     LatePollIsSilent,
     /// A move that passed over a locked bucket does not come back to it.
     SkippedStepIsForgotten,
@@ -288,7 +360,7 @@ pub enum Mutant {
     WaitAnyForgetsWake,
     /// A waiter of a lock queues without setting the waiters' bit.
     LockHidesWaiter,
-    /// Unlocking writes 0 where a glance saw nobody, although the waiters' bit has come since.
+    /// Unlocking writes 0 if the emptiness check found no waiter, although the waiters' bit has been set since.
     UnlockTrustsGlance,
     /// The death of a lock's owner marks the heir after having told it.
     HeirIsToldFirst,
@@ -300,6 +372,15 @@ pub enum Mutant {
     HandOverKeepsOwner,
     /// A waiter that has inherited a lock gives up as if it had not.
     HeirLeaves,
+    /// An operation that has locked a region does not check that the home still names it.
+    RegionSkipsSecondLook,
+    /// An operation that has waited for a region does not check, with the bucket locked, that it still needs this
+    /// region.
+    HeldRegionIsTrusted,
+    /// An operation waits for a region with a bucket locked.
+    BucketWaitsForRegion,
+    /// A region includes another one without checking that its home is still in the same PID namespace.
+    RegionTakesStrangers,
     /// [E]: the lock is left without Release.
     UnlockRelaxed,
     /// [F]: a table is published without Release.
@@ -338,7 +419,7 @@ pub enum Mutant {
     InsertSkipsCheck,
     /// An ID is taken without a look whether it is still the next one.
     ClaimTrustsPeek,
-    /// An expiry looks at a timer that somebody is making.
+    /// An expiry looks at a timer that another thread is making.
     ExpiryIgnoresWord,
     /// A notice that has been taken can be taken again.
     TakeKeepsNumber,
@@ -346,7 +427,7 @@ pub enum Mutant {
     TurnForgetsRest,
     /// Who arms an earlier deadline tells nobody.
     ArmTellsNobody,
-    /// Who asked for the next deadline during a turn is not told that it is done.
+    /// A caller that asked for the next deadline during a turn is not notified at its end.
     TurnIgnoresLooks,
     /// The last of several deadlines on a clock is taken for the only one.
     DisarmSilencesOthers,
@@ -366,6 +447,8 @@ pub enum Mutant {
     SleepKeepsWaker,
     /// A sleep is asked whether it is over before it has the new waker.
     SleepLooksFirst,
+    /// [W]: the sleeps of a domain are published without Release.
+    SleepsRelaxed,
     /// A sleep that is dropped stays armed.
     SleepStaysArmed,
 }

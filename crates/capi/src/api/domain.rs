@@ -1,6 +1,6 @@
 use core::ffi::{c_int, c_long};
 
-use engine::{Domain, Options, Policy};
+use engine::{Domain, Options, PidNamespace, Policy};
 
 use super::export;
 use super::system::store_words;
@@ -10,11 +10,15 @@ use crate::objects::{DomainObject, SystemObject};
 use crate::platform::{Memory, Parker, Time};
 use crate::registry::{Held, boxed, insert, remove};
 use crate::types::{
-    UFUTEX_COUNT_OPERATIONS, UFUTEX_NO_EARLY_RETURN, UFUTEX_POLICY_FIXED, UFUTEX_POLICY_LOAD, UFUTEX_POLICY_THREADS,
-    ufutex_counters, ufutex_domain, ufutex_options, ufutex_system, ufutex_waited_word,
+    UFUTEX_COUNT_OPERATIONS, UFUTEX_NEW_PID_NAMESPACE, UFUTEX_NO_EARLY_RETURN, UFUTEX_POLICY_FIXED, UFUTEX_POLICY_LOAD,
+    UFUTEX_POLICY_THREADS, ufutex_counters, ufutex_domain, ufutex_options, ufutex_system, ufutex_waited_word,
 };
 
 /// Makes a domain of a system. options: NULL for all defaults; what they point to is copied.
+///
+/// Its tasks have their TIDs in the system's own PID namespace, or with UFUTEX_NEW_PID_NAMESPACE in one of its own. Tasks of
+/// different namespaces do not exist for each other: a TID in a lock's word is looked up among those of the caller's, and
+/// operations on a lock answer -EINVAL where a task of another one waits. Guests that do not trust each other get one each.
 ///
 /// Stores the handle in *domain and answers 0. No table is allocated before somebody waits. -EINVAL: NULL or misaligned, an
 /// unknown policy or flag, a size that is too small, a function that is missing from memory, clock or parker; -E2BIG: a
@@ -27,9 +31,51 @@ pub unsafe extern "C" fn ufutex_domain_new(
     options: *const ufutex_options,
     domain: *mut *mut ufutex_domain,
 ) -> c_int {
+    let namespace = || Ok(Held::<SystemObject>::new(system)?.0.pid_namespace());
+    // SAFETY: the program promises us what is asked for there.
+    unsafe { make(namespace, options, domain) }
+}
+
+/// Makes a domain in the PID namespace of another one, and in its system: another process of that guest, as after fork(2).
+/// With UFUTEX_NEW_PID_NAMESPACE in the system alone.
+///
+/// As ufutex_domain_new(). -EBADF: other is no handle of a domain.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_domain_new_beside(
+    other: *mut ufutex_domain,
+    options: *const ufutex_options,
+    domain: *mut *mut ufutex_domain,
+) -> c_int {
+    let namespace = || Ok(Held::<DomainObject>::new(other)?.domain.pid_namespace());
+    // SAFETY: the program promises us what is asked for there.
+    unsafe { make(namespace, options, domain) }
+}
+
+/// The number of a domain's PID namespace, as set_priority_in is told it: 0 for the system's own.
+///
+/// -EINVAL: NULL; -EBADF: no handle of a domain.
+///
+/// Any thread; not async-signal-safe.
+#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
+pub unsafe extern "C" fn ufutex_domain_pid_namespace(domain: *mut ufutex_domain) -> c_long {
+    Held::<DomainObject>::new(domain).map(|held| held.domain.pid_namespace().number() as usize).long()
+}
+
+/// Makes a domain in a namespace, or beside it.
+///
+/// # Safety
+/// `options` is null or as large as it says, and what it points to is null or as large as that says, with functions that are
+/// what the types say. `domain` is null, or valid for a write.
+unsafe fn make(
+    namespace: impl FnOnce() -> Result<PidNamespace, Errno>,
+    options: *const ufutex_options,
+    domain: *mut *mut ufutex_domain,
+) -> c_int {
     let make = || {
         abi::check_out(domain)?;
-        let system = Held::<SystemObject>::new(system)?;
+        let mut namespace = namespace()?;
         // SAFETY: the program gives null or options that are as large as they say.
         let said = unsafe { abi::read(options)? };
         let null = (core::ptr::null(), core::ptr::null(), core::ptr::null());
@@ -38,15 +84,18 @@ pub unsafe extern "C" fn ufutex_domain_new(
         let (memory, time, parker) = unsafe { (Memory::read(memory)?, Time::read(clock)?, Parker::read(parker)?) };
         let options = said.map_or(Ok(Options::new()), |said| options_of(&said))?;
         let flags = said.map_or(0, |said| said.flags);
+        if flags & UFUTEX_NEW_PID_NAMESPACE != 0 {
+            namespace = PidNamespace::new(namespace.system())?;
+        }
         let blocks_natively = time.is_native() && parker.is_none();
         let object = DomainObject {
-            domain: Domain::with_options(&system.0, options),
+            domain: Domain::in_namespace(&namespace, options),
             memory,
             time,
             parker,
             blocks_natively,
             is_plain: blocks_natively && memory.is_native(),
-            looks_first: flags == 0,
+            looks_first: flags & (UFUTEX_COUNT_OPERATIONS | UFUTEX_NO_EARLY_RETURN) == 0,
         };
         let handle = insert(boxed(object)?)?;
         // SAFETY: checked above, and valid for a write.
@@ -63,14 +112,20 @@ fn options_of(said: &ufutex_options) -> Result<Options, Errno> {
         UFUTEX_POLICY_THREADS => Policy::Threads,
         _ => return Err(Errno::INVALID),
     };
-    if said.flags & !(UFUTEX_COUNT_OPERATIONS | UFUTEX_NO_EARLY_RETURN) != 0 {
+    if said.flags & !(UFUTEX_COUNT_OPERATIONS | UFUTEX_NO_EARLY_RETURN | UFUTEX_NEW_PID_NAMESPACE) != 0 {
         return Err(Errno::INVALID);
     }
-    let options = Options::new()
+    let mut options = Options::new()
         .policy(policy)
         .counters(said.flags & UFUTEX_COUNT_OPERATIONS != 0)
         .early_return(said.flags & UFUTEX_NO_EARLY_RETURN == 0);
-    Ok(if said.max_waiters == 0 { options } else { options.max_waiters(said.max_waiters) })
+    if said.max_waiters != 0 {
+        options = options.max_waiters(said.max_waiters);
+    }
+    if said.max_table_bytes != 0 {
+        options = options.max_table_bytes(said.max_table_bytes);
+    }
+    Ok(options)
 }
 
 /// Frees a domain and its tables.
@@ -87,7 +142,8 @@ pub unsafe extern "C" fn ufutex_domain_free(domain: *mut ufutex_domain) -> c_int
 /// Sets the number of slots (buckets) of a domain's table, a power of two from 2 to 2^24; 0 for the system's global table.
 /// In effect on return, with every waiter moved; no policy decides any more.
 ///
-/// Answers 0. -EINVAL: another number; -ENOMEM; -EBUSY: the table was made immutable; -EBADF: no handle of a domain.
+/// Answers 0. -EINVAL: another number; -ENOMEM, also where max_table_bytes forbids it; -EBUSY: the table was made immutable;
+/// -EBADF: no handle of a domain.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -166,6 +222,7 @@ pub unsafe extern "C" fn ufutex_domain_get_counters(
             refused_slots: counted.refused_slots,
             refused_waitv: counted.refused_waitv,
             table_bytes: held.domain.table_bytes() as u64,
+            refused_tables: counted.refused_tables,
         };
         // SAFETY: the program gives null or counters that are as large as they say.
         unsafe { abi::write(counters, &counted) }
@@ -197,6 +254,8 @@ pub unsafe extern "C" fn ufutex_domain_who_waits(
 
 export!(
     ufutex_domain_new,
+    ufutex_domain_new_beside,
+    ufutex_domain_pid_namespace,
     ufutex_domain_free,
     ufutex_domain_set_slots,
     ufutex_domain_slots,

@@ -15,20 +15,43 @@ use crate::types::{
 
 /// The embedder's scheduler.
 struct Told {
-    function: unsafe extern "C" fn(*mut c_void, u32, u32),
+    function: Function,
     context: *mut c_void,
 }
 
-// SAFETY: the program promises that any thread may call the function, several at a time.
+/// Whether it is told of PID namespaces.
+enum Function {
+    OfTid(unsafe extern "C" fn(*mut c_void, u32, u32)),
+    OfNamespace(unsafe extern "C" fn(*mut c_void, u64, u32, u32)),
+}
+
+// SAFETY: the program promises that any thread may call the functions, several at a time.
 unsafe impl Send for Told {}
 // SAFETY: as above.
 unsafe impl Sync for Told {}
 
 impl Scheduler for Told {
     fn set_priority(&self, tid: u32, priority: Priority) {
-        // SAFETY: a function of the program, with the context that came with it.
-        unsafe { (self.function)(self.context, tid, priority.as_realtime().into()) }
+        self.set_priority_in(0, tid, priority);
     }
+
+    fn set_priority_in(&self, namespace: u64, tid: u32, priority: Priority) {
+        let priority = priority.as_realtime().into();
+        // SAFETY: a function of the program, with the context that came with it.
+        unsafe {
+            match self.function {
+                Function::OfTid(function) => function(self.context, tid, priority),
+                Function::OfNamespace(function) => function(self.context, namespace, tid, priority),
+            }
+        }
+    }
+}
+
+/// The scheduler that a program has given, if any.
+fn scheduler_of(said: &ufutex_config) -> Option<Arc<Told>> {
+    let of_namespace = said.set_priority_in.map(Function::OfNamespace);
+    let function = of_namespace.or(said.set_priority.map(Function::OfTid))?;
+    Some(Arc::new(Told { function, context: said.context }))
 }
 
 /// Makes a system. config: NULL for all defaults.
@@ -48,11 +71,9 @@ pub unsafe extern "C" fn ufutex_system_new(config: *const ufutex_config, system:
             None => System::with_config(Config::new())?,
             Some(said) => {
                 let config = config_of(&said)?;
-                match said.set_priority {
+                match scheduler_of(&said) {
                     None => System::with_config(config)?,
-                    Some(function) => {
-                        System::with_scheduler(config, Arc::new(Told { function, context: said.context }))?
-                    }
+                    Some(scheduler) => System::with_scheduler(config, scheduler)?,
                 }
             }
         };
@@ -72,7 +93,7 @@ fn config_of(said: &ufutex_config) -> Result<Config, Errno> {
         config = config.hash_seed(said.hash_seed);
     }
     type Setter = fn(Config, usize) -> Config;
-    let settings: [(usize, Setter); 7] = [
+    let settings: [(usize, Setter); 9] = [
         (said.cpus, Config::cpus),
         (said.global_slots, Config::global_slots),
         (said.default_slots, Config::default_slots),
@@ -80,6 +101,8 @@ fn config_of(said: &ufutex_config) -> Result<Config, Errno> {
         (said.max_waitv, Config::max_waitv),
         (said.max_robust, Config::max_robust),
         (said.max_pi_depth, Config::max_pi_depth),
+        (said.max_table_bytes, Config::max_table_bytes),
+        (said.max_domain_table_bytes, Config::max_domain_table_bytes),
     ];
     Ok(settings.into_iter().fold(config, |config, (value, set)| if value == 0 { config } else { set(config, value) }))
 }
@@ -112,6 +135,7 @@ pub unsafe extern "C" fn ufutex_system_get_counters(
             global_slots: held.0.global_slots() as u64,
             robust_lists_cut: held.0.robust_lists_cut(),
             pi_chains_refused: held.0.pi_chains_refused(),
+            table_bytes: held.0.table_bytes() as u64,
         };
         // SAFETY: the program gives null or counters that are as large as they say.
         unsafe { abi::write(counters, &counted) }

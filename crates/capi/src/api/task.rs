@@ -10,7 +10,7 @@ use crate::platform::Memory;
 use crate::registry::{Counted, Held, boxed, insert, remove};
 use crate::types::{UFUTEX_KERNEL_TASK, ufutex_domain, ufutex_memory, ufutex_task};
 
-/// Makes a task of a domain, with a TID from 1 to 2^30 - 1 that no other task of the system has. flags: 0, or
+/// Makes a task of a domain, with a TID from 1 to 2^30 - 1 that no other task of the domain's PID namespace has. flags: 0, or
 /// UFUTEX_KERNEL_TASK.
 ///
 /// Stores the handle in *task and answers 0. -EINVAL: another TID, unknown flags, task is NULL or misaligned; -EBUSY: the TID
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn ufutex_task_set_robust_list(
 ///
 /// Answers 0. -EINVAL: above 99, NULL; -EBADF: no handle of a task.
 ///
-/// Any thread; not async-signal-safe. Calls the system's set_priority.
+/// Any thread; not async-signal-safe. Calls the system's set_priority or set_priority_in.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_set_priority(task: *mut ufutex_task, priority: u32) -> c_int {
     let set = || {

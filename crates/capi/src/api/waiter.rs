@@ -1,6 +1,7 @@
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_long, c_void};
 use core::pin::Pin;
+use core::ptr::NonNull;
 use std::sync::atomic::{
     AtomicBool,
     Ordering::{Acquire, Release},
@@ -40,9 +41,25 @@ struct Waiting {
     interruptible: Option<Interruptible<Counted<TaskObject>>>,
     bell: Handle,
     deadline: Option<Deadline>,
-    _memory: Option<Box<Memory>>,
+    _memory: Option<OwnMemory>,
     _task: Option<Counted<TaskObject>>,
     _domain: Counted<DomainObject>,
+}
+
+/// The memory of one operation, which points to it. No box: one that is moved claims what it holds for itself alone.
+struct OwnMemory(NonNull<Memory>);
+
+impl OwnMemory {
+    fn new(memory: Box<Memory>) -> Self {
+        Self(NonNull::from(Box::leak(memory)))
+    }
+}
+
+impl Drop for OwnMemory {
+    fn drop(&mut self) {
+        // SAFETY: from a box, and dropped once: behind the operation, says the order of the fields in `Waiting`.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
 }
 
 // SAFETY: `waiting` belongs to whoever has locked it. Operations may be polled and dropped by any thread: what they hold of
@@ -155,9 +172,10 @@ impl Prepare {
         // SAFETY: the same for the task.
         let lasting_task: Option<&'static TaskObject> =
             task.as_deref().map(|task| unsafe { &*core::ptr::from_ref(task) });
+        let memory = memory.map(OwnMemory::new);
         let lasting_memory: &'static Memory = match &memory {
-            // SAFETY: the waiter below has the box.
-            Some(memory) => unsafe { &*core::ptr::from_ref(&**memory) },
+            // SAFETY: the waiter below has it.
+            Some(memory) => unsafe { memory.0.as_ref() },
             None => &lasting.memory,
         };
         let (operation, timeout) = make(lasting, lasting_task, lasting_memory)?;

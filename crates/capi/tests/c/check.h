@@ -2,6 +2,7 @@
 #ifndef CHECK_H
 #define CHECK_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -44,6 +45,20 @@ static inline ufutex_task *new_task(ufutex_domain *domain, uint32_t tid)
     ufutex_task *task = NULL;
     CHECK(ufutex_task_new(domain, tid, 0, &task), 0);
     return task;
+}
+
+// The library has started no thread: this process has its first one alone, once what a test has joined is gone.
+static inline void until_alone(void)
+{
+    int threads;
+    do {
+        DIR *tasks = opendir("/proc/self/task");
+        CHECK(tasks != NULL, true);
+        threads = 0;
+        for (struct dirent *task; (task = readdir(tasks)) != NULL;)
+            threads += task->d_name[0] != '.';
+        closedir(tasks);
+    } while (threads != 1);
 }
 
 // How many wait in a domain now.

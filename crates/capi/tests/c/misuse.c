@@ -63,6 +63,8 @@ static void handles_that_are_none_are_told(void)
     BAD_HANDLES(ufutex_system, h, ufutex_system_who_waits(h, &who, sizeof who, 1));
     BAD_HANDLES(ufutex_system, h, ufutex_domain_new(h, NULL, &made_domain));
 
+    BAD_HANDLES(ufutex_domain, h, ufutex_domain_new_beside(h, NULL, &made_domain));
+    BAD_HANDLES(ufutex_domain, h, ufutex_domain_pid_namespace(h));
     BAD_HANDLES(ufutex_domain, h, ufutex_domain_free(h));
     BAD_HANDLES(ufutex_domain, h, ufutex_domain_set_slots(h, 16));
     BAD_HANDLES(ufutex_domain, h, ufutex_domain_slots(h));
@@ -136,6 +138,7 @@ static void answers_need_a_place(void)
     ufutex_waiter *waiter;
     BAD_PLACES(ufutex_system *, p, ufutex_system_new(NULL, p));
     BAD_PLACES(ufutex_domain *, p, ufutex_domain_new(a_system, NULL, p));
+    BAD_PLACES(ufutex_domain *, p, ufutex_domain_new_beside(domain, NULL, p));
     BAD_PLACES(ufutex_task *, p, ufutex_task_new(domain, 77, 0, p));
     BAD_PLACES(ufutex_counters, p, ufutex_domain_get_counters(domain, p));
     BAD_PLACES(ufutex_system_counters, p, ufutex_system_get_counters(a_system, p));
@@ -161,7 +164,9 @@ static void answers_need_a_place(void)
 }
 
 // Structs with a size that is wrong, or that set what nobody knows.
-#define BAD_SIZES(type, value, call)                                    \
+// first_size is that of the first version: what came after it an older program lacks.
+#define BAD_SIZES(type, value, call) BAD_SIZES_BELOW(type, sizeof(type), value, call)
+#define BAD_SIZES_BELOW(type, first_size, value, call)                  \
     do {                                                                \
         struct { type value; uint64_t beyond[2]; } padded;              \
         memset(&padded, 0, sizeof padded);                              \
@@ -169,7 +174,7 @@ static void answers_need_a_place(void)
         *value = initial;                                               \
         value->size = 0;                                                \
         CHECK(call, -EINVAL);                                           \
-        value->size = sizeof *value - 1;                                \
+        value->size = first_size - 1;                                   \
         CHECK(call, -EINVAL);                                           \
         value->size = SIZE_MAX;                                         \
         CHECK(call, -E2BIG);                                            \
@@ -198,7 +203,7 @@ static void structs_are_looked_at(void)
     ufutex_domain *made;
     {
         ufutex_config initial = UFUTEX_CONFIG_INIT;
-        BAD_SIZES(ufutex_config, c, ufutex_system_new(c, &made_system));
+        BAD_SIZES_BELOW(ufutex_config, offsetof(ufutex_config, max_table_bytes), c, ufutex_system_new(c, &made_system));
         UNKNOWN_FIELDS(ufutex_config, c, ufutex_system_new(c, &made_system));
         ufutex_config config = initial;
         config.flags = 2;
@@ -211,12 +216,13 @@ static void structs_are_looked_at(void)
     }
     {
         ufutex_options initial = UFUTEX_OPTIONS_INIT;
-        BAD_SIZES(ufutex_options, o, ufutex_domain_new(a_system, o, &made));
+        BAD_SIZES_BELOW(ufutex_options, offsetof(ufutex_options, max_table_bytes), o, ufutex_domain_new(a_system, o, &made));
         UNKNOWN_FIELDS(ufutex_options, o, ufutex_domain_new(a_system, o, &made));
+        UNKNOWN_FIELDS(ufutex_options, o, ufutex_domain_new_beside(domain, o, &made));
         ufutex_options options = initial;
         options.policy = 3;
         CHECK(ufutex_domain_new(a_system, &options, &made), -EINVAL);
-        options = initial, options.flags = 4;
+        options = initial, options.flags = 8;
         CHECK(ufutex_domain_new(a_system, &options, &made), -EINVAL);
         options = initial, options.slots = 16; // without UFUTEX_POLICY_FIXED
         CHECK(ufutex_domain_new(a_system, &options, &made), -EINVAL);
@@ -268,7 +274,7 @@ static void structs_are_looked_at(void)
     }
     {
         ufutex_counters initial = UFUTEX_COUNTERS_INIT;
-        BAD_SIZES(ufutex_counters, c, ufutex_domain_get_counters(domain, c));
+        BAD_SIZES_BELOW(ufutex_counters, offsetof(ufutex_counters, refused_tables), c, ufutex_domain_get_counters(domain, c));
         ufutex_system_counters counters = UFUTEX_SYSTEM_COUNTERS_INIT;
         counters.size = 8;
         CHECK(ufutex_system_get_counters(a_system, &counters), -EINVAL);

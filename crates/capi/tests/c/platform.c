@@ -355,6 +355,7 @@ int main(void)
         result_of(threads[i]);
     CHECK(turn, HANDS * ROUNDS);
     CHECK(waiting(domain), 0);
+    until_alone(); // with the system still there
     CHECK(ufutex_domain_free(domain), 0);
     CHECK(ufutex_system_free(a_system), 0);
     return 0;

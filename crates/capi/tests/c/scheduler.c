@@ -254,6 +254,7 @@ int main(void)
     system_calls();
     callbacks_may_wake_others();
     nothing_is_called_after_the_end();
+    until_alone(); // with the system still there
     CHECK(ufutex_domain_free(domain), 0);
     CHECK(ufutex_system_free(a_system), 0);
     return 0;

@@ -149,6 +149,7 @@ int main(void)
     memory_of_one_call(task);
     CHECK(ufutex_task_free(task), 0);
     CHECK(ufutex_task_free(other), 0);
+    until_alone(); // with the system still there
     CHECK(ufutex_domain_free(domain), 0);
     CHECK(ufutex_system_free(a_system), 0);
     return 0;

@@ -283,6 +283,90 @@ static void slots_policies_and_counters(void)
     CHECK(ufutex_domain_free(own), 0);
 }
 
+static uint64_t refused_tables(ufutex_domain *of)
+{
+    ufutex_counters counters = UFUTEX_COUNTERS_INIT;
+    CHECK(ufutex_domain_get_counters(of, &counters), 0);
+    return counters.refused_tables;
+}
+
+static void table_memory_has_limits(void)
+{
+    uint32_t word = 0;
+    ufutex_wait_options soon = UFUTEX_WAIT_OPTIONS_INIT;
+    soon.timeout = UFUTEX_AFTER;
+    ufutex_config config = UFUTEX_CONFIG_INIT;
+    config.max_table_bytes = 1;
+    ufutex_system *system;
+    CHECK(ufutex_system_new(&config, &system), 0);
+
+    // Of the system: what it always may have, and no more.
+    ufutex_domain *own = new_domain(system, NULL);
+    CHECK(ufutex_domain_set_slots(own, 64), -ENOMEM);
+    CHECK(ufutex_prctl_futex_hash(own, 1, 64, 0), -ENOMEM);
+    CHECK(refused_tables(own), 2);
+    CHECK(ufutex_wait(own, AT(&word), 0, UFUTEX_U32, &soon), -ETIMEDOUT);
+    CHECK(ufutex_domain_slots(own), 16);
+    CHECK(refused_tables(own), 2);
+    ufutex_system_counters all = UFUTEX_SYSTEM_COUNTERS_INIT;
+    CHECK(ufutex_system_get_counters(system, &all), 0);
+    CHECK(all.table_bytes, 16 * 64);
+    CHECK(ufutex_domain_free(own), 0);
+    CHECK(ufutex_system_get_counters(system, &all), 0);
+    CHECK(all.table_bytes, 0);
+
+    // Of a domain: by its options, or by its system.
+    ufutex_options options = UFUTEX_OPTIONS_INIT;
+    options.max_table_bytes = 16 * 64 - 1;
+    own = new_domain(system, &options);
+    CHECK(ufutex_wait(own, AT(&word), 0, UFUTEX_U32, &soon), -ETIMEDOUT);
+    CHECK(ufutex_domain_slots(own), 0);
+    CHECK(refused_tables(own), 1);
+    CHECK(ufutex_domain_free(own), 0);
+    CHECK(ufutex_system_free(system), 0);
+    config = (ufutex_config)UFUTEX_CONFIG_INIT;
+    config.max_domain_table_bytes = 64 * 64;
+    CHECK(ufutex_system_new(&config, &system), 0);
+    own = new_domain(system, NULL);
+    CHECK(ufutex_domain_set_slots(own, 128), -ENOMEM);
+    CHECK(ufutex_domain_set_slots(own, 64), 0);
+    CHECK(ufutex_domain_free(own), 0);
+    options.max_table_bytes = 128 * 64;
+    own = new_domain(system, &options);
+    CHECK(ufutex_domain_set_slots(own, 128), 0);
+    CHECK(refused_tables(own), 0);
+    CHECK(ufutex_domain_free(own), 0);
+    CHECK(ufutex_system_free(system), 0);
+}
+
+// Structs of a program that was built before they grew: what lies behind them is neither read nor written.
+static void structs_of_an_older_program_will_do(void)
+{
+    ufutex_config config = UFUTEX_CONFIG_INIT;
+    config.size = offsetof(ufutex_config, max_table_bytes);
+    config.max_table_bytes = config.max_domain_table_bytes = 1;
+    ufutex_system *system;
+    CHECK(ufutex_system_new(&config, &system), 0);
+    ufutex_options options = UFUTEX_OPTIONS_INIT;
+    options.size = offsetof(ufutex_options, max_table_bytes);
+    options.max_table_bytes = 1;
+    ufutex_domain *own = new_domain(system, &options);
+    CHECK(ufutex_domain_set_slots(own, 64), 0);
+    ufutex_counters counters = UFUTEX_COUNTERS_INIT;
+    counters.size = offsetof(ufutex_counters, refused_tables);
+    counters.refused_tables = 77;
+    CHECK(ufutex_domain_get_counters(own, &counters), 0);
+    CHECK(counters.table_bytes, 64 * 64);
+    CHECK(counters.refused_tables, 77);
+    ufutex_system_counters all = UFUTEX_SYSTEM_COUNTERS_INIT;
+    all.size = offsetof(ufutex_system_counters, table_bytes);
+    all.table_bytes = 77;
+    CHECK(ufutex_system_get_counters(system, &all), 0);
+    CHECK(all.table_bytes, 77);
+    CHECK(ufutex_domain_free(own), 0);
+    CHECK(ufutex_system_free(system), 0);
+}
+
 // Threads that hand a token round.
 enum { HANDS = 4, ROUNDS = 2000 };
 static _Atomic uint32_t turn;
@@ -325,8 +409,11 @@ int main(void)
     wait_for_several_says_which_was_woken();
     interrupt_ends_a_wait_and_the_next();
     slots_policies_and_counters();
+    table_memory_has_limits();
+    structs_of_an_older_program_will_do();
     no_wake_is_lost_among_threads();
     CHECK(waiting(domain), 0);
+    until_alone(); // with the system still there
     CHECK(ufutex_domain_free(domain), 0);
     CHECK(ufutex_system_free(a_system), 0);
     return 0;

@@ -35,7 +35,7 @@ impl From<Clock> for Base {
     }
 }
 
-/// A clock that counts the CPU time that somebody has had.
+/// A clock that counts the CPU time of a thread or process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CpuClock {
     /// All threads of the process with this number.
@@ -46,7 +46,13 @@ pub enum CpuClock {
 
 /// The clocks of an embedder.
 ///
-/// `now` and `cpu_time` may be called with a timer locked: they must not block, nor use the driver or timers.
+/// `now` and `cpu_time` may be called with a timer or the driver's wheel locked: they must not block, nor use the
+/// driver, timers, or futures with a timeout.
+///
+/// They may panic. The panic goes to the caller, with all locks released, and nothing has changed: a timer that was
+/// being set is as it was, a notice that was being taken may be taken again, and a future whose timeout could not begin
+/// may be polled again. If the clock of a CPU-time timer panics in a turn, a turn looks at the timer again a
+/// millisecond later.
 pub trait Clocks: Send + Sync {
     /// What `base` shows, since its epoch.
     fn now(&self, base: Base) -> Duration;
@@ -64,8 +70,9 @@ pub trait Clocks: Send + Sync {
         1
     }
 
-    /// [`Driver::next`](super::Driver::next) may have become earlier. Called with nothing locked, by whoever has armed
-    /// something; may come more often than needed.
+    /// [`Driver::next`](super::Driver::next) may have become earlier. Called with nothing locked, by the thread that
+    /// has armed something; it may be called more often than needed. It may use the driver and timers. If it panics,
+    /// what was armed stays armed, and the panic goes to that thread's caller.
     fn changed(&self);
 }
 
@@ -81,7 +88,7 @@ impl fmt::Debug for GivenClocks {
 
 /// Nanoseconds, at most what the kernel's clocks can show: some 292 years.
 ///
-/// Its last second is cut off, as in the kernel: whoever says so much means for ever.
+/// Times in the last second of that range become the greatest value, which means for ever, as in the kernel.
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
     if time.as_secs() >= KTIME_MAX / SECOND { LAST } else { LAST.min(time.as_nanos() as u64) }
 }

@@ -2,10 +2,11 @@
 
 use alloc::sync::Arc;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
 
 use super::clocks::LAST;
+use super::thread::DriverThread;
 use super::{Base, CpuClock, Driver, Inner, NEVER};
 use crate::error::Error;
 use crate::sys::counted::Counted;
@@ -23,22 +24,24 @@ struct Files {
 
 /// The host's side of a driver.
 pub(super) struct Host {
-    /// Null until the thread has been started; then from an `Arc` that is given back by `drop`.
-    files: AtomicPtr<Files>,
-    is_starting: AtomicBool,
+    /// Empty until the thread has been started. A thread that finds it full also sees the files as they were made,
+    /// which `OnceLock` guarantees.
+    files: OnceLock<Arc<Files>>,
+    /// Held while the thread is being started, so that only one is. A contender sleeps.
+    starting: Lock<()>,
+    thread: DriverThread,
 }
 
 /// The thread needs little: what it calls are deliveries and wakers.
 const NAME: &str = "ufutex-timers";
 
 impl Host {
-    pub fn new() -> Self {
-        Self { files: AtomicPtr::new(core::ptr::null_mut()), is_starting: AtomicBool::new(false) }
+    pub fn new(thread: DriverThread) -> Self {
+        Self { files: OnceLock::new(), starting: Lock::new(()), thread }
     }
 
     fn files(&self) -> Option<&Files> {
-        // SAFETY: null, or kept until `drop`.
-        unsafe { self.files.load(Ordering::Acquire).as_ref() }
+        self.files.get().map(|files| &**files)
     }
 
     /// The files, unless they are a parent's.
@@ -57,27 +60,28 @@ impl Host {
 
     #[cold]
     fn start_slowly(&self, driver: &Driver) -> Result<(), Error> {
-        while self.is_starting.swap(true, Ordering::Acquire) {
-            crate::sys::park::yield_now();
-        }
-        let started = if self.files().is_some() { Ok(()) } else { self.start_now(driver) };
-        self.is_starting.store(false, Ordering::Release);
-        started
+        let _starting = self.starting.lock();
+        if self.files().is_some() { Ok(()) } else { self.start_now(driver) }
     }
 
     fn start_now(&self, driver: &Driver) -> Result<(), Error> {
         let files = Arc::new(Files::open(Address(NonNull::from(&*driver.inner)))?);
-        let theirs = files.clone();
+        let (theirs, settings) = (files.clone(), self.thread.clone());
         let thread = std::thread::Builder::new().name(NAME.into()).stack_size(256 << 10);
         let signals = SignalsBlocked::new(); // the thread inherits that: handlers are the program's
-        let spawned = thread.spawn(move || theirs.run());
+        let spawned = thread.spawn(move || {
+            // Another thing that the thread must not inherit: the scheduling of the thread that starts it.
+            settings.apply();
+            theirs.run();
+        });
         drop(signals);
         spawned.map_err(|_| Error::NoMemory)?;
-        self.files.store(Arc::into_raw(files).cast_mut(), Ordering::Release);
+        // Sets the files: they were not set before, and `starting` is held.
+        self.files.get_or_init(|| files);
         Ok(())
     }
 
-    /// Has the thread turn at `at`, by `base`.
+    /// Makes the thread turn at `at`, by `base`.
     pub fn program(&self, base: Base, at: u64) {
         let Some(files) = self.own_files() else { return };
         // There are no timerfds of CLOCK_TAI. It is set together with CLOCK_REALTIME, and so stays as far from it.
@@ -88,7 +92,7 @@ impl Host {
         files.set(base, if at == NEVER { 0 } else { at.clamp(1, LAST) });
     }
 
-    /// Has the thread turn now.
+    /// Makes the thread turn now.
     pub fn wake(&self) {
         if let Some(files) = self.own_files() {
             files.ring();
@@ -102,8 +106,6 @@ impl Drop for Host {
             files.driver.lock().with(Option::take);
             self.wake();
             // The thread is not waited for: it may be the one that drops the driver.
-            // SAFETY: from `into_raw`, and given back once.
-            drop(unsafe { Arc::from_raw(files) });
         }
     }
 }
@@ -149,9 +151,11 @@ impl Files {
     /// What the thread does until the driver goes.
     fn run(&self) {
         while let Some(driver) = self.driver() {
-            // Who panics has been told of by now. The others' timers go on.
-            let _panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| driver.turn()));
-            drop(driver);
+            // If a waker or a delivery panics, the panic hook has reported it, and the thread goes on serving the other
+            // timers. The payload is leaked, since its drop may panic. Dropping the last handle of the driver may panic
+            // too.
+            core::mem::forget(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| driver.turn())));
+            core::mem::forget(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(driver))));
             self.wait();
         }
     }
@@ -159,7 +163,8 @@ impl Files {
     /// The driver, kept; `None` when it is gone, or going.
     fn driver(&self) -> Option<Driver> {
         self.driver.lock().with(|driver| {
-            // SAFETY: whoever drops the last handle takes the address away, with this lock, before the memory goes.
+            // SAFETY: the thread that drops the last handle takes the address away, with this lock, before the memory
+            // is freed.
             let inner = unsafe { Counted::upgrade((*driver)?.0) }?;
             Some(Driver { inner })
         })
@@ -170,7 +175,7 @@ impl Files {
         let fds =
             [&self.timers[0], &self.timers[1], &self.timers[2], &self.timers[3], &self.bell].map(AsRawFd::as_raw_fd);
         let mut polled = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-        // SAFETY: so many structs.
+        // SAFETY: `polled` has `polled.len()` structs.
         unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1) };
         for fd in polled.iter().filter(|polled| polled.revents != 0).map(|polled| polled.fd) {
             silence(fd);

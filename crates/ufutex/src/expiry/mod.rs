@@ -1,19 +1,22 @@
-//! Expiry: deadlines of many owners, and the one driver that sees to them.
+//! Expiry: the deadlines of many owners, and the driver that expires them.
 //!
-//! Who has deadlines (the timers of a process, the sleeps of tasks) keeps them in a [`Queue`] for each clock, behind a
-//! lock of its own. A queue stands in the driver's wheel with its earliest deadline. So arming locks what belongs to the
-//! process alone, unless its earliest deadline changes. Nothing here knows of timers or futexes.
+//! An owner of deadlines (a process with its timers, a domain with its tasks' sleeps) keeps them in a [`Queue`] for
+//! each clock, which has a lock of its own. The driver's wheel contains each queue with its earliest deadline. So
+//! arming locks only what belongs to the owner, unless the earliest deadline changes. Nothing in this module knows of
+//! timers or futexes.
 
 pub mod clocks;
 #[cfg(feature = "_host")]
 mod host;
 mod queue;
 pub mod sleep;
+pub mod thread;
+mod turn;
 pub mod wheel;
 
 pub(crate) use clocks::GivenClocks;
 pub use clocks::{Base, Clocks, CpuClock};
-pub(crate) use queue::{Held, Owner, Queue, Tell};
+pub(crate) use queue::{Held, Owner, Queue, Tell, Visit};
 
 use alloc::sync::Arc;
 use core::ptr::NonNull;
@@ -23,20 +26,22 @@ use crate::error::Error;
 use crate::sync::{AtomicU64, Mutant, Ordering, mutant};
 use crate::sys::counted::Counted;
 use crate::sys::random;
+use crate::sys::unwind::call;
 use crate::table::lock::Lock;
 use clocks::nanoseconds;
 use queue::Link;
-use sleep::Sleeps;
-use wheel::{Next, Wheel};
+use thread::DriverThread;
+use turn::Turn;
+use wheel::{Node, Wheel};
 
-/// Who expires timers and timeouts: one of a [`System`](crate::System), or made by itself for timers alone.
+/// Expires timers and timeouts. Each [`System`](crate::System) has one; one can also be made alone, for timers only.
 ///
-/// With the host's clocks it sleeps in a thread of its own, which is started with the first timer, and which nothing wakes
-/// up as long as nothing is armed. With an embedder's ([`Clocks`]) it does nothing by itself: the embedder looks at
+/// With the host's clocks it sleeps in a thread of its own, which the first timer starts, and which does not wake up
+/// while nothing is armed. With an embedder's clocks ([`Clocks`]) it does nothing by itself: the embedder asks
 /// [`next`](Self::next), waits as it likes, and calls [`turn`](Self::turn).
 ///
-/// A handle: clones mean the same driver. It does not survive fork(2): the child has no such thread, and makes a system of
-/// its own.
+/// A `Driver` is a handle; its clones stand for one driver. It does not survive fork(2): a child process does not have
+/// the thread, and has to make a system of its own.
 #[derive(Clone)]
 pub struct Driver {
     pub(crate) inner: Counted<Inner>,
@@ -48,16 +53,43 @@ pub(crate) struct Inner {
     seed: u64,
     cpus: u64,
     owners: AtomicU64,
-    sleeps: Sleeps,
 }
 
 /// The queues of one clock, by their earliest deadlines.
 struct Earliest {
     wheel: Wheel,
-    /// When the next turn is due, as whoever turns has been told.
+    /// How many nodes are in the ready line: their deadlines have passed.
+    ready: usize,
+    /// The time of the next turn, as it was last announced to the thread or embedder that turns the driver.
     told: u64,
-    /// How often somebody has asked when that is.
+    /// How many times [`Driver::next`] has been called for this clock.
     looks: u64,
+}
+
+impl Earliest {
+    const fn new() -> Self {
+        Self { wheel: Wheel::new(), ready: 0, told: NEVER, looks: 0 }
+    }
+
+    /// # Safety
+    /// `node` belongs to the lock, and is in this wheel or in none.
+    unsafe fn remove(&mut self, node: *mut Node) {
+        // SAFETY: says the caller.
+        unsafe {
+            self.ready -= usize::from((*node).is_ready());
+            self.wheel.remove(node);
+        }
+    }
+
+    /// Puts `node` at the end of the ready line.
+    ///
+    /// # Safety
+    /// `node` belongs to the lock, and is in no wheel; its owner takes it out before freeing it.
+    unsafe fn make_ready(&mut self, node: *mut Node) {
+        // SAFETY: says the caller.
+        unsafe { self.wheel.make_ready(node) };
+        self.ready += 1;
+    }
 }
 
 /// Never: later than any clock can show.
@@ -80,7 +112,16 @@ impl Driver {
     /// [`Error::NoMemory`].
     #[cfg(feature = "_host")]
     pub fn host() -> Result<Self, Error> {
-        Self::make(Source::Host(host::Host::new()))
+        Self::host_with(DriverThread::new())
+    }
+
+    /// As [`host`](Self::host), with a thread that is scheduled as `thread` says.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    #[cfg(feature = "_host")]
+    pub fn host_with(thread: DriverThread) -> Result<Self, Error> {
+        Self::make(Source::Host(host::Host::new(thread)))
     }
 
     /// A driver that runs by an embedder's clocks, and in its turns.
@@ -92,13 +133,16 @@ impl Driver {
     }
 
     /// The host's, an embedder's, or one for which time stands still.
-    pub(crate) fn of(clocks: Option<Arc<dyn Clocks>>) -> Result<Self, Error> {
+    pub(crate) fn of(clocks: Option<Arc<dyn Clocks>>, thread: DriverThread) -> Result<Self, Error> {
         match clocks {
             Some(clocks) => Self::with_clocks(clocks),
             #[cfg(feature = "_host")]
-            None => Self::host(),
+            None => Self::host_with(thread),
             #[cfg(not(feature = "_host"))]
-            None => Self::make(Source::None),
+            None => {
+                let _there_is_none = thread;
+                Self::make(Source::None)
+            }
         }
     }
 
@@ -110,90 +154,52 @@ impl Driver {
             Source::None => 1,
         };
         let inner = Counted::new(|address| Inner {
-            bases: core::array::from_fn(|_| Lock::new(Earliest { wheel: Wheel::new(), told: NEVER, looks: 0 })),
+            bases: core::array::from_fn(|_| Lock::new(Earliest::new())),
             source,
             seed: random::seed(address),
             cpus,
             owners: AtomicU64::new(0),
-            sleeps: Sleeps::new(),
         })?;
-        // SAFETY: the sleeps are a part of `inner`, and go with it.
-        unsafe { inner.sleeps.settle(&inner) };
         Ok(Self { inner })
     }
 
-    /// When there is something to do, by `base`: never later than the earliest deadline; earlier where what was armed
-    /// has been disarmed since, or many deadlines are close together. `None`: nothing is armed.
+    /// When there is something to do, by `base`: never later than the earliest deadline. It is earlier if what was
+    /// armed has been disarmed since, or if many deadlines are close together. It is a time that has passed if a turn
+    /// is going on, or has left deadlines that are due. `None` if nothing is armed.
     #[must_use]
     pub fn next(&self, base: Base) -> Option<Duration> {
-        let at = self.inner.bases[base as usize].lock().with(|earliest| {
-            earliest.looks = earliest.looks.wrapping_add(1);
-            if !earliest.wheel.is_empty() {
-                let now = self.inner.now(base);
-                if earliest.wheel.is_ahead_of(now) {
-                    earliest.wheel.turn_back(now);
-                }
-            }
-            earliest.wheel.peek()
-        });
-        at.map(Duration::from_nanos)
-    }
-
-    /// Expires what is due by now, on the calling thread: timers are delivered and tasks woken from here. Answers how
-    /// many there were. Several threads may turn at once.
-    pub fn turn(&self) -> usize {
-        Base::ALL.iter().map(|base| self.turn_base(*base)).sum()
-    }
-
-    fn turn_base(&self, base: Base) -> usize {
-        let queue = &self.inner.bases[base as usize];
-        let (is_empty, looks) = queue.lock().with(|earliest| {
-            // Whoever has been told has come: they are told again when this turn is done.
-            earliest.told = NEVER;
-            (earliest.wheel.is_empty(), earliest.looks)
-        });
-        if is_empty {
-            return 0;
-        }
-        // Once: what becomes due during this turn is for the next one.
-        let now = self.inner.now(base);
-        let (mut owners, mut expired) = (0, 0);
-        while let Some(owner) = self.next_owner(base, now) {
-            owners += 1;
-            expired += owner.expire(base, now);
-        }
-        // Who asked meanwhile when the next turn is due did not see those that were out of the wheel, and may be asleep.
-        if owners != 0 && queue.lock().with(|earliest| earliest.looks != looks) && !mutant(Mutant::TurnIgnoresLooks) {
-            self.inner.changed();
-        }
-        expired
-    }
-
-    /// The owner of the queue that has been due for longest.
-    fn next_owner(&self, base: Base, now: u64) -> Option<queue::Held> {
         loop {
-            let found = self.inner.bases[base as usize].lock().with(|earliest| {
-                if earliest.wheel.is_ahead_of(now) {
-                    earliest.wheel.turn_back(now);
-                }
-                earliest.wheel.hold_back(now);
-                match earliest.wheel.next(now) {
-                    // SAFETY: what stands in this wheel is the node of a link, whose owner takes it out before it goes,
-                    // with this lock.
-                    Next::Due(node) => Some(unsafe { Link::owner_of(node) }),
-                    Next::Working => Some(None),
-                    Next::At(_) | Next::Never => {
-                        earliest.wheel.release();
-                        let at = earliest.wheel.peek().unwrap_or(NEVER);
-                        self.inner.tell_at(base, earliest, at);
-                        None
+            let at = self.inner.bases[base as usize].lock().with(|earliest| {
+                earliest.looks = earliest.looks.wrapping_add(1);
+                if !earliest.wheel.is_empty() {
+                    let now = self.inner.now(base);
+                    if earliest.wheel.is_ahead_of(now) {
+                        earliest.wheel.turn_back(now);
                     }
                 }
-            })?;
-            if found.is_some() {
-                return found; // else it is going, or there is more work to do first
+                earliest.wheel.settle().then(|| earliest.wheel.peek())
+            });
+            if let Some(at) = at {
+                // An embedder may pass the time on to a timer of its own. Many of those take 0 for "never".
+                return at.map(|at| Duration::from_nanos(at.max(1)));
             }
         }
+    }
+
+    /// Expires what is due by now, on the calling thread, which delivers the timers and wakes the tasks. Answers how
+    /// many deadlines have passed. Several threads may turn at once.
+    ///
+    /// The owners of deadlines are processes, which have timers, and domains, which have timeouts. Each owner in line
+    /// is served 64 deadlines, and the clocks are read before the next one is served. So a deadline that comes during
+    /// the turn waits for at most 64 deadlines of each other owner on its clock, however many the other owners have,
+    /// and for as many on each of the other clocks. How long that takes depends on how long 64 calls of each
+    /// [`Deliver`](crate::timer::Deliver) take. The turn ends when all deadlines have passed that were due at its
+    /// beginning. Deadlines that have come since may be left; then [`next`](Self::next) answers a time that has passed.
+    ///
+    /// If a waker or a delivery panics, the other clocks are still served, and then the panic goes on to the caller.
+    /// What else is due by the panic's clock is left to the next turn.
+    pub fn turn(&self) -> usize {
+        Turn::begin(self).run()
     }
 
     /// Says that the embedder's `CLOCK_REALTIME`, and `CLOCK_TAI` with it, have been set. Of the host's clocks nobody need say
@@ -223,21 +229,31 @@ impl Driver {
         random::mixed(self.inner.seed.wrapping_add(random::mixed(owner)))
     }
 
-    /// Sees to it that somebody turns.
+    /// Starts the driver's thread, if the driver runs by the host's clocks and its thread does not run yet. The first
+    /// timer or timeout would start it otherwise.
+    ///
+    /// A new thread inherits the scheduling policy and the nice value of the thread that starts it, and then applies
+    /// its [`DriverThread`] to itself. To raise its priority above what it has inherited, a thread needs `CAP_SYS_NICE`
+    /// or a sufficient `RLIMIT_NICE`. In a program without either, the first timer may be armed by a `SCHED_IDLE` or
+    /// niced thread; then call this before, from a thread with normal priority. A thread with `SCHED_DEADLINE` cannot
+    /// start another thread.
+    ///
+    /// ```
+    /// let system = ufutex::System::new();
+    /// system.driver().start()?;
+    /// # Ok::<(), ufutex::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// [`Error::NoMemory`] when the host refuses a thread or what it waits with.
-    pub(crate) fn start(&self) -> Result<(), Error> {
+    /// [`Error::NoMemory`] if the host refuses a thread, or the file descriptors that the thread waits with;
+    /// [`Error::Unsupported`] if the driver has no clocks.
+    pub fn start(&self) -> Result<(), Error> {
         match &self.inner.source {
             #[cfg(feature = "_host")]
             Source::Host(host) => host.start(self),
             Source::Given(_) => Ok(()),
             Source::None => Err(Error::Unsupported),
         }
-    }
-
-    pub(crate) fn sleeps(&self) -> &Sleeps {
-        &self.inner.sleeps
     }
 }
 
@@ -265,7 +281,7 @@ impl Inner {
         match &self.source {
             #[cfg(feature = "_host")]
             Source::Host(host) => host.wake(),
-            Source::Given(clocks) => clocks.changed(),
+            Source::Given(clocks) => call(|| clocks.changed()),
             Source::None => {}
         }
     }
@@ -287,29 +303,28 @@ impl Inner {
         is_earlier && !mutant(Mutant::ArmTellsNobody)
     }
 
-    /// Puts `link` where it belongs: due at `at`, or nowhere. A later time than it has is put off until it is due,
-    /// unless it is never. What is past already is for the next turn, unless this one is to come back to it.
+    /// Puts `link` where it belongs: in the wheel, due at `at`, or nowhere if `at` is `NEVER`. If the link is in the
+    /// wheel with an earlier deadline, or in the ready line, it stays there unless `at` is `NEVER`: a turn will find it
+    /// and schedule it anew. A deadline that has passed already is left to the next turn. `now` is a recent reading of
+    /// the clock.
     ///
     /// # Safety
     /// `link` is one of this driver's, and belongs to the caller's queue, which is locked.
-    unsafe fn schedule(&self, base: Base, link: NonNull<Link>, at: u64, comes_back: bool) -> bool {
+    unsafe fn schedule(&self, base: Base, link: NonNull<Link>, at: u64, now: u64) -> bool {
         self.bases[base as usize].lock().with(|earliest| {
             let node = Link::node(link);
             // SAFETY: nodes of links belong to this lock.
-            let (is_linked, deadline) = unsafe { ((*node).is_linked(), (*node).deadline()) };
-            if is_linked && at >= deadline && at != NEVER {
+            let (is_linked, is_ready) = unsafe { ((*node).is_linked(), (*node).is_ready()) };
+            // SAFETY: as above.
+            let stands = is_ready || is_linked && at >= unsafe { (*node).deadline() };
+            if stands && at != NEVER {
                 return false;
             }
             // SAFETY: as above; the owner takes the link out before it goes.
             unsafe {
-                earliest.wheel.remove(node);
+                earliest.remove(node);
                 if at != NEVER {
-                    let now = if earliest.wheel.is_empty() { self.now(base) } else { 0 };
-                    if comes_back {
-                        earliest.wheel.insert_at_once(node, at, now);
-                    } else {
-                        earliest.wheel.insert(node, at, now);
-                    }
+                    earliest.wheel.insert(node, at, now);
                 }
             }
             if at < earliest.told {
@@ -320,5 +335,23 @@ impl Inner {
                 false
             }
         })
+    }
+
+    /// Puts `link` at the end of the ready line, so that this turn serves its owner again.
+    ///
+    /// # Safety
+    /// As for [`schedule`](Self::schedule).
+    unsafe fn come_back(&self, base: Base, link: NonNull<Link>) {
+        self.bases[base as usize].lock().with(|earliest| {
+            let node = Link::node(link);
+            // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it. The
+            // node may be in the ready line already: another thread that turns may have put it there.
+            unsafe {
+                if !(*node).is_ready() {
+                    earliest.remove(node);
+                    earliest.make_ready(node);
+                }
+            }
+        });
     }
 }

@@ -9,14 +9,46 @@ use crate::sync::{Mutant, mutant};
 use crate::sys::counted::Counted;
 use crate::table::lock::Lock;
 
-/// Who has queues: counted, so that the driver can keep it while it expires something.
+/// An owner of queues. It is counted, so that the driver can keep it alive while it expires its deadlines.
 pub(crate) trait Owner: Sync {
     /// Keeps the owner; `None` when it is being dropped.
     fn hold(&self) -> Option<Held>;
 
-    /// Sees to what is due on `base` by `now`, a share of it at a time, and schedules the rest. Answers how many.
-    fn expire(&self, base: Base, now: u64) -> usize;
+    /// Expires a share of what is due on `base`, and schedules the rest. Answers how many deadlines have passed.
+    fn expire(&self, base: Base, visit: &mut Visit) -> usize;
 }
+
+/// One owner's share of a turn.
+#[derive(Clone, Copy)]
+pub(crate) struct Visit {
+    /// When the turn began.
+    began: u64,
+    /// What the clock shows.
+    now: u64,
+    /// The owner still has deadlines that were due when the turn began.
+    owes: bool,
+}
+
+impl Visit {
+    pub fn new(began: u64, now: u64) -> Self {
+        Self { began, now, owes: false }
+    }
+
+    /// What the clock shows.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Whether the owner still has deadlines that were due when the turn began.
+    pub fn owes(&self) -> bool {
+        self.owes
+    }
+}
+
+/// How many deadlines of one owner may pass before the turn serves the next owner.
+const SHARE: u32 = 64;
+/// Sorting one batch of deadlines is charged to the share like this many deadlines that pass.
+const BATCH: u32 = 16;
 
 /// An owner that is kept: a handle of it, made and dropped by its own code.
 pub(crate) struct Held {
@@ -118,10 +150,6 @@ impl Queue {
         Self { base, state: Lock::new(state), link: UnsafeCell::new(None) }
     }
 
-    pub fn base(&self) -> Base {
-        self.base
-    }
-
     /// Names the owner, before anything else.
     ///
     /// # Safety
@@ -137,20 +165,31 @@ impl Queue {
         link.as_ref().map(NonNull::from)
     }
 
-    /// Arms `node` for `deadline`; it may be armed already. `ready` is done to it first, with the queue locked.
+    /// Arms `node` for `deadline`; it may be armed already. `ready` is applied to it first, with the queue locked.
+    /// `now` is a recent reading of the queue's clock: the clock itself may be an embedder's and panic, so it is not
+    /// read here.
     ///
     /// # Safety
     /// `node` is valid until it has been disarmed or was due, and is in no other queue.
-    pub unsafe fn arm(&self, driver: &Inner, node: *mut Node, deadline: u64, ready: impl FnOnce(*mut Node)) -> Tell {
+    pub unsafe fn arm(
+        &self,
+        driver: &Inner,
+        node: *mut Node,
+        deadline: u64,
+        now: u64,
+        ready: impl FnOnce(*mut Node),
+    ) -> Tell {
         self.state.lock().with(|state| {
             // SAFETY: says the caller.
             unsafe {
                 state.wheel.remove(node);
                 ready(node);
-                let now = if state.wheel.is_empty() { driver.now(self.base) } else { 0 };
-                state.wheel.insert(node, deadline, now);
             }
-            if deadline >= state.scheduled { Tell(false) } else { self.schedule(driver, state, deadline) }
+            let is_earlier = deadline < state.scheduled;
+            let tell = if is_earlier { self.schedule(driver, state, deadline, now) } else { Tell(false) };
+            // SAFETY: says the caller; and it has been taken out.
+            unsafe { state.wheel.insert(node, deadline, now) };
+            tell
         })
     }
 
@@ -164,7 +203,7 @@ impl Queue {
             // SAFETY: says the caller.
             let was_armed = unsafe { state.wheel.remove(node) };
             let is_last = state.wheel.is_empty() || mutant(Mutant::DisarmSilencesOthers);
-            if was_armed && !lazy && is_last { self.schedule(driver, state, NEVER) } else { Tell(false) }
+            if was_armed && !lazy && is_last { self.unschedule(driver, state) } else { Tell(false) }
         })
     }
 
@@ -173,21 +212,35 @@ impl Queue {
         self.state.lock().with(|_| f())
     }
 
-    /// A share of what is due by `now`. What is left of it has its turn behind other queues that are due as well, also when
-    /// somebody who was told panics.
-    pub fn share<'q>(&'q self, driver: &'q Inner, now: u64) -> Share<'q> {
-        Share { queue: self, driver, now, is_all: false }
+    /// A share of what is due by now. When the share is dropped, also by a panic in a callback, what is left is queued
+    /// behind the other owners that have deadlines due.
+    pub fn share<'q>(&'q self, driver: &'q Inner, visit: &'q mut Visit) -> Share<'q> {
+        Share { queue: self, driver, visit, left: SHARE, is_all: false }
     }
 
     /// Takes the queue out of the driver's wheel, for good.
     pub fn retire(&self, driver: &Inner) -> Tell {
-        self.state.lock().with(|state| self.schedule(driver, state, NEVER))
+        self.state.lock().with(|state| self.unschedule(driver, state))
     }
 
-    fn schedule(&self, driver: &Inner, state: &mut State, at: u64) -> Tell {
+    /// Schedules the queue for `at` in the driver's wheel. `now` is a recent reading of the clock.
+    fn schedule(&self, driver: &Inner, state: &mut State, at: u64, now: u64) -> Tell {
         state.scheduled = at;
         // SAFETY: the link is in place, and the queue locked.
-        self.link().map_or(Tell(false), |link| Tell(unsafe { driver.schedule(self.base, link, at, false) }))
+        self.link().map_or(Tell(false), |link| Tell(unsafe { driver.schedule(self.base, link, at, now) }))
+    }
+
+    /// Takes the queue out of the driver's wheel: nothing is armed any more.
+    fn unschedule(&self, driver: &Inner, state: &mut State) -> Tell {
+        self.schedule(driver, state, NEVER, 0) // NEVER needs no time
+    }
+
+    /// Ends the turn's work on the queue: nothing is left that is due. `now` is the turn's reading of the clock.
+    fn finish(&self, driver: &Inner, state: &mut State, now: u64) {
+        state.wheel.release();
+        let next = state.wheel.peek().unwrap_or(NEVER);
+        // The thread is in a turn, and looks for the next deadline itself: it need not be woken.
+        let _looks_itself = self.schedule(driver, state, next, now);
     }
 }
 
@@ -195,56 +248,67 @@ impl Queue {
 pub(crate) struct Share<'q> {
     queue: &'q Queue,
     driver: &'q Inner,
-    now: u64,
+    visit: &'q mut Visit,
+    /// How many more deadlines may pass in this share.
+    left: u32,
     /// Nothing is left that is due.
     is_all: bool,
 }
 
 impl Share<'_> {
-    /// Takes one node that is due and gives it to `then`, with the queue locked; false, and the next turn scheduled,
-    /// when there is none.
+    /// Takes one node that is due and gives it to `then`, with the queue locked. `false` if no node is due, in which
+    /// case the next turn has been scheduled, or if the share is used up.
     pub fn pop_due(&mut self, then: impl FnOnce(*mut Node)) -> bool {
-        let Self { queue, driver, now, .. } = *self;
+        let (queue, Visit { began, now, .. }) = (self.queue, *self.visit);
         let mut then = Some(then);
-        loop {
-            let more = queue.state.lock().with(|state| {
+        while self.left != 0 {
+            let next = queue.state.lock().with(|state| {
                 if state.wheel.is_ahead_of(now) {
                     state.wheel.turn_back(now);
                 }
-                state.wheel.hold_back(now);
-                match state.wheel.next(now) {
+                state.wheel.hold_back(began);
+                let next = state.wheel.next(now);
+                match next {
                     Next::Due(node) => {
                         if let Some(then) = then.take() {
                             then(node);
                         }
-                        return Some(true);
                     }
-                    Next::Working => return None,
-                    Next::At(_) if mutant(Mutant::TurnForgetsRest) => return Some(false),
-                    Next::At(_) | Next::Never => {}
+                    Next::Working => {}
+                    Next::At(_) if mutant(Mutant::TurnForgetsRest) => {}
+                    Next::At(_) | Next::Never => queue.finish(self.driver, state, now),
                 }
-                state.wheel.release();
-                let next = state.wheel.peek().unwrap_or(NEVER);
-                // The driver is turning, and looks itself.
-                let _looks_itself = queue.schedule(driver, state, next);
-                Some(false)
+                next
             });
-            if let Some(more) = more {
-                self.is_all = !more;
-                return more;
+            match next {
+                Next::Due(_) => {
+                    self.left -= 1;
+                    return true;
+                }
+                Next::Working => self.left = self.left.saturating_sub(BATCH),
+                Next::At(_) | Next::Never => {
+                    self.is_all = true;
+                    return false;
+                }
             }
         }
+        false
     }
 }
 
 impl Drop for Share<'_> {
     fn drop(&mut self) {
-        let Self { queue, driver, now, is_all } = *self;
+        let Self { queue, driver, is_all, .. } = *self;
         let Some(link) = queue.link().filter(|_| !is_all) else { return };
         queue.state.lock().with(|state| {
-            state.scheduled = now;
+            let next = state.wheel.peek_in_turn().unwrap_or(NEVER);
+            if next > self.visit.now {
+                return queue.finish(driver, state, self.visit.now);
+            }
+            self.visit.owes = next <= self.visit.began;
+            state.scheduled = next;
             // SAFETY: the link is in place, and the queue locked. The driver is turning, and looks itself.
-            let _looks_itself = unsafe { driver.schedule(queue.base, link, now, true) };
+            unsafe { driver.come_back(queue.base, link) };
         });
     }
 }

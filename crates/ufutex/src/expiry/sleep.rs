@@ -1,66 +1,135 @@
-//! Sleeps of tasks: what limits a wait that is a future.
+//! Sleeps of tasks: the timeouts of waits that are futures.
+//!
+//! A domain's sleeps are one owner in the driver, as a process's timers are. So if many tasks of one domain sleep until
+//! one time, the sleeps of another domain wait for one share of them only.
 
 use core::cell::UnsafeCell;
 use core::pin::Pin;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use core::task::Waker;
 use core::time::Duration;
 
 use super::clocks::nanoseconds;
-use super::queue::{Held, Owner, Queue};
+use super::queue::{Held, Owner, Queue, Visit};
 use super::wheel::Node;
-use super::{Base, Driver, Inner};
-use crate::sync::{AtomicU32, Mutant, Ordering, mutant};
+use super::{Base, Driver};
+use crate::error::Error;
+use crate::sync::{AtomicPtr, AtomicU32, Made, Mutant, Ordering, mutant, relaxed_in};
+use crate::sys::counted::Counted;
+use crate::sys::unwind::Callback;
 
-/// So many tasks are woken before other owners have their turn.
-const BATCH: usize = 64;
-
-/// The sleeps of a driver, by the clock that ends them.
+/// The sleeps of a domain by one clock.
 pub(crate) struct Sleeps {
-    queues: [Queue; 2],
+    queue: Queue,
+    driver: Driver,
+    made: Made,
 }
 
 impl Sleeps {
-    pub fn new() -> Self {
-        Self { queues: [Queue::new(Base::Monotonic), Queue::new(Base::Realtime)] }
-    }
-
-    /// # Safety
-    /// As [`Queue::settle`]; these sleeps are those of `driver`.
-    pub unsafe fn settle(&self, driver: &Inner) {
-        for queue in &self.queues {
-            // SAFETY: says the caller.
-            unsafe { queue.settle(NonNull::<Inner>::from(driver) as NonNull<dyn Owner>) };
-        }
-    }
-
-    fn on(&self, base: Base) -> Option<&Queue> {
-        self.queues.iter().find(|queue| queue.base() == base)
+    fn new(driver: &Driver, base: Base) -> Result<Counted<Self>, Error> {
+        let this = Counted::new(|_| Self { queue: Queue::new(base), driver: driver.clone(), made: Made::new() })?;
+        // SAFETY: nobody else has them yet; the queue is a part of them, and retired when they are dropped.
+        unsafe { this.queue.settle(NonNull::<Self>::from(&*this) as NonNull<dyn Owner>) };
+        this.made.finish();
+        Ok(this)
     }
 }
 
-// The driver itself owns the sleeps: they belong to nobody who could be asked to keep them.
-impl Owner for Inner {
+impl Owner for Sleeps {
     fn hold(&self) -> Option<Held> {
-        // SAFETY: a driver's inside is counted, and the caller has a handle of the driver.
+        // SAFETY: sleeps are counted, and the thread that drops the last handle waits for the driver's lock, which the
+        // caller holds.
         unsafe { Held::of(self) }
     }
 
-    fn expire(&self, base: Base, now: u64) -> usize {
-        let Some(queue) = self.sleeps.on(base) else { return 0 };
-        let mut share = queue.share(self, now);
-        for woken in 0..BATCH {
+    fn expire(&self, _: Base, visit: &mut Visit) -> usize {
+        let mut share = self.queue.share(&self.driver.inner, visit);
+        let mut woken = 0;
+        loop {
             let mut waker = None;
-            // SAFETY: what is armed in these queues are nodes of sleeps, and the queue is locked.
+            // SAFETY: only nodes of sleeps are armed in this queue, and the queue is locked.
             if !share.pop_due(|node| waker = unsafe { Sleep::ring(node) }) {
                 return woken;
             }
+            woken += 1;
             if let Some(waker) = waker {
                 waker.wake();
             }
         }
-        BATCH
     }
+}
+
+impl Drop for Sleeps {
+    fn drop(&mut self) {
+        // The turning thread need not be woken: the deadline is gone, not earlier.
+        let _later = self.queue.retire(&self.driver.inner);
+    }
+}
+
+/// The sleeps of a domain, made when one of its tasks sleeps for the first time.
+pub(crate) struct LazySleeps {
+    /// For the monotonic clock and the realtime clock. Null until a task sleeps by that clock; then a counted handle.
+    by_clock: [AtomicPtr<Sleeps>; 2],
+}
+
+impl LazySleeps {
+    pub fn new() -> Self {
+        Self { by_clock: [(); 2].map(|()| AtomicPtr::new(ptr::null_mut())) }
+    }
+
+    /// The sleeps by `base`, made by the first call.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    fn get(&self, driver: &Driver, base: Base) -> Result<&Sleeps, Error> {
+        let slot = &self.by_clock[usize::from(base != Base::Monotonic)];
+        // SAFETY: null, or kept until this is dropped.
+        let sleeps = match unsafe { slot.load(Ordering::Acquire).as_ref() } {
+            // [W]
+            Some(sleeps) => sleeps,
+            None => Self::make(slot, driver, base)?,
+        };
+        sleeps.made.see();
+        Ok(sleeps)
+    }
+
+    #[cold]
+    fn make<'s>(slot: &'s AtomicPtr<Sleeps>, driver: &Driver, base: Base) -> Result<&'s Sleeps, Error> {
+        let made = Sleeps::new(driver, base)?;
+        let ours = ptr::from_ref::<Sleeps>(&made).cast_mut();
+        let order = relaxed_in(Mutant::SleepsRelaxed, Ordering::Release);
+        let there = match slot.compare_exchange(ptr::null_mut(), ours, order, Ordering::Acquire) {
+            // [W]
+            Ok(_) => {
+                // `drop` gives back this handle.
+                core::mem::forget(made);
+                ours
+            }
+            Err(theirs) => theirs,
+        };
+        // SAFETY: the handle is kept until `self` is dropped, as above.
+        Ok(unsafe { &*there })
+    }
+}
+
+impl Drop for LazySleeps {
+    fn drop(&mut self) {
+        for slot in &self.by_clock {
+            // No other thread uses `self` any more.
+            if let Some(sleeps) = NonNull::new(slot.load(Ordering::Acquire)) {
+                // [W]
+                // SAFETY: this is the handle that `make` has forgotten.
+                unsafe { Counted::let_go(sleeps) };
+            }
+        }
+    }
+}
+
+/// The driver and the sleeps that serve the timeouts of a domain's tasks.
+#[derive(Clone, Copy)]
+pub(crate) struct Timeouts<'d> {
+    pub driver: &'d Driver,
+    pub sleeps: &'d LazySleeps,
 }
 
 /// A task's sleep until a point in time, in memory that stays where it is while it is armed.
@@ -69,11 +138,10 @@ pub(crate) struct Sleep<'d> {
     /// First: its queue has its address alone.
     node: UnsafeCell<Node>,
     /// Whom to wake; belongs to the queue's lock while the node is armed.
-    waker: UnsafeCell<Option<Waker>>,
+    waker: UnsafeCell<Option<Callback>>,
     /// Whether the time is up: not 0.
     is_over: AtomicU32,
-    driver: &'d Driver,
-    base: Base,
+    sleeps: &'d Sleeps,
 }
 
 // SAFETY: what others touch they touch with the queue locked.
@@ -82,36 +150,35 @@ unsafe impl Send for Sleep<'_> {}
 unsafe impl Sync for Sleep<'_> {}
 
 impl<'d> Sleep<'d> {
-    /// A sleep that has not begun, by one of the clocks that tasks sleep by.
-    pub fn new(driver: &'d Driver, base: Base, waker: Waker) -> Self {
-        let waker = UnsafeCell::new(Some(waker));
-        Self { node: UnsafeCell::new(Node::new()), waker, is_over: AtomicU32::new(0), driver, base }
+    /// Memory for a sleep by `base` that has not begun.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn new(timeouts: Timeouts<'d>, base: Base, waker: Callback) -> Result<Counted<Self>, Error> {
+        let sleeps = timeouts.sleeps.get(timeouts.driver, base)?;
+        let (node, waker) = (UnsafeCell::new(Node::new()), UnsafeCell::new(Some(waker)));
+        Counted::new(|_| Self { node, waker, is_over: AtomicU32::new(0), sleeps })
     }
 
-    fn queue(&self) -> Option<&'d Queue> {
-        self.driver.sleeps().on(self.base)
-    }
-
-    /// Has the waker woken at `deadline`. The driver has been started.
-    pub fn begin(self: Pin<&Self>, deadline: Duration) {
-        let Some(queue) = self.queue() else { return };
-        // By the whole sleep's address, since `ring` gets from its node to the rest.
+    /// Arms the sleep: its waker is woken at `deadline`. The clock shows `now`; the driver has been started.
+    pub fn begin(self: Pin<&Self>, deadline: Duration, now: u64) {
+        // By the address of the whole sleep: `ring` gets from the node to the other fields.
         let node = core::ptr::from_ref(self.get_ref()).cast_mut().cast();
         // SAFETY: pinned, and disarmed when it is dropped; the node comes first.
-        let tell = unsafe { queue.arm(&self.driver.inner, node, nanoseconds(deadline), |_| {}) };
-        tell.now(self.driver);
+        let tell =
+            unsafe { self.sleeps.queue.arm(&self.sleeps.driver.inner, node, nanoseconds(deadline), now, |_| {}) };
+        tell.now(&self.sleeps.driver);
     }
 
     /// Whether the time is up; if it is not, `waker` is woken from now on.
     pub fn is_over(&self, waker: &Waker) -> bool {
-        let Some(queue) = self.queue() else { return false };
         // Before the lock and after it: what a waker's clone and drop do is not ours to say.
-        let mut waker = Some(waker.clone());
+        let mut waker = Some(Callback::of(waker));
         let is_over = || self.is_over.load(Ordering::Relaxed) != 0; // [T]
         let too_early = mutant(Mutant::SleepLooksFirst).then(is_over);
         if !mutant(Mutant::SleepKeepsWaker) {
             // SAFETY: with the queue locked the waker is ours.
-            queue.with_locked(|| unsafe { core::ptr::swap(self.waker.get(), &raw mut waker) });
+            self.sleeps.queue.with_locked(|| unsafe { core::ptr::swap(self.waker.get(), &raw mut waker) });
         }
         // Either this waker is found there, or it was over before.
         too_early.unwrap_or_else(is_over)
@@ -121,7 +188,7 @@ impl<'d> Sleep<'d> {
     ///
     /// # Safety
     /// `node` is a sleep's, whose queue is locked.
-    unsafe fn ring(node: *mut Node) -> Option<Waker> {
+    unsafe fn ring(node: *mut Node) -> Option<Callback> {
         // SAFETY: the node comes first, and the sleep stays where it is.
         let this = unsafe { &*node.cast::<Self>() };
         if !mutant(Mutant::SleepGoesOn) {
@@ -137,9 +204,12 @@ impl<'d> Sleep<'d> {
 
 impl Drop for Sleep<'_> {
     fn drop(&mut self) {
-        let Some(queue) = self.queue().filter(|_| !mutant(Mutant::SleepStaysArmed)) else { return };
+        if mutant(Mutant::SleepStaysArmed) {
+            return;
+        }
         // Most timeouts never come, and the next one is soon armed: so not at once.
         // SAFETY: it is in this queue or in none.
-        unsafe { queue.disarm(&self.driver.inner, self.node.get(), true) }.now(self.driver);
+        let tell = unsafe { self.sleeps.queue.disarm(&self.sleeps.driver.inner, self.node.get(), true) };
+        tell.now(&self.sleeps.driver);
     }
 }

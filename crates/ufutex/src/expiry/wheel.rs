@@ -5,8 +5,13 @@
 //! many there are, and the earliest is in the first slot of the lowest level in use. A slot with few nodes is searched;
 //! one with many, when its time has come, is emptied into the levels below it, a batch at a time.
 //!
-//! Nodes lie in memory of their owners. Whoever has the wheel to itself (it stands behind a lock) has the nodes in it.
+//! No operation takes longer because there are more nodes: work on many nodes is done in batches, and the caller may
+//! unlock the wheel between two of them ([`Next::Working`]).
+//!
+//! Nodes lie in memory of their owners. The wheel stands behind a lock; the holder of that lock has exclusive access to
+//! the nodes in the wheel.
 
+use core::marker::PhantomPinned;
 use core::ptr;
 
 use super::clocks::LAST;
@@ -22,12 +27,22 @@ const FEW: usize = 16;
 /// So many nodes go down a level before the wheel's lock may change hands.
 const BATCH: usize = 64;
 
-/// The slot of nodes that are held back, behind all others.
-const LATER: u16 = (LEVELS * SLOTS) as u16;
-/// In no slot.
+/// Two rings behind all slots. One contains the nodes that are held back until the turn is done. The other contains the
+/// nodes to be placed: they were held back before, or the clock has been set back. At the end of a turn the two change
+/// roles.
+const RINGS: [u16; 2] = [(LEVELS * SLOTS) as u16, (LEVELS * SLOTS) as u16 + 1];
+/// A third ring: nodes whose deadlines have passed, in the order in which they are to be served.
+const READY: u16 = RINGS[1] + 1;
+/// The bit of the first ring in `levels`.
+const RING: u32 = 1 << 16;
+/// The `slot` of a node that is in no wheel.
 const NOWHERE: u16 = u16::MAX;
 
-/// A place in a wheel. Its fields belong to whoever has the wheel.
+/// A place in a wheel. Its fields are guarded by the lock of the wheel.
+///
+/// Other nodes link to it, so it is pinned, and so is every struct that contains one. An owner may hold a `&mut` to
+/// such a struct, for example in its `drop`, while neighbours access the node; because the node is not [`Unpin`], that
+/// reference claims no exclusive access to it. Nodes are reached by pointers, or by shared references to cells.
 pub struct Node {
     next: *mut Node,
     previous: *mut Node,
@@ -38,6 +53,7 @@ pub struct Node {
     pub index: u16,
     /// What the owner wants to know when it is due.
     pub tag: u32,
+    _pinned: PhantomPinned,
 }
 
 impl Node {
@@ -47,7 +63,15 @@ impl Node {
 
     /// In no wheel, with an index, and a pointer [kept](Self::keep) for the owner.
     pub const fn keeping<T>(index: u16, kept: *mut T) -> Self {
-        Self { next: kept.cast(), previous: ptr::null_mut(), deadline: 0, slot: NOWHERE, index, tag: 0 }
+        Self {
+            next: kept.cast(),
+            previous: ptr::null_mut(),
+            deadline: 0,
+            slot: NOWHERE,
+            index,
+            tag: 0,
+            _pinned: PhantomPinned,
+        }
     }
 
     /// Keeps a pointer for its owner while it is in no wheel: until it is put into one.
@@ -62,6 +86,11 @@ impl Node {
 
     pub const fn is_linked(&self) -> bool {
         self.slot != NOWHERE
+    }
+
+    /// Whether the node is in the ready line.
+    pub const fn is_ready(&self) -> bool {
+        self.slot == READY
     }
 
     /// Of the last time that it was put into a wheel.
@@ -87,19 +116,24 @@ pub enum Next {
 pub struct Wheel {
     /// The wheel's own time: no node is due before it, unless it was late already when it came.
     elapsed: u64,
-    /// The levels that have nodes.
-    levels: u16,
+    /// One bit for each level that has nodes; above them, from `RING` on, one bit for each ring that has some.
+    levels: u32,
     /// The slots of each level that have nodes.
     slots: [u16; LEVELS],
     /// The slot that is being emptied into lower levels.
     emptied: u16,
-    /// While a turn is going on: nodes that are put in for earlier are held back until it is done.
+    /// During a turn: a node that is inserted with an earlier deadline than this is held back until the turn is done. 0
+    /// means that no turn is going on.
     floor: u64,
+    /// Which of `RINGS` contains the nodes that are held back.
+    held: u8,
+    /// The clock has been set back: nodes are being moved from the slots to the ring of nodes to be placed.
+    gathers: bool,
     /// The first node of each slot; the others follow in a ring.
-    first: [*mut Node; LEVELS * SLOTS + 1],
+    first: [*mut Node; READY as usize + 1],
 }
 
-// SAFETY: the pointers are to nodes, which belong to whoever has the wheel.
+// SAFETY: the pointers are to nodes in the wheel, to which only the wheel's holder has access.
 unsafe impl Send for Wheel {}
 
 impl Wheel {
@@ -110,30 +144,54 @@ impl Wheel {
             slots: [0; LEVELS],
             emptied: NOWHERE,
             floor: 0,
-            first: [ptr::null_mut(); LEVELS * SLOTS + 1],
+            held: 0,
+            gathers: false,
+            first: [ptr::null_mut(); READY as usize + 1],
         }
     }
 
     pub const fn is_empty(&self) -> bool {
-        self.levels == 0 && self.first[LATER as usize].is_null()
+        self.levels == 0
     }
 
-    /// What is put in from here on and due by `now` is held back, until [`release`](Self::release): a turn that also saw to
-    /// what is due as soon as it is armed might never end.
-    pub fn hold_back(&mut self, now: u64) {
-        self.floor = self.floor.max(now + 1);
+    const fn is_empty_in(&self, slot: u16) -> bool {
+        self.first[slot as usize].is_null()
     }
 
-    /// The turn is done.
-    pub fn release(&mut self) {
-        self.floor = 0;
-        while let Some(node) = ptr::NonNull::new(self.first[LATER as usize]) {
-            // SAFETY: a node of this wheel.
-            unsafe {
-                self.remove(node.as_ptr());
-                self.place(node.as_ptr());
-            }
+    /// The ring of nodes that are held back.
+    const fn held(&self) -> u16 {
+        RINGS[self.held as usize]
+    }
+
+    /// The ring of nodes to be placed.
+    const fn pool(&self) -> u16 {
+        RINGS[1 - self.held as usize]
+    }
+
+    const fn is_settled(&self) -> bool {
+        !self.gathers && self.is_empty_in(self.pool())
+    }
+
+    /// Notes that a turn began at `began`. A node that is inserted from now on with a deadline up to `began` is held
+    /// back until [`release`](Self::release). Without that, a turn might never end if its callbacks armed deadlines
+    /// that have passed already. Nodes held back by the turn before are available to this one.
+    pub fn hold_back(&mut self, began: u64) {
+        let floor = began.saturating_add(1);
+        if floor > self.floor && (self.floor == 0 || self.release()) {
+            self.floor = floor;
         }
+    }
+
+    /// Ends the turn. `false`: not yet, because there still are nodes to be placed from the turn before.
+    pub fn release(&mut self) -> bool {
+        if !self.is_empty_in(self.held()) {
+            if !self.is_empty_in(self.pool()) {
+                return false;
+            }
+            self.held = 1 - self.held;
+        }
+        self.floor = 0;
+        true
     }
 
     /// Puts `node` in, to be due at `deadline`, behind others of that time.
@@ -142,26 +200,32 @@ impl Wheel {
     /// `node` is valid and in no wheel; it stays where it is until it has been taken out.
     pub unsafe fn insert(&mut self, node: *mut Node, deadline: u64, now: u64) {
         if self.is_empty() {
-            // Whatever the wheel has slept through is no business of this node.
+            // An empty wheel need not catch up with the time that has passed: start at `now`.
             self.elapsed = now;
             self.emptied = NOWHERE;
+            self.gathers = false;
         }
         // SAFETY: valid, says the caller, and ours from here on.
         unsafe {
             (*node).deadline = deadline;
-            if deadline < self.floor { self.link(node, LATER) } else { self.place(node) }
+            if deadline < self.floor { self.link_ring(node, self.held()) } else { self.place(node) }
         }
     }
 
-    /// As [`insert`](Self::insert), of what this turn comes back to.
+    /// Puts `node` at the end of the ready line.
     ///
     /// # Safety
-    /// As there.
-    pub unsafe fn insert_at_once(&mut self, node: *mut Node, deadline: u64, now: u64) {
-        let floor = core::mem::take(&mut self.floor);
+    /// `node` is valid and in no wheel; it stays where it is until it has been taken out.
+    pub unsafe fn make_ready(&mut self, node: *mut Node) {
         // SAFETY: says the caller.
-        unsafe { self.insert(node, deadline, now) };
-        self.floor = floor;
+        unsafe { self.link_ring(node, READY) };
+    }
+
+    /// Takes out the first node of the ready line.
+    pub fn pop_ready(&mut self) -> Option<*mut Node> {
+        let first = self.first[READY as usize];
+        // SAFETY: a node of this wheel, if there is one.
+        (!first.is_null() && unsafe { self.remove(first) }).then_some(first)
     }
 
     /// Takes `node` out, if it is in.
@@ -195,6 +259,9 @@ impl Wheel {
     /// The earliest node, if it is due by `now`; otherwise when to ask again.
     pub fn next(&mut self, now: u64) -> Next {
         loop {
+            if !self.settle() {
+                return Next::Working;
+            }
             if self.emptied != NOWHERE {
                 if !self.empty_further() {
                     return Next::Working;
@@ -223,9 +290,14 @@ impl Wheel {
         }
     }
 
-    /// When to ask [`next`](Self::next); `None` when there are no nodes.
+    /// When to call [`next`](Self::next); `None` if there are no nodes. 0 means at once, whatever the clock shows.
     pub fn peek(&self) -> Option<u64> {
-        if !self.first[LATER as usize].is_null() {
+        if self.is_empty_in(self.held()) { self.peek_in_turn() } else { Some(0) }
+    }
+
+    /// As [`peek`](Self::peek), without the nodes that are held back until the turn is done.
+    pub fn peek_in_turn(&self) -> Option<u64> {
+        if !self.is_settled() || !self.is_empty_in(READY) {
             return Some(0);
         }
         let slot = self.first_slot()?;
@@ -238,25 +310,33 @@ impl Wheel {
         Some(if is_all || usize::from(slot) < SLOTS { deadline } else { self.start_of(slot) })
     }
 
-    /// Puts all nodes where they belong when it is `now`: the clock has been set back.
+    /// Notes that the clock has been set back to `now`. All nodes have to be placed again, which [`next`](Self::next)
+    /// and [`settle`](Self::settle) do.
     pub fn turn_back(&mut self, now: u64) {
-        let mut all = Chain::default();
-        for slot in 0..LEVELS * SLOTS {
-            while !self.first[slot].is_null() {
-                let node = self.first[slot];
-                // SAFETY: a node of this wheel, which from here on is in the chain alone.
-                unsafe {
-                    self.remove(node);
-                    all.push(node);
-                }
+        self.elapsed = now;
+        self.emptied = NOWHERE;
+        self.gathers = true;
+    }
+
+    /// Places a batch of the nodes to be placed. Answers whether all have been placed.
+    pub fn settle(&mut self) -> bool {
+        for _ in 0..BATCH {
+            if self.is_settled() {
+                return true;
+            }
+            let from = if self.gathers { self.first_slot() } else { Some(self.pool()) };
+            let Some(from) = from else {
+                self.gathers = false;
+                continue;
+            };
+            let node = self.first[usize::from(from)];
+            // SAFETY: a node of this wheel. While it gathers, `place` puts it into the pool.
+            unsafe {
+                self.remove(node);
+                self.place(node);
             }
         }
-        self.emptied = NOWHERE;
-        self.elapsed = now;
-        while let Some(node) = all.pop() {
-            // SAFETY: taken out above, and valid as long as nobody else has the wheel.
-            unsafe { self.place(node) };
-        }
+        self.is_settled()
     }
 
     /// Whether the wheel is ahead of `now`, which a clock that has been set back leaves behind.
@@ -267,6 +347,10 @@ impl Wheel {
     /// # Safety
     /// `node` is valid and in no wheel.
     unsafe fn place(&mut self, node: *mut Node) {
+        if self.gathers {
+            // SAFETY: says the caller.
+            return unsafe { self.link_ring(node, self.pool()) };
+        }
         // SAFETY: valid, says the caller.
         let at = unsafe { (*node).deadline }.max(self.elapsed);
         let level = (at ^ self.elapsed).checked_ilog2().unwrap_or(0) / DIGIT;
@@ -276,6 +360,14 @@ impl Wheel {
         self.slots[level as usize] |= 1 << digit;
         // SAFETY: says the caller.
         unsafe { self.link(node, slot as u16) };
+    }
+
+    /// # Safety
+    /// As for `place`.
+    unsafe fn link_ring(&mut self, node: *mut Node, ring: u16) {
+        self.levels |= RING << (ring - RINGS[0]);
+        // SAFETY: says the caller.
+        unsafe { self.link(node, ring) };
     }
 
     /// # Safety
@@ -300,7 +392,8 @@ impl Wheel {
     }
 
     fn mark_empty(&mut self, slot: u16) {
-        if slot == LATER {
+        if slot >= RINGS[0] {
+            self.levels &= !(RING << (slot - RINGS[0]));
             return;
         }
         let (level, digit) = (usize::from(slot) / SLOTS, usize::from(slot) % SLOTS);
@@ -328,7 +421,7 @@ impl Wheel {
     }
 
     fn first_slot(&self) -> Option<u16> {
-        (self.levels != 0).then(|| {
+        (self.levels & (RING - 1) != 0).then(|| {
             let level = self.levels.trailing_zeros() as usize;
             (level * SLOTS) as u16 + self.slots[level].trailing_zeros() as u16
         })
@@ -366,45 +459,6 @@ impl Wheel {
 
 const fn digit(time: u64, level: u32) -> usize {
     (time >> (level * DIGIT)) as usize % SLOTS
-}
-
-/// Nodes on their way, first in first out.
-struct Chain {
-    first: *mut Node,
-    last: *mut Node,
-}
-
-impl Default for Chain {
-    fn default() -> Self {
-        Self { first: ptr::null_mut(), last: ptr::null_mut() }
-    }
-}
-
-impl Chain {
-    /// # Safety
-    /// `node` is valid until it is popped, and nowhere else.
-    unsafe fn push(&mut self, node: *mut Node) {
-        // SAFETY: valid, says the caller, like the last one.
-        unsafe {
-            (*node).next = ptr::null_mut();
-            if self.last.is_null() {
-                self.first = node;
-            } else {
-                (*self.last).next = node;
-            }
-        }
-        self.last = node;
-    }
-
-    fn pop(&mut self) -> Option<*mut Node> {
-        let node = self.first;
-        if node.is_null() {
-            return None;
-        }
-        // SAFETY: pushed and not popped, so valid.
-        self.first = unsafe { (*node).next };
-        Some(node)
-    }
 }
 
 #[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
@@ -503,6 +557,99 @@ mod tests {
         let (due, next) = due(&mut wheel, 1 << 40);
         assert!(due.iter().map(|(_, tag)| *tag).eq(0..1000));
         assert_eq!(next, None);
+    }
+
+    /// How many calls of `next` it takes until no batch is left to be sorted, and the nodes that became due in these
+    /// calls.
+    fn asked(wheel: &mut Wheel, now: u64) -> (usize, Vec<u32>) {
+        let (mut times, mut due) = (0, Vec::new());
+        loop {
+            times += 1;
+            match wheel.next(now) {
+                // SAFETY: of a box that outlives the wheel.
+                Next::Due(node) => due.push(unsafe { (*node).tag }),
+                Next::Working => {}
+                Next::At(_) | Next::Never => return (times, due),
+            }
+        }
+    }
+
+    /// Work on all nodes is done in batches, so that no thread has to wait for all of it.
+    #[test]
+    fn nodes_are_placed_anew_a_batch_at_a_time() {
+        const NODES: usize = 100 * BATCH;
+        let mut wheel = Wheel::new();
+        let mut nodes: Vec<_> = (0..NODES).map(|_| Box::new(Node::new())).collect();
+        for (tag, node) in nodes.iter_mut().enumerate() {
+            node.tag = tag as u32;
+            // SAFETY: `nodes` outlive the wheel.
+            unsafe { wheel.insert(&raw mut **node, 1000 + tag as u64 * 1000, 500_000) };
+        }
+        wheel.turn_back(999);
+        assert_eq!(wheel.peek(), Some(0), "there is something to do at once");
+        let (times, due_early) = asked(&mut wheel, 999);
+        // Each node leaves its slot, and enters another.
+        assert!(times >= 2 * NODES / BATCH, "{times} batches");
+        assert_eq!((due_early, wheel.peek().is_some_and(|at| at <= 1000)), (Vec::new(), true));
+        let (_, due) = asked(&mut wheel, u64::MAX >> 1);
+        assert!(due.into_iter().eq(0..NODES as u32), "in order of their deadlines");
+    }
+
+    #[test]
+    fn what_a_turn_has_held_back_is_for_the_next_and_is_placed_a_batch_at_a_time() {
+        const NODES: usize = 100 * BATCH;
+        let mut wheel = Wheel::new();
+        let mut nodes: Vec<_> = (0..NODES).map(|_| Box::new(Node::new())).collect();
+        wheel.hold_back(100);
+        for (tag, node) in nodes.iter_mut().enumerate() {
+            node.tag = tag as u32;
+            // SAFETY: `nodes` outlive the wheel.
+            unsafe { wheel.insert(&raw mut **node, 100, 100) };
+        }
+        assert_eq!(wheel.next(1000), Next::Never);
+        assert_eq!((wheel.peek(), wheel.peek_in_turn()), (Some(0), None));
+        // The turn before has not ended: another one begins.
+        wheel.hold_back(101);
+        let (times, due) = asked(&mut wheel, 1000);
+        assert!(times >= NODES + NODES / BATCH, "{times} times");
+        assert!(due.into_iter().eq(0..NODES as u32));
+        assert!(wheel.is_empty());
+    }
+
+    #[test]
+    fn nodes_come_and_go_while_they_are_placed_anew() {
+        let mut state = 0x9876_5432_1fed_cba1;
+        let mut nodes: Vec<_> = (0..1000).map(|_| Box::new(Node::new())).collect();
+        let mut wheel = Wheel::new();
+        let mut now = 1 << 40;
+        for _ in 0..300 {
+            for _ in 0..50 {
+                let node: *mut Node = &raw mut *nodes[(random(&mut state) % 1000) as usize];
+                // SAFETY: a node of `nodes`, which outlive the wheel.
+                unsafe {
+                    wheel.remove(node);
+                    if !random(&mut state).is_multiple_of(4) {
+                        wheel.insert(node, now + (random(&mut state) >> 40), now);
+                    }
+                }
+            }
+            now = if random(&mut state).is_multiple_of(3) { now - (random(&mut state) >> 42) } else { now + (1 << 14) };
+            if wheel.is_ahead_of(now) {
+                wheel.turn_back(now);
+            }
+            // A batch or two, after which another thread may lock the wheel.
+            for _ in 0..random(&mut state) % 5 {
+                if let Next::Due(node) = wheel.next(now) {
+                    // SAFETY: as above.
+                    assert!(unsafe { (*node).deadline } <= now);
+                }
+            }
+        }
+        while !wheel.settle() {}
+        let mut left: Vec<u64> = nodes.iter().filter(|node| node.is_linked()).map(|node| node.deadline).collect();
+        left.sort_unstable();
+        let (due, _) = due(&mut wheel, u64::MAX >> 1);
+        assert!(due.into_iter().map(|(deadline, _)| deadline).eq(left));
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! How many wait through a domain, and whether one more may.
+//! Limits how many waiters a domain may have.
 //!
-//! A wait that is queued takes a place, and gives it back when it has been woken. Were the places one number, its line would go to
-//! and fro between all CPUs, once more for each wait than what a table's reference count costs (seed 000). So most of
-//! the places lie on several lines, by thread: a thread that has just been woken leaves a place where it looks for the next
-//! one. Places are only moved, never made: the limit holds exactly, whoever takes and gives back.
+//! A wait that is queued takes a place, and gives it back when it has been woken. If the free places were one number,
+//! its cache line would be transferred between all CPUs, in addition to the line of a table's reference count. So most
+//! places are kept in several shards, each on a line of its own, which threads pick: a thread that has just been woken
+//! leaves its place where it looks for the next one. Places are only moved, never made, so the limit is never exceeded.
 //!
-//! What lies on other threads' lines cannot be taken, so a wait may be refused while so many places are left. Where
-//! that would count, with a small limit, all places are one number.
+//! A thread cannot take a place from another thread's shard. So a wait may be refused although other shards have free
+//! places. With a small limit, where that would matter, all places are one number.
 
 use crate::sync::{Tally, thread_share};
 
@@ -47,7 +47,11 @@ impl Admission {
 
     /// Takes a place; whether there was one.
     pub fn take(&self) -> bool {
-        let Some(own) = self.own() else { return self.free.take(1) };
+        self.take_from(self.own())
+    }
+
+    fn take_from(&self, own: Option<&Tally>) -> bool {
+        let Some(own) = own else { return self.free.take(1) };
         if own.take(1) {
             return true;
         }
@@ -60,7 +64,11 @@ impl Admission {
 
     /// Gives a place back.
     pub fn give_back(&self) {
-        let Some(own) = self.own() else { return self.free.add(1) };
+        self.give_back_to(self.own());
+    }
+
+    fn give_back_to(&self, own: Option<&Tally>) {
+        let Some(own) = own else { return self.free.add(1) };
         if own.add_one() >= KEPT_MAX && own.take(BATCH) {
             self.free.add(BATCH);
         }
@@ -119,14 +127,13 @@ mod tests {
 
     #[test]
     fn thread_that_waits_again_and_again_finds_its_own_place() {
-        crate::sync::as_one_thread(|| {
-            let places = Admission::new(SHARED_FROM);
-            for _ in 0..3 * BATCH {
-                assert!(places.take());
-                assert_eq!(places.taken(), 1);
-                places.give_back();
-            }
-            assert_eq!(places.free.get(), SHARED_FROM - BATCH, "moved once");
-        });
+        let places = Admission::new(SHARED_FROM);
+        let own = places.own();
+        for _ in 0..3 * BATCH {
+            assert!(places.take_from(own));
+            assert_eq!(places.taken(), 1);
+            places.give_back_to(own);
+        }
+        assert_eq!(places.free.get(), SHARED_FROM - BATCH, "moved once");
     }
 }

@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 
 use crate::error::Error;
+use crate::expiry::thread::DriverThread;
 use crate::expiry::{Clocks, GivenClocks};
 use crate::sys::topology::{Given, MAX_NODES, Nodes, Topology};
 use crate::table::globals::MAX_SHARE_LOG2;
@@ -26,11 +27,14 @@ pub struct Config {
     hash_seed: Option<u64>,
     default_slots: Option<usize>,
     max_slots: Option<usize>,
+    max_table_bytes: Option<usize>,
+    max_domain_table_bytes: Option<usize>,
     topology: Given,
     max_waitv: Option<usize>,
     max_robust: Option<usize>,
     max_pi_depth: Option<usize>,
     clocks: GivenClocks,
+    driver_thread: DriverThread,
 }
 
 impl Config {
@@ -43,11 +47,14 @@ impl Config {
             hash_seed: None,
             default_slots: None,
             max_slots: None,
+            max_table_bytes: None,
+            max_domain_table_bytes: None,
             topology: Given(None),
             max_waitv: None,
             max_robust: None,
             max_pi_depth: None,
             clocks: GivenClocks(None),
+            driver_thread: DriverThread::new(),
         }
     }
 
@@ -58,16 +65,16 @@ impl Config {
         self
     }
 
-    /// Slots of the global table of each node, a power of two; with several nodes 2^22 at most. Default: 256 for each
-    /// CPU, divided among the nodes, as in the kernel.
+    /// Slots of the global table of each node, a power of two; at most 2^22 if there are several nodes. Default: 256
+    /// for each CPU, divided among the nodes, as in the kernel.
     #[must_use]
     pub const fn global_slots(mut self, slots: usize) -> Self {
         self.global_slots = Some(slots);
         self
     }
 
-    /// The secret of the hash function. Default: random; without `std`, derived from an address, which is weak against
-    /// guests that choose theirs.
+    /// The secret seed of the hash function. Default: random. Without `std` it is derived from an address, which is
+    /// weak against guests that choose their addresses.
     #[must_use]
     pub const fn hash_seed(mut self, seed: u64) -> Self {
         self.hash_seed = Some(seed);
@@ -90,6 +97,30 @@ impl Config {
         self
     }
 
+    /// Memory, in bytes, that the private tables of all domains may take together. Default: 2^30, a gibibyte. The limit
+    /// counts neither the global tables nor the first 16 slots of each domain, so no domain can keep another from
+    /// having a table of its own. With a limit of 0 each domain can have 16 slots.
+    ///
+    /// A table that would exceed the limit is refused as if there were no memory for it, and
+    /// [`Counters::refused_tables`](crate::Counters::refused_tables) counts the refusal. The domain then keeps the
+    /// table in use. If the refused table would have been the domain's first, the domain gets one of 16 slots. A slot
+    /// takes 64 bytes. A domain keeps every table that it has had until the domain is dropped; all of them together
+    /// take less than twice the memory of the largest.
+    #[must_use]
+    pub const fn max_table_bytes(mut self, bytes: usize) -> Self {
+        self.max_table_bytes = Some(bytes);
+        self
+    }
+
+    /// Memory, in bytes, that the tables of one domain may take together, unless [`Options::max_table_bytes`] sets
+    /// another limit for the domain. Default: 2^27, 128 MiB, enough for a table of 2^20 slots and one of each smaller
+    /// size. All slots count, the first 16 too.
+    #[must_use]
+    pub const fn max_domain_table_bytes(mut self, bytes: usize) -> Self {
+        self.max_domain_table_bytes = Some(bytes);
+        self
+    }
+
     /// How many words one wait may wait for at once. Default: 128, the kernel's `FUTEX_WAITV_MAX`. Beyond it: `EINVAL`.
     #[must_use]
     pub const fn max_waitv(mut self, words: usize) -> Self {
@@ -97,17 +128,18 @@ impl Config {
         self
     }
 
-    /// How many entries of a robust list are walked when a task ends. Default: 2048, the kernel's `ROBUST_LIST_LIMIT`. The
-    /// rest of a longer list is left alone.
+    /// How many entries of a robust list are walked when a task ends. Default: 2048, the kernel's `ROBUST_LIST_LIMIT`.
+    /// Entries behind them are left as they are.
     #[must_use]
     pub const fn max_robust(mut self, entries: usize) -> Self {
         self.max_robust = Some(entries);
         self
     }
 
-    /// How long a chain of locks may be whose owners each wait for the next: so many waits beyond the first. Default: 1024,
-    /// the kernel's `max_lock_depth`. Whoever would make it longer gets `EDEADLK`, at either end of the chain; in the kernel
-    /// it may grow at the end that is waited for. How long a chain has been counts as long as somebody waits for its owner.
+    /// Longest chain of lock owners, each blocked on a lock of the next, that `lock_pi` may build. The first wait is
+    /// not counted. Default: 1024, the kernel's `max_lock_depth`. A wait that would make a chain longer fails with
+    /// `EDEADLK`, whether it would extend the chain at its beginning or at its end. The kernel does not refuse a wait
+    /// that extends the chain at its end, by the last owner.
     #[must_use]
     pub const fn max_pi_depth(mut self, locks: usize) -> Self {
         self.max_pi_depth = Some(locks);
@@ -121,13 +153,25 @@ impl Config {
         self
     }
 
-    /// What timers and the timeouts of tasks run by; the embedder turns the system's
-    /// [`driver`](crate::System::driver) then. Default: the host's clocks, and a thread that the first timer starts;
-    /// without `std` there is no time.
+    /// The clocks of timers and of tasks' timeouts. With given clocks the embedder turns the system's
+    /// [`driver`](crate::System::driver). Default: the host's clocks, and a thread that the first timer starts. Without
+    /// `std` there is no default, and timers and timeouts need given clocks.
     #[must_use]
     pub fn clocks(mut self, clocks: Arc<dyn Clocks>) -> Self {
         self.clocks = GivenClocks(Some(clocks));
         self
+    }
+
+    /// How the driver's thread is scheduled, which expires timers and timeouts by the host's clocks. Default:
+    /// [`DriverThread::new`], independent of the thread that starts it.
+    #[must_use]
+    pub fn driver_thread(mut self, thread: DriverThread) -> Self {
+        self.driver_thread = thread;
+        self
+    }
+
+    pub(crate) fn driver_thread_given(&self) -> DriverThread {
+        self.driver_thread.clone()
     }
 
     pub(crate) fn clocks_given(&self) -> Option<Arc<dyn Clocks>> {
@@ -160,6 +204,8 @@ impl Config {
             global_log2,
             default_log2: log2(self.default_slots.unwrap_or(1 << size::SMALLEST_LOG2))?.min(max_log2),
             max_log2,
+            max_table_bytes: self.max_table_bytes.unwrap_or(1 << 30),
+            max_domain_table_bytes: self.max_domain_table_bytes.unwrap_or(1 << 27),
             seed: self.hash_seed,
             max_waitv: self.max_waitv.unwrap_or(128),
             max_robust: self.max_robust.unwrap_or(2048),
@@ -175,6 +221,8 @@ pub(crate) struct Limits {
     pub global_log2: u32,
     pub default_log2: u32,
     pub max_log2: u32,
+    pub max_table_bytes: usize,
+    pub max_domain_table_bytes: usize,
     pub seed: Option<u64>,
     pub max_waitv: usize,
     pub max_robust: usize,
@@ -197,8 +245,29 @@ pub use env::EnvError;
 #[cfg(feature = "std")]
 mod env {
     use super::Config;
+    use crate::expiry::thread::{Cpus, DriverThread};
     use core::fmt;
     use std::string::String;
+
+    const DRIVER_NICE: &str = "UFUTEX_DRIVER_NICE";
+    const DRIVER_REALTIME: &str = "UFUTEX_DRIVER_REALTIME";
+    const DRIVER_CPUS: &str = "UFUTEX_DRIVER_CPUS";
+
+    fn driver_thread(var: impl Fn(&str) -> Option<String>) -> Result<DriverThread, EnvError> {
+        let mut thread = DriverThread::new();
+        if let Some(value) = var(DRIVER_NICE) {
+            let nice = value.parse().ok().filter(|nice| (-20..=19).contains(nice));
+            thread = thread.nice(nice.ok_or(EnvError { name: DRIVER_NICE, value })?);
+        }
+        if let Some(value) = var(DRIVER_REALTIME) {
+            let priority = value.parse().ok().filter(|priority| (1..=99).contains(priority));
+            thread = thread.realtime(priority.ok_or(EnvError { name: DRIVER_REALTIME, value })?);
+        }
+        if let Some(value) = var(DRIVER_CPUS) {
+            thread = thread.cpus(Cpus::Only(Cpus::parse(&value).ok_or(EnvError { name: DRIVER_CPUS, value })?));
+        }
+        Ok(thread)
+    }
 
     /// An environment variable whose value cannot be used.
     #[derive(Clone, PartialEq, Eq, Debug)]
@@ -212,15 +281,24 @@ mod env {
     impl fmt::Display for EnvError {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             let Self { name, value } = self;
-            write!(f, "{name}={value:?} cannot be used: it takes a power of two from 2 to 16777216")
+            let takes = match *name {
+                DRIVER_NICE => "a number from -20 to 19",
+                DRIVER_REALTIME => "a number from 1 to 99",
+                DRIVER_CPUS => "CPUs from 0 to 8191, such as 0,2-5",
+                _ if name.ends_with("_BYTES") => "a number of bytes",
+                _ => "a power of two from 2 to 16777216",
+            };
+            write!(f, "{name}={value:?} cannot be used: it takes {takes}")
         }
     }
 
     impl core::error::Error for EnvError {}
 
     impl Config {
-        /// The defaults, changed by the environment: `UFUTEX_GLOBAL_SLOTS`, `UFUTEX_DEFAULT_SLOTS` and
-        /// `UFUTEX_MAX_SLOTS`, each a power of two from 2 to 2^24.
+        /// The defaults, changed by the environment. `UFUTEX_GLOBAL_SLOTS`, `UFUTEX_DEFAULT_SLOTS` and
+        /// `UFUTEX_MAX_SLOTS` are powers of two from 2 to 2^24. `UFUTEX_MAX_TABLE_BYTES` and
+        /// `UFUTEX_MAX_DOMAIN_TABLE_BYTES` are numbers of bytes. `UFUTEX_DRIVER_NICE` (-20 to 19),
+        /// `UFUTEX_DRIVER_REALTIME` (1 to 99) and `UFUTEX_DRIVER_CPUS` (such as `0,2-5`) are for the driver's thread.
         ///
         /// ```
         /// let system = ufutex::System::<ufutex::layout::Lean>::with_config(ufutex::Config::from_env()?)?;
@@ -228,7 +306,7 @@ mod env {
         /// ```
         ///
         /// # Errors
-        /// Names the first variable that is set to something else.
+        /// [`EnvError`] names a variable whose value cannot be used.
         pub fn from_env() -> Result<Self, EnvError> {
             Self::from_vars(|name| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned()))
         }
@@ -241,10 +319,17 @@ mod env {
                     _ => Err(EnvError { name, value }),
                 },
             };
+            let bytes = |name: &'static str| match var(name) {
+                None => Ok(None),
+                Some(value) => value.parse::<usize>().map(Some).map_err(|_| EnvError { name, value }),
+            };
             Ok(Self {
+                max_table_bytes: bytes("UFUTEX_MAX_TABLE_BYTES")?,
+                max_domain_table_bytes: bytes("UFUTEX_MAX_DOMAIN_TABLE_BYTES")?,
                 global_slots: slots("UFUTEX_GLOBAL_SLOTS")?,
                 default_slots: slots("UFUTEX_DEFAULT_SLOTS")?,
                 max_slots: slots("UFUTEX_MAX_SLOTS")?,
+                driver_thread: driver_thread(var)?,
                 ..Self::new()
             })
         }
@@ -258,6 +343,8 @@ pub struct Options {
     pub(crate) early_return: bool,
     pub(crate) counters: bool,
     pub(crate) max_waiters: usize,
+    /// `None`: [`Config::max_domain_table_bytes`] holds.
+    pub(crate) max_table_bytes: Option<usize>,
 }
 
 impl Default for Options {
@@ -267,10 +354,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// [`Policy::Load`], with the early return, without counters of operations, up to 2^24 waiters.
+    /// The defaults: [`Policy::Load`], with the early return, without counters of operations, for at most 2^24 waiters.
     #[must_use]
     pub const fn new() -> Self {
-        Self { policy: Policy::Load, early_return: true, counters: false, max_waiters: 1 << 24 }
+        Self { policy: Policy::Load, early_return: true, counters: false, max_waiters: 1 << 24, max_table_bytes: None }
     }
 
     /// What decides the size of the table.
@@ -280,27 +367,40 @@ impl Options {
         self
     }
 
-    /// Whether what operations do is counted: see [`Counters`](crate::Counters). Off by default: it costs each operation
-    /// about ten nanoseconds. Without memory for more, all CPUs count in one place.
+    /// Whether operations are counted: see [`Counters`](crate::Counters). Off by default, because it costs each
+    /// operation about ten nanoseconds. If there is no memory for a counter per CPU, all CPUs share one.
     #[must_use]
     pub const fn counters(mut self, counters: bool) -> Self {
         self.counters = counters;
         self
     }
 
-    /// How many may wait through the domain at a time, threads, tasks and custom waiters together: 2^24 by default, 2^28
-    /// at most. Further waits are refused with [`Error::NoMemory`] (`ENOMEM`), and counted.
+    /// How many waiters the domain may have at a time, threads, tasks and custom waiters together. Default: 2^24; at
+    /// most 2^28. Further waits fail with [`Error::NoMemory`] (`ENOMEM`), and are counted.
     ///
-    /// There are never more. A limit of 65,536 or more may refuse a wait when some thousand fewer wait: most places are kept
-    /// on several cache lines, by thread, and a thread cannot take what others keep.
+    /// The limit is never exceeded. A limit of 65,536 or more may refuse a wait when there are some thousand waiters
+    /// fewer: free places are kept in several shards, which threads pick, and a thread cannot take a place from another
+    /// shard.
     #[must_use]
     pub const fn max_waiters(mut self, waiters: usize) -> Self {
         self.max_waiters = if waiters < 1 << 28 { waiters } else { 1 << 28 };
         self
     }
 
-    /// Whether a wait looks at the word before it locks anything, and ends there if the word differs already. On by
-    /// default; off, every wait goes through its bucket, as in the kernel.
+    /// Memory, in bytes, that the tables of the domain may take together. Default: [`Config::max_domain_table_bytes`].
+    /// A table that would exceed the limit is refused as if there were no memory for it, and the refusal is counted.
+    /// The domain then keeps the table in use, and [`Domain::set_slots`](crate::Domain::set_slots) answers
+    /// [`Error::NoMemory`] (`ENOMEM`). If the table for the first wait is refused, the domain gets one of 16 slots. If
+    /// these 16 slots, 1 KiB, exceed the limit too, the domain uses the global table. With a limit of 0 it never has a
+    /// table of its own.
+    #[must_use]
+    pub const fn max_table_bytes(mut self, bytes: usize) -> Self {
+        self.max_table_bytes = Some(bytes);
+        self
+    }
+
+    /// Whether a wait compares the word before it locks anything, and ends there if the word differs. On by default. If
+    /// it is off, every wait locks its bucket, as in the kernel.
     #[must_use]
     pub const fn early_return(mut self, early_return: bool) -> Self {
         self.early_return = early_return;
@@ -318,9 +418,55 @@ mod tests {
         let vars = |name: &str| (name == "UFUTEX_MAX_SLOTS").then(|| String::from("64"));
         assert_eq!(Config::from_vars(vars).unwrap().resolve(1).unwrap().max_log2, 6);
         for bad in ["", "0", "1", "3", "-4", "1e3", "33554432"] {
-            let error = Config::from_vars(|_| Some(bad.to_string())).unwrap_err();
+            let vars = |name: &str| name.ends_with("SLOTS").then(|| bad.to_string());
+            let error = Config::from_vars(vars).unwrap_err();
             assert_eq!((error.name, error.value.as_str()), ("UFUTEX_GLOBAL_SLOTS", bad));
             assert!(error.to_string().contains("power of two"));
+        }
+    }
+
+    #[test]
+    fn environment_sets_table_bytes_and_names_what_it_cannot_use() {
+        let vars = |name: &str| {
+            let value = match name {
+                "UFUTEX_MAX_TABLE_BYTES" => "4096",
+                "UFUTEX_MAX_DOMAIN_TABLE_BYTES" => "0",
+                _ => return None,
+            };
+            Some(String::from(value))
+        };
+        let limits = Config::from_vars(vars).unwrap().resolve(1).unwrap();
+        assert_eq!((limits.max_table_bytes, limits.max_domain_table_bytes), (4096, 0));
+        for bad in ["", "-1", "1k", "0x10"] {
+            let vars = |name: &str| (name == "UFUTEX_MAX_DOMAIN_TABLE_BYTES").then(|| bad.to_string());
+            let error = Config::from_vars(vars).unwrap_err();
+            assert_eq!((error.name, error.value.as_str()), ("UFUTEX_MAX_DOMAIN_TABLE_BYTES", bad));
+            assert!(error.to_string().ends_with("it takes a number of bytes"));
+        }
+    }
+
+    #[test]
+    fn environment_says_how_the_drivers_thread_is_scheduled() {
+        use crate::expiry::thread::Cpus;
+        let with = |name: &'static str, value: &'static str| {
+            Config::from_vars(move |asked| (asked == name).then(|| String::from(value)))
+        };
+        let thread = |name, value| with(name, value).unwrap().driver_thread_given();
+        assert_eq!(thread("UFUTEX_DRIVER_NICE", "-5"), DriverThread::new().nice(-5));
+        assert_eq!(thread("UFUTEX_DRIVER_REALTIME", "99"), DriverThread::new().realtime(99));
+        let cpus = |list: &[u32]| DriverThread::new().cpus(Cpus::Only(list.into()));
+        assert_eq!(thread("UFUTEX_DRIVER_CPUS", "0,2-4"), cpus(&[0, 2, 3, 4]));
+        assert_eq!(thread("UFUTEX_DRIVER_CPUS", "8191"), cpus(&[8191]));
+        for (name, bad) in [
+            ("UFUTEX_DRIVER_NICE", &["", "20", "-21", "low"][..]),
+            ("UFUTEX_DRIVER_REALTIME", &["0", "100", "-1", "fifo"]),
+            ("UFUTEX_DRIVER_CPUS", &["", "a", "3-1", "0,", "0-8192", "-1", "1-"]),
+        ] {
+            for value in bad {
+                let error = with(name, value).unwrap_err();
+                assert_eq!((error.name, error.value.as_str()), (name, *value));
+                assert!(!error.to_string().contains("power of two"), "{error}");
+            }
         }
     }
 

@@ -28,19 +28,20 @@ pub struct Counters {
     pub waits: u64,
     /// Operations: waits that found another value (`EAGAIN`).
     pub mismatches: u64,
-    /// Operations: wakes that woke somebody.
+    /// Operations: wakes that woke at least one waiter.
     pub wakes: u64,
     /// Operations: waiters that wakes and requeues woke.
     pub woken: u64,
     /// Operations: wakes that woke nobody.
     pub empty_wakes: u64,
-    /// Operations: requeues that woke or moved somebody. One that did not is no wake either.
+    /// Operations: requeues that woke or moved at least one waiter. A requeue that did neither is not counted as a wake
+    /// either.
     pub requeues: u64,
     /// Operations: waiters that those requeues moved to another word.
     pub requeued: u64,
     /// Always: moves of all waiters to a table of another size, or to or from the global table, that have ended.
     pub resizes: u64,
-    /// Always: operations that found their bucket locked by somebody else.
+    /// Always: operations that found their bucket locked by another thread.
     pub contended_locks: u64,
     /// Always: the most keys (words) that stood in one bucket when a waiter of this domain was queued there.
     pub longest_chain: u64,
@@ -50,6 +51,12 @@ pub struct Counters {
     /// Always: requests by [`Domain::prctl_futex_hash`] for more slots than [`Config::max_slots`](crate::Config::max_slots)
     /// (`ENOMEM`).
     pub refused_slots: u64,
+    /// Always counted: tables refused because the domain
+    /// ([`Options::max_table_bytes`](crate::Options::max_table_bytes)) or all domains of its system together
+    /// ([`Config::max_table_bytes`](crate::Config::max_table_bytes)) would have exceeded their memory limit. The table
+    /// was asked for by [`Domain::set_slots`] (which answers `ENOMEM`), by the size policy, or for the first wait,
+    /// which then gets a smaller table if possible.
+    pub refused_tables: u64,
     /// Always: waits for more words than [`Config::max_waitv`](crate::Config::max_waitv) (`EINVAL`).
     pub refused_waitv: u64,
 }
@@ -82,6 +89,7 @@ impl Counters {
             longest_chain: self.longest_chain,
             refused_waiters: self.refused_waiters.saturating_sub(earlier.refused_waiters),
             refused_slots: self.refused_slots.saturating_sub(earlier.refused_slots),
+            refused_tables: self.refused_tables.saturating_sub(earlier.refused_tables),
             refused_waitv: self.refused_waitv.saturating_sub(earlier.refused_waitv),
         }
     }
@@ -119,7 +127,7 @@ pub(super) struct Counting {
 }
 
 impl Counting {
-    /// Room for counting what operations do on so many CPUs, if `operations` are to be counted.
+    /// Room for counters on this many CPUs, if `operations` are to be counted.
     pub fn new(max_waiters: usize, operations: bool, cpus: usize) -> Self {
         let mut stripes = Vec::new();
         let wanted = if operations && cpus > 1 { (2 * cpus).next_power_of_two().min(MAX_STRIPES) } else { 0 };
@@ -176,6 +184,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             longest_chain: counting.longest_chain.get(),
             refused_waiters: counting.refused_waiters.get(),
             refused_slots: counting.refused_slots.get(),
+            refused_tables: self.tables.store.refused.get(),
             refused_waitv: counting.refused_waitv.get(),
         }
     }
@@ -201,7 +210,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         what(self.counting.stripe());
     }
 
-    /// Counts a wake of so many.
+    /// Counts a wake of this many waiters.
     #[inline(always)]
     pub(super) fn count_wake(&self, woken: usize) {
         self.count(|c| {
@@ -214,11 +223,20 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         });
     }
 
-    /// Counts one waiter more, who is about to join `in_bucket` others; each is dismissed when it is idle again,
-    /// whoever took it off its queue.
+    /// A wake of the word at `address` has woken `woken` waiters.
+    #[inline(always)]
+    pub(super) fn note_wake(&self, address: u64, woken: usize) {
+        self.count_wake(woken);
+        if woken > 0 {
+            probe!(wake, address, woken);
+        }
+    }
+
+    /// Counts one more waiter, which is about to join `in_bucket` others. Each waiter is dismissed when it is idle
+    /// again, however it left its queue.
     ///
     /// # Errors
-    /// [`Error::NoMemory`], and nobody is counted but as refused.
+    /// [`Error::NoMemory`]; then only the refusal is counted.
     pub(super) fn admit_waiter(&self, in_bucket: u32) -> Result<(), Error> {
         let counting = &self.counting;
         if in_bucket < MAX_WAITERS && counting.waiters.take() {
@@ -239,7 +257,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.counting.waiters.give_back();
     }
 
-    /// A requeue has woken so many and moved so many.
+    /// A requeue has woken `woken` waiters and moved `requeued`.
     pub(super) fn note_requeue(&self, from: u64, to: u64, woken: usize, requeued: usize) {
         if woken + requeued == 0 {
             return;

@@ -3,9 +3,12 @@
 use super::config::Options;
 use super::counters::Counting;
 use super::key::{Target, private_space, target_key};
+use super::pi::namespace::{NamesHandle, PidNamespace};
+use super::pi::region::HomeRef;
 use super::slots::Control;
 use super::system::System;
-use crate::expiry::Driver;
+use crate::error::Error;
+use crate::expiry::sleep::{LazySleeps, Timeouts};
 use crate::sys::clock::monotonic_ns;
 use crate::table::MAX_SLOTS_LOG2;
 use crate::table::bucket::Bucket;
@@ -15,15 +18,16 @@ use crate::table::lock::Lock;
 use crate::table::refs::tables::Tables;
 use crate::table::refs::{Live, Locked, Scheme};
 use crate::table::size::{self, Contention, Policy};
+use crate::table::store::Store;
 
-/// The futexes of one process (or guest, or program): its private table, which is not there before the first wait.
+/// The futexes of one process (or guest, or program), with a private table that is made by the first wait.
 ///
 /// The type parameters choose how operations reach the table while it changes ([`scheme`](crate::scheme)) and how its
-/// buckets are laid out ([`layout`](crate::layout)); the defaults are the ones to use, the others are there to be
-/// compared.
+/// buckets are laid out ([`layout`](crate::layout)). Use the defaults; the others are there to be compared.
 ///
-/// No wait or wake panics or fails for want of memory: a domain that cannot have a table uses the system's. Its own limit
-/// on waiters ([`Options::max_waiters`]) does refuse.
+/// No wait or wake panics or fails because memory for a table is refused: a domain that cannot have a table of its own,
+/// or may not ([`Options::max_table_bytes`]), uses the system's global table. Only the limit on waiters
+/// ([`Options::max_waiters`]) makes waits fail.
 // In this order: what every operation reads are the first line of `tables`, and the line behind `tables`.
 #[repr(C)]
 pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
@@ -38,6 +42,11 @@ pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
     pub(super) control: Control,
     contention: Lock<Contention>,
     pub(super) counting: Counting,
+    sleeps: LazySleeps,
+    /// The home of the domain's tasks and locks. `None` until the domain has had a task.
+    home: Lock<Option<Joined<L>>>,
+    /// The TIDs of the domain's PID namespace.
+    pub(super) names: NamesHandle,
     // Last, so that the global table outlives the rest.
     pub(super) system: System<L>,
 }
@@ -96,8 +105,20 @@ pub(super) struct Hashed {
     pub line: u32,
 }
 
+/// The home of a domain, given back to the system when the domain is dropped.
+struct Joined<L: Layout> {
+    system: System<L>,
+    home: HomeRef,
+}
+
+impl<L: Layout> Drop for Joined<L> {
+    fn drop(&mut self) {
+        self.system.regions().close(self.home);
+    }
+}
+
 impl Domain {
-    /// A domain with the default scheme, layout and options.
+    /// A domain with the default scheme, layout and options, in the system's own [`PidNamespace`].
     #[must_use]
     pub fn new(system: &System) -> Self {
         Self::with_options(system, Options::new())
@@ -105,17 +126,28 @@ impl Domain {
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// A domain with `options`. No table is allocated.
+    /// A domain with `options`, in the system's own [`PidNamespace`]. No table is allocated.
     #[must_use]
     pub fn with_options(system: &System<L>, options: Options) -> Self {
+        Self::in_namespace(&system.pid_namespace(), options)
+    }
+
+    /// A domain with `options` whose tasks have their TIDs in `namespace`. The domain belongs to the namespace's
+    /// system. No table is allocated.
+    #[must_use]
+    pub fn in_namespace(namespace: &PidNamespace<L>, options: Options) -> Self {
+        let system = namespace.system();
         let space = private_space(system.number_domain());
         let use_global = options.policy == Policy::Fixed(0);
         let globals = system.globals();
         let home = globals.on(globals.current_node());
+        let max_bytes = options.max_table_bytes.unwrap_or(system.limits().max_domain_table_bytes);
+        // SAFETY: the domain holds a handle of the system, and so its budget, until after `tables`.
+        let store = unsafe { Store::new(globals.nodes().clone(), system.table_budget(), max_bytes) };
         Self {
             scheme: S::new(),
-            // SAFETY: the domain holds a handle of the system, and so the global table, until after `tables`.
-            tables: unsafe { Tables::new(home, space, use_global, globals.nodes().clone()) },
+            // SAFETY: for the same reason the global table outlives `tables`.
+            tables: unsafe { Tables::new(home, space, use_global, store) },
             hasher: system.hasher(),
             private_salt: system.hasher().salt(space),
             extras: Extras::new(&options),
@@ -124,13 +156,33 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             control: Control::new(),
             contention: Lock::new(Contention::default()),
             counting: Counting::new(options.max_waiters, options.counters, system.limits().cpus),
+            sleeps: LazySleeps::new(),
+            home: Lock::new(None),
+            names: namespace.names().clone(),
             system: system.clone(),
         }
     }
 
+    /// The home of the domain's tasks and locks. The first call, for the first task, makes it.
+    pub(super) fn home(&self) -> Result<HomeRef, Error> {
+        self.home.lock().with(|joined| {
+            if let Some(joined) = joined {
+                return Ok(joined.home);
+            }
+            let home = self.system.regions().open(self.names().number())?;
+            *joined = Some(Joined { system: self.system.clone(), home });
+            Ok(home)
+        })
+    }
+
+    /// Whether `home` is the home of the domain's tasks and locks.
+    pub(super) fn has_home(&self, home: HomeRef) -> bool {
+        self.home.lock().with(|joined| joined.as_ref().is_some_and(|joined| joined.home == home))
+    }
+
     /// Who watches timeouts of tasks.
-    pub(crate) fn driver(&self) -> &Driver {
-        self.system.driver()
+    pub(crate) fn timeouts(&self) -> Timeouts<'_> {
+        Timeouts { driver: self.system.driver(), sleeps: &self.sleeps }
     }
 
     /// Locks the bucket of `hash` in the domain's table, if it has one, or a global one.
@@ -145,6 +197,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
                 return Some(Locked::global(guard));
             }
         }
+    }
+
+    /// Whether other domains lock `bucket`, too. `bucket` is the bucket of `hash`.
+    pub(super) fn is_global(&self, bucket: &Bucket<L>, hash: u32, is_private: bool) -> bool {
+        !is_private || core::ptr::eq(bucket, self.tables.global.bucket(hash))
     }
 
     /// The bucket of a key that is in no domain's table.
@@ -167,6 +224,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     #[cold]
     fn make_first_table(&self) {
         self.tables.make_first(self.first_slots_log2());
+        self.grow_to_threads();
     }
 
     /// Where operations on `target` meet.
@@ -217,7 +275,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
-    /// A waiter has been added to a chain, which now has so many keys.
+    /// A waiter has been queued under a key that had no waiters yet. Its bucket now has `keys` keys.
     pub(super) fn note_keys(&self, keys: u32, hash: u32, is_private: bool) {
         self.counting.longest_chain.note_max(keys.into());
         if is_private {
@@ -260,7 +318,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         };
         let wanted = (table.slots_log2() + by_log2).min(limit_log2);
         if wanted > table.slots_log2() {
-            self.scheme.grow(&self.tables, wanted, &|| self.control.is_automatic());
+            let _or_the_next_one = self.scheme.grow(&self.tables, wanted, &|| self.control.is_automatic());
         }
     }
 }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ptr::NonNull;
 
-use crate::sync::UnsafeCell;
+use crate::sync::{MODEL, Mutant, UnsafeCell, mutant};
 use crate::table::hash::Key;
 use crate::table::list::{Node, Pick, Taken};
 use crate::wait::{Rest, Signal, Told};
@@ -13,16 +13,56 @@ use crate::wait::{Rest, Signal, Told};
 pub(crate) struct Entry {
     // First, so that a pointer to the node is one to the entry.
     pub(crate) node: Node,
-    /// Queued: which wakes are meant for this waiter; none for one that waits for a lock, which is handed to it and not
-    /// woken (see `pi`). Taken: whom the wake that took it goes to if this waiter does not
-    /// want it, which is nobody if it was meant for all.
+    /// While queued: the wakes that may take this waiter. It is `WAITS_FOR_LOCK`, so that no wake may, for a marker and
+    /// for a waiter of a lock, to which the lock is handed (see `pi`). After a wake has taken the waiter: the bitset
+    /// with which the wake is passed on if the waiter does not want it; 0 if the wake was for all waiters and is not
+    /// passed on.
     bitset: UnsafeCell<u32>,
     pub(crate) signal: Signal,
+    /// When the waiter joined its present queue. Guarded by the bucket's lock while queued.
+    since: UnsafeCell<Moment>,
+}
+
+/// A moment in the life of a system: the number of operations in pieces that had begun.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(pub(crate) u64);
+
+impl Moment {
+    /// Later than all others: for an operation that is one step, in which no waiter can have come too late.
+    pub(crate) const END: Self = Self(u64::MAX);
 }
 
 impl Entry {
     pub(crate) fn new(key: Key, hash: u32, priority: u8, bitset: u32, told: Told) -> Self {
-        Self { node: Node::new(key, hash, priority), bitset: UnsafeCell::new(bitset), signal: Signal::new(told) }
+        Self {
+            node: Node::new(key, hash, priority),
+            bitset: UnsafeCell::new(bitset),
+            signal: Signal::new(told),
+            since: UnsafeCell::new(Moment(0)),
+        }
+    }
+
+    /// The entry of a marker: see [`marker`](super::marker).
+    pub(crate) fn marker(key: Key, hash: u32) -> Self {
+        Self { node: Node::marker(key, hash), ..Self::new(key, hash, 0, WAITS_FOR_LOCK, Told::Thread) }
+    }
+
+    /// Notes when the entry joins a queue. `now` has to be read with the lock of that queue's bucket held.
+    ///
+    /// # Safety
+    /// The caller owns the entry, or holds the lock of the bucket where it is queued.
+    pub(crate) unsafe fn set_since(&self, now: Moment) {
+        // SAFETY: says the caller.
+        self.since.with_mut(|s| unsafe { *s = now });
+    }
+
+    /// Whether the entry was in this queue when an operation in pieces `began`.
+    ///
+    /// # Safety
+    /// The caller holds the lock of the bucket where it is queued.
+    pub(crate) unsafe fn was_there(&self, began: Moment) -> bool {
+        // SAFETY: says the caller.
+        self.since.with(|s| unsafe { *s <= began }) || mutant(Mutant::LateComersAreTaken)
     }
 
     /// Whether a wake may take it; otherwise it waits for a lock.
@@ -66,7 +106,7 @@ impl Entry {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Thread,
-    /// Whoever has a waker.
+    /// A waiter that is woken through a waker.
     Task,
     /// Either, for a lock that is handed to it.
     ForLock,
@@ -75,22 +115,27 @@ pub(crate) enum Kind {
 /// The bitset of those that no wake is meant for.
 pub(crate) const WAITS_FOR_LOCK: u32 = 0;
 
-/// A wake of at least so many is one of all waiters: it is what futex(2)'s users say for all.
+/// A wake of at least this many wakes all waiters: users of futex(2) write `INT_MAX` for all.
 const ALL: usize = i32::MAX as usize;
 
-/// For a walk of a queue: takes the waiters whose bitset meets `mask`, and stops at one that waits for a lock. A wake of
-/// all waiters has nobody to go to but those: one that came later would take it for its own.
-pub(crate) fn pick(mask: u32, count: usize) -> impl Fn(NonNull<Node>) -> Pick {
+/// What a walk of a queue does with each node: it takes waiters whose bitset has a bit in common with `mask` and which
+/// were queued when the operation `began`, and stops at a waiter of a lock. A wake of all waiters is not passed on: its
+/// other receivers have been woken, and a waiter that came later must not get a wake that was not for it.
+pub(crate) fn pick(mask: u32, count: usize, began: Moment) -> impl Fn(NonNull<Node>) -> Pick {
     let pass_on = if count >= ALL { 0 } else { mask };
     move |node| {
-        let entry = node.cast::<Entry>();
         // SAFETY: every node of a queue is the first field of an entry, whose fields are guarded by the lock that the
         // walk holds.
-        unsafe { entry.as_ref() }.bitset.with_mut(|b| {
+        let entry = unsafe { node.cast::<Entry>().as_ref() };
+        entry.bitset.with_mut(|b| {
             // SAFETY: as above.
             let b = unsafe { &mut *b };
-            if *b & mask == 0 {
-                return if *b == WAITS_FOR_LOCK { Pick::Stop } else { Pick::Skip };
+            // SAFETY: as above.
+            let was_there = || unsafe { entry.was_there(began) };
+            if *b & mask == 0 || !was_there() {
+                // SAFETY: as above.
+                let is_marker = unsafe { entry.node.is_marker() } && !mutant(Mutant::MarkerEndsWake);
+                return if *b == WAITS_FOR_LOCK && !is_marker && was_there() { Pick::Stop } else { Pick::Skip };
             }
             *b = pass_on;
             Pick::Take
@@ -98,11 +143,19 @@ pub(crate) fn pick(mask: u32, count: usize) -> impl Fn(NonNull<Node>) -> Pick {
     }
 }
 
+/// With a global bucket locked, which other domains use too, an operation looks at no more than this many waiters that
+/// it takes, and this many that it moves: some ten microseconds' worth. One in a model, which has few waiters.
+pub(crate) const PIECE: usize = if MODEL { 1 } else { 256 };
+
 /// How many waiters a wake takes without memory of its own.
 pub(crate) const BATCH: usize = 16;
 
-/// Room for what is left to do for the waiters that a wake takes. All of them are taken at once, so that a wake is one
-/// step however many it wakes; only where the memory for that cannot be had are they taken in batches.
+/// How many waiters a wake takes without counting them or asking for memory first. Nearly all wakes take no more. One
+/// in a model, which has few waiters.
+pub(crate) const AT_ONCE: usize = if MODEL { 1 } else { BATCH };
+
+/// Room for what is left to do for the waiters that a wake takes. In a domain's own table all waiters are taken at
+/// once, so that the wake is one step. They are taken in pieces only if there is no memory for that.
 #[derive(Default)]
 pub(crate) struct Room {
     more: Vec<Rest>,
@@ -110,19 +163,24 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Whether so many may be taken; or else no memory is to be had for them. If not, ask for it with no lock held.
+    /// Whether there is room for `count` waiters. If not, [`make`](Self::make) it with no lock held.
     pub fn holds(&self, count: usize) -> bool {
-        count <= self.limit() || self.is_refused
+        count <= self.limit()
     }
 
-    /// Asks for memory for so many.
+    /// Whether memory was asked for and refused.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
+    /// Asks for memory for this many.
     #[cold]
     pub fn make(&mut self, count: usize) {
         self.is_refused = self.more.try_reserve_exact(count - BATCH).is_err();
     }
 
     /// How many may be taken.
-    pub fn limit(&self) -> usize {
+    fn limit(&self) -> usize {
         BATCH + self.more.capacity()
     }
 }
@@ -132,14 +190,11 @@ impl Room {
 ///
 /// Every one is told before the first waker runs. What a waker does is not ours to say: it may drop another of these
 /// waiters, or poll it, or block on a thread that does, and none of them must then wait for us.
-pub(crate) fn tell(mut taken: Taken, room: Room) -> Rests {
+pub(crate) fn tell(taken: Taken, room: Room) -> Rests {
     debug_assert!(taken.len() <= room.limit());
     let mut rests = Rests::none();
     rests.more = room.more;
-    while let Some(node) = taken.pop() {
-        // SAFETY: taken off its queue by the caller, and popped.
-        rests.push(unsafe { tell_one(node) });
-    }
+    rests.tell(taken);
     rests
 }
 
@@ -152,8 +207,8 @@ pub(crate) unsafe fn tell_one(node: NonNull<Node>) -> Rest {
     unsafe { Signal::wake(&raw const (*node.cast::<Entry>().as_ptr()).signal) }
 }
 
-/// What is left to do for waiters that have been told. Doing it is what dropping it does, so that none is forgotten when
-/// one of the wakers panics.
+/// What is left to do for waiters that have been told. The drop of each [`Rest`] does it. If one of the wakers panics,
+/// the rest of the array and of the vector is dropped, so that nothing is skipped.
 #[must_use]
 pub(crate) struct Rests {
     few: [Rest; BATCH],
@@ -163,12 +218,32 @@ pub(crate) struct Rests {
 
 impl Rests {
     pub(crate) fn none() -> Self {
-        Self { few: [const { Rest::Nothing }; BATCH], count: 0, more: Vec::new() }
+        Self { few: [const { Rest::NOTHING }; BATCH], count: 0, more: Vec::new() }
+    }
+
+    /// How many more can be pushed.
+    pub(crate) fn room(&self) -> usize {
+        (BATCH - self.count) + (self.more.capacity() - self.more.len())
+    }
+
+    /// Makes room for one more piece. If there is no memory and less room than for a batch, answers all that has been
+    /// pushed, and is empty afterwards. The caller drops the answer, which does what was left to do.
+    pub(crate) fn make_room(&mut self) -> Option<Self> {
+        let is_short = self.room() < PIECE && self.more.try_reserve(PIECE).is_err() && self.room() < BATCH;
+        is_short.then(|| core::mem::replace(self, Self::none()))
+    }
+
+    /// Tells waiters that have been taken off the queue, for which there is room.
+    pub(crate) fn tell(&mut self, mut taken: Taken) {
+        while let Some(node) = taken.pop() {
+            // SAFETY: taken off its queue by the caller, and popped.
+            self.push(unsafe { tell_one(node) });
+        }
     }
 
     /// One more, for which there is room.
     pub(crate) fn push(&mut self, rest: Rest) {
-        if matches!(rest, Rest::Nothing) {
+        if rest.is_nothing() {
             return;
         }
         match self.few.get_mut(self.count) {
@@ -178,38 +253,5 @@ impl Rests {
             }
             None => self.more.push(rest),
         }
-    }
-
-    fn finish(&mut self) {
-        for i in 0..self.count {
-            self.finish_one(i);
-        }
-        while let Some(rest) = self.more.pop() {
-            self.go_on_after(rest);
-        }
-    }
-
-    fn finish_one(&mut self, i: usize) {
-        let rest = core::mem::replace(&mut self.few[i], Rest::Nothing);
-        self.go_on_after(rest);
-    }
-
-    /// Does one, and all others if that panics.
-    fn go_on_after(&mut self, rest: Rest) {
-        struct Others<'a>(&'a mut Rests);
-        impl Drop for Others<'_> {
-            fn drop(&mut self) {
-                self.0.finish();
-            }
-        }
-        let others = Others(self);
-        rest.finish();
-        core::mem::forget(others);
-    }
-}
-
-impl Drop for Rests {
-    fn drop(&mut self) {
-        self.finish();
     }
 }

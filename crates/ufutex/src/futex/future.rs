@@ -96,7 +96,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Wait<'_, T, S, L> {
         let told = by.told();
         let queued = self.domain.lock_if_equal(&self.target, self.expected).and_then(|matched| {
             // SAFETY: `self` is pinned, says `poll_by`, and so is its field.
-            let waiter = unsafe { Pin::new_unchecked(&mut self.waiter) };
+            let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
             self.domain.queue(matched, waiter, &self.options, told)
         });
         match queued {

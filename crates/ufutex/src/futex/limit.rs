@@ -5,10 +5,10 @@ use core::task::Waker;
 use core::time::Duration;
 
 use crate::error::Error;
-use crate::expiry::Driver;
-use crate::expiry::sleep::Sleep;
+use crate::expiry::sleep::{Sleep, Timeouts};
 use crate::sys::clock::{Clock, Deadline, Timeout};
 use crate::sys::counted::Counted;
+use crate::sys::unwind::Callback;
 
 /// What watches a timeout once the wait is pending: memory of its own, which stays where it is.
 pub(crate) struct Limit<'d>(Option<Counted<Sleep<'d>>>);
@@ -23,30 +23,34 @@ impl<'d> Limit<'d> {
     /// # Errors
     /// [`Error::NoMemory`]; [`Error::Invalid`] where there is no time: without `std` and an embedder's clocks.
     #[inline]
-    pub fn is_over(&mut self, timeout: Option<Timeout>, driver: &'d Driver, waker: &Waker) -> Result<bool, Error> {
+    pub fn is_over(&mut self, timeout: Option<Timeout>, by: Timeouts<'d>, waker: &Waker) -> Result<bool, Error> {
         match (timeout, &self.0) {
             (None, _) => Ok(false),
             (Some(_), Some(sleep)) => Ok(sleep.is_over(waker)),
-            (Some(timeout), None) => self.begin(timeout, driver, waker),
+            (Some(timeout), None) => self.begin(timeout, by, waker),
         }
     }
 
-    fn begin(&mut self, timeout: Timeout, driver: &'d Driver, waker: &Waker) -> Result<bool, Error> {
-        let now = |clock: Clock| Duration::from_nanos(driver.now(clock.into()));
+    fn begin(&mut self, timeout: Timeout, by: Timeouts<'d>, waker: &Waker) -> Result<bool, Error> {
+        let driver = by.driver;
+        let now = |clock: Clock| driver.now(clock.into());
         let deadline = match timeout {
             Timeout::At(clock, at) => Deadline { clock, at },
             Timeout::After(length) => {
                 let clock = Clock::Monotonic;
-                Deadline { clock, at: now(clock).saturating_add(length) }
+                Deadline { clock, at: Duration::from_nanos(now(clock)).saturating_add(length) }
             }
         };
         driver.start().map_err(|error| if error == Error::Unsupported { Error::Invalid } else { error })?;
-        if now(deadline.clock) >= deadline.at {
+        let now = now(deadline.clock);
+        if Duration::from_nanos(now) >= deadline.at {
             return Ok(true);
         }
-        let sleep = Counted::new(|_| Sleep::new(driver, deadline.clock.into(), waker.clone()))?;
+        // Cloned before memory is allocated, which a panic of the clone would leak.
+        let waker = Callback::of(waker);
+        let sleep = Sleep::new(by, deadline.clock.into(), waker)?;
         // SAFETY: it stays in memory of its own, and disarms itself when it is dropped.
-        unsafe { Pin::new_unchecked(&*sleep) }.begin(deadline.at);
+        unsafe { Pin::new_unchecked(&*sleep) }.begin(deadline.at, now);
         self.0 = Some(sleep);
         Ok(false)
     }

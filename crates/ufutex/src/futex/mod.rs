@@ -9,6 +9,7 @@ pub(crate) mod future;
 pub(crate) mod interrupt;
 pub(crate) mod key;
 pub(crate) mod limit;
+pub(crate) mod marker;
 pub(crate) mod numa;
 pub(crate) mod operation;
 pub(crate) mod pair;

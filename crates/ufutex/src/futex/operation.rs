@@ -9,10 +9,10 @@ use core::task::{Poll, Waker};
 use crate::error::Error;
 #[cfg(feature = "std")]
 use crate::sys::clock::Deadline;
-use crate::wait::Told;
 use crate::wait::sleeper::Sleeper;
 #[cfg(feature = "std")]
 use crate::wait::sleeper::Slept;
+use crate::wait::{Callback, Told};
 
 /// Why a wait is ended by somebody else than a wake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +47,7 @@ impl By<'_> {
     pub fn told(self) -> Told {
         match self {
             Self::Thread(sleeper) => Told::Sleeper(sleeper.into()),
-            Self::Task(waker) => Told::Waker(waker.clone()),
+            Self::Task(waker) => Told::Waker(Callback::of(waker)),
         }
     }
 }
@@ -116,7 +116,7 @@ macro_rules! operation_is_a_future {
                 if result.is_pending() {
                     // SAFETY: the limit may be moved, and is not.
                     let this = unsafe { self.as_mut().get_unchecked_mut() };
-                    let is_over = this.limit.is_over(this.watched_timeout(), this.domain.driver(), context.waker());
+                    let is_over = this.limit.is_over(this.watched_timeout(), this.domain.timeouts(), context.waker());
                     result = $crate::futex::operation::end_if_over(self.as_mut(), is_over);
                 }
                 if result.is_ready() {

@@ -14,7 +14,7 @@ pub(super) struct Pair<'d, S: Scheme<L>, L: Layout> {
     turn: Turn,
 }
 
-/// Whether somebody slept for the second bucket, who has waited long enough to have lost the CPU, probably to us.
+/// Whether a contender slept for the second bucket. It has probably lost its CPU to this thread.
 struct Turn(bool);
 
 impl Drop for Turn {
@@ -58,19 +58,19 @@ impl<S: Scheme<L>, L: Layout> Drop for Pair<'_, S, L> {
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Locks the buckets of both words.
     ///
-    /// There is no order among buckets of several tables that every scheme could keep while a resize goes on. So the
-    /// second is only tried; if somebody holds it we let go of the first, wait for that one, and try the first. Nobody
-    /// waits for a bucket with another one locked, but for movers, who wait in order of index.
+    /// While a resize is going on there is no order among buckets of several tables that every scheme could keep. So
+    /// the second bucket is only tried. If it is busy, the first is unlocked, the second is waited for, and the first
+    /// is tried. No thread waits for a bucket with another one locked, except movers, which wait in order of index.
     pub(super) fn lock_pair(&self, first: &Hashed, second: &Hashed) -> Pair<'_, S, L> {
         loop {
             let locked = self.lock_or_make(first);
-            match self.lock_second(second, &locked.guard) {
+            match self.lock_second(second, Some(&locked.guard)) {
                 Second::Locked(second) => return Pair { first: locked, second: Some(second), turn: Turn(false) },
                 Second::Same => return Pair { first: locked, second: None, turn: Turn(false) },
                 Second::Busy => drop(locked),
             }
             let locked = self.lock_or_make(second);
-            match self.lock_second(first, &locked.guard) {
+            match self.lock_second(first, Some(&locked.guard)) {
                 Second::Locked(first) => return Pair { first, second: Some(locked), turn: Turn(false) },
                 Second::Same => return Pair { first: locked, second: None, turn: Turn(false) },
                 Second::Busy => drop(locked),
@@ -78,9 +78,36 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
-    fn lock_second(&self, place: &Hashed, first: &Guard<'_, L>) -> Second<'_, L, S> {
+    /// Whether other domains use one of the two buckets, too.
+    pub(super) fn is_any_global(&self, pair: &mut Pair<'_, S, L>, first: &Hashed, second: &Hashed) -> bool {
+        let is_global = |bucket, place: &Hashed| self.is_global(bucket, place.hash, place.shared_space.is_none());
+        is_global(pair.first().bucket(), first) || is_global(pair.second().bucket(), second)
+    }
+
+    /// As `lock_pair`, without waiting: `None` if one of the buckets is busy. For a caller that holds the lock of a
+    /// region.
+    #[cold]
+    pub(super) fn try_lock_pair(&self, first: &Hashed, second: &Hashed) -> Option<Pair<'_, S, L>> {
+        let locked = self.try_lock(first)?;
+        match self.lock_second(second, Some(&locked.guard)) {
+            Second::Locked(second) => Some(Pair { first: locked, second: Some(second), turn: Turn(false) }),
+            Second::Same => Some(Pair { first: locked, second: None, turn: Turn(false) }),
+            Second::Busy => None,
+        }
+    }
+
+    /// Locks the bucket of one word if it is free. For a caller that holds the lock of a region, and no bucket.
+    #[cold]
+    pub(super) fn try_lock(&self, place: &Hashed) -> Option<Locked<'_, L, S>> {
+        match self.lock_second(place, None) {
+            Second::Locked(locked) => Some(locked),
+            Second::Same | Second::Busy => None,
+        }
+    }
+
+    fn lock_second(&self, place: &Hashed, first: Option<&Guard<'_, L>>) -> Second<'_, L, S> {
         if place.shared_space.is_none() {
-            return self.scheme.lock_second(&self.tables, place.hash, first);
+            return self.scheme.try_lock(&self.tables, place.hash, first);
         }
         Second::of(self.global_bucket(place.hash), first)
     }

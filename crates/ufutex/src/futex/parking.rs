@@ -24,7 +24,7 @@ use crate::table::list::{Node, Pick, Taken};
 use crate::table::refs::{Live, Locked, Scheme};
 use crate::wait::Told;
 
-/// Queues of parked threads, one for each address that somebody is parked at.
+/// Queues of parked threads, one for each address at which a thread is parked.
 pub struct ParkingLot {
     domain: Domain,
 }
@@ -48,7 +48,7 @@ unsafe impl Sync for Place {}
 /// How a park ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parked {
-    /// Somebody unparked the thread, with this token.
+    /// Another thread unparked this one, with this token.
     Unparked(usize),
     /// `validate` said no.
     Invalid,
@@ -139,16 +139,16 @@ impl ParkingLot {
         let hashed = self.hashed(key);
         let key = self.key(&hashed);
         let mut locked = self.domain.lock_or_make(&hashed);
-        let first = locked.guard.first(key);
-        Queue { locked, key, first }
+        let first = locked.guard.head(key, hashed.hash);
+        Queue { locked, key, hash: hashed.hash, first }
     }
 
     /// Locks the queues of both keys, which may be one.
     pub fn lock_both(&self, from: usize, to: usize) -> BothQueues<'_> {
         let (source, target) = (self.hashed(from), self.hashed(to));
         let mut pair = self.domain.lock_pair(&source, &target);
-        let first = pair.first().first(self.key(&source));
-        BothQueues { lot: self, pair, from: self.key(&source), to: target, first }
+        let first = pair.first().head(self.key(&source), source.hash);
+        BothQueues { lot: self, pair, from: (self.key(&source), source.hash), to: target, first }
     }
 
     /// Where a parked thread is parked now; `None` if it has been taken off its queue.
@@ -246,7 +246,7 @@ impl Place {
         unsafe {
             let cell = &raw const (*node.cast::<Self>().as_ptr()).unpark_token;
             (*cell).with_mut(|t| *t = token);
-            tell_one(node).finish();
+            drop(tell_one(node));
         }
     }
 }
@@ -277,10 +277,10 @@ impl InQueue<'_> {
         if !entry.signal.sleep(deadline) {
             let left = this.lot.domain.with_queued(entry, |guard| {
                 // SAFETY: the guard proves that the entry is queued here, and locked.
-                let key = unsafe { entry.node.key() }.0;
+                let (key, hash) = unsafe { entry.node.key() };
                 // SAFETY: as above.
                 unsafe { guard.remove(this.place.node()) };
-                timed_out(key.address as usize, guard.first(key).is_none());
+                timed_out(key.address as usize, guard.first(key, hash).is_none());
             });
             if left.is_some() {
                 return Parked::TimedOut;
@@ -310,6 +310,7 @@ impl Drop for InQueue<'_> {
 pub struct Queue<'l> {
     locked: Locked<'l, Lean, Live>,
     key: Key,
+    hash: u32,
     first: Option<NonNull<Node>>,
 }
 
@@ -355,7 +356,7 @@ impl Queue<'_> {
 
     /// Unparks those whom the last [`filter`](Self::filter) picked.
     pub fn unpark_picked(mut self, filtered: Filtered, token: usize) {
-        let taken = self.locked.guard.take(self.key, filtered.picked, |node| {
+        let taken = self.locked.guard.take(self.key, self.hash, filtered.picked, |node| {
             // SAFETY: as in `filter`.
             let is_picked = unsafe { node.cast::<Place>().as_ref() }.is_picked.with(|p| unsafe { *p });
             if is_picked { Pick::Take } else { Pick::Skip }
@@ -377,7 +378,7 @@ impl Queue<'_> {
 
     /// Unparks all. Answers how many.
     pub fn unpark_all(mut self, token: usize) -> usize {
-        let taken = self.locked.guard.take(self.key, usize::MAX, |_| Pick::Take);
+        let taken = self.locked.guard.take(self.key, self.hash, usize::MAX, |_| Pick::Take);
         drop(self);
         let count = taken.len();
         tell_all(taken, token);
@@ -398,7 +399,7 @@ fn tell_all(mut taken: Taken, token: usize) {
 pub struct BothQueues<'l> {
     lot: &'l ParkingLot,
     pair: Pair<'l, Live, Lean>,
-    from: Key,
+    from: (Key, u32),
     to: Hashed,
     first: Option<NonNull<Node>>,
 }
@@ -407,7 +408,8 @@ impl BothQueues<'_> {
     /// How many are parked at the first key, counted up to `limit`.
     #[must_use]
     pub fn count(&mut self, limit: usize) -> usize {
-        if self.first.is_none() { 0 } else { self.pair.first().count(self.from, limit) }
+        let (key, hash) = self.from;
+        if self.first.is_none() { 0 } else { self.pair.first().count(key, hash, limit) }
     }
 
     /// Moves up to `requeue` threads to the end of the second key's queue, and unparks the first of all before them if
@@ -425,12 +427,13 @@ impl BothQueues<'_> {
         let new_chain = self.requeue(next, requeue);
         let Self { lot, pair, to, .. } = self;
         drop(pair);
-        if let Some(keys) = new_chain {
-            lot.domain.note_keys(keys, to.hash, true);
-        }
+        // Before anything else: a table that grows calls the embedder's memory and topology, which may panic.
         if let Some(node) = unparked {
             // SAFETY: taken off its queue.
             unsafe { Place::tell(node, token) };
+        }
+        if let Some(keys) = new_chain {
+            lot.domain.note_keys(keys, to.hash, true);
         }
     }
 
@@ -438,7 +441,7 @@ impl BothQueues<'_> {
     fn requeue(&mut self, mut next: Option<NonNull<Node>>, count: usize) -> Option<u32> {
         let to = self.lot.key(&self.to);
         let mut new_chain = None;
-        if to == self.from {
+        if to == self.from.0 {
             return new_chain;
         }
         for _ in 0..count {

@@ -1,15 +1,18 @@
 //! Moving waiters from one word to another.
 
+use core::pin::{Pin, pin};
 use core::ptr::NonNull;
 
 use super::domain::{Domain, Hashed};
-use super::entry::{Entry, Room, pick, tell};
+use super::entry::{Entry, Moment, PIECE, Rests, Room, pick, tell};
 use super::key::Target;
+use super::marker::Marker;
 use super::pair::Pair;
-use super::wake::{Woken, wanted};
+use super::wake::wanted;
 use crate::error::Error;
 use crate::sync::{Mutant, mutant};
 use crate::sys::mem::{Access, Fault, Faults};
+use crate::sys::unwind::{Otherwise, call};
 use crate::table::hash::Key;
 use crate::table::layout::Layout;
 use crate::table::list::Node;
@@ -25,14 +28,21 @@ pub struct Requeued {
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// Wakes up to `wake` waiters of `from`, and has up to `requeue` of the rest wait for `to` instead: `FUTEX_REQUEUE`.
+    /// Wakes up to `wake` waiters of `from`, and moves up to `requeue` of the rest to the queue of `to`:
+    /// `FUTEX_REQUEUE`.
     ///
-    /// They keep their priorities and their order. Bitsets of waiters do not matter here, as in the kernel. Neither word
-    /// is touched. Prefer [`cmp_requeue`](Self::cmp_requeue), which does not miss a change of the word.
+    /// If both words are looked up in the domain's own table, a requeue is one step. If one is in a global table, which
+    /// other domains use too, a requeue of more than 256 waiters takes several steps, in wake order. It then wakes and
+    /// moves waiters that were queued when it began and have not given up since. A requeue of a word to itself moves no
+    /// waiter; it counts those that it would move, in as many steps.
+    ///
+    /// Moved waiters keep their priorities and their order. As in the kernel, the waiters' bitsets do not matter here.
+    /// A requeue reads and writes neither word. Prefer [`cmp_requeue`](Self::cmp_requeue), which does not miss a change
+    /// of the word.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where a waiter of a lock stands in the queue of `from`; what was done before stays done. Also when
-    /// `from` is shared and `to` is private: its waiters may be another domain's.
+    /// [`Error::Invalid`] if a waiter of a lock is found in the queue of `from`; what was done before stays done. Also
+    /// if `from` is shared and `to` is private, since the waiters of `from` may belong to another domain.
     pub fn requeue<T: Target, U: Target>(
         &self,
         from: T,
@@ -44,7 +54,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// As [`requeue`](Self::requeue), if `from` holds `expected`: `FUTEX_CMP_REQUEUE`. The word is compared and the
-    /// waiters are moved in one step.
+    /// waiters are moved in one step. If the requeue takes several steps, the word is compared in each of them. The
+    /// first step in which it differs ends the requeue, which answers what was done before.
     ///
     /// ```
     /// # use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
@@ -90,33 +101,89 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if target.shared_space.is_none() && source.shared_space.is_some() {
             return Err(Error::Invalid);
         }
-        let key = self.key(source.address, source.shared_space);
+        let work = Requeuing {
+            keys: [&source, &target].map(|place| self.key(place.address, place.shared_space)),
+            places: [source, target],
+            wake,
+            requeue,
+        };
         let mut room = Room::default();
-        let (mut pair, wanted) = loop {
+        let noted = loop {
             let mut pair = self.lock_pair_if_equal(&source, &target, from, expected)?;
-            let wanted = wanted(pair.first(), key, wake);
+            let is_long = (wake > PIECE || requeue > PIECE) && self.is_any_global(&mut pair, &source, &target);
+            let wanted = if is_long { 0 } else { wanted(pair.first(), work.keys[0], work.places[0].hash, wake) };
+            if is_long || (!room.holds(wanted) && room.is_refused()) {
+                let began = self.begin_in_pieces();
+                let lock = || self.lock_pair_if_equal(&source, &target, from, expected).ok();
+                let mut noted = Noted::new(self, &work);
+                let marker = pin!(Marker::new(self, work.keys[0], source.hash));
+                self.requeue_in_pieces(marker.as_ref(), Some(pair), &lock, &work, began, &mut noted.done);
+                break noted;
+            }
             if room.holds(wanted) {
-                break (pair, wanted);
+                let mut noted = Noted::new(self, &work);
+                self.requeue_at_once(pair, &work, wanted, room, &mut noted.done);
+                break noted;
             }
             drop(pair);
             room.make(wanted);
         };
-        // Those to be woken are the first, and stay where they are: so those behind them go first.
-        let moved = self.move_waiters(&mut pair, key, &target, wake, requeue);
-        let limit = room.limit();
-        let taken = pair.first().take(key, wanted.min(limit), pick(u32::MAX, wake));
+        noted.into_result()
+    }
+
+    /// Wakes the first `wanted` waiters, and moves those behind them, in one step.
+    fn requeue_at_once(&self, mut pair: Pair<'_, S, L>, work: &Requeuing, wanted: usize, room: Room, done: &mut Done) {
+        // Waiters to be woken stand at the front of the queue. Move those behind them first, so that the front stays in
+        // place.
+        let (key, hash) = (work.keys[0], work.places[0].hash);
+        let all = Part { skip: work.wake, most: usize::MAX, began: Moment::END };
+        let first = pair.first().first(key, hash);
+        self.move_waiters(&mut pair, work, first, &all, done);
+        let taken = pair.first().take(key, hash, wanted, pick(u32::MAX, work.wake, Moment::END));
         drop(pair);
-        let mut woken = Woken { count: taken.len(), met_lock_waiter: taken.was_stopped };
+        done.woken = taken.len();
+        done.met_lock_waiter |= taken.was_stopped;
         drop(tell(taken, room));
-        if woken.count == limit {
-            woken = self.wake_rest(key, source.hash, wanted - limit, wake, u32::MAX, woken);
+    }
+
+    /// Wakes and moves waiters that were queued when the operation `began`, a piece at a time. Both buckets are
+    /// unlocked between two pieces. `lock` locks them again, or answers that the word no longer holds the expected
+    /// value.
+    #[cold]
+    fn requeue_in_pieces<'d>(
+        &'d self,
+        marker: Pin<&Marker<'d, S, L>>,
+        mut locked: Option<Pair<'d, S, L>>,
+        lock: &dyn Fn() -> Option<Pair<'d, S, L>>,
+        work: &Requeuing,
+        began: Moment,
+        done: &mut Done,
+    ) {
+        let mut rests = Rests::none();
+        while let Some(mut pair) = locked.take() {
+            let limit = rests.room().min(PIECE).min(work.wake - done.woken);
+            let (taken, mut next) = marker.take(pair.first(), limit, pick(u32::MAX, work.wake, began));
+            done.woken += taken.len();
+            done.met_lock_waiter |= taken.was_stopped;
+            if done.woken == work.wake {
+                next = self.move_waiters(&mut pair, work, next, &Part { skip: 0, most: PIECE, began }, done);
+            }
+            if let Some(next) = next {
+                marker.keep(pair.first(), next);
+            }
+            drop(pair);
+            rests.tell(taken);
+            if next.is_none() {
+                return;
+            }
+            if let Some(full) = rests.make_room() {
+                // A waker that panics keeps none of the others from being woken or moved.
+                let go_on = Otherwise::new(|| call(|| self.requeue_in_pieces(marker, lock(), lock, work, began, done)));
+                drop(full);
+                go_on.disarm();
+            }
+            locked = lock();
         }
-        let (woken, met_lock_waiter) = (woken.count, woken.met_lock_waiter || moved.met_lock_waiter);
-        if let Some(keys) = moved.new_chain {
-            self.note_keys(keys, target.hash, target.shared_space.is_none());
-        }
-        self.note_requeue(source.address, target.address, woken, moved.count);
-        if met_lock_waiter { Err(Error::Invalid) } else { Ok(Requeued { woken, requeued: moved.count }) }
     }
 
     /// Locks both buckets, if `from` holds `expected` by then.
@@ -142,54 +209,127 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
-    /// Moves up to `count` waiters of `key`, behind the first `skip`, to the target's key.
-    fn move_waiters(&self, pair: &mut Pair<'_, S, L>, key: Key, target: &Hashed, skip: usize, count: usize) -> Moved {
-        let to = self.key(target.address, target.shared_space);
-        let mut moved = Moved::default();
-        let mut next = pair.first().first(key);
-        let mut skipped = 0;
+    /// Moves waiters, from `next` on, to the target's key. Answers the waiter to go on with, if there are more to be
+    /// moved.
+    fn move_waiters(
+        &self,
+        pair: &mut Pair<'_, S, L>,
+        work: &Requeuing,
+        mut next: Option<NonNull<Node>>,
+        part: &Part,
+        done: &mut Done,
+    ) -> Option<NonNull<Node>> {
+        let now = self.system.now();
+        let stays = work.stays_in_place(pair);
+        let (mut skip, mut left) = (part.skip, part.most);
         while let Some(node) = next
-            && moved.count < count
+            && left > 0
         {
-            if !is_plain(node) {
-                moved.met_lock_waiter = true;
-                break;
+            if done.moved == work.requeue {
+                return None;
             }
-            // SAFETY: queued there, and locked.
+            // SAFETY: every node of a queue is the first field of an entry, and its bucket is locked.
+            let entry = unsafe { node.cast::<Entry>().as_ref() };
+            // SAFETY: queued in the first bucket, which is locked. This holds for the next two as well.
             next = unsafe { pair.first().after(node) };
-            if skipped < skip {
-                skipped += 1;
+            left -= 1;
+            // SAFETY: as above.
+            if !unsafe { entry.was_there(part.began) } {
                 continue;
             }
-            moved.count += 1;
-            // A waiter that is to wait for the same word keeps its place, unless it is to do so on another node.
-            if to != key || pair.are_two() {
+            // SAFETY: as above.
+            if !unsafe { entry.is_plain() } {
+                done.met_lock_waiter = true;
+                return None;
+            }
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            done.moved += 1;
+            if !stays {
                 // SAFETY: queued in the first bucket; both are locked until it is in the second, for `pair` is.
                 let new_chain = unsafe {
-                    pair.first().take_to(node, to, target.hash);
+                    pair.first().take_to(node, work.keys[1], work.places[1].hash);
                     if mutant(Mutant::RequeueLetsGo) {
                         pair.first().let_go();
                     }
+                    if !mutant(Mutant::RequeueKeepsMoment) {
+                        entry.set_since(now);
+                    }
                     pair.second().insert(node)
                 };
-                moved.new_chain = moved.new_chain.or(new_chain);
+                done.new_chain = done.new_chain.or(new_chain);
             }
         }
-        moved
+        next.filter(|_| done.moved < work.requeue)
     }
 }
 
-/// What `move_waiters` did.
+/// Which waiters a step of a requeue looks at.
+struct Part {
+    /// Skips this many at the front of the queue.
+    skip: usize,
+    /// Looks at no more than this many.
+    most: usize,
+    /// Moves only waiters that were queued at this moment.
+    began: Moment,
+}
+
+/// What a requeue is to do.
+struct Requeuing {
+    /// The word whose waiters are woken or moved, and the word that they are moved to.
+    places: [Hashed; 2],
+    keys: [Key; 2],
+    wake: usize,
+    requeue: usize,
+}
+
+impl Requeuing {
+    /// Whether a waiter that is moved keeps its place: source and target are one word, on one node.
+    fn stays_in_place<S: Scheme<L>, L: Layout>(&self, pair: &Pair<'_, S, L>) -> bool {
+        self.keys[0] == self.keys[1] && !pair.are_two()
+    }
+}
+
+/// A requeue that has been done. Its drop counts the requeue after the waiters have been woken, also if one of their
+/// wakers panics.
+struct Noted<'d, S: Scheme<L>, L: Layout> {
+    domain: &'d Domain<S, L>,
+    work: &'d Requeuing,
+    done: Done,
+}
+
+impl<'d, S: Scheme<L>, L: Layout> Noted<'d, S, L> {
+    fn new(domain: &'d Domain<S, L>, work: &'d Requeuing) -> Self {
+        Self { domain, work, done: Done::default() }
+    }
+
+    fn into_result(self) -> Result<Requeued, Error> {
+        if self.done.met_lock_waiter {
+            return Err(Error::Invalid);
+        }
+        Ok(Requeued { woken: self.done.woken, requeued: self.done.moved })
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Drop for Noted<'_, S, L> {
+    fn drop(&mut self) {
+        let [source, target] = &self.work.places;
+        self.domain.note_requeue(source.address, target.address, self.done.woken, self.done.moved);
+        if let Some(keys) = self.done.new_chain {
+            // A table that grows calls the embedder's memory and topology.
+            call(|| self.domain.note_keys(keys, target.hash, target.shared_space.is_none()));
+        }
+    }
+}
+
+/// What a requeue has done.
 #[derive(Default)]
-struct Moved {
-    count: usize,
+struct Done {
+    woken: usize,
+    moved: usize,
     /// How many keys the target's bucket has, if this one is new there.
     new_chain: Option<u32>,
     met_lock_waiter: bool,
-}
-
-/// Whether a queued waiter waits to be woken, and not for a lock.
-fn is_plain(node: NonNull<Node>) -> bool {
-    // SAFETY: every node of a queue is the first field of an entry, and the caller holds the lock of its bucket.
-    unsafe { node.cast::<Entry>().as_ref().is_plain() }
 }

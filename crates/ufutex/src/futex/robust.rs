@@ -51,19 +51,23 @@ impl<L: Layout> Task<L> {
     /// What [`set_robust_list`](Self::set_robust_list) was given last.
     #[must_use]
     pub fn robust_list(&self, pointers: Pointers) -> u64 {
-        self.with_lists(|lists| lists[pointers as usize])
+        self.with_lists(|lists| lists[pointers as usize]).unwrap_or(0)
     }
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// The head of the robust list of 64-bit code of another task.
     pub(crate) fn robust_list_of(&self, tid: u32) -> Result<u64, Error> {
-        self.system.graph().lock().with(|g| {
-            let task = g.find(tid, None).ok_or(Error::NoTask)?;
-            // Only those of one's own process may be looked at.
-            g.find(tid, Some(self.tables.space)).ok_or(Error::NotPermitted)?;
-            Ok(g.robust_lists(task)[Pointers::Wide as usize])
-        })
+        let home = self.names().home_of(tid).ok_or(Error::NoTask)?;
+        // A task may look only at the lists of its own process.
+        if !self.has_home(home) {
+            return Err(Error::NotPermitted);
+        }
+        let head = self.system.in_region(home, |g| {
+            let task = g.find(home.number(), tid)?;
+            Some(g.robust_lists(task)[Pointers::Wide as usize])
+        });
+        head.flatten().ok_or(Error::NoTask)
     }
 
     /// The task ends: its robust lists are walked, and then its locks go to those who wait for them.

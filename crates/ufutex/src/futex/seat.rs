@@ -1,10 +1,11 @@
-//! Where a thread's waiter lies while the thread sleeps: close to those of other threads, and not on its stack.
+//! Seats: memory for the waiters of sleeping threads, next to each other and not on the threads' stacks.
 //!
-//! Stacks lie pages apart. Whoever moves or wakes a thousand waiters on a thousand stacks meets a thousand pages, each with
-//! a translation to look up and lines that no prefetcher expects: that is most of the time it takes. A system keeps the
-//! waiters of its threads together instead, in chunks that it gives back when it is dropped. There are as many seats as
-//! threads have ever slept at the same time, and one is taken and given back under a lock that is held for a few
-//! instructions, by somebody who is about to sleep for thousands. Without memory for a chunk the stack will do.
+//! Stacks lie pages apart. A thread that moves or wakes a thousand waiters on a thousand stacks touches a thousand
+//! pages, each with a translation to look up and with lines that no prefetcher expects. That takes most of the
+//! operation's time. So a system keeps its threads' waiters together, in chunks that it frees when it is dropped. It
+//! has as many seats as threads have ever slept at one time. A seat is taken and given back under a lock that is held
+//! for a few instructions, by a thread whose sleep costs thousands. If there is no memory for a chunk, the waiter is on
+//! the stack.
 
 use alloc::alloc::{Layout as MemoryLayout, alloc, dealloc};
 use core::mem::{ManuallyDrop, MaybeUninit};
@@ -33,7 +34,7 @@ struct Chunk {
     seats: [MaybeUninit<Seat>; 31],
 }
 
-/// Threads that sleep at the same time spread over so many locks.
+/// Number of shards, each with a lock, among which sleeping threads are spread.
 const SHARDS: usize = 8;
 
 /// The seats of a system.
@@ -58,13 +59,19 @@ impl Seats {
         Self { shards: core::array::from_fn(shard) }
     }
 
-    /// A free seat; `None` without memory for more.
-    fn take(&self) -> Option<Taken<'_>> {
+    /// The calling thread's shard. The caller gives its seat back to this shard, whatever shard a later call answers.
+    fn pick(&self) -> &Shard {
         // Stacks lie at multiples of large powers of two.
         let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let shard = &self.shards[mixed as usize % SHARDS];
-        let seat = shard.0.lock().with(Free::take)?;
-        Some(Taken { shard, seat })
+        &self.shards[mixed as usize % SHARDS]
+    }
+}
+
+impl Shard {
+    /// A free seat; `None` if there is none and no memory for one.
+    fn take(&self) -> Option<Taken<'_>> {
+        let seat = self.0.lock().with(Free::take)?;
+        Some(Taken { shard: self, seat })
     }
 }
 
@@ -143,17 +150,17 @@ impl<S: Scheme<L>, L: Layout> Drop for Seated<'_, '_, S, L> {
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Runs `f` with an idle waiter of the calling thread.
-    pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&mut Waiter<'d, S, L>>) -> R) -> R {
+    pub(super) fn with_seat<'d, R>(&'d self, f: impl FnOnce(Pin<&Waiter<'d, S, L>>) -> R) -> R {
         let fits = size_of::<Waiter<'_, S, L>>() <= size_of::<Seat>() && !MODEL;
-        let Some(taken) = fits.then(|| self.system.seats().take()).flatten() else {
-            return f(core::pin::pin!(Waiter::new()));
+        let Some(taken) = fits.then(|| self.system.seats().pick().take()).flatten() else {
+            return f(core::pin::pin!(Waiter::new()).into_ref());
         };
         let waiter = taken.seat.cast::<Waiter<'d, S, L>>();
         // SAFETY: a seat is ours alone, and large enough and aligned to twice a line.
         unsafe { waiter.write(Waiter::new()) };
-        let mut seated = Seated { waiter, _seat: taken };
+        let seated = Seated { waiter, _seat: taken };
         // SAFETY: it stays in its seat until `seated` drops it.
-        f(unsafe { Pin::new_unchecked(seated.waiter.as_mut()) })
+        f(unsafe { Pin::new_unchecked(seated.waiter.as_ref()) })
     }
 }
 
@@ -167,12 +174,13 @@ mod tests {
     #[test]
     fn seats_are_apart_and_used_again() {
         let seats = Seats::new();
-        let taken: Vec<_> = (0..100).map(|_| seats.take().expect("there is memory")).collect();
+        let shard = seats.pick();
+        let taken: Vec<_> = (0..100).map(|_| shard.take().expect("there is memory")).collect();
         let mut addresses: Vec<_> = taken.iter().map(|taken| taken.seat.addr().get()).collect();
         addresses.sort_unstable();
         assert!(addresses.windows(2).all(|pair| pair[1] - pair[0] >= 128), "{addresses:x?}");
         drop(taken);
-        let again: Vec<_> = (0..100).map(|_| seats.take().expect("there is memory")).collect();
+        let again: Vec<_> = (0..100).map(|_| shard.take().expect("there is memory")).collect();
         let mut again: Vec<_> = again.iter().map(|taken| taken.seat.addr().get()).collect();
         again.sort_unstable();
         assert_eq!(addresses, again);

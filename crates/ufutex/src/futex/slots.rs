@@ -3,10 +3,13 @@
 use super::domain::Domain;
 use crate::error::Error;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
-use crate::table::MAX_SLOTS_LOG2;
+use crate::sys::unwind::Otherwise;
 use crate::table::layout::Layout;
+use crate::table::lock::Lock;
 use crate::table::refs::Scheme;
+use crate::table::refs::tables::Current;
 use crate::table::size::Policy;
+use crate::table::{MAX_SLOTS_LOG2, Table};
 
 /// `PR_FUTEX_HASH_SET_SLOTS`.
 const SET_SLOTS: u64 = 1;
@@ -26,11 +29,15 @@ const GLOBAL_FOR_GOOD: u32 = 4;
 pub(super) struct Control {
     flags: AtomicU32,
     threads: AtomicUsize,
+    /// Held by a request for slots from its first look at `flags` until the table has the requested size and `flags`
+    /// say so. So two requests that both succeeded happened one after the other. The size policy does not take this
+    /// lock: it checks `flags` under `Tables::resize`.
+    requests: Lock<()>,
 }
 
 impl Control {
     pub(super) fn new() -> Self {
-        Self { flags: AtomicU32::new(0), threads: AtomicUsize::new(1) }
+        Self { flags: AtomicU32::new(0), threads: AtomicUsize::new(1), requests: Lock::new(()) }
     }
 
     fn has(&self, flag: u32) -> bool {
@@ -83,24 +90,36 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.tables.store.bytes()
     }
 
-    /// Sets the number of slots, a power of two from 2 up; 0 for the system's global table. In effect on return, with
-    /// every waiter moved. The size policy decides nothing from then on.
+    /// Sets the number of slots, a power of two from 2 up; 0 means the system's global table. On return the new table
+    /// is in use, and every waiter has been moved. The size policy does not change the table from then on.
     ///
-    /// Unlike prctl(2), it may bring a domain back from the global table.
+    /// Unlike prctl(2), this may bring a domain back from the global table.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for any other number; [`Error::NoMemory`], with the table in use still in use;
-    /// [`Error::Busy`] when the table is immutable or its scheme is [`Fixed`](crate::scheme::Fixed) and it has one.
+    /// [`Error::Invalid`] for any other number. [`Error::NoMemory`] if there is no memory for the new table, or if it
+    /// would exceed [`Options::max_table_bytes`](crate::Options::max_table_bytes) or
+    /// [`Config::max_table_bytes`](crate::Config::max_table_bytes); the table in use then stays in use. [`Error::Busy`]
+    /// if the table is immutable, or if the domain has one and its scheme is [`Fixed`](crate::scheme::Fixed).
     pub fn set_slots(&self, slots: usize) -> Result<(), Error> {
         self.set_slots_while(slots, || true)
     }
 
-    /// As [`set_slots`](Self::set_slots), as long as `keep_trying` says yes. It is asked only by schemes that must wait
-    /// for a moment without operations, which need not come.
+    /// As [`set_slots`](Self::set_slots), but gives up when `keep_trying` answers `false`. `keep_trying` is called only
+    /// by schemes that have to wait for a moment without operations, which may never come.
+    ///
+    /// While `keep_trying` runs, other requests for slots of this domain wait, and operations go on. `keep_trying` must
+    /// not make such a request, nor wait for one. If it panics, nothing has changed, and the panic goes to the caller.
     ///
     /// # Errors
-    /// As for `set_slots`, and [`Error::TimedOut`] when `keep_trying` said no first; then nothing has changed.
+    /// As for `set_slots`, and [`Error::TimedOut`] if `keep_trying` answered `false` before the table could change;
+    /// then nothing has changed.
     pub fn set_slots_while(&self, slots: usize, mut keep_trying: impl FnMut() -> bool) -> Result<(), Error> {
+        let _request = self.control.requests.lock();
+        self.set_slots_now(slots, &mut keep_trying)
+    }
+
+    /// The caller holds `requests`.
+    fn set_slots_now(&self, slots: usize, keep_trying: &mut dyn FnMut() -> bool) -> Result<(), Error> {
         let slots_log2 = match slots {
             0 => None,
             1 => return Err(Error::Invalid),
@@ -113,16 +132,31 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
         // Before the resize lock is taken: a growth that is decided under it by then comes first, a later one sees this.
         let was_automatic = self.control.take_over();
-        let result = self.scheme.resize(&self.tables, slots_log2, &mut keep_trying);
-        if result.is_err() && was_automatic {
-            self.control.give_back();
-        }
-        result
+        let give_back = Otherwise::new(|| {
+            if was_automatic {
+                self.control.give_back();
+            }
+        });
+        self.scheme.resize(&self.tables, slots_log2, keep_trying)?;
+        give_back.disarm();
+        Ok(())
     }
 
-    /// Makes the table keep its size for good, as `FH_FLAG_IMMUTABLE` did in Linux 6.16.
+    /// Makes the table keep its size from now on, as `FH_FLAG_IMMUTABLE` did in Linux 6.16. A request for slots or a
+    /// growth that is under way is completed first.
     pub fn set_immutable(&self) {
+        let _request = self.control.requests.lock();
+        self.set_immutable_now();
+    }
+
+    /// The caller holds `requests`.
+    fn set_immutable_now(&self) {
         self.control.set(IMMUTABLE | CUSTOM);
+        // The policy starts no growth from here on. Complete the one that it has started, if any.
+        if let Some(table) = self.begun() {
+            // This cannot fail for want of memory: the table has been allocated.
+            let _done = self.scheme.resize(&self.tables, Some(table.slots_log2()), &mut || true);
+        }
     }
 
     /// Whether the table keeps its size for good.
@@ -131,16 +165,42 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.control.has(IMMUTABLE)
     }
 
-    /// Under [`Policy::Threads`]: the process has so many threads now. Grows the table as the kernel would.
+    /// Under [`Policy::Threads`]: notes that the process has this many threads, and grows the table as the kernel
+    /// would.
     ///
-    /// Schemes that must wait for a moment without operations try for a moment and leave it at that.
+    /// Schemes that must wait for a moment without operations try only for a short time.
     pub fn note_threads(&self, threads: usize) {
         self.control.threads.fetch_max(threads, Ordering::Relaxed);
-        let wanted = self.threads_log2(self.control.threads());
-        let grows = self.slots() != 0 && 1 << wanted > self.slots();
-        if self.policy == Policy::Threads && grows {
-            self.scheme.grow(&self.tables, wanted, &|| self.control.is_automatic());
+        self.grow_to_threads();
+    }
+
+    /// Under [`Policy::Threads`]: grows the table, if there is one, to the size for the largest number of threads noted
+    /// so far. Also called after the first table has been made. Both callers take `requests` here, so the later of the
+    /// two sees the other's table or number.
+    pub(super) fn grow_to_threads(&self) {
+        if self.policy != Policy::Threads {
+            return;
         }
+        let _request = self.control.requests.lock();
+        let wanted = self.threads_log2(self.control.threads());
+        let grows = |slots: usize| (1..1 << wanted).contains(&slots) && self.control.is_automatic();
+        if !grows(self.slots()) {
+            return;
+        }
+        let has_looked = self.scheme.grow(&self.tables, wanted, &|| self.control.is_automatic());
+        if !has_looked && grows(self.begun().map_or_else(|| self.slots(), Table::slots)) {
+            // A growth to a smaller size may be going on. If there is no memory, the table in use stays in use.
+            let _done = self.scheme.resize(&self.tables, Some(wanted), &mut || true);
+        }
+    }
+
+    /// The private table that a move under way goes to. `None` if there is no such move, or if it goes to the global
+    /// table.
+    fn begun(&self) -> Option<Table<L>> {
+        self.tables.resize.lock().with(|moves| match moves.going_on.as_ref()?.to {
+            Current::Private(table) => Some(table),
+            Current::None | Current::Global => None,
+        })
     }
 
     /// `prctl(PR_FUTEX_HASH, op, slots, flags)` for this domain, by the numbers, for a drop-in: a result from 0 up, or
@@ -177,6 +237,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if slots == 1 || (slots != 0 && !slots.is_power_of_two()) {
             return Err(Error::Invalid);
         }
+        let _request = self.control.requests.lock();
         if self.control.has(GLOBAL_FOR_GOOD) {
             return Err(Error::Busy);
         }
@@ -184,12 +245,12 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             self.counting.refused_slots.add(1);
             return Err(Error::NoMemory);
         }
-        self.set_slots(slots)?;
+        self.set_slots_now(slots, &mut || true)?;
         if slots == 0 {
             self.control.set(GLOBAL_FOR_GOOD);
         }
         if flags & FLAG_IMMUTABLE != 0 {
-            self.set_immutable();
+            self.set_immutable_now();
         }
         Ok(())
     }

@@ -3,10 +3,11 @@
 use alloc::sync::Arc;
 
 use super::config::{Config, Limits};
+use super::entry::Moment;
 #[cfg(doc)]
 use super::numa::OnNode;
-use super::pi::EntryRef;
-use super::pi::graph::Graph;
+use super::pi::namespace::Names;
+use super::pi::region::{HomeRef, PiGraph, Regions};
 use super::pi::scheduler::Scheduler;
 use crate::error::Error;
 use crate::expiry::Driver;
@@ -14,10 +15,10 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::sys::counted::Counted;
 use crate::sys::random;
 use crate::table::Table;
+use crate::table::budget::Budget;
 use crate::table::globals::Globals;
 use crate::table::hash::Hasher;
 use crate::table::layout::{Layout, Lean};
-use crate::table::lock::Lock;
 
 /// What all domains of an embedder have in common: the global table, where shared futexes are looked up and private
 /// ones that have no table of their own; the secret of the hash function; limits.
@@ -39,10 +40,16 @@ pub struct System<L: Layout = Lean> {
 
 struct Inner<L: Layout> {
     domains: AtomicU64,
+    namespaces: AtomicU64,
     globals: Globals<L>,
     hasher: Hasher,
     limits: Limits,
-    graph: Lock<Graph<EntryRef>>,
+    table_budget: Budget,
+    /// How many operations in pieces have begun (see [`Moment`]).
+    moment: AtomicU64,
+    regions: Regions,
+    /// The TIDs of the system's own PID namespace, for domains that were made without naming one.
+    names: Names,
     scheduler: Option<Arc<dyn Scheduler>>,
     robust_lists_cut: AtomicU64,
     driver: Driver,
@@ -90,13 +97,17 @@ impl<L: Layout> System<L> {
         let count = nodes.topology().nodes();
         let limits = config.resolve(count)?;
         let globals = Globals::new(nodes, count, limits.global_log2)?;
-        let driver = Driver::of(config.clocks_given())?;
+        let driver = Driver::of(config.clocks_given(), config.driver_thread_given())?;
         let inner = Counted::new(|address| Inner {
             domains: AtomicU64::new(1),
+            namespaces: AtomicU64::new(1),
             globals,
             hasher: Hasher::new(limits.seed.unwrap_or_else(|| random::seed(address))),
             limits,
-            graph: Lock::new(Graph::new(limits.max_pi_depth, scheduler.is_some())),
+            table_budget: Budget::new(limits.max_table_bytes),
+            moment: AtomicU64::new(0),
+            regions: Regions::new(limits.max_pi_depth, scheduler.is_some()),
+            names: Names::new(0),
             scheduler,
             robust_lists_cut: AtomicU64::new(0),
             driver,
@@ -110,7 +121,7 @@ impl<L: Layout> System<L> {
         &self.inner
     }
 
-    /// Who expires timers ([`Timers`](crate::timer::Timers)) and the timeouts of tasks.
+    /// The driver, which expires timers ([`Timers`](crate::timer::Timers)) and the timeouts of tasks.
     #[must_use]
     pub fn driver(&self) -> &Driver {
         &self.inner().driver
@@ -120,6 +131,29 @@ impl<L: Layout> System<L> {
     #[must_use]
     pub fn global_slots(&self) -> usize {
         1 << self.inner().limits.global_log2
+    }
+
+    /// The memory that the private tables of all domains take, in bytes. The global tables, whose size never changes,
+    /// are not counted. Never more than [`Config::max_table_bytes`] and 16 slots, 1 KiB, for each domain.
+    #[must_use]
+    pub fn table_bytes(&self) -> usize {
+        self.table_budget().taken()
+    }
+
+    /// The budget that domains take the memory of their tables from.
+    pub(crate) fn table_budget(&self) -> &Budget {
+        &self.inner().table_budget
+    }
+
+    /// The current moment, for a waiter that joins a queue whose bucket the caller has locked.
+    pub(crate) fn now(&self) -> Moment {
+        Moment(self.inner().moment.load(Ordering::Relaxed)) // Ordered by the bucket's lock: [E].
+    }
+
+    /// Begins an operation in pieces on a queue whose bucket the caller has locked. A waiter that joins that queue
+    /// later notes a later moment, also if a resize has moved the queue to another bucket meanwhile.
+    pub(crate) fn begin_in_pieces(&self) -> Moment {
+        Moment(self.inner().moment.fetch_add(1, Ordering::Relaxed)) // [E]
     }
 
     /// The tables of keys that are in no domain's own.
@@ -170,7 +204,7 @@ impl<L: Layout> System<L> {
     /// How many waits for a lock were refused because the chain of owners would have been longer than is allowed.
     #[must_use]
     pub fn pi_chains_refused(&self) -> u64 {
-        self.graph().lock().with(|g| g.chains_refused)
+        self.regions().chains_refused()
     }
 
     /// Where threads' waiters lie.
@@ -179,9 +213,15 @@ impl<L: Layout> System<L> {
         &self.inner().seats
     }
 
-    /// Who owns which lock, in all domains.
-    pub(crate) fn graph(&self) -> &Lock<Graph<EntryRef>> {
-        &self.inner().graph
+    /// Which task owns which lock, in all domains.
+    pub(crate) fn regions(&self) -> &Regions {
+        &self.inner().regions
+    }
+
+    /// Runs `f` with the region of a home locked; `None` if the home's domain is gone and has no tasks, waiters or
+    /// locks left.
+    pub(crate) fn in_region<R>(&self, home: HomeRef, f: impl FnOnce(&mut PiGraph) -> R) -> Option<R> {
+        self.regions().lock(home).map(|mut region| region.with(f))
     }
 
     pub(crate) fn scheduler(&self) -> Option<&dyn Scheduler> {
@@ -191,6 +231,16 @@ impl<L: Layout> System<L> {
     /// Whether the two are handles of one system.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.inner.is_same(&other.inner)
+    }
+
+    /// The TIDs of the system's own PID namespace.
+    pub(crate) fn names(&self) -> &Names {
+        &self.inner().names
+    }
+
+    /// A number that no other PID namespace of this system has. The system's own namespace has 0.
+    pub(crate) fn number_namespace(&self) -> u64 {
+        self.inner().namespaces.fetch_add(1, Ordering::Relaxed)
     }
 
     /// A number that no other domain of this system has.

@@ -31,7 +31,7 @@ pub struct WaitAny<'d, T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L> = Live
     options: WaitOptions,
     limit: Limit<'d>,
     is_done: bool,
-    /// Room for all from the first poll on, so that none is moved while it is queued.
+    /// Empty until the first poll. From then on it has room for all waiters, so that none is moved while it is queued.
     waiters: Vec<Waiter<'d, S, L>>,
 }
 
@@ -65,7 +65,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         block_on(wait, &sleeper, deadline.as_ref())
     }
 
-    /// Whether one wait may wait for so many words. One for too many is counted.
+    /// Whether one wait may wait for this many words. A refusal is counted.
     pub(crate) fn allows_words(&self, words: usize) -> bool {
         let is_too_many = words > self.system.limits().max_waitv;
         if is_too_many {
@@ -107,16 +107,26 @@ impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> Operation fo
             };
         }
         // Every one is told of the task's new waker, up to the first that has been woken.
-        if this.waiters.iter_mut().all(|waiter| !waiter.looks_taken(by)) {
+        if this.waiters.iter().all(|waiter| !waiter.looks_taken(by)) {
             return Poll::Pending;
         }
-        // One was taken, so somebody has counted it.
+        // One waiter was taken, so a wake has counted this wait.
         Poll::Ready(this.leave().ok_or(Error::Again))
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<usize, Error> {
         // SAFETY: as in `poll_by`.
         unsafe { self.get_unchecked_mut() }.leave().ok_or(cause.into())
+    }
+}
+
+/// The waiters of a wait that is beginning. If a callback panics, all of them leave their queues, and a wake that one
+/// has received goes to the next waiter in its queue. A later poll begins again.
+struct Beginning<'w, 'd, S: Scheme<L>, L: Layout>(&'w mut Vec<Waiter<'d, S, L>>);
+
+impl<S: Scheme<L>, L: Layout> Drop for Beginning<'_, '_, S, L> {
+    fn drop(&mut self) {
+        self.0.clear();
     }
 }
 
@@ -130,20 +140,22 @@ impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> WaitAny<'_, 
         }
         self.waiters.try_reserve_exact(words.len()).map_err(|_| Error::NoMemory)?;
         self.waiters.resize_with(words.len(), Waiter::new);
-        for ((word, expected), waiter) in core::iter::zip(words, &mut self.waiters) {
+        let beginning = Beginning(&mut self.waiters);
+        let result = core::iter::zip(words, &*beginning.0).try_for_each(|((word, expected), waiter)| {
             let told = by.told();
             let matched = self.domain.lock_if_equal(word, *expected)?;
             // SAFETY: the vector had room for all, so they stay where they are until it is dropped.
             let waiter = unsafe { Pin::new_unchecked(waiter) };
-            self.domain.queue(matched, waiter, &self.options, told)?;
-        }
-        Ok(())
+            self.domain.queue(matched, waiter, &self.options, told).map(|_| ())
+        });
+        core::mem::forget(beginning);
+        result
     }
 
     /// Takes them all off their queues. Answers the last that had been woken.
     fn leave(&mut self) -> Option<usize> {
         let mut woken = None;
-        for (i, waiter) in self.waiters.iter_mut().enumerate() {
+        for (i, waiter) in self.waiters.iter().enumerate() {
             if !waiter.give_up() {
                 woken = Some(i);
             }

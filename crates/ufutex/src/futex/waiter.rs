@@ -1,6 +1,7 @@
 //! A waiter in two steps: queue it, then see it woken or give up. Thread waits, futures and an embedder's own scheduler
 //! all stand on this.
 
+use core::cell::Cell;
 use core::marker::PhantomPinned;
 use core::mem::MaybeUninit;
 use core::pin::Pin;
@@ -12,16 +13,18 @@ use super::entry::Entry;
 use super::key::Target;
 use super::operation::By;
 use super::wait::WaitOptions;
+use super::wake::Woken;
 use crate::error::Error;
-use crate::sync::{Mutant, UnsafeCell, mutant, spin_loop, wait_barrier};
+use crate::sync::{Mutant, UnsafeCell, mutant, wait_barrier};
 #[cfg(feature = "std")]
 use crate::sys::clock::Deadline;
 use crate::sys::mem::{Access, Fault, Faults};
+use crate::sys::park::wait_a_moment;
 use crate::sys::probe::probe;
-use crate::table::bucket::{Bucket, Guard};
+use crate::table::bucket::{Bucket, Guard, Tried};
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Locked, Scheme};
-use crate::wait::Told;
+use crate::wait::{Callback, Told};
 
 /// Room for one waiter's queue entry, in the waiter's own memory: pin it to the stack, or put it in a future.
 ///
@@ -29,8 +32,9 @@ use crate::wait::Told;
 /// has taken it by then; dropped after a wake that nobody has looked at, it passes that wake on to the next waiter,
 /// unless the wake was one of all waiters.
 pub struct Waiter<'d, S: Scheme<L> = Live, L: Layout = Lean> {
-    /// Not idle: the domain whose queues `entry` may stand in.
-    domain: Option<&'d Domain<S, L>>,
+    /// Unless idle: the domain in whose queues `entry` may be. Only the waiter's owner reads and writes it. It is a
+    /// cell, because other threads link to the entry, so that the owner has only a shared reference.
+    domain: Cell<Option<&'d Domain<S, L>>>,
     /// Initialised while not idle. Other threads reach it through the queue.
     entry: UnsafeCell<MaybeUninit<Entry>>,
     _pinned: PhantomPinned,
@@ -38,7 +42,9 @@ pub struct Waiter<'d, S: Scheme<L> = Live, L: Layout = Lean> {
 
 // SAFETY: the entry's node is reached by other threads under a bucket's lock in any case, and its waker is `Send`.
 unsafe impl<S: Scheme<L>, L: Layout> Send for Waiter<'_, S, L> {}
-// SAFETY: a shared reference to a waiter gives access to nothing but `is_woken`, an atomic load.
+// SAFETY: outside of the crate a shared reference to a waiter allows nothing. A shared reference to a `Queued` or a
+// future allows `is_woken`, which reads `domain` and an atomic. All that writes needs exclusive access to the `Queued`
+// or the future.
 unsafe impl<S: Scheme<L>, L: Layout> Sync for Waiter<'_, S, L> {}
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
@@ -55,12 +61,12 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
     #[must_use]
     #[inline(always)]
     pub fn new() -> Self {
-        Self { domain: None, entry: UnsafeCell::new(MaybeUninit::uninit()), _pinned: PhantomPinned }
+        Self { domain: Cell::new(None), entry: UnsafeCell::new(MaybeUninit::uninit()), _pinned: PhantomPinned }
     }
 
     /// Whether it is queued or woken, rather than idle.
     pub(super) fn is_busy(&self) -> bool {
-        self.domain.is_some()
+        self.domain.get().is_some()
     }
 
     fn entry(&self) -> NonNull<Entry> {
@@ -75,7 +81,7 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
     }
 
     /// Looks again whether a wake has come; if so it is received. If not, `by` is told of it.
-    pub(super) fn has_arrived(&mut self, by: By<'_>) -> bool {
+    pub(super) fn has_arrived(&self, by: By<'_>) -> bool {
         let is_woken = self.looks_taken(by);
         if is_woken {
             self.wait_for_waker();
@@ -109,13 +115,13 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
     }
 
     /// The wake that came has been noticed: idle again.
-    pub(super) fn accept(&mut self) {
+    pub(super) fn accept(&self) {
         debug_assert!(self.is_woken());
         self.release();
     }
 
     /// The entry is ours alone: idle again.
-    fn release(&mut self) {
+    fn release(&self) {
         if let Some(domain) = self.domain.take() {
             domain.dismiss_waiter();
             // SAFETY: initialised as it was not idle.
@@ -127,29 +133,29 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
         }
     }
 
-    /// Has `waker` told instead of whoever was to be. `false` if a waker has taken the entry already: then the old one
-    /// is about to be told.
+    /// Replaces the waker that is woken by `waker`. `false` if a wake has taken the entry already: then the old waker
+    /// is about to be woken.
     pub(super) fn set_waker(&self, waker: &Waker) -> bool {
         if mutant(Mutant::PollKeepsWaker) {
             return !self.is_woken();
         }
-        self.set_told(Told::Waker(waker.clone()))
+        self.set_told(Told::Waker(Callback::of(waker)))
     }
 
     /// As `set_waker`, for anybody.
     pub(super) fn set_told(&self, mut told: Told) -> bool {
         // What a waker's clone and drop do is not ours to say: not under the lock.
-        let Some(domain) = self.domain else { return false };
+        let Some(domain) = self.domain.get() else { return false };
         // SAFETY: initialised while not idle, and in place.
         let entry = unsafe { self.entry().as_ref() };
         // SAFETY: the guard proves that the entry is queued and locked.
         domain.with_queued(entry, |_| unsafe { entry.signal.swap_told(&mut told) }).is_some()
     }
 
-    /// Leaves the queue. `false`: a wake had come, and whoever gives up has to answer for it. Either way the entry is
-    /// ours alone afterwards.
-    fn leave(&mut self) -> bool {
-        let Some(domain) = self.domain else {
+    /// Leaves the queue. `false` if a wake had taken the entry: then the caller has to pass the wake on. In both cases
+    /// no other thread accesses the entry afterwards.
+    fn leave(&self) -> bool {
+        let Some(domain) = self.domain.get() else {
             return true;
         };
         let node = self.entry().cast();
@@ -164,15 +170,15 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
     }
 
     /// Leaves the queue; a wake that had come counts as received. Whether none had.
-    pub(super) fn give_up(&mut self) -> bool {
+    pub(super) fn give_up(&self) -> bool {
         let removed = self.leave();
         self.release();
         removed
     }
 
     /// Leaves the queue; a wake that had come goes to the next waiter.
-    fn abandon(&mut self) {
-        let Some(domain) = self.domain else { return };
+    fn abandon(&self) {
+        let Some(domain) = self.domain.get() else { return };
         if !self.leave() && !mutant(Mutant::DropLosesWake) {
             // SAFETY: the wake has been seen, so the entry is ours again.
             let ((key, hash), bitset) = unsafe {
@@ -182,7 +188,8 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
             // Idle first: another waiter's waker may panic, and this wake must not go out twice.
             self.release();
             if bitset != 0 {
-                _ = domain.wake_hashed(key, hash, 1, bitset);
+                let mut uncounted = Woken::NOBODY;
+                domain.wake_hashed(key, hash, 1, bitset, &mut uncounted);
             }
         }
         self.release();
@@ -231,7 +238,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     ) -> Result<Queued<'w, 'd, S, L>, Error> {
         let deadline = options.timeout.map(|timeout| timeout.begin());
         let matched = self.lock_if_equal(&target, expected)?;
-        Ok(Queued { waiter: self.queue(matched, waiter, options, Told::Thread)?, deadline, by_waker: false })
+        Ok(Queued { waiter: self.queue(matched, waiter.into_ref(), options, Told::Thread)?, deadline, by_waker: false })
     }
 
     /// Queues a waiter for an embedder's own scheduler, if the word holds `expected`; `waker` is told when a wake has
@@ -267,7 +274,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
         let matched = self.lock_if_equal(&target, expected)?;
         Ok(Queued {
-            waiter: self.queue(matched, waiter, options, Told::Waker(waker))?,
+            waiter: self.queue(matched, waiter.into_ref(), options, Told::Waker(waker.into()))?,
             #[cfg(feature = "std")]
             deadline: None,
             #[cfg(feature = "std")]
@@ -329,10 +336,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     pub(super) fn queue<'w, 'd>(
         &'d self,
         matched: Matched<'d, S, L>,
-        waiter: Pin<&'w mut Waiter<'d, S, L>>,
+        waiter: Pin<&'w Waiter<'d, S, L>>,
         options: &WaitOptions,
         told: Told,
-    ) -> Result<Pin<&'w mut Waiter<'d, S, L>>, Error> {
+    ) -> Result<Pin<&'w Waiter<'d, S, L>>, Error> {
         let Matched { mut locked, address, shared_space, hash } = matched;
         let key = self.key(address, shared_space);
         if waiter.is_busy() {
@@ -340,12 +347,12 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
         self.admit_waiter(locked.guard.waiters())?;
         let entry = Entry::new(key, hash, options.priority, options.bitset.get(), told);
-        // SAFETY: nothing is moved out of the pinned waiter.
-        let idle = unsafe { waiter.get_unchecked_mut() };
+        // SAFETY: nobody else has it yet.
+        unsafe { entry.set_since(self.system.now()) };
         // SAFETY: idle, so nobody else reaches it.
-        idle.entry.with_mut(|e| _ = unsafe { (*e).write(entry) });
-        idle.domain = Some(self);
-        let node = idle.entry().cast();
+        waiter.entry.with_mut(|e| _ = unsafe { (*e).write(entry) });
+        waiter.domain.set(Some(self));
+        let node = waiter.entry().cast();
         // SAFETY: fresh, and unqueued; the waiter is pinned and leaves the queue in its drop, so the node stays valid
         // and in place until it is unqueued.
         let new_chain = unsafe { locked.guard.insert(node) };
@@ -357,25 +364,44 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if shared_space.is_none() {
             self.scheme.help(&self.tables);
         }
-        // SAFETY: it was pinned when it came.
-        Ok(unsafe { Pin::new_unchecked(idle) })
+        Ok(waiter)
     }
 
     /// Runs `f` under the lock of the bucket where `entry` is queued now; `None` if it is not queued any more.
     ///
     /// A resize may move the entry while we go for the lock: so look again under it.
     pub(super) fn with_queued<R>(&self, entry: &Entry, f: impl FnOnce(&mut Guard<'_, L>) -> R) -> Option<R> {
+        self.lock_queued(entry).map(|mut guard| f(&mut guard))
+    }
+
+    /// Locks the bucket in which `entry` is queued now; `None` if it is not queued any more.
+    #[inline]
+    pub(super) fn lock_queued(&self, entry: &Entry) -> Option<Guard<'_, L>> {
+        let mut round = 0;
         loop {
             let address = entry.node.bucket();
             // SAFETY: null, or a bucket of this domain's tables or its system's: with this layout, and valid as long
             // as the domain.
             let bucket: &Bucket<L> = unsafe { address.cast::<Bucket<L>>().as_ref() }?;
-            if let Some(mut guard) = bucket.lock(&self.tables.contended)
+            if let Some(guard) = bucket.lock(&self.tables.contended)
                 && (entry.node.bucket() == address || mutant(Mutant::CancelSkipsRecheck))
             {
-                return Some(f(&mut guard));
+                return Some(guard);
             }
-            spin_loop();
+            // A mover is taking the entry to a bucket that becomes live at the end of the mover's step.
+            wait_a_moment(&mut round);
+        }
+    }
+
+    /// As `lock_queued`, without waiting: `None` if the bucket is busy, or a mover is taking `entry` to another one.
+    #[cold]
+    pub(super) fn try_lock_queued(&self, entry: &Entry) -> Option<Option<Guard<'_, L>>> {
+        let address = entry.node.bucket();
+        // SAFETY: as in `lock_queued`.
+        let Some(bucket) = (unsafe { address.cast::<Bucket<L>>().as_ref() }) else { return Some(None) };
+        match bucket.try_lock() {
+            Tried::Locked(guard) if entry.node.bucket() == address => Some(Some(guard)),
+            _ => None,
         }
     }
 }
@@ -392,7 +418,8 @@ pub(super) struct Matched<'d, S: Scheme<L>, L: Layout> {
 /// then goes to the next waiter.
 #[must_use = "dropping it cancels the wait"]
 pub struct Queued<'w, 'd, S: Scheme<L> = Live, L: Layout = Lean> {
-    waiter: Pin<&'w mut Waiter<'d, S, L>>,
+    /// Used by this `Queued` alone, and linked to by other threads.
+    waiter: Pin<&'w Waiter<'d, S, L>>,
     #[cfg(feature = "std")]
     deadline: Option<Deadline>,
     /// Whether a waker is to be told, rather than this thread.
@@ -403,13 +430,8 @@ pub struct Queued<'w, 'd, S: Scheme<L> = Live, L: Layout = Lean> {
 impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
     /// `waiter`, which has been queued, with a thread's deadline.
     #[cfg(feature = "std")]
-    pub(super) fn new(waiter: Pin<&'w mut Waiter<'d, S, L>>, deadline: Option<Deadline>) -> Self {
+    pub(super) fn new(waiter: Pin<&'w Waiter<'d, S, L>>, deadline: Option<Deadline>) -> Self {
         Self { waiter, deadline, by_waker: false }
-    }
-
-    fn waiter(&mut self) -> &mut Waiter<'d, S, L> {
-        // SAFETY: the waiter is not moved out of.
-        unsafe { self.waiter.as_mut().get_unchecked_mut() }
     }
 
     /// Whether a wake has come. [`try_finish`](Self::try_finish), `finish` and [`cancel`](Self::cancel) receive it; dropped
@@ -423,17 +445,17 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
     ///
     /// # Errors
     /// Itself, still queued.
-    pub fn try_finish(mut self) -> Result<(), Self> {
+    pub fn try_finish(self) -> Result<(), Self> {
         if !self.is_woken() {
             return Err(self);
         }
-        self.waiter().accept();
+        self.waiter.accept();
         Ok(())
     }
 
     /// Leaves the queue. `true`: no wake had come, and none will. `false`: one has come, and counts as received.
-    pub fn cancel(mut self) -> bool {
-        self.waiter().give_up()
+    pub fn cancel(self) -> bool {
+        self.waiter.give_up()
     }
 
     /// Sleeps until a wake comes or the deadline passes: the second half of a thread's wait.
@@ -441,9 +463,9 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
     /// # Errors
     /// [`Error::TimedOut`].
     #[cfg(feature = "std")]
-    pub fn finish(mut self) -> Result<(), Error> {
+    pub fn finish(self) -> Result<(), Error> {
         let (deadline, by_waker) = (self.deadline, self.by_waker);
-        let waiter = self.waiter();
+        let waiter = &*self.waiter;
         if by_waker && !waiter.set_told(Told::Thread) {
             // Taken by a wake that tells the waker, and not this thread.
             waiter.wait_for_waker();
@@ -461,9 +483,8 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
 
 impl<S: Scheme<L>, L: Layout> Drop for Queued<'_, '_, S, L> {
     fn drop(&mut self) {
-        let waiter = self.waiter();
-        if waiter.is_busy() {
-            waiter.abandon();
+        if self.waiter.is_busy() {
+            self.waiter.abandon();
         }
     }
 }

@@ -1,23 +1,32 @@
 //! Waking.
 
 use core::num::NonZeroU32;
+use core::pin::{Pin, pin};
 
 use super::domain::{Domain, Hashed};
-use super::entry::{BATCH, Room, pick, tell, tell_one};
+use super::entry::{AT_ONCE, Moment, PIECE, Rests, Room, pick, tell, tell_one};
 use super::key::Target;
+use super::marker::Marker;
 use crate::error::Error;
-use crate::sync::wake_barrier;
-use crate::sys::probe::probe;
+use crate::sync::{Mutant, mutant, wake_barrier};
+use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
 use crate::table::hash::Key;
 use crate::table::layout::Layout;
-use crate::table::refs::Scheme;
+use crate::table::list::Taken;
+use crate::table::refs::{Locked, Scheme};
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Wakes up to `count` waiters of the word, real-time priorities first, then in the order they came: `FUTEX_WAKE`.
-    /// Answers how many. `i32::MAX` or more means all that wait now.
+    /// Answers how many it woke. A `count` of `i32::MAX` or more wakes all that wait now.
     ///
-    /// Change the word first. The word itself is not touched: it may be gone already.
+    /// If the word is private and the domain has a table of its own, a wake is one step: nobody sees some of the
+    /// waiters woken and others not. In a global table, which other domains use too, a wake of more than 256 waiters
+    /// takes several steps, in wake order. Waiters that come between two steps are not woken, whatever their priority.
+    /// A waiter that gives up between two steps is not counted.
+    ///
+    /// Change the word before the call. The wake itself does not read or write the word, whose memory may be gone
+    /// already.
     ///
     /// ```
     /// # use std::sync::atomic::AtomicU32;
@@ -30,10 +39,12 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.wake_bitset(target, count, NonZeroU32::MAX)
     }
 
-    /// As [`wake`](Self::wake), for waiters whose bitset has a bit in common with `bitset`: `FUTEX_WAKE_BITSET`.
+    /// As [`wake`](Self::wake), for waiters whose bitset has a bit in common with `bitset`: `FUTEX_WAKE_BITSET`. In a
+    /// global table it takes several steps if it looks at more than 256 waiters, including those that it passes over,
+    /// however few it wakes.
     ///
-    /// Waiters of a lock ([`lock_pi`](Self::lock_pi)) are not woken: they are handed the lock. Where one of them is met
-    /// the wake ends; [`try_wake_bitset`](Self::try_wake_bitset) says so.
+    /// Waiters of a lock ([`lock_pi`](Self::lock_pi)) are not woken: the lock is handed to them. The wake ends at the
+    /// first of them in the queue; [`try_wake_bitset`](Self::try_wake_bitset) reports that as an error.
     #[inline(always)]
     pub fn wake_bitset<T: Target>(&self, target: T, count: usize, bitset: NonZeroU32) -> usize {
         let place = self.hashed(&target);
@@ -57,18 +68,15 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.wake_somebody(&place, count, bitset.get()).into_result()
     }
 
-    /// A wake where somebody may wait.
+    /// A wake of a word that may have waiters.
     fn wake_somebody(&self, place: &Hashed, count: usize, bitset: u32) -> Woken {
-        let woken = self.wake_hashed(self.key(place.address, place.shared_space), place.hash, count, bitset);
-        self.count_wake(woken.count);
-        if woken.count > 0 {
-            probe!(wake, place.address, woken.count);
-        }
-        woken
+        let mut noted = Noted { domain: self, address: place.address, woken: Woken::NOBODY };
+        self.wake_hashed(self.key(place.address, place.shared_space), place.hash, count, bitset, &mut noted.woken);
+        noted.woken
     }
 
-    /// Whether a glance proves that nobody waits there. Everything that the caller stored before is seen by whoever waits
-    /// from now on.
+    /// Whether a lock-free emptiness check proves that the word has no waiters. A wait that begins from now on sees
+    /// everything that the caller stored before.
     #[inline(always)]
     pub(super) fn nobody_waits(&self, place: &Hashed) -> bool {
         wake_barrier(); // [B] pairs with [A]
@@ -79,72 +87,164 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
-    /// Takes waiters off the queue under the lock, and tells them after unlocking.
-    pub(super) fn wake_hashed(&self, key: Key, hash: u32, count: usize, bitset: u32) -> Woken {
+    /// Takes waiters off the queue under the lock, and wakes them after unlocking. `woken` says how many were taken,
+    /// also if one of their wakers panics.
+    pub(super) fn wake_hashed(&self, key: Key, hash: u32, count: usize, bitset: u32, woken: &mut Woken) {
+        let is_private = key.space == self.tables.space;
+        let too_early = mutant(Mutant::BeginsUnlocked).then(|| self.begin_in_pieces());
+        // A domain without a table has no waiters.
+        let Some(mut locked) = self.lock(hash, is_private) else { return };
+        let limit = wanted(&mut locked.guard, key, hash, count.min(AT_ONCE + 1));
+        // With a `bitset` that does not match all waiters, the walk may be long although it takes few.
+        if limit > AT_ONCE || (bitset != u32::MAX && self.is_global(locked.guard.bucket(), hash, is_private)) {
+            return self.wake_many(locked, InPieces { key, hash, count, bitset, began: too_early, woken });
+        }
+        let taken = locked.guard.take(key, hash, limit, pick(bitset, count, Moment::END));
+        drop(locked);
+        *woken = Woken::of(&taken);
+        tell_taken(taken, Room::default());
+    }
+
+    /// As [`wake_hashed`](Self::wake_hashed), if one step needs memory, or the wake needs several steps.
+    #[inline(never)]
+    fn wake_many<'d>(&'d self, mut locked: Locked<'d, L, S>, mut wake: InPieces<'_>) {
+        let InPieces { key, hash, count, bitset, .. } = wake;
+        let is_private = key.space == self.tables.space;
         let mut room = Room::default();
         loop {
-            // No table, no waiter.
-            let Some(mut locked) = self.lock(hash, key.space == self.tables.space) else {
-                return Woken { count: 0, met_lock_waiter: false };
-            };
-            let wanted = wanted(&mut locked.guard, key, count);
-            if !room.holds(wanted) {
+            let may_be_long = count > PIECE || bitset != u32::MAX;
+            if may_be_long && self.is_global(locked.guard.bucket(), hash, is_private) {
+                return self.wake_global(locked, &mut wake);
+            }
+            let wanted = wanted(&mut locked.guard, key, hash, count);
+            if room.holds(wanted) {
+                let taken = locked.guard.take(key, hash, wanted, pick(bitset, count, Moment::END));
                 drop(locked);
-                room.make(wanted);
-                continue;
+                *wake.woken = Woken::of(&taken);
+                return tell_taken(taken, room);
             }
-            let mut taken = locked.guard.take(key, wanted.min(room.limit()), pick(bitset, count));
+            if room.is_refused() {
+                return self.wake_global(locked, &mut wake);
+            }
             drop(locked);
-            let woken = Woken { count: taken.len(), met_lock_waiter: taken.was_stopped };
-            if woken.count == 1 {
-                // As most do; and without what it takes to tell several.
-                if let Some(node) = taken.pop() {
-                    // SAFETY: taken, and popped.
-                    unsafe { tell_one(node) }.finish();
-                }
-                return woken;
-            }
-            let is_left = woken.count == room.limit() && wanted > woken.count;
-            drop(tell(taken, core::mem::take(&mut room)));
-            if is_left {
-                return self.wake_rest(key, hash, wanted - woken.count, count, bitset, woken);
-            }
-            return woken;
+            room.make(wanted);
+            let Some(again) = self.lock(hash, is_private) else { return };
+            locked = again;
         }
     }
 
-    /// Goes on with a wake for which there was no memory to take all at once: of those who waited then, a batch at a
-    /// time.
-    #[cold]
-    pub(super) fn wake_rest(
-        &self,
-        key: Key,
-        hash: u32,
-        mut left: usize,
-        count: usize,
-        bitset: u32,
-        mut woken: Woken,
-    ) -> Woken {
-        while left > 0 && !woken.met_lock_waiter {
-            let Some(mut locked) = self.lock(hash, key.space == self.tables.space) else { break };
-            let taken = locked.guard.take(key, left.min(BATCH), pick(bitset, count));
+    /// As [`wake_hashed`](Self::wake_hashed), a piece at a time: other domains lock the bucket too, or there is no
+    /// memory to take all waiters at once.
+    #[inline(never)]
+    fn wake_global<'d>(&'d self, mut locked: Locked<'d, L, S>, wake: &mut InPieces<'_>) {
+        let InPieces { key, hash, count, bitset, ref mut began, ref mut woken } = *wake;
+        let Some(first) = locked.guard.first(key, hash) else { return };
+        // SAFETY: `first` is queued in the locked bucket.
+        let (taken, next) =
+            unsafe { locked.guard.take_from(first, count.min(AT_ONCE), PIECE, pick(bitset, count, Moment::END)) };
+        **woken = Woken::of(&taken);
+        let Some(next) = next.filter(|_| woken.count < count) else {
             drop(locked);
-            let batch = taken.len();
-            woken.met_lock_waiter = taken.was_stopped;
-            drop(tell(taken, Room::default()));
-            if batch == 0 {
-                break;
+            return tell_taken(taken, Room::default());
+        };
+        began.get_or_insert_with(|| self.begin_in_pieces());
+        let marker = pin!(Marker::new(self, key, hash));
+        marker.as_ref().keep(&mut locked.guard, next);
+        drop(locked);
+        let mut rests = Rests::none();
+        rests.tell(taken);
+        self.wake_behind(marker.as_ref(), &mut rests, wake);
+    }
+
+    /// Wakes the waiters that were queued when the operation began, a piece at a time. Other operations may lock the
+    /// bucket between two pieces, and a resize may move the waiters to another one.
+    ///
+    /// Wakers to be run are left in `rests`, as far as there is memory for them. A waker that panics does not keep
+    /// other waiters from being woken.
+    #[cold]
+    pub(super) fn wake_in_pieces(&self, rests: &mut Rests, wake: &mut InPieces<'_>) {
+        let marker = pin!(Marker::new(self, wake.key, wake.hash));
+        self.wake_behind(marker.as_ref(), rests, wake);
+    }
+
+    /// As [`wake_in_pieces`](Self::wake_in_pieces), starting at `marker`.
+    #[cold]
+    fn wake_behind<'d>(&'d self, marker: Pin<&Marker<'d, S, L>>, rests: &mut Rests, wake: &mut InPieces<'_>) {
+        while wake.woken.count < wake.count {
+            if let Some(full) = rests.make_room() {
+                let go_on = Otherwise::new(|| self.wake_behind(marker, &mut Rests::none(), wake));
+                drop(full);
+                go_on.disarm();
             }
-            woken.count += batch;
-            left -= batch;
+            let InPieces { key, hash, count, bitset, began, ref mut woken } = *wake;
+            let limit = rests.room().min(PIECE).min(count - woken.count);
+            let Some(mut locked) = self.lock(hash, key.space == self.tables.space) else { return };
+            let pick = pick(bitset, count, began.unwrap_or(Moment::END));
+            let (taken, next) = marker.take(&mut locked.guard, limit, pick);
+            woken.count += taken.len();
+            woken.met_lock_waiter = taken.was_stopped;
+            let next = next.filter(|_| woken.count < count);
+            if let Some(next) = next {
+                marker.keep(&mut locked.guard, next);
+            }
+            drop(locked);
+            rests.tell(taken);
+            if next.is_none() {
+                return;
+            }
         }
-        woken
+    }
+
+    /// See [`System::begin_in_pieces`](super::system::System).
+    pub(super) fn begin_in_pieces(&self) -> Moment {
+        self.system.begin_in_pieces()
     }
 }
 
+/// The state of a wake in pieces.
+pub(super) struct InPieces<'a> {
+    pub key: Key,
+    pub hash: u32,
+    /// How many waiters the wake may take in all.
+    pub count: usize,
+    pub bitset: u32,
+    /// `None` until the first piece is over: during the first piece no waiter can have come too late.
+    pub began: Option<Moment>,
+    /// How many have been woken so far.
+    pub woken: &'a mut Woken,
+}
+
+/// A wake of the word at `address`. Its drop counts the wake, also when a waker has panicked.
+struct Noted<'d, S: Scheme<L>, L: Layout> {
+    domain: &'d Domain<S, L>,
+    address: u64,
+    woken: Woken,
+}
+
+impl<S: Scheme<L>, L: Layout> Drop for Noted<'_, S, L> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.domain.note_wake(self.address, self.woken.count);
+    }
+}
+
+/// Wakes waiters that have been taken off the queue. `room` has room for what is left to do for them.
+#[inline(always)]
+fn tell_taken(mut taken: Taken, room: Room) {
+    if taken.len() == 1 {
+        // The common case, without the array that several waiters need.
+        if let Some(node) = taken.pop() {
+            // SAFETY: taken off its queue, and popped from `taken`.
+            drop(unsafe { tell_one(node) });
+        }
+        return;
+    }
+    drop(tell(taken, room));
+}
+
 /// How many of `count` there are to be taken. They are counted only if that is more than there is always room for.
-pub(super) fn wanted<L: Layout>(bucket: &mut Guard<'_, L>, key: Key, count: usize) -> usize {
-    if count <= BATCH { count } else { bucket.count(key, count) }
+pub(super) fn wanted<L: Layout>(bucket: &mut Guard<'_, L>, key: Key, hash: u32, count: usize) -> usize {
+    if count <= AT_ONCE { count } else { bucket.count(key, hash, count) }
 }
 
 /// What a wake did.
@@ -156,6 +256,13 @@ pub(super) struct Woken {
 }
 
 impl Woken {
+    pub const NOBODY: Self = Self { count: 0, met_lock_waiter: false };
+
+    /// The result of a wake that has taken `taken`.
+    pub fn of(taken: &Taken) -> Self {
+        Self { count: taken.len(), met_lock_waiter: taken.was_stopped }
+    }
+
     /// The kernel's answer.
     pub fn into_result(self) -> Result<usize, Error> {
         if self.met_lock_waiter { Err(Error::Invalid) } else { Ok(self.count) }

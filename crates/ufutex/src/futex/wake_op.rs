@@ -1,12 +1,14 @@
 //! Changing a second word and waking on both, depending on what it held.
 
-use super::domain::Domain;
-use super::entry::{Room, pick, tell};
+use super::domain::{Domain, Hashed};
+use super::entry::{Moment, PIECE, Rests, Room, pick, tell};
 use super::key::Target;
-use super::wake::{Woken, wanted};
+use super::pair::Pair;
+use super::wake::{self, InPieces, Woken};
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults, Width};
-use crate::sys::probe::probe;
+use crate::sys::unwind::Otherwise;
+use crate::table::hash::Key;
 use crate::table::layout::Layout;
 use crate::table::list::Taken;
 use crate::table::refs::Scheme;
@@ -83,10 +85,13 @@ impl Compare {
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// Changes the word `second`, wakes up to `count` waiters of `first`, and, if `op.compare` holds for what `second` held
-    /// before, up to `second_count` of `second`: `FUTEX_WAKE_OP`. Answers how many were woken in all.
+    /// Changes the word `second` and wakes up to `count` waiters of `first`. If `op.compare` holds for the value that
+    /// `second` had before, it also wakes up to `second_count` waiters of `second`: `FUTEX_WAKE_OP`. Answers how many
+    /// were woken in all.
     ///
-    /// The change, the comparison and the choice of the waiters are one step.
+    /// The change, the comparison and the choice of the waiters are one step: a waiter that comes later is not woken.
+    /// If other domains lock a word's bucket too, more than 256 waiters are taken in several steps, as by
+    /// [`wake`](Self::wake).
     ///
     /// ```
     /// # use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -99,8 +104,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Fault`] when `second` cannot be read and written; [`Error::Invalid`] when it is not of 32 bits, or where a
-    /// waiter of a lock stands in a queue: what was done before stays done.
+    /// [`Error::Fault`] if `second` cannot be read and written; [`Error::Invalid`] if it is not of 32 bits, or if a
+    /// waiter of a lock is found in a queue: what was done before stays done.
     pub fn wake_op<T: Target, U: Target>(
         &self,
         first: T,
@@ -112,52 +117,158 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if second.width() != Width::U32 {
             return Err(Error::Invalid);
         }
-        let (at, modified) = (self.hashed(&first), self.hashed(&second));
-        let keys = [self.key(at.address, at.shared_space), self.key(modified.address, modified.shared_space)];
+        let wanted = Wanted { places: [self.hashed(&first), self.hashed(&second)], counts: [count, second_count] };
         let (mut faults, mut rooms) = (Faults::default(), [Room::default(), Room::default()]);
-        let (mut pair, wants, before) = loop {
-            let mut pair = self.lock_pair(&at, &modified);
-            let wants = [wanted(pair.first(), keys[0], count), wanted(pair.second(), keys[1], second_count)];
-            if let Some(i) = (0..2).find(|&i| !rooms[i].holds(wants[i])) {
+        let noted = loop {
+            let mut pair = self.lock_pair(&wanted.places[0], &wanted.places[1]);
+            let way = self.way_to_wake(&mut pair, &wanted, &rooms);
+            if let Way::NeedsRoom(i, wants) = way {
                 drop(pair);
-                rooms[i].make(wants[i]);
+                rooms[i].make(wants);
                 continue;
             }
             match update(&second, |value| op.modify.apply(value)) {
-                Ok(before) => break (pair, wants, before),
+                Ok(before) => {
+                    let mut noted = Noted { domain: self, wanted: &wanted, results: [Woken::NOBODY; 2] };
+                    let both = op.compare.holds(before);
+                    match way {
+                        Way::AtOnce(wants) => self.wake_at_once(pair, &wanted, wants, both, rooms, &mut noted.results),
+                        Way::Pieces | Way::NeedsRoom(..) => {
+                            let began = self.begin_in_pieces();
+                            drop(pair);
+                            self.wake_both_in_pieces(&wanted, began, both, &mut noted.results);
+                        }
+                    }
+                    break noted;
+                }
                 Err(Fault) => {
                     drop(pair);
                     faults.resolve(|| second.fault_in(Access::Write))?;
                 }
             }
         };
-        let limits = [rooms[0].limit(), rooms[1].limit()];
-        let taken = pair.first().take(keys[0], wants[0].min(limits[0]), pick(u32::MAX, count));
-        let goes_on = !taken.was_stopped && op.compare.holds(before);
-        let second_taken = if goes_on {
-            pair.second().take(keys[1], wants[1].min(limits[1]), pick(u32::MAX, second_count))
+        noted.into_result()
+    }
+
+    /// Decides how the waiters are taken. Both buckets are locked.
+    fn way_to_wake(&self, pair: &mut Pair<'_, S, L>, wanted: &Wanted, rooms: &[Room; 2]) -> Way {
+        let Wanted { places, counts } = wanted;
+        if counts.iter().any(|&count| count > PIECE) && self.is_any_global(pair, &places[0], &places[1]) {
+            return Way::Pieces;
+        }
+        let keys = wanted.keys(self);
+        let wants = [
+            wake::wanted(pair.first(), keys[0], places[0].hash, counts[0]),
+            wake::wanted(pair.second(), keys[1], places[1].hash, counts[1]),
+        ];
+        match (0..2).find(|&i| !rooms[i].holds(wants[i])) {
+            None => Way::AtOnce(wants),
+            Some(i) if rooms[i].is_refused() => Way::Pieces,
+            Some(i) => Way::NeedsRoom(i, wants[i]),
+        }
+    }
+
+    /// Wakes waiters of the first word and, if `both`, of the second.
+    fn wake_at_once(
+        &self,
+        mut pair: Pair<'_, S, L>,
+        wanted: &Wanted,
+        wants: [usize; 2],
+        both: bool,
+        [room, second_room]: [Room; 2],
+        results: &mut [Woken; 2],
+    ) {
+        let Wanted { places, counts } = wanted;
+        let keys = wanted.keys(self);
+        let first = pair.first().take(keys[0], places[0].hash, wants[0], pick(u32::MAX, counts[0], Moment::END));
+        let second = if both && !first.was_stopped {
+            pair.second().take(keys[1], places[1].hash, wants[1], pick(u32::MAX, counts[1], Moment::END))
         } else {
             Taken::default()
         };
         drop(pair);
-        let mut results =
-            [&taken, &second_taken].map(|taken| Woken { count: taken.len(), met_lock_waiter: taken.was_stopped });
-        let [room, second_room] = rooms;
+        *results = [Woken::of(&first), Woken::of(&second)];
         // Both are told before any waker runs: see `tell`.
-        drop((tell(taken, room), tell(second_taken, second_room)));
-        for (i, hash, count) in [(0, at.hash, count), (1, modified.hash, second_count)] {
-            if results[i].count == limits[i] {
-                results[i] = self.wake_rest(keys[i], hash, wants[i] - limits[i], count, u32::MAX, results[i]);
-            }
-        }
-        let woken = results[0].count + results[1].count;
-        let met_lock_waiter = results[0].met_lock_waiter || results[1].met_lock_waiter;
-        self.count_wake(woken);
-        if woken > 0 {
-            probe!(wake, at.address, woken);
-        }
-        if met_lock_waiter { Err(Error::Invalid) } else { Ok(woken) }
+        drop((tell(first, room), tell(second, second_room)));
     }
+
+    /// As [`wake_at_once`](Self::wake_at_once), but a piece at a time, with nothing locked in between. Wakes waiters
+    /// that were queued when the operation `began`.
+    fn wake_both_in_pieces(&self, wanted: &Wanted, began: Moment, both: bool, results: &mut [Woken; 2]) {
+        let [first, second] = results;
+        let mut rests = Rests::none();
+        // A waker of the first word that panics does not keep the second word's waiters from being woken.
+        let second_too = Otherwise::new(|| {
+            if both {
+                self.wake_in_pieces(&mut Rests::none(), &mut wanted.in_pieces(self, 1, began, &mut *second));
+            }
+        });
+        self.wake_in_pieces(&mut rests, &mut wanted.in_pieces(self, 0, began, &mut *first));
+        second_too.disarm();
+        if both && !first.met_lock_waiter {
+            self.wake_in_pieces(&mut rests, &mut wanted.in_pieces(self, 1, began, second));
+        }
+    }
+}
+
+/// A `wake_op` that has been done. Its drop counts it after the waiters have been woken, also if one of their wakers
+/// panics.
+struct Noted<'d, S: Scheme<L>, L: Layout> {
+    domain: &'d Domain<S, L>,
+    wanted: &'d Wanted,
+    results: [Woken; 2],
+}
+
+impl<S: Scheme<L>, L: Layout> Noted<'_, S, L> {
+    fn woken(&self) -> usize {
+        self.results.iter().map(|woken| woken.count).sum()
+    }
+
+    fn into_result(self) -> Result<usize, Error> {
+        let met_lock_waiter = self.results.iter().any(|woken| woken.met_lock_waiter);
+        if met_lock_waiter { Err(Error::Invalid) } else { Ok(self.woken()) }
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Drop for Noted<'_, S, L> {
+    fn drop(&mut self) {
+        self.domain.note_wake(self.wanted.places[0].address, self.woken());
+    }
+}
+
+/// Which waiters a `wake_op` is to wake.
+struct Wanted {
+    places: [Hashed; 2],
+    counts: [usize; 2],
+}
+
+impl Wanted {
+    /// The wake in pieces of one of the two words.
+    fn in_pieces<'a, S: Scheme<L>, L: Layout>(
+        &self,
+        domain: &Domain<S, L>,
+        i: usize,
+        began: Moment,
+        woken: &'a mut Woken,
+    ) -> InPieces<'a> {
+        let (key, hash, count) = (self.keys(domain)[i], self.places[i].hash, self.counts[i]);
+        InPieces { key, hash, count, bitset: u32::MAX, began: Some(began), woken }
+    }
+
+    fn keys<S: Scheme<L>, L: Layout>(&self, domain: &Domain<S, L>) -> [Key; 2] {
+        self.places.map(|place| domain.key(place.address, place.shared_space))
+    }
+}
+
+/// How waiters are taken.
+enum Way {
+    /// In one step: this many of each word.
+    AtOnce([usize; 2]),
+    /// A piece at a time, since other domains lock a bucket too, or since there is no memory to take all waiters at
+    /// once.
+    Pieces,
+    /// Memory is needed first: for the word with this index, for this many waiters.
+    NeedsRoom(usize, usize),
 }
 
 /// Replaces what a word of 32 bits holds with what `change` makes of it. Answers what it held.

@@ -1,13 +1,13 @@
-//! Who waits where: a look at all queues, one bucket at a time.
+//! Lists who waits where: a walk of all queues, one bucket at a time.
 //!
-//! Nothing is stopped. Each bucket is locked while its keys are copied out, and no memory is asked for meanwhile: if there
-//! is not enough room, the bucket is unlocked, room is made, and it is looked at again.
+//! Operations go on meanwhile. Each bucket is locked while its keys are copied out, and no memory is allocated
+//! meanwhile. If there is not enough room, the walk unlocks the bucket, makes room, and looks at the bucket again.
 //!
-//! While a resize moves keys between tables, buckets are no guide to what has been seen. Hashes are: every hash has exactly
-//! one live bucket, in whichever table, and that bucket has the keys of a whole range of hashes. So the walk goes through
-//! the hashes, has the scheme lock the live bucket of the first that is left, as any operation would, takes what it has
-//! of those that are left, and goes on behind its range. A key that stands in a queue all the while is met exactly once,
-//! whatever moves.
+//! While a resize moves keys between tables, the walk cannot go by buckets. It goes by hashes: each hash has exactly
+//! one live bucket, in one of the tables, and that bucket has the keys of a whole range of hashes. The walk asks the
+//! scheme to lock the live bucket of the first hash that is left, as any operation would, copies the keys of the
+//! bucket's range, and goes on behind the range. So it meets a key that stays queued exactly once, however keys are
+//! moved.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -24,7 +24,7 @@ use crate::table::hash::Key;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
-/// A word that somebody waits for.
+/// A word that has waiters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct WaitedWord {
@@ -76,7 +76,7 @@ impl WhoWaits {
         self.words.iter()
     }
 
-    /// How many more words somebody waits for, which were left out: beyond the limit, or for want of memory.
+    /// How many more words have waiters but were left out, because of the limit or because there was no memory.
     #[must_use]
     pub const fn omitted(&self) -> usize {
         self.omitted
@@ -90,7 +90,7 @@ struct Walk {
     max_words: usize,
 }
 
-/// A bucket has so many keys, for which there is no room yet.
+/// There is no room for the keys of a bucket, of which there are this many.
 struct NoRoom(usize);
 
 impl Walk {
@@ -98,7 +98,7 @@ impl Walk {
         Self { found: WhoWaits::default(), max_words }
     }
 
-    /// Has `look` take in what one bucket has, as often as there is no room for it.
+    /// Calls `look` to copy what one bucket has, and makes room and calls it again as long as there is not enough.
     fn look<R>(&mut self, mut look: impl FnMut(&mut Self) -> Result<R, NoRoom>) -> R {
         loop {
             match look(self) {
@@ -237,7 +237,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
                 // No table, no waiter.
                 let Some(mut locked) = self.lock(first, true) else { return Ok(None) };
                 let last = self.tables.last_hash_of(locked.guard.bucket(), first);
-                walk.take_in(&mut locked.guard, |key, hash| key.space == space && hash >= first)?;
+                walk.take_in(&mut locked.guard, |key, hash| key.space == space && (first..=last).contains(&hash))?;
                 Ok(last.checked_add(1))
             });
         }
@@ -245,8 +245,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 }
 
 impl<L: Layout> System<L> {
-    /// Who waits where on words of shared objects, through whichever domain, for at most `max_words` words. As
-    /// [`Domain::who_waits`].
+    /// As [`Domain::who_waits`], for words of shared objects, through whichever domain their waiters wait: at most
+    /// `max_words` words.
     #[must_use]
     pub fn who_waits(&self, max_words: usize) -> WhoWaits {
         let (mut walk, uncounted) = (Walk::new(max_words), Tally::new());

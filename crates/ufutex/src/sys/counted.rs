@@ -5,7 +5,7 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use crate::error::Error;
-use crate::sync::{AtomicUsize, Mutant, Ordering, fence, mutant};
+use crate::sync::{AtomicUsize, Mutant, Ordering, mutant};
 
 /// One of several handles of a `T`, which lives as long as any of them.
 pub struct Counted<T> {
@@ -51,8 +51,8 @@ impl<T> Counted<T> {
     /// One more handle of the value at `value`, unless the last one is being dropped.
     ///
     /// # Safety
-    /// `value` is what a handle gave out, and its memory is there: whoever drops the last handle waits for the caller
-    /// somewhere in the value's own `drop`.
+    /// `value` came from a handle, and its memory is still there: the thread that drops the last handle waits for the
+    /// caller somewhere in the value's own `drop`.
     pub unsafe fn upgrade(value: NonNull<T>) -> Option<Self> {
         // SAFETY: the value lies in an `Inner`, says the caller.
         let inner = unsafe { Self::around(value) };
@@ -100,14 +100,17 @@ impl<T> Clone for Counted<T> {
 
 impl<T> Drop for Counted<T> {
     fn drop(&mut self) {
-        // [L]: whoever frees sees the end of everybody's use. It pairs with the fence below.
+        // [L]: the thread that frees the value sees all earlier uses of it. Pairs with the load below. A fence would do
+        // as well, but ThreadSanitizer does not understand fences.
         if self.inner().handles.fetch_sub(1, Ordering::Release) != 1 {
             return;
         }
-        fence(Ordering::Acquire); // [L]
-        // SAFETY: this was the last handle; made like this in `new`.
+        self.inner().handles.load(Ordering::Acquire); // [L]
+        // SAFETY: this was the last handle; the memory was allocated like this in `new`. Only the value is dropped
+        // through the pointer: until that has been done, other threads may read the count (`upgrade`), so we have no
+        // exclusive access to it.
         unsafe {
-            self.inner.drop_in_place();
+            (&raw mut (*self.inner.as_ptr()).value).drop_in_place();
             dealloc(self.inner.as_ptr().cast(), Layout::new::<Inner<T>>());
         }
     }

@@ -60,7 +60,7 @@ mod native {
         pub fn close(&self) -> i64 {
             let Some(counters) = &self.open else { return 0 };
             counters.state.store(CLOSED, Ordering::SeqCst); // [I]
-            // It worked when the counter was made, and the registration holds for the process.
+            // The call succeeded when the counter was made, and the process stays registered. It waits for no thread.
             while !barrier::restart_sequences() {
                 crate::sync::spin_loop();
             }

@@ -41,12 +41,12 @@ impl Width {
     }
 }
 
-/// Who shares a futex word.
+/// Which guests share a futex word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// The threads of one domain: futex(2) with `FUTEX_PRIVATE_FLAG`. Looked up in the domain's own table.
     Private,
-    /// Whoever maps the object, each at an address of its own; the word lies at an offset in it.
+    /// All that map the object, each at an address of its own; the word lies at an offset in it.
     Object {
         /// Which object: a file or a piece of shared memory.
         id: ObjectId,
@@ -89,6 +89,13 @@ impl ObjectId {
 /// [`compare_exchange`](Self::compare_exchange) must not block: where the page is not there they answer [`Fault`]. The
 /// engine then lets go of the lock, calls [`fault_in`](Self::fault_in), which may block as long as it likes, and starts
 /// over. Futex words are of 32 bits for a guest of Linux; system calls also read single bytes, and clear a pointer.
+///
+/// Any of its functions may panic. The panic goes to the caller of the operation, with all locks released. An operation
+/// does nothing before it has compared or changed the word, so if the panic comes earlier, nothing has happened. A
+/// [`compare_exchange`](Self::compare_exchange) that panics must not have changed the word. After such a panic, a
+/// future may be polled again, and [`Domain::exit`](crate::Domain::exit) may be called again and goes on where it was.
+/// If a wait for a lock is dropped after it has been handed the lock, and a panic keeps it from unlocking the word, the
+/// task still has the lock.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicU32, Ordering::{AcqRel, Acquire}};
@@ -141,7 +148,7 @@ pub trait UserMemory {
     /// [`Fault`] when it cannot be written now.
     fn compare_exchange(&self, address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault>;
 
-    /// Makes `address` accessible; called without any lock held, after a [`Fault`].
+    /// Makes `address` accessible; called without any lock held, after a [`Fault`]. It may use domains, tasks and the system.
     ///
     /// `Ok` means that the access will succeed, unless the memory goes away again: the engine tries again, a thousand
     /// times at most.

@@ -17,3 +17,4 @@ pub(crate) mod rseq;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "virtual threads make no system calls"))]
 pub(crate) mod syscall;
 pub(crate) mod topology;
+pub(crate) mod unwind;

@@ -16,7 +16,7 @@ pub enum Parked {
     TimedOut,
 }
 
-/// A 32-bit word, and whoever sleeps on it.
+/// A 32-bit word, and the threads that sleep on it.
 ///
 /// It may lie on the stack of the thread that sleeps: nothing is allocated and no thread-local state is used.
 pub struct Parker {
@@ -42,6 +42,19 @@ impl Parker {
     #[inline(always)]
     pub fn store(&self, value: u32, order: Ordering) {
         self.word.store(value, order);
+    }
+
+    /// Replaces `current` by `new`. If the word holds something else, it stays, and the call orders nothing.
+    ///
+    /// # Errors
+    /// What the word holds, if that is not `current`.
+    pub fn compare_exchange(&self, current: u32, new: u32, order: Ordering) -> Result<u32, u32> {
+        self.word.compare_exchange(current, new, order, Ordering::Relaxed)
+    }
+
+    /// Sets `bits` without waking any thread. Answers the new value. Orders nothing.
+    pub fn raise_to(&self, bits: u32) -> u32 {
+        self.word.fetch_or(bits, Ordering::Relaxed) | bits
     }
 
     /// One more: a word that is counted up tells each sleeper by itself. Orders nothing.
@@ -81,7 +94,7 @@ impl Parker {
         let result = unsafe {
             super::syscall::syscall4(
                 libc::SYS_futex,
-                self.word.as_ptr().addr(),
+                self.word.as_ptr().expose_provenance(),
                 op as usize,
                 expected as usize,
                 until.expose_provenance(),
@@ -110,18 +123,19 @@ impl Parker {
         let word = unsafe { &raw const (*this).word };
         // SAFETY: as above.
         unsafe { (*word).store(value, Ordering::Release) }; // [J]
-        wake(word.addr(), 1);
+        wake(word.expose_provenance(), 1);
     }
 
     /// Wakes all sleepers; answers how many.
     pub fn wake_all(&self) -> usize {
-        wake(self.word.as_ptr().addr(), i32::MAX)
+        wake(self.word.as_ptr().expose_provenance(), i32::MAX)
     }
 
-    /// Raises `bits`. Whoever sleeps on the word is to be woken, by the address alone: the word may be gone by then.
+    /// Raises `bits`. The caller then wakes the threads that sleep on the word by the address alone: the word may have
+    /// been freed by then.
     pub fn raise(&self, bits: u32) -> Address {
         self.word.fetch_or(bits, Ordering::Release); // [N]
-        Address(self.word.as_ptr().addr())
+        Address(self.word.as_ptr().expose_provenance())
     }
 }
 
@@ -187,7 +201,7 @@ impl Address {
 
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 mod model {
-    //! Sleeping as a model checker sees it: whoever would sleep for ever is a deadlock, which it reports.
+    //! Sleeping in a model checker: a thread that would sleep for ever is a deadlock, which the checker reports.
     use super::{Deadline, Ordering, Parked, Parker};
     use crate::sync::{Condvar, Mutant, Mutex, relaxed_in};
 
@@ -250,17 +264,20 @@ mod model {
     }
 }
 
-/// Waits a moment for another thread to get on; the longer the wait, the more of the CPU is left to it.
-pub fn pause(round: &mut u32) {
+/// Waits a moment for another thread's progress: some microseconds on the CPU in all, and asleep from then on. If a
+/// thread with a real-time priority only yielded, it could keep a thread without one off its CPU for ever.
+#[cold]
+pub fn wait_a_moment(round: &mut u32) {
     const SPINS: u32 = 100;
-    *round = round.saturating_add(1);
     crate::sync::spin_loop();
-    #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
-    if *round > SPINS {
-        yield_now();
+    if *round < SPINS {
+        *round += 1;
+        return;
     }
-    #[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle")))))]
-    let _ = SPINS;
+    let mut naps = *round - SPINS;
+    // Without a way to sleep, in a model or without an operating system, it spins.
+    let _slept = nap(&mut naps);
+    *round = SPINS.saturating_add(naps);
 }
 
 /// Lets another thread have the CPU.
@@ -277,12 +294,12 @@ pub fn nap(round: &mut u32) -> bool {
     #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
     {
         sleep_for(20_000 << (*round).min(5));
-        *round += 1;
+        *round = round.saturating_add(1);
         true
     }
     #[cfg(not(all(feature = "std", not(any(feature = "loom", feature = "shuttle")))))]
     {
-        *round += 1;
+        *round = round.saturating_add(1);
         false
     }
 }

@@ -56,10 +56,39 @@ pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> i
 ///
 /// # Safety
 /// The arguments must be what that system call takes, and what it does must be sound in this process.
-#[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
+#[cfg(all(not(any(target_arch = "x86_64", target_arch = "aarch64")), not(miri)))]
 pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> isize {
     // SAFETY: as for this function.
-    let result = unsafe { libc::syscall(number as libc::c_long, a, b, c, d, OWN_CALL, u32::MAX) };
+    negated_errno(unsafe { libc::syscall(number as libc::c_long, a, b, c, d, OWN_CALL as usize, u32::MAX as usize) })
+}
+
+/// Issues the system call `number` with four arguments; a negative result is `-errno`. Miri can do system calls only
+/// through those functions of libc that it knows, and checks that each argument has its C type.
+///
+/// # Safety
+/// The arguments must be what that system call takes, and what it does must be sound in this process. The provenance of
+/// pointers has been exposed.
+#[cfg(miri)]
+pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> isize {
+    use core::ptr::{null_mut, with_exposed_provenance as pointer, without_provenance};
+    // SAFETY: as for this function.
+    let result = unsafe {
+        match number {
+            libc::SYS_futex => {
+                let (word, time) = (pointer::<u32>(a), pointer::<libc::timespec>(d));
+                let own_call = without_provenance::<u32>(OWN_CALL as usize);
+                libc::syscall(number, word, b as libc::c_int, c as u32, time, own_call, u32::MAX)
+            }
+            libc::SYS_sched_yield => libc::sched_yield().into(),
+            libc::SYS_nanosleep => libc::nanosleep(pointer(a), null_mut()).into(),
+            other => unreachable!("the engine does not call {other} under Miri"),
+        }
+    };
+    negated_errno(result)
+}
+
+#[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
+fn negated_errno(result: libc::c_long) -> isize {
     if result >= 0 {
         result as isize
     } else {

@@ -10,6 +10,10 @@ pub const MAX_NODES: usize = 1024;
 
 /// The nodes of a machine, or of the machine that a guest believes it runs on.
 ///
+/// Its functions are called while a system or a domain is made, while a word without a node is looked up, and while a
+/// thread makes a table. In the last case the domain cannot be resized until they return, so they must not use the
+/// domain. They may panic: then nothing has been made, the table in use stays in use, and the panic goes to the caller.
+///
 /// A [`System`](crate::System) has a global table for each node. A topology of an embedder's own gives a guest the nodes
 /// that it was promised, and a test several of them where there is one.
 ///
@@ -58,6 +62,9 @@ pub trait Topology: Send + Sync {
 /// # Safety
 /// What [`allocate`](Self::allocate) answers is null, or memory of that layout, all zeroes, that is nobody else's until
 /// [`free`](Self::free) takes it back.
+///
+/// `allocate` may panic, as the functions of a [`Topology`] may. `free` must not panic: if it does, the rest of what
+/// was being freed leaks.
 pub unsafe trait NodeMemory: Sync {
     /// Zeroed memory of `layout`, whose size is not 0, on `node` or as near as there is some; null when none can be had.
     fn allocate(&self, layout: Layout, node: u32) -> *mut u8;

@@ -99,7 +99,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         };
         let started = started.unwrap_or_else(|error| Started::done(-(error.errno() as isize)));
         let Started { calling, timeout, relative, on_interrupt } = started;
-        Syscall { task, timeout, limit: Limit::new(), relative, on_interrupt, calling }
+        Syscall { domain: self, task, timeout, limit: Limit::new(), relative, on_interrupt, calling }
     }
 }
 
@@ -113,9 +113,10 @@ struct Caller<'d, 't, 'm, M: ?Sized, S: Scheme<L>, L: Layout> {
 /// A system call that has begun: the future of [`Domain::syscall_async`].
 #[must_use = "futures do nothing unless polled"]
 pub struct Syscall<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L> = Live, L: Layout = Lean> {
+    domain: &'d Domain<S, L>,
     task: &'t Task<L>,
     timeout: Option<Timeout>,
-    limit: Limit<'t>,
+    limit: Limit<'d>,
     relative: Option<Duration>,
     on_interrupt: Restart,
     calling: Calling<'d, 't, 'm, M, S, L>,
@@ -187,7 +188,7 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> core::future::Future for S
         if result.is_pending() {
             // SAFETY: the limit may be moved, and is not.
             let this = unsafe { self.as_mut().get_unchecked_mut() };
-            let is_over = this.limit.is_over(this.timeout, this.task.driver(), context.waker());
+            let is_over = this.limit.is_over(this.timeout, this.domain.timeouts(), context.waker());
             result = end_if_over(self, is_over);
         }
         result.map(as_number)

@@ -1,17 +1,18 @@
 //! One bucket: a lock word, a queue, and a note of who was here last.
 
+use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use super::hash::Key;
 use super::layout::{Back, Layout};
 use super::list::{Node, Pick, Queue, Ring, Taken, Waiters};
 use super::lock::{LIVE, LOCKED, ONE_WAITER, StateLock};
-use crate::sync::Mutant::{EmptyIgnoresLive, EmptyIgnoresLock};
+use crate::sync::Mutant::{DrainsBeforeFlip, EmptyIgnoresLive, EmptyIgnoresLock};
 use crate::sync::{Ordering, Tally, UnsafeCell, mutant, thread_hint};
 use crate::sys::probe::probe;
 
-/// A waiter is not queued where so many wait: a quarter of what a bucket can count, so that it can take in what moves
-/// bring from other buckets.
+/// A bucket with this many waiters takes no new ones. It is a quarter of what a bucket can count, so that moves can
+/// bring waiters of other buckets here.
 pub const MAX_WAITERS: u32 = u32::MAX / ONE_WAITER / 4;
 
 /// A bucket, one cache line in the default layout. All zeroes is a bucket that is not live, unlocked and empty.
@@ -63,7 +64,7 @@ impl<L: Layout> Bucket<L> {
         self.back.check(table)
     }
 
-    /// Locks the bucket if it is live. Counts in `contended` if somebody else held it.
+    /// Locks the bucket if it is live. Counts in `contended` if another thread held it.
     #[inline(always)]
     pub fn lock(&self, contended: &Tally) -> Option<Guard<'_, L>> {
         if self.lock.lock_if_idle() {
@@ -102,12 +103,12 @@ impl<L: Layout> Bucket<L> {
         }
     }
 
-    /// Whether the bucket is live, for whoever holds a lock that keeps the answer from changing.
+    /// Whether the bucket is live. The caller holds a lock that keeps the answer from changing.
     pub fn is_live(&self) -> bool {
         self.lock.peek(Ordering::Acquire) & LIVE != 0 // [E]
     }
 
-    /// How many wait here, by a glance.
+    /// The number of waiters, read without the lock.
     pub fn waiters(&self) -> u32 {
         self.lock.peek(Ordering::Relaxed) / ONE_WAITER
     }
@@ -151,6 +152,21 @@ impl<L: Layout> Bucket<L> {
         self.lock.make_live();
     }
 
+    /// Makes this bucket the live one of its keys and locks it, in one store. Waiters of its keys may still be
+    /// elsewhere; the mover moves them here before it unlocks this bucket.
+    ///
+    /// The store can be Relaxed: it comes before the mover unlocks the old buckets of the keys, which is a Release
+    /// ([E]).
+    ///
+    /// # Safety
+    /// The caller is the mover, and this bucket is not live.
+    pub unsafe fn make_live_locked(&self) -> Guard<'_, L> {
+        if !mutant(DrainsBeforeFlip) {
+            self.lock.hold_state(LIVE);
+        }
+        Guard { bucket: self, state: LIVE }
+    }
+
     /// The guard that [`Guard::suspend`] gave up.
     ///
     /// # Safety
@@ -167,7 +183,7 @@ impl<L: Layout> Bucket<L> {
 /// What came of [`Bucket::try_lock`].
 pub enum Tried<'t, L: Layout> {
     Locked(Guard<'t, L>),
-    /// Somebody else holds it.
+    /// Another thread holds it.
     Busy,
     /// Its keys are elsewhere.
     NotLive,
@@ -191,12 +207,13 @@ impl<'t, L: Layout> Guard<'t, L> {
         self.state / ONE_WAITER
     }
 
+    #[inline(always)]
     fn with_queue<R>(&mut self, f: impl FnOnce(&mut Queue) -> R) -> R {
         // SAFETY: we hold the lock that guards the queue, and `&mut self` keeps a second reference away.
         self.bucket.queue.with_mut(|q| f(unsafe { &mut *q }))
     }
 
-    /// Queues a waiter. Answers the number of keys in the chain if its key is new there.
+    /// Queues a waiter. If its key is new here, answers how many keys have waiters here now.
     ///
     /// # Safety
     /// As for [`Queue::insert`], but for the bucket.
@@ -237,14 +254,21 @@ impl<'t, L: Layout> Guard<'t, L> {
         };
     }
 
-    /// How many waiters of `key` there are, counted up to `limit`.
-    pub fn count(&mut self, key: Key, limit: usize) -> usize {
-        self.with_queue(|q| q.count(key, limit))
+    /// An upper bound for the number of waiters of `key`, counted up to `limit`: see [`Queue::count`]. `hash` is the
+    /// key's hash.
+    pub fn count(&mut self, key: Key, hash: u32, limit: usize) -> usize {
+        self.with_queue(|q| q.count(key, hash, limit))
     }
 
-    /// The waiter of `key` that would be woken first.
-    pub fn first(&mut self, key: Key) -> Option<NonNull<Node>> {
-        self.with_queue(|q| q.first(key))
+    /// The first waiter of `key` in wake order. `hash` is the key's hash.
+    pub fn first(&mut self, key: Key, hash: u32) -> Option<NonNull<Node>> {
+        self.with_queue(|q| q.first(key, hash))
+    }
+
+    /// As [`first`](Self::first), for tables in which no walk leaves markers.
+    #[cfg(feature = "parking")]
+    pub fn head(&mut self, key: Key, hash: u32) -> Option<NonNull<Node>> {
+        self.with_queue(|q| q.head(key, hash))
     }
 
     /// The waiter behind `node` in wake order.
@@ -256,11 +280,64 @@ impl<'t, L: Layout> Guard<'t, L> {
         self.with_queue(|q| unsafe { q.after(node) })
     }
 
+    /// The first waiter of the key behind those that have the priority of `node`.
+    ///
+    /// # Safety
+    /// `node` is queued in this bucket.
+    pub unsafe fn after_level(&mut self, node: NonNull<Node>) -> Option<NonNull<Node>> {
+        // SAFETY: says the caller.
+        self.with_queue(|q| unsafe { q.after_level(node) })
+    }
+
     /// Takes waiters of `key`: see [`Queue::take`].
-    pub fn take(&mut self, key: Key, limit: usize, pick: impl FnMut(NonNull<Node>) -> Pick) -> Taken {
-        let taken = self.with_queue(|q| q.take(key, limit, pick));
+    pub fn take(&mut self, key: Key, hash: u32, limit: usize, pick: impl FnMut(NonNull<Node>) -> Pick) -> Taken {
+        let taken = self.with_queue(|q| q.take(key, hash, limit, pick));
         self.state -= taken.len() as u32 * ONE_WAITER;
         taken
+    }
+
+    /// The waiter with which a walk in pieces goes on: see [`Queue::resume`].
+    ///
+    /// # Safety
+    /// `marker` is a marker of the caller's. If it is queued, it is in this bucket.
+    pub unsafe fn resume(&mut self, marker: NonNull<Node>) -> Option<NonNull<Node>> {
+        // SAFETY: valid, as the caller's.
+        let place = unsafe { marker.as_ref() }.bucket();
+        debug_assert!(place.is_null() || place == self.bucket.address(), "a marker stands in another bucket");
+        if !place.is_null() {
+            self.state -= ONE_WAITER;
+        }
+        // SAFETY: says the caller.
+        self.with_queue(|q| unsafe { q.resume(marker) })
+    }
+
+    /// Inserts `marker` where a walk in pieces has to go on: see [`Queue::pause`]. A marker counts as a waiter.
+    ///
+    /// # Safety
+    /// As for [`Queue::pause`], with this bucket.
+    pub unsafe fn pause(&mut self, marker: NonNull<Node>, next: NonNull<Node>) {
+        let bucket = self.bucket.address();
+        // SAFETY: says the caller.
+        if self.with_queue(|q| unsafe { q.pause(marker, next, bucket) }) {
+            self.state = with_more(self.state, 1);
+        }
+    }
+
+    /// Takes waiters, from `first` on: see [`Queue::take_from`].
+    ///
+    /// # Safety
+    /// As for [`Queue::take_from`].
+    pub unsafe fn take_from(
+        &mut self,
+        first: NonNull<Node>,
+        limit: usize,
+        most: usize,
+        pick: impl FnMut(NonNull<Node>) -> Pick,
+    ) -> (Taken, Option<NonNull<Node>>) {
+        // SAFETY: says the caller.
+        let (taken, next) = self.with_queue(|q| unsafe { q.take_from(first, limit, most, pick) });
+        self.state -= taken.len() as u32 * ONE_WAITER;
+        (taken, next)
     }
 
     /// Shows `look` what waits here: see [`Queue::for_each_key`].
@@ -268,20 +345,21 @@ impl<'t, L: Layout> Guard<'t, L> {
         self.with_queue(|q| q.for_each_key(look));
     }
 
-    /// For movers: the next key of the chain, with its waiters. They still count here.
+    /// For movers: takes a key with its waiters off the queue. They still count as waiters of this bucket.
     pub fn pop_ring(&mut self) -> Option<Ring> {
         self.with_queue(Queue::pop_ring)
     }
 
-    /// For movers: the next key that is `wanted`, with its waiters. They still count here.
-    pub fn pop_ring_if(&mut self, wanted: impl Fn(Key) -> bool) -> Option<Ring> {
-        self.with_queue(|q| q.pop_ring_if(wanted))
+    /// For movers: see [`Queue::pop_part`]. The waiters still count as waiters of this bucket.
+    pub fn pop_part(&mut self, space: u64, hashes: RangeInclusive<u32>, most: usize) -> Option<Ring> {
+        self.with_queue(|q| q.pop_part(space, hashes, most))
     }
 
-    /// For movers: takes in a ring from a bucket whose lock is held too. Answers the number of waiters.
+    /// For movers: puts a ring from another bucket, which is locked too, into this one. Answers the number of its
+    /// waiters.
     ///
     /// # Safety
-    /// No waiter of the ring's key is queued here.
+    /// If waiters of the ring's key are queued here, they are to be woken before those of the ring that have their priority.
     pub unsafe fn push_ring(&mut self, ring: Ring) -> u32 {
         let bucket = self.bucket.address();
         // SAFETY: says the caller.
@@ -329,8 +407,8 @@ impl<'t, L: Layout> Guard<'t, L> {
     }
 }
 
-/// The state of a bucket that `count` more waiters are moved to. It never wraps: bringing so many together, through
-/// several domains that all go to the global table, takes a hundred gigabytes of waiters.
+/// The state of a bucket to which `count` more waiters are moved. It never wraps: that would take a hundred gigabytes
+/// of waiters, from several domains that all move to the global table.
 fn with_more(state: u32, count: u32) -> u32 {
     let more = count.checked_mul(ONE_WAITER).and_then(|more| state.checked_add(more));
     more.expect("a bucket cannot count 2^30 waiters")

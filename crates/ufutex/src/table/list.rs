@@ -1,92 +1,31 @@
-//! The queue of a bucket: a chain of keys, and for each key a ring of waiters in wake order.
+//! The queue of a bucket: a tree of keys (`tree`), and for each key a ring of waiters in wake order (`ring`).
 //!
 //! Only a [`Guard`](super::bucket::Guard) hands out a [`Queue`], so every method here runs under the bucket's lock.
 //!
-//! The first waiter of each key is that key's *head*: it alone stands in the chain. So finding a key passes each other
-//! key once, however many wait for it, and the tail of a ring is its head's predecessor.
+//! The first waiter of each key is that key's *head*. Only heads are in the tree, so a search for a key passes only a
+//! few other heads, however many keys and waiters there are. The tail of a ring is its head's predecessor. `node` says
+//! which thread a node belongs to.
 //!
-//! A node has two stable states. **Queued**: it is linked, its fields belong to the lock of the bucket that
-//! [`Node::bucket`] names, and its owner may only read that pointer. **Unqueued**: the pointer is null and the fields
-//! belong to whoever unlinked the node: its owner, when it gives up; a waker, until it signals.
+//! Markers stand in rings like waiters: moves move them, and a marker can be a head. Operations that look for waiters
+//! pass over them.
 
-use core::marker::PhantomData;
+use core::ops::RangeInclusive;
 use core::ptr::{self, NonNull};
 
 use super::hash::Key;
-use crate::sync::{AtomicPtr, Mutant, Ordering, UnsafeCell, mutant};
-
-/// What a waiter is queued by.
-#[repr(C)]
-pub struct Node {
-    links: UnsafeCell<Links>,
-    /// Null, or the bucket that the node is queued in. Changed only under that bucket's lock; read by the owner
-    /// without it, who then locks the bucket and looks again.
-    bucket: AtomicPtr<()>,
-}
-
-struct Links {
-    key: Key,
-    hash: u32,
-    /// Lower is woken earlier.
-    priority: u8,
-    is_head: bool,
-    chain_next: *mut Node,
-    chain_prev: *mut Node,
-    next: *mut Node,
-    prev: *mut Node,
-}
-
-impl Node {
-    pub fn new(key: Key, hash: u32, priority: u8) -> Self {
-        Self {
-            links: UnsafeCell::new(Links {
-                key,
-                hash,
-                priority,
-                is_head: false,
-                chain_next: ptr::null_mut(),
-                chain_prev: ptr::null_mut(),
-                next: ptr::null_mut(),
-                prev: ptr::null_mut(),
-            }),
-            bucket: AtomicPtr::new(ptr::null_mut()),
-        }
-    }
-
-    /// Where the node is queued, if it is.
-    pub fn bucket(&self) -> *mut () {
-        // [K]: Acquire pairs with the Release of `set_bucket`; a bucket in a new table is seen with its contents.
-        self.bucket.load(Ordering::Acquire)
-    }
-
-    fn set_bucket(&self, bucket: *mut ()) {
-        self.bucket.store(bucket, Ordering::Release); // [K]
-    }
-
-    /// The key and hash that the node waits for.
-    ///
-    /// # Safety
-    /// The caller owns the node's fields: it holds the bucket's lock, or has unqueued the node.
-    pub unsafe fn key(&self) -> (Key, u32) {
-        // SAFETY: the caller owns the fields.
-        self.links.with(|l| unsafe { ((*l).key, (*l).hash) })
-    }
-}
-
-/// The links of a node that the caller may touch.
-///
-/// # Safety
-/// `node` is valid and its fields belong to the caller; the reference must be gone before those of `node` are asked
-/// for again.
-unsafe fn links<'a>(node: *mut Node) -> &'a mut Links {
-    // SAFETY: passed on to the caller.
-    unsafe { (*node).links.with_mut(|l| &mut *l) }
-}
+pub use super::node::Node;
+use super::node::links;
+use super::ring;
+use super::tree::{self, Position, Slot};
+use crate::sync::{Mutant, mutant};
 
 /// A bucket's queue. All zeroes is an empty one.
-#[repr(transparent)]
+#[repr(C)]
 pub struct Queue {
-    first: *mut Node,
+    /// The tree of heads.
+    root: *mut Node,
+    /// How many heads it has.
+    keys: u32,
 }
 
 /// Whether a waiter is taken off the queue.
@@ -100,35 +39,57 @@ pub enum Pick {
 
 impl Queue {
     pub const fn new() -> Self {
-        Self { first: ptr::null_mut() }
+        Self { root: ptr::null_mut(), keys: 0 }
     }
 
-    /// Queues `node` behind the waiters of its key that have its priority or a better one. Answers how many keys
-    /// stand in the chain if this one is new there.
+    /// Queues `node` behind the waiters of its key that have its priority or a better one. If the key is new in the
+    /// queue, answers how many keys the queue has now.
     ///
     /// # Safety
     /// `node` is valid and unqueued (or unlinked by [`take_to`](Self::take_to)), its fields are the caller's, and it stays
     /// valid and in place until it is unqueued again. `bucket` is the bucket of this queue.
     pub unsafe fn insert(&mut self, node: NonNull<Node>, bucket: *mut ()) -> Option<u32> {
         let node = node.as_ptr();
-        // SAFETY: unqueued and the caller's.
-        let key = unsafe { links(node) }.key;
-        let (head, keys) = self.find(key);
-        // SAFETY: all of these nodes are queued here, and we hold the lock; `node` is the caller's.
+        // SAFETY: the nodes of this queue are valid, and we hold the lock; `node` is the caller's.
         unsafe {
-            if head.is_null() {
-                ring_of_one(node);
-                self.chain_push(node);
-            } else {
-                let next = wake_before(head, links(node).priority);
-                ring_insert(node, next.unwrap_or(head));
-                if next == Some(head) {
-                    self.chain_replace(head, node);
-                }
-            }
             (*node).set_bucket(bucket);
+            let head = self.root;
+            if head.is_null() {
+                ring::of_one(node);
+                tree::insert_alone(&raw mut self.root, node);
+                self.keys = 1;
+                return Some(1);
+            }
+            if (*links(head)).key == (*links(node)).key && ring::is_of_one_level(head, node) {
+                ring::push_back(head, node);
+                return None;
+            }
+            self.insert_among(node)
         }
-        head.is_null().then_some(keys + 1)
+    }
+
+    /// As [`insert`](Self::insert), if there are other keys or waiters of another priority.
+    ///
+    /// # Safety
+    /// As for `insert`.
+    #[inline(never)]
+    unsafe fn insert_among(&mut self, node: *mut Node) -> Option<u32> {
+        // SAFETY: as in `insert`.
+        unsafe {
+            let Some(slot) = tree::find_or_insert(&raw mut self.root, node) else {
+                ring::of_one(node);
+                self.keys += 1;
+                return Some(self.keys);
+            };
+            let head = *slot;
+            if ring::goes_first(head, node) {
+                tree::replace(slot, node);
+                ring::push_front(head, node);
+            } else {
+                ring::insert(head, node);
+            }
+        }
+        None
     }
 
     /// Takes `node` off the queue.
@@ -136,10 +97,55 @@ impl Queue {
     /// # Safety
     /// `node` is queued in this queue.
     pub unsafe fn remove(&mut self, node: NonNull<Node>) {
-        // SAFETY: says the caller; unlinked, it is still the lock's until its bucket is null.
+        let (queue, node) = (ptr::from_mut(self), node.as_ptr());
+        // SAFETY: the nodes of this queue are valid, and we hold the lock. After the node has been unlinked, the lock
+        // guards it until its bucket is null.
         unsafe {
-            self.unlink(node);
-            node.as_ref().set_bucket(ptr::null_mut());
+            if !(*links(node)).is_head && ring::is_within_level(node) {
+                ring::unlink(node);
+            } else if Self::is_all(queue, node) {
+                Self::clear(queue, node);
+            } else {
+                return Self::unlink_and_release(queue, Self::slot_of(queue, node), node);
+            }
+            (*node).set_bucket(ptr::null_mut());
+        }
+    }
+
+    // The functions from here on take the queue as a pointer, `queue`. Their callers hold a slot, which may be the
+    // queue's root; a reference to the queue would claim exclusive access to the root.
+
+    /// # Safety
+    /// As for [`unlink`](Self::unlink).
+    #[inline(never)]
+    unsafe fn unlink_and_release(queue: *mut Self, slot: Slot, node: *mut Node) {
+        // SAFETY: as in `remove`.
+        unsafe {
+            Self::unlink(queue, slot, node);
+            (*node).set_bucket(ptr::null_mut());
+        }
+    }
+
+    /// Whether `node` is the only node.
+    ///
+    /// # Safety
+    /// `node` is queued in this queue.
+    #[inline(always)]
+    unsafe fn is_all(queue: *mut Self, node: *mut Node) -> bool {
+        // SAFETY: says the caller, and we hold the lock.
+        unsafe { (*queue).keys == 1 && (*links(node)).next == node }
+    }
+
+    /// Takes the only node off the queue.
+    ///
+    /// # Safety
+    /// `node` is the only node: see [`is_all`](Self::is_all).
+    #[inline(always)]
+    unsafe fn clear(queue: *mut Self, node: *mut Node) {
+        // SAFETY: says the caller, and we hold the lock.
+        unsafe {
+            (*links(node)).is_head = false;
+            *queue = Self::new();
         }
     }
 
@@ -151,9 +157,10 @@ impl Queue {
     pub unsafe fn take_to(&mut self, node: NonNull<Node>, key: Key, hash: u32) {
         // SAFETY: says the caller; the fields are guarded by the lock that we hold.
         unsafe {
-            self.unlink(node);
+            let queue = ptr::from_mut(self);
+            Self::unlink(queue, Self::slot_of(queue, node.as_ptr()), node.as_ptr());
             let l = links(node.as_ptr());
-            (l.key, l.hash) = (key, hash);
+            ((*l).key, (*l).hash) = (key, hash);
         }
         if mutant(Mutant::RequeueShowsTaken) {
             // SAFETY: valid, as it is queued.
@@ -161,35 +168,73 @@ impl Queue {
         }
     }
 
+    /// The slot that refers to `node`, if `node` is a head.
+    ///
     /// # Safety
     /// `node` is queued in this queue.
-    unsafe fn unlink(&mut self, node: NonNull<Node>) {
-        let node = node.as_ptr();
+    #[inline(never)]
+    unsafe fn slot_of(queue: *mut Self, node: *mut Node) -> Slot {
         // SAFETY: the nodes of this queue are valid, and we hold the lock.
         unsafe {
-            let next = links(node).next;
-            if links(node).is_head {
-                if next == node {
-                    self.chain_remove(node);
-                } else {
-                    self.chain_replace(node, next);
-                }
+            let root = &raw mut (*queue).root;
+            if *root == node || !(*links(node)).is_head {
+                return root;
             }
-            ring_remove(node);
+            let Position { key, hash } = Position::of(node);
+            tree::find(root, key, hash)
         }
     }
 
-    /// How many waiters of `key` there are, counted up to `limit`.
-    pub fn count(&self, key: Key, limit: usize) -> usize {
-        let head = self.find(key).0;
-        if head.is_null() {
-            return 0;
+    /// # Safety
+    /// `node` is queued in this queue. If it is a head, `slot` refers to it.
+    unsafe fn unlink(queue: *mut Self, slot: Slot, node: *mut Node) {
+        // SAFETY: the nodes of this queue are valid, and we hold the lock.
+        unsafe {
+            let next = (*links(node)).next;
+            if next == node {
+                tree::remove(slot);
+                (*queue).keys -= 1;
+                return;
+            }
+            ring::remove(node);
+            if (*links(node)).is_head {
+                tree::replace(slot, next);
+            }
         }
-        let (mut node, mut count) = (head, 1);
+    }
+
+    /// As [`remove`](Self::remove), for a caller that has the slot.
+    ///
+    /// # Safety
+    /// As for [`unlink`](Self::unlink).
+    #[inline(never)]
+    unsafe fn remove_from(queue: *mut Self, slot: Slot, node: *mut Node) {
+        // SAFETY: as in `remove`.
+        unsafe {
+            let next = (*links(node)).next;
+            if Self::is_all(queue, node) {
+                Self::clear(queue, node);
+            } else if next != node && ring::is_within_level(node) {
+                ring::unlink(node);
+                if (*links(node)).is_head {
+                    tree::replace(slot, next);
+                }
+            } else {
+                return Self::unlink_and_release(queue, slot, node);
+            }
+            (*node).set_bucket(ptr::null_mut());
+        }
+    }
+
+    /// How many waiters `key` has, counted up to `limit`; `hash` is its hash. Markers count as well: the caller wants
+    /// to know how much room the waiters need at most.
+    pub fn count(&mut self, key: Key, hash: u32, limit: usize) -> usize {
+        let Some(head) = self.head(key, hash) else { return 0 };
+        let (mut node, mut count) = (head.as_ptr(), 1);
         while count < limit {
             // SAFETY: the nodes of this queue are valid, and we hold the lock.
-            node = unsafe { links(node) }.next;
-            if node == head {
+            node = unsafe { (*links(node)).next };
+            if node == head.as_ptr() {
                 break;
             }
             count += 1;
@@ -197,9 +242,18 @@ impl Queue {
         count
     }
 
-    /// The waiter of `key` that would be woken first.
-    pub fn first(&self, key: Key) -> Option<NonNull<Node>> {
-        NonNull::new(self.find(key).0)
+    /// The first waiter of `key` in wake order. `hash` is the key's hash.
+    pub fn first(&mut self, key: Key, hash: u32) -> Option<NonNull<Node>> {
+        let head = self.head(key, hash)?;
+        // SAFETY: queued here, and we hold the lock.
+        unsafe { if is_passed_over(head.as_ptr()) { self.after(head) } else { Some(head) } }
+    }
+
+    /// As [`first`](Self::first), without passing over markers: for queues that have none, and for callers that accept
+    /// one.
+    pub fn head(&mut self, key: Key, hash: u32) -> Option<NonNull<Node>> {
+        // SAFETY: we hold the lock.
+        NonNull::new(unsafe { *tree::find(&raw mut self.root, key, hash) })
     }
 
     /// The waiter behind `node` in wake order.
@@ -209,28 +263,52 @@ impl Queue {
     pub unsafe fn after(&self, node: NonNull<Node>) -> Option<NonNull<Node>> {
         // SAFETY: the nodes of this queue are valid, and we hold the lock.
         unsafe {
-            let next = links(node.as_ptr()).next;
-            (!links(next).is_head).then(|| NonNull::new_unchecked(next))
+            let mut next = (*links(node.as_ptr())).next;
+            while !(*links(next)).is_head {
+                if !is_passed_over(next) {
+                    return Some(NonNull::new_unchecked(next));
+                }
+                next = (*links(next)).next;
+            }
+        }
+        None
+    }
+
+    /// The first waiter of the key behind those that have the priority of `node`. It passes at most 101 other nodes.
+    ///
+    /// # Safety
+    /// `node` is queued in this queue.
+    pub unsafe fn after_level(&mut self, node: NonNull<Node>) -> Option<NonNull<Node>> {
+        // SAFETY: the nodes of this queue are valid, and we hold the lock.
+        unsafe {
+            let Position { key, hash } = Position::of(node.as_ptr());
+            let head = self.head(key, hash)?;
+            let next = NonNull::new(ring::after_level(head.as_ptr(), node.as_ptr()))?;
+            if is_passed_over(next.as_ptr()) { self.after(next) } else { Some(next) }
         }
     }
 
-    /// Offers the waiters of `key` to `pick` in wake order and takes up to `limit` of those it picks. They come out
-    /// unqueued and belong to the caller.
-    pub fn take(&mut self, key: Key, limit: usize, mut pick: impl FnMut(NonNull<Node>) -> Pick) -> Taken {
+    /// Offers the waiters of `key` to `pick` in wake order, and takes up to `limit` of those that it picks; `hash` is
+    /// the key's hash. Taken waiters are unqueued and belong to the caller. Markers are offered too, and must not be
+    /// taken.
+    pub fn take(&mut self, key: Key, hash: u32, limit: usize, mut pick: impl FnMut(NonNull<Node>) -> Pick) -> Taken {
         let mut taken = Taken::default();
-        let mut node = self.find(key).0;
-        if node.is_null() {
-            return taken;
-        }
         // SAFETY: the nodes of this queue are valid, and we hold the lock; `next` is read before `node` is unlinked.
+        // The slot refers to the key's head, whichever node that is, until the last waiter is taken.
         unsafe {
-            let last = links(node).prev;
+            let queue = ptr::from_mut(self);
+            let slot = tree::find(&raw mut (*queue).root, key, hash);
+            let mut node = *slot;
+            if node.is_null() {
+                return taken;
+            }
+            let last = (*links(node)).prev;
             while !node.is_null() && taken.count < limit {
-                let next = links(node).next;
+                let next = (*links(node)).next;
                 let at = NonNull::new_unchecked(node);
                 match pick(at) {
                     Pick::Take => {
-                        self.remove(at);
+                        Self::remove_from(queue, slot, node);
                         taken.push(at);
                     }
                     Pick::Skip => {}
@@ -245,231 +323,146 @@ impl Queue {
         taken
     }
 
-    /// Shows `look` each key, its hash, and its waiters in wake order.
+    /// Calls `look` with each key that has waiters, its hash, and its waiters in wake order.
     pub fn for_each_key(&mut self, mut look: impl FnMut(Key, u32, Waiters<'_>)) {
-        let mut node = self.first;
-        while !node.is_null() {
-            let (key, hash, next) = {
-                // SAFETY: queued nodes are valid, and we hold the lock.
-                let l = unsafe { links(node) };
-                (l.key, l.hash, l.chain_next)
-            };
-            look(key, hash, Waiters { head: node, next: node, _queue: PhantomData });
-            node = next;
-        }
-    }
-
-    /// Takes the key at the front of the chain off the queue, with all its waiters, without unqueueing them: for a
-    /// mover, which inserts the ring elsewhere at once.
-    pub fn pop_ring(&mut self) -> Option<Ring> {
-        let head = NonNull::new(self.first)?;
-        // SAFETY: it is queued here, and we hold the lock.
-        let hash = unsafe {
-            self.chain_remove(head.as_ptr());
-            links(head.as_ptr()).hash
-        };
-        Some(Ring { head, hash })
-    }
-
-    /// As [`pop_ring`](Self::pop_ring), for a key that is `wanted`.
-    pub fn pop_ring_if(&mut self, wanted: impl Fn(Key) -> bool) -> Option<Ring> {
-        let mut node = self.first;
-        while let Some(head) = NonNull::new(node) {
-            // SAFETY: it is queued here, and we hold the lock.
-            unsafe {
-                let (key, hash, next) = {
-                    let l = links(node);
-                    (l.key, l.hash, l.chain_next)
-                };
-                if wanted(key) {
-                    self.chain_remove(node);
-                    return Some(Ring { head, hash });
-                }
-                node = next;
+        let mut next = self.first_from(Position::before_all(0, 0), true);
+        while let Some(head) = next {
+            // SAFETY: queued nodes are valid, and we hold the lock.
+            let position = unsafe { Position::of(head.as_ptr()) };
+            let next_waiter = self.first(position.key, position.hash);
+            if next_waiter.is_some() {
+                look(position.key, position.hash, Waiters { next: next_waiter, queue: self });
             }
+            next = self.first_from(position, false);
         }
-        None
     }
 
-    /// Puts a ring from another bucket into this one and answers how many waiters it has.
+    /// The head of the first key behind `position`, in order of space, hash and address, or at `position` if
+    /// `inclusive`. No key need stand at `position`.
+    pub fn first_from(&self, position: Position, inclusive: bool) -> Option<NonNull<Node>> {
+        // SAFETY: we hold the lock.
+        NonNull::new(unsafe { tree::first_from(self.root, position, inclusive) })
+    }
+
+    /// The head of the first key of `space` with a hash in `hashes`.
+    pub fn first_in(&self, space: u64, hashes: RangeInclusive<u32>) -> Option<NonNull<Node>> {
+        let head = self.first_from(Position::before_all(space, *hashes.start()), true)?;
+        // SAFETY: queued nodes are valid, and we hold the lock.
+        let Position { key, hash } = unsafe { Position::of(head.as_ptr()) };
+        (key.space == space && hash <= *hashes.end()).then_some(head)
+    }
+
+    /// Takes a key with all its waiters off the queue. The waiters still count as queued: this is for a mover, which
+    /// inserts the ring elsewhere at once.
+    pub fn pop_ring(&mut self) -> Option<Ring> {
+        let queue = ptr::from_mut(self);
+        // SAFETY: the slot is that of a head, and we hold the lock.
+        unsafe { (!(*queue).root.is_null()).then(|| Self::pop_head(queue, &raw mut (*queue).root)) }
+    }
+
+    /// As [`pop_ring`](Self::pop_ring), for the first key of `space`.
+    pub fn pop_ring_of(&mut self, space: u64) -> Option<Ring> {
+        self.pop_part(space, 0..=u32::MAX, usize::MAX)
+    }
+
+    /// Takes the first `most` waiters, or all if there are fewer, of the first key of `space` with a hash in `hashes`
+    /// off the queue. The waiters still count as queued: this is for a mover, which inserts the ring elsewhere at once.
+    pub fn pop_part(&mut self, space: u64, hashes: RangeInclusive<u32>, most: usize) -> Option<Ring> {
+        let head = self.first_in(space, hashes).filter(|_| most > 0)?.as_ptr();
+        // SAFETY: the nodes of this queue are valid, and we hold the lock.
+        unsafe {
+            let Position { key, hash } = Position::of(head);
+            let queue = ptr::from_mut(self);
+            let slot = tree::find(&raw mut (*queue).root, key, hash);
+            let tail = (*links(head)).prev;
+            let (mut last, mut count) = (head, 1);
+            while last != tail && count < most {
+                last = (*links(last)).next;
+                count += 1;
+            }
+            if last == tail {
+                return Some(Self::pop_head(queue, slot));
+            }
+            tree::replace(slot, ring::split(head, last));
+            Some(Ring { head: NonNull::new_unchecked(head), hash })
+        }
+    }
+
+    /// # Safety
+    /// `slot` is one of this queue's tree and refers to a head.
+    unsafe fn pop_head(queue: *mut Self, slot: Slot) -> Ring {
+        // SAFETY: says the caller, and we hold the lock.
+        unsafe {
+            let head = NonNull::new_unchecked(*slot);
+            tree::remove(slot);
+            (*queue).keys -= 1;
+            Ring { head, hash: (*links(head.as_ptr())).hash }
+        }
+    }
+
+    /// Puts a ring from another bucket into this one, and answers how many waiters it has. If the key has waiters here,
+    /// those of the ring go behind the ones of their priority, as if they came now.
     ///
     /// # Safety
-    /// No waiter of the ring's key is queued here, and `bucket` is the bucket of this queue. The ring's old bucket
-    /// is locked too.
+    /// `bucket` is the bucket of this queue. The ring's old bucket is locked too.
     pub unsafe fn push_ring(&mut self, ring: Ring, bucket: *mut ()) -> u32 {
         let head = ring.head.as_ptr();
-        let mut count = 0;
         // SAFETY: the nodes of a ring are valid, and the mover holds the locks of both buckets.
         unsafe {
-            self.chain_push(head);
-            let mut node = head;
+            let last = (*links(head)).prev;
+            let is_new = tree::find_or_insert(&raw mut self.root, head).is_none();
+            self.keys += u32::from(is_new);
+            let (mut node, mut count) = (head, 1);
             loop {
-                (*node).set_bucket(bucket);
-                count += 1;
-                node = links(node).next;
-                if node == head {
+                let next = (*links(node)).next;
+                let forgotten =
+                    ((*links(node)).is_marker && mutant(Mutant::MarkerIsNotMoved)).then(|| (*node).bucket());
+                if is_new {
+                    (*node).set_bucket(bucket);
+                } else {
+                    self.insert(NonNull::new_unchecked(node), bucket);
+                }
+                if let Some(old) = forgotten {
+                    (*node).set_bucket(old);
+                }
+                if node == last {
                     return count;
                 }
-            }
-        }
-    }
-
-    /// The head of `key`, or null, and how many keys were passed.
-    fn find(&self, key: Key) -> (*mut Node, u32) {
-        let mut node = self.first;
-        let mut passed = 0;
-        while !node.is_null() {
-            // SAFETY: queued nodes are valid, and we hold the lock.
-            let l = unsafe { links(node) };
-            if l.key == key {
-                break;
-            }
-            passed += 1;
-            node = l.chain_next;
-        }
-        (node, passed)
-    }
-
-    /// # Safety
-    /// `node` belongs to the caller and stands in no chain.
-    unsafe fn chain_push(&mut self, node: *mut Node) {
-        // SAFETY: the first node, if any, is queued here; `node` is the caller's.
-        unsafe {
-            if !self.first.is_null() {
-                links(self.first).chain_prev = node;
-            }
-            let l = links(node);
-            l.is_head = true;
-            l.chain_prev = ptr::null_mut();
-            l.chain_next = self.first;
-        }
-        self.first = node;
-    }
-
-    /// # Safety
-    /// `node` stands in this chain.
-    unsafe fn chain_remove(&mut self, node: *mut Node) {
-        // SAFETY: the neighbours of a node of this chain stand in it too.
-        unsafe {
-            let (prev, next) = {
-                let l = links(node);
-                l.is_head = false;
-                (l.chain_prev, l.chain_next)
-            };
-            self.chain_join(prev, next);
-        }
-    }
-
-    /// # Safety
-    /// `old` stands in this chain, `new` in none.
-    unsafe fn chain_replace(&mut self, old: *mut Node, new: *mut Node) {
-        // SAFETY: as in `chain_remove`.
-        unsafe {
-            let (prev, next) = {
-                let l = links(old);
-                l.is_head = false;
-                (l.chain_prev, l.chain_next)
-            };
-            links(new).is_head = true;
-            self.chain_join(prev, new);
-            self.chain_join(new, next);
-        }
-    }
-
-    /// Makes `next` follow `prev`; null stands for either end.
-    ///
-    /// # Safety
-    /// Both stand in this chain or are about to.
-    unsafe fn chain_join(&mut self, prev: *mut Node, next: *mut Node) {
-        // SAFETY: says the caller.
-        unsafe {
-            if prev.is_null() {
-                self.first = next;
-            } else {
-                links(prev).chain_next = next;
-            }
-            if !next.is_null() {
-                links(next).chain_prev = prev;
+                node = next;
+                count += 1;
             }
         }
     }
 }
 
-/// The waiter in the ring of `head` that one with `priority` has to stand before; `None`: behind them all.
+/// Whether `node` is a marker, which operations that look for waiters pass over.
 ///
 /// # Safety
-/// `head` is queued and the bucket's lock held.
-unsafe fn wake_before(head: *mut Node, priority: u8) -> Option<*mut Node> {
-    // SAFETY: the nodes of a ring are valid.
-    unsafe {
-        let last = links(head).prev;
-        if links(last).priority <= priority {
-            return None;
-        }
-        let mut node = head;
-        while links(node).priority <= priority {
-            node = links(node).next;
-        }
-        Some(node)
-    }
-}
-
-/// # Safety
-/// `node` is the caller's.
-unsafe fn ring_of_one(node: *mut Node) {
+/// `node` is queued and its bucket's lock held.
+#[inline(always)]
+unsafe fn is_passed_over(node: *mut Node) -> bool {
     // SAFETY: says the caller.
-    let l = unsafe { links(node) };
-    l.next = node;
-    l.prev = node;
-}
-
-/// Inserts `node` before `next`.
-///
-/// # Safety
-/// `next` is queued and the bucket's lock held; `node` is the caller's.
-unsafe fn ring_insert(node: *mut Node, next: *mut Node) {
-    // SAFETY: the nodes of a ring are valid.
-    unsafe {
-        let prev = links(next).prev;
-        links(node).next = next;
-        links(node).prev = prev;
-        links(prev).next = node;
-        links(next).prev = node;
-    }
-}
-
-/// # Safety
-/// `node` is queued and the bucket's lock held.
-unsafe fn ring_remove(node: *mut Node) {
-    // SAFETY: the nodes of a ring are valid.
-    unsafe {
-        let (prev, next) = (links(node).prev, links(node).next);
-        links(prev).next = next;
-        links(next).prev = prev;
-    }
+    unsafe { (*links(node)).is_marker && !mutant(Mutant::MarkerIsWaiter) }
 }
 
 /// The waiters of one key, in wake order.
 pub struct Waiters<'q> {
-    head: *mut Node,
-    /// Null at the end.
-    next: *mut Node,
-    _queue: PhantomData<&'q Queue>,
+    next: Option<NonNull<Node>>,
+    queue: &'q Queue,
 }
 
 impl Iterator for Waiters<'_> {
     type Item = NonNull<Node>;
 
     fn next(&mut self) -> Option<NonNull<Node>> {
-        let node = NonNull::new(self.next)?;
-        // SAFETY: queued nodes are valid, and the lock is held while the queue is borrowed.
-        let next = unsafe { links(node.as_ptr()) }.next;
-        self.next = if next == self.head { ptr::null_mut() } else { next };
+        let node = self.next?;
+        // SAFETY: queued there, and the lock is held while the queue is borrowed.
+        self.next = unsafe { self.queue.after(node) };
         Some(node)
     }
 }
 
-/// All waiters of one key, on their way from one bucket to another.
+/// Waiters of one key, all of them or the first ones, while they are moved from one bucket to another.
 pub struct Ring {
     head: NonNull<Node>,
     /// The hash of their key.
@@ -495,9 +488,9 @@ impl Taken {
     fn push(&mut self, node: NonNull<Node>) {
         // SAFETY: the nodes of this list are ours.
         unsafe {
-            links(node.as_ptr()).next = ptr::null_mut();
+            (*links(node.as_ptr())).next = ptr::null_mut();
             match self.last {
-                Some(last) => links(last.as_ptr()).next = node.as_ptr(),
+                Some(last) => (*links(last.as_ptr())).next = node.as_ptr(),
                 None => self.first = Some(node),
             }
         }
@@ -509,8 +502,13 @@ impl Taken {
     pub fn pop(&mut self) -> Option<NonNull<Node>> {
         let node = self.first?;
         // SAFETY: the nodes of this list are ours.
-        self.first = NonNull::new(unsafe { links(node.as_ptr()) }.next);
+        self.first = NonNull::new(unsafe { (*links(node.as_ptr())).next });
         self.count -= 1;
         Some(node)
     }
 }
+
+mod walk;
+
+#[cfg(test)]
+mod tests;

@@ -4,14 +4,23 @@
 //! that acquires and by the holder, so the holder unlocks with one plain store of the next state: an operation that
 //! ends at once (a wait on a word that differs) costs one locked instruction.
 //!
-//! Contenders leave their mark in a second word, `contended`, and sleep on it. The unlocking side stores the state and
-//! then loads `contended`, with no barrier between the two; a contender stores `contended` and then loads the state.
-//! Each could miss the other. So the contender, who has lost its time anyway, pays for both ([C] with [D] in
-//! `sys::barrier`). Where the platform cannot do that, it sleeps for a bounded time and looks again.
+//! Contenders raise a second word, `contended`, and sleep on it. The unlocking thread stores the state and then loads
+//! `contended`, with no barrier between the two. A contender stores `contended` and then loads the state. So each could
+//! miss the other's store. The contender, which has lost time anyway, prevents this for both sides with a barrier ([C]
+//! pairs with [D], see `sys::barrier`). Where the platform has no such barrier, the contender sleeps for a bounded time
+//! and looks again.
 //!
-//! Whoever unlocks and finds `contended` raised takes it down and wakes all sleepers. One that was about to sleep and
-//! raised it before finds it down and does not sleep; one that raises it later is seen by the next to unlock. Of a bucket
-//! that is not live any more there is no next: whoever raised it and finds that out does the same as an unlock.
+//! A thread that unlocks and finds `contended` raised resets it and wakes all sleepers. A contender that raised it
+//! before and was about to sleep finds it reset and does not sleep. A contender that raises it later is seen by the
+//! next unlock. A bucket that is not live any more has no next unlock: a contender that has raised `contended` and then
+//! finds that the bucket is not live resets the word and wakes the sleepers, as an unlock does.
+//!
+//! Any thread may take a free lock, including one that came after the sleepers. Sleepers need time to get on a CPU, and
+//! meanwhile the lock would be unused. So that a sleeper is not passed for ever, a contender that has waited for
+//! [`PATIENCE_NS`] raises `contended` to [`STARVING`]. The thread that unlocks and finds that value locks again at once
+//! and raises `contended` to [`GRANTED`]. The lock then stays held, and belongs to the starving contender that lowers
+//! `contended` to `ASLEEP`. If another thread takes the lock before it can be granted, `contended` stays `STARVING`,
+//! and that thread grants the lock when it unlocks.
 
 use core::time::Duration;
 
@@ -33,6 +42,26 @@ const SPINS: u32 = if MODEL { 0 } else { 100 };
 /// How long a contender sleeps where nothing guarantees that it is seen.
 const UNSEEN_SLEEP: Duration = Duration::from_millis(1);
 
+/// A contender that has failed to get the lock for this many nanoseconds, and has slept meanwhile, is starving. This is
+/// much longer than a thread takes to wake up, because the lock is unused while a contender to which it was granted
+/// wakes up.
+const PATIENCE_NS: u64 = 500_000;
+
+/// Without a clock: a contender that has failed to get the lock this many times is starving.
+const PATIENT_ROUNDS: u32 = if MODEL { 1 } else { 500 };
+
+// Values of `contended`. Each contains the bits of the lesser ones, so a contender that raises the word by an `or`
+// cannot lower it.
+/// No contender sleeps.
+const NOBODY: u32 = 0;
+/// Contenders may sleep.
+const ASLEEP: u32 = 0b1;
+/// A contender is starving. The contender that has raised the word to this value is awake or asleep, and will look at
+/// the word again before it leaves.
+const STARVING: u32 = 0b11;
+/// The lock is held, and belongs to the starving contender that lowers this to `ASLEEP`.
+const GRANTED: u32 = 0b111;
+
 /// A bucket's two words.
 #[repr(C)]
 pub struct StateLock {
@@ -41,6 +70,7 @@ pub struct StateLock {
 }
 
 impl StateLock {
+    /// A lock whose word holds `state`.
     pub fn new(state: u32) -> Self {
         Self { state: AtomicU32::new(state), contended: Parker::new(0) }
     }
@@ -77,35 +107,117 @@ impl StateLock {
     }
 
     #[cold]
-    #[allow(clippy::reversed_empty_ranges, reason = "nobody spins in a model")]
     fn lock_contended(&self) -> Option<u32> {
+        self.lock_after(Patience::default())
+    }
+
+    /// As [`lock`](Self::lock), for a contender that is starving from the beginning.
+    #[cfg(any(feature = "loom", feature = "shuttle"))]
+    pub fn lock_starving(&self) -> Option<u32> {
+        self.lock_after(Patience { since: None, rounds: PATIENT_ROUNDS })
+    }
+
+    fn lock_after(&self, mut patience: Patience) -> Option<u32> {
+        let mut mark = NOBODY;
         loop {
-            for _ in 0..SPINS {
-                if let Some(done) = self.try_lock() {
-                    return done;
-                }
-                spin_loop();
+            if let Some(state) = self.claim(mark) {
+                return Some(state);
             }
-            self.contended.store(1, Ordering::Relaxed);
+            if let Some(done) = self.spin(mark) {
+                return done;
+            }
+            mark |= patience.mark();
+            let raised = self.contended.raise_to(mark);
             let seen = barrier::heavy(); // [C] pairs with [D]
-            if let Some(done) = self.try_lock() {
-                return self.leave_contended(done);
+            if let Some(done) = self.attempt(mark) {
+                return done;
             }
-            let deadline = if seen { None } else { unseen_deadline() };
-            self.contended.park(1, deadline.as_ref());
+            // After a grant do not sleep without a deadline: the contender that the lock is granted to may have no CPU,
+            // and another contender that is starving by then may claim the lock. Not in a model, where the deadline
+            // would hide a wake that never comes.
+            let looks_again = !seen || raised == GRANTED && !MODEL;
+            let deadline = if looks_again { unseen_deadline() } else { None };
+            self.contended.park(raised, deadline.as_ref());
         }
     }
 
-    /// Nobody will unlock a bucket that is not live: `contended`, which we have raised, may send somebody to sleep who
-    /// missed the last wake, and is ours to take down.
-    fn leave_contended(&self, done: Option<u32>) -> Option<u32> {
-        if done.is_none() && !mutant(Mutant::LeaverForgetsSleepers) {
-            self.wake_contenders();
+    /// Tries for a while. A contender that is not starving stops if another one is.
+    #[allow(clippy::reversed_empty_ranges, reason = "nobody spins in a model")]
+    fn spin(&self, mark: u32) -> Option<Option<u32>> {
+        for _ in 0..SPINS {
+            if let Some(done) = self.attempt(mark) {
+                return Some(done);
+            }
+            if mark != STARVING && self.contended.load(Ordering::Relaxed) >= STARVING {
+                break;
+            }
+            spin_loop();
         }
-        done
+        None
     }
 
-    /// `None`: locked by somebody. `Some(None)`: not live. `Some(Some(state))`: ours now.
+    /// Takes the lock, or claims it if it has been granted, for a contender that has raised `contended` to `mark`.
+    /// `None`: not yet. `Some(None)`: the bucket is not live.
+    fn attempt(&self, mark: u32) -> Option<Option<u32>> {
+        match self.try_lock() {
+            Some(Some(state)) => {
+                self.starve_no_more(mark);
+                Some(Some(state))
+            }
+            Some(None) => Some(self.leave_retired(mark)),
+            None => self.claim(mark).map(Some),
+        }
+    }
+
+    /// Claims the lock if it has been granted. Only starving contenders claim it, so that no other contender takes it
+    /// from them.
+    fn claim(&self, mark: u32) -> Option<u32> {
+        let is_granted = || MODEL || self.contended.load(Ordering::Relaxed) == GRANTED;
+        if mark != STARVING || !is_granted() {
+            return None;
+        }
+        if mutant(Mutant::ClaimTrustsLook) {
+            if self.contended.load(Ordering::Acquire) != GRANTED {
+                return None;
+            }
+            self.contended.store(ASLEEP, Ordering::Relaxed);
+            return Some(self.held_state());
+        }
+        // Other contenders may sleep: our own unlock wakes them. [V]: Acquire, to see what the last holder did to the
+        // queue.
+        self.contended.compare_exchange(GRANTED, ASLEEP, Ordering::Acquire).ok()?;
+        Some(self.held_state())
+    }
+
+    /// Takes back `STARVING` after the lock was taken without a grant: otherwise an unlock could grant the lock to this
+    /// contender after it has left. Other starving contenders raise the word again.
+    fn starve_no_more(&self, mark: u32) {
+        if mark == STARVING && !mutant(Mutant::StarvingLeavesMark) {
+            let _others = self.contended.compare_exchange(STARVING, ASLEEP, Ordering::Relaxed);
+        }
+    }
+
+    /// Leaves a bucket that is not live. No thread will unlock it, but `contended`, which this contender has raised to
+    /// `mark`, may make another contender sleep that missed the last wake. So this contender resets `contended`. If the
+    /// bucket has become live again meanwhile and the lock has been granted, this may be the only contender that can
+    /// claim it. In that case it takes the lock.
+    fn leave_retired(&self, mark: u32) -> Option<u32> {
+        if mark == NOBODY || mutant(Mutant::LeaverForgetsSleepers) {
+            return None;
+        }
+        loop {
+            let seen = self.contended.load(Ordering::Relaxed);
+            if seen == GRANTED && mark == STARVING && !mutant(Mutant::LeaverForgetsGrant) {
+                if let Some(state) = self.claim(mark) {
+                    return Some(state);
+                }
+            } else if seen == GRANTED || self.take_down(seen).is_some() {
+                return None;
+            }
+        }
+    }
+
+    /// `None`: another thread holds the lock. `Some(None)`: not live. `Some(Some(state))`: locked by this call.
     pub fn try_lock(&self) -> Option<Option<u32>> {
         // Loom keeps one last access of each object: a load here would hide from it that a glance of another thread
         // and the exchange below depend on each other.
@@ -136,7 +248,8 @@ impl StateLock {
         }
     }
 
-    /// Unlocks as `unlock` does, for a mover, who holds other buckets and so keeps its CPU. Whether contenders slept.
+    /// Unlocks as `unlock` does, for a mover, which holds other buckets and so keeps its CPU. Answers whether
+    /// contenders slept.
     #[inline(always)]
     pub fn unlock_and_stay(&self, next: u32) -> bool {
         debug_assert_eq!(next & LOCKED, 0);
@@ -166,19 +279,84 @@ impl StateLock {
     /// Only a mover calls this, and holds the locks of all buckets where its keys have been.
     pub fn make_live(&self) {
         let state = self.state.load(Ordering::Relaxed);
-        // [E]: whoever locks the bucket next sees the queue that was moved here.
+        // [E]: the next thread that locks the bucket sees the queue that was moved here.
         self.state.store(state | LIVE, Ordering::Release);
     }
 
-    /// Wakes them all, and says whether there were any: a baton passed from one to the next would stop at the first that waits for a CPU, while others
-    /// lock and unlock the bucket a million times.
+    /// Wakes or serves contenders after an unlock. Answers whether there were any.
     #[cold]
     fn wake_contenders(&self) -> bool {
         if mutant(Mutant::UnlockSkipsSleepers) {
             return false;
         }
-        self.contended.store(0, Ordering::Relaxed);
-        self.contended.wake_all() != 0
+        loop {
+            let seen = self.contended.load(Ordering::Relaxed);
+            let done = match seen {
+                STARVING => self.grant(),
+                GRANTED => Some(true),
+                _ => self.take_down(seen),
+            };
+            if let Some(slept) = done {
+                return slept;
+            }
+        }
+    }
+
+    /// Resets `contended` and wakes all sleepers. Answers whether there were any; `None` if `contended` is no longer
+    /// `seen`.
+    ///
+    /// It wakes all of them. If each woken contender woke the next, the chain would stop at the first one that waits
+    /// for a CPU, while other threads lock and unlock the bucket a million times.
+    fn take_down(&self, seen: u32) -> Option<bool> {
+        if seen != NOBODY {
+            self.contended.compare_exchange(seen, NOBODY, Ordering::Relaxed).ok()?;
+        }
+        Some(seen != NOBODY && self.contended.wake_all() != 0)
+    }
+
+    /// Locks again, after an unlock, for a starving contender, and wakes it. `None` if no contender is starving any
+    /// more.
+    fn grant(&self) -> Option<bool> {
+        let state = match self.try_lock() {
+            Some(Some(state)) => state,
+            // The bucket is not live: a granted lock would stay held for ever.
+            Some(None) if !mutant(Mutant::GrantOfRetired) => return self.take_down(STARVING),
+            Some(None) => self.held_state(),
+            // Another thread has taken the lock. It sees `STARVING` when it unlocks.
+            None => return Some(true),
+        };
+        let order = relaxed_in(Mutant::GrantRelaxed, Ordering::Release); // [V]
+        if self.contended.compare_exchange(STARVING, GRANTED, order).is_err() {
+            self.state.store(state, Ordering::Release); // [E]
+            barrier::light(); // [D] pairs with [C]
+            return None;
+        }
+        if mutant(Mutant::GrantUnlocks) {
+            self.state.store(state, Ordering::Release);
+        }
+        if !mutant(Mutant::GrantIsSilent) {
+            self.contended.wake_all();
+        }
+        Some(true)
+    }
+}
+
+/// How long a contender has waited.
+#[derive(Default)]
+struct Patience {
+    since: Option<u64>,
+    rounds: u32,
+}
+
+impl Patience {
+    /// The value that `contended` is to be raised to.
+    fn mark(&mut self) -> u32 {
+        self.rounds = self.rounds.saturating_add(1);
+        let is_over = match if MODEL { None } else { monotonic_ns() } {
+            Some(now) => now.saturating_sub(*self.since.get_or_insert(now)) >= PATIENCE_NS,
+            None => self.rounds > PATIENT_ROUNDS,
+        };
+        if is_over { STARVING } else { ASLEEP }
     }
 }
 
@@ -204,10 +382,17 @@ impl<T> Lock<T> {
         Self { lock: StateLock::new(LIVE), value: UnsafeCell::new(value) }
     }
 
-    /// Locks; waits for whoever holds it.
+    /// Locks; waits while another thread holds the lock.
     #[inline]
     pub fn lock(&self) -> LockGuard<'_, T> {
         self.lock.lock_live();
+        LockGuard(self)
+    }
+
+    /// As [`lock`](Self::lock), for a contender that is starving from the beginning.
+    #[cfg(any(feature = "loom", feature = "shuttle"))]
+    pub fn lock_starving(&self) -> LockGuard<'_, T> {
+        while self.lock.lock_starving().is_none() {}
         LockGuard(self)
     }
 
@@ -234,5 +419,83 @@ impl<T> Drop for LockGuard<'_, T> {
     fn drop(&mut self) {
         // Its holder may hold a bucket too, and so keeps its CPU.
         self.0.lock.unlock_and_stay(LIVE);
+    }
+}
+
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    /// What holders of the lock count.
+    #[derive(Default)]
+    struct Passes {
+        /// Acquisitions by other threads since a contender has been starving.
+        now: u32,
+        most: u32,
+    }
+
+    /// Locks, counts a pass if a contender is starving, and holds the lock for longer than a contender takes to look
+    /// again.
+    fn hammer(lock: &Lock<Passes>, done: &AtomicBool) {
+        while !done.load(Ordering::Relaxed) {
+            let mut guard = lock.lock();
+            let until = Instant::now() + Duration::from_micros(50);
+            let starves = || lock.lock.contended.load(Ordering::Relaxed) >= STARVING;
+            let starved = starves();
+            while Instant::now() < until {
+                spin_loop();
+            }
+            guard.with(|passes| {
+                passes.now = if starved { passes.now + 1 } else { 0 };
+                passes.most = passes.most.max(passes.now);
+            });
+        }
+    }
+
+    /// Each unlock after `STARVING` was raised grants the lock, unless another thread takes it in the few instructions
+    /// between. That will not happen many times in a row.
+    #[test]
+    fn a_starving_contender_is_passed_a_few_times_at_most() {
+        const PASSES: u32 = 16;
+        let lock = Lock::new(Passes::default());
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| hammer(&lock, &done));
+            }
+            for _ in 0..50 {
+                lock.lock().with(|passes| passes.now = 0);
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        let most = lock.lock().with(|passes| passes.most);
+        assert!(most <= PASSES, "a starving contender was passed {most} times");
+    }
+
+    #[test]
+    fn a_grant_is_claimed_once() {
+        let lock = Lock::new(());
+        let guard = lock.lock();
+        lock.lock.contended.store(STARVING, Ordering::Relaxed);
+        drop(guard);
+        assert!(lock.try_lock().is_none(), "it is held for the contender that starves");
+        assert_eq!(lock.lock.claim(ASLEEP), None, "which this one does not");
+        assert_eq!(lock.lock.claim(STARVING), Some(LIVE));
+        assert_eq!(lock.lock.claim(STARVING), None);
+        drop(LockGuard(&lock));
+        assert!(lock.try_lock().is_some());
+        assert_eq!(lock.lock.contended.load(Ordering::Relaxed), NOBODY);
+    }
+
+    #[test]
+    fn a_contender_that_locks_by_itself_takes_its_mark_along() {
+        let lock = Lock::new(());
+        lock.lock.contended.store(STARVING, Ordering::Relaxed);
+        assert_eq!(lock.lock.attempt(STARVING), Some(Some(LIVE)));
+        drop(LockGuard(&lock));
+        assert!(lock.try_lock().is_some(), "nobody is left to grant it to");
     }
 }

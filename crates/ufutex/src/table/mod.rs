@@ -2,17 +2,22 @@
 //! while tables change.
 
 pub(crate) mod bucket;
+pub(crate) mod budget;
 pub(crate) mod globals;
 pub(crate) mod hash;
 pub(crate) mod layout;
 pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod mover;
+pub(crate) mod node;
 pub(crate) mod refs;
+mod ring;
 pub(crate) mod size;
 pub(crate) mod store;
+mod tree;
 
 use core::marker::PhantomData;
+use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use bucket::Bucket;
@@ -95,6 +100,12 @@ impl<L: Layout> Table<L> {
     pub fn index(self, hash: u32) -> usize {
         // A shift counts modulo 32, so the rest of the address does no harm; the tag is from 8 to 31.
         hash.wrapping_shr(self.tagged.addr().get() as u32) as usize
+    }
+
+    /// The hashes whose keys belong to the bucket at `index`.
+    pub fn hashes_of(self, index: usize) -> RangeInclusive<u32> {
+        let first = (index as u32) << (HASH_BITS - self.slots_log2());
+        first..=self.last_hash_with(first)
     }
 
     /// The last hash whose bucket is that of `hash`.

@@ -1,19 +1,28 @@
 //! Moving waiters from one table to another, bucket by bucket: the pivot of every scheme.
 //!
-//! Invariant: for every key exactly one bucket is live. The mover holds the locks of all buckets where some keys are
-//! live from before it makes their new buckets live until after the old ones are not. Between the two both are live,
-//! and that is harmless: the new bucket is complete by then, and whoever wants the old one waits for its lock and then
-//! finds it not live.
+//! In each step of a move between two private tables, the mover locks the old buckets of some keys, makes the new
+//! buckets of these keys live, makes the old ones not live, and only then unlocks the old ones. For a moment both are
+//! live. That is harmless: the new bucket is complete by then, and an operation that wants the old one waits for its
+//! lock and then finds it not live.
 //!
-//! Lock order: buckets of a private table in order of index, then buckets of the global table in order of index. Only
-//! the one mover of a domain holds more than one.
+//! A move to or from the global table locks one private bucket for the whole step, and global buckets one at a time,
+//! each for at most [`PIECE`] waiters, because other domains use them too. The private bucket is live and locked
+//! meanwhile, so operations on its keys wait for it. None of them looks in a global bucket that has some of these keys
+//! already, or still.
+//!
+//! Lock order: buckets of a private table in order of index, then one of the global table. Only the one mover of a domain
+//! holds more than one.
 
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 
 use super::Table;
 use super::bucket::{Guard, Tried};
 use super::layout::Layout;
-use crate::sync::{Mutant, mutant};
+use crate::sync::{MODEL, Mutant, mutant};
+
+/// How many waiters are moved to or from a global bucket before it is unlocked for other threads: some microseconds'
+/// worth. One in a model, which has few waiters.
+const PIECE: usize = if MODEL { 1 } else { 64 };
 
 /// Where a domain's private keys live.
 pub enum Place<L: Layout> {
@@ -43,15 +52,20 @@ impl<L: Layout> Place<L> {
     }
 }
 
-/// How many steps a move from `from` to `to` takes. The keys of step `i` are those in slot `i` of the smaller table.
+/// How many steps a move from `from` to `to` takes. Between private tables: one for each slot of the smaller table. To
+/// and from the global table: one for each slot of the private table.
 pub fn steps<L: Layout>(from: Place<L>, to: Place<L>) -> usize {
-    from.table().slots().min(to.table().slots())
+    match (from, to) {
+        (Place::Private(from), Place::Private(to)) => from.slots().min(to.slots()),
+        (Place::Private(table), Place::Global(..)) | (Place::Global(..), Place::Private(table)) => table.slots(),
+        (Place::Global(..), Place::Global(..)) => 0,
+    }
 }
 
-/// What to do about a bucket that somebody else has locked.
+/// What to do about a bucket that another thread has locked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Locked {
-    /// Leave the step for later: whoever holds the bucket may have lost its CPU.
+    /// Leave the step for later: the thread that holds the bucket may have lost its CPU.
     Skip,
     /// Wait for it.
     Wait,
@@ -61,11 +75,10 @@ pub enum Locked {
 ///
 /// Only the holder of the domain's resize lock calls this.
 pub fn step<L: Layout>(from: Place<L>, to: Place<L>, step: usize, locked: Locked) -> bool {
-    let steps = steps(from, to);
     match (from, to) {
-        (Place::Private(from), Place::Private(to)) => private_to_private(from, to, step, steps, locked),
-        (Place::Private(from), Place::Global(to, _)) => private_to_global(from, to, step, steps, locked),
-        (Place::Global(from, space), Place::Private(to)) => global_to_private(from, space, to, step, steps, locked),
+        (Place::Private(from), Place::Private(to)) => private_to_private(from, to, step, locked),
+        (Place::Private(from), Place::Global(to, space)) => private_to_global(from, to, space, step, locked),
+        (Place::Global(from, space), Place::Private(to)) => global_to_private(from, space, to, step, locked),
         (Place::Global(..), Place::Global(..)) => true,
     }
 }
@@ -75,14 +88,30 @@ pub fn first_left<L: Layout>(from: Place<L>, to: Place<L>) -> Option<usize> {
     let steps = steps(from, to);
     (0..steps).find(|&step| match (from, to) {
         (Place::Private(from), _) => !is_done(from, &slots_of(from, step, steps)),
-        (Place::Global(..), Place::Private(to)) => !to.slot(slots_of(to, step, steps).start).is_live(),
+        (Place::Global(..), Place::Private(to)) => !to.slot(step).is_live(),
         (Place::Global(..), Place::Global(..)) => false,
     })
 }
 
-/// Waits until each bucket that step `step` has to lock has been free for a moment, or is not live any more.
+/// Waits for each bucket that `step` only tries to lock with [`Locked::Skip`], until the bucket has been unlocked once
+/// or is not live.
 pub fn wait_for<L: Layout>(from: Place<L>, to: Place<L>, step: usize) {
-    slots_of(from.table(), step, steps(from, to)).for_each(|slot| drop(from.table().slot(slot).lock_to_move()));
+    match (from, to) {
+        (Place::Private(from), to) => {
+            let steps = steps(Place::Private(from), to);
+            slots_of(from, step, steps).for_each(|slot| drop(from.slot(slot).lock_to_move()));
+        }
+        (Place::Global(from, _), Place::Private(to)) => {
+            drop(from.slot(sources_of(from, to, step).start).lock_to_move())
+        }
+        (Place::Global(..), Place::Global(..)) => {}
+    }
+}
+
+/// The global slots where keys of a private table's slot can be. There is at least one.
+fn sources_of<L: Layout>(global: Table<L>, to: Table<L>, slot: usize) -> Range<usize> {
+    let hashes = to.hashes_of(slot);
+    global.index(*hashes.start())..global.index(*hashes.end()) + 1
 }
 
 /// The slots of `table` whose keys belong to `step`.
@@ -96,7 +125,8 @@ fn is_done<L: Layout>(from: Table<L>, sources: &Range<usize>) -> bool {
     !from.slot(sources.start).is_live()
 }
 
-fn private_to_private<L: Layout>(from: Table<L>, to: Table<L>, step: usize, steps: usize, locked: Locked) -> bool {
+fn private_to_private<L: Layout>(from: Table<L>, to: Table<L>, step: usize, locked: Locked) -> bool {
+    let steps = steps(Place::Private(from), Place::Private(to));
     let (sources, targets) = (slots_of(from, step, steps), slots_of(to, step, steps));
     if is_done(from, &sources) {
         return true;
@@ -125,72 +155,93 @@ fn private_to_private<L: Layout>(from: Table<L>, to: Table<L>, step: usize, step
     true
 }
 
-fn private_to_global<L: Layout>(from: Table<L>, global: Table<L>, step: usize, steps: usize, locked: Locked) -> bool {
-    let sources = slots_of(from, step, steps);
-    if is_done(from, &sources) {
+/// Locks the source, which stays the live bucket of its keys until all of its waiters are in global buckets.
+fn private_to_global<L: Layout>(from: Table<L>, global: Table<L>, space: u64, slot: usize, locked: Locked) -> bool {
+    if is_done(from, &(slot..slot + 1)) {
         return true;
     }
-    if !lock_all(from, sources.clone(), locked) {
-        return false;
-    }
-    for slot in sources.clone() {
-        // SAFETY: `lock_all` left it locked, and we are the one mover.
-        let mut source = unsafe { from.slot(slot).resume() };
-        while let Some(ring) = source.pop_ring() {
-            let mut target = lock_live(global, global.index(ring.hash));
-            // SAFETY: the ring's key had its only live bucket in `from`, so nobody waits for it in `global`.
-            unsafe { target.push_ring(ring) };
-            target.unlock_and_stay();
+    let Some(mut source) = lock_one(from, slot, locked) else { return false };
+    while let Some(ring) = source.pop_part(space, from.hashes_of(slot), PIECE) {
+        let mut target = lock_live(global, global.index(ring.hash));
+        // SAFETY: the only waiters in `global` with keys of `source` are those that this loop has moved there: an
+        // operation that wanted to queue one there found `source` live.
+        let moved = unsafe { target.push_ring(ring) };
+        // Unlocked, so that a thread that sleeps for the bucket gets the CPU.
+        drop(target);
+        source.moved_away(moved);
+        if mutant(Mutant::MoverLetsGo) {
+            source.let_go();
         }
-        source.suspend();
     }
-    retire_all(from, sources);
+    source.retire();
     true
 }
 
-fn global_to_private<L: Layout>(
-    global: Table<L>,
+/// Keeps the target live and locked from before the first waiter is moved until all have been moved.
+fn global_to_private<L: Layout>(global: Table<L>, space: u64, to: Table<L>, slot: usize, locked: Locked) -> bool {
+    if to.slot(slot).is_live() {
+        return true;
+    }
+    // Takes the page faults of a new table here, while no source is locked.
+    to.slot(slot).touch();
+    let sources = sources_of(global, to, slot);
+    let Some(first) = lock_one(global, sources.start, locked) else { return false };
+    // SAFETY: the target is not live, and this is the only mover.
+    let mut target = unsafe { to.slot(slot).make_live_locked() };
+    let mut first = Some(first);
+    for source in sources {
+        loop {
+            // The step cannot be undone from here on, so it waits for the locks of the other sources, one at a time.
+            let mut source = first.take().unwrap_or_else(|| lock_live(global, source));
+            let is_last = move_piece(&mut source, &mut target, space, to.hashes_of(slot));
+            // Unlocked, so that a thread that sleeps for the bucket gets the CPU.
+            drop(source);
+            if is_last {
+                break;
+            }
+            if mutant(Mutant::MoverLetsGo) {
+                target.let_go();
+            }
+        }
+    }
+    true
+}
+
+/// Moves up to `PIECE` waiters from a global bucket to a private one. Answers whether that was the last piece.
+fn move_piece<L: Layout>(
+    source: &mut Guard<'_, L>,
+    target: &mut Guard<'_, L>,
     space: u64,
-    to: Table<L>,
-    step: usize,
-    steps: usize,
-    locked: Locked,
+    hashes: RangeInclusive<u32>,
 ) -> bool {
-    let (sources, targets) = (slots_of(global, step, steps), slots_of(to, step, steps));
-    if to.slot(targets.start).is_live() {
-        return true;
+    let mut moved = 0;
+    while moved < PIECE {
+        let Some(ring) = source.pop_part(space, hashes.clone(), PIECE - moved) else { return true };
+        // SAFETY: `target` had no waiters when it went live, and has been locked since. So its waiters are those that
+        // this mover has moved there, in wake order.
+        let count = unsafe { target.push_ring(ring) };
+        source.moved_away(count);
+        moved += count as usize;
     }
-    targets.clone().for_each(|slot| to.slot(slot).touch());
-    if !lock_all(global, sources.clone(), locked) {
-        return false;
-    }
-    for slot in sources.clone() {
-        // SAFETY: `lock_all` left it locked, and we are the one mover.
-        let mut source = unsafe { global.slot(slot).resume() };
-        while let Some(ring) = source.pop_ring_if(|key| key.space == space) {
-            // SAFETY: the target is not live, or its keys could be found in two places; `source` is locked.
-            let moved = unsafe { to.bucket(ring.hash).adopt(ring) };
-            source.moved_away(moved);
-        }
-        source.suspend();
-    }
-    targets.for_each(|slot| to.slot(slot).make_live());
-    unlock_all(global, sources);
-    true
+    false
 }
 
-/// Locks these slots, in order, and leaves them locked: there may be many, and no memory is to be had at a moment when
-/// it could be refused. `false`: one was locked by somebody else, and none is now.
+/// Locks a slot of the table in use. `None` if another thread holds it and `locked` says not to wait.
+fn lock_one<'a, L: Layout>(table: Table<L>, slot: usize, locked: Locked) -> Option<Guard<'a, L>> {
+    match locked {
+        Locked::Wait => Some(lock_live(table, slot)),
+        Locked::Skip => match table.slot(slot).try_lock() {
+            Tried::Locked(guard) => Some(guard),
+            Tried::Busy | Tried::NotLive => None,
+        },
+    }
+}
+
+/// Locks these slots, in order, and leaves them locked without guards: there may be many, and there is no memory for
+/// guards that could not be refused. `false` if one was locked by another thread; then none is locked by this call.
 fn lock_all<L: Layout>(table: Table<L>, slots: Range<usize>, locked: Locked) -> bool {
     for slot in slots.clone() {
-        let guard = match locked {
-            Locked::Wait => Some(lock_live(table, slot)),
-            Locked::Skip => match table.slot(slot).try_lock() {
-                Tried::Locked(guard) => Some(guard),
-                Tried::Busy | Tried::NotLive => None,
-            },
-        };
-        match guard {
+        match lock_one(table, slot, locked) {
             Some(guard) => guard.suspend(),
             None => {
                 unlock_all(table, slots.start..slot);

@@ -10,26 +10,28 @@ pub enum Policy {
     /// The kernel's rule: `clamp(roundup_pow2(4 * min(threads, cpus)), 16, global)` slots, growing only. The embedder
     /// says how many threads there are: [`Domain::note_threads`](crate::Domain::note_threads).
     Threads,
-    /// This many slots, rounded up to a power of two from 2 to 2^24, on the first wait; 0 for the system's global table.
+    /// This many slots from the first wait on, rounded up to a power of two from 2 to 2^24; 16 slots if the memory for
+    /// that many is refused. 0 means the system's global table.
     Fixed(usize),
 }
 
 /// The smallest table that a policy makes, as in the kernel.
 pub const SMALLEST_LOG2: u32 = 4;
 
-/// log2 of the kernel's choice for so many threads.
+/// log2 of the number of slots that the kernel chooses for this many threads.
 pub fn for_threads(threads: usize, cpus: usize, global_slots: usize) -> u32 {
     let wanted = threads.min(cpus).max(1).saturating_mul(4).next_power_of_two();
     wanted.clamp(1 << SMALLEST_LOG2, global_slots.max(1 << SMALLEST_LOG2)).ilog2()
 }
 
-/// A chain of this many keys makes the policy look at the table as a whole.
+/// If a bucket has waiters of this many keys, the policy looks at a sample of the table.
 const LONG_CHAIN: u32 = 4;
 /// How many buckets it looks at then.
 const SAMPLE: usize = 32;
 
-/// Whether the chain that a waiter has just been added to, with its `keys`, is a reason to look at the table: at every
-/// doubling from `LONG_CHAIN` on, so that a chain which cannot be helped does not cost each of its waiters a look.
+/// Whether a bucket that has just got waiters of a new key, and now has `keys` keys, is a reason to look at the table:
+/// at each power of two from `LONG_CHAIN` on. So if growing the table does not help a bucket, not every new key there
+/// costs another look.
 pub fn is_long_chain(keys: u32) -> bool {
     keys >= LONG_CHAIN && keys.is_power_of_two()
 }
@@ -46,9 +48,10 @@ pub fn crowding(slots: usize, start: usize, waiters: impl Fn(usize) -> u32) -> u
     (sum / sample as u32).min(2)
 }
 
-/// Every so many times that a bucket goes from one thread to another for another key, it says so.
+/// A bucket reports to the policy each time that it has gone this many times from one thread to another for another
+/// key.
 pub const BOUNCES_REPORTED: u32 = 64;
-/// After so many reported bounces the policy looks at the clock.
+/// After this many reported transfers the policy looks at the clock.
 const BOUNCES_JUDGED: u32 = 1024;
 /// A bounce costs a CPU the transfer of a cache line: tens of nanoseconds. This many for each CPU and second waste
 /// about two hundredths of its time, which is where a table twice as large pays.
@@ -82,7 +85,8 @@ impl Contention {
     }
 }
 
-/// Contention grows a table to this many slots for each CPU and no further: only so many lines can be in use at once.
+/// Contention grows a table to this many slots for each CPU and no further: no more cache lines can be in use at one
+/// time.
 const SLOTS_PER_CPU_LOG2: u32 = 12;
 
 /// log2 of the largest table that contention among `cpus` can bring about.

@@ -1,8 +1,12 @@
 //! The memory of a domain's tables.
 //!
-//! A domain keeps at most one table per power of two and frees them only when it is dropped. So a stale pointer to a
-//! table or a bucket is always one to valid memory: there is nothing to count and no grace period. All tables together
-//! take at most twice the memory of the largest.
+//! A domain keeps at most one table per power of two, and frees them only when the domain is dropped. So a stale
+//! pointer to a table or a bucket always points to valid memory, and neither reference counts nor grace periods are
+//! needed. All tables together take less than twice the memory of the largest.
+//!
+//! A table is refused, as if there were no memory for it, if it would exceed the domain's limit or the limit for all
+//! domains of the system. For each domain, the system's limit does not count as much memory as the smallest table of a
+//! policy takes. So no domain can keep another from having a table.
 //!
 //! As in the kernel, a table lies on the node of the thread that makes it.
 
@@ -10,24 +14,43 @@ use core::alloc::Layout as MemoryLayout;
 use core::ptr::{self, NonNull};
 
 use super::bucket::Bucket;
+use super::budget::Budget;
 use super::layout::Layout;
+use super::size::SMALLEST_LOG2;
 use super::{MAX_SLOTS_LOG2, Table};
-use crate::sync::{AtomicPtr, MODEL, Ordering};
+use crate::sync::{AtomicPtr, MODEL, Ordering, Tally};
 use crate::sys::topology::{NodeMemory, Nodes};
+use crate::sys::unwind::Otherwise;
 
 /// The tables that a domain has ever had, by size.
 pub struct Store<L: Layout> {
     by_size: [AtomicPtr<Bucket<L>>; MAX_SLOTS_LOG2 as usize + 1],
     nodes: Nodes,
+    /// The memory that all domains of the system may take together; valid as long as the store.
+    budget: NonNull<Budget>,
+    /// The memory that this domain's tables may take, in bytes.
+    max_bytes: usize,
+    /// How many tables were refused because of one of the two limits.
+    pub refused: Tally,
 }
 
 impl<L: Layout> Store<L> {
-    pub fn new(nodes: Nodes) -> Self {
-        Self { by_size: core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())), nodes }
+    /// An empty store, whose tables take at most `max_bytes` bytes together.
+    ///
+    /// # Safety
+    /// `budget` stays valid and in place as long as the store.
+    pub unsafe fn new(nodes: Nodes, budget: &Budget, max_bytes: usize) -> Self {
+        let by_size = core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()));
+        Self { by_size, nodes, budget: budget.into(), max_bytes, refused: Tally::new() }
     }
 
-    /// The table with `1 << slots_log2` buckets, none of them live; made when there has been none. `None` when its
-    /// memory cannot be had.
+    fn budget(&self) -> &Budget {
+        // SAFETY: valid as long as the store, says `new`.
+        unsafe { self.budget.as_ref() }
+    }
+
+    /// The table with `1 << slots_log2` buckets, made if the domain has not had it. None of its buckets is live. `None`
+    /// if there is no memory for it or a limit forbids it.
     ///
     /// Only the holder of the domain's resize lock calls this, and not for a table in use.
     pub fn get_or_make(&self, slots_log2: u32) -> Option<Table<L>> {
@@ -37,7 +60,19 @@ impl<L: Layout> Store<L> {
             // SAFETY: an entry that is not null is a table, and is valid until `drop`.
             return Some(unsafe { Table::from_raw(table) });
         }
+        let bytes = memory_layout::<L>(1 << slots_log2)?.size();
+        // Tables are made with the resize lock held, so no other thread changes the number of this domain's bytes.
+        let before = self.bytes();
+        let after = before.saturating_add(bytes);
+        let limited = limited::<L>(after) - limited::<L>(before);
+        if after > self.max_bytes || !self.budget().take(bytes, limited) {
+            self.refused.add(1);
+            return None;
+        }
+        // Gives the memory back also if the embedder's memory or topology panics.
+        let give_back = Otherwise::new(|| self.budget().give_back(bytes, limited));
         let table = make(slots_log2, self.nodes.memory(), self.nodes.topology().current_node())?;
+        give_back.disarm();
         entry.store(table.into_raw(), Ordering::Release); // [F]
         Some(table)
     }
@@ -62,6 +97,7 @@ impl<L: Layout> Store<L> {
 
 impl<L: Layout> Drop for Store<L> {
     fn drop(&mut self) {
+        let bytes = self.bytes();
         for entry in &self.by_size {
             let table = entry.load(Ordering::Acquire);
             if !table.is_null() {
@@ -69,7 +105,13 @@ impl<L: Layout> Drop for Store<L> {
                 unsafe { free(Table::<L>::from_raw(table), self.nodes.memory()) };
             }
         }
+        self.budget().give_back(bytes, limited::<L>(bytes));
     }
+}
+
+/// If a domain's tables take `bytes`: how many of them the system's limit counts.
+const fn limited<L: Layout>(bytes: usize) -> usize {
+    bytes.saturating_sub(size_of::<Bucket<L>>() << SMALLEST_LOG2)
 }
 
 fn memory_layout<L: Layout>(slots: usize) -> Option<MemoryLayout> {

@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 use super::{Deliver, Driver, Expired, Notice, TimerOptions, Timers};
 use crate::error::Error;
@@ -12,6 +12,7 @@ use crate::sync::{Mutant, mutant};
 #[cfg(feature = "std")]
 use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::park::Parker;
+use crate::sys::unwind::Callback;
 use crate::table::lock::Lock;
 
 /// The end of a channel at which expired timers come out: see [`Timers::channel`].
@@ -30,7 +31,7 @@ struct Line {
 
 struct Waiting {
     notices: VecDeque<Notice>,
-    waker: Option<Waker>,
+    waker: Option<Callback>,
 }
 
 impl Timers {
@@ -140,7 +141,7 @@ impl Expiries {
     pub fn poll_recv(&self, context: &mut Context<'_>) -> Poll<Expired> {
         let too_early = mutant(Mutant::RecvLooksFirst).then(|| self.try_recv());
         // First: what a waker's clone and drop do is not ours to say, so not with the lock.
-        let mut waker = Some(context.waker().clone());
+        let mut waker = Some(Callback::of(context.waker()));
         self.line.waiting.lock().with(|waiting| core::mem::swap(&mut waiting.waker, &mut waker));
         match too_early.unwrap_or_else(|| self.try_recv()) {
             Some(expired) => Poll::Ready(expired),

@@ -5,14 +5,21 @@ use core::ptr::NonNull;
 use super::entry::Timer;
 use super::ids::Inserted;
 use super::lookup::valid_id;
-use super::numbers::Next;
+use super::numbers::{Next, Own};
 use super::{Notify, TimerClock, Timers};
 use crate::error::Error;
+use crate::sys::unwind::Otherwise;
 
 /// The signal of a timer that names none: `SIGALRM`.
 const SIGALRM: i32 = 14;
 /// The greatest signal: `SIGRTMAX`.
 const LAST_SIGNAL: i32 = 64;
+
+/// How many IDs are tried from the counters, where other threads may take each of them first, before all IDs are
+/// searched.
+const TRIES: usize = 128;
+/// How many times all IDs are searched, if other threads give IDs back meanwhile.
+const WALKS: usize = 64;
 
 impl Timers {
     /// Makes a timer, which is not set yet: timer_create(2). Answers its ID. Without `notify` it sends `SIGALRM`, with the
@@ -47,7 +54,7 @@ impl Timers {
         }
         let inner = &*self.inner;
         inner.driver.start().map_err(|_| Error::Again)?;
-        let next = self.peek();
+        let next = self.peek(inner.numbers.pick());
         let claim = || inner.numbers.claim(next);
         let spot = inner.ids.spot(next.id);
         let mut inserted = Inserted::NoneKept;
@@ -72,25 +79,26 @@ impl Timers {
         }
     }
 
-    /// What may be the next ID.
+    /// The ID that `own` would give out next.
     #[inline(always)]
-    fn peek(&self) -> Next<'_> {
-        self.inner.numbers.peek().unwrap_or_else(|ended| self.take_block(ended))
+    fn peek<'t>(&'t self, own: &'t Own) -> Next<'t> {
+        self.inner.numbers.peek(own).unwrap_or_else(|ended| self.take_block(ended))
     }
 
     #[cold]
     #[inline(never)]
-    fn take_block(&self, next: Next<'_>) -> Next<'_> {
+    fn take_block<'t>(&'t self, next: Next<'t>) -> Next<'t> {
         let inner = &*self.inner;
-        loop {
+        for _ in 0..TRIES {
             let shared = inner.numbers.shared();
             // There is a table: without one nobody has met.
             if inner.ids.with_group(shared, || inner.numbers.take_block(next, shared)) != Some(false)
-                && let Ok(next) = inner.numbers.peek()
+                && let Ok(next) = inner.numbers.peek(next.own)
             {
                 return next;
             }
         }
+        inner.numbers.peek_shared(next.own)
     }
 
     /// It could not be had with this ID: the next one that is free.
@@ -103,22 +111,75 @@ impl Timers {
         mut failed: Inserted<'t>,
     ) -> Result<Reserved<'t>, Error> {
         let inner = &*self.inner;
-        let mut tries = inner.numbers.count();
-        loop {
+        // Counts IDs of the shared counter that turned out to be in use.
+        let passes = |failed, next: Next<'_>| u64::from(next.is_shared() && matches!(failed, Inserted::InUse));
+        let mut passed = passes(failed, next);
+        for _ in 0..TRIES {
             match failed {
                 Inserted::Done(timer) => return Ok(Reserved { timer, id: next.id }),
                 Inserted::Refused if inner.numbers.meet(next) => next = self.take_block(next),
-                Inserted::Refused => next = self.peek(),
-                Inserted::InUse if tries > 1 => {
-                    tries -= 1;
-                    next = self.peek();
-                }
-                Inserted::InUse | Inserted::NoneKept | Inserted::NoMemory => break,
+                Inserted::InUse if passed == inner.numbers.count() => break,
+                Inserted::Refused | Inserted::InUse => next = self.peek(next.own),
+                Inserted::NoneKept | Inserted::NoMemory => break,
             }
             failed = inner.ids.insert(next.id, None, Some(timer), || inner.numbers.claim(next));
+            passed += passes(failed, next);
         }
-        inner.store.give_back(timer.into());
-        Err(Error::Again)
+        let found = match failed {
+            Inserted::Done(timer) => Some(Reserved { timer, id: next.id }),
+            Inserted::Refused | Inserted::InUse => self.reserve_any(timer, passed),
+            Inserted::NoneKept | Inserted::NoMemory => None,
+        };
+        found.ok_or_else(|| {
+            inner.store.give_back(timer.into());
+            Error::Again
+        })
+    }
+
+    /// The first free ID from the next one on, even if other threads are faster at the counters each time. `None` if no
+    /// ID is free.
+    ///
+    /// The first walk goes on behind the IDs that have been `passed`, to where they began. A walk that ends has found
+    /// each ID in use at some moment. If no ID was given back between two readings of `removed`, with a walk between
+    /// them, all were in use at one moment. Otherwise an ID behind the walk may have been given back, and it walks
+    /// again.
+    #[cold]
+    fn reserve_any<'t>(&'t self, timer: &'t Timer, passed: u64) -> Option<Reserved<'t>> {
+        let count = self.inner.numbers.count();
+        let mut before = None;
+        let mut ids = count.saturating_sub(passed);
+        for _ in 0..WALKS {
+            if let Some(reserved) = self.walk(timer, ids) {
+                return Some(reserved);
+            }
+            ids = count;
+            let removed = Some(self.inner.ids.removed());
+            if before == removed {
+                break;
+            }
+            before = removed;
+        }
+        None
+    }
+
+    /// Tries `ids` IDs, from the next one on.
+    fn walk<'t>(&'t self, timer: &'t Timer, ids: u64) -> Option<Reserved<'t>> {
+        let inner = &*self.inner;
+        let mut id = inner.numbers.shared();
+        for _ in 0..ids {
+            // It does not matter here whether another thread has taken the ID already: no thread is refused one because
+            // of this.
+            let look = || {
+                inner.numbers.pass(id);
+                true
+            };
+            match inner.ids.insert(id, None, Some(timer), look) {
+                Inserted::Done(timer) => return Some(Reserved { timer, id }),
+                Inserted::InUse | Inserted::Refused | Inserted::NoneKept => id = inner.numbers.after(id),
+                Inserted::NoMemory => break,
+            }
+        }
+        None
     }
 
     /// A timer with just this ID, on which the next ones follow.
@@ -170,13 +231,11 @@ impl Timers {
         let inner = &*self.inner;
         let timers = inner.store.grant()?;
         let made = inner.store.made();
-        let timer = inner.deliver.reserve(made).ok().and_then(|()| inner.store.make(timers));
-        if timer.is_none() {
-            inner.store.revoke(timers);
-            return None;
-        }
+        let revoke = Otherwise::new(|| inner.store.revoke(timers));
+        let timer = inner.deliver.reserve(made).ok().and_then(|()| inner.store.make(timers))?;
+        revoke.disarm();
         inner.ids.note_timers(made);
-        timer
+        Some(timer)
     }
 
     #[inline(always)]
@@ -202,10 +261,11 @@ impl Timers {
         tell: impl FnOnce(i32) -> Result<(), Error>,
     ) -> Result<i32, Error> {
         let notify = notify.unwrap_or(Notify::Signal { signal: SIGALRM, value: id.into() });
-        if let Err(error) = self.check(notify).and_then(|()| tell(id as i32)).and_then(|()| self.check_clock(clock)) {
-            self.take_out(timer, id);
-            return Err(error);
-        }
+        let take_out = Otherwise::new(|| self.take_out(timer, id));
+        self.check(notify)?;
+        tell(id as i32)?;
+        self.check_clock(clock)?;
+        take_out.disarm();
         // SAFETY: ours alone until it is published.
         unsafe { timer.fill(clock, notify) };
         timer.publish(id, 0);
@@ -227,4 +287,65 @@ impl Timers {
 pub(crate) struct Reserved<'t> {
     timer: &'t Timer,
     id: u32,
+}
+
+#[cfg(all(test, feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
+mod tests {
+    use super::*;
+    use crate::expiry::{Base, Clocks, Driver};
+    use crate::timer::numbers::tests::{each, end_a_block};
+    use crate::timer::{TimerOptions, Timers};
+    use alloc::sync::Arc;
+    use core::time::Duration;
+    use std::vec::Vec;
+
+    struct NoTime;
+
+    impl Clocks for NoTime {
+        fn now(&self, _: Base) -> Duration {
+            Duration::ZERO
+        }
+
+        fn changed(&self) {}
+    }
+
+    fn timers(max_id: i32) -> Timers {
+        let driver = Driver::with_clocks(Arc::new(NoTime)).expect("there is memory");
+        Timers::channel(&driver, TimerOptions::new().max_id(max_id)).expect("there is memory").0
+    }
+
+    fn create(timers: &Timers) -> Result<i32, Error> {
+        timers.create(TimerClock::Monotonic, Some(Notify::None))
+    }
+
+    #[test]
+    fn block_is_for_the_counter_that_was_picked_whatever_a_second_look_says() {
+        let timers = timers(i32::MAX);
+        create(&timers).expect("there is room"); // this makes a table
+        let numbers = &timers.inner.numbers;
+        each(numbers).for_each(|own| end_a_block(numbers, own));
+        for own in each(numbers) {
+            let ended = numbers.peek(own).err().expect("its block has ended");
+            let next = timers.take_block(ended);
+            let again = numbers.peek(own).ok().expect("there is a block");
+            assert!(core::ptr::eq(next.own, own));
+            assert_eq!((next.id, next.id % 64), (again.id, 0));
+        }
+    }
+
+    #[test]
+    fn last_free_id_is_found_from_every_counter() {
+        let timers = timers(255);
+        let ids: Vec<i32> = (0..256).map(|_| create(&timers).expect("one is left")).collect();
+        assert_eq!(create(&timers), Err(Error::Again));
+        // A thread that finds no free ID has tried each the same number of times, so the counter is where it was.
+        assert_eq!(timers.inner.numbers.shared(), 0);
+        for id in ids {
+            let numbers = &timers.inner.numbers;
+            each(numbers).for_each(|own| end_a_block(numbers, own));
+            assert_eq!(create(&timers), Err(Error::Again));
+            assert_eq!(timers.delete(id), Ok(()));
+            assert_eq!(create(&timers), Ok(id));
+        }
+    }
 }

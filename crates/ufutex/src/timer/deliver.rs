@@ -1,4 +1,4 @@
-//! Who is told that a timer has expired.
+//! Delivery: how an embedder learns that a timer has expired.
 
 use super::{Expired, Notice, Timers};
 use crate::error::Error;
@@ -8,21 +8,31 @@ use crate::error::Error;
 /// A guest kernel queues a signal with the notice; when the signal is delivered it calls [`Timers::take`], which says the
 /// overrun, and whether the signal still is one. A runtime takes the notice at once.
 pub trait Deliver: Send + Sync {
-    /// A timer has expired. Called by whoever turns the driver, with nothing locked: any timer may be made, set or deleted
-    /// from here.
+    /// A timer has expired. Called by the thread that turns the driver, with nothing locked. It may make, set or delete
+    /// any timer, including this one, and turn the driver.
+    ///
+    /// It should be short and not block, because the thread that turns serves all processes of a driver. Before another
+    /// process's timers are served, it makes up to 64 of these calls; how long they take is up to the embedder.
+    ///
+    /// It may panic. Then the timer has expired and is not delivered a second time, and an interval timer whose notice
+    /// was not taken rests until it is set again. What else is due on its clock is left to the next turn; the timers of
+    /// other clocks are served in this one. [`Driver::turn`](super::Driver::turn) passes the panic on. The driver's own
+    /// thread goes on.
     fn expired(&self, timers: &Timers, notice: Notice);
 
-    /// There are to be so many timers, and so as many notices at most that count. Room for them is made here, where the
-    /// want of it can be told, rather than when a timer expires. As given here there is no need.
+    /// Makes room for the notices of `timers` timers, of which each has at most one that counts. Called before a timer
+    /// is made, when a lack of memory can still be reported; when a timer expires it cannot. The provided
+    /// implementation does nothing. Called with nothing locked. If it panics, no timer has been made.
     ///
     /// # Errors
-    /// [`Error::NoMemory`], which the caller sees as [`Error::Again`].
+    /// [`Error::NoMemory`]; the caller that makes the timer gets [`Error::Again`].
     fn reserve(&self, timers: usize) -> Result<(), Error> {
         let _ = timers;
         Ok(())
     }
 
-    /// Whether the process has a thread with this number, for `SIGEV_THREAD_ID`. As given here it has any.
+    /// Whether the process has a thread with this number, for `SIGEV_THREAD_ID`. The provided implementation answers
+    /// `true`. Called with nothing locked. If it panics, no timer has been made, but an ID has been used up.
     fn has_thread(&self, thread: i32) -> bool {
         let _ = thread;
         true

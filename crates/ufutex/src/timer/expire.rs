@@ -1,20 +1,20 @@
-//! What happens when a timer's time comes.
+//! Expiry of a timer.
 //!
-//! In two steps, as in the kernel. It expires: a notice is given to whoever delivers. The notice is taken, when a signal is
-//! delivered: only now it is known how many intervals have passed unnoticed, and the timer is armed for the next.
+//! It has two steps, as in the kernel. When the timer expires, a notice is given to the embedder's
+//! [`Deliver`](super::Deliver). When the embedder delivers a signal, it takes the notice. Only then is it known how
+//! many intervals have passed unnoticed, and the timer is armed for the next.
 
 use core::ptr::NonNull;
 
 use super::chunk::timer_of;
-use super::entry::{Kind, Status, Timer};
+use super::entry::{Kind, State, Status, Timer};
 use super::lookup::valid_id;
+use super::set::{Shown, TICK};
 use super::{Inner, Notify, Timers};
-use crate::expiry::{Base, Held, Owner, Tell};
+use crate::expiry::{Base, CpuClock, Held, Owner, Tell, Visit};
 use crate::sync::{Mutant, mutant};
 use crate::sys::counted::Counted;
-
-/// So many timers of a process expire before another process has its turn.
-const BATCH: usize = 64;
+use crate::sys::unwind::Otherwise;
 
 /// "This timer has expired": what a kernel keeps with a queued signal. There is one of a timer at most that is good for
 /// anything; [`Timers::take`] it when the signal is delivered. It may be dropped, too: then an interval timer rests until
@@ -72,15 +72,17 @@ impl Timers {
             if state.number != notice.number {
                 return None;
             }
+            // Read before anything is changed, because an embedder's clock may panic.
+            let shown = if state.interval == 0 { None } else { self.shown(state, state.base) };
             if !mutant(Mutant::TakeKeepsNumber) {
                 state.renumber();
             }
             let mut tell = Tell::default();
             let mut overrun = 0;
             if state.interval != 0 {
-                if let Some(now) = self.now(state) {
-                    state.forward(now);
-                    tell = self.arm(timer, state);
+                if let Some(shown) = shown {
+                    state.forward(shown.clock);
+                    tell = self.arm(timer, state, shown);
                 } else {
                     state.status = Status::Disarmed;
                 }
@@ -104,10 +106,12 @@ impl Timers {
         is_same && locked.with(|state| state.number == notice.number)
     }
 
-    /// A timer that was due, as it was armed for the `tag`th time.
-    fn expire_one(&self, timer: &Timer, tag: u32) -> Option<Notice> {
+    /// Expires a timer that was due in its queue. `tag` is its number when it was armed; `time` is what the queue's
+    /// clock shows.
+    fn expire_one(&self, timer: &Timer, tag: u32, time: u64) -> Option<Notice> {
         let mut locked = timer.lock();
-        // It may have been deleted since it left the queue. Then its state belongs to whoever makes it another one.
+        // The timer may have been deleted since it left the queue. Then its state belongs to the thread that makes it
+        // another timer.
         if !timer.is_valid() && !mutant(Mutant::ExpiryIgnoresWord) {
             return None;
         }
@@ -117,11 +121,11 @@ impl Timers {
             if (state.number != tag && !mutant(Mutant::ExpirySkipsRecheck)) || state.status != Status::Armed {
                 return None;
             }
-            if state.cpu_clock().is_some() {
-                match self.now(state) {
-                    Some(now) if now >= state.deadline => {}
-                    Some(_) => {
-                        let _turning_anyway = self.arm(timer, state);
+            if let Some(of) = state.cpu_clock() {
+                match self.cpu_time(timer, state, of, time) {
+                    Some(clock) if clock >= state.deadline => {}
+                    Some(clock) => {
+                        let _turning_anyway = self.arm(timer, state, Shown { clock, time });
                         return None;
                     }
                     None => {
@@ -138,33 +142,48 @@ impl Timers {
     }
 }
 
+impl Timers {
+    /// The CPU time that `timer`, which was due in its queue, runs by. If the embedder's clock panics, the timer is
+    /// armed again for a tick later.
+    fn cpu_time(&self, timer: &Timer, state: &State, of: CpuClock, time: u64) -> Option<u64> {
+        let put_back = Otherwise::new(|| {
+            let _turning_anyway = self.arm_at(timer, state, time.saturating_add(TICK), time);
+        });
+        let shown = self.inner.driver.cpu_time(of);
+        put_back.disarm();
+        shown
+    }
+}
+
 impl Owner for Inner {
     fn hold(&self) -> Option<Held> {
         // SAFETY: timers are counted; the driver, who calls this, has them in its wheel, which they leave as they go.
         unsafe { Held::of(self) }
     }
 
-    fn expire(&self, base: Base, now: u64) -> usize {
-        // SAFETY: whoever calls this holds them.
+    fn expire(&self, base: Base, visit: &mut Visit) -> usize {
+        // SAFETY: the caller holds a handle.
         let Some(inner) = (unsafe { Counted::upgrade(NonNull::from(self)) }) else { return 0 };
         let timers = Timers { inner };
-        let mut share = self.queues[base as usize].share(&self.driver.inner, now);
-        for expired in 0..BATCH {
+        let time = visit.now();
+        let mut share = self.queues[base as usize].share(&self.driver.inner, visit);
+        let mut passed = 0;
+        loop {
             let mut due = None;
             let is_due = share.pop_due(|node| {
                 // SAFETY: what stands in these queues are nodes of timers, which live as long; the queue is locked.
                 due = Some(unsafe { (timer_of(node).as_ref(), (*node).tag) });
             });
             if !is_due {
-                return expired;
+                return passed;
             }
+            passed += 1;
             if let Some((timer, tag)) = due
-                && let Some(notice) = timers.expire_one(timer, tag)
+                && let Some(notice) = timers.expire_one(timer, tag, time)
             {
                 self.deliver.expired(&timers, notice);
             }
         }
-        BATCH
     }
 }
 

@@ -17,21 +17,22 @@ use core::ptr::{self, NonNull};
 
 use super::entry::Timer;
 use super::spread::Spread;
-use crate::sync::{AtomicPtr, AtomicU32, MODEL, Made, Mutant, Ordering, mutant, relaxed_in, spin_loop};
+use crate::sync::{AtomicPtr, AtomicU32, MODEL, Made, Mutant, Ordering, mutant, relaxed_in};
+use crate::sys::park::wait_a_moment;
 use crate::table::lock::{LIVE, Lock, StateLock};
 
 /// Slots that share a lock, and IDs that stay together.
 const GROUP_LOG2: u32 = if MODEL { 0 } else { 6 };
 const GROUP: usize = 1 << GROUP_LOG2;
-/// 2^31 IDs make so many groups.
+/// log2 of the number of groups for 2^31 IDs.
 const MAX_GROUPS_LOG2: u32 = 31 - GROUP_LOG2;
 /// A look-up without a lock goes no further: it may have been led astray.
 const STEPS: usize = if MODEL { 3 } else { 64 };
-/// The first table has so many groups, …
+/// log2 of the number of groups of the first table.
 const FIRST_LOG2: u32 = if MODEL { 0 } else { 1 };
-/// … and each is followed by one so many times as large.
+/// log2 of how many times as large each following table is.
 const GROWTH_LOG2: u32 = if MODEL { 1 } else { 2 };
-/// What is moved at a time: so many groups of a single block, or fewer of several, which take so many times as long.
+/// How many groups are moved at a time, if they have one block each; fewer of those with several blocks.
 const STEP: usize = if MODEL { 1 } else { 16 };
 const SEVERAL: usize = if MODEL { 1 } else { 8 };
 
@@ -43,6 +44,8 @@ struct Group {
     kept: Slot,
     /// The block that all of its timers have been of, and one more; or [`NO_BLOCK`], or [`SEVERAL_BLOCKS`]. Belongs to the lock.
     block: AtomicU32,
+    /// How many timers have been taken out of this group. Guarded by its lock.
+    removed: AtomicU32,
     made: Made,
 }
 
@@ -205,6 +208,8 @@ impl Ids {
                 link.store(timer.next.load(Ordering::Relaxed), Ordering::Release); // [R]
                 // Who stands on it is led nowhere, and looks again.
                 timer.next.store(ptr::null_mut(), Ordering::Relaxed);
+                let removed = &locked.0.group.removed;
+                removed.store(removed.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
                 break;
             }
             link = &found.next;
@@ -234,6 +239,25 @@ impl Ids {
         })
     }
 
+    /// How many timers have been taken out in all. If two readings are equal, all IDs that were seen in use between
+    /// them were in use when the second was taken: a timer that is taken out is counted by its group.
+    pub fn removed(&self) -> u32 {
+        self.growth.lock().with(|_| {
+            let mut removed = 0u32;
+            for table in self.tables() {
+                for number in 0..table.groups() {
+                    let group = table.group(number);
+                    // A group that is not live has nothing to add: its count has moved with its timers.
+                    if group.lock.lock().is_some() {
+                        removed = removed.wrapping_add(group.removed.load(Ordering::Relaxed));
+                        group.lock.unlock_and_stay(LIVE);
+                    }
+                }
+            }
+            removed
+        })
+    }
+
     /// How many timers are kept.
     pub fn kept(&self) -> usize {
         self.growth.lock().with(|_| {
@@ -242,7 +266,7 @@ impl Ids {
         })
     }
 
-    /// The tables in use, for whoever holds up their growth.
+    /// The tables in use. The caller holds the lock that keeps them from growing.
     fn tables(&self) -> impl Iterator<Item = Table> {
         let words = [&self.current, &self.next].map(|word| word.load(Ordering::Acquire)); // [S]
         words.into_iter().filter_map(Table::from_word)
@@ -268,6 +292,7 @@ impl Ids {
     #[cold]
     #[inline(never)]
     fn lock_slowly(&self, id: u32) -> Option<Locked<'_>> {
+        let mut round = 0;
         loop {
             let current = Table::from_word(self.current.load(Ordering::Acquire))?; // [S]
             let next = Table::from_word(self.next.load(Ordering::Acquire)); // [S]
@@ -277,8 +302,8 @@ impl Ids {
                     return Some(Locked(spot));
                 }
             }
-            // It became live in a table that we do not know yet.
-            spin_loop();
+            // The group is live in a table that this thread has not seen yet, or its mover has not made it live yet.
+            wait_a_moment(&mut round);
         }
     }
 
@@ -303,7 +328,8 @@ impl Ids {
         });
     }
 
-    /// There are now so many timers: grows, or goes on growing, by a step. Without memory chains grow instead.
+    /// There are now this many timers: begins to grow, or continues, by a step. If there is no memory, chains grow
+    /// instead.
     #[cold]
     pub fn note_timers(&self, timers: usize) {
         let Some(mut growth) = self.growth.try_lock() else { return };
@@ -326,7 +352,7 @@ impl Ids {
             }
             if growth.moved == current.groups() {
                 self.current.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
-                // Whoever sees this and not that finds no live group, and looks again.
+                // A thread that sees this store and not the other finds no live group, and looks again.
                 self.next.store(ptr::null_mut(), Ordering::Relaxed);
             }
         });
@@ -355,6 +381,7 @@ impl Ids {
         let kept = source.kept.load(Ordering::Relaxed);
         source.kept.store(ptr::null_mut(), Ordering::Relaxed);
         to.group(group).kept.store(kept, Ordering::Relaxed);
+        to.group(group).removed.store(source.removed.load(Ordering::Relaxed), Ordering::Relaxed);
         if !mutant(Mutant::GroupLiveEarly) {
             targets().for_each(|target| target.lock.make_live());
         }
@@ -408,7 +435,7 @@ fn put_first(slot: &Slot, timer: &Timer) {
 
 /// Timers are found through pointers that nobody guards.
 fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
-    // SAFETY: null, or a timer for as long as the table is there, which whoever calls this uses.
+    // SAFETY: null, or a timer that exists as long as the table, which the caller is using.
     unsafe { timer.as_ref() }
 }
 
@@ -472,6 +499,7 @@ impl Group {
             lock: StateLock::new(0),
             kept: AtomicPtr::new(ptr::null_mut()),
             block: AtomicU32::new(NO_BLOCK),
+            removed: AtomicU32::new(0),
             made: Made::new(),
         }
     }
@@ -499,7 +527,7 @@ impl Table {
 
     #[inline(always)]
     fn group<'t>(self, group: usize) -> &'t Group {
-        // SAFETY: a table has so many groups, and is there as long as the `Ids` are, which whoever calls this uses.
+        // SAFETY: a table has this many groups, and exists as long as the `Ids`, which the caller is using.
         unsafe { self.groups.add(group).as_ref() }
     }
 
@@ -517,7 +545,7 @@ fn memory_layout(groups_log2: u32) -> Option<Layout> {
 }
 
 impl Growth {
-    /// A table of so many groups, none of them live; `None` when its memory cannot be had.
+    /// A table with `1 << groups_log2` groups, none of them live; `None` if there is no memory for it.
     fn make(&mut self, groups_log2: u32) -> Option<Table> {
         // SAFETY: it has a size.
         let memory = unsafe { alloc_zeroed(memory_layout(groups_log2)?) };

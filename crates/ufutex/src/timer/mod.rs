@@ -42,6 +42,7 @@ use alloc::sync::Arc;
 use core::ptr::NonNull;
 use core::time::Duration;
 
+pub use crate::expiry::thread::{Cpus, DriverThread};
 pub use crate::expiry::{Base, Clocks, CpuClock, Driver};
 pub use crate::syscall::{TimerCall, TimerCaller as Caller};
 pub use channel::Expiries;

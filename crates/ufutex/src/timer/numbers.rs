@@ -1,14 +1,18 @@
 //! The IDs that timers get.
 //!
-//! One after the other from a counter that all threads share, or, for threads that keep meeting others there, in blocks. Neither has
-//! a lock, for whoever makes a timer has one anyway: that of the group of the table where the ID belongs. **A counter goes on
-//! only with the lock of the ID that it names.** So who holds that lock and finds the counter as it was, has the ID alone. (A block
-//! may take the place of another, whose lock is a different one: IDs are skipped then, and none is had twice.)
+//! IDs come in order from a counter that all threads share. Threads that often meet others there get blocks of IDs. The
+//! counters have no locks, because a thread that makes a timer holds a lock anyway: that of the table's group where the
+//! ID belongs. **A counter advances only with the lock held that belongs to the ID it names.** So a thread that holds
+//! that lock and finds the counter unchanged is the only one to get the ID. (When a block replaces another, the
+//! counter's lock changes with it. Then IDs may be skipped, but none is given out twice.)
+//!
+//! Which counter of blocks a thread uses is decided by a hint: an operation [picks](Numbers::pick) one and keeps it,
+//! because a second call may pick another one.
 
-use crate::sync::{AtomicU32, AtomicU64, MODEL, Mutant, Ordering, mutant, thread_share};
+use crate::sync::{AtomicU32, AtomicU64, MODEL, MODEL_SHARES, Mutant, Ordering, mutant, thread_share};
 
-/// Threads share counters of blocks by so many.
-const OWN: usize = if MODEL { 1 } else { 8 };
+/// Number of counters of blocks. A thread picks one by a hint, so threads may share one.
+const OWN: usize = if MODEL { MODEL_SHARES } else { 8 };
 /// IDs in a block: a group of the table.
 const BLOCK: u32 = if MODEL { 2 } else { 64 };
 /// So often must a thread have met others, since it had a block's worth of IDs in peace.
@@ -33,7 +37,7 @@ struct Shared(AtomicU32);
 
 /// What some threads have of their own.
 #[repr(align(128))]
-struct Own {
+pub struct Own {
     /// The next ID of a block, below the epoch that it is of; 0: there has been no block.
     next: AtomicU64,
     meetings: AtomicU32,
@@ -43,9 +47,17 @@ struct Own {
 #[derive(Clone, Copy)]
 pub struct Next<'n> {
     pub id: u32,
-    own: &'n Own,
-    /// What was in `own.next`; 0: the ID is of the counter that all share.
+    /// The counter of blocks that the operation has picked and keeps.
+    pub own: &'n Own,
+    /// The value of `own.next`; 0 if the ID is of the shared counter.
     word: u64,
+}
+
+impl Next<'_> {
+    /// Whether the ID is of the shared counter.
+    pub fn is_shared(self) -> bool {
+        self.word == 0
+    }
 }
 
 impl Numbers {
@@ -60,16 +72,28 @@ impl Numbers {
         u64::from(self.mask) + 1
     }
 
-    /// What would be the next one, if nobody is faster. An error: a block has come to its end, [`take_block`](Self::take_block).
+    /// The calling thread's counter of blocks, to be kept for one operation.
     #[inline(always)]
-    pub fn peek(&self) -> Result<Next<'_>, Next<'_>> {
-        let own = &self.own[thread_share(OWN)];
+    pub fn pick(&self) -> &Own {
+        &self.own[thread_share(OWN)]
+    }
+
+    /// The ID that `own` would give out next, if no other thread is faster. `Err` if its block has ended: call
+    /// [`take_block`](Self::take_block).
+    #[inline(always)]
+    pub fn peek<'n>(&'n self, own: &'n Own) -> Result<Next<'n>, Next<'n>> {
         let word = own.next.load(Ordering::Relaxed);
         if word == 0 || (word >> 32) as u32 != self.epoch.load(Ordering::Relaxed) {
-            return Ok(Next { id: self.shared(), own, word: 0 });
+            return Ok(self.peek_shared(own));
         }
         let next = Next { id: word as u32 & !HAS, own, word };
         if word as u32 & HAS != 0 { Ok(next) } else { Err(next) }
+    }
+
+    /// As [`peek`](Self::peek), for the shared counter.
+    #[inline(always)]
+    pub fn peek_shared<'n>(&self, own: &'n Own) -> Next<'n> {
+        Next { id: self.shared(), own, word: 0 }
     }
 
     /// The next one of the counter that all share.
@@ -101,21 +125,30 @@ impl Numbers {
         true
     }
 
-    /// Somebody else was faster. Whether that happens so often that a block is called for.
+    /// Notes that another thread was faster. Answers whether that has happened so often that a block is worth while.
+    /// Threads that meet in a block share its counter, and would meet in the next block too, so they get no new one
+    /// before its IDs are used up.
     pub fn meet(&self, next: Next<'_>) -> bool {
-        // Who shares the count may lose one of the other's.
+        if next.word != 0 {
+            return false;
+        }
+        // Two threads that use this counter at the same time may count one meeting instead of two.
         let meetings = next.own.meetings.load(Ordering::Relaxed) + 1;
         next.own.meetings.store(meetings.min(MEETINGS), Ordering::Relaxed);
         meetings >= MEETINGS && self.mask >= BLOCK
     }
 
-    /// Has who asked for `next` get IDs from a block that begins behind `shared`, if that is still the next one; with its group
-    /// locked. Who has had so many blocks in a row that nobody has been there in between, gets none any more.
+    /// Gives `next.own` a block of IDs that begins behind `shared`, if `shared` is still the next ID. The ID's group is
+    /// locked. A counter that has had many blocks in a row without another thread taking IDs in between gets no block
+    /// any more.
     pub fn take_block(&self, next: Next<'_>, shared: u32) -> bool {
         if self.shared() != shared {
             return false;
         }
         let own = next.own;
+        if self.peek(own).is_ok_and(|now| now.word != 0) {
+            return true; // another user of this counter was faster, and has taken a block
+        }
         // That word says where the block has ended, or its next ID, which is nobody else's.
         let is_alone = next.word != 0 && own.next.load(Ordering::Relaxed) as u32 == shared;
         let meetings = if is_alone { own.meetings.load(Ordering::Relaxed).saturating_sub(1) } else { MEETINGS };
@@ -131,6 +164,19 @@ impl Numbers {
         true
     }
 
+    /// Notes that a thread tries `id` out of order, with its group locked. If the shared counter names `id`, the
+    /// counter advances.
+    pub fn pass(&self, id: u32) {
+        if self.shared() == id {
+            self.shared.0.store((id + 1) & self.mask, Ordering::Relaxed);
+        }
+    }
+
+    /// The ID that follows `id`.
+    pub fn after(&self, id: u32) -> u32 {
+        (id + 1) & self.mask
+    }
+
     /// IDs go on after `id`, if `shared` is still the next one; with its group locked.
     pub fn jump_behind(&self, id: u32, shared: u32) -> bool {
         if self.shared() != shared {
@@ -143,103 +189,135 @@ impl Numbers {
 }
 
 #[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
-mod tests {
+pub mod tests {
     use super::*;
-    use crate::sync::as_one_thread;
     use std::vec::Vec;
 
     const MANY: u32 = (1 << 31) - 1;
 
     /// The next ID, as a timer is made.
-    fn next(numbers: &Numbers) -> u32 {
-        let next = numbers.peek().unwrap_or_else(|ended| {
+    fn next(numbers: &Numbers, own: &Own) -> u32 {
+        let next = numbers.peek(own).unwrap_or_else(|ended| {
             assert!(numbers.take_block(ended, numbers.shared()));
-            numbers.peek().ok().expect("a block, or none")
+            numbers.peek(own).ok().expect("a block, or none")
         });
         assert!(numbers.claim(next));
         next.id
     }
 
-    /// Somebody else takes an ID from the counter that all share, as often as a block takes.
-    fn meet_until_a_block_is_due(numbers: &Numbers) {
+    /// Takes IDs from `own` until a block ends.
+    pub fn end_a_block(numbers: &Numbers, own: &Own) {
+        own.meetings.store(MEETINGS, Ordering::Relaxed);
+        assert!(numbers.take_block(numbers.peek_shared(own), numbers.shared()));
+        while let Ok(next) = numbers.peek(own)
+            && next.word != 0
+        {
+            assert!(numbers.claim(next));
+        }
+    }
+
+    /// All counters of blocks.
+    pub fn each(numbers: &Numbers) -> impl Iterator<Item = &Own> {
+        numbers.own.iter()
+    }
+
+    /// Makes another thread take an ID from the shared counter, as often as is needed for a block.
+    fn meet_until_a_block_is_due(numbers: &Numbers, own: &Own) {
         for meeting in 1..=MEETINGS {
-            let mine = numbers.peek().ok().expect("no block");
+            let mine = numbers.peek(own).ok().expect("no block");
             assert!(numbers.claim(mine));
             assert!(!numbers.claim(mine), "an ID is claimed once");
             assert_eq!(numbers.meet(mine), meeting == MEETINGS);
         }
-        let mine = numbers.peek().ok().expect("no block yet");
+        let mine = numbers.peek(own).ok().expect("no block yet");
         assert!(numbers.take_block(mine, numbers.shared()));
     }
 
     #[test]
     fn ids_follow_one_another_and_begin_again_at_0() {
-        as_one_thread(|| {
-            let numbers = Numbers::new(7);
-            let ids: Vec<_> = (0..20).map(|_| next(&numbers)).collect();
-            assert_eq!(ids, (0..20).map(|number| number % 8).collect::<Vec<_>>());
-            let numbers = Numbers::new(MANY);
-            assert!(numbers.jump_behind(MANY - 1, 0));
-            assert_eq!([(); 3].map(|()| next(&numbers)), [MANY, 0, 1]);
-        });
+        let numbers = Numbers::new(7);
+        let own = numbers.pick();
+        let ids: Vec<_> = (0..20).map(|_| next(&numbers, own)).collect();
+        assert_eq!(ids, (0..20).map(|number| number % 8).collect::<Vec<_>>());
+        let numbers = Numbers::new(MANY);
+        let own = numbers.pick();
+        assert!(numbers.jump_behind(MANY - 1, 0));
+        assert_eq!([(); 3].map(|()| next(&numbers, own)), [MANY, 0, 1]);
     }
 
     #[test]
     fn whoever_keeps_meeting_others_gets_blocks() {
-        as_one_thread(|| {
-            let numbers = Numbers::new(MANY);
-            meet_until_a_block_is_due(&numbers);
-            assert!((BLOCK..2 * BLOCK).all(|id| next(&numbers) == id));
-            // Somebody else has had IDs meanwhile.
-            numbers.shared.0.store(2 * BLOCK + 5, Ordering::Relaxed);
-            assert!((3 * BLOCK..4 * BLOCK).all(|id| next(&numbers) == id));
-            // Nobody has, for as many blocks as there were meetings: what follows is no block.
-            let last = 3 + MEETINGS;
-            assert!((4 * BLOCK..last * BLOCK).all(|id| next(&numbers) == id));
-            assert_eq!(
-                (numbers.shared(), next(&numbers), numbers.shared()),
-                (last * BLOCK, last * BLOCK, last * BLOCK + 1)
-            );
-        });
+        let numbers = Numbers::new(MANY);
+        let own = numbers.pick();
+        meet_until_a_block_is_due(&numbers, own);
+        assert!((BLOCK..2 * BLOCK).all(|id| next(&numbers, own) == id));
+        // Another thread has taken IDs meanwhile.
+        numbers.shared.0.store(2 * BLOCK + 5, Ordering::Relaxed);
+        assert!((3 * BLOCK..4 * BLOCK).all(|id| next(&numbers, own) == id));
+        // No other thread has, for as many blocks as there were meetings: the IDs that follow are from the shared
+        // counter.
+        let last = 3 + MEETINGS;
+        assert!((4 * BLOCK..last * BLOCK).all(|id| next(&numbers, own) == id));
+        assert_eq!(
+            (numbers.shared(), next(&numbers, own), numbers.shared()),
+            (last * BLOCK, last * BLOCK, last * BLOCK + 1)
+        );
+    }
+
+    #[test]
+    fn those_who_meet_in_a_block_go_on_in_it() {
+        let numbers = Numbers::new(MANY);
+        let own = numbers.pick();
+        meet_until_a_block_is_due(&numbers, own);
+        for id in BLOCK..2 * BLOCK {
+            let [faster, slower] = [(); 2].map(|()| numbers.peek(own).ok().expect("a block"));
+            assert!(numbers.claim(faster) && !numbers.claim(slower));
+            assert!(!numbers.meet(slower));
+            assert_eq!((faster.id, numbers.shared()), (id, 2 * BLOCK));
+        }
+        // Both find it at its end, and the slower one goes on in the other's block.
+        let [faster, slower] = [(); 2].map(|()| numbers.peek(own).err().expect("the block has ended"));
+        assert!(numbers.take_block(faster, numbers.shared()));
+        assert_eq!(next(&numbers, own), 2 * BLOCK);
+        assert!(numbers.take_block(slower, numbers.shared()));
+        assert_eq!((next(&numbers, own), numbers.shared()), (2 * BLOCK + 1, 3 * BLOCK));
     }
 
     #[test]
     fn a_block_may_be_the_last_one() {
-        as_one_thread(|| {
-            let numbers = Numbers::new(2 * BLOCK - 1);
-            meet_until_a_block_is_due(&numbers);
-            assert!((BLOCK..2 * BLOCK).all(|id| next(&numbers) == id));
-            assert_eq!(next(&numbers), 0);
-            let numbers = Numbers::new(BLOCK - 1);
-            let mine = numbers.peek().ok().expect("no block");
-            assert!((0..2 * MEETINGS).all(|_| !numbers.meet(mine)), "there are too few IDs for blocks");
-        });
+        let numbers = Numbers::new(2 * BLOCK - 1);
+        let own = numbers.pick();
+        meet_until_a_block_is_due(&numbers, own);
+        assert!((BLOCK..2 * BLOCK).all(|id| next(&numbers, own) == id));
+        assert_eq!(next(&numbers, own), 0);
+        let numbers = Numbers::new(BLOCK - 1);
+        let own = numbers.pick();
+        let mine = numbers.peek(own).ok().expect("no block");
+        assert!((0..2 * MEETINGS).all(|_| !numbers.meet(mine)), "there are too few IDs for blocks");
     }
 
     #[test]
     fn a_block_in_peace_forgets_the_meetings() {
-        as_one_thread(|| {
-            let numbers = Numbers::new(MANY);
-            let mine = numbers.peek().ok().expect("no block");
-            assert!((1..MEETINGS).all(|_| !numbers.meet(mine)));
-            (0..BLOCK).for_each(|id| assert_eq!(next(&numbers), id));
-            assert!(!numbers.meet(mine));
-        });
+        let numbers = Numbers::new(MANY);
+        let own = numbers.pick();
+        let mine = numbers.peek(own).ok().expect("no block");
+        assert!((1..MEETINGS).all(|_| !numbers.meet(mine)));
+        (0..BLOCK).for_each(|id| assert_eq!(next(&numbers, own), id));
+        assert!(!numbers.meet(mine));
     }
 
     #[test]
     fn who_names_an_id_voids_blocks() {
-        as_one_thread(|| {
-            let numbers = Numbers::new(MANY);
-            meet_until_a_block_is_due(&numbers);
-            assert_eq!(next(&numbers), BLOCK);
-            let of_a_block = numbers.peek().ok().expect("a block");
-            assert!(!numbers.jump_behind(1000, numbers.shared() + 1), "the counter has gone on");
-            assert!(numbers.jump_behind(1000, numbers.shared()));
-            assert_eq!(next(&numbers), 1001);
-            // Who was about to take one of the block does, but nobody follows.
-            assert!(numbers.claim(of_a_block));
-            assert_eq!((of_a_block.id, next(&numbers)), (BLOCK + 1, 1002));
-        });
+        let numbers = Numbers::new(MANY);
+        let own = numbers.pick();
+        meet_until_a_block_is_due(&numbers, own);
+        assert_eq!(next(&numbers, own), BLOCK);
+        let of_a_block = numbers.peek(own).ok().expect("a block");
+        assert!(!numbers.jump_behind(1000, numbers.shared() + 1), "the counter has gone on");
+        assert!(numbers.jump_behind(1000, numbers.shared()));
+        assert_eq!(next(&numbers, own), 1001);
+        // A thread that was about to take an ID of the block gets it, but no thread gets the next.
+        assert!(numbers.claim(of_a_block));
+        assert_eq!((of_a_block.id, next(&numbers, own)), (BLOCK + 1, 1002));
     }
 }

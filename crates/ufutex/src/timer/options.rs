@@ -16,13 +16,19 @@ impl Default for TimerOptions {
 }
 
 impl TimerOptions {
-    /// No limit but memory, and all IDs of the kernel.
+    /// Default for [`max_timers`](Self::max_timers): 65,536, which take some 9 MiB. The kernel's limit is
+    /// `RLIMIT_SIGPENDING`, by default half the maximum number of threads: about 62,000 on a machine with 16 GiB.
+    pub const DEFAULT_MAX_TIMERS: usize = 1 << 16;
+
+    /// [`DEFAULT_MAX_TIMERS`](Self::DEFAULT_MAX_TIMERS), and all IDs that the kernel has.
     #[must_use]
     pub const fn new() -> Self {
-        Self { max_timers: usize::MAX, max_id: i32::MAX }
+        Self { max_timers: Self::DEFAULT_MAX_TIMERS, max_id: i32::MAX }
     }
 
-    /// How many timers there may be: `EAGAIN` beyond it. The kernel has its `RLIMIT_SIGPENDING`.
+    /// How many timers a process may have. Beyond it: `EAGAIN`. `usize::MAX` means as many as there is memory for.
+    /// Processes whose timers are due are served 64 timers at a time in turn, so many timers of one process do not
+    /// delay the timers of another.
     #[must_use]
     pub const fn max_timers(mut self, timers: usize) -> Self {
         self.max_timers = timers;

@@ -9,9 +9,18 @@ use crate::expiry::{Base, CpuClock, Queue, Tell};
 use core::time::Duration;
 
 /// CPU time is looked at this often at most, in nanoseconds: as often as a kernel's tick.
-const TICK: u64 = 1_000_000;
+pub(super) const TICK: u64 = 1_000_000;
 /// And so often while its process or thread does not run.
 const IDLE: u64 = 8 * TICK;
+
+/// What the clocks showed before a timer was changed. They are read before, because an embedder's may panic.
+#[derive(Clone, Copy)]
+pub(super) struct Shown {
+    /// The reading of the timer's own clock, which may count CPU time.
+    pub clock: u64,
+    /// The reading of the queue's clock.
+    pub time: u64,
+}
 
 impl Timers {
     /// Sets a timer, and answers what it was set to: timer_settime(2). The value is a point in time if `absolute`, and
@@ -49,43 +58,45 @@ impl Timers {
     fn set(&self, locked: &mut Locked<'_>, id: u32, absolute: bool, new: Setting) -> Result<Tell, Error> {
         let timer = locked.timer();
         locked.with(|state| {
+            // Read before anything is changed, because an embedder's clock may panic.
+            let next = Self::base_of(state, absolute);
+            let shown = if new.value.is_zero() { None } else { Some(self.shown(state, next)) };
             let stood = state.stand_down();
             (state.interval, state.overrun) = (0, -1);
             timer.publish(id, 0);
             let leave = || stood.map_or_else(Tell::default, |base| self.leave(timer, base));
-            if new.value.is_zero() {
+            let Some(shown) = shown else {
                 // What tells nobody shows the time until its last deadline ever after; of CPU time it does not.
                 if state.kind != Kind::None || state.cpu_clock().is_some() {
                     state.deadline = 0;
                 }
                 return Ok(leave());
-            }
+            };
+            state.base = next;
             // One that goes from a queue to the same is put there anew without having left.
-            let (now, base) = (self.choose_clock(state, absolute), state.base);
-            let tell = if stood == Some(base) && now.is_ok() { Tell::default() } else { leave() };
-            let now = now?;
+            let tell = if stood == Some(next) && shown.is_some() { Tell::default() } else { leave() };
+            let shown = shown.ok_or(Error::NoTask)?;
             state.interval = nanoseconds(new.interval);
             let value = nanoseconds(new.value);
             // Clocks end there; CPU time may be summed up beyond.
             let last = if state.cpu_clock().is_some() { u64::MAX } else { LAST };
-            state.deadline = if absolute { value } else { now.saturating_add(value).min(last) };
+            state.deadline = if absolute { value } else { shown.clock.saturating_add(value).min(last) };
             if state.kind == Kind::None {
                 return Ok(tell);
             }
-            Ok(tell.and(self.arm(timer, state)))
+            Ok(tell.and(self.arm(timer, state, shown)))
         })
     }
 
-    /// Which clock the timer runs by from now on; what that shows. A length of time on `CLOCK_REALTIME` is one, whoever
-    /// sets that clock.
-    fn choose_clock(&self, state: &mut State, absolute: bool) -> Result<u64, Error> {
-        state.base = match state.clock {
+    /// Which clock the timer runs by from now on. A relative time on `CLOCK_REALTIME` is not changed by setting that
+    /// clock, so it runs by the monotonic clock.
+    fn base_of(state: &State, absolute: bool) -> Base {
+        match state.clock {
             TimerClock::Realtime if absolute => Base::Realtime,
             TimerClock::Boottime => Base::Boottime,
             TimerClock::Tai => Base::Tai,
             TimerClock::Monotonic | TimerClock::Realtime | TimerClock::Cpu(_) => Base::Monotonic,
-        };
-        self.now(state).ok_or(Error::NoTask)
+        }
     }
 
     /// What the timer is set to: timer_gettime(2). The time that is left, never 0 while it is going to expire; and the
@@ -115,29 +126,47 @@ impl Timers {
         Setting { value: Duration::from_nanos(left), interval }
     }
 
-    /// What the timer's clock shows; `None` where that is the CPU time of somebody who is gone.
-    pub(super) fn now(&self, state: &State) -> Option<u64> {
+    /// What the timer's clock shows; `None` if that is the CPU time of a thread or process that is gone.
+    fn now(&self, state: &State) -> Option<u64> {
         match state.cpu_clock() {
             None => Some(self.inner.driver.now(state.base)),
             Some(of) => self.inner.driver.cpu_time(of),
         }
     }
 
-    /// Puts the timer into its queue.
-    pub(super) fn arm(&self, timer: &Timer, state: &mut State) -> Tell {
+    /// The clock readings that `arm` needs for a timer that runs by `base`; `None` if that is the CPU time of a thread
+    /// or process that is gone.
+    pub(super) fn shown(&self, state: &State, base: Base) -> Option<Shown> {
+        let driver = &self.inner.driver;
+        let time = driver.now(base);
+        let clock = match state.cpu_clock() {
+            None => time,
+            Some(of) => driver.cpu_time(of)?,
+        };
+        Some(Shown { clock, time })
+    }
+
+    /// Puts the timer into its queue. Calls no callback.
+    pub(super) fn arm(&self, timer: &Timer, state: &mut State, shown: Shown) -> Tell {
         state.status = Status::Armed;
-        let tag = state.renumber();
+        state.renumber();
         let at = match state.cpu_clock() {
             None => state.deadline,
-            Some(of) => self.look_again_at(state, of),
+            Some(of) => self.look_again_at(state, of, shown),
         };
+        self.arm_at(timer, state, at, shown.time)
+    }
+
+    /// As `arm`, for the time `at` instead of the one that the timer is set to.
+    pub(super) fn arm_at(&self, timer: &Timer, state: &State, at: u64, now: u64) -> Tell {
+        let (queue, tag) = (self.queue_of(state), state.number);
         // SAFETY: timers are valid as long as their queues are; the node is in no queue, or in this one.
-        unsafe { self.queue_of(state).arm(&self.inner.driver.inner, timer.node(), at, |node| (*node).tag = tag) }
+        unsafe { queue.arm(&self.inner.driver.inner, timer.node(), at, now, |node| (*node).tag = tag) }
     }
 
     /// When a timer of CPU time can have expired at the earliest.
-    fn look_again_at(&self, state: &mut State, of: CpuClock) -> u64 {
-        let seen = self.inner.driver.cpu_time(of).unwrap_or(0);
+    fn look_again_at(&self, state: &mut State, of: CpuClock, shown: Shown) -> u64 {
+        let seen = shown.clock;
         let at_once = match of {
             CpuClock::Process(_) => self.inner.driver.cpus(),
             CpuClock::Thread(_) => 1,
@@ -146,10 +175,10 @@ impl Timers {
         state.cpu_seen = seen;
         let left = state.deadline.saturating_sub(seen);
         let wait = if left == 0 { 0 } else { (left / at_once).max(least) };
-        self.inner.driver.now(Base::Monotonic).saturating_add(wait)
+        shown.time.saturating_add(wait)
     }
 
-    pub(super) fn queue_of(&self, state: &State) -> &Queue {
+    fn queue_of(&self, state: &State) -> &Queue {
         &self.inner.queues[state.base as usize]
     }
 }

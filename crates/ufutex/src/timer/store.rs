@@ -7,11 +7,11 @@ use core::ptr::{self, NonNull};
 
 use super::chunk::{self, Chunk, TIMERS};
 use super::entry::Timer;
-use crate::sync::{AtomicUsize, MODEL, Ordering, thread_share};
+use crate::sync::{AtomicUsize, MODEL, MODEL_SHARES, Ordering, thread_share};
 use crate::table::lock::{Lock, LockGuard};
 
-/// Threads that make timers at the same time spread over so many lists.
-const SHARDS: usize = if MODEL { 1 } else { 8 };
+/// Number of lists among which threads that make timers at the same time are spread.
+const SHARDS: usize = if MODEL { MODEL_SHARES } else { 8 };
 
 /// The timers of a process that are not in use.
 pub struct Store {
@@ -51,17 +51,18 @@ impl Store {
     /// A free timer of the calling thread's list. `None`: that takes longer.
     #[inline(always)]
     pub fn take(&self) -> Option<NonNull<Timer>> {
-        self.list().with(Free::pop)
+        self.list_of(thread_share(SHARDS)).with(Free::pop)
     }
 
-    /// A free timer: of the calling thread's list, or of one that has plenty. Without that, whoever makes timers for others
-    /// to delete would need ever more memory.
+    /// A free timer, from the calling thread's list or from one that has plenty. Otherwise a thread that makes timers
+    /// for other threads to delete would need more and more memory.
     pub fn take_free(&self) -> Option<NonNull<Timer>> {
-        if let Some(timer) = self.take() {
+        let own = thread_share(SHARDS);
+        if let Some(timer) = self.list_of(own).with(Free::pop) {
             return Some(timer);
         }
         let batch = self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop_batch))?;
-        self.list().with(|free| {
+        self.list_of(own).with(|free| {
             free.push_batch(batch);
             free.pop()
         })
@@ -87,7 +88,7 @@ impl Store {
 
     /// Makes as many as were granted; one of them. `None`: there is no memory.
     pub fn make(&self, timers: usize) -> Option<NonNull<Timer>> {
-        self.list().with(|free| {
+        self.list_of(thread_share(SHARDS)).with(|free| {
             free.add_chunk(timers)?;
             free.pop()
         })
@@ -96,13 +97,12 @@ impl Store {
     /// Takes a timer back that nobody can find.
     #[inline(always)]
     pub fn give_back(&self, timer: NonNull<Timer>) {
-        self.list().with(|free| free.push(timer));
+        self.list_of(thread_share(SHARDS)).with(|free| free.push(timer));
     }
 
-    /// The list of the calling thread, or the next one that nobody is at.
+    /// Locks the list with this number, which is the thread's own, or the next one that is free.
     #[inline(always)]
-    fn list(&self) -> LockGuard<'_, Free> {
-        let own = thread_share(SHARDS);
+    fn list_of(&self, own: usize) -> LockGuard<'_, Free> {
         match self.shards[own].0.try_lock() {
             Some(list) => list,
             None => self.other_list(own),
@@ -141,7 +141,7 @@ impl Store {
     /// Whatever has ever been a timer.
     pub fn for_each(&self, mut f: impl FnMut(&Timer)) {
         self.for_each_chunk(|chunk| {
-            // SAFETY: chunks stay until the store goes, and have so many timers.
+            // SAFETY: chunks are freed with the store, and have this many timers.
             unsafe { (0..chunk.as_ref().timers).for_each(|index| f(chunk::timer(chunk, index).as_ref())) };
         });
     }

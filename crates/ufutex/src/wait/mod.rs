@@ -5,53 +5,64 @@ pub(crate) mod sleeper;
 pub(crate) mod thread;
 
 use core::ptr::NonNull;
-use core::task::Waker;
 
 use crate::sync::{Mutant, Ordering, UnsafeCell, mutant};
-use crate::sys::park::{Address, Parker, nap, pause};
+use crate::sys::park::{Address, Parker, wait_a_moment};
+pub(crate) use crate::sys::unwind::Callback;
 use sleeper::Sleeper;
 
 const WAITING: u32 = 0;
 const WOKEN: u32 = 1;
 
-/// How a waiter is told. It lies in the waiter's own memory, next to its queue node.
+/// How a waiter is told that it has been woken. It lies in the waiter's own memory, next to its queue node.
 ///
-/// Ownership follows the node's. While the node is queued, `told` belongs to the bucket's lock. Whoever takes the node
-/// off the queue to wake it owns the whole signal until it stores `WOKEN`; with that store it gives the memory back,
-/// and touches it no more. A waiter that finds its node taken must not leave before it has seen `WOKEN`: a timeout does
-/// not by itself transfer ownership back.
+/// Ownership follows the node's. While the node is queued, `told` belongs to the bucket's lock. A thread that takes the
+/// node off the queue to wake it owns the whole signal until it stores `WOKEN`. With that store it gives the memory
+/// back, and does not touch it again. A waiter that finds its node taken must not leave before it has seen `WOKEN`: a
+/// timeout does not by itself transfer ownership back.
 #[repr(C)]
 pub(crate) struct Signal {
     state: Parker,
     told: UnsafeCell<Told>,
 }
 
-/// Who is told.
+/// What is woken.
 pub(crate) enum Told {
     /// A thread, asleep on the signal's own word.
     Thread,
     /// A thread that sleeps elsewhere, because other entries or an interrupt may wake it too. The sleeper outlives
     /// the entry's time in the queue.
     Sleeper(NonNull<Sleeper>),
-    /// Whoever gave this waker.
-    Waker(Waker),
+    /// The task that gave this waker.
+    Waker(Callback),
 }
 
-/// What is left to do for one who has been told: nothing of its own memory is touched by it.
+/// What is left to do for a waiter that has been told. It touches no memory of the waiter's. The drop does it, so that
+/// a panic of another callback cannot skip it. Not to be dropped with anything locked.
 #[must_use]
-pub(crate) enum Rest {
+pub(crate) struct Rest(Left);
+
+enum Left {
     Nothing,
     Wake(Address),
-    Call(Waker),
+    Wakes(Callback),
 }
 
 impl Rest {
-    /// Does it.
-    pub(crate) fn finish(self) {
-        match self {
-            Self::Nothing => {}
-            Self::Wake(address) => address.wake(),
-            Self::Call(waker) => waker.wake(),
+    pub(crate) const NOTHING: Self = Self(Left::Nothing);
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(self.0, Left::Nothing)
+    }
+}
+
+impl Drop for Rest {
+    #[inline]
+    fn drop(&mut self) {
+        match core::mem::replace(&mut self.0, Left::Nothing) {
+            Left::Nothing => {}
+            Left::Wake(address) => address.wake(),
+            Left::Wakes(waker) => waker.wake(),
         }
     }
 }
@@ -72,7 +83,8 @@ impl Signal {
         woken
     }
 
-    /// Tells the waiter. A thread that sleeps on the signal is woken; the rest is the caller's to do.
+    /// Tells the waiter that it has been woken. A thread that sleeps on the signal is woken. What is left to do is done
+    /// when the result is dropped.
     ///
     /// # Safety
     /// `this` is valid, its node was taken off the queue by the caller, and nothing of the waiter is used afterwards.
@@ -85,24 +97,24 @@ impl Signal {
             Told::Thread => {
                 // SAFETY: as above.
                 unsafe { Parker::store_and_wake(state, WOKEN) };
-                return Rest::Nothing;
+                return Rest::NOTHING;
             }
             // SAFETY: the sleeper's owner does not leave before it has seen the store below.
             Told::Sleeper(sleeper) => unsafe {
                 if mutant(Mutant::TellsTooLate) {
                     Parker::store(&*state, WOKEN, Ordering::Release);
                 }
-                Rest::Wake(sleeper.as_ref().tell())
+                Rest(Left::Wake(sleeper.as_ref().tell()))
             },
             // The waker is ours by now and outlives the waiter.
-            Told::Waker(waker) => Rest::Call(waker),
+            Told::Waker(waker) => Rest(Left::Wakes(waker)),
         };
         // SAFETY: as above.
         unsafe { Parker::store(&*state, WOKEN, Ordering::Release) }; // [J]
         rest
     }
 
-    /// Has the waiter look again, though its node stays queued.
+    /// Makes the waiter look again, though its node stays queued.
     ///
     /// # Safety
     /// The node is queued and the caller holds the lock that guards `told`.
@@ -111,12 +123,12 @@ impl Signal {
             // SAFETY: guarded by the lock that the caller holds.
             let told = unsafe { &mut *told };
             match told {
-                Told::Thread => Rest::Nothing,
+                Told::Thread => Rest::NOTHING,
                 // SAFETY: the entry is queued, so the sleeper is still there.
-                Told::Sleeper(sleeper) => Rest::Wake(unsafe { sleeper.as_ref() }.tell()),
+                Told::Sleeper(sleeper) => Rest(Left::Wake(unsafe { sleeper.as_ref() }.tell())),
                 Told::Waker(_) => match core::mem::replace(told, Told::Thread) {
-                    Told::Waker(waker) => Rest::Call(waker),
-                    _ => Rest::Nothing,
+                    Told::Waker(waker) => Rest(Left::Wakes(waker)),
+                    _ => Rest::NOTHING,
                 },
             }
         })
@@ -131,7 +143,7 @@ impl Signal {
         self.told.with(|t| !matches!(unsafe { &*t }, Told::Waker(_)))
     }
 
-    /// Has `told` told from now on, and leaves who was to be in its place.
+    /// Replaces what is to be told by `told`, and leaves the old value in its place.
     ///
     /// # Safety
     /// The node is queued and the caller holds the lock that guards `told`.
@@ -145,11 +157,7 @@ impl Signal {
     pub(crate) fn wait_for_waker(&self) {
         let mut round = 0;
         while !self.is_woken() {
-            if round < SPINS || !nap(&mut round) {
-                pause(&mut round);
-            }
+            wait_a_moment(&mut round);
         }
     }
 }
-
-const SPINS: u32 = 100;

@@ -4,10 +4,11 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use ufutex::layout::{Layout, Lean};
 use ufutex::scheme::{Live, Scheme};
-use ufutex::{Config, Domain, Error, ObjectId, Options, Shared, System, WaitOptions, Waiter};
+use ufutex::{Config, Domain, Error, ObjectId, Options, Policy, Shared, System, Timeout, WaitOptions, Waiter};
 
 use crate::common::domains::{on_every_domain, on_every_resizable_domain, system};
 use crate::common::waiters::{idle, queue};
@@ -155,7 +156,150 @@ fn guest_cannot_ask_for_more_slots_than_the_limit<S: Scheme<L>, L: Layout>() {
     assert_eq!((domain.slots(), domain.counters().refused_slots), (128, 1));
 }
 
+/// The bytes of a table with so many slots.
+fn bytes<S: Scheme<L>, L: Layout>(slots: usize) -> usize {
+    let domain = Domain::<S, L>::with_options(&system(), Options::new());
+    assert_eq!(domain.set_slots(slots), Ok(()));
+    domain.table_bytes()
+}
+
+fn domain_takes_no_more_memory_for_tables_than_its_limit<S: Scheme<L>, L: Layout>() {
+    let limit = bytes::<S, L>(64) + bytes::<S, L>(4);
+    let system =
+        System::<L>::with_config(Config::new().cpus(1).max_domain_table_bytes(0)).expect("the memory is there");
+    let domain = Domain::<S, L>::with_options(&system, Options::new().max_table_bytes(limit));
+    assert_eq!(domain.set_slots(64), Ok(()));
+    assert_eq!(domain.set_slots(8), Err(Error::NoMemory));
+    assert_eq!(domain.prctl_futex_hash(1, 8, 0), -12);
+    assert_eq!((domain.slots(), domain.counters().refused_tables), (64, 2));
+    assert_eq!((domain.set_slots(4), domain.set_slots(64)), (Ok(()), Ok(())), "what there was is still there");
+    assert_eq!((domain.table_bytes(), system.table_bytes()), (limit, limit));
+    drop(domain);
+    assert_eq!(system.table_bytes(), 0, "a domain's tables go with it");
+    // This one may have none, and waits in the global table.
+    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let word = AtomicU32::new(0);
+    let mut waiters = idle(1);
+    let queued = queue(&domain, &mut waiters[0], &word);
+    assert_eq!((domain.slots(), domain.table_bytes(), domain.counters().refused_tables), (0, 0, 1));
+    assert_eq!(domain.wake(&word, 1), 1);
+    assert!(queued.try_finish().is_ok());
+}
+
+fn domains_share_what_their_system_has_for_tables<S: Scheme<L>, L: Layout>() {
+    let table = bytes::<S, L>(64);
+    let system =
+        System::<L>::with_config(Config::new().cpus(1).max_table_bytes(2 * table)).expect("the memory is there");
+    let domains = [(); 3].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
+    assert_eq!(domains.each_ref().map(|domain| domain.set_slots(64)), [Ok(()), Ok(()), Err(Error::NoMemory)]);
+    assert_eq!(domains.each_ref().map(|domain| domain.counters().refused_tables), [0, 0, 1]);
+    assert_eq!(system.table_bytes(), 2 * table);
+    let [first, second, third] = domains;
+    drop(first);
+    assert_eq!(system.table_bytes(), table, "a domain's tables go with it");
+    assert_eq!((third.set_slots(64), second.slots()), (Ok(()), 64));
+}
+
+/// A system that has no more memory for tables than a neighbour has taken of it.
+fn system_without_table_memory<L: Layout>(neighbour_slots: usize, config: Config) -> (System<L>, Domain<Live, L>) {
+    let table = bytes::<Live, L>(neighbour_slots);
+    let smallest = bytes::<Live, L>(SMALLEST);
+    let config = config.cpus(64).max_table_bytes(table - smallest);
+    let system = System::<L>::with_config(config).expect("the memory is there");
+    let neighbour = Domain::<Live, L>::with_options(&system, Options::new());
+    assert_eq!(neighbour.set_slots(neighbour_slots), Ok(()));
+    (system, neighbour)
+}
+
+/// The slots of the smallest table that a policy makes.
+const SMALLEST: usize = 16;
+
+fn neighbour_that_takes_all_table_memory_keeps_nobody_out_of_a_table_of_its_own<S: Scheme<L>, L: Layout>() {
+    for (policy, slots, refused) in [
+        (Policy::Load, SMALLEST, 1), // The configuration's first size is 64 slots.
+        (Policy::Fixed(4096), SMALLEST, 1),
+        (Policy::Fixed(SMALLEST), SMALLEST, 0),
+        (Policy::Fixed(2), 2, 0),
+    ] {
+        let (system, neighbour) = system_without_table_memory::<L>(256, Config::new().default_slots(64));
+        let before = system.table_bytes();
+        let domain = Domain::<S, L>::with_options(&system, Options::new().policy(policy));
+        let word = AtomicU32::new(0);
+        let mut waiters = idle(1);
+        let queued = queue(&domain, &mut waiters[0], &word);
+        assert_eq!((domain.slots(), domain.counters().refused_tables), (slots, refused), "{policy:?}");
+        assert_eq!((domain.wake(&word, 1), queued.try_finish().is_ok()), (1, true));
+        assert_eq!(system.table_bytes(), before + domain.table_bytes());
+        drop(waiters);
+        drop(domain);
+        assert_eq!(system.table_bytes(), before, "a domain's tables go with it");
+        drop(neighbour);
+        assert_eq!(system.table_bytes(), 0);
+    }
+}
+
+/// More threads want more than the smallest table, and get it once it is to be had.
+fn table_that_was_refused_for_threads_grows_when_there_is_memory<S: Scheme<L>, L: Layout>() {
+    let (system, neighbour) = system_without_table_memory::<L>(256, Config::new());
+    let domain = Domain::<S, L>::with_options(&system, Options::new().policy(Policy::Threads));
+    domain.note_threads(32);
+    let word = AtomicU32::new(0);
+    assert_eq!(domain.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
+    assert_eq!(domain.slots(), SMALLEST);
+    domain.note_threads(32);
+    assert_eq!(domain.slots(), SMALLEST);
+    drop(neighbour);
+    domain.note_threads(32);
+    assert_eq!(domain.slots(), 128);
+}
+
+/// What a domain may always have is one smallest table's worth in all, not each of its tables.
+fn growth_beyond_the_smallest_table_counts<S: Scheme<L>, L: Layout>() {
+    let (system, neighbour) = system_without_table_memory::<L>(64, Config::new());
+    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    assert_eq!([2, 4, 8].map(|slots| domain.set_slots(slots)), [Ok(()); 3], "14 slots of 16");
+    assert_eq!(domain.set_slots(SMALLEST), Err(Error::NoMemory));
+    assert_eq!([0, 8, 0, 2].map(|slots| domain.set_slots(slots)), [Ok(()); 4], "what there was is still there");
+    assert_eq!(domain.set_slots(32), Err(Error::NoMemory));
+    assert_eq!((domain.slots(), domain.counters().refused_tables), (2, 2));
+    drop(neighbour);
+    assert_eq!(system.table_bytes(), domain.table_bytes());
+    assert_eq!((domain.set_slots(SMALLEST), domain.set_slots(32)), (Ok(()), Ok(())));
+    assert_eq!(system.table_bytes(), domain.table_bytes());
+    // What it gives back is what it took: the neighbour's tables fit again, and nothing else.
+    drop(domain);
+    assert_eq!(system.table_bytes(), 0);
+    let [first, second] = [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
+    assert_eq!((first.set_slots(64), second.set_slots(32)), (Ok(()), Err(Error::NoMemory)));
+}
+
+fn system_without_table_memory_leaves_each_domain_its_smallest_table<S: Scheme<L>, L: Layout>() {
+    let system = System::<L>::with_config(Config::new().cpus(1).max_table_bytes(0)).expect("the memory is there");
+    let word = AtomicU32::new(0);
+    let domains = [(); 20].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
+    for domain in &domains {
+        assert_eq!(domain.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
+        assert_eq!((domain.slots(), domain.counters().refused_tables), (SMALLEST, 0));
+    }
+    assert_eq!(system.table_bytes(), 20 * domains[0].table_bytes());
+    // The domain's own limit holds for this table, too.
+    let none = Domain::<S, L>::with_options(&system, Options::new().max_table_bytes(domains[0].table_bytes() - 1));
+    assert_eq!(none.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
+    assert_eq!((none.slots(), none.table_bytes(), none.counters().refused_tables), (0, 0, 1));
+    // And a domain that was to use the global table does.
+    let global = Domain::<S, L>::with_options(&system, Options::new().policy(Policy::Fixed(0)));
+    assert_eq!(global.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
+    assert_eq!((global.slots(), global.counters().refused_tables), (0, 0));
+}
+
+/// A wait that ends when it would have slept.
+fn at_once() -> WaitOptions {
+    WaitOptions::new().timeout(Timeout::After(Duration::ZERO))
+}
+
 on_every_domain![
+    neighbour_that_takes_all_table_memory_keeps_nobody_out_of_a_table_of_its_own,
+    system_without_table_memory_leaves_each_domain_its_smallest_table,
     waiter_beyond_the_limit_is_refused_whatever_it_is,
     room_comes_back_when_a_waiter_is_idle_again,
     waiter_counts_in_its_own_domain_whoever_wakes_it,
@@ -164,7 +308,14 @@ on_every_domain![
 ];
 mod resizable {
     use super::*;
-    on_every_resizable_domain![waiters_that_move_still_count_once, guest_cannot_ask_for_more_slots_than_the_limit];
+    on_every_resizable_domain![
+        waiters_that_move_still_count_once,
+        guest_cannot_ask_for_more_slots_than_the_limit,
+        domain_takes_no_more_memory_for_tables_than_its_limit,
+        domains_share_what_their_system_has_for_tables,
+        table_that_was_refused_for_threads_grows_when_there_is_memory,
+        growth_beyond_the_smallest_table_counts,
+    ];
 }
 
 #[test]
@@ -195,4 +346,78 @@ fn threads_that_come_and_go_at_the_limit_never_exceed_it() {
         workers.map(|worker| worker.join().expect("no worker panics")).iter().sum()
     });
     assert_eq!((domain.waiting(), domain.counters().refused_waiters), (0, refused));
+}
+
+#[test]
+fn domains_that_come_and_go_never_take_more_for_tables_than_their_system_has() {
+    const THREADS: usize = 8;
+    let largest = 64 * 256;
+    let limited = 2 * largest;
+    let system =
+        System::<Lean>::with_config(Config::new().cpus(2).max_table_bytes(limited)).expect("the memory is there");
+    // Besides, each thread's domain has what nobody can refuse it.
+    let limit = limited + THREADS * 64 * SMALLEST;
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    let [made, refused]: [u64; 2] = std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                assert!(system.table_bytes() <= limit);
+                std::thread::yield_now();
+            }
+        });
+        let workers = [(); THREADS].map(|()| {
+            scope.spawn(|| {
+                let [mut made, mut refused] = [0, 0];
+                for round in 0..200 {
+                    let domain = Domain::new(&system);
+                    for slots in [256, 0, 64, 256 >> (round % 4), 128] {
+                        match domain.set_slots(slots) {
+                            Ok(()) => made += 1,
+                            Err(error) => {
+                                assert_eq!(error, Error::NoMemory);
+                                refused += 1;
+                            }
+                        }
+                        assert!(domain.table_bytes() <= system.table_bytes() && system.table_bytes() <= limit);
+                    }
+                    assert!(domain.counters().refused_tables <= 5);
+                }
+                [made, refused]
+            })
+        });
+        let sums = workers.map(|worker| worker.join().expect("it holds"));
+        is_done.store(true, Ordering::Relaxed);
+        watcher.join().expect("the limit holds");
+        sums.iter().fold([0; 2], |[made, refused], [m, r]| [made + m, refused + r])
+    });
+    assert_eq!(system.table_bytes(), 0);
+    assert!(made > 0 && made + refused == (THREADS * 200 * 5) as u64);
+}
+
+/// Every table asks for the node first.
+struct Unknown(AtomicU32);
+
+impl ufutex::Topology for Unknown {
+    fn nodes(&self) -> usize {
+        1
+    }
+
+    fn current_node(&self) -> u32 {
+        assert_eq!(self.0.load(Ordering::Relaxed), 0, "nobody knows");
+        0
+    }
+}
+
+#[test]
+fn table_that_a_panic_of_the_embedder_prevents_takes_nothing_of_what_the_system_has() {
+    let unknown = std::sync::Arc::new(Unknown(AtomicU32::new(0)));
+    let system = System::<Lean>::with_config(Config::new().topology(unknown.clone())).expect("one node");
+    let domain = Domain::<Live, Lean>::with_options(&system, Options::new());
+    unknown.0.store(1, Ordering::Relaxed);
+    let attempt = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| domain.set_slots(1024)));
+    assert!(attempt.is_err());
+    assert_eq!(system.table_bytes(), 0);
+    unknown.0.store(0, Ordering::Relaxed);
+    assert_eq!(domain.set_slots(1024), Ok(()));
+    assert_eq!(system.table_bytes(), 64 * 1024);
 }

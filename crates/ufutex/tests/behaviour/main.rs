@@ -11,9 +11,12 @@ mod limits;
 mod load_policy;
 mod memory;
 mod numa;
+mod pieces;
 #[cfg(all(feature = "probes", target_os = "linux"))]
 mod probes;
 mod queue_model;
+#[cfg(not(miri))] // which knows one stack
+mod stacks;
 mod task;
 mod waker;
 mod who_waits;

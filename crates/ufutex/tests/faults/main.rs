@@ -4,6 +4,8 @@
 mod common;
 
 mod allocator;
+mod locks;
+mod markers;
 mod scenarios;
 
 #[global_allocator]

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Config, Domain, Error, Options, Policy, Queued, System, Timeout, Topology, WaitOptions, Waiter};
+use ufutex::{
+    Config, Domain, Error, Options, PidNamespace, Policy, Queued, System, Timeout, Topology, WaitOptions, Waiter,
+};
 
 use crate::allocator::for_every_failure;
 use crate::common::domains::{domain, on_every_domain, on_every_resizable_domain, system};
@@ -55,6 +57,19 @@ fn system_of_several_nodes_cannot_be_made<S: Scheme<L>, L: Layout>() {
         }
     });
     assert!(failures >= 4, "a table for each node, and the system itself");
+}
+
+fn pid_namespace_cannot_be_made<S: Scheme<L>, L: Layout>() {
+    let failures = for_every_failure(|memory| {
+        let system = system::<L>();
+        let namespace = memory.during(|| PidNamespace::new(&system));
+        assert_eq!(namespace.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
+        if let Ok(namespace) = namespace {
+            let domain = Domain::<S, L>::in_namespace(&namespace, Options::new());
+            assert_eq!(domain.task(1).map(|task| task.tid()), Ok(1));
+        }
+    });
+    assert_eq!(failures, 1, "a namespace is one allocation");
 }
 
 fn domain_can_always_be_made_and_used<S: Scheme<L>, L: Layout>() {
@@ -132,6 +147,22 @@ fn first_wait_uses_the_global_table<S: Scheme<L>, L: Layout>() {
     assert!(failures >= 1, "the first wait makes the table");
 }
 
+/// The first failure leaves the smallest table; the second too, and then there is none.
+fn first_wait_without_memory_for_the_table_it_wants_has_the_smallest<S: Scheme<L>, L: Layout>() {
+    let slots = std::cell::RefCell::new(Vec::new());
+    for_every_failure(|memory| {
+        let options = Options::new().policy(Policy::Fixed(4096));
+        let domain = Domain::<S, L>::with_options(&system(), options);
+        let word = AtomicU32::new(0);
+        let mut waiter = Box::pin(Waiter::new());
+        let queued = memory.during(|| queue(&domain, &mut waiter, &word));
+        assert_eq!(domain.wake(&word, 1), 1);
+        assert!(queued.is_woken());
+        slots.borrow_mut().push(domain.slots());
+    });
+    assert_eq!(slots.into_inner(), [16, 0, 4096]);
+}
+
 fn threads_and_tasks_wait_without_memory<S: Scheme<L>, L: Layout>() {
     let failures = for_every_failure(|memory| {
         let domain = domain::<S, L>();
@@ -146,6 +177,31 @@ fn threads_and_tasks_wait_without_memory<S: Scheme<L>, L: Layout>() {
         assert_eq!(memory.during(|| wait.as_mut().poll(&mut context)), Poll::Ready(Ok(())));
     });
     assert_eq!(failures, 2, "only the first wait allocates: the table, and seats for threads");
+}
+
+/// A wake for which there is no memory goes on, a batch at a time, after a waker that panics.
+fn wake_in_batches_goes_on_after_a_waker_that_panics<S: Scheme<L>, L: Layout>() {
+    let failures = for_every_failure(|memory| {
+        let domain = domain::<S, L>();
+        let word = AtomicU32::new(0);
+        let panics = crate::common::waker::Calls::waker(|| {
+            crate::allocator::stop();
+            std::panic::resume_unwind(Box::new(()))
+        });
+        let mut waits: Vec<_> = (0..60).map(|_| Box::pin(domain.wait_async(&word, 0, WaitOptions::new()))).collect();
+        for (i, wait) in waits.iter_mut().enumerate() {
+            let waker = if i % 7 == 3 { &panics } else { Waker::noop() };
+            assert_eq!(wait.as_mut().poll(&mut Context::from_waker(waker)), Poll::Pending);
+        }
+        let woken =
+            memory.during(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| domain.wake(&word, usize::MAX))));
+        assert!(woken.is_err());
+        for wait in &mut waits {
+            assert_eq!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(())));
+        }
+        assert_eq!(domain.waiting(), 0);
+    });
+    assert!(failures >= 1, "a wake of so many asks for memory");
 }
 
 fn set_slots_says_no_memory_and_changes_nothing<S: Scheme<L>, L: Layout>() {
@@ -222,11 +278,14 @@ fn threads_policy_that_fails_leaves_the_table_in_use<S: Scheme<L>, L: Layout>() 
 on_every_domain![
     system_cannot_be_made,
     system_of_several_nodes_cannot_be_made,
+    pid_namespace_cannot_be_made,
     domain_can_always_be_made_and_used,
     counters_count_without_memory,
     who_waits_leaves_out_what_there_is_no_memory_for,
     first_wait_uses_the_global_table,
+    first_wait_without_memory_for_the_table_it_wants_has_the_smallest,
     threads_and_tasks_wait_without_memory,
+    wake_in_batches_goes_on_after_a_waker_that_panics,
     growth_that_fails_leaves_the_table_in_use,
 ];
 mod resizable {

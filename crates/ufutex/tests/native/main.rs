@@ -6,18 +6,23 @@ mod common;
 
 mod futures;
 mod memory;
+mod pid_namespaces;
 mod places;
 mod sleeping;
 
+mod busy_regions;
 mod interrupt;
 mod lock;
 mod lock_death;
+mod lock_depth;
 mod lock_leave;
 mod lock_priority;
+mod lock_regions;
 mod lock_shared;
 mod lock_stress;
 mod requeue;
 mod requeue_pi;
+mod requeue_pi_pieces;
 mod requeue_stress;
 mod requeued;
 mod robust;

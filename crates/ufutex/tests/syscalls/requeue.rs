@@ -90,6 +90,27 @@ fn requeue_to_the_same_word_counts_and_keeps_the_order(m: &Machine) {
     }
 }
 
+/// More waiters than the engine looks at in one step where domains meet.
+fn crowd_is_passed_over_and_counted_and_keeps_its_order(m: &Machine) {
+    let (t, word) = (m.thread(), m.word(0));
+    let threads: [Thread; 300] = m.threads();
+    let bits = |i: usize| if i == 150 || i == 299 { 2 } else { 1 };
+    let mut waiting: Vec<_> = begin_all(&threads, |i| m.wait_bitset(word, 0, bits(i))).into_iter().map(Some).collect();
+    let mut finish = |i: usize| assert_eq!(waiting[i].take().expect("once each").finish(), 0, "waiter {i}");
+    assert_eq!(t.call(m.wake_bitset(word, ALL, 4)), 0);
+    assert_eq!(t.call(m.cmp_requeue(word, 0, word, 0, ALL)), 300);
+    assert_eq!(t.call(m.wake_bitset(word, 2, 2)), 2);
+    finish(150);
+    finish(299);
+    assert_eq!(t.call(m.requeue(word, word, 1, ALL)), 298);
+    finish(0);
+    assert_eq!(t.call(m.requeue(word, word, 0, 280)), 280);
+    for i in (1..299).filter(|&i| i != 150) {
+        assert_eq!(t.call(m.wake_bitset(word, 1, 1)), 1);
+        finish(i);
+    }
+}
+
 fn requeued_waiter_keeps_its_bitset(m: &Machine) {
     let ([t, w], [from, to]) = (m.threads(), m.words(0));
     let waiting = w.begin(m.wait_bitset(from, 0, 4));
@@ -229,6 +250,7 @@ on_every_machine![
     cmp_requeue_returns_eagain_when_the_word_differs,
     cmp_requeue_does_not_look_at_the_target_word,
     requeue_to_the_same_word_counts_and_keeps_the_order,
+    crowd_is_passed_over_and_counted_and_keeps_its_order,
     requeued_waiter_keeps_its_bitset,
     requeued_waiter_can_be_requeued_again,
     requeue_takes_real_time_priority_first,

@@ -102,7 +102,7 @@ fn no_timer_expires_before_its_time(m: &Machine) {
 fn time_that_has_passed_expires_at_once(m: &Machine) {
     for clock in CLOCKS {
         let timer = m.create(clock, signal());
-        for at in [Duration::from_nanos(1), now(clock) - HOUR, now(clock) - Duration::from_nanos(1)] {
+        for at in [Duration::from_nanos(1), now(clock) / 2, now(clock) - Duration::from_nanos(1)] {
             m.set_at(timer, Spec::once(at));
             assert_eq!(m.take(), info(timer, signal()), "clock {clock}");
         }

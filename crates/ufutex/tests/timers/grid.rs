@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::machine::{Info, Machine, now};
+use crate::machine::{HOUR, Info, Machine, now};
 use crate::memory::Spec;
 
 /// The deadlines `first`, `first + interval`, and so on, by a clock.
@@ -14,6 +14,14 @@ pub struct Grid {
 }
 
 impl Grid {
+    /// Deadlines of which the first and `count` more have passed. The next one is minutes away, or, on a machine that has
+    /// only just booted, as far as its clock allows.
+    pub fn long_ago(clock: i32, count: u32) -> Self {
+        let now = now(clock);
+        let interval = (HOUR / 6).min(now / (count + 1));
+        Self { clock, first: now - interval * count - interval / 2, interval }
+    }
+
     pub fn spec(self) -> Spec {
         Spec::every(self.interval, self.first)
     }
@@ -49,10 +57,14 @@ impl Grid {
             (spec != expiring).then(|| (begin, spec, now(self.clock)))
         });
         assert_eq!(spec.interval(), self.interval);
-        let value = spec.value();
+        self.is_next(spec.value(), begin, end);
+    }
+
+    /// Checks that `value`, which was asked for between `begin` and `end`, is the time until the next deadline.
+    #[track_caller]
+    pub fn is_next(self, value: Duration, begin: Duration, end: Duration) {
         assert!(value > Duration::ZERO && value <= self.interval, "{value:?} with {:?}", self.interval);
-        let is_early = |time: Duration| time < self.first;
-        assert!(!is_early(begin), "the first has not passed");
+        assert!(begin >= self.first, "the first has not passed");
         // One of the deadlines lies between the two times that the next may be at.
         let nanos = |time: Duration| time.as_nanos();
         let before = (nanos(begin + value - self.first) - 1) / nanos(self.interval);

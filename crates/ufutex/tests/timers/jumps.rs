@@ -125,6 +125,33 @@ fn jump_back_keeps_all_deadlines() {
     }
 }
 
+/// A turn that finds nothing due sees that the clock has been set back: what many processes arm then is in order.
+#[test]
+fn jump_back_is_seen_by_a_turn_without_work() {
+    let bench = Bench::new();
+    let Process { clocks, driver, .. } = &bench.process;
+    let begin = clocks.now(Base::Realtime);
+    let all: Vec<_> = (0..30).map(|_| Process::of(clocks, driver, TimerOptions::new())).collect();
+    let arm = |process: &Process, at: Duration| {
+        let id = process.timers.create(TimerClock::Realtime, SIGNAL).expect("there is room");
+        let once = Setting { value: at, interval: Duration::ZERO };
+        process.timers.settime(id, true, once).expect("it was made");
+    };
+    // So many at a time that the wheel's own time goes on.
+    all.iter().for_each(|process| arm(process, begin + HOUR));
+    arm(&bench.process, begin + 2 * HOUR);
+    clocks.set(Base::Realtime, begin + HOUR);
+    assert_eq!(driver.turn(), 30);
+    clocks.set(Base::Realtime, begin);
+    assert_eq!(driver.turn(), 0);
+    let at = |i: u32| begin + i * Duration::from_millis(1);
+    (1..=30).rev().for_each(|i| arm(&all[i as usize - 1], at(i)));
+    for i in 1..=30 {
+        clocks.set(Base::Realtime, at(i));
+        assert_eq!(driver.turn(), 1, "timer {i}");
+    }
+}
+
 /// The kernel's: the deadline had passed, and has not any more.
 #[test]
 fn clock_set_back_before_the_notice_is_taken_gives_an_overrun_of_minus_1() {

@@ -183,9 +183,10 @@ fn memory_is_used_again() {
         ids.iter().for_each(|&id| timers.delete(id).expect("it was made"));
         bytes.push(timers.bytes());
     }
-    // A group of 64 slots may keep one timer for the next that is made there; each has had its turn by the tenth round.
-    assert_eq!(bytes[19], bytes[10], "{bytes:?}");
-    assert!(bytes[19] - bytes[0] <= bytes[0] / 8, "{bytes:?}");
+    // Which of eight lists of free timers a call looks at is a hint: each may have less than the 63 of a chunk that the others lack;
+    // and each group of 64 slots may keep one timer for the next that is made there.
+    let chunk = 8 << 10;
+    assert!(bytes[19] <= bytes[0] + 10 * chunk, "{bytes:?}");
 }
 
 /// One thread makes timers and others delete them.

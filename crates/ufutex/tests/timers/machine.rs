@@ -63,6 +63,18 @@ pub fn now(clock: i32) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// By how much this time namespace has moved the clocks. The kernel keeps absolute times by the host's clocks, so the longest time that
+/// there is can be shorter by so much here.
+pub fn moved_by_namespace() -> Duration {
+    let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+    let moved = offsets.lines().filter_map(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let seconds: i64 = fields.next()?.parse().ok()?;
+        Some(Duration::new(seconds.unsigned_abs(), fields.next()?.parse().ok()?))
+    });
+    moved.max().unwrap_or_default()
+}
+
 /// How long a test waits before it believes that nothing comes.
 const QUIET: Duration = Duration::from_millis(15);
 

@@ -33,6 +33,7 @@ mod limits;
 mod lives;
 mod overrun;
 mod settime;
+mod shares;
 mod stress;
 
 /// Makes a `#[test]` of each `fn name(m: &Machine)` on every machine.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::common::errno::{EFAULT, EINVAL};
-use crate::machine::{HOUR, MS, Machine, now};
+use crate::grid::Grid;
+use crate::machine::{HOUR, MS, Machine, moved_by_namespace, now};
 use crate::memory::{Event, NONE, SPEC, Spec};
 use crate::on_every_machine;
 
@@ -158,15 +159,20 @@ fn disarmed_timer_that_tells_nobody_still_runs_down(m: &Machine) {
 /// One that repeats has been moved on to its next deadline, if anybody asked.
 fn disarmed_timer_that_tells_nobody_keeps_the_deadline_that_was_told(m: &Machine) {
     let timer = m.create(MONOTONIC, NONE);
-    let long_ago = Spec::every(HOUR, now(MONOTONIC) - 90 * HOUR / 60);
-    m.set_at(timer, long_ago);
+    let grid = Grid::long_ago(MONOTONIC, 1);
+    m.set_at(timer, grid.spec());
     m.set(timer, Spec::default());
     assert_eq!(m.get(timer), Spec::default());
-    m.set_at(timer, long_ago);
+    m.set_at(timer, grid.spec());
+    let begin = now(MONOTONIC);
     let old = m.exchange(timer, Spec::default());
+    let told = now(MONOTONIC);
     let spec = m.get(timer);
-    assert!(spec.value() <= old.value() && spec.value() > HOUR / 3, "{spec:?} after {old:?}");
-    assert_eq!((old.interval(), spec.interval()), (HOUR, Duration::ZERO));
+    let end = now(MONOTONIC);
+    grid.is_next(old.value(), begin, told);
+    // It keeps that deadline, and runs out with it, but moves on to no other.
+    assert!(spec.value() <= old.value() && spec.value() + (end - begin) >= old.value(), "{spec:?} after {old:?}");
+    assert_eq!((old.interval(), spec.interval()), (grid.interval, Duration::ZERO));
 }
 
 fn one_nanosecond_is_a_time(m: &Machine) {
@@ -180,6 +186,7 @@ fn one_nanosecond_is_a_time(m: &Machine) {
 /// Whatever is more is the longest time that there is.
 fn huge_times_saturate(m: &Machine) {
     let longest = Duration::from_nanos(LONGEST);
+    let moved = moved_by_namespace();
     for clock in [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME, CPU] {
         for event in [NONE, SIGNAL] {
             let timer = m.create(clock, event);
@@ -197,7 +204,7 @@ fn huge_times_saturate(m: &Machine) {
                     // Of CPU time there may be more.
                     let since = if clock == CPU && counts { begin } else { Duration::ZERO };
                     assert!(
-                        value <= longest - (begin - since) && value >= longest - (end - since),
+                        value <= longest - (begin - since) && value + moved >= longest - (end - since),
                         "clock {clock}, flags {flags}, {seconds} s: {value:?}, between {begin:?} and {end:?}"
                     );
                 }

@@ -159,6 +159,31 @@ fn ids_are_given_to_one_at_a_time() {
     });
 }
 
+/// Of so few IDs that threads meet at each, one is always free: so one is always had.
+#[test]
+fn an_id_is_had_while_one_is_free() {
+    within_patience("making timers", || {
+        for max_id in [3, 127, 1023] {
+            let options = TimerOptions::new().max_id(max_id);
+            let timers = Timers::with_options(&driver(), Arc::new(Nobody), options).expect("the memory is there");
+            // A thread that asks for one more has so many at most; the others have one more at most.
+            let most = (max_id as usize + 1) / THREADS as usize - 1;
+            on_threads(|thread, goes_on| {
+                let mut rng = Rng::of_program(7, thread);
+                let mut own: Vec<i32> = Vec::new();
+                while goes_on() {
+                    own.push(timers.create(MONOTONIC, Some(Notify::None)).expect("one is free"));
+                    while own.len() > most || (rng.percent(5) && !own.is_empty()) {
+                        assert_eq!(timers.delete(own.swap_remove(rng.below(own.len()))), Ok(()));
+                    }
+                }
+                own.into_iter().for_each(|id| assert_eq!(timers.delete(id), Ok(())));
+            });
+            assert_eq!(timers.count(), 0);
+        }
+    });
+}
+
 /// Restored IDs among those that are handed out: one wins.
 #[test]
 fn restored_id_is_busy_for_all_but_one() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use ufutex_coherence::current;
 use ufutex_designs_sim::{Bytes, Errno, Notify, Process};
-use ufutex_sim::timer::{self, Base, Clocks, Deliver, Driver, Notice, TimerClock, Timers};
+use ufutex_sim::timer::{self, Base, Clocks, Deliver, Driver, Notice, TimerClock, TimerOptions, Timers};
 
 /// One process.
 pub struct Ours(Timers);
@@ -30,7 +30,8 @@ impl Clocks for Virtual {
 pub fn processes(count: usize) -> Result<Vec<Ours>, String> {
     let say = |error| format!("the engine: {error}");
     let driver = Driver::with_clocks(Arc::new(Virtual)).map_err(say)?;
-    (0..count).map(|_| Timers::new(&driver, Arc::new(Nobody)).map(Ours).map_err(say)).collect()
+    let options = TimerOptions::new().max_timers(usize::MAX);
+    (0..count).map(|_| Timers::with_options(&driver, Arc::new(Nobody), options).map(Ours).map_err(say)).collect()
 }
 
 fn notify(notify: Notify) -> timer::Notify {

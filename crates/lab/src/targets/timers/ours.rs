@@ -3,7 +3,7 @@
 use super::{Bytes, Errno, Notify, Process};
 use std::sync::Arc;
 use std::time::Duration;
-use ufutex::timer::{self, Deliver, Driver, Notice, Setting, TimerClock, Timers};
+use ufutex::timer::{self, Deliver, Driver, Notice, Setting, TimerClock, TimerOptions, Timers};
 
 /// One process.
 pub struct Ours(Timers);
@@ -20,7 +20,8 @@ pub fn processes(count: usize) -> Result<Vec<Ours>, String> {
     let say = |error| format!("the engine: {error}");
     let driver = Driver::host().map_err(say)?;
     let process = |_| {
-        let timers = Timers::new(&driver, Arc::new(Nobody)).map_err(say)?;
+        let timers =
+            Timers::with_options(&driver, Arc::new(Nobody), TimerOptions::new().max_timers(usize::MAX)).map_err(say)?;
         // The first timer of a system starts its driver's thread, which the others, who expire nothing, have not.
         let first = timers.create(TimerClock::Monotonic, None).map_err(say)?;
         timers.delete(first).map_err(say)?;

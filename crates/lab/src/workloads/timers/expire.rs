@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
-use ufutex::timer::{Callback, Driver, Expired, Notify, Setting, TimerClock, Timers};
+use ufutex::timer::{Callback, Driver, Expired, Notify, Setting, TimerClock, TimerOptions, Timers};
 
 /// Over which they are spread.
 const SPREAD: Duration = Duration::from_secs(1);
@@ -37,7 +37,9 @@ pub fn sample(timers: usize) -> Result<Lateness, String> {
     let theirs = book.clone();
     let callback = move |_: &Timers, expired: Expired| theirs.note(&expired);
     let driver = Driver::host().map_err(say)?;
-    let process = Timers::new(&driver, Arc::new(Callback(callback))).map_err(say)?;
+    let process =
+        Timers::with_options(&driver, Arc::new(Callback(callback)), TimerOptions::new().max_timers(usize::MAX))
+            .map_err(say)?;
     let ids: Result<Vec<i32>, _> = (0..timers)
         .map(|number| {
             let notify = Notify::Signal { signal: libc::SIGALRM, value: number as u64 };

@@ -2,7 +2,8 @@
 //!
 //! The interleavings looked for: a waiter queues in a global bucket that its key has left; a waker glances at one, finds
 //! nobody, and the key was, or is by then, in a private table. Under the lock an operation asks once more where the key
-//! is ([F]), and neither that answer nor a glance counts if a move has begun meanwhile ([G]).
+//! is ([F]), and neither that answer nor a glance counts if a move has begun meanwhile ([G]). Waiters are moved one by
+//! one in a model, with the global bucket unlocked in between: an operation that sees only some of them is looked for too.
 
 use std::pin::pin;
 
@@ -48,6 +49,55 @@ fn early_waiter(start: usize, sizes: &'static [usize]) {
     let waker = spawn_waker(&world);
     sizes.iter().for_each(|&slots| world.domain.set_slots(slots).expect("a table can be made"));
     assert_not_lost(queued, waker.join().unwrap());
+}
+
+/// Two waiters of the word are moved one by one; a wake of all finds both, and it finds them in order.
+fn wake_all_of_two(start: usize, sizes: &'static [usize]) {
+    let world = World::<Live>::with_slots(start);
+    let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
+    let queued = waiters.each_mut().map(|waiter| world.queue(waiter.as_mut()).expect("the word holds 0"));
+    let mover = resize(&world, sizes);
+    assert_eq!(world.domain.wake(&world.word, 9), 2, "a waiter was left behind");
+    queued.into_iter().for_each(|queued| assert!(!queued.cancel()));
+    mover.join().unwrap();
+    assert_eq!(world.domain.wake(&world.word, 9), 0);
+}
+
+/// As before, but one is woken: the first.
+fn wake_first_of_two(start: usize, sizes: &'static [usize]) {
+    let world = World::<Live>::with_slots(start);
+    let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
+    let [first, second] = waiters.each_mut().map(|waiter| world.queue(waiter.as_mut()).expect("the word holds 0"));
+    let mover = resize(&world, sizes);
+    assert_eq!(world.domain.wake(&world.word, 1), 1);
+    assert!(first.is_woken() && !second.is_woken(), "the second was woken before the first");
+    mover.join().unwrap();
+    assert_eq!(world.domain.wake(&world.word, 9), 1);
+    assert!(!first.cancel() && !second.cancel());
+}
+
+/// One of two waiters gives up while they are moved, and a third comes. Who is left is found, in order.
+fn third_comes_as_first_leaves(start: usize, sizes: &'static [usize]) {
+    let world = World::<Live>::with_slots(start);
+    let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new()), pin!(Waiter::new())];
+    let [first, second, third] = waiters.each_mut();
+    let [first, second] = [first, second].map(|waiter| world.queue(waiter.as_mut()).expect("the word holds 0"));
+    let mover = resize(&world, sizes);
+    assert!(first.cancel(), "nobody woke it");
+    let third = world.queue(third.as_mut()).expect("the word holds 0");
+    mover.join().unwrap();
+    assert_eq!(world.domain.wake(&world.word, 1), 1);
+    assert!(second.is_woken() && !third.is_woken(), "the third was woken before the second");
+    assert_eq!(world.domain.wake(&world.word, 9), 1);
+    assert!(!second.cancel() && !third.cancel());
+}
+
+fn two_from_global() {
+    wake_all_of_two(0, &[2]);
+}
+
+fn two_to_global() {
+    wake_all_of_two(2, &[0]);
 }
 
 fn to_global() {
@@ -104,6 +154,29 @@ fn a_glance_is_not_deceived_by_a_key_that_left() {
     check(early_waiter_from_global);
 }
 
+#[test]
+fn a_wake_finds_all_whose_move_has_begun() {
+    check(two_from_global);
+    check(two_to_global);
+    check(|| wake_all_of_two(2, &[0, 2]));
+    check(|| wake_all_of_two(0, &[2, 0]));
+}
+
+#[test]
+fn waiters_that_are_moved_one_by_one_keep_their_order() {
+    check(|| wake_first_of_two(0, &[2]));
+    check(|| wake_first_of_two(2, &[0]));
+}
+
+#[test]
+fn waiters_come_and_leave_while_others_are_moved() {
+    check(|| third_comes_as_first_leaves(0, &[2]));
+    check(|| third_comes_as_first_leaves(2, &[0]));
+}
+
+catches!(global_catches_drains_before_flip, DrainsBeforeFlip, from_global);
+catches!(global_from_catches_mover_lets_go, MoverLetsGo, two_from_global);
+catches!(global_to_catches_mover_lets_go, MoverLetsGo, two_to_global);
 catches!(global_catches_moves_relaxed, MovesRelaxed, from_global);
 catches!(global_catches_no_wait_barrier, NoWaitBarrier, from_global);
 catches!(global_catches_no_wake_barrier, NoWakeBarrier, to_global);

@@ -4,12 +4,15 @@
 //! there and then finds the lock held. One of the two sees the other's store, by [C] and [D]. An unlock wakes all that
 //! sleep; one that only goes to sleep then finds `contended` down again, unless a third has raised it meanwhile. That
 //! one unlocks in its turn, or, where the bucket is not live any more, takes it down and wakes again.
+//!
+//! And a starving contender: the holder unlocks, locks again and grants the lock, while the contender takes the lock by itself,
+//! another one claims the grant as well, or the bucket is retired and comes back: [V].
 
 use std::pin::pin;
 
 use loom::sync::Arc;
 use loom::thread;
-use ufutex_loom::model::Lock;
+use ufutex_loom::model::{LIVE, Lock, StateLock};
 use ufutex_loom::scheme::Live;
 use ufutex_loom::{Access, Error, Fault, Target, Waiter};
 
@@ -78,6 +81,71 @@ fn sleepers_on_a_retired_bucket() {
     others.into_iter().for_each(|other| other.join().unwrap());
 }
 
+/// One that locks again and again, and others that starve: each gets the lock once.
+fn starving(others: usize) {
+    let counter = Arc::new(Lock::new(0));
+    let others: Vec<_> = (0..others)
+        .map(|_| {
+            let counter = counter.clone();
+            thread::spawn(move || counter.lock_starving().with(|count| *count += 1))
+        })
+        .collect();
+    let mut total = others.len();
+    for _ in 0..2 {
+        counter.lock().with(|count| *count += 1);
+        total += 1;
+    }
+    others.into_iter().for_each(|other| other.join().unwrap());
+    assert_eq!(counter.lock().with(|count| *count), total);
+}
+
+fn one_starves() {
+    starving(1);
+}
+
+fn two_starve() {
+    starving(2);
+}
+
+/// A bucket that is retired while contenders of it starve. `returns`: it comes back, and is locked and unlocked once more.
+fn starving_on_a_retired_bucket(contenders: usize, returns: bool) {
+    let bucket = Arc::new(StateLock::new(LIVE));
+    assert_eq!(bucket.lock(), Some(LIVE));
+    let contenders: Vec<_> = (0..contenders)
+        .map(|_| {
+            let bucket = bucket.clone();
+            thread::spawn(move || {
+                let locked = bucket.lock_starving();
+                assert!(locked.is_none_or(|state| returns && state == LIVE), "not live, or live again");
+                if locked.is_some() {
+                    bucket.unlock_and_stay(LIVE);
+                }
+            })
+        })
+        .collect();
+    bucket.unlock_and_stay(0);
+    if returns {
+        bucket.make_live();
+        for _ in 0..2 {
+            assert_eq!(bucket.lock(), Some(LIVE));
+            bucket.unlock_and_stay(LIVE);
+        }
+    }
+    contenders.into_iter().for_each(|contender| contender.join().unwrap());
+}
+
+fn starving_on_retired() {
+    starving_on_a_retired_bucket(1, false);
+}
+
+fn two_starving_on_retired() {
+    starving_on_a_retired_bucket(2, false);
+}
+
+fn starving_on_returning() {
+    starving_on_a_retired_bucket(1, true);
+}
+
 #[test]
 fn two_contenders_exclude_each_other_and_end() {
     check_pair(two_contenders);
@@ -94,7 +162,31 @@ fn sleepers_on_a_retired_bucket_all_go_on() {
     check(sleepers_on_a_retired_bucket);
 }
 
+#[test]
+fn a_starving_contender_gets_the_lock_and_gets_it_alone() {
+    check_pair(one_starves);
+    check(two_starve);
+}
+
+#[test]
+fn starving_contenders_of_a_retired_bucket_are_granted_nothing() {
+    check_pair(starving_on_retired);
+    check(two_starving_on_retired);
+}
+
+#[test]
+fn a_grant_of_a_bucket_that_has_come_back_is_not_lost() {
+    check_pair(starving_on_returning);
+}
+
 catches!(lock_catches_no_contended_barrier, NoContendedBarrier, two_contenders);
 catches!(lock_catches_no_unlock_barrier, NoUnlockBarrier, two_contenders);
 catches!(lock_catches_unlock_skips_sleepers, UnlockSkipsSleepers, two_contenders);
 catches!(lock_catches_leaver_forgets_sleepers, LeaverForgetsSleepers, sleepers_on_a_retired_bucket);
+catches!(lock_catches_starving_leaves_mark, StarvingLeavesMark, one_starves);
+catches!(lock_catches_claim_trusts_look, ClaimTrustsLook, two_starve);
+catches!(lock_catches_grant_relaxed, GrantRelaxed, one_starves);
+catches!(lock_catches_grant_unlocks, GrantUnlocks, one_starves);
+catches!(lock_catches_grant_is_silent, GrantIsSilent, one_starves);
+catches!(lock_catches_grant_of_retired, GrantOfRetired, starving_on_retired);
+catches!(lock_catches_leaver_forgets_grant, LeaverForgetsGrant, starving_on_returning);

@@ -168,6 +168,34 @@ fn one_of_two_dropped() {
     assert_eq!(second.poll(&mut stays), Poll::Ready(Err(Error::TimedOut)));
 }
 
+/// The first two timeouts of a domain, by two threads.
+fn first_two() {
+    let world = World::new();
+    let begin = |world: &World| {
+        let task = Arc::new(Task::default());
+        let mut wait = world.wait();
+        assert!(task.poll(&mut wait).is_pending());
+        world.clock.set(DUE);
+        // Whether another thread has turned or not.
+        world.driver.turn();
+        assert!(task.is_woken());
+    };
+    let other = {
+        let world = world.clone();
+        thread::spawn(move || {
+            let task = Arc::new(Task::default());
+            let _ended_or_not = task.poll(&mut world.wait());
+        })
+    };
+    begin(&world);
+    other.join().unwrap();
+}
+
+#[test]
+fn two_may_be_the_first_to_sleep() {
+    check_pair(first_two);
+}
+
 #[test]
 fn the_task_that_polled_last_is_woken() {
     check_pair(polled_by_another);
@@ -189,6 +217,7 @@ fn a_dropped_timeout_leaves_nothing_behind() {
     check_pair(one_of_two_dropped);
 }
 
+catches!(timers_sleep_catches_sleeps_relaxed, SleepsRelaxed, first_two);
 catches!(timers_sleep_catches_sleep_keeps_waker, SleepKeepsWaker, polled_by_another);
 catches!(timers_sleep_catches_sleep_looks_first, SleepLooksFirst, polled_by_another);
 catches!(timers_sleep_catches_sleep_rings_silently, SleepRingsSilently, polled_by_another);

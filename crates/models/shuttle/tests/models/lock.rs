@@ -34,3 +34,5 @@ fn contenders_exclude_each_other_and_end() {
 }
 
 catches!(lock_catches_unlock_skips_sleepers, UnlockSkipsSleepers, 400, contenders);
+catches!(lock_catches_starving_leaves_mark, StarvingLeavesMark, 400, contenders);
+catches!(lock_catches_grant_is_silent, GrantIsSilent, 400, contenders);

@@ -6,6 +6,7 @@ mod conservation;
 mod growth;
 mod lock;
 mod pi;
+mod regions;
 mod requeue;
 mod semaphore;
 mod support;

@@ -108,7 +108,7 @@ catches!(semaphore_catches_empty_ignores_live, EmptyIgnoresLive, 2000, live_up_a
 catches!(semaphore_catches_empty_ignores_lock, EmptyIgnoresLock, 2000, live_up_and_down);
 catches!(semaphore_catches_source_stays_live, SourceStaysLive, 2000, live_up_and_down);
 catches!(semaphore_catches_drop_loses_wake, DropLosesWake, 2000, live_up_and_down);
-catches!(semaphore_catches_timeout_loses_wake, TimeoutLosesWake, 2000, live_up_and_down);
-catches!(semaphore_catches_global_skips_recheck, GlobalSkipsRecheck, 2000, live_to_the_global_table_and_back);
+catches!(semaphore_catches_timeout_loses_wake, TimeoutLosesWake, 8000, live_up_and_down);
+catches!(semaphore_catches_global_skips_recheck, GlobalSkipsRecheck, 16_000, live_to_the_global_table_and_back);
 catches!(semaphore_catches_pivot_skips_count, PivotSkipsCount, 2000, atomic);
 catches!(semaphore_catches_pivot_skips_sections, PivotSkipsSections, 2000, percpu);

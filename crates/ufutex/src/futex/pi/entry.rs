@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 
 use super::graph::{LockId, TaskId};
+use super::region::HomeRef;
 use crate::futex::entry::{Entry, WAITS_FOR_LOCK};
 use crate::sync::{AtomicU32, Ordering, UnsafeCell};
 use crate::table::hash::Key;
@@ -14,6 +15,8 @@ use crate::wait::Told;
 pub(crate) struct PiEntry {
     // First, so that a pointer to the node is one to this.
     pub entry: Entry,
+    /// The home of the task that waits: what it waits for is in the same region.
+    pub home: HomeRef,
     /// Guarded by the lock of the bucket where it is queued.
     purpose: UnsafeCell<Purpose>,
     outcome: AtomicU32,
@@ -37,9 +40,10 @@ pub(crate) enum Purpose {
 const HEIR: u32 = 1;
 
 impl PiEntry {
-    pub fn new(key: Key, hash: u32, priority: u8, told: Told, purpose: Purpose) -> Self {
+    pub fn new(key: Key, hash: u32, priority: u8, told: Told, home: HomeRef, purpose: Purpose) -> Self {
         Self {
             entry: Entry::new(key, hash, priority, WAITS_FOR_LOCK, told),
+            home,
             purpose: UnsafeCell::new(purpose),
             outcome: AtomicU32::new(0),
         }
@@ -64,7 +68,7 @@ impl PiEntry {
         self.outcome.load(Ordering::Relaxed) == HEIR // [O]: it proves nothing but itself
     }
 
-    /// Only with the graph locked.
+    /// Only with the region locked.
     pub fn make_heir(&self) {
         self.outcome.store(HEIR, Ordering::Relaxed); // [O]: before the waiter is told
     }
@@ -93,8 +97,8 @@ impl EntryRef {
     }
 
     /// # Safety
-    /// It is queued, or in the graph, and stays so as long as the result is used: the caller holds the lock of its bucket
-    /// or of the graph.
+    /// It is queued, or in a graph, and stays so as long as the result is used: the caller holds the lock of its bucket
+    /// or of its region.
     pub unsafe fn get<'a>(self) -> &'a PiEntry {
         // SAFETY: says the caller.
         unsafe { self.0.as_ref() }

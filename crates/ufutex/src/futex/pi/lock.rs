@@ -4,12 +4,14 @@ use core::pin::Pin;
 use core::task::Poll;
 
 use super::entry::{EntryRef, PiEntry, Purpose};
-use super::graph::{Graph, LockId, TaskId};
+use super::graph::{LockId, TaskId};
+use super::region::{Guard as Region, HomeRef, PiGraph};
 use super::task::Task;
+use super::turns::Turns;
 use super::waiter::{Left, PiWaiter, Seen};
 use super::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::error::Error;
-use crate::futex::domain::Domain;
+use crate::futex::domain::{Domain, Hashed};
 use crate::futex::key::{Target, is_of_object};
 use crate::futex::limit::Limit;
 #[cfg(feature = "std")]
@@ -18,6 +20,7 @@ use crate::futex::operation::{By, Cause, Operation, operation_is_a_future};
 use crate::sync::{Mutant, mutant, spin_loop};
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults, Width};
+use crate::sys::unwind::{Otherwise, call};
 use crate::table::bucket::Guard;
 use crate::table::hash::Key;
 use crate::table::layout::{Layout, Lean};
@@ -37,11 +40,11 @@ pub struct LockPi<'d, 't, T: Target, S: Scheme<L> = Live, L: Layout = Lean> {
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// Locks `word` for `task`, and blocks the calling thread until that is done: `FUTEX_LOCK_PI2`. The word holds 0
-    /// when free, and its owner's TID otherwise.
+    /// Locks `word` for `task`, and blocks the calling thread until the task has the lock: `FUTEX_LOCK_PI2`. The word
+    /// holds 0 while the lock is free, and its owner's TID otherwise.
     ///
-    /// While the task waits, the owner runs with at least its priority, and so does whom the owner waits for
-    /// ([`Scheduler`](crate::Scheduler)).
+    /// While the task waits, it lends its priority to the lock's owner. If the owner is itself blocked on a lock, that
+    /// lock's owner gets the priority too, and so on ([`Scheduler`](crate::Scheduler)).
     ///
     /// ```
     /// # use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -57,10 +60,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Deadlock`], [`Error::NoTask`], [`Error::NotPermitted`], [`Error::Invalid`] as in the table of
-    /// futex(2)'s states, and when the word is not of 32 bits or the task of another domain; [`Error::Fault`];
-    /// [`Error::TimedOut`]; [`Error::Interrupted`] by the task's interrupt; [`Error::Busy`] when the task waits
-    /// elsewhere; [`Error::NoMemory`].
+    /// [`Error::Deadlock`], [`Error::NoTask`], [`Error::NotPermitted`] and [`Error::Invalid`] where futex(2) has
+    /// `EDEADLK`, `ESRCH`, `EPERM` and `EINVAL`. [`Error::Invalid`] also if a task of another
+    /// [`PidNamespace`](crate::PidNamespace) waits for the lock, if the word is not of 32 bits, or if `task` belongs to
+    /// another domain. [`Error::Fault`]; [`Error::TimedOut`]; [`Error::Interrupted`] by the task's interrupt;
+    /// [`Error::Busy`] if the task is already waiting; [`Error::NoMemory`].
     #[cfg(feature = "std")]
     #[inline]
     pub fn lock_pi<T: Target>(&self, word: T, task: &Task<L>, timeout: Option<Timeout>) -> Result<(), Error> {
@@ -89,32 +93,50 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.check_lock(&word, task)?;
         let place = self.hashed(&word);
         let mut faults = Faults::default();
+        let mut turns = Turns::new(self.system.regions());
         loop {
-            let mut locked = self.lock_or_make(&place);
-            let key = self.key(place.address, place.shared_space);
-            let attempt = self.system.graph().lock().with(|g| {
-                let attempt = self.acquire(&mut locked.guard, g, key, &word, task.id(), false);
-                if let Ok(Acquired::Contended(lock)) = attempt {
-                    let is_ours = g.owner(lock) == Some(task.id());
-                    g.drop_if_idle(lock);
-                    if is_ours {
-                        // [S6], by somebody else's hand: it is not ending. The kernel puts that right here.
-                        exchange(&word, word.load32()?, task.tid() | WAITERS | OWNER_DIED)?;
-                    }
-                }
-                attempt
-            });
+            let mut locked = turns.bucket(|| self.lock_or_make(&place), || self.try_lock(&place));
+            let attempt = self.try_acquire(&mut turns, &mut locked.guard, &place, &word, task);
             drop(locked);
             match attempt {
-                Ok(Acquired::Owned(_)) => return Ok(()),
-                Ok(Acquired::Contended(_)) => return Err(Error::Again),
-                Err(refused) => refused.resolve(&word, &mut faults)?,
+                Ok(true) => return Ok(()),
+                Ok(false) => return Err(Error::Again),
+                Err(refused) => refused.resolve(&word, &mut faults, &mut turns)?,
             }
         }
     }
 
-    /// What every program does itself before it calls futex(2): from 0 to the task's TID. Not when somebody is queued,
-    /// who may be of the wrong kind.
+    /// Takes the lock of `word` for `task`; `false` if the task would have to wait. The word's bucket, that of `place`,
+    /// is locked.
+    fn try_acquire<T: Target>(
+        &self,
+        turns: &mut Turns<'_>,
+        bucket: &mut Guard<'_, L>,
+        place: &Hashed,
+        word: &T,
+        task: &Task<L>,
+    ) -> Result<bool, Refused> {
+        // The task will not wait, so its own region is not needed.
+        let met = self.met(bucket, place, word, task.tid())?.unwrap_or(task.home());
+        let mut region = turns.region(met, met)?;
+        region.with(|g| {
+            let Acquired::Contended(lock) = self.acquire(bucket, g, place, word, (task.id(), task.tid()), false)?
+            else {
+                return Ok(true);
+            };
+            let is_ours = g.owner(lock) == Some(task.id());
+            g.drop_if_idle(lock);
+            if is_ours {
+                // [S6], but the task is not ending: somebody else has written the word. The kernel repairs the word
+                // here.
+                exchange(word, word.load32()?, task.tid() | WAITERS | OWNER_DIED)?;
+            }
+            Ok(false)
+        })
+    }
+
+    /// What every program does itself before it calls futex(2): changes the word from 0 to the task's TID. Not if
+    /// waiters are queued, which may be of the wrong kind.
     #[inline]
     fn locked_at_once<T: Target>(&self, word: &T, task: &Task<L>) -> bool {
         word.width() == Width::U32
@@ -127,44 +149,88 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if word.width() == Width::U32 && task.belongs_to(self) { Ok(()) } else { Err(Error::Invalid) }
     }
 
-    /// Takes the lock of `word` for `task`, or finds whom to wait for: what the table in `pi` says. The bucket of `key`,
-    /// which is the word's, and the graph are locked.
+    /// The home in whose region the word's lock is. If waiters are queued, it is the first one's home; otherwise it is
+    /// the home of the owner, if the word is one whose owner may be another domain's task. If the first waiter belongs
+    /// to another PID namespace, its region must not be locked, and the answer is [`Error::Deadlock`] if the word names
+    /// the caller, `tid`, and [`Error::Invalid`] otherwise. The word's bucket, that of `place`, is locked.
+    pub(super) fn met<T: Target>(
+        &self,
+        bucket: &mut Guard<'_, L>,
+        place: &Hashed,
+        word: &T,
+        tid: u32,
+    ) -> Result<Option<HomeRef>, Refused> {
+        let key = self.key(place.address, place.shared_space);
+        if let Some(first) = bucket.first(key, place.hash) {
+            // SAFETY: queued, and the bucket is locked.
+            let home = unsafe { EntryRef::of(first).map(|entry| entry.get().home) };
+            if home.is_none_or(|home| self.is_of_namespace(home)) {
+                return Ok(home);
+            }
+            let is_own = tid != 0 && word.load32()? & TID_MASK == tid;
+            return Err(if is_own { Error::Deadlock } else { Error::Invalid }.into());
+        }
+        if !is_of_object(key) {
+            return Ok(None);
+        }
+        let owner = word.load32()? & TID_MASK;
+        Ok(if owner == 0 || owner == tid { None } else { self.names().home_of(owner) })
+    }
+
+    /// Locks a region that contains the task's home and the home that the task has [`met`](Self::met) at the word of
+    /// `place`. The word's bucket is locked.
+    fn region_with<'s, T: Target>(
+        &'s self,
+        turns: &mut Turns<'s>,
+        bucket: &mut Guard<'_, L>,
+        place: &Hashed,
+        word: &T,
+        task: &Task<L>,
+    ) -> Result<Region<'s>, Refused> {
+        let met = self.met(bucket, place, word, task.tid())?.unwrap_or(task.home());
+        turns.region(task.home(), met)
+    }
+
+    /// Takes the lock of `word` for the task with this TID, or finds the lock that it has to wait for, by the table in
+    /// `pi`. The word's bucket, that of `place`, is locked, and so is the region of the home that [`met`](Self::met)
+    /// answers.
     ///
-    /// With `sets_waiters` a lock that is free is taken with [`WAITERS`] set, and stands in the graph: somebody is
+    /// With `sets_waiters`, a free lock is taken with [`WAITERS`] set and added to the graph, since another task is
     /// about to wait for it.
     pub(super) fn acquire<T: Target>(
         &self,
         bucket: &mut Guard<'_, L>,
-        graph: &mut Graph<EntryRef>,
-        key: Key,
+        graph: &mut PiGraph,
+        place: &Hashed,
         word: &T,
-        task: TaskId<EntryRef>,
+        (task, tid): (TaskId<EntryRef>, u32),
         sets_waiters: bool,
     ) -> Result<Acquired, Refused> {
         let value = word.load32()?;
-        if value & TID_MASK == graph.tid(task) {
+        if value & TID_MASK == tid {
             return Err(Error::Deadlock.into());
         }
-        if let Some(first) = bucket.first(key) {
+        let key = self.key(place.address, place.shared_space);
+        if let Some(first) = bucket.first(key, place.hash) {
             // SAFETY: queued, and the bucket is locked.
             return unsafe { check_state(graph, first, value) }.map(Acquired::Contended);
         }
         if value & TID_MASK == 0 {
             // [S1]. With room in the graph, if it has to stand there, before the word is written.
-            let lock = if sets_waiters { Some(graph.add_lock(task)?) } else { None };
-            let waiters = if sets_waiters { WAITERS } else { 0 };
-            let taken = exchange(word, value, value & OWNER_DIED | graph.tid(task) | waiters);
-            if let (Err(_), Some(lock)) = (&taken, lock) {
-                graph.drop_if_idle(lock);
+            let new = value & OWNER_DIED | tid;
+            if !sets_waiters {
+                return exchange(word, value, new).map(|()| Acquired::Owned(None));
             }
-            return taken.map(|()| Acquired::Owned(lock));
+            let lock = graph.add_lock(task)?;
+            let forget = Otherwise::new(|| graph.drop_if_idle(lock));
+            exchange(word, value, new | WAITERS)?;
+            forget.disarm();
+            return Ok(Acquired::Owned(Some(lock)));
         }
         // [S2]. From here on the owner cannot unlock without us.
         let waiters = if mutant(Mutant::LockHidesWaiter) { 0 } else { WAITERS };
         exchange(word, value, value | waiters)?;
-        // In memory that only this domain maps, another domain's task is not to be found.
-        let space = (!is_of_object(key)).then_some(self.tables.space);
-        let Some(owner) = graph.find(value & TID_MASK, space) else {
+        let Some(owner) = self.find_owner(graph, key, value & TID_MASK, task)? else {
             // Perhaps it has ended a moment ago, and its robust list has changed the word.
             return Err(if word.load32()? == value | WAITERS { Error::NoTask.into() } else { Refused::Retry });
         };
@@ -172,6 +238,26 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             return Err(Error::NotPermitted.into());
         }
         Ok(Acquired::Contended(graph.add_lock(owner)?))
+    }
+
+    /// The task that a word names, in the domain's PID namespace. In memory that only the domain maps, no task of
+    /// another domain is found.
+    fn find_owner(
+        &self,
+        graph: &PiGraph,
+        key: Key,
+        tid: u32,
+        task: TaskId<EntryRef>,
+    ) -> Result<Option<TaskId<EntryRef>>, Refused> {
+        if !is_of_object(key) {
+            return Ok(graph.find(task.part(), tid));
+        }
+        match self.names().home_of(tid) {
+            None => Ok(None),
+            Some(home) if graph.has(home.number()) => Ok(graph.find(home.number(), tid)),
+            // The word has changed since the region of its former owner was locked.
+            Some(_) => Err(Refused::Retry),
+        }
     }
 }
 
@@ -191,6 +277,8 @@ pub(super) enum Refused {
     Fault,
     /// It changed meanwhile.
     Retry,
+    /// Another thread holds the region of this home.
+    Busy(HomeRef),
     Error(Error),
 }
 
@@ -207,11 +295,17 @@ impl From<Fault> for Refused {
 }
 
 impl Refused {
-    /// With no lock held: makes another attempt worthwhile, or says why it is not.
-    pub fn resolve<T: Target>(self, word: &T, faults: &mut Faults) -> Result<(), Error> {
+    /// Prepares another attempt, or answers the error that ends the operation. No lock is held except by `turns`.
+    pub fn resolve<T: Target>(self, word: &T, faults: &mut Faults, turns: &mut Turns<'_>) -> Result<(), Error> {
+        turns.let_go();
         match self {
+            Self::Busy(home) => {
+                turns.wait_for(home);
+                Ok(())
+            }
             Self::Fault => Ok(faults.resolve(|| word.fault_in(Access::Write))?),
             Self::Retry => {
+                // Another operation has changed the word and so made progress. There is no lock to wait for.
                 spin_loop();
                 Ok(())
             }
@@ -232,7 +326,7 @@ fn exchange<T: Target>(word: &T, current: u32, new: u32) -> Result<(), Refused> 
 /// # Safety
 /// `first` is queued, and its bucket locked.
 unsafe fn check_state(
-    graph: &Graph<EntryRef>,
+    graph: &PiGraph,
     first: core::ptr::NonNull<crate::table::list::Node>,
     value: u32,
 ) -> Result<LockId<EntryRef>, Refused> {
@@ -250,11 +344,11 @@ unsafe fn check_state(
 }
 
 impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
-    /// Has the wait end with [`Error::TimedOut`] then; a length of time begins with the first poll. The system's
+    /// Ends the wait with [`Error::TimedOut`] at that time; a relative time begins with the first poll. The system's
     /// [`driver`](crate::System::driver) watches it.
     ///
-    /// The future answers [`Error::NoMemory`] without memory for that, and [`Error::Invalid`] where there is no time:
-    /// without `std` and an embedder's [`clocks`](crate::Config::clocks).
+    /// The future answers [`Error::NoMemory`] if there is no memory for the timeout, and [`Error::Invalid`] if there
+    /// are no clocks: without `std` and without an embedder's [`clocks`](crate::Config::clocks).
     pub fn timeout(mut self, timeout: Timeout) -> Self {
         self.timeout = Some(timeout);
         self
@@ -310,56 +404,76 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
         domain.check_lock(&self.word, self.task)?;
         let place = domain.hashed(&self.word);
         let mut faults = Faults::default();
+        // Cloned before a lock is taken and dropped after all are released: a waker's clone and drop are an embedder's code.
+        let mut told = Some(by.told());
+        let mut turns = Turns::new(domain.system.regions());
         loop {
-            // Before the lock is taken: what a waker's clone does is not ours to say.
-            let mut told = Some(by.told());
             let mut new_chain = None;
-            let mut locked = domain.lock_or_make(&place);
-            let key = domain.key(place.address, place.shared_space);
-            let task = self.task.id();
-            let attempt = domain.system.graph().lock().with(|g| {
-                let lock = match domain.acquire(&mut locked.guard, g, key, &self.word, task, false)? {
-                    Acquired::Owned(_) => return Ok(true),
-                    Acquired::Contended(lock) => lock,
-                };
-                let admitted = PiWaiter::admit(domain, self.task, &locked.guard);
-                if let Err(error) = admitted {
-                    g.drop_if_idle(lock);
-                    return Err(Refused::Error(error));
-                }
-                let priority = self.task.own_priority().level();
-                // What is left of it is dropped without a lock, like a waker's clone.
-                let told = told.take().unwrap_or(Told::Thread);
-                let entry = PiEntry::new(key, place.hash, priority, told, Purpose::Lock(lock));
-                let entry = self.waiter.set(domain, self.task, entry);
-                if let Err(error) = g.block(task, lock, entry) {
-                    let is_ours = g.owner(lock) == Some(task);
-                    g.drop_if_idle(lock);
-                    // [S6], by somebody else's hand: the kernel finds a deadlock, and then that the lock is ours.
-                    return if is_ours { Ok(true) } else { Err(Refused::Error(error)) };
-                }
-                // SAFETY: fresh and unqueued; it stays in place until it has left queue and graph.
-                new_chain = unsafe { locked.guard.insert(entry.node()) };
-                Ok(false)
+            let mut locked = turns.bucket(|| domain.lock_or_make(&place), || domain.try_lock(&place));
+            let region = domain.region_with(&mut turns, &mut locked.guard, &place, &self.word, self.task);
+            let attempt = region.and_then(|mut region| {
+                region.with(|g| self.lock_or_queue(&mut locked.guard, g, &place, &mut told, &mut new_chain))
             });
             drop(locked);
             match attempt {
                 Ok(is_ours) => {
+                    let _told = Otherwise::new(|| domain.system.tell_scheduler(self.task.home()));
                     if is_ours {
                         self.waiter.release();
                     } else {
                         domain.note_queued(place.address, place.hash);
                     }
                     domain.note_lock_waiter(new_chain, place.hash, place.shared_space.is_none());
-                    domain.system.tell_scheduler();
                     return Ok(is_ours);
                 }
                 Err(refused) => {
                     self.waiter.release();
-                    refused.resolve(&self.word, &mut faults)?;
+                    refused.resolve(&self.word, &mut faults, &mut turns)?;
                 }
             }
         }
+    }
+}
+
+impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
+    /// Takes the lock, or queues the waiter for it. Answers whether the task has the lock. The word's bucket is locked,
+    /// and so is a region with the homes of all that take part.
+    fn lock_or_queue(
+        &mut self,
+        bucket: &mut Guard<'_, L>,
+        graph: &mut PiGraph,
+        place: &Hashed,
+        told: &mut Option<Told>,
+        new_chain: &mut Option<u32>,
+    ) -> Result<bool, Refused> {
+        let (domain, task) = (self.domain, self.task.id());
+        let lock = match domain.acquire(bucket, graph, place, &self.word, (task, self.task.tid()), false)? {
+            Acquired::Owned(_) => return Ok(true),
+            Acquired::Contended(lock) => lock,
+        };
+        if let Err(error) = PiWaiter::admit(domain, self.task, bucket) {
+            graph.drop_if_idle(lock);
+            return Err(Refused::Error(error));
+        }
+        let priority = self.task.own_priority().level();
+        // Moved into the entry. On an error, what is left of either is dropped with no lock held, since dropping a
+        // waker runs an embedder's code.
+        let told = told.take().unwrap_or(Told::Thread);
+        let key = domain.key(place.address, place.shared_space);
+        let entry = PiEntry::new(key, place.hash, priority, told, self.task.home(), Purpose::Lock(lock));
+        let entry = self.waiter.set(domain, self.task, entry);
+        // SAFETY: not queued yet, and so nobody else's.
+        unsafe { entry.get().entry.set_since(domain.system.now()) };
+        if let Err(error) = graph.block(task, lock, entry) {
+            let is_ours = graph.owner(lock) == Some(task);
+            graph.drop_if_idle(lock);
+            // [S6], after somebody else has written the word: the kernel finds a deadlock, and then that the task has
+            // the lock.
+            return if is_ours { Ok(true) } else { Err(Refused::Error(error)) };
+        }
+        // SAFETY: new and not queued; it stays in place until it has left queue and graph.
+        *new_chain = unsafe { bucket.insert(entry.node()) };
+        Ok(false)
     }
 }
 
@@ -370,7 +484,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Drop for LockPi<'_, '_, T, S, L> {
         }
         match self.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => {}
-            Left::Locked => self.domain.give_back(&self.word, self.task),
+            Left::Locked => call(|| self.domain.give_back(&self.word, self.task)),
             Left::Heir => self.waiter.renounce(),
         }
     }

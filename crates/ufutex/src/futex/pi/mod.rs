@@ -3,10 +3,11 @@
 //!
 //! # States
 //!
-//! The lock's word is the user's: 0, or the owner's TID, with [`WAITERS`] when somebody waits, and [`OWNER_DIED`] after an
-//! owner has ended without unlocking. What the engine knows is a lock in the [`graph`], from the first waiter to the last.
-//! The user may write anything at any time, so each operation first compares the two. `TID` and `DIED` are read from the
-//! word under the lock of its bucket; "queued" is the first waiter in the word's queue; `owner` is the graph's.
+//! The lock's word is the user's: 0, or the owner's TID, with [`WAITERS`] if a task waits, and [`OWNER_DIED`] after an
+//! owner has ended without unlocking. The engine keeps a lock in the [`graph`] from the time when the first waiter
+//! comes until the last one goes. The user may write anything to the word at any time, so each operation first compares
+//! the word with the graph. In the table, TID and DIED are read from the word under the lock of its bucket; "queued" is
+//! the first waiter in the word's queue; "owner" is the graph's.
 //!
 //! | state | queued | owner | TID | DIED | means | lock_pi |
 //! |---|---|---|---|---|---|---|
@@ -21,32 +22,47 @@
 //! | [S9] | a waiter | a task | 0 | no | somebody else wrote the word | `EINVAL` |
 //! | [S10] | a waiter | a task | another's | any | somebody else wrote the word | `EINVAL` |
 //!
-//! Before all of them: a TID that is the caller's own is `EDEADLK`; so is a wait that would close a circle, or a chain
-//! longer than the system allows. WAITERS stays set when `lock_pi` fails after setting it, and when the last waiter
-//! gives up: then the owner's unlock finds nobody, and writes 0. These are the kernel's states, numbered as there.
+//! Before any state is looked at, the answer is `EDEADLK` if the TID is the caller's own. It is also `EDEADLK` for a
+//! wait that would close a circle, or make a chain longer than the system allows. A queued waiter of another PID
+//! namespace is `EINVAL` for every caller ([`namespace`]). WAITERS stays set if `lock_pi` fails after setting it, and
+//! if the last waiter gives up: the owner's unlock then finds no waiter, and writes 0. These are the kernel's states,
+//! with its numbers.
 //!
 //! # Changes
 //!
 //! - **Unlock** ([`unlock`]) of [S8] writes `WAITERS | TID` of the first waiter, makes it the owner and takes it off the
-//!   queue, in one step under the locks of bucket and graph. It has the lock before it runs; nobody can steal it. In
+//!   queue, in one step under the locks of bucket and region. It has the lock before it runs; nobody can steal it. In
 //!   [S1] and [S2] it writes 0. In every other state the owner is not the caller: `EPERM` by the word, else `EINVAL`.
-//! - **Death of the owner** (`Task`'s drop) makes the first waiter the holder, without the word: who dies may map it
-//!   elsewhere or not any more. That waiter stays queued, is prodded, and writes its own TID with WAITERS and DIED
-//!   ([`waiter`]): from [S4] to [S8]. If it is dropped before, the next waiter takes its place.
-//! - **Giving up** takes a waiter out of queue and graph. One that has been handed the lock by then has it.
+//! - **Death of the owner** (`Task`'s drop) makes the first waiter the holder without writing the word, because the
+//!   task that ends may map the word elsewhere, or not at all any more. That waiter stays queued and is prodded. It
+//!   then writes its own TID with WAITERS and DIED ([`waiter`]): from [S4] to [S8]. If it is dropped before, the next
+//!   waiter takes its place.
+//! - **Giving up** takes a waiter out of queue and graph. A waiter that has been handed the lock before it gives up has
+//!   the lock.
 //!
 //! # Locks
 //!
-//! A bucket's, then the graph's. What a waiter is told by belongs to the graph's lock as long as it is queued, since
-//! the death of an owner locks no bucket. Schedulers, wakers and faults come after both.
+//! In this order: the lock of a bucket; the lock of a [`region`], which guards the graph that contains the domain's
+//! tasks and locks; the lock of the system's homes, or of the TIDs of a [`namespace`]. With a bucket locked the region
+//! is only tried: [`turns`] says what happens if it is busy. A queued waiter's signal is guarded by the region's lock,
+//! not by the bucket's, because the death of an owner locks no bucket. Schedulers, wakers and faults come after all
+//! these locks have been released.
+//!
+//! Before a task begins to wait, the regions of the waiter and of the lock become one ([`lock`]). So any later
+//! operation on the wait finds both in one region, whichever of the two it starts from.
 
 mod entry;
 pub(crate) mod graph;
+mod homes;
 pub(crate) mod lock;
+pub(crate) mod namespace;
+pub(crate) mod region;
 pub(crate) mod requeue;
 pub(crate) mod scheduler;
 mod slab;
 pub(crate) mod task;
+mod tids;
+mod turns;
 mod unlock;
 mod waiter;
 

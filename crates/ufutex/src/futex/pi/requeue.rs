@@ -5,20 +5,24 @@ use core::pin::Pin;
 use core::task::Poll;
 
 use super::entry::{EntryRef, PiEntry, Purpose};
-use super::graph::{Graph, LockId};
+use super::graph::{LockId, TaskId};
 use super::lock::{Acquired, Refused};
+use super::region::{Guard as Region, HomeRef, PiGraph};
 use super::task::Task;
+use super::turns::Turns;
 use super::waiter::{Left, PiWaiter, Seen};
 use crate::error::Error;
 use crate::futex::domain::{Domain, Hashed};
-use crate::futex::key::Target;
+use crate::futex::entry::{Entry, Moment, PIECE};
+use crate::futex::key::{Target, is_of_object};
 use crate::futex::limit::Limit;
 #[cfg(feature = "std")]
 use crate::futex::operation::block_on;
 use crate::futex::operation::{By, Cause, Operation, operation_is_a_future};
 use crate::futex::pair::Pair;
 use crate::sys::clock::Timeout;
-use crate::sys::mem::Faults;
+use crate::sys::mem::{Access, Fault, Faults};
+use crate::sys::unwind::{Otherwise, call};
 use crate::table::hash::Key;
 use crate::table::layout::{Layout, Lean};
 use crate::table::list::Node;
@@ -41,13 +45,13 @@ pub struct WaitRequeuePi<'d, 't, T: Target, U: Target, S: Scheme<L> = Live, L: L
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// Blocks the calling thread while `from` holds `expected`, until somebody requeues it to `lock` and it has that:
-    /// `FUTEX_WAIT_REQUEUE_PI`. On return the task owns `lock`.
+    /// Blocks the calling thread while `from` holds `expected`, until it has been requeued to `lock` and handed the
+    /// lock: `FUTEX_WAIT_REQUEUE_PI`. On return the task owns `lock`.
     ///
     /// # Errors
-    /// [`Error::Again`] when the word does not hold `expected`, and when the task is interrupted after it was requeued;
-    /// [`Error::Interrupted`] before that; [`Error::TimedOut`]; [`Error::Fault`]; [`Error::Invalid`] when both are the same
-    /// word, and as for [`lock_pi`](Self::lock_pi).
+    /// [`Error::Again`] if the word does not hold `expected`, and if the task is interrupted after it was requeued;
+    /// [`Error::Interrupted`] if it is interrupted before; [`Error::TimedOut`]; [`Error::Fault`]; [`Error::Invalid`] if
+    /// both are one word; otherwise as for [`lock_pi`](Self::lock_pi).
     #[cfg(feature = "std")]
     pub fn wait_requeue_pi<T: Target, U: Target>(
         &self,
@@ -74,14 +78,21 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         WaitRequeuePi { domain: self, task, from, expected, lock, timeout: None, limit, is_done: false, waiter }
     }
 
-    /// If `from` holds `expected`, gives `lock` to the first of its waiters, if it is free, and has up to `requeue` of the
-    /// others wait for it: `FUTEX_CMP_REQUEUE_PI`, which always wakes one. If the lock is not free the first waiter waits for it too,
-    /// whatever `requeue` is. Answers how many have the lock or wait for it now.
+    /// If `from` holds `expected`, gives `lock` to the first waiter of `from` if the lock is free, and makes up to
+    /// `requeue` of the others wait for it: `FUTEX_CMP_REQUEUE_PI` with a wake count of 1, the only one that it takes.
+    /// If the lock is not free, the first waiter waits for it too, whatever `requeue` is. Answers how many waiters now
+    /// have the lock or wait for it.
+    ///
+    /// In a domain's own table this is one step. It may take several steps for more than 256 waiters, if other domains
+    /// use a bucket of the two words or if the waiters belong to several domains. The word is compared in each step.
+    /// The first step in which it differs ends the operation, which answers what was done before. Waiters that came
+    /// after the first step stay where they are.
     ///
     /// # Errors
-    /// [`Error::Again`] when the word does not hold `expected`; [`Error::Invalid`] when both are the same word, when a waiter
-    /// of `from` is not one to be requeued to `lock`; [`Error::Deadlock`] when one of them would wait for itself; and as
-    /// for [`lock_pi`](Self::lock_pi). Those that were requeued before that stay so.
+    /// [`Error::Again`] if the word does not hold `expected`. [`Error::Invalid`] if both are one word, or if a waiter
+    /// of `from` does not wait to be requeued to `lock` or belongs to another [`PidNamespace`](crate::PidNamespace).
+    /// [`Error::Deadlock`] if a waiter would wait for itself. Otherwise as for [`lock_pi`](Self::lock_pi). Waiters that
+    /// were requeued before the error stay requeued.
     pub fn cmp_requeue_pi<T: Target, U: Target>(
         &self,
         from: T,
@@ -97,122 +108,295 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if keys[0] == keys[1] {
             return Err(Error::Invalid);
         }
-        let mut faults = Faults::default();
-        loop {
-            let pair = self.lock_pair_if_equal(&source, &target, &from, Some(expected))?;
-            let mut requeuing = Requeuing {
-                domain: self,
-                pair,
-                keys,
-                target: &target,
-                lock: &lock,
-                count: 0,
-                woken: 0,
-                new_chain: None,
-            };
-            let mut rest = Rest::Nothing;
-            let result = self.system.graph().lock().with(|g| requeuing.run(g, requeue, &mut rest));
-            let (count, woken, new_chain) = (requeuing.count, requeuing.woken, requeuing.new_chain);
-            drop(requeuing);
-            // Before anybody runs: others may lend it their priority.
-            self.system.tell_scheduler();
-            rest.finish();
-            self.note_requeue(source.address, target.address, woken, count - woken);
-            self.note_lock_waiter(new_chain, target.hash, target.shared_space.is_none());
-            match result {
-                Ok(()) => return Ok(count),
-                Err(refused) => refused.resolve(&lock, &mut faults)?,
-            }
-        }
+        let requeue = Requeuing {
+            domain: self,
+            keys,
+            places: [source, target],
+            from: &from,
+            expected,
+            lock: &lock,
+            most: requeue.saturating_add(1),
+            began: None,
+            done: Done::default(),
+        };
+        requeue.run()
     }
 }
 
-/// A requeue to a lock, with both buckets locked.
-struct Requeuing<'a, 'd, U: Target, S: Scheme<L>, L: Layout> {
+/// A requeue to a lock.
+///
+/// If other domains use a bucket of the two words, the requeue goes in pieces of at most [`PIECE`] waiters, with
+/// nothing locked between two pieces. Later pieces move only waiters that were in the queue when the first piece ended:
+/// see [`Moment`].
+///
+/// Each piece treats the lock as an operation of its own would. The lock may have become free between two pieces, if
+/// all tasks that waited for it have given up or have had it. Then the first waiter of the piece gets the lock, because
+/// a task cannot wait for a lock without an owner. If the caller had made two calls instead, the second would do the
+/// same.
+struct Requeuing<'a, 'd, T: Target, U: Target, S: Scheme<L>, L: Layout> {
     domain: &'d Domain<S, L>,
-    pair: Pair<'d, S, L>,
+    /// The keys of the word and of the lock.
     keys: [Key; 2],
-    target: &'a Hashed,
+    places: [Hashed; 2],
+    from: &'a T,
+    expected: T::Value,
     lock: &'a U,
+    /// How many waiters may get the lock or wait for it in all.
+    most: usize,
+    /// When the first piece ended. `None` during the first piece, in which no waiter can have come too late.
+    began: Option<Moment>,
+    done: Done,
+}
+
+/// What a requeue has done so far.
+#[derive(Default)]
+struct Done {
     /// How many have the lock or wait for it.
     count: usize,
     /// How many of those have it.
     woken: usize,
-    /// How many keys the lock's bucket has, if its key is new there.
+    /// How many keys the lock's bucket has, if the lock's key was new there.
     new_chain: Option<u32>,
 }
 
-impl<U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, '_, U, S, L> {
-    /// Whoever is to be told that it has the lock is left in `rest`.
-    fn run(&mut self, graph: &mut Graph<EntryRef>, requeue: usize, rest: &mut Rest) -> Result<(), Refused> {
-        // The kernel looks at the lock first, and so finds that it cannot, even if nobody waits.
-        self.lock.load32()?;
-        let Some(first) = self.pair.first().first(self.keys[0]) else { return Ok(()) };
-        let (entry, task) = self.meant_for_lock(first)?;
-        let key = self.keys[1];
-        let sets_waiters = requeue != 0;
-        let lock = match self.domain.acquire(self.pair.second(), graph, key, self.lock, task, sets_waiters)? {
-            Acquired::Contended(lock) => lock,
-            Acquired::Owned(lock) => {
-                (self.count, self.woken) = (1, 1);
-                // SAFETY: queued in the first bucket.
-                unsafe { self.pair.first().remove(first) };
-                // SAFETY: taken off its queue; not used afterwards.
-                *rest = unsafe { Signal::wake(&raw const (*entry.0.as_ptr()).entry.signal) };
-                match lock {
-                    Some(lock) => lock,
-                    None => return Ok(()),
+/// What is left to do after a piece, with nothing locked.
+#[derive(Default)]
+struct Owed {
+    /// Wakes the waiter that has been given the lock.
+    rest: Option<Rest>,
+    /// The home in whose region priorities may have changed.
+    home: Option<HomeRef>,
+}
+
+impl<'d, T: Target, U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, 'd, T, U, S, L> {
+    fn run(mut self) -> Result<usize, Error> {
+        self.run_pieces().map(|()| self.done.count)
+    }
+
+    /// Does one piece after the other.
+    fn run_pieces(&mut self) -> Result<(), Error> {
+        let domain = self.domain;
+        let [source, target] = self.places;
+        let (mut faults, mut faults_of_lock) = (Faults::default(), Faults::default());
+        let mut turns = Turns::new(domain.system.regions());
+        loop {
+            // Declared before the pair, so that it is dropped after the pair has been unlocked, also by a panic.
+            let mut owed = Owed::default();
+            let wait = || domain.lock_pair(&source, &target);
+            let mut pair = turns.bucket(wait, || domain.try_lock_pair(&source, &target));
+            let result = match self.from.load() {
+                Ok(value) if value == self.expected => self.piece(&mut pair, &mut turns, &mut owed),
+                Ok(_) => return self.stop(Error::Again),
+                Err(Fault) => {
+                    drop(pair);
+                    turns.let_go();
+                    match faults.resolve(|| self.from.fault_in(Access::Read)) {
+                        Ok(()) => continue,
+                        Err(Fault) => return self.stop(Error::Fault),
+                    }
                 }
+            };
+            drop(pair);
+            // If a callback panics, the other waiters are still requeued.
+            let has_more = matches!(result, Ok(false));
+            let go_on = Otherwise::new(|| {
+                if has_more {
+                    call(|| _ = self.run_pieces())
+                }
+            });
+            // Before the waiter that got the lock runs, because other waiters may lend it their priority.
+            if let Some(home) = owed.home {
+                domain.system.tell_scheduler(home);
+            }
+            drop(owed);
+            go_on.disarm();
+            match result {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(refused) => refused.resolve(self.lock, &mut faults_of_lock, &mut turns)?,
+            }
+        }
+    }
+
+    /// Handles a word that does not hold the expected value, or cannot be read. In the first piece that is an error. In
+    /// a later piece the answer is what has been done before.
+    fn stop(&self, error: Error) -> Result<(), Error> {
+        if self.began.is_some() { Ok(()) } else { Err(error) }
+    }
+
+    /// Does one piece. Answers whether it was the last.
+    fn piece(&mut self, pair: &mut Pair<'d, S, L>, turns: &mut Turns<'d>, owed: &mut Owed) -> Result<bool, Refused> {
+        // The kernel reads the lock's word first, and so answers an unreadable one with an error even if there are no
+        // waiters.
+        self.lock.load32()?;
+        let Some(first) = self.first(pair) else { return Ok(true) };
+        let (entry, task) = self.meant_for_lock(first)?;
+        // SAFETY: queued, and its bucket is locked.
+        let home = unsafe { entry.get().home };
+        let met = self.domain.met(pair.second(), &self.places[1], self.lock, 0)?.unwrap_or(home);
+        let mut region = turns.region(home, met)?;
+        owed.home = Some(home);
+        let end = self.done.count + self.include_others(pair, &mut region, first)?;
+        region.with(|graph| self.requeue(pair, graph, (first, entry, task), end, owed))?;
+        drop(region);
+        if self.done.count == self.most || self.first(pair).is_none() {
+            return Ok(true);
+        }
+        self.began = self.began.or_else(|| Some(self.domain.begin_in_pieces()));
+        Ok(false)
+    }
+
+    /// How many waiters, from `first` on, this piece may move. Moves the regions of their homes into `region`. If one
+    /// is busy, the piece ends before that waiter, which begins the next piece.
+    fn include_others(
+        &self,
+        pair: &mut Pair<'d, S, L>,
+        region: &mut Region<'_>,
+        first: NonNull<Node>,
+    ) -> Result<usize, Refused> {
+        let [source, target] = &self.places;
+        let mut limit = self.most - self.done.count;
+        if self.domain.is_any_global(pair, source, target) {
+            limit = limit.min(PIECE);
+        }
+        if !is_of_object(self.keys[0]) {
+            return Ok(limit); // all waiters belong to this domain
+        }
+        let mut next = self.after(pair, first);
+        for count in 1..limit {
+            let Some(node) = next else { break };
+            let Ok((entry, _)) = self.meant_for_lock(node) else { break };
+            // SAFETY: queued, and its bucket is locked.
+            if !region.include(unsafe { entry.get().home })? {
+                return Ok(count);
+            }
+            next = self.after(pair, node);
+        }
+        Ok(limit)
+    }
+
+    /// Gives the lock to the first waiter, if it is free, and makes the others wait for it, until `end` waiters have
+    /// been requeued in all.
+    fn requeue(
+        &mut self,
+        pair: &mut Pair<'d, S, L>,
+        graph: &mut PiGraph,
+        (first, entry, task): (NonNull<Node>, EntryRef, TaskId<EntryRef>),
+        end: usize,
+        owed: &mut Owed,
+    ) -> Result<(), Refused> {
+        let sets_waiters = self.done.count + 1 < self.most;
+        let who = (task, graph.tid(task));
+        let acquired = self.domain.acquire(pair.second(), graph, &self.places[1], self.lock, who, sets_waiters)?;
+        let (lock, next) = match acquired {
+            Acquired::Contended(lock) => (Some(lock), Some(first)),
+            Acquired::Owned(lock) => {
+                let next = self.after(pair, first);
+                self.done.count += 1;
+                self.done.woken += 1;
+                // SAFETY: queued in the first bucket.
+                unsafe { pair.first().remove(first) };
+                // SAFETY: taken off its queue; not used afterwards.
+                owed.rest = Some(unsafe { Signal::wake(&raw const (*entry.0.as_ptr()).entry.signal) });
+                (lock, next)
             }
         };
-        let result = self.move_waiters(graph, lock, requeue);
+        let Some(lock) = lock else { return Ok(()) };
+        let result = self.move_waiters(pair, graph, lock, next, end);
         graph.drop_if_idle(lock);
         result
     }
 
-    /// Has them wait for `lock`, which one of them may have by now: not counting that one.
+    /// Makes waiters, from `next` on, wait for `lock`, until `end` waiters have been requeued in all.
     fn move_waiters(
         &mut self,
-        graph: &mut Graph<EntryRef>,
+        pair: &mut Pair<'d, S, L>,
+        graph: &mut PiGraph,
         lock: LockId<EntryRef>,
-        requeue: usize,
+        mut next: Option<NonNull<Node>>,
+        end: usize,
     ) -> Result<(), Refused> {
-        // One is always "woken", as the kernel counts: it has the lock, or waits for it as well.
-        while self.count <= requeue {
-            let Some(node) = self.pair.first().first(self.keys[0]) else { break };
+        let now = self.domain.system.now();
+        while self.done.count < end
+            && let Some(node) = next
+        {
             let (entry, task) = self.meant_for_lock(node)?;
             graph.block(task, lock, entry)?;
+            next = self.after(pair, node);
             // SAFETY: queued in the first bucket, and both are locked until it is in the second.
             unsafe {
-                self.pair.first().take_to(node, self.keys[1], self.target.hash);
+                pair.first().take_to(node, self.keys[1], self.places[1].hash);
                 entry.get().set_purpose(Purpose::Lock(lock));
-                let new_chain = self.pair.second().insert(node);
-                self.new_chain = self.new_chain.or(new_chain);
+                entry.get().entry.set_since(now);
+                let new_chain = pair.second().insert(node);
+                self.done.new_chain = self.done.new_chain.or(new_chain);
             }
-            self.count += 1;
+            self.done.count += 1;
         }
         Ok(())
     }
 
-    /// The entry of a waiter of the first word, and its task, if it waits to be requeued to our lock.
-    fn meant_for_lock(&self, node: NonNull<Node>) -> Result<(EntryRef, super::graph::TaskId<EntryRef>), Refused> {
+    /// The first waiter of the word that did not come too late.
+    fn first(&self, pair: &mut Pair<'d, S, L>) -> Option<NonNull<Node>> {
+        let first = pair.first().first(self.keys[0], self.places[0].hash);
+        self.pass_late(pair, first)
+    }
+
+    /// The next waiter behind `node`, which is queued in the first bucket.
+    fn after(&self, pair: &mut Pair<'d, S, L>, node: NonNull<Node>) -> Option<NonNull<Node>> {
+        // SAFETY: the caller guarantees that `node` is queued there.
+        let next = unsafe { pair.first().after(node) };
+        self.pass_late(pair, next)
+    }
+
+    /// Passes over waiters that came after the first piece had ended. Waiters of one priority stand in the order in
+    /// which they came, so all behind a late one are late too, and it passes over at most one waiter per priority.
+    fn pass_late(&self, pair: &mut Pair<'d, S, L>, mut next: Option<NonNull<Node>>) -> Option<NonNull<Node>> {
+        let Some(began) = self.began else { return next };
+        while let Some(node) = next {
+            // SAFETY: every node of a queue is the first field of an entry, and its bucket is locked.
+            if unsafe { node.cast::<Entry>().as_ref().was_there(began) } {
+                break;
+            }
+            // SAFETY: queued there.
+            next = unsafe { pair.first().after_level(node) };
+        }
+        next
+    }
+
+    /// The entry of a waiter of the first word, and its task. Refused if the waiter does not wait to be requeued to our
+    /// lock, or belongs to another PID namespace.
+    fn meant_for_lock(&self, node: NonNull<Node>) -> Result<(EntryRef, TaskId<EntryRef>), Refused> {
         // SAFETY: queued, and its bucket is locked.
         unsafe {
             let entry = EntryRef::of(node).ok_or(Error::Invalid)?;
             match entry.get().purpose() {
-                Purpose::Requeue { to, task } if to == self.keys[1] => Ok((entry, task)),
+                Purpose::Requeue { to, task }
+                    if to == self.keys[1] && self.domain.is_of_namespace(entry.get().home) =>
+                {
+                    Ok((entry, task))
+                }
                 _ => Err(Error::Invalid.into()),
             }
         }
     }
 }
 
+impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Drop for Requeuing<'_, '_, T, U, S, L> {
+    fn drop(&mut self) {
+        let ([source, target], done) = (&self.places, &self.done);
+        self.domain.note_requeue(source.address, target.address, done.woken, done.count - done.woken);
+        // `call`, because a table that grows calls the embedder's memory and topology, which may panic.
+        call(|| self.domain.note_lock_waiter(done.new_chain, target.hash, target.shared_space.is_none()));
+    }
+}
+
 impl<T: Target, U: Target, S: Scheme<L>, L: Layout> WaitRequeuePi<'_, '_, T, U, S, L> {
-    /// Has the wait end with [`Error::TimedOut`] then; a length of time begins with the first poll. The system's
+    /// Ends the wait with [`Error::TimedOut`] at that time; a relative time begins with the first poll. The system's
     /// [`driver`](crate::System::driver) watches it.
     ///
-    /// The future answers [`Error::NoMemory`] without memory for that, and [`Error::Invalid`] where there is no time:
-    /// without `std` and an embedder's [`clocks`](crate::Config::clocks).
+    /// The future answers [`Error::NoMemory`] if there is no memory for the timeout, and [`Error::Invalid`] if there
+    /// are no clocks: without `std` and without an embedder's [`clocks`](crate::Config::clocks).
     pub fn timeout(mut self, timeout: Timeout) -> Self {
         self.timeout = Some(timeout);
         self
@@ -275,7 +459,13 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> WaitRequeuePi<'_, '_, T, U, 
         PiWaiter::admit(domain, self.task, &matched.locked.guard)?;
         let priority = self.task.own_priority().level();
         let purpose = Purpose::Requeue { to, task: self.task.id() };
-        let entry = self.waiter.set(domain, self.task, PiEntry::new(key, matched.hash, priority, told, purpose));
+        let entry = self.waiter.set(
+            domain,
+            self.task,
+            PiEntry::new(key, matched.hash, priority, told, self.task.home(), purpose),
+        );
+        // SAFETY: not queued yet, so no other thread accesses it.
+        unsafe { entry.get().entry.set_since(domain.system.now()) };
         let mut locked = matched.locked;
         // SAFETY: fresh and unqueued; it stays in place until it has left its queue.
         let new_chain = unsafe { locked.guard.insert(entry.node()) };
@@ -293,7 +483,7 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Drop for WaitRequeuePi<'_, '
         }
         match self.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => {}
-            Left::Locked => self.domain.give_back(&self.lock, self.task),
+            Left::Locked => call(|| self.domain.give_back(&self.lock, self.task)),
             Left::Heir => self.waiter.renounce(),
         }
     }

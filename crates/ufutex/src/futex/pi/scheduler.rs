@@ -1,7 +1,9 @@
-//! Who is told of the priorities that tasks run with.
+//! Reports the priorities that tasks run with to an embedder's scheduler.
 
 use super::graph::NORMAL;
+use super::region::HomeRef;
 use crate::futex::system::System;
+use crate::sys::unwind::{Otherwise, call};
 use crate::table::layout::Layout;
 
 /// The priority that a task runs with.
@@ -86,27 +88,75 @@ impl PartialOrd for Priority {
 pub trait Scheduler: Send + Sync {
     /// The task runs with this priority from now on.
     ///
-    /// Called with no lock held, by any thread, and by several at the same time; the last call for a task has what
-    /// holds. It must not wait for an operation of the system.
+    /// Called with no lock held, by any thread, and by several at the same time. The last call for a task has the
+    /// priority that holds. It may use domains, tasks and the system, but must not wait for another thread's operation
+    /// on the system, which may itself be waiting for this call to return.
+    ///
+    /// It may panic. The panic goes to the caller of the operation, which has been done: the lock has its new owner,
+    /// the new owner has been woken, and the counters say so. The change counts as reported although the call panicked.
+    /// Other changes are reported before the panic goes on.
     fn set_priority(&self, tid: u32, priority: Priority);
+
+    /// As [`set_priority`](Self::set_priority), for systems in which several tasks may have one TID. The engine calls
+    /// this one, with the [number](crate::PidNamespace::number) of the task's PID namespace. The provided
+    /// implementation ignores the namespace and calls `set_priority`.
+    fn set_priority_in(&self, namespace: u64, tid: u32, priority: Priority) {
+        let _ = namespace;
+        self.set_priority(tid, priority);
+    }
+}
+
+/// A task by its home, namespace and TID. These may be kept after the task has ended, even when the home has become
+/// another domain's.
+#[derive(Clone, Copy)]
+struct Named {
+    home: HomeRef,
+    namespace: u64,
+    tid: u32,
 }
 
 impl<L: Layout> System<L> {
-    /// Tells the scheduler of the changes that it does not know.
-    pub(crate) fn tell_scheduler(&self) {
+    /// Reports to the scheduler all changes of priority, in the region of a home, that have not been reported yet.
+    pub(crate) fn tell_scheduler(&self, home: HomeRef) {
         let Some(scheduler) = self.scheduler() else { return };
         loop {
-            let change = self.graph().lock().with(super::graph::Graph::next_changed);
-            let Some((tid, mut level)) = change else { return };
-            loop {
-                scheduler.set_priority(tid, Priority::from_level(level));
-                // Somebody else may have told of a later change while we told of this one: the last must be right.
-                let now = self.graph().lock().with(|g| g.find(tid, None).map(|task| g.effective(task)));
-                match now {
-                    Some(now) if now != level => level = now,
-                    _ => break,
+            // The region is unlocked before the scheduler is called.
+            let change = self.in_region(home, |g| {
+                let (home, tid, level) = g.next_changed()?;
+                Some((Named { home, namespace: home.namespace(), tid }, level))
+            });
+            let Some((task, level)) = change.flatten() else { return };
+            self.tell_of(scheduler, home, task, level);
+        }
+    }
+
+    /// Reports one change. If another thread has reported a later change of this task meanwhile, it reports again, so
+    /// that the last report is right. If the scheduler panics, the change counts as reported, and everything else in
+    /// the region of `home` is reported before the panic goes on.
+    fn tell_of(&self, scheduler: &dyn Scheduler, home: HomeRef, task: Named, level: u8) {
+        let mut told = level;
+        loop {
+            let go_on = Otherwise::new(move || {
+                if let Some(now) = self.changed_from(task, told) {
+                    self.tell_of(scheduler, home, task, now);
                 }
+                self.tell_scheduler(home);
+            });
+            call(|| scheduler.set_priority_in(task.namespace, task.tid, Priority::from_level(told)));
+            go_on.disarm();
+            match self.changed_from(task, told) {
+                Some(now) => told = now,
+                None => return,
             }
         }
+    }
+
+    /// The task's present priority, if it differs from `level`.
+    fn changed_from(&self, of: Named, level: u8) -> Option<u8> {
+        let now = self.in_region(of.home, |g| {
+            let is_same = of.home.namespace() == of.namespace;
+            g.find(of.home.number(), of.tid).filter(|_| is_same).map(|task| g.effective(task))
+        });
+        now.flatten().filter(|&now| now != level)
     }
 }

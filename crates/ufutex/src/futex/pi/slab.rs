@@ -2,11 +2,30 @@
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
+use core::num::NonZeroU32;
 
 use crate::error::Error;
 
-/// The number of a `T` in its slab.
-pub struct Id<T>(u32, PhantomData<fn() -> T>);
+/// Names a `T` by the number of its part in the graph and its index in that part's slab.
+pub struct Id<T> {
+    part: NonZeroU32,
+    index: u32,
+    _type: PhantomData<fn() -> T>,
+}
+
+impl<T> Id<T> {
+    pub fn new(part: NonZeroU32, index: u32) -> Self {
+        Self { part, index, _type: PhantomData }
+    }
+
+    pub fn part(self) -> NonZeroU32 {
+        self.part
+    }
+
+    pub fn index(self) -> u32 {
+        self.index
+    }
+}
 
 impl<T> Clone for Id<T> {
     fn clone(&self) -> Self {
@@ -17,71 +36,130 @@ impl<T> Copy for Id<T> {}
 
 impl<T> PartialEq for Id<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
+        self.part == other.part && self.index == other.index
     }
 }
 impl<T> Eq for Id<T> {}
 
 impl<T> core::fmt::Debug for Id<T> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "#{}", self.0)
+        write!(f, "#{}.{}", self.part, self.index)
     }
 }
 
 enum Slot<T> {
     Used(T),
     /// The next that is free.
-    Free(Option<Id<T>>),
+    Free(Option<u32>),
 }
 
-/// See the top of this file.
+/// log2 of the number of slots in a chunk. The first chunk starts smaller and grows to this size.
+const CHUNK_LOG2: u32 = 6;
+const CHUNK: usize = 1 << CHUNK_LOG2;
+
+/// See the top of this file. A slab grows by a chunk and does not move the values in full chunks, so the time of an
+/// insertion does not depend on the number of values.
 pub struct Slab<T> {
-    slots: Vec<Slot<T>>,
-    free: Option<Id<T>>,
+    chunks: Vec<Vec<Slot<T>>>,
+    free: Option<u32>,
+    used: u32,
 }
 
 impl<T> Slab<T> {
     pub const fn new() -> Self {
-        Self { slots: Vec::new(), free: None }
+        Self { chunks: Vec::new(), free: None, used: 0 }
     }
 
-    pub fn insert(&mut self, value: T) -> Result<Id<T>, Error> {
-        if let Some(id) = self.free {
-            let slot = &mut self.slots[id.0 as usize];
-            if let Slot::Free(next) = *slot {
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    pub fn insert(&mut self, value: T) -> Result<u32, Error> {
+        if let Some(index) = self.free {
+            let slot = self.slot_mut(index);
+            if let Slot::Free(next) = core::mem::replace(slot, Slot::Used(value)) {
                 self.free = next;
             }
-            *slot = Slot::Used(value);
-            return Ok(id);
+            self.used += 1;
+            return Ok(index);
         }
-        let id = Id(u32::try_from(self.slots.len()).map_err(|_| Error::NoMemory)?, PhantomData);
-        self.slots.try_reserve(1).map_err(|_| Error::NoMemory)?;
-        self.slots.push(Slot::Used(value));
-        Ok(id)
+        // No slot is free, so `used` is the number of slots, and the index of the next.
+        let index = self.used;
+        if index == u32::MAX {
+            return Err(Error::NoMemory);
+        }
+        let (chunk, _) = place(index);
+        if chunk == self.chunks.len() {
+            self.chunks.try_reserve(1).map_err(|_| Error::NoMemory)?;
+            let mut slots = Vec::new();
+            let room = if chunk == 0 { 1 } else { CHUNK };
+            slots.try_reserve_exact(room).map_err(|_| Error::NoMemory)?;
+            self.chunks.push(slots);
+        }
+        let slots = &mut self.chunks[chunk];
+        slots.try_reserve(1).map_err(|_| Error::NoMemory)?;
+        slots.push(Slot::Used(value));
+        self.used += 1;
+        Ok(index)
     }
 
-    pub fn remove(&mut self, id: Id<T>) {
-        self.slots[id.0 as usize] = Slot::Free(self.free);
-        self.free = Some(id);
+    pub fn remove(&mut self, index: u32) {
+        *self.slot_mut(index) = Slot::Free(self.free);
+        self.free = Some(index);
+        self.used -= 1;
+    }
+
+    #[inline(always)]
+    fn slot_mut(&mut self, index: u32) -> &mut Slot<T> {
+        let (chunk, offset) = place(index);
+        &mut self.chunks[chunk][offset]
     }
 }
 
-impl<T> core::ops::Index<Id<T>> for Slab<T> {
+/// The index of a slot's chunk, and the slot's index in the chunk.
+#[inline(always)]
+fn place(index: u32) -> (usize, usize) {
+    ((index >> CHUNK_LOG2) as usize, index as usize % CHUNK)
+}
+
+impl<T> core::ops::Index<u32> for Slab<T> {
     type Output = T;
 
-    fn index(&self, id: Id<T>) -> &T {
-        match &self.slots[id.0 as usize] {
+    #[inline(always)]
+    fn index(&self, index: u32) -> &T {
+        let (chunk, offset) = place(index);
+        match &self.chunks[chunk][offset] {
             Slot::Used(value) => value,
-            Slot::Free(_) => unreachable!("an id is given back with the last use of it"),
+            Slot::Free(_) => unreachable!("an index is given back with the last use of it"),
         }
     }
 }
 
-impl<T> core::ops::IndexMut<Id<T>> for Slab<T> {
-    fn index_mut(&mut self, id: Id<T>) -> &mut T {
-        match &mut self.slots[id.0 as usize] {
+impl<T> core::ops::IndexMut<u32> for Slab<T> {
+    #[inline(always)]
+    fn index_mut(&mut self, index: u32) -> &mut T {
+        match self.slot_mut(index) {
             Slot::Used(value) => value,
-            Slot::Free(_) => unreachable!("an id is given back with the last use of it"),
+            Slot::Free(_) => unreachable!("an index is given back with the last use of it"),
         }
+    }
+}
+
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_keep_their_numbers_while_others_come_and_go() {
+        let mut slab = Slab::new();
+        let numbers: Vec<_> = (0..1000).map(|value| slab.insert(value).unwrap()).collect();
+        assert_eq!(numbers, (0..1000).collect::<Vec<_>>());
+        numbers.iter().step_by(3).for_each(|&number| slab.remove(number));
+        assert!(numbers.iter().filter(|&&n| n % 3 != 0).all(|&n| slab[n] == n));
+        let again: Vec<_> = (0..334).map(|_| slab.insert(7).unwrap()).collect();
+        assert!(again.iter().all(|n| n % 3 == 0), "free slots are used first");
+        assert_eq!(slab.insert(8).unwrap(), 1000);
+        (0..=1000).for_each(|number| slab.remove(number));
+        assert!(slab.is_empty());
     }
 }

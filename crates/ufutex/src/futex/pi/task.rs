@@ -1,10 +1,11 @@
-//! A thread of a guest: who owns locks, where it sleeps, how it is interrupted, what it leaves when it ends.
+//! A thread of a guest: which locks it owns, where it sleeps, how it is interrupted, and what happens when it ends.
 
-use super::graph::{Graph, TaskId};
+use super::graph::TaskId;
+use super::namespace::{Names, NamesHandle};
+use super::region::{HomeRef, PiGraph};
 use super::scheduler::Priority;
 use super::{EntryRef, TID_MASK};
 use crate::error::Error;
-use crate::expiry::Driver;
 use crate::futex::domain::Domain;
 use crate::futex::entry::{BATCH, Rests};
 use crate::futex::interrupt::Interrupt;
@@ -15,11 +16,11 @@ use crate::table::layout::{Layout, Lean};
 use crate::table::lock::Lock;
 use crate::table::refs::Scheme;
 
-/// A thread of a guest, or of this program, by its TID: who owns locks, and who waits for them.
+/// A thread of a guest, or of this program, by its TID. It owns locks, and waits for them.
 ///
-/// One thread (or future) waits for a lock with a task at a time. Dropped, it has ended: each lock that it owned and that somebody
-/// waits for goes to the first waiter, with `FUTEX_OWNER_DIED` in the word. [`Domain::exit`] walks its robust lists
-/// before.
+/// Only one thread (or future) may wait for a lock with a task at a time. When the `Task` is dropped, the guest's
+/// thread has ended: each lock that it owned and that has waiters goes to the first waiter, with `FUTEX_OWNER_DIED` in
+/// the word. Call [`Domain::exit`] before, which walks the task's robust lists.
 ///
 /// ```
 /// # use ufutex::{Domain, Error, Priority, System};
@@ -31,6 +32,8 @@ use crate::table::refs::Scheme;
 /// ```
 pub struct Task<L: Layout = Lean> {
     system: System<L>,
+    names: NamesHandle,
+    home: HomeRef,
     id: TaskId<EntryRef>,
     tid: u32,
     space: u64,
@@ -46,19 +49,20 @@ pub struct Task<L: Layout = Lean> {
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// The task with this TID, from 1 to 2^30 - 1, which nobody else of the system has: a system is one PID namespace.
+    /// A task with this TID, from 1 to 2^30 - 1. No other task of the domain's [`PidNamespace`](crate::PidNamespace)
+    /// may have the TID.
     ///
-    /// A lock in memory of the domain's own is owned by a task of that domain, or by nobody that can be waited for; one in
-    /// a shared object by any of the system.
+    /// In memory of the domain's own, only a task of this domain counts as a lock's owner that others can wait for; in
+    /// a shared object any task of the namespace does.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for another TID, [`Error::Busy`] when it is taken, [`Error::NoMemory`].
+    /// [`Error::Invalid`] for any other number; [`Error::Busy`] if the TID is taken; [`Error::NoMemory`].
     pub fn task(&self, tid: u32) -> Result<Task<L>, Error> {
         self.make_task(tid, false)
     }
 
-    /// As [`task`](Self::task), for a thread of the kernel itself: who waits for a lock of which it is the owner gets
-    /// [`Error::NotPermitted`].
+    /// As [`task`](Self::task), for a thread of the kernel itself: a task that would have to wait for a lock of such an
+    /// owner gets [`Error::NotPermitted`].
     ///
     /// # Errors
     /// As for `task`.
@@ -70,13 +74,18 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if tid == 0 || tid > TID_MASK {
             return Err(Error::Invalid);
         }
-        let space = self.tables.space;
-        let id = self.system.graph().lock().with(|g| g.register(tid, space, is_kernel))?;
+        let home = self.home()?;
+        let names = self.names();
+        names.name(tid, home)?;
+        let registered = self.system.in_region(home, |g| g.register(home.number(), tid, is_kernel));
+        let id = registered.unwrap_or(Err(Error::NoMemory)).inspect_err(|_| names.forget(tid))?;
         Ok(Task {
             system: self.system.clone(),
+            names: self.names.clone(),
+            home,
             id,
             tid,
-            space,
+            space: self.tables.space,
             own: AtomicU8::new(Priority::NORMAL.level()),
             waits: AtomicU8::new(0),
             ended: AtomicU8::new(0),
@@ -87,11 +96,6 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 }
 
 impl<L: Layout> Task<L> {
-    /// Who watches the timeouts of its system calls.
-    pub(crate) fn driver(&self) -> &Driver {
-        self.system.driver()
-    }
-
     /// Its number.
     #[must_use]
     pub fn tid(&self) -> u32 {
@@ -108,14 +112,14 @@ impl<L: Layout> Task<L> {
     /// wait that goes on keeps its place in a queue, except for a lock's.
     pub fn set_priority(&self, priority: Priority) {
         self.own.store(priority.level(), Ordering::Relaxed);
-        self.system.graph().lock().with(|g| g.set_own(self.id, priority.level()));
-        self.system.tell_scheduler();
+        self.in_region(|g| g.set_own(self.id, priority.level()));
+        self.system.tell_scheduler(self.home);
     }
 
     /// The priority that it runs with: the best of its own and of those that wait for its locks.
     #[must_use]
     pub fn priority(&self) -> Priority {
-        Priority::from_level(self.system.graph().lock().with(|g| g.effective(self.id)))
+        self.in_region(|g| Priority::from_level(g.effective(self.id))).unwrap_or(Priority::NORMAL)
     }
 
     /// A signal handler runs: a wait that was interrupted before it is not continued after it, by
@@ -142,8 +146,19 @@ impl<L: Layout> Task<L> {
         Priority::from_level(self.own.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn with_lists<R>(&self, f: impl FnOnce(&mut [u64; 2]) -> R) -> R {
-        self.system.graph().lock().with(|g| f(g.robust_lists(self.id)))
+    /// Runs `f` with the heads of the task's robust lists.
+    pub(crate) fn with_lists<R>(&self, f: impl FnOnce(&mut [u64; 2]) -> R) -> Option<R> {
+        self.in_region(|g| f(g.robust_lists(self.id)))
+    }
+
+    /// The home of the task's domain.
+    pub(crate) fn home(&self) -> HomeRef {
+        self.home
+    }
+
+    /// Runs `f` with the task's region locked. The region exists as long as the task does.
+    fn in_region<R>(&self, f: impl FnOnce(&mut PiGraph) -> R) -> Option<R> {
+        self.system.in_region(self.home, f)
     }
 
     pub(crate) fn set_restart(&self, wait: Continued) {
@@ -170,9 +185,20 @@ impl<L: Layout> Task<L> {
             return Err(Error::Busy);
         }
         self.ended.store(1, Ordering::Relaxed);
-        self.system.graph().lock().with(|g| g.hide(self.id));
+        self.in_region(|g| self.hide(g));
         self.pass_on_locks();
         Ok(())
+    }
+
+    /// Removes the task from all look-ups, and frees its TID.
+    fn hide(&self, graph: &mut PiGraph) {
+        if graph.hide(self.id) {
+            self.names().forget(self.tid);
+        }
+    }
+
+    fn names(&self) -> &Names {
+        self.names.of(&self.system)
     }
 
     fn pass_on_locks(&self) {
@@ -185,9 +211,9 @@ impl<L: Layout> Task<L> {
         }
         loop {
             let mut rests = Rests::none();
-            let is_left = self.system.graph().lock().with(|g| self.pass_on_some(g, &mut rests));
+            let is_left = self.in_region(|g| self.pass_on_some(g, &mut rests)).unwrap_or(false);
             let rest = Rest(self);
-            self.system.tell_scheduler();
+            self.system.tell_scheduler(self.home);
             drop(rests);
             core::mem::forget(rest);
             if !is_left {
@@ -197,17 +223,17 @@ impl<L: Layout> Task<L> {
     }
 
     /// A batch of them. Whether there are more.
-    fn pass_on_some(&self, graph: &mut Graph<EntryRef>, rests: &mut Rests) -> bool {
+    fn pass_on_some(&self, graph: &mut PiGraph, rests: &mut Rests) -> bool {
         for _ in 0..BATCH {
             let Some(lock) = graph.any_held(self.id) else { return false };
             if let Some((_, heir)) = graph.orphan(lock) {
-                // SAFETY: it was in the graph a moment ago, which we have locked; it stays queued until it has
-                // locked the graph itself.
+                // SAFETY: the entry was in the graph a moment ago, and we have locked the graph's region. The waiter
+                // removes the entry from its queue only with that region locked.
                 let entry = unsafe { heir.get() };
                 if !mutant(Mutant::DeathTellsNobody) && !mutant(Mutant::HeirIsToldFirst) {
                     entry.make_heir();
                 }
-                // SAFETY: queued, and the graph is locked.
+                // SAFETY: queued, and the region is locked.
                 rests.push(unsafe { entry.entry.signal.prod() });
                 if mutant(Mutant::HeirIsToldFirst) {
                     entry.make_heir();
@@ -221,13 +247,7 @@ impl<L: Layout> Task<L> {
 impl<L: Layout> Drop for Task<L> {
     fn drop(&mut self) {
         let result = self.end();
-        self.system.graph().lock().with(|g| {
-            if result.is_ok() {
-                g.unregister(self.id);
-            } else {
-                g.hide(self.id);
-            }
-        });
+        self.in_region(|g| if result.is_ok() { g.unregister(self.id) } else { self.hide(g) });
     }
 }
 

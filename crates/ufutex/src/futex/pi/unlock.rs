@@ -3,9 +3,11 @@
 use super::TID_MASK;
 use super::WAITERS;
 use super::entry::{EntryRef, Purpose};
-use super::graph::Graph;
+use super::graph::LockId;
 use super::lock::Refused;
+use super::region::PiGraph;
 use super::task::Task;
+use super::turns::Turns;
 use crate::error::Error;
 use crate::futex::domain::{Domain, Hashed};
 use crate::futex::key::Target;
@@ -21,9 +23,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Unlocks `word`, which `task` owns, and hands it to the first waiter: `FUTEX_UNLOCK_PI`.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`] when the word does not name the task; [`Error::Invalid`] when somebody waits who waits for
-    /// no lock, or the word and its waiters do not belong together, when it is not of 32 bits, or the task of another domain;
-    /// [`Error::Again`] when the word changes meanwhile; [`Error::Fault`].
+    /// [`Error::NotPermitted`] if the word does not name the task. [`Error::Invalid`] if a waiter of the word waits for
+    /// no lock or belongs to another [`PidNamespace`](crate::PidNamespace), if the word and its waiters do not belong
+    /// together, if the word is not of 32 bits, or if `task` belongs to another domain. [`Error::Again`] if the word
+    /// changes meanwhile; [`Error::Fault`].
     #[inline]
     pub fn unlock_pi<T: Target>(&self, word: T, task: &Task<L>) -> Result<(), Error> {
         self.unlock_word(&word, task)
@@ -34,7 +37,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.check_lock(word, task)?;
         let place = self.hashed(word);
         let tid = task.tid();
-        // What a program does itself, when the word holds nothing but its TID. Not when somebody is queued.
+        // What a program does itself if the word holds nothing but its TID. Not if waiters are queued.
         if self.nobody_waits(&place) {
             let seen = if mutant(Mutant::UnlockTrustsGlance) { word.load32()? } else { tid };
             if matches!(word.compare_exchange32(seen, 0), Ok(Ok(_))) {
@@ -46,7 +49,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// Unlocks for a task that was given the lock and does not know of it: there is nobody to whom `Again` could be said.
     pub(super) fn give_back<T: Target>(&self, word: &T, task: &Task<L>) {
-        // A word that cannot be written any more has nobody to be unlocked for.
+        // A word that can no longer be written is left as it is. After `Again` try once more: another operation has
+        // changed the word and so made progress, and there is no lock to wait for.
         while !mutant(Mutant::DropKeepsLock) && self.unlock_word(word, task) == Err(Error::Again) {
             spin_loop();
         }
@@ -55,50 +59,70 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     #[cold]
     fn unlock_slowly<T: Target>(&self, word: &T, place: &Hashed, task: &Task<L>) -> Result<(), Error> {
         let mut faults = Faults::default();
+        let mut turns = Turns::new(self.system.regions());
         loop {
-            let mut locked = self.lock_or_make(place);
+            let mut locked = turns.bucket(|| self.lock_or_make(place), || self.try_lock(place));
             let key = self.key(place.address, place.shared_space);
-            let result = self.system.graph().lock().with(|g| hand_over(&mut locked.guard, g, key, word, task));
+            let result = self.hand_over(&mut turns, &mut locked.guard, (key, place.hash), word, task);
             drop(locked);
             match result {
-                Ok(rest) => {
-                    // Before it runs: others may lend it their priority.
-                    self.system.tell_scheduler();
-                    rest.finish();
+                Ok(_rest) => {
+                    // Before the heir runs, because other waiters may lend it their priority. The heir is woken even if
+                    // the scheduler panics.
+                    self.system.tell_scheduler(task.home());
                     return Ok(());
                 }
-                Err(refused) => refused.resolve(word, &mut faults)?,
+                Err(refused) => refused.resolve(word, &mut faults, &mut turns)?,
             }
         }
     }
+
+    /// Writes the next owner's TID, or 0, and makes that task the owner. The bucket is locked.
+    ///
+    /// The word is read with its bucket locked, so a waiter that sets [`WAITERS`] at the same time causes no error. The
+    /// kernel reads the word before it locks the bucket, and so answers `EINVAL` or `EAGAIN` in such races.
+    fn hand_over<T: Target>(
+        &self,
+        turns: &mut Turns<'_>,
+        bucket: &mut Guard<'_, L>,
+        (key, hash): (Key, u32),
+        word: &T,
+        task: &Task<L>,
+    ) -> Result<Rest, Refused> {
+        let value = word.load32()?;
+        if value & TID_MASK != task.tid() {
+            return Err(Error::NotPermitted.into());
+        }
+        let Some(first) = bucket.first(key, hash) else {
+            return match word.compare_exchange32(value, 0)? {
+                Ok(_) => Ok(Rest::NOTHING),
+                Err(_) => Err(Error::Again.into()),
+            };
+        };
+        // SAFETY: queued, and the bucket is locked.
+        let first = unsafe { EntryRef::of(first).map(|entry| (entry.get().purpose(), entry.get().home)) };
+        let Some((Purpose::Lock(lock), home)) = first else {
+            return Err(Error::Invalid.into()); // [S3]
+        };
+        if !self.is_of_namespace(home) {
+            return Err(Error::Invalid.into());
+        }
+        let entry = turns.region(home, home)?.with(|g| pass(g, lock, word, value, task))?;
+        // SAFETY: the entry waits for this lock, so it is queued by its key, in this bucket.
+        unsafe { bucket.remove(entry.node()) };
+        // SAFETY: removed from queue and graph; not used afterwards.
+        Ok(unsafe { Signal::wake(&raw const (*entry.0.as_ptr()).entry.signal) })
+    }
 }
 
-/// Writes the next owner's TID, or 0, and makes it the owner. Bucket and graph are locked.
-///
-/// The word is read under them, so that a waiter which sets [`WAITERS`] meanwhile does not matter. The kernel reads it
-/// before, and so says `EINVAL` or `EAGAIN` in races.
-fn hand_over<T: Target, L: Layout>(
-    bucket: &mut Guard<'_, L>,
-    graph: &mut Graph<EntryRef>,
-    key: Key,
+/// Makes the first waiter the owner, and answers its entry. Bucket and region are locked.
+fn pass<T: Target, L: Layout>(
+    graph: &mut PiGraph,
+    lock: LockId<EntryRef>,
     word: &T,
+    value: u32,
     task: &Task<L>,
-) -> Result<Rest, Refused> {
-    let value = word.load32()?;
-    if value & TID_MASK != task.tid() {
-        return Err(Error::NotPermitted.into());
-    }
-    let Some(first) = bucket.first(key) else {
-        return match word.compare_exchange32(value, 0)? {
-            Ok(_) => Ok(Rest::Nothing),
-            Err(_) => Err(Error::Again.into()),
-        };
-    };
-    // SAFETY: queued, and the bucket is locked.
-    let purpose = unsafe { EntryRef::of(first).map(|entry| entry.get().purpose()) };
-    let Some(Purpose::Lock(lock)) = purpose else {
-        return Err(Error::Invalid.into()); // [S3]
-    };
+) -> Result<EntryRef, Refused> {
     if graph.owner(lock) != Some(task.id()) {
         return Err(Error::Invalid.into());
     }
@@ -112,8 +136,5 @@ fn hand_over<T: Target, L: Layout>(
     if !mutant(Mutant::HandOverKeepsOwner) {
         graph.hand_over(lock);
     }
-    // SAFETY: the entry waits for this lock, so it is queued by its key, in this bucket.
-    unsafe { bucket.remove(entry.node()) };
-    // SAFETY: taken off queue and graph; not used afterwards.
-    Ok(unsafe { Signal::wake(&raw const (*entry.0.as_ptr()).entry.signal) })
+    Ok(entry)
 }

@@ -1,11 +1,15 @@
-//! One who waits for a lock, or to be requeued to one: what thread and task have in common.
+//! A waiter for a lock, or to be requeued to one: what threads and tasks have in common.
 
+use core::cell::Cell;
 use core::marker::PhantomPinned;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 use super::entry::{EntryRef, PiEntry, Purpose};
+use super::lock::Refused;
+use super::region::PiGraph;
 use super::task::Task;
+use super::turns::Turns;
 use super::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::error::Error;
 use crate::futex::domain::Domain;
@@ -15,29 +19,33 @@ use crate::futex::operation::By;
 use crate::sync::{Mutant, UnsafeCell, mutant};
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
+use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
-use crate::wait::Told;
+use crate::wait::{Callback, Told};
 
 /// Room for one waiter's entry. It stays in place while it is queued.
 pub(super) struct PiWaiter<'d, 't, S: Scheme<L>, L: Layout> {
-    /// Not idle: the domain whose queues the entry stands in, and who waits.
-    busy: Option<(&'d Domain<S, L>, &'t Task<L>)>,
-    /// Initialised while not idle. Other threads reach it through the queue and the graph.
+    /// Unless idle: the domain in whose queues the entry is, and the task that waits. Only the waiter's owner reads and
+    /// writes it. It is a cell, because other threads link to the entry, so that the owner has only a shared reference.
+    busy: Cell<Option<Busy<'d, 't, S, L>>>,
+    /// Initialised unless idle. Other threads reach it through queue and graph.
     entry: UnsafeCell<MaybeUninit<PiEntry>>,
     _pinned: PhantomPinned,
 }
 
-// SAFETY: the entry is reached by other threads under the locks of bucket and graph in any case, and a waker is `Send`.
+type Busy<'d, 't, S, L> = (&'d Domain<S, L>, &'t Task<L>);
+
+// SAFETY: the entry is reached by other threads under the locks of bucket and region in any case, and a waker is `Send`.
 unsafe impl<S: Scheme<L>, L: Layout> Send for PiWaiter<'_, '_, S, L> {}
-// SAFETY: a shared reference gives access to nothing that is not atomic or under those locks.
+// SAFETY: a shared reference to a waiter gives access to nothing in it; its future has it to itself.
 unsafe impl<S: Scheme<L>, L: Layout> Sync for PiWaiter<'_, '_, S, L> {}
 
 /// What a waiter sees when it looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Seen {
-    /// Nothing new; whoever is to be told is known.
+    /// It still waits, and its signal now has the new waker.
     Waiting,
     /// It has the lock, and is not queued any more.
     Locked,
@@ -60,11 +68,11 @@ pub(super) enum Left {
 
 impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
     pub fn new() -> Self {
-        Self { busy: None, entry: UnsafeCell::new(MaybeUninit::uninit()), _pinned: PhantomPinned }
+        Self { busy: Cell::new(None), entry: UnsafeCell::new(MaybeUninit::uninit()), _pinned: PhantomPinned }
     }
 
     pub fn is_busy(&self) -> bool {
-        self.busy.is_some()
+        self.busy.get().is_some()
     }
 
     /// Whether one more waiter may join the bucket, and the task may wait: then [`set`](Self::set) must follow.
@@ -75,16 +83,16 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
 
     /// Makes it busy with `entry`, which has been admitted, and which the caller queues, or takes back with
     /// [`release`](Self::release).
-    pub fn set(&mut self, domain: &'d Domain<S, L>, task: &'t Task<L>, entry: PiEntry) -> EntryRef {
+    pub fn set(&self, domain: &'d Domain<S, L>, task: &'t Task<L>, entry: PiEntry) -> EntryRef {
         debug_assert!(!self.is_busy());
         // SAFETY: idle, so nobody else reaches it.
         self.entry.with_mut(|e| _ = unsafe { (*e).write(entry) });
-        self.busy = Some((domain, task));
+        self.busy.set(Some((domain, task)));
         self.entry_ref()
     }
 
     /// The entry is ours alone: idle again.
-    pub fn release(&mut self) {
+    pub fn release(&self) {
         if let Some((domain, task)) = self.busy.take() {
             task.waits_no_more();
             domain.dismiss_waiter();
@@ -110,8 +118,8 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
     }
 
     /// Looks again. If there is nothing new, `by` is told when there is.
-    pub fn look(&mut self, by: By<'_>) -> Seen {
-        let Some((domain, _)) = self.busy else { return Seen::Locked };
+    pub fn look(&self, by: By<'_>) -> Seen {
+        let Some((domain, _)) = self.busy.get() else { return Seen::Locked };
         let entry = self.entry();
         if !entry.entry.signal.is_woken() {
             if entry.is_heir() {
@@ -121,16 +129,14 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
                 By::Thread(_) if !entry.entry.node.bucket().is_null() => return Seen::Waiting,
                 By::Thread(_) => entry.entry.signal.wait_for_waker(),
                 By::Task(waker) => {
-                    let mut told = Told::Waker(waker.clone());
-                    let seen = domain.with_queued(&entry.entry, |_| {
-                        domain.system.graph().lock().with(|_| {
-                            if entry.is_heir() {
-                                return Seen::Heir;
-                            }
-                            // SAFETY: queued; bucket and graph are locked.
-                            unsafe { entry.entry.signal.swap_told(&mut told) };
-                            Seen::Waiting
-                        })
+                    let mut told = Told::Waker(Callback::of(waker));
+                    let seen = domain.with_lock_waiter(entry, |_, _| {
+                        if entry.is_heir() {
+                            return Seen::Heir;
+                        }
+                        // SAFETY: queued; bucket and region are locked.
+                        unsafe { entry.entry.signal.swap_told(&mut told) };
+                        Seen::Waiting
                     });
                     if seen.is_none() {
                         // Taken, and about to tell a waker that may not be this task's any more. Come again.
@@ -145,33 +151,32 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
     }
 
     /// Leaves queue and graph, unless it is too late.
-    pub fn leave(&mut self) -> Left {
-        let Some((domain, task)) = self.busy else { return Left::Unrequeued };
+    pub fn leave(&self) -> Left {
+        let Some((domain, task)) = self.busy.get() else { return Left::Unrequeued };
         let (entry, node) = (self.entry(), self.entry_ref().node());
-        let left = domain.with_queued(&entry.entry, |guard| {
-            domain.system.graph().lock().with(|g| {
-                if entry.is_heir() && !mutant(Mutant::HeirLeaves) {
-                    return Left::Heir;
+        let left = domain.with_lock_waiter(entry, |guard, g| {
+            if entry.is_heir() && !mutant(Mutant::HeirLeaves) {
+                return Left::Heir;
+            }
+            // SAFETY: queued in the bucket of `guard`.
+            let purpose = unsafe { entry.purpose() };
+            // SAFETY: as above.
+            unsafe { guard.remove(node) };
+            match purpose {
+                Purpose::Requeue { .. } => Left::Unrequeued,
+                Purpose::Lock(_) => {
+                    g.unblock(task.id());
+                    Left::Unlocked
                 }
-                // SAFETY: queued in the bucket of `guard`.
-                let purpose = unsafe { entry.purpose() };
-                // SAFETY: as above.
-                unsafe { guard.remove(node) };
-                match purpose {
-                    Purpose::Requeue { .. } => Left::Unrequeued,
-                    Purpose::Lock(_) => {
-                        g.unblock(task.id());
-                        Left::Unlocked
-                    }
-                }
-            })
+            }
         });
         match left {
             Some(Left::Heir) => Left::Heir,
             Some(left) => {
-                // Idle first: what a scheduler does is not ours to say.
+                // Idle before the scheduler is called, since the scheduler may do anything. It is called even if the
+                // waker's drop panics.
+                let _told = Otherwise::new(|| domain.system.tell_scheduler(task.home()));
                 self.release();
-                domain.system.tell_scheduler();
                 left
             }
             None => {
@@ -184,8 +189,8 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
 
     /// For an heir: writes its TID into the lock's word, and is the owner then. From [S4] to [S8]. It is the owner even if
     /// the word cannot be written, and the next waiter goes on waiting for it: as in the kernel.
-    pub fn put_word_right<T: Target>(&mut self, word: &T) -> Result<(), Error> {
-        let Some((domain, task)) = self.busy else { return Ok(()) };
+    pub fn put_word_right<T: Target>(&self, word: &T) -> Result<(), Error> {
+        let Some((domain, task)) = self.busy.get() else { return Ok(()) };
         let mut faults = Faults::default();
         loop {
             match self.with_lock_inherited(domain, || write_heir(word, task.tid())) {
@@ -200,25 +205,24 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
         }
     }
 
-    /// Runs `write` with bucket and graph locked; if it succeeds the lock is ours, and we are queued no more.
+    /// Runs `write` with bucket and region locked. If it succeeds, the task has the lock, and the waiter is no longer
+    /// queued.
     fn with_lock_inherited(
-        &mut self,
+        &self,
         domain: &'d Domain<S, L>,
         write: impl FnOnce() -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let (entry, node) = (self.entry(), self.entry_ref().node());
-        let written = domain.with_queued(&entry.entry, |guard| {
-            domain.system.graph().lock().with(|g| {
-                write()?;
-                // SAFETY: queued in the bucket of `guard`.
-                unsafe {
-                    if let Purpose::Lock(lock) = entry.purpose() {
-                        g.adopt(lock);
-                    }
-                    guard.remove(node);
+        let written = domain.with_lock_waiter(entry, |guard, g| {
+            write()?;
+            // SAFETY: queued in the bucket of `guard`.
+            unsafe {
+                if let Purpose::Lock(lock) = entry.purpose() {
+                    g.adopt(lock);
                 }
-                Ok(())
-            })
+                guard.remove(node);
+            }
+            Ok(())
         });
         // Nobody takes an heir off its queue but itself.
         if written.is_none_or(|result: Result<(), Fault>| result.is_ok()) {
@@ -229,31 +233,56 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
     }
 
     /// For an heir that will not have the lock: the next waiter is the heir.
-    pub fn renounce(&mut self) {
-        let Some((domain, _)) = self.busy else { return };
+    pub fn renounce(&self) {
+        let Some((domain, task)) = self.busy.get() else { return };
         let (entry, node) = (self.entry(), self.entry_ref().node());
-        let rests = domain.with_queued(&entry.entry, |guard| {
-            domain.system.graph().lock().with(|g| {
-                let mut rests = Rests::none();
-                // SAFETY: queued in the bucket of `guard`.
-                let purpose = unsafe { entry.purpose() };
-                // SAFETY: as above.
-                unsafe { guard.remove(node) };
-                if let Purpose::Lock(lock) = purpose
-                    && let Some((_, heir)) = g.orphan(lock)
-                {
-                    // SAFETY: it was in the graph a moment ago, which we have locked.
-                    let heir = unsafe { heir.get() };
-                    heir.make_heir();
-                    // SAFETY: queued, and the graph is locked.
-                    rests.push(unsafe { heir.entry.signal.prod() });
-                }
-                rests
-            })
+        let rests = domain.with_lock_waiter(entry, |guard, g| {
+            let mut rests = Rests::none();
+            // SAFETY: queued in the bucket of `guard`.
+            let purpose = unsafe { entry.purpose() };
+            // SAFETY: as above.
+            unsafe { guard.remove(node) };
+            if let Purpose::Lock(lock) = purpose
+                && let Some((_, heir)) = g.orphan(lock)
+            {
+                // SAFETY: the entry was in the graph a moment ago, and we have locked the graph's region.
+                let heir = unsafe { heir.get() };
+                heir.make_heir();
+                // SAFETY: queued, and the region is locked.
+                rests.push(unsafe { heir.entry.signal.prod() });
+            }
+            rests
         });
+        // The scheduler is told before the next heir runs. Both happen even if the waker's drop panics.
+        let _rests = rests;
+        let _told = Otherwise::new(|| domain.system.tell_scheduler(task.home()));
         self.release();
-        domain.system.tell_scheduler();
-        drop(rests);
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+    /// Runs `f` with the bucket locked in which `entry` is queued now, and the region of its home. `None` if `entry` is
+    /// not queued any more.
+    fn with_lock_waiter<R>(&self, entry: &PiEntry, f: impl FnOnce(&mut Guard<'_, L>, &mut PiGraph) -> R) -> Option<R> {
+        let mut turns = Turns::new(self.system.regions());
+        loop {
+            let (wait, attempt) = (|| self.lock_queued(&entry.entry), || self.try_lock_queued(&entry.entry));
+            let mut guard = turns.bucket(wait, attempt)?;
+            match turns.region(entry.home, entry.home) {
+                Ok(mut region) => {
+                    let result = region.with(|graph| f(&mut guard, graph));
+                    drop(region);
+                    return Some(result);
+                }
+                Err(refused) => {
+                    drop(guard);
+                    // `Busy` is the only possible refusal: while a task waits, its home has a region.
+                    if let Refused::Busy(home) = refused {
+                        turns.wait_for(home);
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -1,19 +1,19 @@
 //! `atomic`: every operation counts itself in one shared counter, up and then down; a resize waits until it is zero.
 //!
-//! What the kernel did first (seed 000): the line of the counter goes to and fro between all CPUs. And a resize needs
-//! a moment with no operation in flight, which need not come (seed 001).
+//! The kernel's first implementation. The counter's cache line is transferred between all CPUs. And a resize needs a
+//! moment with no operation in flight, which may never come.
 
 use core::hint::black_box;
 
 use super::count::Count;
 use super::tables::Tables;
 use super::{
-    Locked, Scheme, Second, current_proves_empty, lock_current, move_all, sealed::Sealed, second_in_current,
-    try_to_grow,
+    Locked, Scheme, Second, current_proves_empty, lock_current, move_all, sealed::Sealed, try_current, try_to_grow,
 };
 use crate::error::Error;
 use crate::sync::{Mutant, mutant};
-use crate::sys::park::pause;
+use crate::sys::park::wait_a_moment;
+use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
 
@@ -76,16 +76,16 @@ impl<L: Layout> Scheme<L> for Atomic {
         Some(Locked { guard: lock_current(tables, hash)?, _pin: Some(pin) })
     }
 
-    fn lock_second<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: &Guard<'_, L>) -> Second<'a, L, Self> {
+    fn try_lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: Option<&Guard<'_, L>>) -> Second<'a, L, Self> {
         if !self.count.try_get() {
             return Second::Busy;
         }
-        second_in_current(tables, hash, first, Some(Pin(&self.count)))
+        try_current(tables, hash, first, Some(Pin(&self.count)))
     }
 
     #[inline(always)]
     fn proves_empty(&self, tables: &Tables<L>, hash: u32) -> bool {
-        // Somebody waits: as in the kernel the operation counts itself once, which is when it locks.
+        // There are waiters: as in the kernel, the operation counts itself once, when it locks.
         if !current_proves_empty(tables, hash) {
             return false;
         }
@@ -99,6 +99,7 @@ impl<L: Layout> Scheme<L> for Atomic {
         slots_log2: Option<u32>,
         keep_trying: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
+        self.count.let_waiters_in();
         let _resize = tables.resize.lock();
         let Some(plan) = tables.plan(slots_log2)? else {
             return Ok(());
@@ -112,19 +113,28 @@ impl<L: Layout> Scheme<L> for Atomic {
         Ok(())
     }
 
-    fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) {
+    fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool {
         try_to_grow(self, tables, slots_log2, is_wanted);
+        true
     }
 }
 
-/// Waits until nobody is between look-up and unlock. When `keep_trying` says no before that, all is as it was.
+/// Waits until no operation is between look-up and unlock. If `keep_trying` answers `false` before, or panics, nothing
+/// has changed.
 pub fn wait_until_frozen(count: &Count, keep_trying: &mut dyn FnMut() -> bool) -> Result<(), Error> {
     let mut round = 0;
     while !count.is_frozen() && !mutant(Mutant::PivotSkipsCount) {
-        if !keep_trying() && count.take_back() {
+        let let_in = Otherwise::new(|| {
+            if !count.take_back() {
+                count.thaw();
+            }
+        });
+        let keep_trying = keep_trying();
+        let_in.disarm();
+        if !keep_trying && count.take_back() {
             return Err(Error::TimedOut);
         }
-        pause(&mut round);
+        wait_a_moment(&mut round);
     }
     Ok(())
 }

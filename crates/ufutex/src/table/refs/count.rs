@@ -1,13 +1,13 @@
-//! The counter that `atomic` has and `percpu` falls back to: how many operations are between look-up and unlock.
+//! The counter that `atomic` uses and `percpu` falls back to: how many operations are between look-up and unlock.
 //!
-//! In the manner of the kernel's rcuref: taking a reference is one unconditional addition. A bias keeps the count from
-//! zero. Who wants to replace the table takes the bias off; whoever then brings the count to zero freezes it, and
-//! new operations wait until the table is replaced and the count thawed.
+//! It works like the kernel's rcuref: taking a reference is one unconditional addition. A bias keeps the count from
+//! reaching zero. An operation that wants to replace the table removes the bias. The thread that then brings the count
+//! to zero freezes it, and new operations wait until the table has been replaced and the count thawed.
 
 use core::hint::black_box;
 
-use crate::sync::{AtomicU64, Ordering, Tally};
-use crate::sys::park::pause;
+use crate::sync::{AtomicU64, MODEL, Ordering, Tally};
+use crate::sys::park::{nap, wait_a_moment};
 
 const FROZEN: u64 = 1 << 63;
 const BIAS: u64 = 1 << 40;
@@ -16,6 +16,7 @@ const BIAS: u64 = 1 << 40;
 #[repr(C, align(64))]
 pub struct Count {
     count: AtomicU64,
+    /// How many operations wait for the thaw: a hint for movers.
     beside: Tally,
 }
 
@@ -33,9 +34,9 @@ impl Count {
         objects::name(self.count.as_ptr().addr(), 16, 1, object, FIELDS);
     }
 
-    /// Reads the counter's line, as the kernel does before it counts up and before it counts down: beside the counter stand there
-    /// the table's mask, and whether the table is counted at all (in seed 000's profile the `cmpb` before the `lock xadd`).
-    /// Nothing comes of it but that a line which others want moves twice, first to be read and then to be changed.
+    /// Reads the counter's line, as the kernel does before it counts up and before it counts down: the table's mask,
+    /// and whether the table is counted at all, are on the counter's line there. The read has no other effect than that
+    /// a line which other CPUs want is transferred twice, first to be read and then to be changed.
     #[inline(always)]
     pub fn look(&self) {
         black_box(self.beside.get());
@@ -45,13 +46,13 @@ impl Count {
     #[inline(always)]
     pub fn get(&self) {
         // [H]: Acquire pairs with `thaw`; we see the table that was published before it.
-        while self.count.fetch_add(1, Ordering::Acquire) & FROZEN != 0 {
+        if self.count.fetch_add(1, Ordering::Acquire) & FROZEN != 0 {
             self.count.fetch_sub(1, Ordering::Relaxed);
-            self.wait_for_thaw();
+            self.get_after_thaw();
         }
     }
 
-    /// Takes a reference unless frozen: for those who hold a bucket that the mover may want.
+    /// Takes a reference unless frozen.
     pub fn try_get(&self) -> bool {
         let is_free = self.count.fetch_add(1, Ordering::Acquire) & FROZEN == 0; // [H]
         if !is_free {
@@ -61,11 +62,26 @@ impl Count {
     }
 
     #[cold]
-    fn wait_for_thaw(&self) {
+    fn get_after_thaw(&self) {
+        self.beside.add(1);
         let mut round = 0;
-        while self.count.load(Ordering::Relaxed) & FROZEN != 0 {
-            pause(&mut round);
+        loop {
+            while self.is_frozen() {
+                wait_a_moment(&mut round);
+            }
+            if self.try_get() {
+                break;
+            }
         }
+        self.beside.take(1);
+    }
+
+    /// Called by a mover before it closes the count: lets operations get in that have waited for the thaw since the
+    /// last move, unless that takes longer than some milliseconds. They are asleep, so movers that follow each other
+    /// would otherwise always pass them.
+    pub fn let_waiters_in(&self) {
+        let mut round = 0;
+        while !MODEL && round < 8 && self.beside.get() != 0 && nap(&mut round) {}
     }
 
     /// Gives a reference back.
@@ -93,7 +109,7 @@ impl Count {
     /// Freezes if nobody holds a reference.
     #[cold]
     fn freeze(&self) {
-        // It fails when somebody has taken a reference meanwhile; then that one's `put` comes by here. [H]
+        // It fails if another thread has taken a reference meanwhile; then that thread's `put` tries this again. [H]
         let _ = self.count.compare_exchange(0, FROZEN, Ordering::Acquire, Ordering::Relaxed);
     }
 

@@ -1,7 +1,7 @@
 //! `fixed`: one table for good, nothing to hold in place. The kernel's "immutable", and the oracle for tests.
 
 use super::tables::{Current, Tables};
-use super::{Locked, Scheme, Second, current_proves_empty, lock_current, sealed::Sealed, second_in_current};
+use super::{Locked, Scheme, Second, current_proves_empty, lock_current, sealed::Sealed, try_current};
 use crate::error::Error;
 use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
@@ -25,8 +25,8 @@ impl<L: Layout> Scheme<L> for Fixed {
         Some(Locked { guard: lock_current(tables, hash)?, _pin: None })
     }
 
-    fn lock_second<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: &Guard<'_, L>) -> Second<'a, L, Self> {
-        second_in_current(tables, hash, first, None)
+    fn try_lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: Option<&Guard<'_, L>>) -> Second<'a, L, Self> {
+        try_current(tables, hash, first, None)
     }
 
     #[inline(always)]
@@ -49,5 +49,7 @@ impl<L: Layout> Scheme<L> for Fixed {
         }
     }
 
-    fn grow(&self, _tables: &Tables<L>, _slots_log2: u32, _is_wanted: &dyn Fn() -> bool) {}
+    fn grow(&self, _tables: &Tables<L>, _slots_log2: u32, _is_wanted: &dyn Fn() -> bool) -> bool {
+        true
+    }
 }

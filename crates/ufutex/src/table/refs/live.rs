@@ -13,7 +13,7 @@ use super::tables::{Current, Move, Moves, Tables};
 use super::{Locked, Scheme, Second, lock_in, sealed::Sealed};
 use crate::error::Error;
 use crate::sync::{Mutant, mutant, spin_loop};
-use crate::sys::park::nap;
+use crate::sys::park::{nap, wait_a_moment};
 use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
 use crate::table::mover::{self, Place};
@@ -21,8 +21,12 @@ use crate::table::mover::{self, Place};
 /// The scheme without a reference count: resizes under load, bucket by bucket.
 pub struct Live;
 
-/// After so many naps a resize waits for the locks of its steps in turn: some bucket may be locked whenever it looks.
+/// After this many naps a resize waits for the locks of its steps one after the other: otherwise it might find some
+/// bucket locked each time.
 const PATIENCE: u32 = 10;
+
+/// How many times a bucket is looked up if its lock is only tried.
+const LOOKS: u32 = 100;
 
 /// How many steps an operation takes of a move that is not its own: a few microseconds' worth.
 const STEPS_AT_ONCE: usize = 32;
@@ -49,8 +53,11 @@ impl<L: Layout> Scheme<L> for Live {
         Some(Locked { guard, _pin: None })
     }
 
-    fn lock_second<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: &Guard<'_, L>) -> Second<'a, L, Self> {
-        loop {
+    fn try_lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: Option<&Guard<'_, L>>) -> Second<'a, L, Self> {
+        // The mover is in the middle of a step. Do not sleep until the step ends, because the caller holds another
+        // lock. If the answer is that the bucket is busy, the caller releases its lock, and sleeps when it locks this
+        // bucket first.
+        for _ in 0..LOOKS {
             // In this order: see `Tables::publish`.
             let next = tables.next();
             let current = tables.current();
@@ -73,6 +80,7 @@ impl<L: Layout> Scheme<L> for Live {
             }
             spin_loop();
         }
+        Second::Busy
     }
 
     #[inline(always)]
@@ -93,8 +101,9 @@ impl<L: Layout> Scheme<L> for Live {
         let mut number = None;
         let mut round = 0;
         while let Some(left) = go_on(tables, slots_log2, &mut number, round >= PATIENCE)? {
-            // Others take the rest of the steps as they come by. Asleep on the bucket we would be woken together with
-            // all its contenders, and then wait for a CPU behind them; who sleeps for a moment gets one sooner.
+            // Other threads take the rest of the steps in their operations. If this thread slept on the bucket, it
+            // would be woken together with all its contenders, and then wait for a CPU behind them. A short sleep gets
+            // it a CPU sooner.
             if !nap(&mut round) {
                 mover::wait_for(left.from, left.target, left.step);
             }
@@ -103,19 +112,19 @@ impl<L: Layout> Scheme<L> for Live {
     }
 
     #[cold]
-    fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) {
-        let Some(mut resize) = tables.resize.try_lock() else {
-            return;
-        };
+    fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool {
+        let Some(mut resize) = tables.resize.try_lock() else { return false };
         resize.with(|moves| {
-            if moves.going_on.is_none() && (1..1 << slots_log2).contains(&tables.slots()) && is_wanted() {
+            let is_free = moves.going_on.is_none();
+            if is_free && (1..1 << slots_log2).contains(&tables.slots()) && is_wanted() {
                 // Without memory the table in use stays in use.
                 if let Ok(Some(plan)) = tables.plan(Some(slots_log2)) {
                     begin(tables, moves, plan);
                 }
             }
             advance(tables, moves, STEPS_AT_ONCE);
-        });
+            is_free
+        })
     }
 
     #[inline(always)]
@@ -140,8 +149,8 @@ struct Left<L: Layout> {
     step: usize,
 }
 
-/// Goes on with the move that somebody asked for, which is the one with `number` once it has begun, and with those before
-/// it. `None`: it has ended. Otherwise a step that cannot be taken yet.
+/// Continues the move that was requested, which has `number` once it has begun, and the moves before it. `None` if it
+/// has ended; otherwise a step that cannot be taken yet.
 fn go_on<L: Layout>(
     tables: &Tables<L>,
     slots_log2: Option<u32>,
@@ -150,7 +159,7 @@ fn go_on<L: Layout>(
 ) -> Result<Option<Left<L>>, Error> {
     tables.resize.lock().with(|moves| {
         loop {
-            // Two passes: the first may be the rest of somebody else's.
+            // Two passes: the first may complete another thread's move.
             advance(tables, moves, usize::MAX);
             advance(tables, moves, usize::MAX);
             if number.is_some_and(|number| moves.ended >= number) {
@@ -180,8 +189,8 @@ fn begin<L: Layout>(tables: &Tables<L>, moves: &mut Moves<L>, plan: Move<L>) {
     moves.going_on = Some(plan);
 }
 
-/// Goes on with a move for up to `limit` steps, and ends it when all are done. Buckets that are locked are passed over:
-/// whoever holds one has usually lost its CPU, and by the next pass most are free.
+/// Continues a move for up to `limit` steps, and ends it when all are done. It passes over locked buckets: their
+/// holders have usually lost their CPUs, and most are unlocked by the next pass.
 fn advance<L: Layout>(tables: &Tables<L>, moves: &mut Moves<L>, limit: usize) {
     let Some(plan) = &mut moves.going_on else { return };
     let steps = mover::steps(plan.from, plan.target);
@@ -204,6 +213,7 @@ fn lock_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> Option<Guard<'_, 
     if tables.moving() {
         help_slowly(tables);
     }
+    let mut round = 0;
     loop {
         // In this order: see `Tables::publish`.
         let next = tables.next();
@@ -224,10 +234,10 @@ fn lock_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> Option<Guard<'_, 
                     return Some(guard);
                 }
             }
-            // It moved on while we looked; whoever moved it has published more by now.
+            // The table changed while we looked. The thread that changed it has published more by now.
             _ => {}
         }
-        spin_loop();
+        wait_a_moment(&mut round);
     }
 }
 

@@ -53,11 +53,12 @@ pub trait Scheme<L: Layout>: Sealed + Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>>;
 
-    /// Goes for the bucket of `hash` while `first` is locked, and does not wait for it: whoever holds it may want `first`.
+    /// Tries to lock the live bucket of `hash` without waiting, because the bucket's holder may be waiting for what the
+    /// caller has locked. That is `first` if the caller has locked a bucket.
     #[doc(hidden)]
-    fn lock_second<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: &Guard<'_, L>) -> Second<'a, L, Self>;
+    fn try_lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: Option<&Guard<'_, L>>) -> Second<'a, L, Self>;
 
-    /// Whether a glance proves that nobody waits for `hash`. The caller has executed [B].
+    /// Whether a lock-free emptiness check proves that no waiter is queued for `hash`. The caller has executed [B].
     #[doc(hidden)]
     fn proves_empty(&self, tables: &Tables<L>, hash: u32) -> bool;
 
@@ -75,11 +76,12 @@ pub trait Scheme<L: Layout>: Sealed + Sized + Send + Sync + 'static {
     #[doc(hidden)]
     const MOVES_UNDER_LOAD: bool;
 
-    /// Moves to a table with `1 << slots_log2` buckets, if it is smaller and that needs no long waiting: begins to, or
-    /// tries for a moment. Without memory the table in use stays in use.
-    /// Nothing happens if by then `is_wanted` says no: it is asked under the lock that a request for a size takes.
+    /// Moves to a table with `1 << slots_log2` buckets, if the table in use is smaller. A scheme that would have to
+    /// wait long tries for a moment only. If there is no memory, the table in use stays in use. `is_wanted` is called
+    /// under the lock that a request for a size takes; if it answers `false`, nothing happens. The answer is `false` if
+    /// nothing was decided because another move is going on.
     #[doc(hidden)]
-    fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool);
+    fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool;
 
     /// Goes on with a move that has begun, for a while.
     #[doc(hidden)]
@@ -107,24 +109,24 @@ impl<'a, L: Layout, S: Scheme<L>> Locked<'a, L, S> {
     }
 }
 
-/// What came of going for a second bucket.
+/// The result of trying to lock a bucket, perhaps with another one locked.
 #[doc(hidden)]
 pub enum Second<'a, L: Layout, S: Scheme<L>> {
     Locked(Locked<'a, L, S>),
     /// It is the first one.
     Same,
-    /// Somebody holds it; or there is no table yet, or not any more.
+    /// Another thread holds it; or there is no table yet, or not any more.
     Busy,
 }
 
 impl<'a, L: Layout, S: Scheme<L>> Second<'a, L, S> {
     /// For a bucket that needs nothing to keep its table in place.
-    pub fn of(bucket: &'a Bucket<L>, first: &Guard<'_, L>) -> Self {
+    pub fn of(bucket: &'a Bucket<L>, first: Option<&Guard<'_, L>>) -> Self {
         Self::pinned(bucket, first, || None)
     }
 
-    fn pinned(bucket: &'a Bucket<L>, first: &Guard<'_, L>, pin: impl FnOnce() -> Option<S::Pin<'a>>) -> Self {
-        if core::ptr::eq(bucket, first.bucket()) {
+    fn pinned(bucket: &'a Bucket<L>, first: Option<&Guard<'_, L>>, pin: impl FnOnce() -> Option<S::Pin<'a>>) -> Self {
+        if first.is_some_and(|first| core::ptr::eq(bucket, first.bucket())) {
             return Self::Same;
         }
         match bucket.try_lock() {
@@ -135,10 +137,10 @@ impl<'a, L: Layout, S: Scheme<L>> Second<'a, L, S> {
 }
 
 /// For schemes that never move keys bucket by bucket; `pin` holds the table in use in place.
-fn second_in_current<'a, L: Layout, S: Scheme<L>>(
+fn try_current<'a, L: Layout, S: Scheme<L>>(
     tables: &'a Tables<L>,
     hash: u32,
-    first: &Guard<'_, L>,
+    first: Option<&Guard<'_, L>>,
     pin: Option<S::Pin<'a>>,
 ) -> Second<'a, L, S> {
     match tables.current() {
@@ -184,7 +186,7 @@ fn lock_no_private<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Gu
     }
 }
 
-/// For schemes that never move keys bucket by bucket: the glance at the table in use.
+/// The emptiness check of the table in use, for schemes that never move keys bucket by bucket.
 #[inline(always)]
 fn current_proves_empty<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
     match tables.current_private() {

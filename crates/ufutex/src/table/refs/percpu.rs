@@ -1,20 +1,20 @@
 //! `percpu`: every operation counts itself in its CPU's counter; a resize sums them up.
 //!
-//! What the kernel does since 6.17 (seed 002). In the PERCPU state a reference is a restartable sequence that looks at
-//! the state and adds to the counter of the CPU it runs on: no shared line, no locked instruction. A resize leaves
-//! that state, makes sure that no sequence that saw it is still running, adds the sums to a shared counter, and from
-//! there on it is `atomic`, with the same wait for zero. Where restartable sequences are not to be had it is `atomic`
-//! from the start.
+//! The kernel's implementation since 6.17. In the PERCPU state a reference is a restartable sequence that looks at the
+//! state and adds to the counter of its CPU, without a shared cache line or a locked instruction. A resize leaves that
+//! state, makes sure that no sequence that saw it is still running, adds the sums to a shared counter, and from then on
+//! works as `atomic`, with the same wait for zero. Where there are no restartable sequences, it works as `atomic` from
+//! the start.
 
 use super::atomic::wait_until_frozen;
 use super::count::Count;
 use super::tables::Tables;
 use super::{
-    Locked, Scheme, Second, current_proves_empty, lock_current, move_all, sealed::Sealed, second_in_current,
-    try_to_grow,
+    Locked, Scheme, Second, current_proves_empty, lock_current, move_all, sealed::Sealed, try_current, try_to_grow,
 };
 use crate::error::Error;
 use crate::sys::cpu_counter::{CpuCounter, Taken};
+use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
 
@@ -76,12 +76,12 @@ impl<L: Layout> Scheme<L> for PerCpu {
         Some(Locked { guard: lock_current(tables, hash)?, _pin: Some(pin) })
     }
 
-    fn lock_second<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: &Guard<'_, L>) -> Second<'a, L, Self> {
+    fn try_lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: Option<&Guard<'_, L>>) -> Second<'a, L, Self> {
         let taken = self.cpus.try_take();
         if taken.is_none() && !self.count.try_get() {
             return Second::Busy;
         }
-        second_in_current(tables, hash, first, Some(Pin { scheme: self, taken }))
+        try_current(tables, hash, first, Some(Pin { scheme: self, taken }))
     }
 
     #[inline(always)]
@@ -96,6 +96,7 @@ impl<L: Layout> Scheme<L> for PerCpu {
         slots_log2: Option<u32>,
         keep_trying: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
+        self.count.let_waiters_in();
         let _resize = tables.resize.lock();
         let Some(plan) = tables.plan(slots_log2)? else {
             return Ok(());
@@ -104,10 +105,9 @@ impl<L: Layout> Scheme<L> for PerCpu {
         // From here on references are counted in `count`. Its bias hides what it lacks until the sum is in.
         self.count.add(self.cpus.close() as u64);
         self.count.let_go();
-        if let Err(error) = wait_until_frozen(&self.count, keep_trying) {
-            self.cpus.open();
-            return Err(error);
-        }
+        let open = Otherwise::new(|| self.cpus.open());
+        wait_until_frozen(&self.count, keep_trying)?;
+        open.disarm();
         move_all(plan.from, plan.target);
         tables.end(&plan);
         self.cpus.open();
@@ -115,7 +115,8 @@ impl<L: Layout> Scheme<L> for PerCpu {
         Ok(())
     }
 
-    fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) {
+    fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool {
         try_to_grow(self, tables, slots_log2, is_wanted);
+        true
     }
 }

@@ -5,11 +5,11 @@ use core::ptr::{null_mut, without_provenance_mut};
 use crate::error::Error;
 use crate::sync::{AtomicPtr, AtomicUsize, Mutant, Ordering, Tally, relaxed_in};
 use crate::sys::probe::probe;
-use crate::sys::topology::Nodes;
 use crate::table::bucket::Bucket;
 use crate::table::layout::Layout;
 use crate::table::lock::Lock;
 use crate::table::mover::Place;
+use crate::table::size::SMALLEST_LOG2;
 use crate::table::store::{Store, make_all_live};
 use crate::table::{MAX_SLOTS_LOG2, Table};
 
@@ -67,11 +67,11 @@ pub struct Tables<L: Layout> {
     /// What private keys of this domain have as their space.
     pub space: u64,
     pub store: Store<L>,
-    /// Held by whoever changes `current` or `next`, which is whoever moves buckets.
+    /// Held by a thread that changes `current` or `next`, and so by every thread that moves buckets.
     pub resize: Lock<Moves<L>>,
     /// How many moves have ended.
     pub resizes: Tally,
-    /// How many operations found their bucket locked by somebody else.
+    /// How many operations found their bucket locked by another thread.
     pub contended: Tally,
 }
 
@@ -109,8 +109,8 @@ unsafe impl<L: Layout> Send for Move<L> {}
 
 impl<L: Layout> Tables<L> {
     /// # Safety
-    /// The global table stays valid as long as the result.
-    pub unsafe fn new(global: Table<L>, space: u64, use_global: bool, nodes: Nodes) -> Self {
+    /// `global`, and what `store` was made with, stay valid as long as the result.
+    pub unsafe fn new(global: Table<L>, space: u64, use_global: bool, store: Store<L>) -> Self {
         let current = if use_global { Current::<L>::Global } else { Current::None };
         Self {
             current: AtomicPtr::new(current.into_raw()),
@@ -118,7 +118,7 @@ impl<L: Layout> Tables<L> {
             moves: AtomicUsize::new(0),
             global,
             space,
-            store: Store::new(nodes),
+            store,
             resize: Lock::new(Moves { going_on: None, ended: 0 }),
             resizes: Tally::new(),
             contended: Tally::new(),
@@ -151,17 +151,32 @@ impl<L: Layout> Tables<L> {
         self.moves.load(Ordering::Acquire)
     }
 
-    /// Whether a move has begun and not ended, by a glance.
+    /// Whether a move has begun and not ended, read without the lock.
     #[inline(always)]
     pub fn moving(&self) -> bool {
         !self.next.load(Ordering::Relaxed).is_null()
     }
 
-    /// The last of the hashes that have the same bucket as `hash` has in the table of `bucket`, which is that one.
+    /// The last hash of the range that begins with `hash` and whose keys are all in `bucket`. The caller holds the
+    /// bucket's lock, and has found `bucket` to be the live bucket of `hash`.
+    ///
+    /// A move from or to the global table moves the hashes of one private bucket at a time. So while a private table is
+    /// in use, the range for a global bucket ends where the private bucket of `hash` ends.
     pub fn last_hash_of(&self, bucket: &Bucket<L>, hash: u32) -> u32 {
         let is_in = |table: &Table<L>| core::ptr::eq(table.bucket(hash), bucket);
         let table = self.current_private().filter(is_in).or_else(|| self.store.tables().find(is_in));
-        table.unwrap_or(self.global).last_hash_with(hash)
+        if let Some(table) = table {
+            return table.last_hash_with(hash);
+        }
+        // In this order: see `publish`. If keys of the bucket have been moved away, or have not been moved here yet,
+        // one of the two says so. While we hold the lock, no key that is queued in the range passes into or out of the
+        // bucket.
+        let tables = [self.next(), self.current()];
+        let last = |place: &Current<L>| match place {
+            Current::Private(table) => table.last_hash_with(hash),
+            Current::None | Current::Global => u32::MAX,
+        };
+        tables.iter().map(last).fold(self.global.last_hash_with(hash), u32::min)
     }
 
     /// For a mover: `to` is where keys may be found from now on, too.
@@ -171,7 +186,8 @@ impl<L: Layout> Tables<L> {
         self.moves.store(moves.wrapping_add(1), relaxed_in(Mutant::MovesRelaxed, Ordering::Release)); // [G]
     }
 
-    /// For a mover: all keys are in `to`. Whoever reads `next` and finds nothing, and `current` after it, sees `to`.
+    /// Called by a mover when all keys are in `to`. A thread that reads `next` and finds nothing, and reads `current`
+    /// after it, sees `to`.
     pub fn publish(&self, to: Current<L>) {
         self.current.store(to.into_raw(), relaxed_in(Mutant::PublishRelaxed, Ordering::Release)); // [F]
         self.next.store(null_mut(), Ordering::Release); // [F]
@@ -193,15 +209,17 @@ impl<L: Layout> Tables<L> {
         }
     }
 
-    /// Makes the first table, with `1 << slots_log2` buckets, if there is none: of its own if the memory can be had,
-    /// else the global one.
+    /// Makes the first table, if there is none, with `1 << slots_log2` buckets. If that is refused, it makes the
+    /// smallest table of a policy, whose memory no other domain can take. If that is refused too, the domain uses the
+    /// global table.
     #[cold]
     pub fn make_first(&self, slots_log2: u32) {
         let _resize = self.resize.lock();
         if !matches!(self.current(), Current::None) {
             return;
         }
-        match self.store.get_or_make(slots_log2.min(MAX_SLOTS_LOG2)) {
+        let smallest = || if slots_log2 > SMALLEST_LOG2 { self.store.get_or_make(SMALLEST_LOG2) } else { None };
+        match self.store.get_or_make(slots_log2.min(MAX_SLOTS_LOG2)).or_else(smallest) {
             Some(table) => {
                 make_all_live(table);
                 self.publish(Current::Private(table));
@@ -210,9 +228,9 @@ impl<L: Layout> Tables<L> {
         }
     }
 
-    /// For whoever holds `resize`: what a move of all keys to a table with `1 << slots_log2` buckets (`None`: to the
-    /// global one) consists of. `None` when there is nothing to move: the domain has no table yet and now has this
-    /// one, or has it already.
+    /// The plan of a move of all keys to a table with `1 << slots_log2` buckets (`None`: to the global table). The
+    /// caller holds `resize`. `None` if there is nothing to move: the domain had no table and now uses this one, or
+    /// uses it already.
     pub fn plan(&self, slots_log2: Option<u32>) -> Result<Option<Move<L>>, Error> {
         let current = self.current();
         let to = match (slots_log2, current) {

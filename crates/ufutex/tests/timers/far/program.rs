@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::machine::HOUR;
 use crate::memory::{EVENT, Event, SPEC, Spec};
 use crate::rng::Rng;
 
@@ -147,12 +146,11 @@ fn prctl(rng: &mut Rng) -> [u64; 4] {
     [mode, rest(rng), rest(rng), rest(rng)]
 }
 
-/// Whether two settings are the same, but for the time that went by between the calls.
-pub fn are_alike(one: Spec, other: Spec) -> bool {
+/// Whether two settings are the same, but for times that are less than `apart` from each other.
+pub fn are_alike(one: Spec, other: Spec, apart: Duration) -> bool {
     if one.interval != other.interval {
         return false;
     }
     let (one, other) = (one.value(), other.value());
-    one == other
-        || !one.is_zero() && !other.is_zero() && one.abs_diff(other) < HOUR / 60 && one > Duration::from_secs(1)
+    one == other || !one.is_zero() && !other.is_zero() && one.abs_diff(other) < apart && one > Duration::from_secs(1)
 }

@@ -1,0 +1,245 @@
+//! One thread, and which calls it makes with which handles.
+
+use std::ffi::{c_int, c_long};
+use std::sync::Arc;
+
+use crate::Storm;
+use crate::accounts::Zone;
+use crate::embedder::{self, WORDS};
+use crate::handles::{Entry, Kind};
+use crate::random::Random;
+
+pub struct Caller<'s> {
+    pub storm: &'s Arc<Storm>,
+    pub thread: usize,
+    pub random: Random,
+    /// Calls since they were last reported, and how many of them had a bad handle.
+    made: u64,
+    bad: u64,
+}
+
+/// The handles of one call. A call uses those that its function has.
+#[derive(Clone, Copy)]
+pub struct Handles {
+    pub system: u64,
+    pub domain: u64,
+    pub task: u64,
+}
+
+impl<'s> Caller<'s> {
+    pub fn new(storm: &'s Arc<Storm>, thread: usize, random: Random) -> Self {
+        Self { storm, thread, random, made: 0, bad: 0 }
+    }
+
+    /// Handles that nobody frees. The task is that of this thread.
+    fn anchors(&self) -> Handles {
+        let anchor = |kind| self.storm.history.anchor(kind);
+        let task = self.storm.tasks_of_threads[self.thread].get().unwrap_or(0);
+        Handles { system: anchor(Kind::System), domain: anchor(Kind::Domain), task }
+    }
+
+    /// One call, or what goes with calls.
+    pub fn call(&mut self) {
+        self.made += 1;
+        match self.random.below(100) {
+            0..58 => {
+                self.bad += 1;
+                self.call_badly();
+            }
+            58..60 => self.odd_struct(),
+            60..90 => self.call_well(),
+            90..94 => self.free_something(),
+            94..96 => self.make_something(),
+            96..98 => self.plain_functions(),
+            _ => self.write(),
+        }
+        if self.made >= 64 {
+            self.report();
+        }
+    }
+
+    /// Adds what was made since the last report to the accounts.
+    pub fn report(&mut self) {
+        self.storm.accounts.add_calls(std::mem::take(&mut self.made), std::mem::take(&mut self.bad));
+    }
+
+    /// A function with one bad handle, and all else as it should be: its answer is the one that the header promises.
+    fn call_badly(&mut self) {
+        let kind = self.random.of(&[Kind::System, Kind::Domain, Kind::Domain, Kind::Task, Kind::Task, Kind::Waiter]);
+        let (bad, promised) = self.storm.history.bad(kind, &mut self.random);
+        let mut handles = self.anchors();
+        let (name, answer) = match kind {
+            Kind::System => {
+                handles.system = bad;
+                if self.random.one_in(4) { self.free(kind, bad) } else { self.call_system(handles) }
+            }
+            Kind::Domain => {
+                handles.domain = bad;
+                match self.random.below(8) {
+                    0 => self.free(kind, bad),
+                    1..3 => self.call_with_task(handles),
+                    3..5 => self.call_that_waits(handles, Zone::Any),
+                    _ => self.call_domain(handles, Zone::Any),
+                }
+            }
+            Kind::Task => {
+                handles.task = bad;
+                match self.random.below(8) {
+                    0 => self.free(kind, bad),
+                    1..4 => self.call_with_task(handles),
+                    // Without a task such a wait is one that nobody interrupts.
+                    4 if bad != 0 => self.call_that_waits(handles, Zone::Any),
+                    _ => self.call_task(handles),
+                }
+            }
+            Kind::Waiter => {
+                let call = self.random.below(4);
+                self.call_waiter(bad, call)
+            }
+        };
+        let seed = self.storm.seed;
+        assert_eq!(answer, c_long::from(promised), "seed {seed}: {name} with the bad {kind:?} {bad:#x}");
+    }
+
+    /// Handles that are alive, or that another thread is freeing.
+    fn call_well(&mut self) {
+        let zone = self.random.of(&[Zone::Exact, Zone::Exact, Zone::Exact, Zone::Loose, Zone::Any]);
+        let mut handles = self.anchors();
+        let storm = self.storm;
+        if !self.random.one_in(3) {
+            handles.domain = storm.domains.any(&mut self.random).get().unwrap_or(handles.domain);
+        }
+        let task_at = self.random.below(2 * crate::THREADS);
+        match storm.tasks_of_threads.get(task_at) {
+            Some(task) => handles.task = task.get().unwrap_or(handles.task),
+            None => handles.task = storm.tasks.any(&mut self.random).get().unwrap_or(handles.task),
+        }
+        if self.random.one_in(2) {
+            self.call_task_to_go_on(handles.task);
+        }
+        match self.random.below(16) {
+            0 => drop(self.call_system(handles)),
+            1 => drop(self.call_task(handles)),
+            2..5 => drop(self.call_with_task(handles)),
+            5..9 => drop(self.call_domain(handles, zone)),
+            9..12 => {
+                if !self.random.one_in(3) {
+                    handles.task = 0;
+                }
+                self.call_that_waits(handles, zone);
+            }
+            _ => self.look_at_a_waiter(),
+        }
+    }
+
+    /// Looks at a waiter, or ends it. Other threads may do the same meanwhile: one of them has its answer.
+    fn look_at_a_waiter(&mut self) {
+        let zone = self.random.of(&crate::accounts::ZONES);
+        let entry = self.storm.waiters[zone as usize].any(&mut self.random);
+        let Some(waiter) = entry.get() else { return };
+        let calls = if zone == Zone::Exact { 3 } else { 4 };
+        let call = self.random.below(calls);
+        self.end_waiter(entry, zone, waiter, call);
+    }
+
+    /// The same for a certain one.
+    pub fn end_waiter(&mut self, entry: &Entry, zone: Zone, waiter: u64, call: usize) -> bool {
+        let (name, answer) = self.call_waiter(waiter, call);
+        let still_there = [libc::EINPROGRESS, libc::EBUSY, libc::EBADF].map(|errno| -c_long::from(errno));
+        if name == "ufutex_waiter_deadline" || still_there.contains(&answer) {
+            return false;
+        }
+        entry.is_armed.store(false, std::sync::atomic::Ordering::SeqCst);
+        self.storm.history.freed(Kind::Waiter, waiter, &mut self.random);
+        entry.put(0);
+        if name != "ufutex_waiter_free" {
+            self.storm.accounts.received(zone, answer);
+        }
+        true
+    }
+
+    /// Frees an object that others may be using. It is freed once, or somebody uses it.
+    fn free_something(&mut self) {
+        let storm = self.storm;
+        let kind = self.random.of(&[Kind::System, Kind::Domain, Kind::Domain, Kind::Task, Kind::Task, Kind::Task]);
+        let entry = match kind {
+            Kind::System => storm.systems.any(&mut self.random),
+            Kind::Domain => storm.domains.any(&mut self.random),
+            _ => storm.tasks.any(&mut self.random),
+        };
+        if self.random.one_in(16) {
+            // Its waiter waits all the while.
+            let domain = storm.history.anchor(Kind::Domain);
+            let (name, answer) = self.free(Kind::Domain, domain);
+            assert_eq!(answer, c_long::from(-libc::EBUSY), "seed {}: {name} of a domain in use", storm.seed);
+        } else if let Some(handle) = entry.take() {
+            self.free_taken(kind, entry, handle);
+        }
+    }
+
+    /// Whether it could be freed.
+    pub fn free_taken(&mut self, kind: Kind, entry: &Entry, handle: u64) -> bool {
+        match self.free(kind, handle) {
+            (_, 0) => {
+                self.storm.history.freed(kind, handle, &mut self.random);
+                entry.put(0);
+                true
+            }
+            (name, answer) => {
+                let seed = self.storm.seed;
+                assert_eq!(answer, c_long::from(-libc::EBUSY), "seed {seed}: {name} of the live {kind:?} {handle:#x}");
+                entry.put(handle);
+                false
+            }
+        }
+    }
+
+    /// Makes what lacks.
+    fn make_something(&mut self) {
+        let storm = self.storm;
+        let mut handles = self.anchors();
+        match self.random.below(4) {
+            0 => drop(self.new_system()),
+            1 => {
+                handles.system = storm.systems.any(&mut self.random).get().unwrap_or(handles.system);
+                self.new_domain(handles.system);
+            }
+            _ => {
+                handles.domain = storm.domains.any(&mut self.random).get().unwrap_or(handles.domain);
+                self.new_task(handles.domain);
+            }
+        }
+    }
+
+    /// Keeps a handle that was just made in an entry that this thread has reserved, or frees it again.
+    pub fn keep(&mut self, kind: Kind, entry: Option<&Entry>, answer: c_int, handle: u64) {
+        if answer != 0 {
+            if let Some(entry) = entry {
+                entry.put(0);
+            }
+            return;
+        }
+        self.storm.history.made(handle);
+        match entry {
+            Some(entry) => entry.put(handle),
+            None => {
+                let (name, answer) = self.free(kind, handle);
+                assert_eq!(answer, 0, "seed {}: {name} of {handle:#x}, which nobody else knows", self.storm.seed);
+                self.storm.history.freed(kind, handle, &mut self.random);
+            }
+        }
+    }
+
+    /// Writes a word, as the program does: small numbers, and owners where locks are.
+    fn write(&mut self) {
+        let zone = self.random.of(&crate::accounts::ZONES);
+        let value = match zone {
+            Zone::Any => {
+                let tid = self.storm.some_tid(&mut self.random);
+                self.random.of(&[0, 0, 1, tid, tid | 1 << 31, tid | 1 << 30])
+            }
+            _ => self.random.of(&[0, 0, 0, 1]),
+        };
+        embedder::write(zone, self.random.below(WORDS as usize), value);
+    }
+}

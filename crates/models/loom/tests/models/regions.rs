@@ -1,0 +1,200 @@
+//! Domains whose locks meet: the regions of two become one before a task waits for the other domain's, and part again when
+//! nobody does, while others are about to lock either.
+//!
+//! What must hold: whoever locks a region finds its own tasks there (the second look), two that want each other's
+//! do not wait for ever, nor do one that has the bucket and one that has the region, and the priorities and words are right in the
+//! end. And a region never has domains of two PID namespaces, which the engine asserts where regions become one.
+
+use loom::sync::Arc;
+use loom::thread;
+use ufutex_loom::scheme::Live;
+use ufutex_loom::{
+    Config, Domain, Error, ObjectId, Options, PidNamespace, Priority, Shared, System, TID_MASK, Task, Timeout,
+};
+
+use crate::support::{NEVER, Word, catches, check_pair};
+
+/// Not waited for: see [`SOME_TIME`](crate::support::SOME_TIME).
+const SOON: Option<Timeout> = Some(NEVER);
+
+/// Two domains of a system, and two words that both map.
+struct Neighbours {
+    domains: [Domain<Live>; 2],
+    words: [Word; 2],
+}
+
+fn domain(namespace: &PidNamespace) -> Domain<Live> {
+    Domain::in_namespace(namespace, Options::new().early_return(false))
+}
+
+fn system() -> System {
+    let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
+    System::with_config(config).expect("the models' configuration is valid")
+}
+
+fn shared(word: &Word, offset: u64) -> Shared<&Word> {
+    Shared::object(word, ObjectId::new(1).expect("small enough"), offset)
+}
+
+impl Neighbours {
+    fn new() -> Arc<Self> {
+        let namespace = system().pid_namespace();
+        let domains = [(); 2].map(|()| domain(&namespace));
+        Arc::new(Self { domains, words: [Word::at(0x1000), Word::at(0x1080)] })
+    }
+
+    fn word(&self, i: usize) -> Shared<&Word> {
+        shared(&self.words[i], 0x80 * i as u64)
+    }
+
+    fn task(&self, domain: usize, tid: u32) -> Task {
+        self.domains[domain].task(tid).expect("the number is free")
+    }
+
+    fn lock(&self, domain: usize, word: usize, task: &Task, timeout: Option<Timeout>) -> Result<(), Error> {
+        self.domains[domain].lock_pi(self.word(word), task, timeout)
+    }
+
+    fn unlock(&self, domain: usize, word: usize, task: &Task) {
+        loop {
+            match self.domains[domain].unlock_pi(self.word(word), task) {
+                Err(Error::Again) => {}
+                result => return assert_eq!(result, Ok(())),
+            }
+        }
+    }
+}
+
+/// A task's priority is changed while another domain's task, whose region is new, comes to wait for it and goes again.
+fn priority_against_newcomer() {
+    let both = Neighbours::new();
+    let one = both.task(0, 1);
+    assert_eq!(both.lock(0, 0, &one, None), Ok(()));
+    let newcomer = {
+        let both = both.clone();
+        thread::spawn(move || {
+            let two = both.task(1, 2);
+            two.set_priority(Priority::realtime(7));
+            assert_eq!(both.lock(1, 0, &two, SOON), Err(Error::TimedOut));
+        })
+    };
+    one.set_priority(Priority::realtime(3));
+    let meanwhile = one.priority().as_realtime();
+    assert!(meanwhile == 3 || meanwhile == 7);
+    newcomer.join().unwrap();
+    assert_eq!(one.priority(), Priority::realtime(3));
+    both.unlock(0, 0, &one);
+}
+
+/// A lock goes from a task of one domain to one of the other, and back.
+fn lock_against_lock() {
+    let both = Neighbours::new();
+    let (one, two) = (both.task(0, 1), both.task(1, 2));
+    let other = {
+        let both = both.clone();
+        thread::spawn(move || {
+            assert_eq!(both.lock(1, 0, &two, None), Ok(()));
+            assert_eq!(both.words[0].value() & TID_MASK, 2);
+            both.unlock(1, 0, &two);
+        })
+    };
+    assert_eq!(both.lock(0, 0, &one, None), Ok(()));
+    assert_eq!(both.words[0].value() & TID_MASK, 1);
+    both.unlock(0, 0, &one);
+    other.join().unwrap();
+    assert_eq!(both.words[0].value(), 0);
+}
+
+/// Each domain has a lock, and a second task that wants the other's: both regions are wanted by two at once.
+fn each_wants_the_others() {
+    let both = Neighbours::new();
+    let owners = [both.task(0, 1), both.task(1, 2)];
+    for (i, owner) in owners.iter().enumerate() {
+        assert_eq!(both.lock(i, i, owner, None), Ok(()));
+    }
+    let (three, four) = (both.task(0, 3), both.task(1, 4));
+    let other = {
+        let both = both.clone();
+        thread::spawn(move || assert_eq!(both.lock(1, 0, &four, SOON), Err(Error::TimedOut)))
+    };
+    assert_eq!(both.lock(0, 1, &three, SOON), Err(Error::TimedOut));
+    other.join().unwrap();
+    for (i, owner) in owners.iter().enumerate() {
+        both.unlock(i, i, owner);
+        assert_eq!(both.words[i].value(), 0);
+    }
+}
+
+/// A newcomer finds the region of the lock's owner busy. So it waits for that region, and then for the word's bucket. A second task of
+/// the owner's domain comes to the same bucket and region meanwhile.
+fn newcomer_waits_for_the_owners_region() {
+    let both = Neighbours::new();
+    let (one, three) = (both.task(0, 1), both.task(0, 3));
+    assert_eq!(both.lock(0, 0, &one, None), Ok(()));
+    let newcomer = {
+        let both = both.clone();
+        thread::spawn(move || {
+            let two = both.task(1, 2);
+            assert_eq!(both.lock(1, 0, &two, SOON), Err(Error::TimedOut));
+        })
+    };
+    one.set_priority(Priority::realtime(3));
+    assert_eq!(both.domains[0].try_lock_pi(both.word(0), &three), Err(Error::Again));
+    newcomer.join().unwrap();
+    both.unlock(0, 0, &one);
+    assert_eq!(both.words[0].value(), 0);
+}
+
+#[test]
+fn buckets_and_regions_are_not_waited_for_in_a_circle() {
+    check_pair(newcomer_waits_for_the_owners_region);
+}
+
+/// The TID in a word leads to a home whose domain ends, and which then is that of a guest in another namespace.
+fn home_goes_to_a_stranger() {
+    let system = system();
+    let [here, there] = [(); 2].map(|()| domain(&system.pid_namespace()));
+    let (waiter, owner) = (here.task(2).expect("the number is free"), there.task(1).expect("the number is free"));
+    let word = Word::at(0x1000);
+    word.store(1);
+    let stranger = thread::spawn(move || {
+        drop((owner, there));
+        let guest = domain(&PidNamespace::new(&system).expect("the memory is there"));
+        let task = guest.task(1).expect("the number is free");
+        task.set_priority(Priority::realtime(3));
+        (task, guest)
+    });
+    waiter.set_priority(Priority::realtime(7));
+    let result = here.lock_pi(shared(&word, 0), &waiter, SOON);
+    let (task, _guest) = stranger.join().unwrap();
+    assert_eq!(task.priority(), Priority::realtime(3));
+    match result {
+        Ok(()) => assert_eq!(word.value() & TID_MASK, 2, "it has inherited the lock"),
+        error => assert!(matches!(error, Err(Error::NoTask | Error::TimedOut)), "{error:?}"),
+    }
+}
+
+#[test]
+fn whoever_locks_a_region_finds_its_tasks_there() {
+    check_pair(priority_against_newcomer);
+}
+
+#[test]
+fn a_lock_goes_from_domain_to_domain() {
+    check_pair(lock_against_lock);
+}
+
+#[test]
+fn regions_that_want_each_other_become_one() {
+    check_pair(each_wants_the_others);
+}
+
+catches!(regions_catches_bucket_waits_for_region, BucketWaitsForRegion, newcomer_waits_for_the_owners_region);
+catches!(regions_catches_held_region_is_trusted, HeldRegionIsTrusted, newcomer_waits_for_the_owners_region);
+#[test]
+fn a_region_is_of_one_namespace() {
+    check_pair(home_goes_to_a_stranger);
+}
+
+catches!(regions_catches_region_skips_second_look, RegionSkipsSecondLook, priority_against_newcomer);
+catches!(regions_catches_region_takes_strangers, RegionTakesStrangers, home_goes_to_a_stranger);

@@ -1,0 +1,82 @@
+//! Tasks of three domains, which lock and unlock what they share and what they do not, give up, end and come again. One at
+//! a time has a lock, nobody is forgotten, and in the end each lock is free.
+
+use shuttle::sync::Arc;
+use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use shuttle::thread;
+use ufutex_shuttle::scheme::Live;
+use ufutex_shuttle::{Clock, Config, Domain, Error, ObjectId, Options, Priority, Shared, System, Task, Timeout};
+
+use crate::support::{Word, catches, check};
+
+const SOON: Option<Timeout> = Some(Timeout::At(Clock::Monotonic, std::time::Duration::MAX));
+
+struct Shares {
+    domains: Vec<Domain<Live>>,
+    words: [Word; 3],
+    owners: [AtomicU32; 3],
+}
+
+impl Shares {
+    fn new() -> Arc<Self> {
+        let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
+        let system = System::with_config(config).expect("the models' configuration is valid");
+        let domains = (0..3).map(|_| Domain::with_options(&system, Options::new())).collect();
+        let words = [0x1000, 0x1040, 0x1080].map(Word::at);
+        Arc::new(Self { domains, words, owners: [(); 3].map(|()| AtomicU32::new(0)) })
+    }
+
+    fn word(&self, i: usize) -> Shared<&Word> {
+        Shared::object(&self.words[i], ObjectId::new(1).expect("small enough"), 0x40 * i as u64)
+    }
+
+    /// Locks the words in this order, the last for a while only, and then unlocks them.
+    fn lock_all(&self, domain: usize, task: &Task, words: &[usize]) {
+        let Some((&word, others)) = words.split_first() else { return };
+        let timeout = if others.is_empty() { SOON } else { None };
+        match self.domains[domain].lock_pi(self.word(word), task, timeout) {
+            Ok(()) => {}
+            result => return assert_eq!((result, others), (Err(Error::TimedOut), &[][..])),
+        }
+        assert_eq!(self.owners[word].swap(task.tid(), SeqCst), 0, "one at a time");
+        task.set_priority(Priority::realtime(word as u8 + 1));
+        self.lock_all(domain, task, others);
+        assert_eq!(self.owners[word].swap(0, SeqCst), task.tid(), "one at a time");
+        while let Err(error) = self.domains[domain].unlock_pi(self.word(word), task) {
+            assert_eq!(error, Error::Again);
+            thread::yield_now();
+        }
+    }
+}
+
+/// Chains through all three domains, whose regions meet and part.
+fn chains_across_domains() {
+    let shares = Shares::new();
+    let orders: [&[usize]; 4] = [&[0, 1], &[1, 2], &[0, 2], &[2]];
+    let threads: Vec<_> = (orders.into_iter().enumerate())
+        .map(|(i, words)| {
+            let shares = shares.clone();
+            thread::spawn(move || {
+                for round in 0..2 {
+                    let task = shares.domains[i % 3].task(10 * round + i as u32 + 1).expect("the number is free");
+                    shares.lock_all(i % 3, &task, words);
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for (word, domain) in std::iter::zip(0..3, &shares.domains) {
+        assert_eq!(shares.words[word].value.load(SeqCst), 0);
+        let task = domain.task(99).expect("the number is free");
+        assert_eq!(domain.lock_pi(shares.word(word), &task, None), Ok(()), "nobody is queued");
+        assert_eq!(domain.unlock_pi(shares.word(word), &task), Ok(()));
+    }
+}
+
+#[test]
+fn regions_meet_and_part() {
+    check(300, chains_across_domains);
+}
+
+catches!(regions_catches_held_region_is_trusted, HeldRegionIsTrusted, 2000, chains_across_domains);
+catches!(regions_catches_region_skips_second_look, RegionSkipsSecondLook, 2000, chains_across_domains);

@@ -1,0 +1,71 @@
+//! Markers: where an operation in pieces goes on after its bucket was unlocked (see `table::list::walk`).
+
+use core::pin::Pin;
+use core::ptr::NonNull;
+
+use super::domain::Domain;
+use super::entry::{Entry, PIECE};
+use crate::sync::{Mutant, mutant};
+use crate::table::bucket::Guard;
+use crate::table::hash::Key;
+use crate::table::layout::Layout;
+use crate::table::list::{Node, Pick, Taken};
+use crate::table::refs::Scheme;
+
+/// A place among the waiters of a key, on the operation's stack. If it is dropped while queued, as by a panic of a
+/// callback, it leaves its queue, also if a resize has moved the queue.
+pub(super) struct Marker<'d, S: Scheme<L>, L: Layout> {
+    domain: &'d Domain<S, L>,
+    /// An entry that no wake may take. Other threads reach it through the queue.
+    entry: Entry,
+}
+
+impl<'d, S: Scheme<L>, L: Layout> Marker<'d, S, L> {
+    /// A marker before the first waiter of `key`. `hash` is the key's hash.
+    pub fn new(domain: &'d Domain<S, L>, key: Key, hash: u32) -> Self {
+        Self { domain, entry: Entry::marker(key, hash) }
+    }
+
+    fn node(&self) -> NonNull<Node> {
+        NonNull::from(&self.entry).cast()
+    }
+
+    /// The waiter that the operation goes on with; `None` if none is left. `bucket` has been locked as the key's. The
+    /// marker leaves the queue; [`keep`](Self::keep) puts it back.
+    pub fn next(self: Pin<&Self>, bucket: &mut Guard<'_, L>) -> Option<NonNull<Node>> {
+        // SAFETY: the marker is ours. If it is queued, it is in the bucket that is locked as its key's, like all nodes
+        // of the key.
+        unsafe { bucket.resume(self.node()) }
+    }
+
+    /// Makes `next`, a waiter of the key that is queued in `bucket`, the one that the operation goes on with.
+    pub fn keep(self: Pin<&Self>, bucket: &mut Guard<'_, L>, next: NonNull<Node>) {
+        if mutant(Mutant::PieceForgetsPlace) {
+            return;
+        }
+        // SAFETY: not queued: taken off by `next`, or never queued. It is pinned, and leaves the queue in its drop.
+        unsafe { bucket.pause(self.node(), next) };
+    }
+
+    /// Takes up to `limit` of the waiters that are left. Answers them, and the waiter to go on with, if there is one.
+    pub fn take(
+        self: Pin<&Self>,
+        bucket: &mut Guard<'_, L>,
+        limit: usize,
+        pick: impl FnMut(NonNull<Node>) -> Pick,
+    ) -> (Taken, Option<NonNull<Node>>) {
+        match self.next(bucket) {
+            // SAFETY: `next` answers a waiter that is queued in this bucket.
+            Some(first) => unsafe { bucket.take_from(first, limit, PIECE, pick) },
+            None => (Taken::default(), None),
+        }
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Drop for Marker<'_, S, L> {
+    fn drop(&mut self) {
+        let node = self.node();
+        // SAFETY: the guard proves that the node is queued in its bucket.
+        self.domain.with_queued(&self.entry, |guard| unsafe { guard.remove(node) });
+    }
+}

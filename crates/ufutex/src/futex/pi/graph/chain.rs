@@ -1,0 +1,103 @@
+//! Walks along a chain of holders: the search for a deadlock, and the propagation of priorities and heights.
+
+use super::{Graph, LockId, NORMAL, TaskId};
+use crate::error::Error;
+
+/// What a lock contributes to its holder: its first waiter's priority, and the greatest height of its waiters. Both are
+/// `None` for a lock without waiters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Brought {
+    level: Option<u8>,
+    height: Option<u32>,
+}
+
+impl Brought {
+    pub const NOTHING: Self = Self { level: None, height: None };
+
+    pub fn new(level: Option<u8>, height: Option<u32>) -> Self {
+        Self { level, height }
+    }
+}
+
+/// One of the holder's locks contributed `before` until now, and contributes `after` from now on.
+pub(super) struct Change<E> {
+    pub holder: TaskId<E>,
+    pub before: Brought,
+    pub after: Brought,
+}
+
+impl<E: Copy, H: Copy> Graph<E, H> {
+    /// `Deadlock` if `task` must not wait for `lock`, because the chain of holders leads back to `task` or would become
+    /// too long.
+    ///
+    /// Each holder must be higher than the task that waits for it. The walk raises the height step by step, and ends at
+    /// the first holder that is high enough already. There the rest of the chain need not be walked: heights rise along
+    /// a chain, so no height behind that holder changes, and `task`, which is lower, cannot be behind it.
+    pub(super) fn look_for_deadlock(&mut self, task: TaskId<E>, lock: LockId<E>) -> Result<(), Error> {
+        let mut holder = self[lock].holder;
+        let mut height = self[task].height;
+        loop {
+            if holder == task {
+                return Err(Error::Deadlock);
+            }
+            height += 1;
+            if self[holder].height >= height {
+                return Ok(());
+            }
+            let Some(blocked) = &self[holder].blocked else { break };
+            holder = self[blocked.lock].holder;
+        }
+        if height > self.highest {
+            self.chains_refused += 1;
+            return Err(Error::Deadlock);
+        }
+        Ok(())
+    }
+
+    /// Applies `change` to the holder's priority and height, and then to the holders further along the chain. Ends
+    /// where nothing changes, or at the end of the chain, whose length is limited.
+    pub(super) fn follow(&mut self, change: Change<E>) {
+        let mut next = Some(change);
+        while let Some(Change { holder, before, after }) = next {
+            if before == after {
+                return;
+            }
+            let task = &mut self[holder];
+            if before.level != after.level {
+                before.level.inspect(|&level| task.lent.remove(level));
+                after.level.inspect(|&level| task.lent.add(level));
+            }
+            if before.height != after.height {
+                before.height.inspect(|&height| task.heights.remove(height));
+                after.height.inspect(|&height| task.heights.add(height));
+            }
+            next = self.adjust(holder);
+        }
+    }
+
+    /// Computes the task's priority and height from its own priority and its locks' contributions. Answers the change
+    /// that this makes for the holder of the lock that the task waits for.
+    pub(super) fn adjust(&mut self, id: TaskId<E>) -> Option<Change<E>> {
+        let task = &mut self[id];
+        let effective = task.own.min(task.lent.best()).min(NORMAL);
+        let height = task.heights.greatest().map_or(0, |height| height + 1);
+        let is_reordered = core::mem::replace(&mut task.effective, effective) != effective;
+        let lower = core::mem::replace(&mut task.height, height);
+        if is_reordered {
+            self.note_change(id);
+        }
+        if !is_reordered && lower == height {
+            return None;
+        }
+        let lock = self[id].blocked.as_ref()?.lock;
+        let before = self[lock].brought();
+        if is_reordered {
+            self.unqueue(id);
+            self.enqueue(id, lock, effective);
+        }
+        let lock = &mut self[lock];
+        lock.heights.remove(lower);
+        lock.heights.add(height);
+        Some(Change { holder: lock.holder, before, after: lock.brought() })
+    }
+}

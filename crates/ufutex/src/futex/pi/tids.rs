@@ -1,0 +1,126 @@
+//! A map from TIDs to values. The time of an operation does not depend on the number of TIDs.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::TID_MASK;
+use crate::error::Error;
+
+/// A node has one slot for each value of this many bits of a TID.
+const BITS: u32 = 5;
+/// Depth of the tree: a TID has 30 bits.
+const LEVELS: u32 = TID_MASK.count_ones() / BITS;
+const _: () = assert!(LEVELS * BITS == TID_MASK.count_ones());
+
+enum Slot<T> {
+    Empty,
+    Node(Box<[Slot<T>]>),
+    Value(T),
+}
+
+/// A tree with a fixed depth. A hash map would stop all threads of the namespace while it grows.
+pub struct Tids<T>(Slot<T>);
+
+impl<T: Copy> Tids<T> {
+    pub const fn new() -> Self {
+        Self(Slot::Empty)
+    }
+
+    /// Adds a value for a TID.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if the TID has a value; [`Error::NoMemory`].
+    pub fn insert(&mut self, tid: u32, value: T) -> Result<(), Error> {
+        let result = self.try_insert(tid, value);
+        if result == Err(Error::NoMemory) {
+            self.remove(tid);
+        }
+        result
+    }
+
+    fn try_insert(&mut self, tid: u32, value: T) -> Result<(), Error> {
+        let mut slot = &mut self.0;
+        for level in (0..LEVELS).rev() {
+            if matches!(slot, Slot::Empty) {
+                *slot = Slot::Node(node()?);
+            }
+            let Slot::Node(node) = slot else { return Err(Error::Busy) };
+            slot = &mut node[place(tid, level)];
+        }
+        if !matches!(slot, Slot::Empty) {
+            return Err(Error::Busy);
+        }
+        *slot = Slot::Value(value);
+        Ok(())
+    }
+
+    pub fn get(&self, tid: u32) -> Option<T> {
+        let mut slot = &self.0;
+        for level in (0..LEVELS).rev() {
+            let Slot::Node(node) = slot else { return None };
+            slot = &node[place(tid, level)];
+        }
+        match slot {
+            Slot::Value(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Removes the value of a TID, if it has one, and the nodes that become empty.
+    pub fn remove(&mut self, tid: u32) {
+        remove(&mut self.0, tid, LEVELS);
+    }
+}
+
+fn place(tid: u32, level: u32) -> usize {
+    (tid >> (level * BITS)) as usize & ((1 << BITS) - 1)
+}
+
+fn node<T>() -> Result<Box<[Slot<T>]>, Error> {
+    let mut slots = Vec::new();
+    slots.try_reserve_exact(1 << BITS).map_err(|_| Error::NoMemory)?;
+    slots.resize_with(1 << BITS, || Slot::Empty);
+    Ok(slots.into_boxed_slice())
+}
+
+fn remove<T>(slot: &mut Slot<T>, tid: u32, level: u32) {
+    if let Slot::Node(node) = slot {
+        remove(&mut node[place(tid, level - 1)], tid, level - 1);
+        if node.iter().any(|slot| !matches!(slot, Slot::Empty)) {
+            return;
+        }
+    }
+    *slot = Slot::Empty;
+}
+
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    proptest! {
+        #[test]
+        fn tids_are_found_until_they_are_removed(steps in prop::collection::vec((0..4u8, 0..6u32, 0..6u32), 0..100)) {
+            let (mut tids, mut plain) = (Tids::new(), HashMap::new());
+            for (i, (what, upper, lower)) in steps.into_iter().enumerate() {
+                let tid = ((upper << 27) | (lower * 31)) & TID_MASK;
+                match what {
+                    0 => {
+                        plain.remove(&tid);
+                        tids.remove(tid);
+                    }
+                    _ if plain.contains_key(&tid) => prop_assert_eq!(tids.insert(tid, i), Err(Error::Busy)),
+                    _ => {
+                        prop_assert_eq!(tids.insert(tid, i), Ok(()));
+                        plain.insert(tid, i);
+                    }
+                }
+                for tid in [0, 1, 31, 62, 1 << 27, TID_MASK].into_iter().chain(plain.keys().copied()) {
+                    prop_assert_eq!(tids.get(tid), plain.get(&tid).copied());
+                }
+                prop_assert_eq!(matches!(tids.0, Slot::Empty), plain.is_empty(), "empty nodes are freed");
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Panics of an embedder's callbacks.
+//!
+//! The engine does not stop a callback's panic: it goes on to the caller of the operation. What the operation still has
+//! to do for other threads is done while the stack unwinds, by values that do it in their `drop`. They call callbacks
+//! through [`call`], because a second panic that left a `drop` would end the process.
+
+use core::task::Waker;
+
+/// Calls a callback. If the thread is unwinding already, a panic of `f` is caught, and its payload is leaked, because
+/// dropping a payload may panic as well. Without `std` a panic cannot be caught, and the second one ends the process.
+#[inline]
+pub fn call(f: impl FnOnce()) {
+    #[cfg(feature = "std")]
+    if std::thread::panicking() {
+        core::mem::forget(std::panic::catch_unwind(core::panic::AssertUnwindSafe(f)));
+        return;
+    }
+    f();
+}
+
+/// Calls `f` if its scope is left before [`disarm`](Self::disarm), by a panic of a callback or by an error.
+#[must_use]
+pub struct Otherwise<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Otherwise<F> {
+    pub const fn new(f: F) -> Self {
+        Self(Some(f))
+    }
+
+    /// Drops `f` without calling it.
+    pub fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl<F: FnOnce()> Drop for Otherwise<F> {
+    fn drop(&mut self) {
+        if let Some(f) = self.0.take() {
+            f();
+        }
+    }
+}
+
+/// An embedder's waker. It may panic when it is woken and when it is dropped.
+pub struct Callback(Option<Waker>);
+
+impl Callback {
+    /// A clone of `waker`. Cloning runs the embedder's code: call this with nothing locked.
+    pub fn of(waker: &Waker) -> Self {
+        waker.clone().into()
+    }
+
+    pub fn wake(mut self) {
+        if let Some(waker) = self.0.take() {
+            call(|| waker.wake());
+        }
+    }
+}
+
+impl From<Waker> for Callback {
+    fn from(waker: Waker) -> Self {
+        Self(Some(waker))
+    }
+}
+
+impl Drop for Callback {
+    fn drop(&mut self) {
+        if let Some(waker) = self.0.take() {
+            call(|| drop(waker));
+        }
+    }
+}

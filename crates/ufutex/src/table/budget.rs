@@ -1,0 +1,52 @@
+//! The limit on the memory that the tables of several domains may take together.
+
+use crate::sync::{AtomicUsize, Ordering};
+
+/// The table memory of a system's domains. One part of it is limited. The other part each domain may have, however much
+/// the other domains take.
+pub struct Budget {
+    /// All memory taken, in bytes.
+    taken: AtomicUsize,
+    /// The part of `taken` that is limited, in bytes; at most `limit`.
+    limited: AtomicUsize,
+    limit: usize,
+}
+
+impl Budget {
+    /// A budget of which nothing is taken, with a limit of `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self { taken: AtomicUsize::new(0), limited: AtomicUsize::new(0), limit }
+    }
+
+    /// How many bytes are taken, limited and unlimited together.
+    pub fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Takes `bytes`, of which `limited` count towards the limit. `false` if the limit forbids it; then nothing is
+    /// taken. The counts order no other memory, so Relaxed is enough.
+    pub fn take(&self, bytes: usize, limited: usize) -> bool {
+        if !self.take_limited(limited) {
+            return false;
+        }
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+        true
+    }
+
+    fn take_limited(&self, bytes: usize) -> bool {
+        let mut limited = self.limited.load(Ordering::Relaxed);
+        loop {
+            let Some(more) = limited.checked_add(bytes).filter(|&more| more <= self.limit) else { return false };
+            match self.limited.compare_exchange_weak(limited, more, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => limited = now,
+            }
+        }
+    }
+
+    /// Gives back what [`take`](Self::take) took.
+    pub fn give_back(&self, bytes: usize, limited: usize) {
+        self.limited.fetch_sub(limited, Ordering::Relaxed);
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}

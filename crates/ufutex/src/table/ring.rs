@@ -1,0 +1,332 @@
+//! The waiters of a key: a ring in wake order, which begins with the key's head.
+//!
+//! Waiters are sorted by priority; those of one priority, a *level*, stand in the order in which they came. There are
+//! at most 101 levels. In a ring of several levels, the place of a new waiter is found by a walk along levels, not
+//! waiters: the last waiters of the levels form a list, linked by `left` to the level that is woken before and by
+//! `right` to the one after.
+//!
+//! A head uses these two pointers for the tree, so a head is never in the list. This matters only if the head is the
+//! only waiter of the first level. Then the list begins with the second level.
+//!
+//! A ring of one level, as nearly all are, has no list: its first and last waiter have equal priorities, and a new
+//! waiter of that priority goes to the end.
+
+use core::ptr;
+
+use super::node::{Node, links};
+
+/// Makes `node` a ring of its own.
+///
+/// # Safety
+/// `node` is the caller's.
+#[inline(always)]
+pub unsafe fn of_one(node: *mut Node) {
+    // SAFETY: says the caller.
+    unsafe {
+        (*links(node)).next = node;
+        (*links(node)).prev = node;
+    }
+}
+
+/// Whether all waiters of the ring have the priority of `node`.
+///
+/// # Safety
+/// `head` is queued and the bucket's lock held; `node` is the caller's.
+#[inline(always)]
+pub unsafe fn is_of_one_level(head: *mut Node, node: *mut Node) -> bool {
+    // SAFETY: says the caller.
+    unsafe {
+        let (h, priority) = (links(head), (*links(node)).priority);
+        (*h).priority == priority && (*links((*h).prev)).priority == priority
+    }
+}
+
+/// Puts `node` at the end of a ring.
+///
+/// # Safety
+/// As for [`is_of_one_level`], which has answered `true`.
+#[inline(always)]
+pub unsafe fn push_back(head: *mut Node, node: *mut Node) {
+    // SAFETY: says the caller.
+    unsafe { link_before(node, head) };
+}
+
+/// Inserts `node` right before `next`, with the priority of `next`. So `node` is not the last of its level, and the
+/// list of levels does not change.
+///
+/// # Safety
+/// `next` is queued and no head, and the bucket's lock held; `node` is the caller's.
+pub unsafe fn insert_before(node: *mut Node, next: *mut Node) {
+    // SAFETY: says the caller.
+    unsafe {
+        (*links(node)).priority = (*links(next)).priority;
+        link_before(node, next);
+    }
+}
+
+/// Whether a new waiter `node` has to stand before `head`.
+///
+/// # Safety
+/// As for [`is_of_one_level`].
+pub unsafe fn goes_first(head: *mut Node, node: *mut Node) -> bool {
+    // SAFETY: says the caller.
+    unsafe { (*links(node)).priority < (*links(head)).priority }
+}
+
+/// Inserts `node` behind the waiters that have its priority or a better one, `head` among them.
+///
+/// # Safety
+/// As for [`goes_first`], which has answered `false`.
+pub unsafe fn insert(head: *mut Node, node: *mut Node) {
+    // SAFETY: the nodes of a ring are valid.
+    unsafe {
+        let next = if is_of_one_level(head, node) { head } else { enter_level(head, (*links(head)).prev, node) };
+        link_before(node, next);
+    }
+}
+
+/// Enters `node` in the list of levels. Answers the waiter before which `node` has to be linked in the ring.
+///
+/// # Safety
+/// As for [`insert`]; afterwards there are several levels.
+unsafe fn enter_level(head: *mut Node, tail: *mut Node, node: *mut Node) -> *mut Node {
+    // SAFETY: the nodes of a ring are valid, and so is the list of levels where there are several.
+    unsafe {
+        let priority = (*links(node)).priority;
+        if tail != head && (*links(tail)).priority == (*links(head)).priority {
+            (*links(tail)).left = ptr::null_mut(); // it begins the list
+        }
+        // `at` becomes the last waiter that stands before `node`; `later` the last waiter of the level behind.
+        let (mut at, mut later) = (tail, ptr::null_mut());
+        while (*links(at)).priority > priority {
+            later = at;
+            at = (*links(at)).left;
+            if at.is_null() {
+                at = head;
+            }
+        }
+        let earlier = if at == head {
+            ptr::null_mut()
+        } else if (*links(at)).priority == priority {
+            (*links(at)).left
+        } else {
+            at
+        };
+        join_levels(earlier, node);
+        join_levels(node, later);
+        (*links(at)).next
+    }
+}
+
+/// Links `node` before `head`. `node` has already replaced `head` in the tree.
+///
+/// # Safety
+/// As for [`goes_first`], which has answered `true`.
+pub unsafe fn push_front(head: *mut Node, node: *mut Node) {
+    // SAFETY: the nodes of a ring are valid, and so is the list of levels where there are several.
+    unsafe {
+        let (l, tail) = (links(head), (*links(head)).prev);
+        if (*links(tail)).priority == (*l).priority {
+            // There was one level. Its last waiter becomes the only entry of the list.
+            join_levels(ptr::null_mut(), tail);
+            join_levels(tail, ptr::null_mut());
+        } else if is_last_of_level(head) {
+            // The old head was the only waiter of its level. It is no head any more, so it enters the list.
+            let mut second = tail;
+            while !(*links(second)).left.is_null() {
+                second = (*links(second)).left;
+            }
+            (*l).left = ptr::null_mut();
+            join_levels(head, second);
+        }
+        link_before(node, head);
+    }
+}
+
+/// Takes `node` out of its ring. If it is the head, the next waiter becomes the head, and the caller has to put that
+/// into the tree.
+///
+/// # Safety
+/// `node` is queued, and not alone in its ring; the bucket's lock is held.
+#[inline(always)]
+pub unsafe fn remove(node: *mut Node) {
+    // SAFETY: the nodes of a ring are valid.
+    unsafe {
+        if !is_within_level(node) {
+            leave_level(node);
+        }
+        unlink(node);
+    }
+}
+
+/// Whether the waiters before and behind `node` in the ring have its priority. If so, removing `node` does not change
+/// the list of levels.
+///
+/// # Safety
+/// `node` is queued and the bucket's lock held.
+#[inline(always)]
+pub unsafe fn is_within_level(node: *mut Node) -> bool {
+    // SAFETY: the nodes of a ring are valid.
+    unsafe {
+        let l = links(node);
+        (*links((*l).prev)).priority == (*l).priority && (*links((*l).next)).priority == (*l).priority
+    }
+}
+
+/// Takes `node` out of its ring, but not out of the list of levels.
+///
+/// # Safety
+/// `node` is queued and the bucket's lock held.
+#[inline(always)]
+pub unsafe fn unlink(node: *mut Node) {
+    // SAFETY: the nodes of a ring are valid.
+    unsafe { link((*links(node)).prev, (*links(node)).next) };
+}
+
+/// Takes `node` out of the list of levels if it is there; another waiter of its level may take its place. If `node` is
+/// the head, the next waiter leaves the list, because it becomes the head.
+///
+/// # Safety
+/// As for [`remove`].
+#[cold]
+#[inline(never)]
+unsafe fn leave_level(node: *mut Node) {
+    // SAFETY: the nodes of a ring are valid, and so is the list of levels where there are several.
+    unsafe {
+        let l = links(node);
+        let (prev, next, priority) = ((*l).prev, (*l).next, (*l).priority);
+        if (*l).is_head {
+            if is_last_of_level(next) {
+                join_levels(ptr::null_mut(), (*links(next)).right);
+            }
+        } else if is_last_of_level(node) {
+            let (earlier, later) = ((*l).left, (*l).right);
+            if (*links(prev)).priority == priority && !(*links(prev)).is_head {
+                join_levels(earlier, prev);
+                join_levels(prev, later);
+            } else {
+                join_levels(earlier, later);
+            }
+        }
+    }
+}
+
+/// Whether `node` is the last waiter of its level, in a ring of several levels.
+///
+/// # Safety
+/// `node` is queued and the bucket's lock held.
+unsafe fn is_last_of_level(node: *mut Node) -> bool {
+    // SAFETY: the nodes of a ring are valid.
+    unsafe { (*links((*links(node)).next)).priority != (*links(node)).priority }
+}
+
+/// The first waiter behind those that have the priority of `node`; null if there is none. It walks along levels, not
+/// waiters.
+///
+/// # Safety
+/// `head` begins the ring that `node` is in; the bucket's lock is held.
+pub unsafe fn after_level(head: *mut Node, node: *mut Node) -> *mut Node {
+    // SAFETY: the nodes of a ring are valid, and so is the list of levels where there are several.
+    unsafe {
+        let priority = (*links(node)).priority;
+        let mut end = (*links(head)).prev;
+        if (*links(end)).priority == priority {
+            return ptr::null_mut();
+        }
+        loop {
+            let earlier = (*links(end)).left;
+            if earlier.is_null() {
+                return (*links(head)).next; // the first level is the head alone, so it is not in the list
+            }
+            if (*links(earlier)).priority == priority {
+                return (*links(earlier)).next;
+            }
+            end = earlier;
+        }
+    }
+}
+
+/// Splits a ring behind `last`. Answers the first waiter of the second part, which the caller has to make a head.
+///
+/// # Safety
+/// `head` begins a ring and `last` is in it, but not at its end; the bucket's lock is held.
+pub unsafe fn split(head: *mut Node, last: *mut Node) -> *mut Node {
+    // SAFETY: the nodes of a ring are valid.
+    unsafe {
+        let (rest, tail) = ((*links(last)).next, (*links(head)).prev);
+        if (*links(head)).priority != (*links(tail)).priority {
+            split_levels(head, last, rest, tail);
+        }
+        link(last, head);
+        link(tail, rest);
+        rest
+    }
+}
+
+/// # Safety
+/// As for [`split`]. The first part is from `head` to `last`, the second from `rest` to `tail`. The ring has several
+/// levels.
+unsafe fn split_levels(head: *mut Node, last: *mut Node, rest: *mut Node, tail: *mut Node) {
+    // SAFETY: the nodes of a ring are valid, and so is the list of levels.
+    unsafe {
+        // The last waiter of the level of `rest`. It is in the list: it stands behind `last`, so it is not the head.
+        let mut end = tail;
+        while (*links(end)).priority != (*links(rest)).priority {
+            end = (*links(end)).left;
+        }
+        let earlier = (*links(end)).left;
+        if last != head && (*links(last)).priority == (*links(rest)).priority {
+            join_levels(earlier, last);
+            join_levels(last, ptr::null_mut());
+        } else {
+            join_levels(earlier, ptr::null_mut());
+        }
+        if end == rest {
+            join_levels(ptr::null_mut(), (*links(end)).right); // `rest` becomes a head, which is in no list
+        } else {
+            (*links(end)).left = ptr::null_mut();
+        }
+    }
+}
+
+/// Makes `later` follow `earlier` in the list of levels. Null stands for the beginning or the end of the list.
+///
+/// # Safety
+/// Both are in the list or about to be; the bucket's lock is held.
+unsafe fn join_levels(earlier: *mut Node, later: *mut Node) {
+    // SAFETY: says the caller.
+    unsafe {
+        if !earlier.is_null() {
+            (*links(earlier)).right = later;
+        }
+        if !later.is_null() {
+            (*links(later)).left = earlier;
+        }
+    }
+}
+
+/// Puts `node` before `next` in the ring.
+///
+/// # Safety
+/// `next` is queued and the bucket's lock held; `node` is the caller's.
+#[inline(always)]
+unsafe fn link_before(node: *mut Node, next: *mut Node) {
+    // SAFETY: the nodes of a ring are valid.
+    unsafe {
+        link((*links(next)).prev, node);
+        link(node, next);
+    }
+}
+
+/// Makes `next` follow `prev` in a ring.
+///
+/// # Safety
+/// Both are in the ring or about to be; the bucket's lock is held.
+#[inline(always)]
+unsafe fn link(prev: *mut Node, next: *mut Node) {
+    // SAFETY: says the caller.
+    unsafe {
+        (*links(prev)).next = next;
+        (*links(next)).prev = prev;
+    }
+}

@@ -1,0 +1,260 @@
+//! The keys of a bucket's queue: a search tree of their heads, ordered by space, hash and address.
+//!
+//! It is a treap: no head stands above a heavier one. A head's weight is computed from its key and hash, and is
+//! unrelated to the order of keys. So the tree is as deep as one with random weights: a search passes twice the natural
+//! logarithm of its size on average, and some fifty of 100,000 heads in the worst case. Hashes are secret: a guest can
+//! choose addresses, but knows neither the order nor the weights. Few heads have equal weights; those may stand in any
+//! order.
+//!
+//! Keys are ordered by space first, so the keys of one space are neighbours, and a mover that wants a domain's keys
+//! passes no keys of other domains. Within a space they are ordered by hash, so a range of hashes can be found, and a
+//! walk can go on behind a key that has been removed meanwhile.
+//!
+//! Nodes have no pointer to their parent. A search remembers the *slot* that refers to a node, which is all that
+//! removing or replacing the node needs. Nothing recurses.
+
+use core::ptr;
+
+use super::hash::Key;
+use super::node::{Node, links};
+
+/// A pointer to a head, or to null where a head could be inserted: the root, or a child pointer of the head above.
+pub type Slot = *mut *mut Node;
+
+/// A key's place in the order.
+#[derive(Clone, Copy)]
+pub struct Position {
+    pub key: Key,
+    pub hash: u32,
+}
+
+impl Position {
+    /// The position before every key of `space` with this or a greater hash, and behind every key with a lesser one.
+    pub fn before_all(space: u64, hash: u32) -> Self {
+        Self { key: Key { address: 0, space }, hash }
+    }
+
+    /// # Safety
+    /// `node` is valid and its fields belong to the caller.
+    pub unsafe fn of(node: *mut Node) -> Self {
+        // SAFETY: says the caller.
+        unsafe { Self { key: (*links(node)).key, hash: (*links(node)).hash } }
+    }
+
+    /// The weight of a head at this position. The upper half of the product depends on all bits of both factors.
+    ///
+    /// The bits of the hash in reverse order would be enough, but words of one cache line have the lower half of their
+    /// hashes in common. Sixteen neighbouring heads with nearly equal weights would lengthen each search past them by
+    /// three steps. The address also gives keys with equal hashes different weights.
+    pub fn weight(self) -> u32 {
+        ((u64::from(self.hash) ^ self.key.address).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+    }
+
+    fn is_lighter(self, other: Self) -> bool {
+        self.weight() < other.weight()
+    }
+
+    fn is_before(self, other: Self) -> bool {
+        if self.key.space != other.key.space {
+            return self.key.space < other.key.space;
+        }
+        if self.hash != other.hash {
+            return self.hash < other.hash;
+        }
+        self.key.address < other.key.address
+    }
+}
+
+/// The child slot of `head` where `position` is or belongs; `None` if it is the position of `head` itself.
+///
+/// # Safety
+/// `head` is valid and its fields belong to the caller.
+#[inline(always)]
+unsafe fn child_towards(head: *mut Node, position: Position) -> Option<Slot> {
+    // SAFETY: says the caller.
+    unsafe {
+        let (l, at) = (links(head), Position::of(head));
+        if at.hash == position.hash && at.key == position.key {
+            None
+        } else if position.is_before(at) {
+            Some(&raw mut (*l).left)
+        } else {
+            Some(&raw mut (*l).right)
+        }
+    }
+}
+
+/// The slot that refers to the head of this key; if there is none, the slot where it would be inserted, which holds
+/// null.
+///
+/// # Safety
+/// `root` is that of a tree whose lock is held.
+#[inline(always)]
+pub unsafe fn find(root: Slot, key: Key, hash: u32) -> Slot {
+    // SAFETY: the heads of a tree are valid, and guarded by its lock.
+    unsafe { if (*root).is_null() || (*links(*root)).key == key { root } else { find_below(root, key, hash) } }
+}
+
+/// # Safety
+/// As for [`find`].
+#[inline(never)]
+unsafe fn find_below(root: Slot, key: Key, hash: u32) -> Slot {
+    let mut slot = root;
+    // SAFETY: the heads of a tree are valid, and guarded by its lock.
+    unsafe {
+        while !(*slot).is_null()
+            && let Some(child) = child_towards(*slot, Position { key, hash })
+        {
+            slot = child;
+        }
+    }
+    slot
+}
+
+/// The slot that refers to the head of the key of `node`. If there is none, inserts `node` as the key's head and
+/// answers `None`.
+///
+/// # Safety
+/// `root` is that of a tree whose lock is held. `node` is the caller's and stands in no tree.
+pub unsafe fn find_or_insert(root: Slot, node: *mut Node) -> Option<Slot> {
+    // SAFETY: the heads of a tree are valid, and guarded by its lock; `node` is the caller's.
+    unsafe {
+        let position = Position::of(node);
+        let mut slot = root;
+        // The first slot whose head is lighter than `node`. If the key is not found further down, `node` is inserted
+        // there.
+        let mut place: Slot = ptr::null_mut();
+        while !(*slot).is_null() {
+            let Some(child) = child_towards(*slot, position) else { return Some(slot) };
+            if place.is_null() && Position::of(*slot).is_lighter(position) {
+                place = slot;
+            }
+            slot = child;
+        }
+        insert_above(if place.is_null() { slot } else { place }, node);
+        None
+    }
+}
+
+/// Makes `node` the only head of an empty tree.
+///
+/// # Safety
+/// As for [`find_or_insert`].
+#[inline(always)]
+pub unsafe fn insert_alone(root: Slot, node: *mut Node) {
+    // SAFETY: says the caller.
+    unsafe {
+        let l = links(node);
+        (*l).is_head = true;
+        (*l).left = ptr::null_mut();
+        (*l).right = ptr::null_mut();
+        *root = node;
+    }
+}
+
+/// Puts `node` into `slot`, and splits the subtree that stood there: heads before `node` go to its left, heads behind
+/// it to its right.
+///
+/// # Safety
+/// As for [`find_or_insert`]; all heads above `slot` are as heavy as `node`, and the one in it is not.
+unsafe fn insert_above(slot: Slot, node: *mut Node) {
+    // SAFETY: as in `find_or_insert`.
+    unsafe {
+        let (l, position) = (links(node), Position::of(node));
+        let mut rest = core::mem::replace(&mut *slot, node);
+        (*l).is_head = true;
+        let (mut before, mut behind) = (&raw mut (*l).left, &raw mut (*l).right);
+        while !rest.is_null() {
+            if Position::of(rest).is_before(position) {
+                *before = rest;
+                before = &raw mut (*links(rest)).right;
+                rest = *before;
+            } else {
+                *behind = rest;
+                behind = &raw mut (*links(rest)).left;
+                rest = *behind;
+            }
+        }
+        *before = ptr::null_mut();
+        *behind = ptr::null_mut();
+    }
+}
+
+/// Takes the head that `slot` refers to out of the tree.
+///
+/// # Safety
+/// `slot` is one of a tree whose lock is held, and refers to a head.
+#[inline(always)]
+pub unsafe fn remove(slot: Slot) {
+    // SAFETY: the heads of a tree are valid, and guarded by its lock.
+    unsafe {
+        let l = links(*slot);
+        (*l).is_head = false;
+        if (*l).left.is_null() && (*l).right.is_null() {
+            *slot = ptr::null_mut();
+        } else {
+            merge(slot, (*l).left, (*l).right);
+        }
+    }
+}
+
+/// Joins two trees and puts the result into `slot`. All heads of `before` come before all heads of `behind`.
+///
+/// # Safety
+/// As for [`remove`].
+#[inline(never)]
+unsafe fn merge(mut slot: Slot, mut before: *mut Node, mut behind: *mut Node) {
+    // SAFETY: the heads of a tree are valid, and guarded by its lock.
+    unsafe {
+        while !before.is_null() && !behind.is_null() {
+            if Position::of(before).is_lighter(Position::of(behind)) {
+                *slot = behind;
+                slot = &raw mut (*links(behind)).left;
+                behind = *slot;
+            } else {
+                *slot = before;
+                slot = &raw mut (*links(before)).right;
+                before = *slot;
+            }
+        }
+        *slot = if before.is_null() { behind } else { before };
+    }
+}
+
+/// Makes `new`, a waiter of the same key, the head in place of the one that `slot` refers to.
+///
+/// # Safety
+/// As for `remove`; `new` stands in no tree.
+#[inline(always)]
+pub unsafe fn replace(slot: Slot, new: *mut Node) {
+    // SAFETY: the heads of a tree are valid, and guarded by its lock.
+    unsafe {
+        let (old, l) = (links(*slot), links(new));
+        (*l).left = (*old).left;
+        (*l).right = (*old).right;
+        (*l).is_head = true;
+        (*old).is_head = false;
+        *slot = new;
+    }
+}
+
+/// The first head behind `position` in order, or at `position` if `inclusive`.
+///
+/// # Safety
+/// `root` is that of a tree whose lock is held.
+pub unsafe fn first_from(root: *mut Node, position: Position, inclusive: bool) -> *mut Node {
+    let (mut head, mut first) = (root, ptr::null_mut());
+    while !head.is_null() {
+        // SAFETY: the heads of a tree are valid, and guarded by its lock.
+        unsafe {
+            let at = Position::of(head);
+            if position.is_before(at) || inclusive && !at.is_before(position) {
+                first = head;
+                head = (*links(head)).left;
+            } else {
+                head = (*links(head)).right;
+            }
+        }
+    }
+    first
+}

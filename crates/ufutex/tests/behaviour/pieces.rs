@@ -1,0 +1,377 @@
+//! Operations on more waiters than are taken at once where other domains meet, and moves of such crowds: they are done in
+//! pieces, and everybody is woken once, in order, as if it were one step.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::task::{Wake, Waker};
+use std::time::{Duration, Instant};
+
+use ufutex::layout::{Layout, Lean};
+use ufutex::scheme::{Live, Scheme};
+use ufutex::{
+    Access, Compare, Domain, Error, Fault, Modify, ObjectId, Options, Policy, Queued, Requeued, Scope, Shared, System,
+    Target, WaitOptions, WakeOp,
+};
+
+use crate::common::domains::{on_every_domain, on_every_resizable_domain, system};
+use crate::common::waiters::{Boxed, bits, idle, nonzero, queue, queue_with};
+
+/// More than three pieces of 256, and of 64.
+const CROWD: usize = 1000;
+
+/// A domain whose private words are in the global table.
+fn domain_in_global_table<S: Scheme<L>, L: Layout>() -> Domain<S, L> {
+    Domain::with_options(&system(), Options::new().policy(Policy::Fixed(0)))
+}
+
+fn queue_all<'w, 'd, S: Scheme<L>, L: Layout, T: Target<Value: From<u8>> + Copy>(
+    domain: &'d Domain<S, L>,
+    waiters: &'w mut [Boxed<'d, S, L>],
+    target: T,
+) -> Vec<Queued<'w, 'd, S, L>> {
+    waiters.iter_mut().map(|waiter| queue(domain, waiter, target)).collect()
+}
+
+/// Which of them have been woken.
+fn woken<S: Scheme<L>, L: Layout>(queued: &[Queued<'_, '_, S, L>]) -> Vec<usize> {
+    (0..queued.len()).filter(|&i| queued[i].is_woken()).collect()
+}
+
+fn wake_of_many_takes_the_first<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain_in_global_table::<S, L>(), AtomicU32::new(0));
+    let mut waiters = idle(CROWD);
+    let queued = queue_all(&domain, &mut waiters, &word);
+    for (count, sum) in [(300, 300), (256, 556), (257, 813), (usize::MAX, CROWD)] {
+        let before = woken(&queued).len();
+        assert_eq!(domain.wake(&word, count), sum - before);
+        assert_eq!(woken(&queued), Vec::from_iter(0..sum));
+    }
+    assert_eq!(domain.wake(&word, usize::MAX), 0);
+}
+
+fn wake_of_many_goes_by_bitset_and_priority<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain_in_global_table::<S, L>(), AtomicU32::new(0));
+    let target = Shared::address_space(&word);
+    let mut waiters = idle(CROWD);
+    let options = |i: usize| if i < 500 { bits(1 << (i % 2)) } else { WaitOptions::new().realtime_priority(7) };
+    let queued: Vec<_> =
+        waiters.iter_mut().enumerate().map(|(i, waiter)| queue_with(&domain, waiter, target, options(i))).collect();
+    assert_eq!(domain.wake(target, 400), 400);
+    assert_eq!(woken(&queued), Vec::from_iter(500..900), "real-time priorities first");
+    assert_eq!(domain.wake_bitset(target, 1000, nonzero(2)), 350);
+    assert!((0..500).all(|i| queued[i].is_woken() == (i % 2 == 1)));
+    assert_eq!(domain.wake(target, usize::MAX), 250);
+}
+
+fn requeue_of_many_wakes_the_first_and_moves_those_behind<S: Scheme<L>, L: Layout>() {
+    let (domain, words) = (domain_in_global_table::<S, L>(), [AtomicU32::new(0), AtomicU32::new(0)]);
+    let (mut waiters, mut others) = (idle(CROWD), idle(1));
+    let other = queue(&domain, &mut others[0], &words[1]);
+    let queued = queue_all(&domain, &mut waiters, &words[0]);
+    assert_eq!(domain.cmp_requeue(&words[0], 1, &words[1], 3, 600), Err(Error::Again));
+    assert_eq!(domain.cmp_requeue(&words[0], 0, &words[1], 3, 600), Ok(Requeued { woken: 3, requeued: 600 }));
+    assert_eq!(woken(&queued), [0, 1, 2]);
+    assert_eq!(domain.wake(&words[1], 301), 301);
+    assert!(other.is_woken());
+    assert_eq!(woken(&queued), Vec::from_iter(0..303), "in order, behind whoever was there");
+    assert_eq!(domain.requeue(&words[0], &words[1], 300, usize::MAX), Ok(Requeued { woken: 300, requeued: 97 }));
+    assert_eq!(woken(&queued), Vec::from_iter((0..303).chain(603..903)));
+    assert_eq!((domain.wake(&words[0], usize::MAX), domain.wake(&words[1], usize::MAX)), (0, 397));
+}
+
+fn requeue_to_the_same_word_leaves_a_crowd_in_place<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain_in_global_table::<S, L>(), AtomicU32::new(0));
+    let mut waiters = idle(CROWD);
+    let queued = queue_all(&domain, &mut waiters, &word);
+    assert_eq!(domain.requeue(&word, &word, 2, usize::MAX), Ok(Requeued { woken: 2, requeued: CROWD - 2 }));
+    assert_eq!(domain.wake(&word, 400), 400);
+    assert_eq!(woken(&queued), Vec::from_iter(0..402));
+}
+
+fn wake_op_wakes_many_of_both_words<S: Scheme<L>, L: Layout>() {
+    let (domain, words) = (domain_in_global_table::<S, L>(), [AtomicU32::new(0), AtomicU32::new(0)]);
+    let (mut waiters, mut others) = (idle(CROWD), idle(CROWD));
+    let queued = queue_all(&domain, &mut waiters, &words[0]);
+    let others = queue_all(&domain, &mut others, &words[1]);
+    let op = |compare| WakeOp { modify: Modify::Add(1), compare };
+    assert_eq!(domain.wake_op(&words[0], 300, &words[1], op(Compare::Ne(0)), 300), Ok(300));
+    assert_eq!((woken(&queued).len(), woken(&others).len(), words[1].load(Relaxed)), (300, 0, 1));
+    assert_eq!(domain.wake_op(&words[0], 10, &words[1], op(Compare::Eq(1)), usize::MAX), Ok(10 + CROWD));
+    assert_eq!(woken(&queued), Vec::from_iter(0..310));
+    assert_eq!(words[1].load(Relaxed), 2);
+}
+
+/// A word that holds 0 for so many loads, and then something else.
+struct Changing {
+    word: AtomicU32,
+    loads_left: Cell<usize>,
+}
+
+impl Target for &Changing {
+    type Value = u32;
+    fn address(&self) -> u64 {
+        (&self.word).address()
+    }
+    fn scope(&self) -> Scope {
+        Scope::AddressSpace
+    }
+    fn load(&self) -> Result<u32, Fault> {
+        let left = self.loads_left.get();
+        self.loads_left.set(left.saturating_sub(1));
+        Ok(u32::from(left == 0))
+    }
+    fn compare_exchange(&self, _current: u32, _new: u32) -> Result<Result<u32, u32>, Fault> {
+        Err(Fault)
+    }
+    fn fault_in(&self, _access: Access) -> Result<(), Fault> {
+        Err(Fault)
+    }
+}
+
+fn requeue_of_many_ends_where_the_word_differs<S: Scheme<L>, L: Layout>() {
+    let domain = domain_in_global_table::<S, L>();
+    let from = Changing { word: AtomicU32::new(0), loads_left: Cell::new(0) };
+    let to = AtomicU32::new(0);
+    let mut waiters = idle(CROWD);
+    let queued = queue_all(&domain, &mut waiters, Shared::address_space(&from.word));
+    let to = Shared::address_space(&to);
+    for pieces in [2, 1] {
+        from.loads_left.set(pieces);
+        let done = domain.cmp_requeue(&from, 0, to, 0, usize::MAX);
+        assert_eq!(done, Ok(Requeued { woken: 0, requeued: 256 * pieces }));
+        assert_eq!(from.loads_left.get(), 0, "compared before each piece");
+    }
+    assert_eq!(domain.cmp_requeue(&from, 0, to, 0, usize::MAX), Err(Error::Again));
+    assert_eq!(domain.wake(to, usize::MAX), 768);
+    assert_eq!(woken(&queued), Vec::from_iter(0..768));
+}
+
+fn crowd_moves_with_its_order<S: Scheme<L>, L: Layout>() {
+    let domain = Domain::<S, L>::with_options(&system(), Options::new());
+    let words = [const { AtomicU32::new(0) }; 3];
+    let mut crowds = [(); 3].map(|()| idle(CROWD));
+    let priority =
+        |i: usize| if i.is_multiple_of(10) { WaitOptions::new().realtime_priority(5) } else { WaitOptions::new() };
+    let queued: Vec<Vec<_>> = crowds
+        .iter_mut()
+        .zip(&words)
+        .map(|(crowd, word)| {
+            let one = |(i, waiter)| queue_with(&domain, waiter, word, priority(i));
+            crowd.iter_mut().enumerate().map(one).collect()
+        })
+        .collect();
+    for slots in [0, 2, 0, 256, 0, 4] {
+        assert_eq!(domain.set_slots(slots), Ok(()));
+    }
+    let order = (0..CROWD).filter(|i| i.is_multiple_of(10)).chain((0..CROWD).filter(|i| !i.is_multiple_of(10)));
+    for i in order {
+        for (word, queued) in words.iter().zip(&queued) {
+            assert_eq!(domain.wake(word, 1), 1);
+            assert!(queued[i].is_woken(), "waiter {i} is not the next");
+        }
+    }
+    assert_eq!(words.each_ref().map(|word| domain.wake(word, 1)), [0; 3]);
+}
+
+/// A requeue of a word to itself counts, and so compares the word, a piece at a time.
+fn requeue_to_the_same_word_ends_where_the_word_differs<S: Scheme<L>, L: Layout>() {
+    let domain = domain_in_global_table::<S, L>();
+    let word = Changing { word: AtomicU32::new(0), loads_left: Cell::new(usize::MAX) };
+    let mut waiters = idle(CROWD);
+    let queued = queue_all(&domain, &mut waiters, Shared::address_space(&word.word));
+    for (loads, wake, done) in [
+        (2, 0, Requeued { woken: 0, requeued: 512 }),
+        (1, 300, Requeued { woken: 16, requeued: 0 }),
+        (3, 1, Requeued { woken: 1, requeued: 768 }),
+        (9, 0, Requeued { woken: 0, requeued: CROWD - 17 }),
+    ] {
+        word.loads_left.set(loads);
+        assert_eq!(domain.cmp_requeue(&word, 0, &word, wake, usize::MAX), Ok(done), "{loads} loads");
+    }
+    assert_eq!(woken(&queued), Vec::from_iter(0..17));
+    assert_eq!(domain.wake(Shared::address_space(&word.word), usize::MAX), CROWD - 17);
+}
+
+/// Wakes that pass over most waiters take the others in order, and leave those that they pass over where they are.
+fn wakes_by_bitset_take_a_few_of_a_crowd<S: Scheme<L>, L: Layout>() {
+    let (domain, word) = (domain_in_global_table::<S, L>(), AtomicU32::new(0));
+    let target = Shared::address_space(&word);
+    let mut waiters = idle(CROWD);
+    let of = |i: usize| if i % 97 == 5 { bits(2) } else { bits(1) };
+    let queued: Vec<_> =
+        waiters.iter_mut().enumerate().map(|(i, waiter)| queue_with(&domain, waiter, target, of(i))).collect();
+    let few: Vec<usize> = (0..CROWD).filter(|i| i % 97 == 5).collect();
+    assert_eq!(domain.wake_bitset(target, usize::MAX, nonzero(4)), 0);
+    for (count, sum) in [(1, 1), (1, 2), (3, 5), (0, 5), (usize::MAX, few.len())] {
+        let before = woken(&queued).len();
+        assert_eq!(domain.wake_bitset(target, count, nonzero(2)), sum - before);
+        assert_eq!(woken(&queued), few[..sum]);
+    }
+    assert_eq!(domain.who_waits(1).iter().map(|word| word.tasks).sum::<usize>(), CROWD - few.len());
+    assert_eq!(domain.wake(target, 700), 700);
+    let passed_over = (0..CROWD).filter(|i| i % 97 != 5);
+    let mut expected: Vec<usize> = passed_over.take(700).chain(few.iter().copied()).collect();
+    expected.sort_unstable();
+    assert_eq!(woken(&queued), expected, "first come, first woken");
+    assert_eq!(domain.wake(target, usize::MAX), CROWD - few.len() - 700);
+}
+
+/// A wake of two waiters, the first and the last of a crowd, has passed over all between them: the first is woken, and the
+/// last can leave.
+#[test]
+fn a_waiter_leaves_while_a_wake_passes_over_a_crowd() {
+    let (domain, word) = (domain_in_global_table::<Live, Lean>(), AtomicU32::new(0));
+    let target = Shared::address_space(&word);
+    let (mut ends, mut waiters) = (idle(2), idle(100_000));
+    let first_of_all = WaitOptions::new().realtime_priority(1).bitset(nonzero(2));
+    let crowd: Vec<_> = waiters.iter_mut().map(|waiter| queue_with(&domain, waiter, target, bits(1))).collect();
+    let [first, last] = &mut ends[..] else { unreachable!("there are two") };
+    // In one step this never happens. In several it takes that both threads run: now and then one has to wait for a CPU.
+    let has_left_between = (0..1_000).any(|_| {
+        let first = queue_with(&domain, first, target, first_of_all);
+        let last = queue_with(&domain, last, target, bits(2));
+        std::thread::scope(|scope| {
+            let waker = scope.spawn(|| domain.wake_bitset(target, 2, nonzero(2)));
+            while !first.is_woken() {
+                std::hint::spin_loop();
+            }
+            let has_left = last.cancel();
+            assert_eq!(waker.join().expect("it wakes"), 2 - usize::from(has_left));
+            has_left
+        })
+    });
+    assert!(has_left_between, "nobody could lock the bucket while the wake passed over a crowd");
+    assert_eq!(domain.wake(target, usize::MAX), crowd.len());
+}
+
+const OBJECT: ObjectId = ObjectId::new(7).unwrap();
+
+/// A word at this offset of the object, so that its bucket is the same whatever its address.
+fn in_object<T: Target>(word: T, offset: u64) -> Shared<T> {
+    Shared::object(word, OBJECT, offset)
+}
+
+/// A word that holds 0, whose load takes until `is_free`: as long as that the bucket of whoever waits for it is locked.
+struct Slow {
+    is_loaded: AtomicBool,
+    is_free: AtomicBool,
+}
+
+impl Target for &Slow {
+    type Value = u32;
+    fn address(&self) -> u64 {
+        0
+    }
+    fn load(&self) -> Result<u32, Fault> {
+        self.is_loaded.store(true, Release);
+        while !self.is_free.load(Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(0)
+    }
+    fn compare_exchange(&self, _current: u32, _new: u32) -> Result<Result<u32, u32>, Fault> {
+        Err(Fault)
+    }
+    fn fault_in(&self, _access: Access) -> Result<(), Fault> {
+        Err(Fault)
+    }
+}
+
+/// Whether the words of the object at these offsets have one bucket.
+fn is_one_bucket<S: Scheme<L>, L: Layout>(system: &System<L>, offsets: [u64; 2]) -> bool {
+    let (domain, word) = (Domain::<S, L>::with_options(system, Options::new()), AtomicU32::new(0));
+    let mut waiters = idle(2);
+    let queued: Vec<_> = waiters.iter_mut().zip(offsets).map(|(w, o)| queue(&domain, w, in_object(&word, o))).collect();
+    let keys = domain.counters().longest_chain;
+    drop(queued);
+    keys == 2
+}
+
+/// Another domain's operation has its bucket locked, and takes long. A move has to wait for it, and meanwhile holds no
+/// other bucket of the global table.
+fn move_that_waits_for_a_bucket_holds_no_other<S: Scheme<L>, L: Layout>() {
+    let system = system::<L>();
+    let mover = Domain::<S, L>::with_options(&system, Options::new().policy(Policy::Fixed(0)));
+    // The loads are to happen under the lock alone.
+    let [holder, neighbour] =
+        [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new().early_return(false)));
+    let slow = Slow { is_loaded: AtomicBool::new(false), is_free: AtomicBool::new(false) };
+    let offsets: Vec<u64> =
+        (1..200).map(|i| i * 64).filter(|&offset| !is_one_bucket::<S, L>(&system, [0, offset])).collect();
+    let (word, words) = (AtomicU32::new(0), [const { AtomicU32::new(0) }; 100]);
+    let mut waiters = idle(100);
+    let queued: Vec<_> = waiters.iter_mut().zip(&words).map(|(waiter, word)| queue(&mover, waiter, word)).collect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut waiters = idle(1);
+            assert!(queue(&holder, &mut waiters[0], in_object(&slow, 0)).cancel());
+        });
+        while !slow.is_loaded.load(Acquire) {
+            std::thread::yield_now();
+        }
+        let moved = scope.spawn(|| mover.set_slots(2));
+        // A move that finds the bucket locked naps for some milliseconds at first; what it does then shows later.
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(200) {
+            for &offset in &offsets {
+                let mut waiters = idle(1);
+                let queued = queue(&neighbour, &mut waiters[0], in_object(&word, offset));
+                assert_eq!(neighbour.wake(in_object(&word, offset), 1), 1);
+                assert!(queued.try_finish().is_ok());
+            }
+        }
+        slow.is_free.store(true, Release);
+        assert_eq!(moved.join().expect("it moves"), Ok(()));
+    });
+    assert_eq!(words.each_ref().map(|word| mover.wake(word, 1)), [1; 100]);
+    drop(queued);
+}
+
+on_every_domain![
+    wake_of_many_takes_the_first,
+    wake_of_many_goes_by_bitset_and_priority,
+    requeue_of_many_wakes_the_first_and_moves_those_behind,
+    requeue_to_the_same_word_leaves_a_crowd_in_place,
+    requeue_to_the_same_word_ends_where_the_word_differs,
+    wakes_by_bitset_take_a_few_of_a_crowd,
+    wake_op_wakes_many_of_both_words,
+    requeue_of_many_ends_where_the_word_differs,
+];
+mod resizable {
+    use super::*;
+    on_every_resizable_domain![crowd_moves_with_its_order, move_that_waits_for_a_bucket_holds_no_other];
+}
+
+/// Notes, when it is called, whether somebody still waits for its word.
+struct Notes {
+    domain: Domain,
+    word: AtomicU32,
+    saw_waiters: AtomicU32,
+}
+
+impl Wake for Notes {
+    fn wake(self: Arc<Self>) {
+        let waiting: usize = self.domain.who_waits(1).iter().map(ufutex::WaitedWord::waiters).sum();
+        self.saw_waiters.fetch_max(waiting as u32, Relaxed);
+    }
+}
+
+#[test]
+fn all_of_a_crowd_are_told_before_the_first_waker_runs() {
+    let domain = domain_in_global_table::<Live, Lean>();
+    let notes = Arc::new(Notes { domain, word: AtomicU32::new(0), saw_waiters: AtomicU32::new(0) });
+    let Notes { domain, word, .. } = &*notes;
+    let mut waiters = idle(CROWD);
+    let queued: Vec<_> = waiters
+        .iter_mut()
+        .map(|waiter| {
+            let waker = Waker::from(notes.clone());
+            domain.prepare_with(waiter.as_mut(), word, 0, &WaitOptions::new(), waker).expect("the word is 0")
+        })
+        .collect();
+    assert_eq!(domain.wake(word, usize::MAX), CROWD);
+    assert_eq!(woken(&queued).len(), CROWD);
+    assert_eq!(notes.saw_waiters.load(Relaxed), 0, "a waker ran while others were still queued");
+}

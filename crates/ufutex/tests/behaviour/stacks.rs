@@ -1,0 +1,145 @@
+//! Callers that move between stacks: stackful coroutines, each on a stack of its own and at any depth of it, go on with what
+//! another one began. Which of its counters, lists and seats the engine picks by the stack's address; nothing else may depend on
+//! that.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::hint::black_box;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use ufutex::timer::{Base, Clocks, Deliver, Driver, Notice, Notify, TimerClock, TimerOptions, Timers};
+use ufutex::{Domain, Options, System, WaitOptions};
+
+use crate::common::patient::within_patience;
+
+/// So much of a stack is gone through: two of the 64 KiB that a hint is made of.
+const DEPTH: usize = 128 << 10;
+/// In steps that an operation's frames cannot pass over.
+const STEP: usize = 1 << 10;
+const COROUTINES: usize = 4;
+
+/// Runs `f` so many bytes further down the stack.
+#[inline(never)]
+fn deeper<R>(bytes: usize, f: &mut dyn FnMut() -> R) -> R {
+    if bytes < STEP {
+        return f();
+    }
+    let room = black_box([0u8; STEP]);
+    let result = deeper(bytes.saturating_sub(2 * STEP), f);
+    black_box(&room);
+    result
+}
+
+/// Runs `body` in several coroutines by turns, each of which is resumed when the others have been.
+fn by_turns(body: impl Fn(usize, &Yielder<(), ()>) + Copy + 'static) {
+    let mut coroutines: Vec<_> = (0..COROUTINES)
+        .map(|number| {
+            let stack = DefaultStack::new(4 * DEPTH).expect("there is memory");
+            Coroutine::<(), (), (), _>::with_stack(stack, move |yielder, ()| body(number, yielder))
+        })
+        .collect();
+    while !coroutines.is_empty() {
+        coroutines.retain_mut(|coroutine| matches!(coroutine.resume(()), CoroutineResult::Yield(())));
+    }
+}
+
+type Begun<'d> = Pin<Box<dyn Future<Output = Result<(), ufutex::Error>> + 'd>>;
+
+fn poll(wait: &mut Begun<'_>) -> Poll<Result<(), ufutex::Error>> {
+    wait.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Waits that one coroutine begins, another one polls again, and a third one sees woken, or drops.
+#[test]
+fn waits_go_on_on_other_stacks() {
+    let system = System::new();
+    // Coroutines, which could be forgotten, borrow nothing that ends.
+    let domain: &'static Domain = Box::leak(Box::new(Domain::with_options(&system, Options::new().counters(true))));
+    let word: &'static AtomicU32 = Box::leak(Box::default());
+    let begun: &'static RefCell<VecDeque<Begun<'static>>> = Box::leak(Box::default());
+    by_turns(move |number, yielder| {
+        for depth in (0..DEPTH).step_by(STEP) {
+            let mut wait: Begun<'_> = Box::pin(domain.wait_async(word, 0, WaitOptions::new()));
+            assert_eq!(deeper(depth, &mut || poll(&mut wait)), Poll::Pending);
+            begun.borrow_mut().push_back(wait);
+            yielder.suspend(());
+            let mut begun = begun.borrow_mut();
+            begun.rotate_left(1);
+            for wait in begun.iter_mut() {
+                assert_eq!(deeper(DEPTH - depth, &mut || poll(wait)), Poll::Pending);
+            }
+            assert_eq!(domain.waiting(), begun.len());
+            match number {
+                0 => _ = begun.pop_front(),
+                1 => {
+                    // Whoever was woken has left the line, and nobody else.
+                    let woken = deeper(depth / 2, &mut || domain.wake(word, 2));
+                    let before = begun.len();
+                    begun.retain_mut(|wait| poll(wait).is_pending());
+                    assert_eq!((woken, before - begun.len()), (2, 2));
+                }
+                _ => {}
+            }
+        }
+    });
+    let counters = domain.counters();
+    assert_eq!(domain.waiting(), begun.borrow().len());
+    begun.borrow_mut().clear();
+    assert_eq!(domain.waiting(), 0);
+    let steps = (DEPTH / STEP) as u64;
+    assert_eq!((counters.waits, counters.wakes, counters.woken), (COROUTINES as u64 * steps, steps, 2 * steps));
+}
+
+struct NoTime;
+
+impl Clocks for NoTime {
+    fn now(&self, _: Base) -> Duration {
+        Duration::ZERO
+    }
+
+    fn changed(&self) {}
+}
+
+struct Nobody;
+
+impl Deliver for Nobody {
+    fn expired(&self, _: &Timers, _: Notice) {}
+}
+
+/// Timers are made and deleted by threads whose coroutines are on different stacks, and at every depth: so each of their calls
+/// looks at another counter of IDs, at some of whose calls the frames lie on both sides of a line.
+#[test]
+fn timers_are_made_on_any_stack_at_any_depth() {
+    within_patience("making timers", || {
+        for max_id in [255, i32::MAX] {
+            let driver = Driver::with_clocks(Arc::new(NoTime)).expect("there is memory");
+            let options = TimerOptions::new().max_id(max_id);
+            let timers = Timers::with_options(&driver, Arc::new(Nobody), options).expect("there is memory");
+            let kept: &'static Timers = Box::leak(Box::new(timers));
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(move || {
+                        by_turns(move |_, yielder| {
+                            for depth in (0..DEPTH).step_by(STEP) {
+                                let ids = [(); 10].map(|()| {
+                                    deeper(depth, &mut || kept.create(TimerClock::Monotonic, Some(Notify::None)))
+                                        .expect("no more than 120 are there")
+                                });
+                                yielder.suspend(());
+                                ids.iter().for_each(|&id| assert_eq!(kept.delete(id), Ok(())));
+                            }
+                        });
+                    });
+                }
+            });
+            assert_eq!(kept.count(), 0);
+        }
+    });
+}

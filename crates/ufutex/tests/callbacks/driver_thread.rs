@@ -1,0 +1,304 @@
+//! The driver's thread has its own policy, nice value and CPUs, whoever arms the first timer.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use ufutex::timer::{Cpus, Driver, DriverThread, Setting, TimerClock, TimerOptions, Timers};
+
+use crate::common::PATIENCE;
+
+/// One driver's thread at a time, so that it is found by its name.
+static ONE: Mutex<()> = Mutex::new(());
+
+fn is_root() -> bool {
+    // SAFETY: has no conditions.
+    unsafe { libc::geteuid() == 0 }
+}
+
+fn mask_of(thread: i32) -> Vec<u8> {
+    let mut mask = vec![0u8; 1024];
+    // SAFETY: room for so many bytes.
+    let read = unsafe { libc::syscall(libc::SYS_sched_getaffinity, thread, mask.len(), mask.as_mut_ptr()) };
+    assert!(read > 0);
+    mask
+}
+
+fn cpus_of(mask: &[u8]) -> Vec<u32> {
+    (0..8 * mask.len() as u32).filter(|cpu| mask[*cpu as usize / 8] >> (cpu % 8) & 1 != 0).collect()
+}
+
+fn bind(thread: i32, mask: &[u8]) {
+    // SAFETY: reads so many bytes.
+    assert_eq!(unsafe { libc::syscall(libc::SYS_sched_setaffinity, thread, mask.len(), mask.as_ptr()) }, 0);
+}
+
+pub fn bind_to(thread: i32, cpu: u32) {
+    let mut mask = vec![0u8; 1024];
+    mask[cpu as usize / 8] |= 1 << (cpu % 8);
+    bind(thread, &mask);
+}
+
+pub fn set_policy(policy: i32, priority: i32) -> bool {
+    // SAFETY: a `sched_param` begins with the priority.
+    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) == 0 }
+}
+
+/// A CPU for a thread with a real-time priority, if this user may have one.
+pub fn one_cpu() -> Option<u32> {
+    let may = || set_policy(libc::SCHED_FIFO, 1);
+    let may = std::thread::scope(|scope| scope.spawn(may).join().expect("it does not panic"));
+    may.then(|| cpus_of(&mask_of(0))[0])
+}
+
+fn set_nice(nice: i32) -> bool {
+    // SAFETY: changes this thread's nice value.
+    unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, 0, nice) == 0 }
+}
+
+#[derive(PartialEq, Eq, Debug)]
+struct Scheduled {
+    policy: i32,
+    priority: i32,
+    nice: i32,
+    cpus: Vec<u32>,
+}
+
+impl Scheduled {
+    fn of(thread: i32) -> Option<Self> {
+        let mut priority = 0i32;
+        // SAFETY: numbers, and room for one.
+        unsafe {
+            let policy = libc::syscall(libc::SYS_sched_getscheduler, thread) as i32;
+            libc::syscall(libc::SYS_sched_getparam, thread, &raw mut priority);
+            // 20 less the nice value, so that it is not an error's number.
+            let nice = 20 - libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, thread) as i32;
+            (policy >= 0).then(|| Self { policy, priority, nice, cpus: cpus_of(&mask_of(thread)) })
+        }
+    }
+}
+
+fn drivers_threads() -> Vec<i32> {
+    let tasks = fs::read_dir("/proc/self/task").expect("there are threads");
+    let is_drivers = |tid: &i32| {
+        let name = fs::read_to_string(format!("/proc/self/task/{tid}/comm"));
+        name.is_ok_and(|name| name.trim() == "ufutex-timers")
+    };
+    tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).filter(is_drivers).collect()
+}
+
+/// What the thread of `driver` has in the end, when a thread that `becomes` something arms its first timer.
+fn when_armed_by(becomes: impl FnOnce() + Send, driver: &Driver, is_right: impl Fn(&Scheduled) -> bool) -> Scheduled {
+    let before = drivers_threads();
+    let (timers, expiries) = Timers::channel(driver, TimerOptions::new()).expect("there is memory");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            becomes();
+            let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
+            let value = Setting { value: Duration::from_millis(1), ..Setting::default() };
+            timers.settime(id, false, value).expect("it is there");
+        });
+    });
+    assert!(expiries.recv_timeout(ufutex::Timeout::After(PATIENCE)).is_some());
+    let begun = Instant::now();
+    loop {
+        let found = drivers_threads().into_iter().find(|tid| !before.contains(tid)).and_then(Scheduled::of);
+        if let Some(found) = found
+            && (is_right(&found) || begun.elapsed() > PATIENCE / 2)
+        {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What the driver's thread is to have by default. Without privileges it stays as nice as the process was made (`nice cargo test`).
+fn process() -> Scheduled {
+    let main = std::process::id() as i32;
+    let nice = if is_root() { 0 } else { nice_of_process() };
+    Scheduled { policy: libc::SCHED_OTHER, priority: 0, nice, cpus: cpus_of(&mask_of(main)) }
+}
+
+fn nice_of_process() -> i32 {
+    Scheduled::of(std::process::id() as i32).expect("it is there").nice
+}
+
+/// For a test that starts a driver's thread: one at a time.
+pub fn one() -> impl Drop {
+    let one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    wait_until_there_is_none();
+    one
+}
+
+/// All there are in several looks, of which the first finds some: while other threads end, /proc may leave out one that lives.
+fn several_looks() -> BTreeSet<i32> {
+    let begun = Instant::now();
+    let mut found = BTreeSet::new();
+    while found.is_empty() {
+        assert!(begun.elapsed() < PATIENCE, "there is no thread");
+        std::thread::yield_now();
+        found.extend(drivers_threads());
+    }
+    for _ in 0..5 {
+        found.extend(drivers_threads());
+    }
+    found
+}
+
+/// Until the threads of earlier drivers are gone: a driver that is dropped does not wait for its thread.
+fn wait_until_there_is_none() {
+    let begun = Instant::now();
+    while !drivers_threads().is_empty() {
+        assert!(begun.elapsed() < PATIENCE, "a driver's thread outlives its driver");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn idle_thread_that_arms_first_does_not_make_the_driver_idle() {
+    let _one = one();
+    if !is_root() {
+        println!("skipped: a thread that is idle may not make another one that is not, without CAP_SYS_NICE");
+        return;
+    }
+    let driver = Driver::host().expect("there is memory");
+    let idle = || assert!(set_policy(libc::SCHED_IDLE, 0));
+    assert_eq!(when_armed_by(idle, &driver, |found| *found == process()), process());
+}
+
+#[test]
+fn niced_thread_that_arms_first_does_not_make_the_driver_nice() {
+    let _one = one();
+    if !is_root() {
+        println!("skipped: a thread that is niced may not make another one that is not, without CAP_SYS_NICE");
+        return;
+    }
+    let driver = Driver::host().expect("there is memory");
+    let niced = || assert!(set_nice(15));
+    assert_eq!(when_armed_by(niced, &driver, |found| *found == process()), process());
+}
+
+#[test]
+fn realtime_thread_that_arms_first_does_not_make_the_driver_one() {
+    let _one = one();
+    let driver = Driver::host().expect("there is memory");
+    let realtime = || {
+        if !set_policy(libc::SCHED_RR, 7) {
+            println!("skipped in part: this user may not have real-time threads");
+        }
+    };
+    assert_eq!(when_armed_by(realtime, &driver, |found| *found == process()), process());
+}
+
+#[test]
+fn bound_thread_that_arms_first_does_not_bind_the_driver() {
+    let _one = one();
+    let expected = process();
+    if expected.cpus.len() < 2 {
+        println!("skipped: the process has one CPU, to which everything is bound");
+        return;
+    }
+    let driver = Driver::host().expect("there is memory");
+    let cpu = expected.cpus[1];
+    assert_eq!(when_armed_by(|| bind_to(0, cpu), &driver, |found| found.cpus == expected.cpus), expected);
+}
+
+/// taskset(1) binds the process, and with it the driver.
+#[test]
+fn driver_stays_on_the_cpus_of_the_process() {
+    let _one = one();
+    let main = std::process::id() as i32;
+    let before = mask_of(main);
+    let last = *cpus_of(&before).last().expect("there is a CPU");
+    bind_to(main, last);
+    let driver = Driver::host().expect("there is memory");
+    let found = when_armed_by(|| bind(0, &before), &driver, |found| found.cpus == [last]);
+    bind(main, &before);
+    assert_eq!(found.cpus, [last]);
+}
+
+#[test]
+fn driver_is_scheduled_as_was_asked() {
+    let _one = one();
+    let first = process().cpus[0];
+    let nice = process().nice.max(3) as i8;
+    let settings = DriverThread::new().nice(nice).cpus(Cpus::Only([first].into()));
+    let driver = Driver::host_with(settings).expect("there is memory");
+    let expected = Scheduled { nice: nice.into(), cpus: vec![first], ..process() };
+    assert_eq!(when_armed_by(|| {}, &driver, |found| *found == expected), expected);
+    let driver = Driver::host_with(DriverThread::new().cpus(Cpus::Starter)).expect("there is memory");
+    let bound = Scheduled { cpus: vec![first], ..process() };
+    assert_eq!(when_armed_by(|| bind_to(0, first), &driver, |found| *found == bound), bound);
+    if !is_root() {
+        println!("skipped in part: this user may not have real-time threads");
+        return;
+    }
+    let config = ufutex::Config::new().driver_thread(DriverThread::new().realtime(5));
+    let system = ufutex::System::<ufutex::layout::Lean>::with_config(config).expect("there is memory");
+    let expected = Scheduled { policy: libc::SCHED_FIFO, priority: 5, ..process() };
+    let idle = || assert!(set_policy(libc::SCHED_IDLE, 0));
+    assert_eq!(when_armed_by(idle, system.driver(), |found| *found == expected), expected);
+}
+
+/// What it may not have is no error: here without any privileges, and no CPU that there is.
+#[test]
+fn driver_that_may_not_have_what_was_asked_runs_all_the_same() {
+    let _one = one();
+    let settings = DriverThread::new().nice(-20).realtime(99).cpus(Cpus::Only([8191].into()));
+    let driver = Driver::host_with(settings).expect("there is memory");
+    let nice = nice_of_process().max(5); // no less than the process has, which takes privileges
+    let unprivileged = || {
+        if is_root() {
+            // Of this thread alone, and of those that it starts.
+            // SAFETY: drops this thread's privileges.
+            assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) }, 0);
+        }
+        assert!(set_nice(nice));
+    };
+    let found = when_armed_by(unprivileged, &driver, |found| found.policy == libc::SCHED_OTHER);
+    assert_eq!((found.policy, found.nice), (libc::SCHED_OTHER, nice));
+}
+
+/// Started early, it is what it would be if its first timer came from a normal thread.
+#[test]
+fn driver_can_be_started_before_its_first_timer() {
+    let _one = one();
+    let driver = Driver::host().expect("there is memory");
+    assert_eq!(driver.start(), Ok(()));
+    let found = several_looks();
+    assert_eq!(driver.start(), Ok(()));
+    let idle = || assert!(set_policy(libc::SCHED_IDLE, 0));
+    let (timers, expiries) = Timers::channel(&driver, TimerOptions::new()).expect("there is memory");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            idle();
+            let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
+            let value = Setting { value: Duration::from_millis(1), ..Setting::default() };
+            timers.settime(id, false, value).expect("it is there");
+        });
+    });
+    assert!(expiries.recv_timeout(ufutex::Timeout::After(PATIENCE)).is_some());
+    assert_eq!(several_looks(), found, "one thread is enough");
+    assert_eq!(found.iter().map(|tid| Scheduled::of(*tid)).collect::<Vec<_>>(), [Some(process())]);
+}
+
+/// Many threads arm first at the same time: one thread is started.
+#[test]
+fn driver_is_started_once() {
+    let _one = one();
+    for _ in 0..50 {
+        wait_until_there_is_none();
+        let driver = Driver::host().expect("there is memory");
+        let start = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    start.wait();
+                    assert_eq!(driver.start(), Ok(()));
+                });
+            }
+        });
+        assert_eq!(several_looks().len(), 1);
+    }
+}

@@ -1,0 +1,311 @@
+//! Schedulers, wakers and guest memory, in locks that lend priority and in robust lists.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::task::{Context, Poll, Waker};
+
+use ufutex::{Error, Guest, LockPi, OWNER_DIED, Pointers, Priority, TID_MASK, Task, WAITERS, WaitOptions};
+
+use crate::bomb::{Bomb, panics};
+use crate::guest::{Embedder, Memory, Told};
+
+type Locks<'t> = Pin<Box<LockPi<'static, 't, Guest<'static, Memory>>>>;
+
+fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>, waker: &Waker) -> Poll<F::Output> {
+    future.as_mut().poll(&mut Context::from_waker(waker))
+}
+
+fn task(it: &Embedder, tid: u32, priority: u8) -> Task {
+    let task = it.domain.task(tid).expect("the TID is free");
+    task.set_priority(Priority::realtime(priority));
+    task
+}
+
+fn locking<'t>(it: &Embedder, number: usize, task: &'t Task) -> (Locks<'t>, Arc<Told>) {
+    let (told, waker) = Told::new();
+    let mut lock = Box::pin(it.domain.lock_pi_async(it.memory.target(number), task));
+    assert_eq!(poll(&mut lock, &waker), Poll::Pending);
+    (lock, told)
+}
+
+/// What the scheduler was told last is what holds. A panic of the scheduler counts as told.
+fn assert_told(it: &Embedder, tasks: &[&Task]) {
+    for task in tasks {
+        assert_eq!(it.log.of(task.tid()), task.priority(), "task {}", task.tid());
+    }
+}
+
+/// The lock is handed to the better of two, which has lent its priority.
+fn unlock(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let [owner, good, better] = [(1, 0), (2, 10), (3, 20)].map(|(tid, priority)| task(&it, tid, priority));
+    let word = it.memory.target(0);
+    assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
+    let (mut second, _) = locking(&it, 0, &good);
+    let (mut first, told) = locking(&it, 0, &better);
+    assert_eq!(owner.priority(), Priority::realtime(20));
+    let unlocked = bomb.during(|| it.domain.unlock_pi(word, &owner));
+    if it.memory.word(0).load(SeqCst) & TID_MASK == 1 {
+        assert_eq!((unlocked, told.times()), (None, 0), "nothing has happened");
+        assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
+    }
+    assert_eq!(it.memory.word(0).load(SeqCst), WAITERS | 3);
+    assert_eq!(told.times(), 1, "the heir was not told");
+    assert_told(&it, &[&owner, &good, &better]);
+    assert_eq!(poll(&mut first, Waker::noop()), Poll::Ready(Ok(())));
+    assert_eq!(it.domain.unlock_pi(word, &better), Ok(()));
+    assert_eq!(poll(&mut second, Waker::noop()), Poll::Ready(Ok(())));
+    assert_eq!(it.domain.unlock_pi(word, &good), Ok(()));
+    assert_told(&it, &[&owner, &good, &better]);
+    it.assert_free();
+}
+
+/// The heir is a thread, asleep.
+fn unlock_for_a_thread(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let word = it.memory.target(0);
+    let owner = task(&it, 1, 0);
+    assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
+    let (domain, heir) = (it.domain, task(&it, 2, 30));
+    let thread = std::thread::spawn(move || {
+        assert_eq!(domain.lock_pi(word, &heir, None), Ok(()));
+        assert_eq!(domain.unlock_pi(word, &heir), Ok(()));
+    });
+    while owner.priority() != Priority::realtime(30) {
+        std::thread::yield_now();
+    }
+    bomb.during(|| domain.unlock_pi(word, &owner));
+    thread.join().expect("it has the lock");
+    assert_told(&it, &[&owner]);
+    it.assert_free();
+}
+
+/// A wait for a lock whose first poll panics waits for nothing, or waits: a second poll goes on from there.
+fn lock(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let [owner, waiter] = [(1, 0), (2, 20)].map(|(tid, priority)| task(&it, tid, priority));
+    let word = it.memory.target(0);
+    assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
+    let (told, waker) = Told::new();
+    let mut lock = Box::pin(it.domain.lock_pi_async(word, &waiter));
+    it.memory.vanish();
+    bomb.during(|| poll(&mut lock, &waker));
+    assert_eq!(poll(&mut lock, &waker), Poll::Pending);
+    assert_eq!(it.domain.waiting(), 1);
+    assert_told(&it, &[&owner, &waiter]);
+    assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
+    assert!(told.times() >= 1);
+    assert_eq!(poll(&mut lock, &waker), Poll::Ready(Ok(())));
+    assert_eq!(it.domain.unlock_pi(word, &waiter), Ok(()));
+    it.assert_free();
+}
+
+/// A wait for a lock is dropped: it leaves, or gives back the lock that it was handed.
+fn dropped(bomb: &mut Bomb) {
+    for is_handed in [false, true] {
+        let it = Embedder::new();
+        let [owner, waiter, next] = [(1, 0), (2, 20), (3, 10)].map(|(tid, priority)| task(&it, tid, priority));
+        let word = it.memory.target(0);
+        assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
+        let (lock, _) = locking(&it, 0, &waiter);
+        let (mut behind, told) = locking(&it, 0, &next);
+        if is_handed {
+            assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
+        }
+        bomb.during(|| drop(lock));
+        assert_told(&it, &[&owner, &waiter, &next]);
+        if it.memory.word(0).load(SeqCst) & TID_MASK == 2 {
+            // Its memory panicked, so the lock is still the task's.
+            assert!(is_handed);
+            assert_eq!(it.domain.unlock_pi(word, &waiter), Ok(()));
+        }
+        if !is_handed {
+            assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
+        }
+        assert_eq!(told.times(), 1);
+        assert_eq!(poll(&mut behind, Waker::noop()), Poll::Ready(Ok(())));
+        assert_eq!(it.domain.unlock_pi(word, &next), Ok(()));
+        it.assert_free();
+    }
+}
+
+/// As above, while the stack unwinds already: no second panic ends the process.
+fn dropped_in_a_panic(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let [owner, waiter, next] = [(1, 0), (2, 20), (3, 10)].map(|(tid, priority)| task(&it, tid, priority));
+    let word = it.memory.target(0);
+    assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
+    let (lock, _) = locking(&it, 0, &waiter);
+    let (mut behind, told) = locking(&it, 0, &next);
+    assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
+    struct InPanic<F: FnMut()>(F);
+    impl<F: FnMut()> Drop for InPanic<F> {
+        fn drop(&mut self) {
+            (self.0)();
+        }
+    }
+    let mut lock = Some(lock);
+    let unwinding = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _drops = InPanic(|| assert_eq!(bomb.during(|| drop(lock.take())), Some(())));
+        std::panic::resume_unwind(Box::new(()));
+    }));
+    assert!(unwinding.is_err());
+    if it.memory.word(0).load(SeqCst) & TID_MASK == 2 {
+        assert_eq!(it.domain.unlock_pi(word, &waiter), Ok(()));
+    }
+    assert_eq!(told.times(), 1);
+    assert_eq!(poll(&mut behind, Waker::noop()), Poll::Ready(Ok(())));
+    assert_eq!(it.domain.unlock_pi(word, &next), Ok(()));
+    assert_told(&it, &[&owner, &waiter, &next]);
+    it.assert_free();
+}
+
+/// Waiters of a word are requeued to a free lock: the first has it.
+fn requeue_to_a_lock(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let tasks = [(1, 30), (2, 20), (3, 10)].map(|(tid, priority)| task(&it, tid, priority));
+    let [from, to] = [0, 16].map(|number| it.memory.target(number));
+    let mut waits: Vec<_> = tasks
+        .iter()
+        .map(|task| {
+            let (told, waker) = Told::new();
+            let mut wait = Box::pin(it.domain.wait_requeue_pi_async(from, 0, to, task));
+            assert_eq!(poll(&mut wait, &waker), Poll::Pending);
+            (wait, told)
+        })
+        .collect();
+    it.memory.vanish();
+    let requeued = bomb.during(|| it.domain.cmp_requeue_pi(from, 0, to, 9));
+    if it.memory.word(16).load(SeqCst) == 0 {
+        assert_eq!((requeued, it.domain.counters().requeues), (None, 0), "nothing has happened");
+        assert_eq!(it.domain.cmp_requeue_pi(from, 0, to, 9), Ok(3));
+    }
+    let counters = it.domain.counters();
+    assert_eq!((counters.requeues, counters.woken, counters.requeued), (1, 1, 2));
+    for (i, task) in tasks.iter().enumerate() {
+        assert_eq!(it.memory.word(16).load(SeqCst) & TID_MASK, task.tid());
+        let (wait, told) = &mut waits[i];
+        assert_eq!(told.times(), 1, "task {} has the lock and was not told", task.tid());
+        assert_eq!(poll(wait, Waker::noop()), Poll::Ready(Ok(())));
+        assert_eq!(it.domain.unlock_pi(to, task), Ok(()));
+    }
+    assert_told(&it, &tasks.each_ref());
+    it.assert_free();
+}
+
+/// The owner of two locks dies.
+fn death(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let [owner, one, two] = [(1, 0), (2, 20), (3, 10)].map(|(tid, priority)| task(&it, tid, priority));
+    for number in [0, 16] {
+        assert_eq!(it.domain.lock_pi(it.memory.target(number), &owner, None), Ok(()));
+    }
+    let (mut first, told_first) = locking(&it, 0, &one);
+    let (mut second, told_second) = locking(&it, 16, &two);
+    bomb.during(|| drop(owner));
+    assert_eq!((told_first.times(), told_second.times()), (1, 1), "an heir was not told");
+    for (lock, task, number) in [(&mut first, &one, 0), (&mut second, &two, 16)] {
+        it.memory.vanish();
+        let polled = bomb.during(|| poll(lock, Waker::noop()));
+        if polled.is_none() {
+            assert_eq!(poll(lock, Waker::noop()), Poll::Ready(Ok(())));
+        }
+        assert_eq!(it.memory.word(number).load(SeqCst), OWNER_DIED | WAITERS | task.tid());
+        assert_eq!(it.domain.unlock_pi(it.memory.target(number), task), Ok(()));
+        it.memory.word(number).store(0, SeqCst);
+    }
+    assert_told(&it, &[&one, &two]);
+    assert!(it.domain.task(1).is_ok(), "the TID of the dead is free");
+    it.assert_free();
+}
+
+/// A thread's robust list has two words that somebody waits for. After a panic `exit` goes on where it was.
+fn robust_list(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let dying = it.domain.task(7).expect("the TID is free");
+    // Pointers of 32 bits: a head at word 48, entries at 0 and 16, whose futex words follow 8 bytes behind.
+    let at = |number: u32| 0x1000 + 4 * number;
+    for (number, value) in [(48, at(0)), (49, 8), (50, 0), (0, at(16)), (16, at(48))] {
+        it.memory.word(number as usize).store(value, SeqCst);
+    }
+    let shared = |number| ufutex::Shared::address_space(it.memory.target(number));
+    let mut waits: Vec<_> = [2, 18]
+        .map(|number| {
+            it.memory.word(number).store(WAITERS | 7, SeqCst);
+            let (told, waker) = Told::new();
+            let expected = u64::from(WAITERS | 7);
+            let mut wait = Box::pin(it.domain.wait_async(shared(number), expected, WaitOptions::new()));
+            assert_eq!(poll(&mut wait, &waker), Poll::Pending);
+            (wait, told)
+        })
+        .into();
+    assert_eq!(dying.set_robust_list(Pointers::Narrow, at(48).into(), 12), Ok(()));
+    it.memory.vanish();
+    let mut exits = 0;
+    loop {
+        match bomb.during(|| it.domain.exit(&dying, it.memory)) {
+            Some(ended) => break assert_eq!(ended, Ok(())),
+            None if exits < 3 => exits += 1,
+            None => break assert_eq!(it.domain.exit(&dying, it.memory), Ok(())),
+        }
+    }
+    for (wait, told) in &mut waits {
+        assert_eq!(told.times(), 1, "a waiter of a robust futex was not told");
+        assert_eq!(poll(wait, Waker::noop()), Poll::Ready(Ok(())));
+    }
+    for number in [2, 18] {
+        assert_eq!(it.memory.word(number).load(SeqCst), OWNER_DIED | WAITERS);
+        it.memory.word(number).store(0, SeqCst);
+    }
+    it.assert_free();
+}
+
+fn try_lock(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let [owner, other] = [(1, 0), (2, 0)].map(|(tid, priority)| task(&it, tid, priority));
+    let word = it.memory.target(0);
+    assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
+    it.memory.vanish();
+    let tried = bomb.during(|| it.domain.try_lock_pi(word, &other));
+    assert!(tried.is_none_or(|tried| tried == Err(Error::Again)));
+    assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
+    it.assert_free();
+}
+
+/// Of two changes the scheduler panics at the first: it is told of the second all the same.
+#[test]
+fn scheduler_that_panics_is_told_of_the_other_changes() {
+    crate::bomb::for_every(crate::bomb::Call::SetPriority, 3, |bomb| {
+        let it = Embedder::new();
+        let [last, middle, first] = [(1, 0), (2, 0), (3, 50)].map(|(tid, priority)| task(&it, tid, priority));
+        assert_eq!(it.domain.lock_pi(it.memory.target(0), &last, None), Ok(()));
+        assert_eq!(it.domain.lock_pi(it.memory.target(16), &middle, None), Ok(()));
+        let (lock, _) = locking(&it, 0, &middle);
+        let mut chained = Box::pin(it.domain.lock_pi_async(it.memory.target(16), &first));
+        // Both owners run with 50 now; then the best of all has less.
+        let polled = bomb.during(|| poll(&mut chained, Waker::noop()));
+        assert!(polled.is_none_or(|polled| polled == Poll::Pending));
+        assert_eq!(last.priority(), Priority::realtime(50));
+        assert_told(&it, &[&last, &middle, &first]);
+        bomb.during(|| first.set_priority(Priority::realtime(5)));
+        assert_told(&it, &[&last, &middle, &first]);
+        drop((lock, chained));
+        assert_told(&it, &[&last, &middle, &first]);
+    });
+}
+
+mod tests {
+    super::panics! {
+        unlock: SetPriority 1, WakerWake 1, Load 1, Exchange 1;
+        unlock_for_a_thread: SetPriority 1;
+        lock: SetPriority 1, WakerClone 1, Load 1, FaultIn 1, Exchange 1;
+        dropped: SetPriority 1, WakerDrop 1, WakerWake 1, Load 1, Exchange 1;
+        dropped_in_a_panic: WakerWake 1, Load 1, Exchange 1;
+        requeue_to_a_lock: Load 3, FaultIn 1, Exchange 1, WakerWake 1;
+        death: SetPriority 1, WakerWake 2, Load 1, Exchange 1, FaultIn 1;
+        robust_list: Load 5, Exchange 2, FaultIn 1, WakerWake 2;
+        try_lock: Load 1, Exchange 1, FaultIn 1;
+    }
+}

@@ -1,0 +1,269 @@
+//! Callbacks that call the engine themselves, and wakers that must not run any more.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use ufutex::timer::{Deliver, Notice, Setting, TimerClock, TimerOptions, Timers};
+use ufutex::{Config, Domain, Error, Priority, Scheduler, System, Task, Timeout, Wait, WaitOptions};
+
+use crate::common::patient::within_patience;
+use crate::common::waker::{Calls, Told};
+use crate::guest::Embedder;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn forever<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>, waker: &Waker) -> Poll<F::Output> {
+    future.as_mut().poll(&mut Context::from_waker(waker))
+}
+
+type Waits = Pin<Box<Wait<'static, &'static AtomicU32>>>;
+
+fn waits(domain: &'static Domain, word: &'static AtomicU32, waker: &Waker) -> Waits {
+    let mut wait = Box::pin(domain.wait_async(word, 0, WaitOptions::new()));
+    assert_eq!(poll(&mut wait, waker), Poll::Pending);
+    wait
+}
+
+/// The first of three that are woken at once polls the second, drops the third, wakes a fourth and waits anew.
+#[test]
+fn waker_polls_drops_and_wakes_others_of_its_wake() {
+    within_patience("a waker that uses the others", || {
+        let domain: &Domain = forever(Domain::new(&System::new()));
+        let [word, other] = [(); 2].map(|()| forever(AtomicU32::new(0)));
+        let all: &Mutex<Vec<Waits>> = forever(Mutex::new(Vec::new()));
+        let calls = forever(AtomicUsize::new(0));
+        let (elsewhere, waker) = Told::new();
+        let mut fourth = waits(domain, other, &waker);
+        let first = Calls::waker(move || {
+            if calls.fetch_add(1, SeqCst) != 0 {
+                return;
+            }
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(all.remove(2));
+            assert_eq!(poll(&mut all[1], Waker::noop()), Poll::Ready(Ok(())));
+            assert_eq!(domain.wake(other, 1), 1);
+            let again = waits(domain, word, Waker::noop());
+            all.push(again);
+            assert_eq!(domain.set_slots(64), Ok(()));
+        });
+        for waker in [&first, Waker::noop(), Waker::noop()] {
+            let wait = waits(domain, word, waker);
+            all.lock().unwrap_or_else(PoisonError::into_inner).push(wait);
+        }
+        assert_eq!(domain.wake(word, usize::MAX), 3);
+        assert_eq!((calls.load(SeqCst), elsewhere.times()), (1, 1));
+        assert_eq!(poll(&mut fourth, Waker::noop()), Poll::Ready(Ok(())));
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(poll(&mut all[0], Waker::noop()), Poll::Ready(Ok(())));
+        assert_eq!(poll(&mut all[2], Waker::noop()), Poll::Pending, "it waits anew: the wake was before");
+        assert_eq!(domain.wake(word, 1), 1);
+        all.clear();
+        assert_eq!(domain.waiting(), 0);
+    });
+}
+
+/// A dropped waker drops and polls others.
+#[test]
+fn waker_whose_drop_uses_the_engine() {
+    struct Drops(&'static Domain, &'static AtomicU32);
+    impl std::task::Wake for Drops {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for Drops {
+        fn drop(&mut self) {
+            assert_eq!(self.0.wake(self.1, 1), 1);
+            assert_eq!(self.0.wait(self.1, 1), Err(Error::Again));
+        }
+    }
+    within_patience("a waker whose drop uses the engine", || {
+        let domain: &Domain = forever(Domain::new(&System::new()));
+        let word = forever(AtomicU32::new(0));
+        for is_replaced in [true, false] {
+            let mut wait = waits(domain, word, &Arc::new(Drops(domain, word)).into());
+            let (told, waker) = Told::new();
+            let other = waits(domain, word, &waker);
+            if is_replaced {
+                // The drop of the one before wakes this very wait, or the other: the first in line.
+                _ = poll(&mut wait, &waker);
+            }
+            drop(wait);
+            // Replaced: the first in line was this very wait, which has passed its wake on.
+            assert_eq!(told.times(), if is_replaced { 2 } else { 1 });
+            drop(other);
+            assert_eq!(domain.waiting(), 0);
+        }
+    });
+}
+
+/// A scheduler that locks, unlocks, looks at priorities and sets one, of tasks of its own.
+#[test]
+fn scheduler_calls_into_the_domain() {
+    #[derive(Default)]
+    struct Calling {
+        it: OnceLock<(&'static Domain, Task)>,
+        calls: AtomicUsize,
+    }
+    impl Scheduler for Calling {
+        fn set_priority(&self, tid: u32, _: Priority) {
+            let Some((domain, task)) = self.it.get() else { return };
+            if self.calls.fetch_add(1, SeqCst) > 20 || tid == task.tid() {
+                return;
+            }
+            let word = AtomicU32::new(0);
+            // A lock is a task's, and a thread's: several calls at a time would meet here.
+            assert_eq!(domain.lock_pi(&word, task, None), Ok(()));
+            assert_eq!(domain.unlock_pi(&word, task), Ok(()));
+            task.set_priority(Priority::realtime(7));
+            assert_eq!(task.priority(), Priority::realtime(7));
+            assert_eq!(domain.wake(&word, 1), 0);
+        }
+    }
+    within_patience("a scheduler that uses the engine", || {
+        let scheduler = Arc::new(Calling::default());
+        let system = System::with_scheduler(Config::new(), scheduler.clone()).expect("there is memory");
+        let domain: &Domain = forever(Domain::new(&system));
+        assert!(scheduler.it.set((domain, domain.task(100).expect("the TID is free"))).is_ok());
+        let [owner, waiter] = [1, 2].map(|tid| domain.task(tid).expect("the TID is free"));
+        waiter.set_priority(Priority::realtime(10));
+        let word = AtomicU32::new(0);
+        assert_eq!(domain.lock_pi(&word, &owner, None), Ok(()));
+        let mut lock = Box::pin(domain.lock_pi_async(&word, &waiter));
+        assert_eq!(poll(&mut lock, Waker::noop()), Poll::Pending);
+        assert_eq!(domain.unlock_pi(&word, &owner), Ok(()));
+        assert_eq!(poll(&mut lock, Waker::noop()), Poll::Ready(Ok(())));
+        assert_eq!(domain.unlock_pi(&word, &waiter), Ok(()));
+        assert!(scheduler.calls.load(SeqCst) >= 3);
+    });
+}
+
+/// A delivery deletes its timer, sets another one, makes one, and turns the driver.
+#[test]
+fn delivery_deletes_sets_and_makes_timers() {
+    #[derive(Default)]
+    struct Calling(AtomicUsize);
+    impl Deliver for Calling {
+        fn expired(&self, timers: &Timers, notice: Notice) {
+            assert!(timers.take(notice).is_some());
+            let once = Setting { value: MS, ..Setting::default() };
+            match self.0.fetch_add(1, SeqCst) {
+                0 => {
+                    assert_eq!(timers.delete(notice.id()), Ok(()));
+                    let new = timers.create(TimerClock::Monotonic, None).expect("there is room");
+                    assert!(timers.settime(new, false, once).is_ok());
+                }
+                1 => assert!(timers.settime(notice.id(), false, once).is_ok()),
+                // The same turn's others, from inside it.
+                2 => _ = timers.driver().turn(),
+                _ => {}
+            }
+        }
+    }
+    within_patience("a delivery that uses the engine", || {
+        let it = Embedder::new();
+        let calling = Arc::new(Calling::default());
+        let timers = Timers::with_options(it.driver(), calling.clone(), TimerOptions::new()).expect("there is memory");
+        for _ in 0..5 {
+            let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
+            timers.settime(id, false, Setting { value: MS, ..Setting::default() }).expect("it is there");
+        }
+        for _ in 0..5 {
+            it.time.advance(2 * MS);
+            it.driver().turn();
+        }
+        // Five, and those that the first two set.
+        assert_eq!((calling.0.load(SeqCst), timers.count()), (7, 5));
+    });
+}
+
+/// A wait that ends otherwise than by a wake: its waker has not been told and never is; and nothing of it is kept.
+#[test]
+fn waker_of_a_wait_that_has_ended_never_runs() {
+    within_patience("ended waits", || {
+        let it = Embedder::new();
+        let domain = it.domain;
+        let word: &AtomicU32 = forever(AtomicU32::new(0));
+        let lock: &AtomicU32 = forever(AtomicU32::new(0));
+        let owner = forever(domain.task(1).expect("the TID is free"));
+        let waiter = forever(domain.task(2).expect("the TID is free"));
+        assert_eq!(domain.lock_pi(lock, owner, None), Ok(()));
+        let makes = [0, 1, 2].map(|kind| {
+            move |options: WaitOptions, timeout: Duration| -> Pin<Box<dyn Future<Output = Result<usize, Error>>>> {
+                match kind {
+                    0 => Box::pin(async move { domain.wait_async(word, 0, options).await.map(|()| 0) }),
+                    1 => Box::pin(domain.wait_any_async([(word, 0), (forever(AtomicU32::new(0)), 0)], options)),
+                    _ => {
+                        let lock = domain.lock_pi_async(lock, waiter).timeout(Timeout::After(timeout));
+                        Box::pin(async move { lock.await.map(|()| 0) })
+                    }
+                }
+            }
+        });
+        for make in makes {
+            for times_out in [false, true] {
+                let (told, waker) = Told::new();
+                let timeout = if times_out { MS } else { Duration::MAX };
+                let mut operation = make(WaitOptions::new().timeout(Timeout::After(timeout)), timeout);
+                assert_eq!(poll(&mut operation, &waker), Poll::Pending);
+                let mut expected = 0;
+                if times_out {
+                    it.time.advance(2 * MS);
+                    it.driver().turn();
+                    // The timeout itself has told it.
+                    expected = 1;
+                    assert_eq!(told.times(), expected);
+                    assert_eq!(poll(&mut operation, &waker), Poll::Ready(Err(Error::TimedOut)));
+                }
+                drop(operation);
+                drop(waker);
+                assert_eq!(Arc::strong_count(&told), 1, "a waker is kept that is of no use");
+                assert_eq!(domain.wake(word, usize::MAX), 0);
+                it.time.advance(10 * MS);
+                it.driver().turn();
+                assert_eq!(domain.set_slots(if domain.slots() == 16 { 64 } else { 16 }), Ok(()));
+                assert_eq!(told.times(), expected, "it was told after its end");
+            }
+        }
+        assert_eq!(domain.unlock_pi(lock, owner), Ok(()));
+    });
+}
+
+/// A wake that was on its way counts once, however the race with the end of the wait goes: the waker is called once at most.
+#[test]
+fn waker_runs_once_at_most_however_its_wait_ends() {
+    within_patience("waits that end while they are woken", || {
+        let domain: &Domain = forever(Domain::new(&System::new()));
+        let word = forever(AtomicU32::new(0));
+        for round in 0..2000 {
+            let (told, waker) = Told::new();
+            let mut wait = waits(domain, word, &waker);
+            let start = std::sync::Barrier::new(2);
+            let woken = std::thread::scope(|scope| {
+                let wakes = scope.spawn(|| {
+                    start.wait();
+                    domain.wake(word, 1)
+                });
+                start.wait();
+                if round % 2 == 0 {
+                    drop(wait)
+                } else {
+                    _ = poll(&mut wait, Waker::noop())
+                }
+                wakes.join().expect("it does not panic")
+            });
+            assert!(told.times() <= woken, "it was told without a wake, or twice");
+            // When the wake has returned, nothing is left that could call it.
+            drop(waker);
+            let kept = Arc::strong_count(&told);
+            assert_eq!(kept, 1);
+        }
+        assert_eq!(domain.waiting(), 0);
+    });
+}

@@ -1,0 +1,322 @@
+//! Questions and memory of resizes; and requests for slots that race.
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{Domain, Error};
+
+use crate::bomb::{Bomb, Call, for_every};
+use crate::common::domains::{on_every_resizable_scheme, system};
+use crate::common::waiters::{idle, queue};
+
+/// A resize that must wait for an operation asks, and the answer is a panic: all is as it was.
+fn question_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+    use std::task::Poll;
+    if S::NAME == "live" {
+        return; // its resizes never wait for a moment without operations, and never ask
+    }
+    // A word whose load, under the lock, waits for the resize to have asked.
+    struct Slow<'a>(&'a AtomicU32, &'a AtomicBool, &'a AtomicBool);
+    impl ufutex::Target for Slow<'_> {
+        type Value = u32;
+        fn address(&self) -> u64 {
+            std::ptr::from_ref(self.0).addr() as u64
+        }
+        fn load(&self) -> Result<u32, ufutex::Fault> {
+            self.1.store(true, SeqCst);
+            while !self.2.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            Ok(self.0.load(SeqCst))
+        }
+        fn compare_exchange(&self, _: u32, _: u32) -> Result<Result<u32, u32>, ufutex::Fault> {
+            Err(ufutex::Fault)
+        }
+        fn fault_in(&self, _: ufutex::Access) -> Result<(), ufutex::Fault> {
+            Err(ufutex::Fault)
+        }
+    }
+    let is_asked = |bomb: &mut Bomb| {
+        let options = ufutex::Options::new().early_return(false);
+        let domain = &*Box::leak(Box::new(Domain::<S, L>::with_options(&system(), options)));
+        let word = AtomicU32::new(0);
+        let mut waiters = idle(1);
+        let queued = queue(domain, &mut waiters[0], &word);
+        let before = domain.slots();
+        let (inside, asked) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let options = ufutex::WaitOptions::new();
+                let mut wait = std::pin::pin!(domain.wait_async(Slow(&word, &inside, &asked), 1, options));
+                let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+                assert_eq!(std::future::Future::poll(wait.as_mut(), &mut context), Poll::Ready(Err(Error::Again)));
+            });
+            while !inside.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            let mut left = 3;
+            let resized = bomb.during(|| {
+                domain.set_slots_while(64, || {
+                    left -= 1;
+                    crate::bomb::pass(Call::KeepTrying);
+                    left != 0
+                })
+            });
+            assert_ne!(resized, Some(Ok(())), "an operation is under way");
+            assert_eq!(domain.slots(), before);
+            asked.store(true, SeqCst);
+        });
+        assert!(!queued.is_woken());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert_eq!(domain.wait(&word, 1), Err(Error::Again));
+                assert_eq!(domain.set_slots(32), Ok(()));
+                assert_eq!(domain.wake(&word, 1), 1);
+            });
+        });
+        assert!(queued.is_woken());
+    };
+    for_every(Call::KeepTrying, 2, is_asked);
+}
+
+/// A request that comes to nothing leaves the size to the policy; one that panics, too.
+fn memory_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
+    let scenario = |bomb: &mut Bomb| {
+        let domain = Domain::<S, L>::with_options(&crate::guest::system_of_nodes(), ufutex::Options::new());
+        let word = std::sync::atomic::AtomicU32::new(0);
+        let mut waiters = idle(1);
+        let queued = queue(&domain, &mut waiters[0], &word);
+        let before = domain.slots();
+        let resized = bomb.during(|| domain.set_slots(256));
+        assert_eq!(domain.slots(), if resized.is_none() { before } else { 256 });
+        assert_eq!(domain.set_slots(64), Ok(()));
+        assert_eq!(domain.wake(&word, 1), 1);
+        assert!(queued.is_woken());
+    };
+    for_every(Call::Allocate, 1, scenario);
+    for_every(Call::CurrentNode, 1, scenario);
+}
+
+/// Runs both at the same time.
+fn race<A: Send, B: Send>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B + Send) -> (A, B) {
+    let start = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            start.wait();
+            other()
+        });
+        start.wait();
+        (one(), other.join().expect("it does not panic"))
+    })
+}
+
+const RACES: usize = 200;
+const SET_SLOTS: u64 = 1;
+const IMMUTABLE: u64 = 1;
+
+/// A domain with so many waiters, each of a word of its own: enough for a resize to be long.
+fn with_waiters<S: Scheme<L>, L: Layout>(count: usize, f: impl FnOnce(&Domain<S, L>)) {
+    let system = system();
+    let domain = Domain::<S, L>::with_options(&system, ufutex::Options::new());
+    let words: Vec<_> = (0..16 * count).map(|_| std::sync::atomic::AtomicU32::new(0)).collect();
+    let mut waiters = idle(count);
+    let queued: Vec<_> = std::iter::zip(words.iter().step_by(16), &mut waiters)
+        .map(|(word, waiter)| queue(&domain, waiter, word))
+        .collect();
+    f(&domain);
+    let woken: usize = words.iter().step_by(16).map(|word| domain.wake(word, 1)).sum();
+    assert_eq!(woken, count, "a waiter was lost");
+    assert!(queued.iter().all(ufutex::Queued::is_woken));
+}
+
+fn zero_slots_are_for_good_whoever_asks_for_others<S: Scheme<L>, L: Layout>() {
+    for _ in 0..RACES {
+        with_waiters::<S, L>(300, |domain| {
+            assert_eq!(domain.prctl_futex_hash(SET_SLOTS, 16, 0), 0);
+            let (zero, two) =
+                race(|| domain.prctl_futex_hash(SET_SLOTS, 0, 0), || domain.prctl_futex_hash(SET_SLOTS, 2, 0));
+            assert_eq!(zero, 0);
+            assert!([0, -16].contains(&two), "{two}");
+            assert_eq!(domain.slots(), 0, "it was to be the global table for good");
+            assert_eq!(domain.prctl_futex_hash(SET_SLOTS, 2, 0), -16);
+        });
+    }
+}
+
+fn immutable_slots_stay_whoever_asks_for_others<S: Scheme<L>, L: Layout>() {
+    for round in 0..RACES {
+        with_waiters::<S, L>(300, |domain| {
+            assert_eq!(domain.prctl_futex_hash(SET_SLOTS, 16, 0), 0);
+            let at_once = |slots| move |domain: &Domain<S, L>| domain.prctl_futex_hash(SET_SLOTS, slots, IMMUTABLE);
+            let (one, other) = race(|| at_once(64)(domain), || at_once(2)(domain));
+            assert_eq!([one, other].iter().filter(|&&result| result == 0).count(), 1, "{one} {other}");
+            assert_eq!(domain.slots(), if one == 0 { 64 } else { 2 }, "round {round}");
+        });
+        with_waiters::<S, L>(300, |domain| {
+            assert_eq!(domain.set_slots(16), Ok(()));
+            let (slots, set) = race(
+                || {
+                    domain.set_immutable();
+                    domain.slots()
+                },
+                || domain.set_slots(64),
+            );
+            assert!(domain.is_immutable());
+            assert_eq!(domain.slots(), slots, "it has changed since it was immutable");
+            assert_eq!(slots, if set.is_ok() { 64 } else { 16 });
+        });
+    }
+}
+
+/// One node, whose memory calls a hook before it answers, and has none for tables of more than some thousand slots.
+struct Hooked(Memory);
+
+/// What is called with a table's size in bytes.
+type Hook = Box<dyn FnOnce(usize) + Send>;
+
+struct Memory(std::sync::Mutex<Option<Hook>>);
+
+impl Hooked {
+    fn new() -> &'static Self {
+        Box::leak(Box::new(Self(Memory(std::sync::Mutex::new(None)))))
+    }
+
+    /// For the next table that is made.
+    fn set(&self, hook: impl FnOnce(usize) + Send + 'static) {
+        *self.0.0.lock().expect("nobody panics with it") = Some(Box::new(hook));
+    }
+
+    fn domain<S: Scheme<L>, L: Layout>(&'static self) -> Domain<S, L> {
+        let config = ufutex::Config::new().cpus(64).global_slots(1024).hash_seed(1);
+        let config = config.topology(std::sync::Arc::new(Topology(&self.0)));
+        let system = ufutex::System::with_config(config).expect("there is that much memory");
+        Domain::with_options(&system, ufutex::Options::new().policy(ufutex::Policy::Threads))
+    }
+}
+
+struct Topology(&'static Memory);
+
+impl ufutex::Topology for Topology {
+    fn nodes(&self) -> usize {
+        1
+    }
+    fn current_node(&self) -> u32 {
+        0
+    }
+    fn memory(&self) -> &'static dyn ufutex::NodeMemory {
+        self.0
+    }
+}
+
+// SAFETY: null, or the global allocator's memory, with its promise.
+unsafe impl ufutex::NodeMemory for Memory {
+    fn allocate(&self, layout: std::alloc::Layout, _node: u32) -> *mut u8 {
+        let hook = self.0.lock().expect("nobody panics with it").take();
+        hook.into_iter().for_each(|hook| hook(layout.size()));
+        // SAFETY: the layout's size is not 0, says the caller.
+        if layout.size() > 1 << 20 { std::ptr::null_mut() } else { unsafe { std::alloc::alloc_zeroed(layout) } }
+    }
+    unsafe fn free(&self, memory: *mut u8, layout: std::alloc::Layout) {
+        // SAFETY: from `allocate`, says the caller.
+        unsafe { std::alloc::dealloc(memory, layout) }
+    }
+}
+
+/// A request that fails must not give the size back to the policy when another one sets it meanwhile: here that one begins
+/// while the first is told that there is no memory.
+fn size_that_was_set_stays_when_another_request_fails<S: Scheme<L>, L: Layout>() {
+    let memory = Hooked::new();
+    let domain: &Domain<S, L> = Box::leak(Box::new(memory.domain()));
+    let word = std::sync::atomic::AtomicU32::new(0);
+    let mut waiters = idle(1);
+    let queued = queue(domain, &mut waiters[0], &word);
+    let (begins, begun) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let sets = scope.spawn(move || {
+            begun.recv().expect("it begins");
+            domain.set_slots(4)
+        });
+        memory.set(move |_| {
+            begins.send(()).expect("somebody waits for it");
+            // Long enough for the other one to come to where it waits for this one.
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        });
+        assert_eq!(domain.set_slots(1 << 20), Err(Error::NoMemory));
+        assert_eq!(sets.join().expect("it does not panic"), Ok(()));
+    });
+    domain.note_threads(64);
+    assert_eq!(domain.slots(), 4, "the policy has decided again");
+    assert_eq!(domain.wake(&word, 1), 1);
+    assert!(queued.is_woken());
+}
+
+/// Threads that are noted while the first wait makes the table, which was to be smaller then.
+fn threads_that_are_noted_beside_the_first_wait_count<S: Scheme<L>, L: Layout>() {
+    let memory = Hooked::new();
+    let domain: &'static Domain<S, L> = Box::leak(Box::new(memory.domain()));
+    let word = std::sync::atomic::AtomicU32::new(0);
+    let mut waiters = idle(2);
+    let [first, second] = &mut waiters[..] else { unreachable!() };
+    memory.set(|_| std::thread::spawn(|| domain.note_threads(16)).join().expect("it does not panic"));
+    let first = queue(domain, first, &word);
+    // A growth by policy is shared out: passers-by end it.
+    let second = queue(domain, second, &word);
+    assert_eq!(domain.slots(), 64, "the table is as small as without them");
+    assert_eq!(domain.wake(&word, 2), 2);
+    assert!(first.is_woken() && second.is_woken());
+}
+
+/// More threads that are noted while the table grows for fewer.
+fn threads_that_are_noted_beside_a_growth_count<S: Scheme<L>, L: Layout>() {
+    let memory = Hooked::new();
+    let domain: &'static Domain<S, L> = Box::leak(Box::new(memory.domain()));
+    let word = std::sync::atomic::AtomicU32::new(0);
+    let mut waiters = idle(1);
+    let queued = queue(domain, &mut waiters[0], &word);
+    let more = std::sync::Arc::new(std::sync::Mutex::new(None));
+    let noted = more.clone();
+    memory.set(move |_| {
+        let notes = std::thread::spawn(|| domain.note_threads(64));
+        // Long enough for it to come to where it waits, or gives up.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        *noted.lock().expect("nobody panics with it") = Some(notes);
+    });
+    domain.note_threads(16);
+    let notes = more.lock().expect("nobody panics with it").take();
+    notes.expect("a table was made").join().expect("it does not panic");
+    let at_once = ufutex::WaitOptions::new().timeout(ufutex::Timeout::After(std::time::Duration::ZERO));
+    for _ in 0..100 {
+        assert_eq!(domain.wait_with(&word, 0, &at_once), Err(Error::TimedOut));
+    }
+    assert_eq!(domain.slots(), 256, "the later note was lost");
+    assert_eq!(domain.wake(&word, 1), 1);
+    assert!(queued.is_woken());
+}
+
+/// After the policy's last word the size that was set is the size.
+fn set_slots_ends_the_policys_growth<S: Scheme<L>, L: Layout>() {
+    for _ in 0..RACES {
+        let config = ufutex::Config::new().cpus(64).global_slots(1024).hash_seed(1);
+        let system = ufutex::System::with_config(config).expect("the memory is there");
+        let options = ufutex::Options::new().policy(ufutex::Policy::Threads);
+        let domain = Domain::<S, L>::with_options(&system, options);
+        let word = std::sync::atomic::AtomicU32::new(0);
+        let mut waiters = idle(1);
+        let queued = queue(&domain, &mut waiters[0], &word);
+        let (set, ()) = race(|| domain.set_slots(4), || domain.note_threads(64));
+        assert_eq!((set, domain.slots()), (Ok(()), 4), "the policy has decided after a size was set");
+        assert_eq!(domain.wake(&word, 1), 1);
+        assert!(queued.is_woken());
+    }
+}
+
+on_every_resizable_scheme![
+    question_of_a_resize_panics,
+    memory_of_a_resize_panics,
+    zero_slots_are_for_good_whoever_asks_for_others,
+    immutable_slots_stay_whoever_asks_for_others,
+    size_that_was_set_stays_when_another_request_fails,
+    threads_that_are_noted_beside_the_first_wait_count,
+    threads_that_are_noted_beside_a_growth_count,
+    set_slots_ends_the_policys_growth,
+];

@@ -1,0 +1,369 @@
+//! Clocks, deliveries and guest memory, in timers.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ufutex::Error;
+use ufutex::timer::{
+    Base, Caller, CpuClock, Deliver, Driver, Notice, Notify, Setting, TimerCall, TimerClock, TimerOptions, Timers,
+};
+
+use crate::bomb::{Bomb, Call, panics, pass};
+use crate::guest::{Embedder, Told};
+
+const MS: Duration = Duration::from_millis(1);
+const SIGNAL: Option<Notify> = Some(Notify::Signal { signal: 10, value: 5 });
+
+#[derive(Default)]
+struct Notices {
+    all: Mutex<Vec<Notice>>,
+    reserved: AtomicUsize,
+}
+
+impl Deliver for Notices {
+    fn expired(&self, _timers: &Timers, notice: Notice) {
+        self.all.lock().expect("nobody panics with it").push(notice);
+        pass(Call::Expired);
+    }
+    fn reserve(&self, timers: usize) -> Result<(), Error> {
+        pass(Call::Reserve);
+        self.reserved.fetch_max(timers, SeqCst);
+        Ok(())
+    }
+    fn has_thread(&self, thread: i32) -> bool {
+        pass(Call::HasThread);
+        thread == 1
+    }
+}
+
+impl Notices {
+    fn take(&self) -> Vec<Notice> {
+        std::mem::take(&mut self.all.lock().expect("nobody panics with it"))
+    }
+}
+
+fn timers(it: &Embedder, max: usize) -> (Arc<Notices>, Timers) {
+    let notices = Arc::new(Notices::default());
+    let options = TimerOptions::new().max_timers(max);
+    (notices.clone(), Timers::with_options(it.driver(), notices, options).expect("there is memory"))
+}
+
+fn once(value: Duration) -> Setting {
+    Setting { value, interval: Duration::ZERO }
+}
+
+/// Whatever panicked: a timer that is set to now on each clock expires, once.
+fn assert_good(it: &Embedder, timers: &Timers, notices: &Notices, ids: &[i32]) {
+    it.time.advance(MS);
+    it.driver().turn();
+    notices.take();
+    for &id in ids {
+        assert!(timers.settime(id, false, once(MS)).is_ok());
+    }
+    it.time.advance(100 * MS);
+    let (timers, driver) = (timers.clone(), it.driver().clone());
+    std::thread::spawn(move || (0..20).for_each(|_| _ = driver.turn())).join().expect("another thread turns");
+    let mut expired: Vec<_> = notices.take().iter().map(Notice::id).collect();
+    expired.sort_unstable();
+    assert_eq!(expired, ids, "a timer was lost, or came twice");
+    for &id in ids {
+        assert_eq!(timers.delete(id), Ok(()));
+    }
+    assert_eq!(timers.count(), 0);
+}
+
+/// Set, set again on another clock, looked at, deleted.
+fn set_and_delete(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let (notices, timers) = timers(&it, 100);
+    let clocks = [TimerClock::Monotonic, TimerClock::Realtime, TimerClock::Cpu(CpuClock::Process(1)), TimerClock::Tai];
+    let ids = clocks.map(|clock| timers.create(clock, SIGNAL).expect("there is room"));
+    let other = ids[0];
+    timers.settime(other, false, once(500 * MS)).expect("it is there");
+    for &id in &ids {
+        // Realtime changes its queue between the two.
+        for (absolute, value) in [(false, 5 * MS), (true, 2 * Duration::from_secs(1)), (false, MS), (true, MS)] {
+            bomb.during(|| timers.settime(id, absolute, Setting { value, interval: MS }));
+            bomb.during(|| timers.gettime(id));
+        }
+        bomb.during(|| timers.settime(id, false, once(7 * MS)));
+    }
+    let gone = timers.create(TimerClock::Boottime, SIGNAL).expect("there is room");
+    bomb.during(|| timers.settime(gone, false, once(3 * MS)));
+    bomb.during(|| timers.settime(gone, true, once(9 * MS)));
+    if bomb.during(|| timers.delete(gone)).is_none() {
+        _ = timers.delete(gone); // it may have been deleted by then
+    }
+    assert_eq!(timers.gettime(gone), Err(Error::Invalid));
+    assert_good(&it, &timers, &notices, &ids);
+}
+
+/// A deadline that comes earlier moves the owner in the driver's wheel; deadlines after it must not be forgotten.
+fn earlier_and_later(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let (notices, timers) = timers(&it, 100);
+    let ids: Vec<_> = (0..3).map(|_| timers.create(TimerClock::Monotonic, SIGNAL).expect("there is room")).collect();
+    timers.settime(ids[0], false, once(50 * MS)).expect("it is there");
+    bomb.during(|| timers.settime(ids[1], false, once(10 * MS)));
+    timers.settime(ids[2], false, once(60 * MS)).expect("it is there");
+    it.time.advance(100 * MS);
+    for _ in 0..5 {
+        it.driver().turn();
+    }
+    let mut expired: Vec<_> = notices.take().iter().map(Notice::id).collect();
+    expired.sort_unstable();
+    assert!(expired.starts_with(&[0]) && expired.ends_with(&[2]), "{expired:?}: a timer was lost");
+    assert_good(&it, &timers, &notices, &ids);
+}
+
+/// The first deadline of all comes to nothing; later ones must not be taken for known.
+fn first_deadline(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let (notices, timers) = timers(&it, 100);
+    let ids: Vec<_> = (0..2).map(|_| timers.create(TimerClock::Monotonic, SIGNAL).expect("there is room")).collect();
+    bomb.during(|| timers.settime(ids[0], false, once(10 * MS)));
+    timers.settime(ids[1], false, once(60 * MS)).expect("it is there");
+    assert!(it.driver().next(Base::Monotonic).is_some(), "nobody is told of the deadline");
+    it.time.advance(100 * MS);
+    it.driver().turn();
+    assert!(notices.take().iter().any(|notice| notice.id() == ids[1]), "a timer was lost");
+    assert_good(&it, &timers, &notices, &ids);
+}
+
+/// Timers of all clocks and two processes are due, and interval timers are taken.
+fn turn(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let both = [timers(&it, 100), timers(&it, 100)];
+    let clocks = [TimerClock::Monotonic, TimerClock::Realtime, TimerClock::Boottime, TimerClock::Tai];
+    for (_, timers) in &both {
+        for clock in clocks {
+            let id = timers.create(clock, SIGNAL).expect("there is room");
+            timers.settime(id, true, once(Duration::from_secs(1) + MS)).expect("it is there");
+        }
+    }
+    it.time.advance(2 * MS);
+    for _ in 0..20 {
+        bomb.during(|| it.driver().turn());
+    }
+    for _ in 0..3 {
+        it.driver().turn();
+    }
+    for (notices, timers) in &both {
+        let mut ids: Vec<_> = notices.take().iter().map(Notice::id).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, [0, 1, 2, 3], "a timer was lost, or came twice");
+        assert_good(&it, timers, notices, &[0, 1, 2, 3]);
+    }
+}
+
+/// One clock's timers always panic: the other clocks' are not starved by it.
+#[test]
+fn clock_whose_deliveries_always_panic_starves_no_other() {
+    struct Panics;
+    impl Deliver for Panics {
+        fn expired(&self, timers: &Timers, notice: Notice) {
+            _ = timers.take(notice);
+            std::panic::resume_unwind(Box::new(()));
+        }
+    }
+    let it = Embedder::new();
+    let bad = Timers::new(it.driver(), Arc::new(Panics)).expect("there is memory");
+    let (notices, good) = timers(&it, 10);
+    let id = bad.create(TimerClock::Monotonic, SIGNAL).expect("there is room");
+    bad.settime(id, false, Setting { value: MS, interval: Duration::from_nanos(1) }).expect("it is there");
+    let id = good.create(TimerClock::Tai, SIGNAL).expect("there is room");
+    good.settime(id, false, once(MS)).expect("it is there");
+    for _ in 0..3 {
+        it.time.advance(MS);
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| it.driver().turn())).is_err());
+    }
+    assert_eq!(notices.take().len(), 1);
+}
+
+/// The notice of an interval timer is taken. Whatever panics, it can be taken or has been, and then the timer goes on.
+fn take(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let (notices, timers) = timers(&it, 100);
+    let ids = [TimerClock::Monotonic, TimerClock::Cpu(CpuClock::Thread(1)), TimerClock::Realtime].map(|clock| {
+        let id = timers.create(clock, SIGNAL).expect("there is room");
+        timers.settime(id, false, Setting { value: MS, interval: MS }).expect("it is there");
+        id
+    });
+    it.time.advance(50 * MS);
+    it.driver().turn();
+    let all = notices.take();
+    assert_eq!(all.len(), ids.len());
+    for notice in all {
+        if bomb.during(|| timers.take(notice)).is_none() && timers.is_current(&notice) {
+            assert!(timers.take(notice).is_some());
+        }
+    }
+    assert_expires(&it, &notices, &ids);
+    assert_good(&it, &timers, &notices, &ids);
+}
+
+/// Timers that are armed expire, once, without being set again.
+fn assert_expires(it: &Embedder, notices: &Notices, ids: &[i32]) {
+    for _ in 0..5 {
+        it.time.advance(10 * MS);
+        it.driver().turn();
+    }
+    let mut expired: Vec<_> = notices.take().iter().map(Notice::id).collect();
+    expired.sort_unstable();
+    assert_eq!(expired, ids, "a timer was lost, or came twice");
+}
+
+/// A clock that panics while a timer is set leaves it as it was.
+fn set_again(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let (notices, timers) = timers(&it, 100);
+    let ids = [TimerClock::Monotonic, TimerClock::Cpu(CpuClock::Process(1)), TimerClock::Realtime].map(|clock| {
+        let id = timers.create(clock, SIGNAL).expect("there is room");
+        timers.settime(id, false, once(5 * MS)).expect("it is there");
+        id
+    });
+    for &id in &ids {
+        let other = Setting { value: 500 * MS, interval: MS };
+        if bomb.during(|| timers.settime(id, false, other)).is_some() {
+            assert_eq!(timers.settime(id, false, once(5 * MS)), Ok(other));
+        }
+    }
+    assert_expires(&it, &notices, &ids);
+    assert_good(&it, &timers, &notices, &ids);
+}
+
+/// Timers of CPU time are looked at in turns, before they are due and when they are.
+fn turn_of_cpu_time(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let (notices, timers) = timers(&it, 100);
+    let ids = [CpuClock::Thread(1), CpuClock::Process(1)].map(|clock| {
+        let id = timers.create(TimerClock::Cpu(clock), SIGNAL).expect("there is room");
+        timers.settime(id, false, once(40 * MS)).expect("it is there");
+        id
+    });
+    // As if they had had half of the time.
+    it.time.advance_alone(20 * MS);
+    for _ in 0..4 {
+        it.time.advance_alone(10 * MS);
+        bomb.during(|| it.driver().turn());
+    }
+    assert_eq!(notices.take(), []);
+    assert_expires(&it, &notices, &ids);
+    assert_good(&it, &timers, &notices, &ids);
+}
+
+/// No ID and no timer is used up by one that could not be made.
+fn create(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let (notices, timers) = timers(&it, 3);
+    let thread = Some(Notify::Thread { signal: 10, value: 0, thread: 1 });
+    let mut ids: Vec<_> = (0..3)
+        .filter_map(|_| bomb.during(|| timers.create(TimerClock::Cpu(CpuClock::Process(1)), thread)))
+        .map(|made| made.expect("there is room"))
+        .collect();
+    assert_eq!(timers.count(), ids.len());
+    while ids.len() < 3 {
+        ids.push(timers.create(TimerClock::Monotonic, SIGNAL).expect("there is room for three"));
+    }
+    assert_eq!(timers.create(TimerClock::Monotonic, SIGNAL), Err(Error::Again));
+    assert!(notices.reserved.load(SeqCst) >= 3);
+    assert_good(&it, &timers, &notices, &ids);
+}
+
+/// A guest's `timer_create`, whose memory panics when it is told the ID.
+fn create_by_a_call(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let (notices, timers) = timers(&it, 1);
+    let caller = Caller { process: 1, thread: 1 };
+    let call = TimerCall::x86_64(222).expect("timer_create(2)");
+    it.memory.vanish();
+    let made = bomb.during(|| timers.syscall(caller, it.memory, call, [1, 0, 0x1000, 0, 0, 0]));
+    if made.is_none() {
+        assert_eq!(timers.count(), 0, "a timer is kept that nobody has");
+        assert_eq!(timers.syscall(caller, it.memory, call, [1, 0, 0x1000, 0, 0, 0]), 0);
+    }
+    let id = it.memory.word(0).load(SeqCst) as i32;
+    assert_good(&it, &timers, &notices, &[id]);
+}
+
+/// A task waits at a channel.
+fn channel(bomb: &mut Bomb) {
+    use std::task::{Context, Poll, Waker};
+    let it = Embedder::new();
+    let (timers, expiries) = Timers::channel(it.driver(), TimerOptions::new()).expect("there is memory");
+    let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
+    timers.settime(id, false, once(MS)).expect("it is there");
+    let (told, waker) = Told::new();
+    let (later, later_waker) = Told::new();
+    for waker in [&waker, &later_waker, &waker] {
+        let polled = bomb.during(|| expiries.poll_recv(&mut Context::from_waker(waker)));
+        assert!(polled.is_none_or(|polled| polled.is_pending()));
+    }
+    it.time.advance(2 * MS);
+    bomb.during(|| it.driver().turn());
+    if told.times() + later.times() == 0 {
+        // Its clone panicked, so nobody was there to be told.
+        assert!(bomb.has_panicked());
+    }
+    let received = expiries.poll_recv(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(received, Poll::Ready(expired) if expired.id == id), "an expiry was lost");
+    assert_eq!(timers.delete(id), Ok(()));
+}
+
+/// The embedder asks when the next turn is due.
+fn next(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let (notices, timers) = timers(&it, 10);
+    let id = timers.create(TimerClock::Monotonic, SIGNAL).expect("there is room");
+    timers.settime(id, false, once(MS)).expect("it is there");
+    bomb.during(|| it.driver().next(Base::Monotonic));
+    assert_eq!(it.driver().next(Base::Monotonic), Some(Duration::from_secs(1) + MS));
+    assert_good(&it, &timers, &notices, &[id]);
+}
+
+mod tests {
+    super::panics! {
+        set_and_delete: Now 20, CpuTime 8, Changed 4;
+        earlier_and_later: Now 1, Changed 1;
+        first_deadline: Now 1, Changed 1;
+        turn: Now 4, Expired 8;
+        take: Now 3, CpuTime 1, Changed 1;
+        set_again: Now 3, CpuTime 1;
+        turn_of_cpu_time: Now 4, CpuTime 2;
+        create: Reserve 1, HasThread 3, CpuTime 3;
+        create_by_a_call: Exchange 4, FaultIn 1;
+        channel: WakerWake 1, WakerClone 3, WakerDrop 2;
+        next: Now 1;
+    }
+}
+
+/// On the host: a waker whose panic's payload panics in its own drop does not end the driver's thread.
+#[test]
+fn payload_that_panics_does_not_end_the_drivers_thread() {
+    struct Panics;
+    struct Payload;
+    impl Drop for Payload {
+        fn drop(&mut self) {
+            panic!("the payload's own drop");
+        }
+    }
+    impl Deliver for Panics {
+        fn expired(&self, _: &Timers, _: Notice) {
+            std::panic::resume_unwind(Box::new(Payload));
+        }
+    }
+    let _one = crate::driver_thread::one();
+    let driver = Driver::host().expect("there is memory");
+    let bad = Timers::new(&driver, Arc::new(Panics)).expect("there is memory");
+    let id = bad.create(TimerClock::Monotonic, SIGNAL).expect("there is room");
+    bad.settime(id, false, once(MS)).expect("it is there");
+    while bad.gettime(id).expect("it is there").value != Duration::ZERO {
+        std::thread::sleep(MS);
+    }
+    let (good, expiries) = Timers::channel(&driver, TimerOptions::new()).expect("there is memory");
+    let id = good.create(TimerClock::Monotonic, None).expect("there is room");
+    good.settime(id, false, once(MS)).expect("it is there");
+    let patience = ufutex::Timeout::After(crate::common::PATIENCE);
+    assert_eq!(expiries.recv_timeout(patience).map(|expired| expired.id), Some(id), "the thread is gone");
+}

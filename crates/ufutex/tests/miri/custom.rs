@@ -1,0 +1,71 @@
+//! An embedder's own waiters: queued with a waker, cancelled and dropped while another thread wakes.
+
+use std::pin::pin;
+use std::sync::atomic::AtomicU32;
+
+use ufutex::{Domain, System, WaitOptions, Waiter};
+
+use crate::clocks::both;
+use crate::waker::Told;
+
+#[test]
+fn waiter_is_cancelled_while_it_is_woken() {
+    let domain: Domain = Domain::new(&System::new());
+    let word = AtomicU32::new(0);
+    for _ in 0..3 {
+        let (told, waker) = Told::new();
+        let mut waiter = pin!(Waiter::new());
+        let queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker).expect("it is 0");
+        both(
+            || {
+                let woken = domain.wake(&word, 1);
+                assert_eq!(woken, told.times());
+            },
+            || _ = queued.cancel(),
+        );
+    }
+    assert_eq!(domain.waiting(), 0);
+}
+
+#[test]
+fn waiter_is_asked_until_it_is_woken_and_used_again() {
+    let domain: Domain = Domain::new(&System::new());
+    let word = AtomicU32::new(0);
+    let mut waiter = pin!(Waiter::new());
+    for _ in 0..3 {
+        let waker = Told::new().1;
+        let queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker).expect("it is 0");
+        both(
+            || assert_eq!(domain.wake(&word, 1), 1),
+            || {
+                let mut queued = queued;
+                while let Err(still) = queued.try_finish() {
+                    queued = still;
+                    std::thread::yield_now();
+                }
+            },
+        );
+    }
+}
+
+#[test]
+fn waiter_is_dropped_while_it_is_requeued() {
+    let domain: Domain = Domain::new(&System::new());
+    let (from, to) = (AtomicU32::new(0), AtomicU32::new(0));
+    for _ in 0..3 {
+        let mut waiter = pin!(Waiter::new());
+        let waker = Told::new().1;
+        let queued = domain.prepare_with(waiter.as_mut(), &from, 0, &WaitOptions::new(), waker).expect("it is 0");
+        both(|| _ = domain.requeue(&from, &to, 0, 1), || drop(queued));
+        assert_eq!(domain.wake(&to, 1), 0);
+    }
+}
+
+#[test]
+fn waiter_sleeps_as_a_thread() {
+    let domain: Domain = Domain::new(&System::new());
+    let word = AtomicU32::new(0);
+    let mut waiter = pin!(Waiter::new());
+    let queued = domain.prepare(waiter.as_mut(), &word, 0, &WaitOptions::new()).expect("it is 0");
+    both(|| assert_eq!(domain.wake(&word, 1), 1), || queued.finish().expect("it is woken"));
+}

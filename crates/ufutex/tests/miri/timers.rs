@@ -1,0 +1,65 @@
+//! Timers with a given clock: made, set, taken, deleted and dropped with their process while another thread turns.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use ufutex::timer::{Callback, Expired, Setting, TimerClock, Timers};
+
+use crate::clocks::{driver, while_it_turns};
+
+fn setting(value: u64, interval: u64) -> Setting {
+    Setting { value: Duration::from_micros(value), interval: Duration::from_micros(interval) }
+}
+
+#[test]
+fn timers_are_set_and_deleted_while_they_expire() {
+    let driver = driver();
+    let expired = Arc::new(AtomicUsize::new(0));
+    let counted = expired.clone();
+    let count = move |_: &Timers, _: Expired| _ = counted.fetch_add(1, Ordering::Relaxed);
+    let timers = Timers::new(&driver, Arc::new(Callback(count))).expect("there is memory");
+    while_it_turns(&driver, || {
+        for round in 0..4 {
+            let ids = [0, 7].map(|interval| {
+                let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
+                timers.settime(id, false, setting(1 + round, interval)).expect("it is there");
+                id
+            });
+            assert!(timers.getoverrun(ids[0]).is_ok() && timers.gettime(ids[1]).is_ok());
+            ids.iter().for_each(|&id| timers.delete(id).expect("it is there"));
+        }
+    });
+    assert_eq!(timers.count(), 0);
+}
+
+#[test]
+fn processes_are_dropped_while_the_driver_turns() {
+    let driver = driver();
+    while_it_turns(&driver, || {
+        for round in 0..4 {
+            let (timers, expiries) = Timers::channel(&driver, Default::default()).expect("there is memory");
+            let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
+            timers.settime(id, false, setting(1 + round, 1)).expect("it is there");
+            _ = expiries.try_recv();
+        }
+    });
+}
+
+#[test]
+fn two_threads_turn_and_two_make_timers() {
+    let driver = driver();
+    let (timers, expiries) = Timers::channel(&driver, Default::default()).expect("there is memory");
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| (0..3).map(|_| driver.turn()).sum::<usize>());
+            scope.spawn(|| {
+                let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
+                timers.settime(id, false, setting(2, 0)).expect("it is there");
+                timers.delete(id).expect("it is there");
+            });
+        }
+    });
+    _ = expiries.try_recv();
+    assert_eq!(timers.count(), 0);
+}

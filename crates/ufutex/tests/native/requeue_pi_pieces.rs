@@ -1,0 +1,246 @@
+//! Requeues to a lock of more waiters than are moved at once where other domains meet.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::task::Poll;
+
+use ufutex::layout::Layout;
+use ufutex::scheme::Scheme;
+use ufutex::{
+    Access, Cause, Domain, Error, Fault, Options, Priority, Shared, System, Target, Task, WAITERS, WaitRequeuePi,
+};
+
+use crate::busy_regions::{object, stranger_uses_the_buckets, system_with_two_buckets};
+use crate::common::domains::on_every_scheme;
+use crate::futures::{Boxed, pending, poll};
+use crate::places::{Word, words};
+
+const PIECE: usize = 256;
+
+/// A condition's word that holds 0. When it is compared for the second time it faults, and what is to happen then does: with nothing
+/// locked. After so many loads more it holds something else.
+struct Interrupted<'a> {
+    loads: Cell<usize>,
+    last_load: usize,
+    on_fault: RefCell<Option<Box<dyn FnOnce() + 'a>>>,
+}
+
+impl<'a> Interrupted<'a> {
+    fn new(last_load: usize, on_fault: impl FnOnce() + 'a) -> Self {
+        Self { loads: Cell::new(0), last_load, on_fault: RefCell::new(Some(Box::new(on_fault))) }
+    }
+}
+
+impl Target for &Interrupted<'_> {
+    type Value = u32;
+    fn address(&self) -> u64 {
+        0
+    }
+    fn load(&self) -> Result<u32, Fault> {
+        let loads = self.loads.get() + 1;
+        if loads == 2 && self.on_fault.borrow().is_some() {
+            return Err(Fault);
+        }
+        self.loads.set(loads);
+        Ok(u32::from(loads > self.last_load))
+    }
+    fn compare_exchange(&self, _current: u32, _new: u32) -> Result<Result<u32, u32>, Fault> {
+        Err(Fault)
+    }
+    fn fault_in(&self, _access: Access) -> Result<(), Fault> {
+        let on_fault = self.on_fault.borrow_mut().take();
+        on_fault.expect("it faults once")();
+        Ok(())
+    }
+}
+
+type Wait<'d, 't, S, L> = Boxed<WaitRequeuePi<'d, 't, Shared<Word>, Shared<Word>, S, L>>;
+
+struct World<S: Scheme<L>, L: Layout> {
+    system: System<L>,
+    domain: Domain<S, L>,
+    lock: Shared<Word>,
+    condition: Shared<Word>,
+    word: Word,
+}
+
+impl<S: Scheme<L>, L: Layout> World<S, L> {
+    fn new() -> Self {
+        let system = system_with_two_buckets();
+        let [word, condition] = words();
+        let domain = Domain::with_options(&system, Options::new());
+        Self { domain, system, lock: object(word, 0), condition: object(condition, 64), word }
+    }
+
+    fn tasks(&self, first: u32, count: usize) -> Vec<Task<L>> {
+        (first..).take(count).map(|tid| self.domain.task(tid).expect("the TID is free")).collect()
+    }
+
+    fn wait<'a>(&'a self, task: &'a Task<L>) -> Wait<'a, 'a, S, L> {
+        pending(self.domain.wait_requeue_pi_async(self.condition, 0, self.lock, task))
+    }
+
+    fn requeue(&self, from: &Interrupted<'_>) -> Result<usize, Error> {
+        self.domain.cmp_requeue_pi(object(from, 64), 0, self.lock, usize::MAX)
+    }
+
+    /// How many wait for the word at this offset.
+    fn waiting_at(&self, offset: u64) -> usize {
+        let words = self.system.who_waits(1000);
+        words.iter().filter(|word| word.address == offset).map(ufutex::WaitedWord::waiters).sum()
+    }
+}
+
+/// Where it was when it left.
+fn has_been_moved<S: Scheme<L>, L: Layout>(wait: &mut Wait<'_, '_, S, L>) -> bool {
+    match wait.as_mut().end(Cause::Interrupted) {
+        Err(Error::Again) => true,
+        result => {
+            assert_eq!(result, Err(Error::Interrupted));
+            false
+        }
+    }
+}
+
+/// Some thousand waiters, and between the first pieces a stranger uses the bucket, and others come, of every priority and ahead of most.
+fn stranger_comes_between_pieces<S: Scheme<L>, L: Layout>() {
+    const CROWD: usize = 3000;
+    let world = World::<S, L>::new();
+    let stranger = Domain::<S, L>::with_options(&world.system, Options::new());
+    let (tasks, late) = (world.tasks(10, CROWD), world.tasks(9000, 197));
+    let owner = world.domain.task(1).expect("the TID is free");
+    assert_eq!(world.domain.lock_pi(world.lock, &owner, None), Ok(()));
+    for (i, task) in tasks.iter().enumerate() {
+        task.set_priority(Priority::realtime((i % 5 * 20) as u8));
+    }
+    let mut waits: Vec<_> = tasks.iter().map(|task| world.wait(task)).collect();
+    let mut late_waits = Vec::new();
+    let from = Interrupted::new(usize::MAX, || {
+        assert_eq!((world.waiting_at(0), world.waiting_at(64)), (PIECE, CROWD - PIECE));
+        stranger_uses_the_buckets(&stranger, [2, 3]);
+        for (i, task) in late.iter().enumerate() {
+            task.set_priority(Priority::realtime((i / 2) as u8 + 1));
+            late_waits.push(world.wait(task));
+        }
+    });
+    assert_eq!(world.requeue(&from), Ok(CROWD));
+    assert_eq!(from.loads.get(), CROWD.div_ceil(PIECE), "compared at each piece");
+    assert!(from.on_fault.borrow().is_none(), "there is a second piece");
+    drop(from);
+    assert_eq!((world.waiting_at(0), world.waiting_at(64)), (CROWD, late.len()));
+    assert!(waits.iter_mut().all(has_been_moved));
+    assert!(!late_waits.iter_mut().any(has_been_moved));
+    assert_eq!((world.domain.unlock_pi(world.lock, &owner), world.word.load(Relaxed)), (Ok(()), 0));
+}
+
+/// From the third piece on the word holds something else.
+fn requeue_ends_where_the_word_differs<S: Scheme<L>, L: Layout>() {
+    let world = World::<S, L>::new();
+    let tasks = world.tasks(10, 1000);
+    let mut waits: Vec<_> = tasks.iter().map(|task| world.wait(task)).collect();
+    assert_eq!(world.requeue(&Interrupted::new(2, || ())), Ok(2 * PIECE));
+    assert_eq!((world.waiting_at(0), world.waiting_at(64)), (2 * PIECE - 1, 1000 - 2 * PIECE));
+    assert_eq!(world.requeue(&Interrupted::new(0, || ())), Err(Error::Again));
+    assert_eq!(poll(&mut waits[0]), Poll::Ready(Ok(())));
+    assert!(waits[1..2 * PIECE].iter_mut().all(has_been_moved));
+    assert!(!waits[2 * PIECE..].iter_mut().any(has_been_moved));
+    assert_eq!((world.domain.unlock_pi(world.lock, &tasks[0]), world.word.load(Relaxed)), (Ok(()), 0));
+}
+
+/// After the first piece all that were moved give up, and the one that got the lock unlocks it. The first of the second piece gets it.
+fn lock_that_is_free_again_goes_to_the_next<S: Scheme<L>, L: Layout>() {
+    const CROWD: usize = 600;
+    let world = World::<S, L>::new();
+    let tasks = world.tasks(10, CROWD);
+    let mut waits: Vec<_> = tasks.iter().map(|task| world.wait(task)).collect();
+    let mut others = waits.split_off(PIECE);
+    let from = Interrupted::new(usize::MAX, || {
+        assert_eq!(poll(&mut waits[0]), Poll::Ready(Ok(())));
+        assert!(waits[1..].iter_mut().all(has_been_moved));
+        assert_eq!((world.domain.unlock_pi(world.lock, &tasks[0]), world.word.load(Relaxed)), (Ok(()), 0));
+    });
+    assert_eq!(world.requeue(&from), Ok(CROWD));
+    assert_eq!(world.word.load(Relaxed), WAITERS | tasks[PIECE].tid());
+    assert_eq!(world.waiting_at(0), CROWD - PIECE - 1);
+    for (i, task) in tasks[PIECE..].iter().enumerate() {
+        assert_eq!(poll(&mut others[i]), Poll::Ready(Ok(())));
+        assert_eq!(world.domain.unlock_pi(world.lock, task), Ok(()));
+    }
+    assert_eq!(world.word.load(Relaxed), 0);
+}
+
+/// After the first piece all that are left give up, and the word becomes a lock with a waiter. That one came too late to be a mistake.
+fn lock_waiter_that_came_late_is_passed_over<S: Scheme<L>, L: Layout>() {
+    let world = World::<S, L>::new();
+    let (tasks, [owner, late]) = (world.tasks(10, 600), [1, 2].map(|tid| world.domain.task(tid).expect("it is free")));
+    let mut waits: Vec<_> = tasks.iter().map(|task| world.wait(task)).collect();
+    let mut left = waits.split_off(PIECE);
+    let mut late_wait = None;
+    let from = Interrupted::new(usize::MAX, || {
+        assert!(!left.iter_mut().any(has_been_moved));
+        assert_eq!(world.domain.lock_pi(world.condition, &owner, None), Ok(()));
+        late_wait = Some(pending(world.domain.lock_pi_async(world.condition, &late)));
+    });
+    assert_eq!(world.requeue(&from), Ok(PIECE));
+    drop(from);
+    assert_eq!(world.domain.unlock_pi(world.condition, &owner), Ok(()));
+    assert_eq!(late_wait.as_mut().map(poll), Some(Poll::Ready(Ok(()))));
+}
+
+/// Between two pieces the lock's word is given to a task that is not there. What has been moved stays.
+fn error_of_a_later_piece_leaves_the_first_where_it_is<S: Scheme<L>, L: Layout>() {
+    let world = World::<S, L>::new();
+    let tasks = world.tasks(10, 600);
+    let mut waits: Vec<_> = tasks.iter().map(|task| world.wait(task)).collect();
+    let from = Interrupted::new(usize::MAX, || world.word.store(7, Relaxed));
+    assert_eq!(world.requeue(&from), Err(Error::Invalid));
+    world.word.store(WAITERS | tasks[0].tid(), Relaxed);
+    assert_eq!((world.waiting_at(0), world.waiting_at(64)), (PIECE - 1, 600 - PIECE));
+    assert_eq!(poll(&mut waits[0]), Poll::Ready(Ok(())));
+    assert_eq!(world.domain.unlock_pi(world.lock, &tasks[0]), Ok(()));
+    assert_eq!(poll(&mut waits[1]), Poll::Ready(Ok(())));
+}
+
+/// In a domain's own table it is one step: the word is compared once.
+fn private_requeue_is_one_step<S: Scheme<L>, L: Layout>() {
+    let world = World::<S, L>::new();
+    let tasks = world.tasks(10, 1000);
+    let [condition, lock] = words();
+    let (loads, domain) = (AtomicU32::new(0), &world.domain);
+    let _waits: Vec<_> =
+        tasks.iter().map(|task| pending(domain.wait_requeue_pi_async(condition, 0, lock, task))).collect();
+    let from = Counted { word: condition, loads: &loads };
+    assert_eq!(domain.cmp_requeue_pi(&from, 0, lock, usize::MAX), Ok(1000));
+    assert_eq!(loads.load(Relaxed), 1);
+}
+
+struct Counted<'a> {
+    word: Word,
+    loads: &'a AtomicU32,
+}
+
+impl Target for &Counted<'_> {
+    type Value = u32;
+    fn address(&self) -> u64 {
+        self.word.address()
+    }
+    fn load(&self) -> Result<u32, Fault> {
+        self.loads.fetch_add(1, Relaxed);
+        Ok(self.word.load(Relaxed))
+    }
+    fn compare_exchange(&self, _current: u32, _new: u32) -> Result<Result<u32, u32>, Fault> {
+        Err(Fault)
+    }
+    fn fault_in(&self, _access: Access) -> Result<(), Fault> {
+        Err(Fault)
+    }
+}
+
+on_every_scheme![
+    stranger_comes_between_pieces,
+    requeue_ends_where_the_word_differs,
+    lock_that_is_free_again_goes_to_the_next,
+    lock_waiter_that_came_late_is_passed_over,
+    error_of_a_later_piece_leaves_the_first_where_it_is,
+    private_requeue_is_one_step,
+];

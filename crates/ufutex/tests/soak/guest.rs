@@ -1,0 +1,84 @@
+//! A domain that lasts: its words, its locks, and its accounts.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+use ufutex::{Domain, Options, System};
+
+use crate::common::waiters::nonzero;
+
+pub const WORDS: usize = 6;
+pub const LOCKS: usize = 2;
+
+/// A lock with priority inheritance, and the TID of the task inside.
+#[derive(Default)]
+pub struct Lock {
+    pub word: AtomicU32,
+    inside: AtomicU32,
+}
+
+pub struct Guest {
+    pub domain: Domain,
+    /// Always 0. Some share a cache line, and so a bucket.
+    pub words: [AtomicU32; WORDS],
+    pub locks: [Lock; LOCKS],
+    /// What wakes have answered, and how many waits have ended by one.
+    counted: AtomicU64,
+    received: AtomicU64,
+    /// How often a lock was taken.
+    taken: AtomicU64,
+}
+
+impl Guest {
+    pub fn new(system: &System) -> Self {
+        Self {
+            domain: Domain::with_options(system, Options::new()),
+            words: Default::default(),
+            locks: Default::default(),
+            counted: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+        }
+    }
+
+    pub fn wake(&self, word: usize, count: usize, bitset: u32) {
+        let woken = self.domain.wake_bitset(&self.words[word], count, nonzero(bitset));
+        assert!(woken <= count);
+        self.count(woken);
+    }
+
+    pub fn count(&self, woken: usize) {
+        self.counted.fetch_add(woken as u64, Relaxed);
+    }
+
+    pub fn receive(&self) {
+        self.received.fetch_add(1, Relaxed);
+    }
+
+    pub fn wake_all(&self) {
+        (0..WORDS).for_each(|word| self.wake(word, usize::MAX, u32::MAX));
+    }
+
+    /// A task has the lock.
+    pub fn be_inside(&self, lock: usize, tid: u32) {
+        let Lock { word, inside } = &self.locks[lock];
+        assert_eq!(inside.swap(tid, SeqCst), 0, "{tid} is not alone");
+        assert_eq!(word.load(SeqCst) & ufutex::TID_MASK, tid);
+        if self.taken.fetch_add(1, Relaxed).is_multiple_of(3) {
+            std::thread::yield_now();
+        }
+        assert_eq!(inside.swap(0, SeqCst), tid, "another task came in");
+    }
+
+    /// Wakes counted, wakes received, locks taken.
+    pub fn sums(&self) -> [u64; 3] {
+        [&self.counted, &self.received, &self.taken].map(|sum| sum.load(Relaxed))
+    }
+
+    /// When all workers have ended.
+    pub fn balance(&self) {
+        let [counted, received, taken] = self.sums();
+        assert_eq!(counted, received, "wakes counted and received in a domain");
+        assert!(counted > 0 && taken > 0, "nobody was ever woken, or had a lock");
+        assert_eq!(self.domain.waiting(), 0);
+    }
+}

@@ -1,0 +1,261 @@
+//! Owners take turns, by a clock that goes on while they are served: who has much delays who has little by a share.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use ufutex::timer::{Base, Clocks, Deliver, Driver, Notice, Notify, Setting, TimerClock, TimerOptions, Timers};
+use ufutex::{Clock, Config, Domain, Error, System, Timeout, WaitOptions};
+
+use crate::clock::{BASES, ManualClocks};
+
+const SIGNAL: Option<Notify> = Some(Notify::Signal { signal: 10, value: 5 });
+const START: Duration = Duration::from_secs(100_000);
+/// A delivery takes this long.
+const STEP: Duration = Duration::from_nanos(100);
+/// What an owner may do at a time.
+const SHARE: usize = 64;
+
+/// Who was served, in the order of their turns; time goes on by it.
+struct Log {
+    clocks: Arc<ManualClocks>,
+    served: Mutex<Vec<(char, Duration)>>,
+}
+
+impl Log {
+    fn new(clocks: &Arc<ManualClocks>) -> Arc<Self> {
+        Arc::new(Self { clocks: clocks.clone(), served: Mutex::default() })
+    }
+
+    fn note(&self, name: char) {
+        self.served.lock().unwrap().push((name, self.clocks.now(Base::Monotonic)));
+        self.clocks.advance(STEP);
+    }
+
+    fn count(&self, name: char) -> usize {
+        self.served.lock().unwrap().iter().filter(|(who, _)| *who == name).count()
+    }
+
+    /// How many others were served before `name`, each time, since its deadline had come.
+    fn passed_by(&self, name: char, deadlines: impl IntoIterator<Item = Duration>) -> Vec<usize> {
+        let mut deadlines: VecDeque<_> = deadlines.into_iter().collect();
+        let mut passes = vec![];
+        let mut passed = 0;
+        for &(who, at) in &*self.served.lock().unwrap() {
+            if who == name {
+                deadlines.pop_front().expect("it has expired once for each deadline");
+                passes.push(std::mem::take(&mut passed));
+            } else if deadlines.front().is_some_and(|deadline| *deadline <= at) {
+                passed += 1;
+            }
+        }
+        passes
+    }
+}
+
+/// What a delivery does.
+enum Then {
+    /// Takes the notice: an interval timer goes on.
+    Take,
+    /// Sets the timer anew, to so much time from now, and notes its deadline.
+    Again(Duration, Mutex<Vec<Duration>>),
+    /// Sets the timer anew, to a time that has long passed.
+    ToThePast,
+}
+
+struct Owner(char, Arc<Log>, Then);
+
+impl Deliver for Owner {
+    fn expired(&self, timers: &Timers, notice: Notice) {
+        let Self(name, log, then) = self;
+        log.note(*name);
+        let id = notice.id();
+        match then {
+            Then::Take => _ = timers.take(notice),
+            Then::Again(length, deadlines) => {
+                deadlines.lock().unwrap().push(log.clocks.now(Base::Monotonic) + *length);
+                timers.settime(id, false, once(*length)).expect("it is there");
+            }
+            Then::ToThePast => _ = timers.settime(id, true, once(Duration::from_secs(1))).expect("it is there"),
+        }
+    }
+}
+
+fn once(value: Duration) -> Setting {
+    Setting { value, interval: Duration::ZERO }
+}
+
+/// So many timers, all of them due now and, as soon as they have been delivered, again.
+fn crowd(name: char, log: &Arc<Log>, driver: &Driver, clocks: &[TimerClock], timers: usize) -> Timers {
+    let options = TimerOptions::new().max_timers(timers);
+    let all = Timers::with_options(driver, Arc::new(Owner(name, log.clone(), Then::Take)), options).unwrap();
+    for i in 0..timers {
+        let id = all.create(clocks[i % clocks.len()], SIGNAL).expect("there is room");
+        let nanosecond = Duration::from_nanos(1);
+        all.settime(id, false, Setting { value: nanosecond, interval: nanosecond }).expect("it is there");
+    }
+    all
+}
+
+/// One timer, 200 microseconds at a time.
+fn single(log: &Arc<Log>, driver: &Driver, clock: TimerClock) -> (Timers, Arc<Owner>) {
+    const LENGTH: Duration = Duration::from_micros(200);
+    let owner = Arc::new(Owner('1', log.clone(), Then::Again(LENGTH, Mutex::default())));
+    let timers = Timers::new(driver, owner.clone()).unwrap();
+    let id = timers.create(clock, SIGNAL).expect("there is room");
+    let Then::Again(_, deadlines) = &owner.2 else { unreachable!() };
+    deadlines.lock().unwrap().push(log.clocks.now(Base::Monotonic) + LENGTH);
+    timers.settime(id, false, once(LENGTH)).expect("it is there");
+    (timers, owner)
+}
+
+fn driver() -> (Arc<Log>, Driver) {
+    let clocks = ManualClocks::at(START);
+    (Log::new(&clocks), Driver::with_clocks(clocks).unwrap())
+}
+
+/// Beside crowds whose timers are always due, on these clocks, a single one on this.
+fn single_beside_crowds(clocks: &[TimerClock], its: TimerClock) {
+    let (log, driver) = driver();
+    let (_single, owner) = single(&log, &driver, its);
+    let crowds = [('m', 100_000), ('n', 3_000)].map(|(name, timers)| crowd(name, &log, &driver, clocks, timers));
+    log.clocks.advance(STEP);
+    assert!(driver.turn() >= 103_000, "what was due at the beginning has passed");
+    let Then::Again(_, deadlines) = &owner.2 else { unreachable!() };
+    let passes = log.passed_by('1', deadlines.lock().unwrap().iter().copied());
+    // 103,000 deliveries take 10.3 ms.
+    assert!(passes.len() >= 45, "it expired {} times", passes.len());
+    // The share that was going on when its time came, and one of each owner. With several clocks each has a share in turn.
+    let most = (1 + crowds.len()) * clocks.len() * SHARE;
+    assert!(passes.iter().all(|passed| *passed <= most), "others were served first: {passes:?}");
+    // The turn has ended although the crowds are due again; whoever asks is told so.
+    assert!(BASES.iter().any(|base| driver.next(*base).is_some_and(|at| at <= log.clocks.now(*base))));
+}
+
+#[test]
+fn deadline_that_comes_during_a_turn_waits_for_one_share_of_each_other_owner() {
+    single_beside_crowds(&[TimerClock::Monotonic], TimerClock::Monotonic);
+}
+
+#[test]
+fn deadline_on_one_clock_does_not_wait_for_those_on_another() {
+    single_beside_crowds(&[TimerClock::Monotonic], TimerClock::Boottime);
+    single_beside_crowds(&[TimerClock::Tai], TimerClock::Monotonic);
+    single_beside_crowds(&[TimerClock::Monotonic, TimerClock::Boottime, TimerClock::Tai], TimerClock::Boottime);
+}
+
+/// Those that are due all the time stand in line behind others, turn after turn.
+#[test]
+fn who_is_due_all_the_time_does_not_come_first() {
+    let (log, driver) = driver();
+    let _crowds = ['a', 'b', 'c'].map(|name| crowd(name, &log, &driver, &[TimerClock::Monotonic], 1000));
+    log.clocks.advance(STEP);
+    driver.turn();
+    let order: Vec<char> = log.served.lock().unwrap().iter().map(|(name, _)| *name).collect();
+    let shares: Vec<(char, usize)> = order.chunk_by(|a, b| a == b).map(|share| (share[0], share.len())).collect();
+    assert!(shares.iter().all(|(_, length)| *length <= SHARE), "{shares:?}");
+    let differ = |w: &[(char, usize)]| w[0].0 != w[1].0 && w[1].0 != w[2].0 && w[0].0 != w[2].0;
+    assert!(shares.windows(3).all(differ), "{shares:?}");
+}
+
+/// What is armed for the past is for the next turn, and for no later one, however long others are due.
+#[test]
+fn what_is_set_to_the_past_expires_once_a_turn() {
+    let (log, driver) = driver();
+    let owner = Arc::new(Owner('p', log.clone(), Then::ToThePast));
+    let past = Timers::new(&driver, owner).unwrap();
+    let id = past.create(TimerClock::Monotonic, SIGNAL).unwrap();
+    past.settime(id, true, once(Duration::from_secs(1))).unwrap();
+    let _crowd = crowd('m', &log, &driver, &[TimerClock::Monotonic], 1000);
+    // The same owner has others that are always due.
+    for _ in 0..200 {
+        let id = past.create(TimerClock::Monotonic, SIGNAL).unwrap();
+        past.settime(id, true, once(Duration::from_secs(1))).unwrap();
+    }
+    log.clocks.advance(STEP);
+    for turn in 1..=20 {
+        driver.turn();
+        assert_eq!(log.count('p'), 201 * turn);
+    }
+}
+
+/// Before the first of many timers that have been armed long ago can expire they have to be put in order. That takes time as
+/// deliveries do, and another owner does not wait for it either.
+#[test]
+fn putting_many_in_order_is_a_part_of_a_share() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let (log, driver) = driver();
+    let many = Timers::new(&driver, Arc::new(Owner('m', log.clone(), Then::Take))).unwrap();
+    for i in 0..50_000 {
+        let id = many.create(TimerClock::Monotonic, SIGNAL).expect("there is room");
+        many.settime(id, false, once(HOUR + Duration::from_nanos(i))).expect("it is there");
+    }
+    let (one, _) = single(&log, &driver, TimerClock::Monotonic);
+    one.settime(0, false, once(HOUR + Duration::from_millis(1))).expect("it is there");
+    log.clocks.advance(HOUR + Duration::from_millis(2));
+    driver.turn();
+    assert_eq!(log.served.lock().unwrap()[0].0, '1', "the other one's share has gone by before one has expired");
+    assert_eq!(log.count('m'), 50_000);
+}
+
+struct Task(char, Arc<Log>);
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.1.note(self.0);
+    }
+}
+
+/// Tasks of one domain that all sleep until now, and one of another that sleeps a little longer.
+#[test]
+fn timeout_of_a_task_waits_for_one_share_of_another_domains() {
+    const MANY: usize = 20_000;
+    for clock in [Clock::Monotonic, Clock::Realtime] {
+        let clocks = ManualClocks::at(START);
+        let log = Log::new(&clocks);
+        let system = System::with_config(Config::new().clocks(clocks.clone())).unwrap();
+        let (crowd, other) = (Domain::new(&system), Domain::new(&system));
+        let word = AtomicU32::new(0);
+        let until = |after| WaitOptions::new().timeout(Timeout::At(clock, START + after));
+        let poll = |wait: Pin<&mut dyn Future<Output = Result<(), Error>>>, name| {
+            let waker = Waker::from(Arc::new(Task(name, log.clone())));
+            assert!(wait.poll(&mut Context::from_waker(&waker)).is_pending());
+        };
+        let mut waits: Vec<_> = (0..MANY).map(|_| Box::pin(crowd.wait_async(&word, 0, until(STEP)))).collect();
+        waits.iter_mut().for_each(|wait| poll(wait.as_mut(), 'm'));
+        let due = STEP * 1000;
+        let mut one = pin!(other.wait_async(&word, 0, until(due)));
+        poll(one.as_mut(), '1');
+        clocks.advance(STEP);
+        assert_eq!(system.driver().turn(), MANY + 1);
+        let passes = log.passed_by('1', [START + due]);
+        assert!(passes[0] <= 2 * SHARE, "{} others were woken first", passes[0]);
+    }
+}
+
+/// Sleeps are a domain's: they are gone with it, and another's are not.
+#[test]
+fn timeouts_of_a_domain_go_with_it() {
+    let clocks = ManualClocks::at(START);
+    let log = Log::new(&clocks);
+    let system = System::with_config(Config::new().clocks(clocks.clone())).unwrap();
+    let word = AtomicU32::new(0);
+    let until = WaitOptions::new().timeout(Timeout::After(STEP));
+    let other = Domain::new(&system);
+    let waker = |name| Waker::from(Arc::new(Task(name, log.clone())));
+    let mut stays = pin!(other.wait_async(&word, 0, until));
+    assert!(stays.as_mut().poll(&mut Context::from_waker(&waker('s'))).is_pending());
+    for _ in 0..10 {
+        let domain = Domain::new(&system);
+        let mut goes = Box::pin(domain.wait_async(&word, 0, until));
+        assert!(goes.as_mut().poll(&mut Context::from_waker(&waker('g'))).is_pending());
+    }
+    clocks.advance(STEP);
+    assert_eq!(system.driver().turn(), 1);
+    assert_eq!((log.count('s'), log.count('g')), (1, 0));
+    assert_eq!(system.driver().next(Base::Monotonic), None);
+}
