@@ -1,4 +1,4 @@
 //! `libufutex_preload.so`, built beside the command: what `ufutex run` loads into programs. A target of this package, so
 //! that whoever builds the command has it.
 
-use ufutex_preload as _;
+use preload as _;

@@ -22,7 +22,7 @@ use crate::memory::Native;
 use crate::process::{Process, process};
 use crate::settings::Policy;
 use crate::timers::Host;
-use crate::{calls, raw, seat, settings, stack, timers};
+use crate::{calls, nodes, raw, seat, settings, stack, timers};
 
 const WAIT_PRIVATE: u32 = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u32;
 const CMP_REQUEUE_PRIVATE: u32 = (libc::FUTEX_CMP_REQUEUE | libc::FUTEX_PRIVATE_FLAG) as u32;
@@ -94,25 +94,50 @@ pub fn engine() -> Option<&'static Engine> {
     // Acquire pairs with the Release of `make`.
     let engine = process.engine.load(Ordering::Acquire);
     // SAFETY: null or a leaked box.
-    unsafe { engine.as_ref() }.or_else(|| make(process))
+    unsafe { engine.as_ref() }.or_else(|| make(process, Stack::Own))
+}
+
+/// On which stack an engine is made.
+#[derive(PartialEq, Eq)]
+enum Stack {
+    /// The stack of the calling thread.
+    Threads,
+    /// A stack of our own: see `stack.rs`.
+    Own,
 }
 
 #[cold]
-fn make(process: &'static Process) -> Option<&'static Engine> {
+fn make(process: &'static Process, stack: Stack) -> Option<&'static Engine> {
     let _locked = process.making.lock();
     let mut engine = process.engine.load(Ordering::Relaxed);
     if engine.is_null() {
-        stack::run(|| engine = Engine::new().map_or(ptr::null_mut(), |engine| Box::into_raw(Box::new(engine))));
+        let mut new = || engine = Engine::new().map_or(ptr::null_mut(), |engine| Box::into_raw(Box::new(engine)));
+        gate::with_storage(|| if stack == Stack::Own { stack::run(&mut new) } else { new() });
         process.engine.store(engine, Ordering::Release);
     }
     // SAFETY: a leaked box.
     unsafe { engine.as_ref() }
 }
 
+/// Makes the engine before the program begins, if its settings may be wrong or a report is wanted, whatever the program
+/// calls. Otherwise the first futex call makes it, since most programs that a shell starts make no such call.
+///
+/// It runs on the stack that the process begins with. AddressSanitizer initialises itself when we first call a function
+/// that it has taken over, and takes the stack of that call for the first thread's.
+pub fn make_early() {
+    let settings = settings::get();
+    let Some(process) = process() else { return };
+    if (settings.stats.is_some() || settings.watch || settings.slots.is_some())
+        && make(process, Stack::Threads).is_none()
+    {
+        raw::die(&["no memory for the engine, or its slots cannot be had"]);
+    }
+}
+
 /// How many CPUs this process may use.
 pub fn cpus() -> usize {
     let mut mask = [0u64; 128];
-    // SAFETY: the kernel writes at most so many bytes.
+    // SAFETY: the kernel writes at most as many bytes as it is told.
     let bytes =
         unsafe { raw::own(libc::SYS_sched_getaffinity, [0, size_of_val(&mask) as u64, (&raw mut mask) as u64]) };
     if bytes <= 0 { 1 } else { mask.iter().map(|word| word.count_ones() as usize).sum::<usize>().max(1) }
@@ -136,7 +161,11 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
             Policy::Fixed(slots) => ufutex::Policy::Fixed(slots),
         };
         // All by system calls of our own: std's way to them needs thread-local storage, and files.
-        let system = System::<L>::with_config(Config::new().cpus(cpus()).hash_seed(seed()).clocks(Arc::new(Host)))?;
+        let config = Config::new().cpus(cpus()).hash_seed(seed()).clocks(Arc::new(Host));
+        let system = System::<L>::with_config(match nodes::one() {
+            Some(one) => config.topology(one),
+            None => config,
+        })?;
         // Who watches wants to know what the program's calls meet in the kernel, where every wait goes through its bucket.
         let options = Options::new().policy(policy).counters(settings.stats.is_some()).early_return(!settings.watch);
         let domain = Domain::with_options(&system, options);
@@ -366,8 +395,12 @@ impl Inside {
             if unsafe { Gate::has_deferred(self.gate) } {
                 return Slept::Ended(Cause::Interrupted);
             }
-            if result == -(libc::ETIMEDOUT as isize) {
-                return Slept::Ended(Cause::TimedOut);
+            match -result as i32 {
+                libc::ETIMEDOUT => return Slept::Ended(Cause::TimedOut),
+                0 | libc::EINTR | libc::EAGAIN => {}
+                _ => {
+                    raw::die(&["the kernel refuses futex(2) to a thread that waits (a seccomp filter of the program?)"])
+                }
             }
         }
     }

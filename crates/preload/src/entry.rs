@@ -12,8 +12,8 @@ use crate::process::process;
 use crate::raw::{self, COOKIE};
 use crate::real::{self, REAL, Real};
 use crate::signals::{self, Action};
-use crate::timers::{self, PR_TIMER_CREATE_RESTORE_IDS, wait};
-use crate::{exit, mixed, settings, trap};
+use crate::timers::{self, PR_TIMER_CREATE_RESTORE_IDS, credentials, wait};
+use crate::{exit, kernel, mixed, settings, trap};
 
 /// A call of `syscall()`, where the assembly below leaves it.
 #[repr(C)]
@@ -31,10 +31,10 @@ const AGAIN: i64 = i64::MIN;
 /// The call is not ours.
 const NOT_OURS: i64 = i64::MIN + 1;
 
-/// `syscall(2)`. What is not of futexes goes to libc's own with all registers as they are.
+/// `syscall(2)`. Calls that are not futex calls go to libc's own function with all registers unchanged.
 ///
-/// Signals that were put off are delivered in here and not in [`take`], so that whoever unwinds from a handler, the
-/// cancellation of a thread for one, meets no frame that cannot be unwound.
+/// Signals that were put off are delivered here and not in [`take`]: an unwinder that starts in a handler, as for the
+/// cancellation of a thread, then finds no frame that cannot be unwound.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
@@ -63,8 +63,24 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
         "jb 2f",
         "cmp rdi, {sigtimedwait}",
         "je 2f",
-        "jmp qword ptr [rip + {real}]",
+        // One comparison: few other system calls have numbers from setuid(2)'s to capset(2)'s.
+        "lea rax, [rdi - {setuid}]",
+        "cmp rax, {credentials}",
+        "jbe 2f",
+        "cmp rdi, {seccomp}",
+        "je 2f",
+        "cmp rdi, {unshare}",
+        "je 2f",
+        "cmp rdi, {setns}",
+        "je 2f",
+        "cmp rdi, {keyctl}",
+        "je 2f",
+        "cmp rdi, {landlock}",
+        "je 2f",
+        "9: jmp qword ptr [rip + {real}]",
         "2:",
+        "cmp byte ptr [rip + {kernel}], 0",
+        "jne 9b",
         "sub rsp, {frame}",
         ".cfi_adjust_cfa_offset {frame}",
         "mov [rsp], rdi",
@@ -141,6 +157,13 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
         timer_create = const libc::SYS_timer_create,
         timers = const timers::TIMERS.len(),
         sigtimedwait = const libc::SYS_rt_sigtimedwait,
+        setuid = const libc::SYS_setuid,
+        credentials = const libc::SYS_capset - libc::SYS_setuid,
+        seccomp = const libc::SYS_seccomp,
+        unshare = const libc::SYS_unshare,
+        setns = const libc::SYS_setns,
+        keyctl = const libc::SYS_keyctl,
+        landlock = const libc::SYS_landlock_restrict_self,
         frame = const size_of::<Call>() + 8,
         mask = const offset_of!(Call, mask),
         puts_mask_back = const offset_of!(Call, puts_mask_back),
@@ -152,6 +175,7 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
         take = sym take,
         errno = sym libc::__errno_location,
         raw_threads = sym RAW_THREADS,
+        kernel = sym kernel::ON,
         real = sym REAL,
     )
 }
@@ -172,7 +196,16 @@ unsafe extern "C-unwind" fn take(call: *mut Call) -> i64 {
         libc::SYS_rt_sigtimedwait if timers::is_on() => {
             inside(call, |call, inside| wait::sigtimedwait(call.args, inside))
         }
+        number if timers::is_on() && credentials::is_one(number, call.args[0]) => {
+            credentials::call(number, call.args) as i64
+        }
         libc::SYS_timer_create..=libc::SYS_timer_delete | libc::SYS_rt_sigtimedwait => NOT_OURS,
+        libc::SYS_setuid..=libc::SYS_capset
+        | libc::SYS_seccomp
+        | libc::SYS_unshare
+        | libc::SYS_setns
+        | libc::SYS_keyctl
+        | libc::SYS_landlock_restrict_self => NOT_OURS,
         libc::SYS_prctl if call.args[0] != PR_FUTEX_HASH => NOT_OURS,
         libc::SYS_prctl => inside(call, |call, _| engine::prctl(call.args[1], call.args[2], call.args[3])),
         libc::SYS_rt_sigaction => {
@@ -182,7 +215,7 @@ unsafe extern "C-unwind" fn take(call: *mut Call) -> i64 {
         number => match calls::whose(number, &call.args) {
             Whose::Kernel => {
                 calls::count_kernel(number, &call.args);
-                NOT_OURS
+                if number == libc::SYS_futex { unless_mixed(call) } else { NOT_OURS }
             }
             Whose::Ours(number, kind, may_sleep) => {
                 calls::count_word(kind, call.args[0]);
@@ -192,6 +225,19 @@ unsafe extern "C-unwind" fn take(call: *mut Call) -> i64 {
             Whose::Refused => -i64::from(libc::EINVAL),
         },
     }
+}
+
+/// A futex(2) operation that belongs to the kernel, unless it finds a waiter of the engine's.
+#[cold]
+fn unless_mixed(call: &mut Call) -> i64 {
+    let mut is_mixed = false;
+    if mixed::is_private_pi(call.args[1]) {
+        inside(call, |call, inside| {
+            is_mixed = mixed::finds_plain_waiter(&call.args, inside);
+            0
+        });
+    }
+    if is_mixed { -i64::from(libc::EINVAL) } else { NOT_OURS }
 }
 
 /// Runs `f` inside the engine: see `gate.rs`.
@@ -246,7 +292,13 @@ pub unsafe extern "C" fn prctl(op: c_int) -> c_int {
         "je 2f",
         "cmp edi, {restore_ids}",
         "je 2f",
-        "jmp qword ptr [rip + {real} + {offset}]",
+        // The prctl(2) operations that change credentials have small numbers.
+        "cmp edi, 64",
+        "jae 3f",
+        "movabs rax, {credentials}",
+        "bt rax, rdi",
+        "jc 2f",
+        "3: jmp qword ptr [rip + {real} + {offset}]",
         // syscall(SYS_prctl, …)
         "2:",
         "mov r9, r8",
@@ -258,6 +310,7 @@ pub unsafe extern "C" fn prctl(op: c_int) -> c_int {
         "jmp {syscall}",
         futex_hash = const PR_FUTEX_HASH,
         restore_ids = const PR_TIMER_CREATE_RESTORE_IDS,
+        credentials = const credentials::PRCTL_BITS,
         real = sym REAL,
         offset = const offset_of!(Real, prctl),
         prctl = const libc::SYS_prctl,
@@ -284,29 +337,79 @@ pub unsafe extern "C" fn clone(function: usize) -> c_int {
     )
 }
 
-/// An error as functions of libc tell it.
+/// Reports an error as functions of libc do.
 pub fn fail(errno: isize) -> c_int {
     // SAFETY: the calling thread's, of a function of libc.
     unsafe { *libc::__errno_location() = -errno as c_int };
     -1
 }
 
-/// Changes an action as the program does by a function of libc, which knows nothing of libc's own two signals.
+/// Changes an action as if the program had called libc's `sigaction`, which refuses libc's own two signals and gives
+/// each action a restorer.
 fn change(signal: c_int, new: Option<&Action>) -> Result<Action, isize> {
     if (32..=33).contains(&signal) {
         return Err(-(libc::EINVAL as isize));
     }
+    if kernel::is_on() {
+        return change_as_libc(signal, new);
+    }
     let mut old = Action::default();
-    let new = new.map_or(0, |new| core::ptr::from_ref(new) as u64);
+    let restorer = signals::restore as *const () as u64;
+    let new = new.map(|new| Action { flags: new.flags | signals::SA_RESTORER, restorer, ..*new });
+    let new = new.as_ref().map_or(0, |new| core::ptr::from_ref(new) as u64);
     let mask = gate::block_all();
     let result = signals::rt_sigaction(signal as u64, new, (&raw mut old) as u64, 8);
     gate::set_mask(mask);
     if result < 0 { Err(result) } else { Ok(old) }
 }
 
+/// libc's own `sigaction`.
+///
+/// # Safety
+/// As for `sigaction(2)`.
+unsafe fn real_sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int {
+    type Function = unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
+    // SAFETY: libc's own, and of that type.
+    let real: Function = unsafe { core::mem::transmute(REAL.sigaction.load(Ordering::Relaxed)) };
+    // SAFETY: says the caller.
+    unsafe { real(signal, new, old) }
+}
+
+/// Changes an action through libc's own `sigaction`, for those other functions of libc that change actions. For
+/// processes in which this library does not handle signals.
+#[cold]
+fn change_as_libc(signal: c_int, new: Option<&Action>) -> Result<Action, isize> {
+    // SAFETY: the struct consists of numbers, which may be zero.
+    let mut actions: [libc::sigaction; 2] = unsafe { core::mem::zeroed() };
+    let [to, was] = &mut actions;
+    let to = new.map_or(core::ptr::null(), |new| {
+        to.sa_sigaction = new.handler as usize;
+        to.sa_flags = new.flags as c_int;
+        // SAFETY: the kernel's mask is the first word of libc's.
+        unsafe { (&raw mut to.sa_mask).cast::<u64>().write(new.mask) };
+        &raw const *to
+    });
+    // SAFETY: `to` is read, and `was` has room for the old action.
+    if unsafe { real_sigaction(signal, to, was) } != 0 {
+        // SAFETY: the calling thread's, of a function of libc.
+        return Err(-unsafe { *libc::__errno_location() } as isize);
+    }
+    Ok(Action {
+        handler: was.sa_sigaction as u64,
+        flags: u64::from(was.sa_flags.cast_unsigned()),
+        restorer: 0,
+        // SAFETY: as above.
+        mask: unsafe { *(&raw const was.sa_mask).cast::<u64>() },
+    })
+}
+
 /// `sigaction(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int {
+    if kernel::is_on() {
+        // SAFETY: as the program calls it.
+        return unsafe { real_sigaction(signal, new, old) };
+    }
     let new = (!new.is_null()).then(|| {
         // SAFETY: the program's, for libc's function.
         let new = unsafe { &*new };
@@ -325,8 +428,9 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const libc::sigaction, o
             // SAFETY: as above.
             unsafe {
                 (*old).sa_sigaction = was.handler as usize;
-                (*old).sa_flags = (was.flags & !signals::SA_RESTORER) as c_int;
-                (*old).sa_restorer = None;
+                (*old).sa_flags = was.flags as c_int;
+                // Programs pass the restorer on to rt_sigaction(2), which cannot start a handler without one.
+                (*old).sa_restorer = core::mem::transmute::<usize, Option<extern "C" fn()>>(was.restorer as usize);
                 (&raw mut (*old).sa_mask).cast::<u64>().write(was.mask);
             }
             0
@@ -441,7 +545,7 @@ pub unsafe extern "C" fn pthread_cancel(thread: libc::pthread_t) -> c_int {
     // SAFETY: libc's own, and of that type.
     let real: extern "C" fn(libc::pthread_t) -> c_int =
         unsafe { core::mem::transmute(REAL.pthread_cancel.load(Ordering::Relaxed)) };
-    if !trap::is_on() && !READY.load(Ordering::Relaxed) {
+    if !trap::is_on() && !kernel::is_on() && !READY.load(Ordering::Relaxed) {
         cancel_somebody(real);
         READY.store(true, Ordering::Relaxed);
     }
@@ -452,7 +556,7 @@ fn cancel_somebody(cancel: extern "C" fn(libc::pthread_t) -> c_int) {
     const SIGCANCEL: c_int = 32;
     extern "C" fn pause(_: *mut c_void) -> *mut c_void {
         let cancel = signals::bit(SIGCANCEL);
-        // It begins with the mask of who makes it, and may be asleep when it is cancelled.
+        // The thread begins with its maker's mask, and may be asleep when it is cancelled.
         // SAFETY: changes the calling thread's mask.
         unsafe {
             let cancel = (&raw const cancel) as u64;
@@ -484,6 +588,7 @@ pub unsafe extern "C" fn pthread_create(
     start: extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> c_int {
+    timers::running::note_thread();
     // SAFETY: as the program calls it.
     let result = unsafe { real::pthread_create()(thread, attributes, start, argument) };
     if result == 0 && (settings::get().policy == settings::Policy::Threads || settings::get().stats.is_some()) {
@@ -539,19 +644,19 @@ unsafe extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *cons
     if let Err(invalid) = read {
         raw::die(&[&std::string::ToString::to_string(&invalid)]);
     }
+    real::resolve();
+    if kernel::begin() {
+        return;
+    }
     exit::begin();
     gate::begin();
     engine::begin();
     timers::begin();
-    real::resolve();
     // SAFETY: takes nothing.
     unsafe { own_process() };
     // SAFETY: a function that takes nothing. Without memory for it the child asks the kernel: see `is_borrowed`.
     unsafe { libc::pthread_atfork(None, None, Some(own_process)) };
-    // Now, when there is a thread with all that a thread can have. A forked child makes its own when it needs one.
-    if engine::engine().is_none() {
-        raw::die(&["no memory for the engine, or its slots cannot be had"]);
-    }
+    engine::make_early();
     signals::install();
     if settings::get().trap {
         // SAFETY: the loader's, which stays.

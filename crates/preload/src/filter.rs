@@ -13,7 +13,11 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, Se
 
 use crate::calls::{self, OURS, PR_FUTEX_HASH};
 use crate::raw::{COOKIE, COOKIE_HIGH};
-use crate::timers::{PR_TIMER_CREATE_RESTORE_IDS, TIMERS};
+use crate::timers::{PR_TIMER_CREATE_RESTORE_IDS, TIMERS, credentials};
+use crate::trap::PR_SET_SYSCALL_USER_DISPATCH;
+
+/// The `si_errno` of a SIGSYS that this filter has caused.
+pub const TAG: u16 = 0x7566;
 
 const PRIVATE_FLAG: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
 
@@ -25,13 +29,61 @@ const ONE_WORD: [i32; 4] = [libc::FUTEX_WAIT, libc::FUTEX_WAKE, libc::FUTEX_WAIT
 /// The filter. With `reports`, the end of the process stops too; with `shared`, waits and wakes of words that processes
 /// may share; with `timers`, what makes and sets them.
 pub fn program(reports: bool, shared: bool, timers: bool) -> Result<BpfProgram> {
-    let not_ours = |argument| SeccompCondition::new(argument, Qword, Ne, COOKIE);
-    let not_ours_high = || SeccompCondition::new(0, Qword, MaskedEq(0xffff_ffff << 32), 0);
-    let is_private = |argument| SeccompCondition::new(argument, Dword, MaskedEq(PRIVATE_FLAG), PRIVATE_FLAG);
-    let is_given = |argument| SeccompCondition::new(argument, Qword, Ne, 0);
-    let one = |conditions| -> Result<Vec<SeccompRule>> { Ok(vec![SeccompRule::new(conditions)?]) };
-    let marked_last = || -> Result<Vec<SeccompRule>> { one(vec![not_ours(5)?]) };
+    let mut rules = Rules::new();
+    of_futexes(&mut rules, shared)?;
+    of_signals(&mut rules)?;
+    of_threads_and_programs(&mut rules)?;
+    if reports {
+        rules.insert(libc::SYS_exit_group, marked_last()?);
+    }
+    if timers {
+        of_timers(&mut rules)?;
+    }
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Trap, TargetArch::x86_64)?;
+    let mut program: BpfProgram = filter.try_into()?;
+    for returns in program.iter_mut().filter(|one| one.code == RETURN && one.k == libc::SECCOMP_RET_TRAP) {
+        returns.k |= u32::from(TAG);
+    }
+    Ok(program)
+}
 
+/// Rules for each system call. If one of them matches, the call stops with SIGSYS.
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+const HIGH_HALF: u64 = 0xffff_ffff << 32;
+const _: () = assert!(COOKIE_HIGH & HIGH_HALF != 0);
+
+/// Matches if this argument is not our mark.
+fn unmarked(argument: u8) -> Result<SeccompCondition> {
+    SeccompCondition::new(argument, Qword, Ne, COOKIE)
+}
+
+/// Matches if the upper half of this argument, an `int`, is not our mark.
+fn unmarked_high(argument: u8) -> Result<SeccompCondition> {
+    SeccompCondition::new(argument, Qword, MaskedEq(HIGH_HALF), 0)
+}
+
+/// Matches if the pointer in this argument is not null.
+fn given(argument: u8) -> Result<SeccompCondition> {
+    SeccompCondition::new(argument, Qword, Ne, 0)
+}
+
+fn one(conditions: Vec<SeccompCondition>) -> Result<Vec<SeccompRule>> {
+    Ok(vec![SeccompRule::new(conditions)?])
+}
+
+/// For calls with up to five arguments: matches all that are not our own.
+fn marked_last() -> Result<Vec<SeccompRule>> {
+    one(vec![unmarked(5)?])
+}
+
+/// Matches prctl(2) with this operation.
+fn prctl(op: u64) -> Result<SeccompRule> {
+    SeccompRule::new(vec![SeccompCondition::new(0, Dword, Eq, op)?, unmarked(5)?])
+}
+
+fn of_futexes(rules: &mut Rules, shared: bool) -> Result<()> {
+    let is_private = |argument| SeccompCondition::new(argument, Dword, MaskedEq(PRIVATE_FLAG), PRIVATE_FLAG);
     let mut futex = Vec::new();
     let private = OURS.iter().map(|op| PRIVATE_FLAG | *op as u64);
     let others = ONE_WORD.iter().filter(|_| shared).map(|op| *op as u64);
@@ -39,43 +91,60 @@ pub fn program(reports: bool, shared: bool, timers: bool) -> Result<BpfProgram> 
         // Whatever else `op` says, but for the clock, is not ours.
         let command =
             SeccompCondition::new(1, Dword, MaskedEq(!(libc::FUTEX_CLOCK_REALTIME as u64) & 0xffff_ffff), op)?;
-        futex.push(SeccompRule::new(vec![command, not_ours(4)?])?);
+        futex.push(SeccompRule::new(vec![command, unmarked(4)?])?);
     }
+    // It may find plain waiters, which the engine has. Everything else about it is the kernel's. It uses all six
+    // arguments, so the mark is in the upper half of one.
+    let requeue = SeccompCondition::new(1, Dword, Eq, PRIVATE_FLAG | libc::FUTEX_CMP_REQUEUE_PI as u64)?;
+    futex.push(SeccompRule::new(vec![requeue, unmarked_high(2)?])?);
+    rules.insert(libc::SYS_futex, futex);
+    rules.insert(calls::SYS_FUTEX_WAITV, marked_last()?);
+    rules.insert(calls::SYS_FUTEX_WAKE, one(vec![is_private(3)?])?);
+    rules.insert(calls::SYS_FUTEX_WAIT, one(vec![is_private(3)?])?);
+    rules.insert(calls::SYS_FUTEX_REQUEUE, marked_last()?);
+    rules.entry(libc::SYS_prctl).or_default().push(prctl(PR_FUTEX_HASH)?);
+    Ok(())
+}
+
+/// Calls that could block SIGSYS or replace its handler.
+fn of_signals(rules: &mut Rules) -> Result<()> {
+    let blocks = |how: libc::c_int| -> Result<SeccompRule> {
+        SeccompRule::new(vec![SeccompCondition::new(0, Dword, Eq, how as u64)?, given(1)?, unmarked(5)?])
+    };
+    rules.insert(libc::SYS_rt_sigaction, marked_last()?);
+    rules.insert(libc::SYS_rt_sigprocmask, vec![blocks(libc::SIG_BLOCK)?, blocks(libc::SIG_SETMASK)?]);
+    rules.insert(libc::SYS_rt_sigsuspend, marked_last()?);
+    rules.insert(libc::SYS_ppoll, one(vec![given(3)?, unmarked(5)?])?);
+    rules.insert(libc::SYS_pselect6, one(vec![given(5)?, unmarked_high(0)?])?);
+    rules.insert(libc::SYS_epoll_pwait, one(vec![given(4)?, unmarked_high(0)?])?);
+    rules.insert(libc::SYS_epoll_pwait2, one(vec![given(4)?, unmarked_high(0)?])?);
+    let dispatch = SeccompCondition::new(0, Dword, Eq, PR_SET_SYSCALL_USER_DISPATCH)?;
+    let dispatch = SeccompRule::new(vec![dispatch, given(1)?, unmarked(5)?])?;
+    rules.entry(libc::SYS_prctl).or_default().push(dispatch);
+    Ok(())
+}
+
+/// Calls that make threads which may share another thread's storage, or that execute programs without this library.
+fn of_threads_and_programs(rules: &mut Rules) -> Result<()> {
     // A thread in this process's memory without storage of its own.
     let shares = (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_SETTLS) as u64;
     let clone = SeccompCondition::new(0, Dword, MaskedEq(shares), libc::CLONE_VM as u64)?;
-    let blocks = |how: libc::c_int| -> Result<SeccompRule> {
-        SeccompRule::new(vec![SeccompCondition::new(0, Dword, Eq, how as u64)?, is_given(1)?, not_ours(5)?])
-    };
-    let mut rules = BTreeMap::from([
-        (libc::SYS_futex, futex),
-        (calls::SYS_FUTEX_WAITV, marked_last()?),
-        (calls::SYS_FUTEX_WAKE, one(vec![is_private(3)?])?),
-        (calls::SYS_FUTEX_WAIT, one(vec![is_private(3)?])?),
-        (calls::SYS_FUTEX_REQUEUE, marked_last()?),
-        (libc::SYS_prctl, one(vec![SeccompCondition::new(0, Dword, Eq, PR_FUTEX_HASH)?, not_ours(5)?])?),
-        (libc::SYS_rt_sigaction, marked_last()?),
-        (libc::SYS_rt_sigprocmask, vec![blocks(libc::SIG_BLOCK)?, blocks(libc::SIG_SETMASK)?]),
-        (libc::SYS_rt_sigsuspend, marked_last()?),
-        (libc::SYS_ppoll, one(vec![is_given(3)?, not_ours(5)?])?),
-        (libc::SYS_pselect6, one(vec![is_given(5)?, not_ours_high()?])?),
-        (libc::SYS_epoll_pwait, one(vec![is_given(4)?, not_ours_high()?])?),
-        (libc::SYS_epoll_pwait2, one(vec![is_given(4)?, not_ours_high()?])?),
-        (libc::SYS_clone, one(vec![clone, not_ours_high()?])?),
-        (libc::SYS_clone3, one(vec![SeccompCondition::new(3, Qword, Ne, COOKIE)?])?),
-        (libc::SYS_execve, marked_last()?),
-        (libc::SYS_execveat, marked_last()?),
-    ]);
-    if reports {
-        rules.insert(libc::SYS_exit_group, marked_last()?);
-    }
-    if timers {
-        for number in TIMERS.into_iter().chain([libc::SYS_rt_sigtimedwait]) {
-            rules.insert(number, marked_last()?);
-        }
-        let restore = SeccompCondition::new(0, Dword, Eq, PR_TIMER_CREATE_RESTORE_IDS)?;
-        rules.entry(libc::SYS_prctl).or_default().push(SeccompRule::new(vec![restore, not_ours(5)?])?);
-    }
-    const { assert!(COOKIE_HIGH >> 32 != 0) };
-    SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Trap, TargetArch::x86_64)?.try_into()
+    rules.insert(libc::SYS_clone, one(vec![clone, unmarked_high(0)?])?);
+    rules.insert(libc::SYS_clone3, one(vec![unmarked(3)?])?);
+    rules.insert(libc::SYS_execve, marked_last()?);
+    rules.insert(libc::SYS_execveat, marked_last()?);
+    Ok(())
 }
+
+fn of_timers(rules: &mut Rules) -> Result<()> {
+    for number in TIMERS.into_iter().chain([libc::SYS_rt_sigtimedwait]).chain(credentials::CALLS) {
+        rules.insert(number, marked_last()?);
+    }
+    for op in credentials::PRCTLS.map(|op| op as u64).into_iter().chain([PR_TIMER_CREATE_RESTORE_IDS]) {
+        rules.entry(libc::SYS_prctl).or_default().push(prctl(op)?);
+    }
+    Ok(())
+}
+
+/// The instruction that ends a filter with a constant answer.
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;

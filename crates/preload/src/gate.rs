@@ -1,22 +1,23 @@
-//! Signals and the engine. A handler of the program must not run while its thread is inside the engine: it may make futex
-//! calls of its own, which would find a bucket locked by the thread that it interrupted, or never return (siglongjmp,
-//! cancellation). So a signal that comes inside is put off until the thread is outside again; one that comes while the
-//! thread sleeps ends the sleep first, as in the kernel.
+//! Signals and the engine. A handler of the program must not run while its thread is inside the engine. The handler may
+//! make futex calls of its own, which would find a bucket locked by the interrupted thread; or it may never return
+//! (siglongjmp, cancellation). So a signal that arrives inside is put off until the thread is outside again. A signal
+//! that arrives while the thread sleeps ends the sleep first, as in the kernel.
 //!
 //! There are two ways to be inside:
 //!
-//! - **By flag**: the thread's [`Gate`] says `busy`. Taken for calls that come by a function: it costs two stores. A signal
-//!   finds the flag in the thread's own storage.
-//! - **By mask**: all signals are blocked. The handler of a trapped instruction has that for nothing, and threads need no
-//!   storage of their own for it. Only around the sleep are they unblocked.
+//! - **By flag**: the thread's [`Gate`] says `busy`. It costs two stores. A signal handler finds the flag in the
+//!   thread's own storage.
+//! - **By mask**: all signals are blocked, for a trapped call of a thread without storage of its own. They are
+//!   unblocked only around the sleep.
 //!
-//! In both, the handler that every signal goes through (`signals.rs`) puts a signal off by blocking all, sending it to its
-//! own thread once more, and going on; the kernel delivers it when the mask is put back, outside.
+//! In both cases the handler that every signal goes through (`signals.rs`) puts a signal off: it blocks all signals,
+//! sends the signal to its own thread once more, and continues. The kernel delivers it when the mask is restored,
+//! outside of the engine.
 
 use core::arch::{asm, global_asm, naked_asm};
 use core::mem::offset_of;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 
 use crate::raw::{self, COOKIE};
 
@@ -84,6 +85,27 @@ pub fn begin() {
     // SAFETY: reads what the kernel has told.
     let has = unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0;
     HAS_FSGSBASE.store(has, Ordering::Relaxed);
+    FIRST_STORAGE.store(storage(), Ordering::Relaxed);
+}
+
+/// The address of the thread-local storage of the process's first thread.
+static FIRST_STORAGE: AtomicU64 = AtomicU64::new(0);
+
+/// Runs `f`, in which std may use thread-local storage. A thread without storage, or without glibc's, borrows the first
+/// thread's. That is harmless: std keeps only the keys of its hasher there for `f`, which may have any value. A
+/// borrowing thread is inside by mask.
+pub fn with_storage(f: impl FnOnce()) {
+    const ARCH_SET_FS: u64 = 0x1002;
+    // SAFETY: sets where the thread's storage begins. Only `f` uses it before it is restored.
+    let set = |base: u64| unsafe { raw::own(libc::SYS_arch_prctl, [ARCH_SET_FS, base]) };
+    let own = Gate::find().is_none().then(storage);
+    if own.is_some() {
+        set(FIRST_STORAGE.load(Ordering::Relaxed));
+    }
+    f();
+    if let Some(own) = own {
+        set(own);
+    }
 }
 
 /// Where the calling thread's storage begins; 0 if it has none.
@@ -100,16 +122,21 @@ fn storage() -> u64 {
     base
 }
 
+/// Whether [`Gate::find`] makes no system call.
+pub fn is_found_without_a_call() -> bool {
+    HAS_FSGSBASE.load(Ordering::Relaxed)
+}
+
 impl Gate {
     /// One for a thread that is inside by mask.
     pub const fn new() -> Self {
         Self { magic: MAGIC, saved_mask: 0, busy: 0, deferred: 0, restart: 0 }
     }
 
-    /// The calling thread's.
+    /// The calling thread's gate.
     ///
     /// # Safety
-    /// The thread must have thread-local storage: whoever calls a function of libc's has.
+    /// The thread must have thread-local storage. A thread that calls a function of libc has it.
     #[inline(always)]
     pub unsafe fn of_this_thread() -> *mut Self {
         let base: u64;

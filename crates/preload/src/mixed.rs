@@ -1,15 +1,23 @@
-//! futex_waitv(2) on words of which some are private, and wait in the engine, and some may be shared, and wait in the kernel:
-//! the thread sleeps in the kernel's futex_waitv on the shared ones and on the word of its seat, where the engine tells it.
+//! Calls that need both the kernel and the engine.
+//!
+//! **futex_waitv(2)** on several words: some may be private, for which the engine has the waiters, and some shared, for
+//! which the kernel has them. The thread sleeps in the kernel's futex_waitv on the shared words and on the word of its
+//! seat. The engine wakes it through the seat.
+//!
+//! **Priority inheritance** on a private word is the kernel's, and plain waits for that word are the engine's. The
+//! kernel answers EINVAL if an operation with priority inheritance finds a plain waiter. It does not see the engine's
+//! waiters, so the engine is asked first.
 
+use core::sync::atomic::AtomicU32;
 use std::vec::Vec;
 
-use ufutex::Cause;
+use ufutex::{Cause, Number};
 
 use crate::calls::{SYS_FUTEX_WAITV, WAITV_MAX, Waitv};
 use crate::engine::{self, Inside, Slept};
 use crate::gate::{self, Gate, Sleep};
 use crate::memory;
-use crate::raw::COOKIE;
+use crate::raw::{self, COOKIE};
 
 /// `FUTEX2_SIZE_U32 | FUTEX2_PRIVATE`: what a seat is to the kernel.
 const SEAT: u32 = 2 | 128;
@@ -79,4 +87,65 @@ pub fn waitv([list, len, flags, timeout, clock, _]: [u64; 6], inside: &Inside) -
         Some(result) => result,
         None => result,
     }
+}
+
+const REALTIME: u64 = libc::FUTEX_CLOCK_REALTIME as u64;
+const PRIVATE: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
+
+/// Whether `op` of futex(2) is a private operation with priority inheritance that looks at the word's waiters.
+pub fn is_private_pi(op: u64) -> bool {
+    let has_clock = op & REALTIME == 0 || command(op) == LOCK_PI2;
+    op & PRIVATE != 0
+        && has_clock
+        && matches!(command(op), LOCK_PI | UNLOCK_PI | TRYLOCK_PI | CMP_REQUEUE_PI | LOCK_PI2)
+}
+
+const LOCK_PI: i32 = libc::FUTEX_LOCK_PI;
+const UNLOCK_PI: i32 = libc::FUTEX_UNLOCK_PI;
+const TRYLOCK_PI: i32 = libc::FUTEX_TRYLOCK_PI;
+const CMP_REQUEUE_PI: i32 = libc::FUTEX_CMP_REQUEUE_PI;
+const LOCK_PI2: i32 = 13;
+
+fn command(op: u64) -> i32 {
+    (op & !PRIVATE & !REALTIME) as i32
+}
+
+/// Whether the engine has a waiter because of which the kernel would refuse this operation with EINVAL. Nothing is
+/// changed.
+pub fn finds_plain_waiter(args: &[u64; 6], inside: &Inside) -> bool {
+    match command(args[1]) {
+        // No waiter in the engine waits to be requeued to a lock. So the operation finds a plain waiter, or none.
+        CMP_REQUEUE_PI => is_refused(*args, inside),
+        UNLOCK_PI => has_waiter(args[0], inside, true),
+        LOCK_PI | LOCK_PI2 if args[3] != 0 && memory::read::<[u64; 2]>(args[3]).is_err() => false,
+        _ => has_waiter(args[0], inside, false),
+    }
+}
+
+fn is_refused(args: [u64; 6], inside: &Inside) -> bool {
+    engine::call(Number::Futex, args, false, inside) == -(libc::EINVAL as isize)
+}
+
+/// Whether the engine has a waiter of the word. `false` if the kernel would check something else first, and answer
+/// something else than EINVAL.
+fn has_waiter(address: u64, inside: &Inside, by_owner: bool) -> bool {
+    const REQUEUE: u64 = PRIVATE | CMP_REQUEUE_PI as u64;
+    let lock = AtomicU32::new(0);
+    if !address.is_multiple_of(4) {
+        return false;
+    }
+    // Repeats only if the word changes meanwhile.
+    for _ in 0..100 {
+        let Ok(value) = memory::read::<u32>(address) else { return false };
+        let is_owner = value & libc::FUTEX_TID_MASK == raw::tid().cast_unsigned();
+        if is_owner != by_owner {
+            return false;
+        }
+        let args = [address, REQUEUE, 1, 0, lock.as_ptr() as u64, value.into()];
+        let result = engine::call(Number::Futex, args, false, inside);
+        if result != -(libc::EAGAIN as isize) {
+            return result == -(libc::EINVAL as isize);
+        }
+    }
+    false
 }

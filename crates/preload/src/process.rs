@@ -15,12 +15,15 @@ use crate::{calls, hot, raw, seat};
 pub struct Process {
     /// Who it was emptied for. A child that shares its parent's memory (vfork, posix_spawn) finds its parent's number.
     pub pid: AtomicI32,
-    /// The engine, once somebody needed it.
+    /// The engine, once a call has needed it.
     pub engine: AtomicPtr<Engine>,
     /// Its timers, once it has made any.
     pub timing: AtomicPtr<Timing>,
-    /// Held while an engine or timers are made.
+    /// Held while an engine or timers are made, and while the timers' thread is started or ended.
     pub making: SpinLock,
+    /// How many calls that change threads' credentials are under way: no thread of ours is started meanwhile. Guarded
+    /// by `making`.
+    pub holds: AtomicU32,
     /// Held while a signal's action changes.
     pub actions: SpinLock,
     /// Whether the report has been written.
@@ -106,8 +109,8 @@ fn shares_with_parent(pid: i32) -> bool {
     }
 }
 
-/// A lock for a few instructions. Whoever takes it must not be interrupted by a handler that takes it too: signals are
-/// blocked or put off wherever it is used.
+/// A lock for a few instructions. A thread that holds it must not be interrupted by a handler that takes it too:
+/// wherever it is used, signals are blocked or put off.
 #[repr(transparent)]
 pub struct SpinLock(AtomicU32);
 

@@ -1,5 +1,6 @@
-//! Where a thread of the program sleeps: a word in memory that stays a word for ever. A waker may come late, when the
-//! thread has long gone on, and its wake is no more than a spurious one for whoever sits there by then.
+//! Seats: the word on which a thread of the program sleeps, in memory that is never used for anything else. A waker may
+//! come late, when the thread has continued long ago. Its wake is then only a spurious one for the thread that has the
+//! seat by then.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -14,8 +15,8 @@ use crate::raw;
 const WAIT_BITSET: u64 = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG) as u64;
 const WAKE: u64 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64;
 
-/// The word, and room for the call that sleeps: side by side with those of other threads, where whoever wakes or moves
-/// many meets few pages. On the threads' stacks each would be on one of its own.
+/// The word, and room for the call that sleeps. The seats of all threads are next to each other, so a thread that wakes
+/// or moves many of them touches few pages. On the threads' stacks each would be on a page of its own.
 #[repr(C, align(64))]
 pub struct Seat {
     /// 1 when its sleeper is to look again.
@@ -23,8 +24,11 @@ pub struct Seat {
     /// Of a free one: the next free one. Guarded by its shard's lock.
     next: UnsafeCell<*mut Seat>,
     /// The sleeper's, while it is taken.
-    room: UnsafeCell<MaybeUninit<[u64; 54]>>,
+    room: UnsafeCell<MaybeUninit<[u64; ROOM]>>,
 }
+
+/// Size of the largest call, in words of 64 bits, rounded up to the end of a cache line.
+const ROOM: usize = 62;
 
 const SHARDS: usize = 8;
 
@@ -47,7 +51,7 @@ pub struct Taken {
 impl Taken {
     /// Keeps `value` in the seat.
     pub fn put<T>(&self, value: T) -> Seated<'_, T> {
-        const { assert!(size_of::<T>() <= size_of::<[u64; 54]>() && align_of::<T>() <= align_of::<u64>()) };
+        const { assert!(size_of::<T>() <= size_of::<[u64; ROOM]>() && align_of::<T>() <= align_of::<u64>()) };
         let place = self.seat.room.get().cast::<T>();
         // SAFETY: large enough, aligned, and ours alone while we have the seat.
         unsafe { place.write(value) };

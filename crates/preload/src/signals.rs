@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::gate::{self, Gate};
 use crate::process::process;
-use crate::{exit, memory, raw, settings, timers, trap};
+use crate::{back, exit, memory, raw, settings, timers, trap};
 
 /// The kernel's `struct sigaction`.
 #[repr(C)]
@@ -20,9 +20,10 @@ pub struct Action {
 }
 
 pub const SA_RESTORER: u64 = 0x0400_0000;
+pub const SA_ONSTACK: u64 = libc::SA_ONSTACK as u64;
 const SA_SIGINFO: u64 = libc::SA_SIGINFO as u64;
 const SA_RESTART: u64 = libc::SA_RESTART as u64;
-const SA_ONSTACK: u64 = libc::SA_ONSTACK as u64;
+const SA_NODEFER: u64 = libc::SA_NODEFER as u64;
 const SA_RESETHAND: u64 = libc::SA_RESETHAND as u32 as u64;
 const DFL: u64 = libc::SIG_DFL as u64;
 const IGN: u64 = libc::SIG_IGN as u64;
@@ -32,8 +33,8 @@ pub const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-/// What the program has installed for each signal, in one word, so that a handler reads it in one piece: the handler,
-/// and above the 47 bits of an address what of its flags the kernel is not told.
+/// What the program has installed for each signal, in one word, so that a handler reads it at once: the handler's
+/// address in the lower 47 bits, and above it those flags that the kernel's action may not have.
 static INSTALLED: [AtomicU64; SIGNALS + 1] = [const { AtomicU64::new(0) }; SIGNALS + 1];
 
 const HANDLER: u64 = (1 << 56) - 1;
@@ -42,15 +43,29 @@ const RESETHAND: u64 = 1 << 62;
 const SIGINFO: u64 = 1 << 61;
 /// Whether the mask that comes with the handler has SIGSYS, which we do not let be blocked.
 const MASKS_SIGSYS: u64 = 1 << 60;
+const RESTORER: u64 = 1 << 59;
+const ONSTACK: u64 = 1 << 58;
+const NODEFER: u64 = 1 << 57;
+
+/// The flags that `INSTALLED` stores, and the bit for each.
+const KEPT_FLAGS: [(u64, u64); 6] = [
+    (SA_RESTART, RESTART),
+    (SA_RESETHAND, RESETHAND),
+    (SA_SIGINFO, SIGINFO),
+    (SA_RESTORER, RESTORER),
+    (SA_ONSTACK, ONSTACK),
+    (SA_NODEFER, NODEFER),
+];
 
 fn packed(action: &Action) -> u64 {
-    let flag = |flag, bit| if action.flags & flag != 0 { bit } else { 0 };
     let masks_sigsys = if action.mask & bit(libc::SIGSYS) != 0 { MASKS_SIGSYS } else { 0 };
-    action.handler & HANDLER
-        | flag(SA_RESTART, RESTART)
-        | flag(SA_RESETHAND, RESETHAND)
-        | flag(SA_SIGINFO, SIGINFO)
-        | masks_sigsys
+    let flags = KEPT_FLAGS.iter().filter(|(flag, _)| action.flags & flag != 0).fold(0, |bits, (_, bit)| bits | bit);
+    action.handler & HANDLER | flags | masks_sigsys
+}
+
+/// The flags that [`packed`] has stored in the word.
+fn kept_flags(installed: u64) -> u64 {
+    KEPT_FLAGS.iter().filter(|(_, bit)| installed & bit != 0).fold(0, |flags, (flag, _)| flags | flag)
 }
 
 /// Signals whose default action we have to come before: faults of the program's addresses in our own accesses, and with
@@ -180,25 +195,22 @@ fn as_program(kernel: &Action, installed: u64) -> Action {
         return *kernel;
     }
     let handler = installed & HANDLER;
-    if handler <= IGN {
-        return Action { handler, flags: 0, restorer: 0, mask: kernel.mask };
-    }
-    let has = |bit, flag| if installed & bit != 0 { flag } else { 0 };
-    Action {
-        handler,
-        flags: kernel.flags & !SA_SIGINFO | has(SIGINFO, SA_SIGINFO) | has(RESETHAND, SA_RESETHAND),
-        restorer: kernel.restorer,
-        mask: kernel.mask | has(MASKS_SIGSYS, bit(libc::SIGSYS)),
-    }
+    let masked = if installed & MASKS_SIGSYS != 0 { bit(libc::SIGSYS) } else { 0 };
+    let restorer = if installed & RESTORER != 0 { kernel.restorer } else { 0 };
+    let all = KEPT_FLAGS.iter().fold(0, |all, (flag, _)| all | flag);
+    // If the program has no handler for the signal, the flags of the kernel's action are ours.
+    let others = if handler <= IGN { 0 } else { kernel.flags & !all };
+    Action { handler, flags: others | kept_flags(installed), restorer, mask: kernel.mask | masked }
 }
 
-/// The handler of all signals. It leaves its own frame before it goes to the program's, so that this begins as if the
-/// kernel had called it, and whoever unwinds from there never meets us.
+/// The handler of all signals. It leaves its own frame before it jumps to the program's handler. So that handler begins
+/// as if the kernel had called it, and an unwinder that starts there never sees this library.
 ///
-/// While a thread sleeps, the kernel may bring two signals at once: the handler of the second begins when this one has only
-/// begun. It must see that the thread is inside nevertheless. So up to `ufutex_deliver_blocked` the context of what was
-/// interrupted is in rdx at the first instruction, and in r12 from the second: see [`interrupted_sleep`]. All registers are
-/// free here: those of what was interrupted are in the context.
+/// While a thread sleeps, the kernel may deliver two signals at once: the handler of the second begins when this one
+/// has run at most a few instructions. It must nevertheless see that the thread is inside. So up to
+/// `ufutex_deliver_blocked` the context of what was interrupted is in rdx at the first instruction, and in r12 from the
+/// second: see [`interrupted_sleep`]. All registers are free here, because those of the interrupted code are in the
+/// context.
 #[unsafe(naked)]
 pub extern "C" fn deliver() {
     naked_asm!(
@@ -300,6 +312,12 @@ impl Context {
         unsafe { (*self.0).uc_mcontext.gregs[register as usize] = value as i64 };
     }
 
+    /// The flags of the thread's alternate stack, as they were before the signal.
+    pub fn alternate_stack_flags(&self) -> u32 {
+        // SAFETY: valid, says `new`.
+        unsafe { (*self.0).uc_stack.ss_flags as u32 }
+    }
+
     /// The mask that will hold after the handler, where it stands.
     pub fn mask(&self) -> *mut u64 {
         // SAFETY: valid, says `new`.
@@ -316,6 +334,7 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
     let context = unsafe { Context::new(context) };
     // SAFETY: a handler's second argument.
     let code = unsafe { (*info).si_code };
+    back::complete(&context);
     let rip = context.register(libc::REG_RIP);
     let is_own_fault =
         code > 0 && matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP);
@@ -328,7 +347,8 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
         // SAFETY: where the kernel will read it.
         let mask = unsafe { &mut *context.mask() };
         if bit(signal) & gate::FAULTS != 0 && gate::blocks_all(*mask) {
-            // Somebody else sent it to a thread that is inside by mask, or has put off another.
+            // It is no fault of this thread, but was sent to it while the thread is inside by mask, or has put off
+            // another signal.
             gate::block(u64::MAX);
             send_again(signal, info);
             *mask |= bit(signal);
@@ -386,8 +406,8 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
     }
 }
 
-/// Whether somebody outside wants a report: SIGUSR1 by kill(2) from another process. Programs that send it to themselves mean
-/// it for their own handlers, and may do so as often as they like.
+/// Whether another process asks for a report: SIGUSR1 by kill(2) from outside. A program that sends SIGUSR1 to itself
+/// means it for its own handler, and may do so any number of times.
 ///
 /// # Safety
 /// `info` must be a handler's second argument.

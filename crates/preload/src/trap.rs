@@ -1,12 +1,13 @@
-//! `--trap`: system calls that come by an instruction, from inside libc or anywhere else, stop with SIGSYS (`filter.rs`),
-//! and the handler here makes them.
+//! `--trap`: system calls that are made by an instruction, inside libc or anywhere else, stop with SIGSYS
+//! (`filter.rs`), and the handler here does them.
 //!
-//! For the handler to be there always, SIGSYS must never be blocked nor have another handler. So what could do that is
-//! trapped too: masks lose SIGSYS on their way to the kernel, an action for SIGSYS is remembered and not installed, and a
-//! program that is executed gets this library again, or is not executed.
+//! For that, SIGSYS must never be blocked, nor have another handler. So calls that could do that are trapped too:
+//! SIGSYS is removed from masks before the kernel gets them, an action for SIGSYS is remembered and not installed, and
+//! a program that is executed gets this library again, or is not executed.
 //!
-//! The handler runs with all signals blocked but those of faults. It needs no thread-local storage: the thread may have
-//! none.
+//! The handler begins with the program's own signal mask. If the thread has glibc's storage, the handler enters the
+//! engine by flag. Otherwise, and whenever it takes a lock of ours, it blocks all signals except those of faults. A
+//! signal that arrives before that counts as one that arrived before the call.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_void};
@@ -22,8 +23,8 @@ use crate::gate::{self, Gate, RAW_THREADS};
 use crate::process::process;
 use crate::raw::{self, COOKIE, COOKIE_HIGH};
 use crate::signals::{self, Action, Context, bit};
-use crate::timers::{self, wait};
-use crate::{exit, filter, memory, mixed, settings};
+use crate::timers::{self, credentials, wait};
+use crate::{back, exit, filter, memory, mixed, settings, tracer};
 
 static ON: AtomicBool = AtomicBool::new(false);
 
@@ -45,8 +46,29 @@ pub fn change_sigsys(new: Option<&Action>) -> Action {
     let old = *place;
     if let Some(new) = new {
         *place = *new;
+        if new.handler > libc::SIG_IGN as u64 && new.flags & signals::SA_ONSTACK != 0 {
+            install_handler(signals::SA_ONSTACK);
+        }
     }
     old
+}
+
+/// Installs our own handler. `on_stack` is a flag to add, or 0.
+///
+/// The flag is `SA_ONSTACK`, from the time when the program asks for its own SIGSYS handler to run on the alternate
+/// stack. The Go runtime does so, because goroutines make system calls on stacks without room for a handler's frame.
+/// The flag is never taken back. Without it, the handler runs on the stack on which the call was made: an alternate
+/// stack for stack overflows is often too small for our handler with the program's on top.
+fn install_handler(on_stack: u64) {
+    let action = Action {
+        handler: on_sigsys as *const () as u64,
+        // `SA_NODEFER`: the program's handler for its own filter runs on top of ours, and may make trapped calls.
+        flags: (libc::SA_SIGINFO | libc::SA_NODEFER) as u64 | signals::SA_RESTORER | on_stack,
+        restorer: signals::restore as *const () as u64,
+        mask: 0,
+    };
+    // SAFETY: `on_sigsys` is written for this signal and these flags.
+    unsafe { raw::own(libc::SYS_rt_sigaction, [libc::SIGSYS as u64, (&raw const action) as u64, 0, 8]) };
 }
 
 /// What a child needs in its environment.
@@ -60,28 +82,19 @@ static SETTINGS: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 pub unsafe fn install(environment: *const *const c_char) {
     remember(environment);
     ON.store(true, Ordering::Relaxed);
-    let never = bit(libc::SIGSEGV) | bit(libc::SIGBUS) | bit(libc::SIGSYS);
-    let action = Action {
-        handler: on_sigsys as *const () as u64,
-        // A handler of the program's for its own filter runs on top of ours, and may make trapped calls.
-        flags: (libc::SA_SIGINFO | libc::SA_NODEFER) as u64 | signals::SA_RESTORER,
-        restorer: signals::restore as *const () as u64,
-        mask: !never,
-    };
+    install_handler(0);
     let sigsys = bit(libc::SIGSYS);
-    // SAFETY: the handler is made for it.
-    unsafe {
-        raw::own(libc::SYS_rt_sigaction, [libc::SIGSYS as u64, (&raw const action) as u64, 0, 8]);
-        raw::own(libc::SYS_rt_sigprocmask, [libc::SIG_UNBLOCK as u64, (&raw const sigsys) as u64, 0, 8]);
-    }
+    // SAFETY: changes the calling thread's mask.
+    unsafe { raw::own(libc::SYS_rt_sigprocmask, [libc::SIG_UNBLOCK as u64, (&raw const sigsys) as u64, 0, 8]) };
     let settings = settings::get();
     if is_filtered() && (!settings.timers || are_timers_filtered()) {
         return; // what executed us was trapped, and a filter stays
     }
     match filter::program(settings.stats.is_some(), settings.watch, settings.timers) {
         Ok(filter) => {
-            if let Err(why) = seccompiler::apply_filter(&filter) {
-                raw::die(&["--trap needs seccomp, which cannot be had: ", &std::string::ToString::to_string(&why)]);
+            if let Err(errno) = apply(&filter) {
+                let errno = std::string::ToString::to_string(&errno);
+                raw::die(&["--trap needs seccomp, which cannot be had: error ", &errno]);
             }
         }
         Err(why) => raw::die(&["the filter of --trap: ", &std::string::ToString::to_string(&why)]),
@@ -89,6 +102,27 @@ pub unsafe fn install(environment: *const *const c_char) {
     if !is_filtered() {
         raw::die(&["--trap: the kernel took the filter and does not apply it"]);
     }
+}
+
+/// Installs a filter for the calling thread, by system calls of our own: a sanitizer that has taken over `prctl` may
+/// not have been initialised yet.
+fn apply(filter: &[seccompiler::sock_filter]) -> Result<(), isize> {
+    const SET_MODE_FILTER: u64 = 1;
+    /// The kernel's `struct sock_fprog`.
+    #[repr(C)]
+    struct Program {
+        length: u16,
+        instructions: *const seccompiler::sock_filter,
+    }
+    let program = Program { length: filter.len() as u16, instructions: filter.as_ptr() };
+    // SAFETY: the first call takes no pointer; the second reads `program`, which has the kernel's layout.
+    let made = unsafe {
+        match raw::own(libc::SYS_prctl, [libc::PR_SET_NO_NEW_PRIVS as u64, 1, 0, 0, 0]) {
+            0 => raw::own(libc::SYS_seccomp, [SET_MODE_FILTER, 0, (&raw const program) as u64]),
+            errno => errno,
+        }
+    };
+    if made == 0 { Ok(()) } else { Err(-made) }
 }
 
 /// Whether a futex call by an instruction arrives here.
@@ -131,18 +165,32 @@ fn leak(text: &[u8]) -> *mut c_char {
     copy.leak().as_mut_ptr().cast()
 }
 
-const SYS_SECCOMP: i32 = 1;
+/// The `si_code` of a SIGSYS that a filter has caused.
+pub const SYS_SECCOMP: i32 = 1;
+/// The operation of prctl(2) by which the program's own SIGSYS handler gets its system calls.
+pub const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
 
 extern "C-unwind" fn on_sigsys(_: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: a handler's third argument.
     let context = unsafe { Context::new(context) };
+    back::complete(&context);
     // SAFETY: a handler's second argument; the number of the call stands behind its address.
-    let (code, number) = unsafe { ((*info).si_code, *info.cast::<i32>().add(6)) };
+    let (code, tag, number) = unsafe { ((*info).si_code, (*info).si_errno, *info.cast::<i32>().add(6)) };
     let args = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9]
         .map(|register| context.register(register));
     let trapped = Trapped { number: number.into(), args, context: &context };
-    match if code == SYS_SECCOMP && !trapped.is_marked() { trapped.make() } else { Outcome::NotOurs } {
+    let outcome = match code {
+        SYS_SECCOMP if tag == i32::from(filter::TAG) => trapped.make(),
+        SYS_SECCOMP if trapped.is_marked() => trapped.end(),
+        _ => Outcome::NotOurs,
+    };
+    match outcome {
         Outcome::Result(result) => context.set_register(libc::REG_RAX, result as u64),
+        Outcome::Unmasked(result) => {
+            context.set_register(libc::REG_RAX, result as u64);
+            // SAFETY: the context is this handler's own, and the mask has not changed.
+            unsafe { back::go(&context) };
+        }
         Outcome::Again => {
             // Two bytes back is the instruction; its number stands in rax.
             context.set_register(libc::REG_RIP, context.register(libc::REG_RIP) - 2);
@@ -155,9 +203,11 @@ extern "C-unwind" fn on_sigsys(_: i32, info: *mut libc::siginfo_t, context: *mut
 /// What the program gets.
 enum Outcome {
     Result(isize),
-    /// The instruction is executed again, perhaps with other arguments.
+    /// As `Result`, if the signal mask has been the program's throughout.
+    Unmasked(isize),
+    /// Executes the instruction again, perhaps with other arguments.
     Again,
-    /// A SIGSYS of somebody else's.
+    /// A SIGSYS that our filter has not caused.
     NotOurs,
 }
 
@@ -168,9 +218,36 @@ struct Trapped<'a> {
 }
 
 impl Trapped<'_> {
-    /// Whether it is a call of ours, which only a filter of the program's own stops.
+    /// Whether it is a call of our own that a filter of the program's has stopped.
     fn is_marked(&self) -> bool {
-        self.args[5] == COOKIE || self.number == libc::SYS_futex && self.args[4] == COOKIE
+        match self.number {
+            libc::SYS_futex => {
+                let [_, _, value, _, fifth, sixth] = self.args;
+                sixth == COOKIE || fifth == COOKIE || value & COOKIE_HIGH == COOKIE_HIGH
+            }
+            libc::SYS_pselect6 | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => self.args[0] >> 32 == COOKIE,
+            _ => self.args[5] == COOKIE,
+        }
+    }
+
+    /// Ends the process, after printing a line if the filter permits that: without this system call the trap does not
+    /// work, and the filter might stop any other call that we could make instead.
+    ///
+    /// To end the process, SIGSYS is blocked and the call is made again. The kernel then ends the process instead of
+    /// calling the handler.
+    fn end(&self) -> Outcome {
+        static SAID: AtomicBool = AtomicBool::new(false);
+        if !SAID.swap(true, Ordering::Relaxed) {
+            // Formatted without allocating, because an allocation makes system calls too.
+            let digits = [100, 10, 1].map(|power| b'0' + (self.number / power % 10) as u8);
+            let why = b"ufutex run --trap: a seccomp filter of the program stops a system call of ours, number ";
+            for part in [&why[..], &digits, b"\n"] {
+                raw::write_all(2, part);
+            }
+        }
+        // SAFETY: the kernel keeps the mask there.
+        unsafe { *self.context.mask() |= bit(libc::SIGSYS) };
+        Outcome::Again
     }
 
     fn make(&self) -> Outcome {
@@ -181,13 +258,19 @@ impl Trapped<'_> {
             | calls::SYS_FUTEX_WAKE
             | calls::SYS_FUTEX_WAIT
             | calls::SYS_FUTEX_REQUEUE => self.futex(),
+            number if credentials::is_one(number, a) => blocked(|| credentials::call(number, self.args)),
             libc::SYS_timer_getoverrun if d == COOKIE => Outcome::Result(PROBED),
             libc::SYS_timer_create..=libc::SYS_timer_delete => self.timer(),
             libc::SYS_prctl if a as u32 == timers::PR_TIMER_CREATE_RESTORE_IDS as u32 => self.timer(),
             libc::SYS_rt_sigtimedwait if timers::is_on() => self.inside(|inside| wait::sigtimedwait(self.args, inside)),
             libc::SYS_rt_sigtimedwait => self.inside(|inside| wait::kernel(self.args, inside)),
-            libc::SYS_prctl => Outcome::Result(engine::prctl(b, c, d)),
-            libc::SYS_rt_sigaction => Outcome::Result(signals::rt_sigaction(a, b, c, d)),
+            // Answers like a kernel without this operation: otherwise our handler's system calls and its return would
+            // be dispatched too.
+            libc::SYS_prctl if a as u32 == PR_SET_SYSCALL_USER_DISPATCH as u32 => {
+                Outcome::Result(-(libc::EINVAL as isize))
+            }
+            libc::SYS_prctl => blocked(|| engine::prctl(b, c, d)),
+            libc::SYS_rt_sigaction => blocked(|| signals::rt_sigaction(a, b, c, d)),
             libc::SYS_rt_sigprocmask => Outcome::Result(self.sigprocmask()),
             libc::SYS_rt_sigsuspend => Outcome::Result(self.with_mask(0, b)),
             libc::SYS_ppoll => Outcome::Result(self.with_mask(3, e)),
@@ -204,8 +287,8 @@ impl Trapped<'_> {
                 self.context.set_register(libc::REG_R10, COOKIE);
                 Outcome::Again
             }
-            libc::SYS_execve => Outcome::Result(self.exec(None, [a, b, c], 0)),
-            libc::SYS_execveat => Outcome::Result(self.exec(Some(a), [b, c, d], e)),
+            libc::SYS_execve => blocked(|| self.exec(None, [a, b, c], 0)),
+            libc::SYS_execveat => blocked(|| self.exec(Some(a), [b, c, d], e)),
             libc::SYS_exit_group => {
                 exit::report();
                 // SAFETY: what the program asked for.
@@ -220,7 +303,7 @@ impl Trapped<'_> {
         if timers::is_on() {
             return self.inside(|_| timers::call(self.number, self.args));
         }
-        Outcome::Result(timers::kernel(self.number, self.args))
+        blocked(|| timers::kernel(self.number, self.args))
     }
 
     fn futex(&self) -> Outcome {
@@ -244,6 +327,18 @@ impl Trapped<'_> {
     /// counted.
     fn kernel_futex(&self) -> Outcome {
         let mut args = self.args;
+        if self.number == libc::SYS_futex && mixed::is_private_pi(args[1]) {
+            return self.inside(|inside| {
+                if mixed::finds_plain_waiter(&self.args, inside) {
+                    return -(libc::EINVAL as isize);
+                }
+                // SAFETY: the program's own call, which does not sleep. The kernel ignores the half of the argument
+                // that has the mark.
+                unsafe {
+                    raw::syscall6(libc::SYS_futex, [args[0], args[1], args[2] | COOKIE_HIGH, args[3], args[4], args[5]])
+                }
+            });
+        }
         if self.number == libc::SYS_futex {
             // Waits and wakes, which have no second word.
             args[4] = COOKIE;
@@ -257,20 +352,38 @@ impl Trapped<'_> {
         self.inside(|inside| mixed::kernel_waitv(args, inside))
     }
 
-    /// Runs `f`, with all signals blocked but while it sleeps.
+    /// Runs `f` inside the engine: see `gate.rs`.
     fn inside(&self, f: impl FnOnce(&Inside) -> isize) -> Outcome {
+        // SAFETY: where the kernel keeps it.
+        let mask = unsafe { *self.context.mask() };
+        let catches_faults = mask & (bit(libc::SIGSEGV) | bit(libc::SIGBUS)) == 0;
+        let may_look = catches_faults && !RAW_THREADS.load(Ordering::Relaxed) && gate::is_found_without_a_call();
+        // The gate is busy if a debugger calls a function in a thread that it has stopped inside the engine.
+        // SAFETY: this thread's own gate, here and below, unless there are threads that share one.
+        let is_free = |gate: &*mut Gate| unsafe { !Gate::is_busy(*gate) };
+        let Some(gate) = may_look.then(Gate::find).flatten().filter(is_free) else { return self.inside_by_mask(f) };
+        // SAFETY: as above.
+        unsafe { Gate::enter(gate) };
+        let result = f(&Inside { gate, mask: ptr::null() });
+        // SAFETY: as above.
+        match unsafe { Gate::leave(gate) } {
+            None => Outcome::Unmasked(result),
+            // The kernel restores the mask of the handler's context.
+            // SAFETY: as above.
+            Some(_) => after_signal(result, unsafe { Gate::restarts(gate) }),
+        }
+    }
+
+    /// As [`inside`](Self::inside), for a thread that may not have a gate of its own.
+    #[cold]
+    fn inside_by_mask(&self, f: impl FnOnce(&Inside) -> isize) -> Outcome {
+        gate::block_all();
         let mut gate = Gate::new();
         // Where the program's mask is kept, SIGSYS apart.
         let result = f(&Inside { gate: &raw mut gate, mask: self.context.mask() });
         // SAFETY: ours.
         let (deferred, restarts) = unsafe { (Gate::has_deferred(&raw const gate), Gate::restarts(&raw const gate)) };
-        if !deferred {
-            return Outcome::Result(result);
-        }
-        match ufutex::resume(result, Some(restarts)) {
-            ufutex::Resume::Return(result) => Outcome::Result(result),
-            ufutex::Resume::Again | ufutex::Resume::Continue => Outcome::Again,
-        }
+        if deferred { after_signal(result, restarts) } else { Outcome::Result(result) }
     }
 
     /// What the kernel puts back after this handler is the program's mask.
@@ -361,6 +474,21 @@ impl Trapped<'_> {
     }
 }
 
+/// The program's result of a call that a signal has interrupted. The signal is delivered when the kernel has restored
+/// the mask.
+fn after_signal(result: isize, restarts: bool) -> Outcome {
+    match ufutex::resume(result, Some(restarts)) {
+        ufutex::Resume::Return(result) => Outcome::Result(result),
+        ufutex::Resume::Again | ufutex::Resume::Continue => Outcome::Again,
+    }
+}
+
+/// Runs `f` with all signals blocked except those of faults, until the kernel restores the program's mask.
+fn blocked(f: impl FnOnce() -> isize) -> Outcome {
+    gate::block_all();
+    Outcome::Result(f())
+}
+
 /// The filter goes along, so must the library. What cannot load it is not executed.
 fn exec_checked(
     number: i64,
@@ -392,6 +520,7 @@ fn exec_checked(
     }
     let Ok(complete) = complete(environment) else { return failed(libc::EFAULT) };
     let environment = complete.as_ref().map_or(environment, |list| list.as_ptr() as u64);
+    tracer::before_exec();
     // What is executed begins with the mask of who executes it, which is the program's and not our handler's.
     gate::set_mask(mask);
     // SAFETY: what the program asked for.
@@ -458,6 +587,7 @@ fn complete(environment: u64) -> Result<Option<Vec<u64>>, ufutex::Fault> {
 
 /// A SIGSYS that no filter of ours has sent: what the program wants, which by default is its end.
 fn not_ours(context: &Context, info: *mut libc::siginfo_t) {
+    gate::block_all();
     let wanted = process().map_or_else(Action::default, |process| {
         let _locked = process.actions.lock();
         change_sigsys(None)

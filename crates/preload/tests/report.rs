@@ -238,7 +238,7 @@ fn json_is_one_line_with_units_in_its_names() {
         "counters": {
             "waits": 1, "mismatches": 3, "wakes": 0, "woken": 0, "empty_wakes": 1, "requeues": 0, "requeued": 0,
             "resizes": 0, "contended_locks": 0, "longest_chain": 1,
-            "refused_waiters": 0, "refused_slots": 0, "refused_waitv": 0,
+            "refused_waiters": 0, "refused_slots": 0, "refused_tables": 0, "refused_waitv": 0,
         },
         "hottest": [
             {"address": "0x7f0000001000", "place": "libc.so.6+0x1000",

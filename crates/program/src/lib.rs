@@ -12,3 +12,4 @@ extern crate alloc;
 pub mod elf;
 pub mod environment;
 pub mod settings;
+pub mod slots;

@@ -66,6 +66,8 @@ pub struct Settings<'a> {
     pub slots: Option<usize>,
     /// That size is for good. Not without `slots`.
     pub immutable: bool,
+    /// Futexes stay with the kernel, which is told of `slots`; all else that is said here does not matter. Not without them.
+    pub kernel: bool,
     /// Futex instructions anywhere in the program are trapped.
     pub trap: bool,
     /// Somebody wants to know what the kernel's table would meet with: there is one from the start, as there, so that
@@ -197,6 +199,7 @@ impl<'a> Settings<'a> {
         policy: Policy::Load,
         slots: None,
         immutable: false,
+        kernel: false,
         trap: false,
         watch: false,
         timers: false,
@@ -226,6 +229,9 @@ impl<'a> Settings<'a> {
         }
         if self.immutable {
             to.write_str(",immutable")?;
+        }
+        if self.kernel {
+            to.write_str(",kernel")?;
         }
         if self.trap {
             to.write_str(",trap")?;
@@ -274,6 +280,9 @@ impl<'a> Settings<'a> {
         if settings.immutable && settings.slots.is_none() {
             return Err(Invalid { item: b"immutable", accepted: "with slots=N" });
         }
+        if settings.kernel && settings.slots.is_none() {
+            return Err(Invalid { item: b"kernel", accepted: "with slots=N" });
+        }
         Ok(settings)
     }
 
@@ -288,13 +297,14 @@ impl<'a> Settings<'a> {
             b"process" => self.process = Some(parse_process(value).ok_or(invalid("process=PID"))?),
             b"stats" => self.stats = Some(Format::parse(value).ok_or(invalid(Format::ACCEPTED))?),
             _ if item == b"immutable" => self.immutable = true,
+            _ if item == b"kernel" => self.kernel = true,
             _ if item == b"children" => self.children = true,
             _ if item == b"trap" => self.trap = true,
             _ if item == b"watch" => self.watch = true,
             _ if item == b"timers" => self.timers = true,
             _ => {
                 return Err(invalid(
-                    "scheme=, layout=, policy=, slots=, immutable, trap, watch, timers, stats=, process=, children, output=",
+                    "scheme=, layout=, policy=, slots=, immutable, kernel, trap, watch, timers, stats=, process=, children, output=",
                 ));
             }
         }
@@ -356,8 +366,12 @@ mod tests {
         let layout = prop_oneof![Just(Layout::Lean), Just(Layout::Packed), Just(Layout::Split)];
         let policy = prop_oneof![Just(Policy::Load), Just(Policy::Threads), slots().prop_map(Policy::Fixed)];
         let sized = prop_oneof![
-            Just((None, false)),
-            (prop_oneof![Just(0), slots()], any::<bool>()).prop_map(|(slots, for_good)| (Some(slots), for_good)),
+            Just((None, false, false)),
+            (prop_oneof![Just(0), slots()], any::<bool>(), any::<bool>()).prop_map(|(slots, for_good, kernel)| (
+                Some(slots),
+                for_good,
+                kernel
+            )),
         ];
         let stats = prop_oneof![Just(None), Just(Some(Format::Text)), Just(Some(Format::Json))];
         // Whatever a path can hold, and what the variable's own marks are made of more often.
@@ -366,9 +380,18 @@ mod tests {
         let process = prop::option::of(0..=i32::MAX);
         let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
         (scheme, layout, policy, sized, flags, stats, process, output).prop_map(
-            |(scheme, layout, policy, (slots, immutable), (trap, watch, timers, children), stats, process, output)| {
-                let what = Settings { scheme, layout, policy, slots, immutable, trap, watch, ..Settings::DEFAULT };
-                let settings = Settings { timers, stats, process, children, ..what };
+            |(
+                scheme,
+                layout,
+                policy,
+                (slots, immutable, kernel),
+                (trap, watch, timers, children),
+                stats,
+                process,
+                output,
+            )| {
+                let what = Settings { scheme, layout, policy, slots, immutable, kernel, trap, ..Settings::DEFAULT };
+                let settings = Settings { watch, timers, stats, process, children, ..what };
                 (settings, output)
             },
         )
@@ -412,6 +435,7 @@ mod tests {
             "UFUTEX_RUN: 'scheme=lively' is not accepted; accepted: live, fixed, atomic, percpu"
         );
         assert_eq!(line(b"immutable"), "UFUTEX_RUN: 'immutable' is not accepted; accepted: with slots=N");
+        assert_eq!(line(b"kernel"), "UFUTEX_RUN: 'kernel' is not accepted; accepted: with slots=N");
         assert_eq!(line(b"output="), "UFUTEX_RUN: 'output=' is not accepted; accepted: output=PATH");
         assert!(line(b"a\nb").starts_with("UFUTEX_RUN: 'a\\nb' is not accepted; accepted: scheme=, "));
         for bad in [

@@ -2,6 +2,7 @@
 
 use super::figures::{Figures, KERNEL_MIN};
 use serde::Serialize;
+use std::ffi::OsString;
 
 /// Below this share of one CPU nothing that futexes cost is worth a setting.
 const LIGHT: f64 = 0.01;
@@ -40,6 +41,8 @@ pub struct Kernel {
     pub slots: Option<u64>,
     /// With the slots, where the kernel has it: Linux 6.16 alone.
     pub immutable: bool,
+    /// What sets the slots for this program, as one would give it to a shell.
+    pub command: Option<String>,
 }
 
 /// One line of the advice.
@@ -55,12 +58,12 @@ fn say(text: String, figures: &[&'static str]) -> Sentence {
     Sentence { text, figures: figures.to_vec() }
 }
 
-/// The advice. `trap`: whether calls inside glibc were seen.
-pub fn judge(figures: &Figures, trap: bool) -> Advice {
+/// The advice for a program, its name and arguments. `trap`: whether calls inside glibc were seen.
+pub fn judge(figures: &Figures, trap: bool, program: &[OsString]) -> Advice {
     if (figures.calls as f64) < HARDLY_PRIVATE * (figures.calls + figures.others()) as f64 || figures.calls == 0 {
         without_private_calls(figures, trap)
     } else {
-        with_private_calls(figures, trap)
+        with_private_calls(figures, trap, program)
     }
 }
 
@@ -87,11 +90,11 @@ fn without_private_calls(figures: &Figures, trap: bool) -> Advice {
         );
         say(text, &["calls", "shared_calls", "other_kernel_calls"])
     };
-    let kernel = Kernel { setting: "none", slots: None, immutable: false };
+    let kernel = Kernel { setting: "none", slots: None, immutable: false, command: None };
     Advice { scheme: "live", policy: "load".to_string(), slots: None, kernel, sentences: vec![sentence] }
 }
 
-fn with_private_calls(figures: &Figures, trap: bool) -> Advice {
+fn with_private_calls(figures: &Figures, trap: bool, program: &[OsString]) -> Advice {
     let is_light = figures.share_of_a_cpu < LIGHT;
     let mut sentences = vec![rate(figures, is_light, trap)];
     sentences.extend(private_share(figures));
@@ -100,7 +103,7 @@ fn with_private_calls(figures: &Figures, trap: bool) -> Advice {
     let scheme = scheme(figures, is_light, &mut sentences);
     let grown = figures.wanted_slots > KERNEL_MIN && (!is_light || is_crowded(figures));
     let policy = policy(figures, scheme, grown, &mut sentences);
-    let kernel = kernel(figures, is_light, &mut sentences);
+    let kernel = kernel(figures, is_light, program, &mut sentences);
     Advice { scheme, policy, slots: grown.then_some(figures.wanted_slots), kernel, sentences }
 }
 
@@ -220,7 +223,7 @@ fn policy(figures: &Figures, scheme: &str, grown: bool, sentences: &mut Vec<Sent
     policy
 }
 
-fn kernel(figures: &Figures, is_light: bool, sentences: &mut Vec<Sentence>) -> Kernel {
+fn kernel(figures: &Figures, is_light: bool, program: &[OsString], sentences: &mut Vec<Sentence>) -> Kernel {
     let (own, wanted) = (figures.kernel_slots, figures.wanted_slots);
     let rule = format!(
         "for {} threads (threads) on {} CPUs (cpus) the plain kernel makes {} slots by itself (kernel_slots)",
@@ -233,25 +236,38 @@ fn kernel(figures: &Figures, is_light: bool, sentences: &mut Vec<Sentence>) -> K
         let compared = if wanted <= own { "enough" } else { "too few, but at this rate that costs nothing," };
         let reason = format!("{compared} for the {} wanted (wanted_slots)", counted(wanted));
         sentences.push(say(format!("PR_FUTEX_HASH: the default is fine: {rule}, {reason}."), names));
-        return Kernel { setting: "default", slots: Some(own), immutable: false };
+        return Kernel { setting: "default", slots: Some(own), immutable: false, command: None };
     }
     let text = format!(
-        "PR_FUTEX_HASH: prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, {wanted}, 0), before it makes threads: {rule}, and \
-         {} are wanted (wanted_slots). No resize happens under load then.",
+        "PR_FUTEX_HASH: `ufutex run --kernel --slots {wanted}`, or in the program, before it makes threads, \
+         prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, {wanted}, 0): {rule}, and {} are wanted (wanted_slots). No resize \
+         happens under load then.",
         counted(wanted)
     );
     sentences.push(say(text, names));
     let immutable = figures.threads > 1 && !is_light;
     if immutable {
         let text = format!(
-            "On Linux 6.16, which alone has the flag, immutable (1 in place of that 0) saves the counter that all {} \
+            "On Linux 6.16, which alone has the flag, --immutable (1 in place of that 0) saves the counter that all {} \
              threads (threads) would write with each of {} calls a second (calls_per_second).",
             counted(figures.threads),
             counted(figures.calls_per_second.round() as u64)
         );
         sentences.push(say(text, &["threads", "calls_per_second"]));
     }
-    Kernel { setting: "set-slots", slots: Some(wanted), immutable }
+    let command = Some(format!("ufutex run --kernel --slots {wanted} -- {}", quoted(program)));
+    Kernel { setting: "set-slots", slots: Some(wanted), immutable, command }
+}
+
+/// A command as one would give it to a shell.
+fn quoted(command: &[OsString]) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=+,:@%".contains(&byte);
+    let words = command.iter().map(|word| {
+        let word = word.to_string_lossy();
+        let plain = !word.is_empty() && word.bytes().all(is_plain);
+        if plain { word.into_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Small shares keep a digit that says something.

@@ -55,7 +55,7 @@ fn give(advise: &Advise) -> Result<u8> {
         return without_report(&watched);
     };
     let figures = Figures::new(report, online_cpus());
-    let advice = judge::judge(&figures, advise.trap);
+    let advice = judge::judge(&figures, advise.trap, &advise.command);
     let answer = Answer { command: &report.command, ended: watch::ended(&watched), advice: &advice, figures: &figures };
     let text = if advise.json { serde_json::to_string(&answer)? + "\n" } else { text(&answer) };
     match &advise.output {
@@ -105,6 +105,9 @@ fn text(answer: &Answer<'_>) -> String {
     );
     for sentence in &advice.sentences {
         text += &format!("  - {}\n", sentence.text);
+    }
+    if let Some(command) = &advice.kernel.command {
+        text += &format!("\n On the plain kernel: {command}\n");
     }
     text + "\n"
 }

@@ -61,7 +61,7 @@ Watch a program's futexes, and say which settings it wants
 
 Runs PROGRAM for some seconds as `ufutex run --trap` does, counts its futex calls, and says in plain words, with the
 figures, which slots, scheme and policy of the engine it wants, and which setting by prctl(PR_FUTEX_HASH) would help it
-on the plain kernel.";
+on the plain kernel, with the command (ufutex run --kernel) that sets it.";
 
 /// Below them.
 pub const MORE: &str = "\
@@ -82,7 +82,8 @@ The figures (--json: figures {name: value}), each named by the sentence that res
   kernel_slots                           the kernel's choice: clamp(roundup_pow2(4 * min(threads, cpus)), 16, global)
   wanted_slots                           what `load` settled at, or a slot for each waiter on a word, if that is more
 The advice: scheme, policy, slots (null: leave it to the policy), kernel {setting: none, default or set-slots, slots,
-immutable (for Linux 6.16, which alone has it)}, sentences [{text, figures [name]}]; besides command, ended (text).
+immutable (for Linux 6.16, which alone has it), command (the `ufutex run --kernel` that sets the slots; null where there
+is nothing to set)}, sentences [{text, figures [name]}]; besides command, ended (text).
 
 Exit status:
   0    advice was given, however the program ended

@@ -41,6 +41,10 @@ pub struct RunArgs {
     /// With --slots: for good; the program cannot change it by PR_FUTEX_HASH
     #[arg(long)]
     immutable: bool,
+    /// With --slots: leave futexes with the kernel, and have it make a table of N slots for the program
+    #[arg(long, conflicts_with_all = ["trap", "timers", "stats", "follow_forks", "json", "output", "scheme", "layout",
+        "policy"])]
+    kernel: bool,
     /// The program, looked for in PATH if its name has no slash, and its arguments
     #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"],
         value_hint = clap::ValueHint::CommandWithArguments)]
@@ -72,6 +76,9 @@ impl RunArgs {
         if self.immutable && self.slots.is_none() {
             return Err("--immutable is not accepted alone; accepted: --slots N --immutable".to_string());
         }
+        if self.kernel && self.slots.is_none() {
+            return Err("--kernel is not accepted alone; accepted: --kernel --slots N".to_string());
+        }
         let format = if self.json { Format::Json } else { Format::Text };
         let wants_report = self.stats || self.follow_forks || self.json || self.output.is_some();
         let settings = settings::Settings {
@@ -80,6 +87,7 @@ impl RunArgs {
             policy: self.policy.unwrap_or_default(),
             slots: self.slots,
             immutable: self.immutable,
+            kernel: self.kernel,
             trap: self.trap,
             watch: false,
             timers: self.timers,
@@ -116,7 +124,8 @@ fn slots(text: &str) -> Result<usize, String> {
 pub const ABOUT: &str = "\
 Run a program with its futexes on the engine
 
-Runs PROGRAM as it is, with its process-private futexes served by the engine in place of the kernel. A library is
+Runs PROGRAM as it is, with its process-private futexes served by the engine in place of the kernel (or, with --kernel,
+by the kernel on a table of the size that --slots says). A library is
 preloaded into it (LD_PRELOAD), and into the programs that it runs in turn. The process is the program's own: its
 pid, its signals, its exit status, its stdin and stdout.";
 
@@ -129,6 +138,12 @@ What is taken:
                    semaphores, barriers, and so whatever stands on them, as Python and Java do. A seccomp filter makes
                    the kernel stop at each (SIGSYS) for the library to serve it, which takes one to two microseconds:
                    --trap is for trying and for seeing, not for speed. Uncontended locks make no call and cost nothing.
+                   A debugger that runs under the trap itself sees nothing of it; one outside needs 'handle SIGSYS
+                   nostop noprint pass', or what it calls in the program ('call', 'print f()') is given up at another
+                   thread's SIGSYS, and the program crashes later. Where gdb stops in the library, 'set language c'.
+                   A seccomp filter of the program's own must allow rt_sigprocmask, futex and write. Syscall User
+                   Dispatch is refused (EINVAL). ThreadSanitizer sees what the library copies and not its locks:
+                   programs built with it need 'called_from_lib:libufutex_preload.so' in a file of suppressions.
 
   with --timers    timer_create(2), timer_settime(2), timer_gettime(2), timer_getoverrun(2) and timer_delete(2), by
                    libc's functions of these names and by its syscall(); with --trap those that are instructions, too.
@@ -136,16 +151,24 @@ What is taken:
 
 Timers (--timers) differ from the kernel's in this:
   - A thread of the library's waits for them, and sends the signals: some ten microseconds later than the kernel, more
-    where the machine has more to do than CPUs. It is there from the first timer on, in /proc/PID/task, and makes calls
-    fail that want a process with one thread (unshare(CLONE_NEWUSER)). It runs with the priority of the thread that
-    made the first timer. A process whose threads all end by the system call, and not by libc, goes on with it.
+    where the machine has more to do than CPUs. It is there from the first timer on, in /proc/PID/task. It may use the
+    CPUs of the process, and has SCHED_FIFO's priority 50, as the kernel's own interrupt threads, where it may have
+    that (CAP_SYS_NICE, RLIMIT_RTPRIO); else SCHED_OTHER. A process whose threads all end by the system call, and not
+    by libc, goes on with it.
+  - That thread has no capabilities. Before users, groups, capabilities, filters or namespaces of a thread change (by
+    libc's functions or its syscall(); with --trap by instructions, too) it ends, and then starts again with those of
+    the thread that called, which makes such a call some 70 microseconds longer. Where that thread may make none then
+    (RLIMIT_NPROC, a filter, a PID namespace for its children) while timers are set, and in seccomp's strict mode, the
+    program ends (126). A filter of the program's has to allow that thread clone, futex, rt_sigtimedwait,
+    rt_sigqueueinfo, rt_sigpending, timer_create, timer_settime and timer_delete.
   - What is read from a signalfd, and what is ignored, nobody sees: an interval timer goes on half an interval later,
     but in time for its next deadline; ssi_overrun is 0, and timer_getoverrun has the number then.
   - IDs begin at 0 again after exec. RLIMIT_SIGPENDING does not limit how many timers there may be.
   - Timers that a child makes after vfork are the kernel's.
 
 What stays with the kernel: futexes shared between processes, locks with priority inheritance, robust lists; timers
-without --timers.
+without --timers. A private word that has waiters of both kinds is refused to FUTEX_CMP_REQUEUE_PI, FUTEX_LOCK_PI and
+its kin, as by the kernel (EINVAL), where they come by libc's syscall(); FUTEX_WAKE on it finds its plain waiters alone.
 
 What cannot be run (126): programs that are statically linked, or not linked with glibc, or not for 64-bit x86-64;
 setuid and setgid programs and those with file capabilities, unless they are run by whom they would become. Without
@@ -173,8 +196,16 @@ timers {name: number}.
 --slots N is what prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, N) would have done at the start: from then on no policy
 decides, but the program may set another number, unless --immutable. --policy N is the policy's own choice of N.
 
+With --kernel nothing is taken: futexes, timers and signals stay as they are, at their own speed. The library does one
+thing: before the program begins, prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, N), which gives the process a table of
+its own in the kernel and for good ends the kernel's own choice of its size; 0 is the global table. That takes Linux
+6.16 or later; --immutable (no later change, no counter) Linux 6.16 alone. It is tried first, and the program is not
+started where the kernel refuses. Neither exec nor fork hands a table on: what the program executes with the library
+makes its own of N slots, and so does the child of libc's fork(). The child of a clone or fork by system call, and
+statically linked programs that it runs, have the kernel's choice. There is no report.
+
 Exit status: the program's; or
-  125  ufutex itself failed: the library is not found, FILE cannot be written
+  125  ufutex itself failed: the library is not found, FILE cannot be written, the kernel refuses the slots of --kernel
   126  the program is found and cannot be run
   127  the program is not found
   2    a mistake in the options
@@ -191,4 +222,5 @@ Examples:
   ufutex run --trap --json -o report.json -- java -jar app.jar
   ufutex run --timers --stats -- cyclictest -x -l 1000  a program with POSIX timers
   ufutex run --slots 1024 --immutable -- ./server       a table that never changes
+  ufutex run --kernel --slots 1024 -- ./server          the kernel's futexes, on a table of 1024 slots
   kill -USR1 PID                                        a report of a program that goes on";

@@ -4,6 +4,7 @@
 
 mod exec;
 mod inherited;
+mod kernel;
 mod library;
 mod program;
 
@@ -61,10 +62,19 @@ fn become_program(run: &Run) -> Result<Infallible, Failure> {
         )));
     }
     let program = program::find(&run.command[0])?;
+    if let (true, Some(slots)) = (run.settings.kernel, run.settings.slots) {
+        if has(|settings| settings.trap) {
+            return Err(Failure::ours(
+                "--kernel: this command itself is run with --trap, which cannot be taken off; accepted: outside of it"
+                    .to_string(),
+            ));
+        }
+        kernel::accepts(slots, run.settings.immutable).map_err(|why| Failure::ours(format!("--kernel {why}")))?;
+    }
     let output = run.output.as_deref().map(empty_file).transpose()?;
     let settings = Settings {
         trap: run.settings.trap || has(|settings| settings.trap),
-        watch: has(|settings| settings.watch),
+        watch: has(|settings| settings.watch) && !run.settings.kernel,
         process: i32::try_from(std::process::id()).ok(),
         output: output.as_ref().map(|path| path.as_os_str().as_bytes()),
         ..run.settings

@@ -69,6 +69,9 @@ fn many_waiters_on_words_of_their_own_want_a_slot_each_on_the_kernel_too() {
     if figure(&advice, "kernel_slots") * 4.0 <= waiters {
         assert_eq!(advice["kernel"]["setting"], "set-slots");
         assert_eq!((advice["kernel"]["slots"].as_f64(), advice["scheme"].as_str()), (Some(wanted), Some("live")));
+        let command = advice["kernel"]["command"].as_str().expect("a command");
+        assert!(command.starts_with(&format!("ufutex run --kernel --slots {wanted} -- /")), "{command}");
+        assert!(command.ends_with(" crowd 300 700"), "{command}");
     }
 }
 

@@ -47,6 +47,17 @@ pub fn cxx(source: &'static str) -> Made {
     })
 }
 
+/// Compiles a Go program, which uses C or has no libc.
+pub fn go(source: &'static str, uses_c: bool) -> Made {
+    let file = sources().join("others").join(source).with_extension("go");
+    once(format!("{source}.go"), |product| {
+        let (cgo, mode) = if uses_c { ("1", "-buildmode=exe") } else { ("0", "-buildmode=pie") };
+        let mut go = Command::new("go");
+        go.env("CGO_ENABLED", cgo).env("GO111MODULE", "off").args(["build", mode, "-o"]).arg(product).arg(&file);
+        judge("go", go.output(), product)
+    })
+}
+
 /// Compiles a Java program: the directory of its classes.
 pub fn java(source: &'static str) -> Made {
     let file = sources().join("others").join(source).with_extension("java");

@@ -73,6 +73,8 @@ fn stress_ng() -> Vec<Program> {
         ("pthread", &["--pthread", "2", "--pthread-ops", "1000", "--timeout", "20"]),
         ("mutex", &["--mutex", "1", "--mutex-procs", "4", "--timeout", "1"]),
         ("sem", &["--sem", "1", "--sem-procs", "4", "--timeout", "1"]),
+        ("seccomp", &["--seccomp", "1", "--seccomp-ops", "200", "--timeout", "10"]),
+        ("prctl", &["--prctl", "1", "--prctl-ops", "200", "--timeout", "10"]),
         ("sigabrt", &["--sigabrt", "1", "--sigabrt-ops", "50", "--timeout", "20"]),
         ("sigsegv", &["--sigsegv", "1", "--sigsegv-ops", "200", "--timeout", "20"]),
     ];

@@ -49,7 +49,10 @@ pub const SCHEMES: &[Mode] = &[
     Mode::Run(&["--trap", "--scheme", "atomic"]),
     Mode::Run(&["--trap", "--scheme", "percpu"]),
     Mode::Run(&["--slots", "0"]),
+    KERNELS_SLOTS,
 ];
+/// The kernel's futexes, on a table of its own for the program.
+const KERNELS_SLOTS: Mode = Mode::Run(&["--kernel", "--slots", "64"]);
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,6 +68,15 @@ impl fmt::Display for Mode {
 }
 
 impl Mode {
+    /// What this kernel lacks for it.
+    pub fn lacks(self) -> Option<&'static str> {
+        const PR_FUTEX_HASH: i32 = 78;
+        const GET_SLOTS: u64 = 2;
+        // SAFETY: takes numbers, and changes nothing.
+        let has_slots = || unsafe { libc::prctl(PR_FUTEX_HASH, GET_SLOTS, 0u64, 0u64, 0u64) >= 0 };
+        (self == KERNELS_SLOTS && !has_slots()).then_some("this kernel has no PR_FUTEX_HASH")
+    }
+
     /// The command that runs this program; a report goes to that file.
     pub fn command(self, program: &OsString, arguments: &[OsString], report: &Path) -> Command {
         let (Self::Run(options) | Self::Seen(options)) = self else {

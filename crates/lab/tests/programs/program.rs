@@ -12,7 +12,7 @@ use crate::run::{Run, last_lines, run};
 use crate::standard_library;
 
 /// How a program says that this machine lacks what it is about.
-const SKIPPED: i32 = 77;
+pub const SKIPPED: i32 = 77;
 
 pub struct Program {
     pub name: String,
@@ -54,7 +54,7 @@ impl Program {
             modes: BOTH,
             sameness: str::to_owned,
             status: Some(0),
-            limit: Duration::from_secs(20),
+            limit: Duration::from_secs(60),
             tries: 1,
             alone: false,
             on_the_kernel: OnceLock::new(),
@@ -116,6 +116,9 @@ impl Program {
         }
         if mode == Mode::Kernel {
             return Outcome::Right;
+        }
+        if let Some(reason) = mode.lacks() {
+            return Outcome::Skipped(reason.to_owned());
         }
         match self.run(mode, &program, &arguments) {
             Ok(found) => match self.compare(expected, &found) {
@@ -259,20 +262,25 @@ pub fn ours() -> Vec<Program> {
         c("shared_words"),
         c_by_instruction("shared_words"),
         c("registers").in_modes(UNSEEN),
+        c("mixed_pi").in_modes(UNSEEN),
+        c_by_instruction("mixed_pi").in_modes(TRAP_UNSEEN),
         c("slots"),
         c_by_instruction("slots"),
         c("signal_restart"),
         c_by_instruction("signal_restart"),
         c("signal_info"),
         c("signal_masks").in_modes(TRAP_SEES),
+        c("restorer").in_modes(UNSEEN),
         c("signal_storm"),
         c_by_instruction("signal_storm"),
         c("signal_jump"),
         c_by_instruction("signal_jump"),
         c("signal_fault"),
         c_by_instruction("signal_fault"),
+        c_by_instruction("signal_unwind").in_modes(TRAP_UNSEEN),
         c("fork_threads").in_modes(SCHEMES),
         c_by_instruction("fork_threads"),
+        c("tracer").in_modes(TRAP_SEES),
         c("spawn").in_modes(TRAP_SEES),
         c("raw_clone"),
         c_by_instruction("raw_clone"),
@@ -282,6 +290,11 @@ pub fn ours() -> Vec<Program> {
         Program { name: "timers_by_syscall".to_owned(), ..c_with("timers", &["-DBY_SYSCALL"], &[]).in_modes(TIMERS) },
         c_by_instruction("timers").in_modes(TRAPPED_TIMERS_ONLY),
         c("timer_threads").in_modes(TIMERS),
+        c("timer_scheduling").in_modes(TIMERS),
+        c("timer_delivery").in_modes(TIMERS),
+        c_by_instruction("timer_delivery").in_modes(TRAPPED_TIMERS_ONLY),
+        c("credentials").in_modes(TIMERS),
+        c_by_instruction("credentials").in_modes(TRAPPED_TIMERS_ONLY),
         c("timer_storm").in_modes(TIMERS),
         c_by_instruction("timer_storm").in_modes(TRAPPED_TIMERS_ONLY),
     ];
@@ -293,6 +306,10 @@ pub fn ours() -> Vec<Program> {
         None => Ready::Lacking("no python3 here".into()),
     });
     programs.push(python.in_modes(TRAP_SEES));
+    programs.push(Program::new("go_with_cgo", || made(compile::go("goroutines", true), &[])).in_modes(TRAP_SEES));
+    programs.push(Program::new("go_without_libc", || made(compile::go("channels", false), &[])).in_modes(TRAP_SEES));
+    let sanitized = c_with("condvar", &["-fsanitize=address"], &[]).in_modes(UNSEEN);
+    programs.push(Program { name: "condvar_with_address_sanitizer".to_owned(), ..sanitized });
     for collector in ["-XX:+UseSerialGC", "-XX:+UseParallelGC"] {
         let name = format!("java_threads{}", collector.replace("-XX:+Use", "_"));
         programs.push(Program::new(name, move || java(collector)).in_modes(TRAP_ONLY).ends_with(Some(3)));

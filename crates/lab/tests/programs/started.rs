@@ -1,15 +1,18 @@
 //! What is not a matter of output: programs that the library cannot be loaded into, and what a program is told of how it
 //! was started.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use crate::compile::{self, NotMade, products};
 use crate::mode::Mode;
-use crate::program::Outcome;
+use crate::program::{Outcome, SKIPPED, installed};
 use crate::run::{Run, run};
 
 /// A trial's name and what it does.
@@ -24,6 +27,9 @@ pub const TRIALS: &[Trial] = &[
     ("an_emptied_environment_does_not_lose_the_library_under_a_trap", emptied_environment),
     ("the_program_has_the_number_of_the_process_that_was_started", same_process),
     ("a_script_is_run_by_its_interpreter", script),
+    ("a_filter_or_a_dispatcher_of_the_program_is_no_loop_under_a_trap", own_sigsys),
+    ("a_debugger_sees_nothing_of_a_trap", debugged),
+    ("a_debugger_calls_functions_in_a_program_under_a_trap", called_by_a_debugger),
 ];
 
 const PLAIN: Mode = Mode::Run(&[]);
@@ -119,6 +125,101 @@ fn script() -> Outcome {
     })
 }
 
+/// Where the program's filter stops what a trap needs, the process ends with a line. A dispatcher is refused.
+fn own_sigsys() -> Outcome {
+    const OTHERWISE: [(&str, &str); 2] =
+        [("ended by itself", "ended by SYS"), ("dispatch: 4711, 1 times, code 2", "dispatch: EINVAL")];
+    let lacking = Cell::new(None);
+    let outcome = with(compile::c("own_sigsys", &[]), |program| {
+        let native = in_mode(Mode::Kernel, &program, &[])?;
+        if native.status.code() == Some(SKIPPED) {
+            lacking.set(Some(native.stderr));
+            return Ok(());
+        }
+        same(&in_mode(PLAIN, &program, &[])?, 0, &native.stdout, "")?;
+        let trapped = OTHERWISE.iter().fold(native.stdout, |text, (from, to)| text.replace(from, to));
+        let run = in_mode(TRAP, &program, &[])?;
+        let line = "ufutex run --trap: a seccomp filter of the program stops a system call of ours, number 014\n";
+        same(&run, 0, &trapped, line)
+    });
+    lacking.take().map_or(outcome, Outcome::Skipped)
+}
+
+/// With debugger and program under the trap: breakpoints and steps too.
+fn debugged() -> Outcome {
+    let Some(gdb) = installed("gdb") else {
+        return Outcome::Skipped("no gdb here (Debian's package gdb)".to_owned());
+    };
+    with(compile::c("condvar", &["-g"]), |program| {
+        let commands = ["break main", "run", "next", "next", "continue", "info signals SIGSYS"];
+        let mut arguments: Vec<&str> = vec!["-nx", "-batch"];
+        arguments.extend(commands.iter().flat_map(|command| ["-ex", command]));
+        let program = program.to_string_lossy();
+        arguments.push(&program);
+        let run = in_mode(TRAP, Path::new(&gdb), &arguments)?;
+        let ended = run.stdout.contains("exited normally]") && !run.stdout.contains("received signal");
+        match ended && run.status.success() {
+            true => Ok(()),
+            false => Err(format!("{}\n{}\n{}", run.ended(), run.stdout, run.stderr)),
+        }
+    })
+}
+
+/// A debugger attaches to threads that wait and wake, and calls functions in the program, which goes on after it: one outside
+/// the trap that passes SIGSYS on, as the help says, and one under it. What gdb cannot do with the program on the kernel
+/// alone it need not do here.
+fn called_by_a_debugger() -> Outcome {
+    const PASSED: &[&str] = &["handle SIGSYS nostop noprint pass", "set language c"];
+    let Some(gdb) = installed("gdb") else {
+        return Outcome::Skipped("no gdb here (Debian's package gdb)".to_owned());
+    };
+    let lacking = Cell::new(None);
+    let outcome = with(compile::c("called", &["-g"]), |program| {
+        if let Err(how) = called(Mode::Kernel, &program, Mode::Kernel, &gdb, &[]) {
+            let why = how.lines().find(|line| line.contains("ptrace") || line.contains("Couldn't")).unwrap_or(&how);
+            lacking.set(Some(format!("gdb calls no function in an attached program on the kernel alone: {why}")));
+            return Ok(());
+        }
+        for thread in ["thread 1", "thread 2", "thread 3"] {
+            called(TRAP, &program, Mode::Kernel, &gdb, &[PASSED, &[thread]].concat())?;
+            called(TRAP, &program, TRAP, &gdb, &["set language c", thread])?;
+        }
+        Ok(())
+    });
+    lacking.take().map_or(outcome, Outcome::Skipped)
+}
+
+/// Runs `called.c` in one mode and gdb in another, with these commands before the calls.
+fn called(mode: Mode, program: &Path, gdbs: Mode, gdb: &OsString, commands: &[&str]) -> Result<(), String> {
+    let error = |error: std::io::Error| error.to_string();
+    let mut command = mode.command(&program.into(), &[], Path::new("/dev/null"));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(error)?;
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    let mut begun = String::new();
+    stdout.read_line(&mut begun).map_err(error)?;
+    let pid = child.id().to_string();
+    let mut arguments = vec!["-nx", "-batch", "-p", &pid];
+    let calls = ["print answers(4000)", "call (int)getpid()", "print answers(5000)"];
+    arguments.extend(commands.iter().chain(&calls).flat_map(|command| ["-ex", command]));
+    let debugged = in_mode(gdbs, Path::new(gdb), &arguments);
+    drop(child.stdin.take()); // and so it ends
+    let debugged = match debugged {
+        Ok(run) => run,
+        Err(how) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(how);
+        }
+    };
+    let (mut rest, status) = (String::new(), child.wait().map_err(error)?);
+    stdout.read_to_string(&mut rest).map_err(error)?;
+    let answers = ["$1 = 4711\n", &format!("$2 = {pid}\n"), "$3 = 5711\n"];
+    match answers.iter().all(|answer| debugged.stdout.contains(answer)) && status.success() && rest == "ended\n" {
+        true => Ok(()),
+        false => Err(format!("{commands:?}: {status}, {rest:?}\n{}\n{}", debugged.stdout, debugged.stderr)),
+    }
+}
+
 fn with(program: compile::Made, trial: impl FnOnce(PathBuf) -> Result<(), String>) -> Outcome {
     match program {
         Ok(program) => outcome(trial(program)),
@@ -133,13 +234,13 @@ fn outcome(result: Result<(), String>) -> Outcome {
 
 fn in_mode(mode: Mode, program: &Path, arguments: &[&str]) -> Result<Run, String> {
     let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-    run(mode, &program.into(), &arguments, Duration::from_secs(20))
+    run(mode, &program.into(), &arguments, Duration::from_secs(60))
 }
 
 /// A line of a shell that is run itself, with the program as its `$0`.
 fn shell(mode: Mode, line: &str, program: &Path) -> Result<Run, String> {
     let arguments = ["-c".into(), line.into(), program.into()];
-    run(mode, &"/bin/sh".into(), &arguments, Duration::from_secs(20))
+    run(mode, &"/bin/sh".into(), &arguments, Duration::from_secs(60))
 }
 
 fn same(run: &Run, status: i32, stdout: &str, stderr: &str) -> Result<(), String> {

@@ -185,6 +185,7 @@ fn counters<S: Serializer>(counted: &Counters, to: S) -> Result<S::Ok, S::Error>
         ("longest_chain", counted.longest_chain),
         ("refused_waiters", counted.refused_waiters),
         ("refused_slots", counted.refused_slots),
+        ("refused_tables", counted.refused_tables),
         ("refused_waitv", counted.refused_waitv),
     ])
 }

@@ -90,7 +90,8 @@ impl Text {
         self.count(counted.requeued, "requeued", "moved to another word")?;
         self.count(counted.refused_waiters, "refused waiters", "there were too many (ENOMEM)")?;
         self.count(counted.refused_waitv, "refused waits", "for too many words (EINVAL)")?;
-        self.count(counted.refused_slots, "refused slots", "PR_FUTEX_HASH with too many (ENOMEM)")
+        self.count(counted.refused_slots, "refused slots", "PR_FUTEX_HASH with too many (ENOMEM)")?;
+        self.count(counted.refused_tables, "refused tables", "they would have taken too much memory")
     }
 
     fn table(&mut self, report: &Report) -> fmt::Result {

@@ -1,14 +1,21 @@
 //! The clocks of the machine, and the thread that waits for them.
 //!
-//! The thread belongs to us alone. libc does not know of it: it is not counted as one of the program's threads (the process
-//! ends with the last of these), a fork does not wait for it, `setuid` does not signal it, and it takes no memory of the
-//! program's. It has thread-local storage of its own with nothing in it, in which a function of libc's may leave an
-//! `errno`. All signals are blocked in it for good, so that it never runs a handler, and the kernel never chooses it for
-//! a signal of the process. It has no open files but for a moment, in a table of its own: no number of the program's
-//! is taken, and a program may close what it likes.
+//! libc does not know of this thread: it is not counted as one of the program's threads (the process ends with the last
+//! of these), a fork does not wait for it, and it takes no memory of the program's. `setuid` does not signal it; it
+//! ends before such a call and is started again after it (`credentials.rs`). It has no capabilities, and never gains
+//! privileges by executing a program (no_new_privs). Its thread-local storage is its own and empty; a function of libc
+//! may leave an `errno` there. It blocks all signals always, so it never runs a handler, and the kernel never chooses
+//! it for a signal of the process. It has files open only for a moment, in a file table of its own: it uses up no file
+//! numbers of the program, and the program may close any number.
 //!
-//! It waits for a signal that nobody else can get, sent by one timer of the kernel's for each clock: these know when a clock
-//! is set, and anybody may set them. So who arms the earliest timer makes one system call, and wakes nobody.
+//! It waits for a signal that no other thread can get. One kernel timer for each clock sends that signal. Kernel timers
+//! notice when a clock is set, and any thread may set them. So a thread that arms the earliest timer makes one system
+//! call, and need not wake this thread.
+//!
+//! Some time passes between the clock's interrupt and the moment when this thread runs. The kernel's own signals do not
+//! have that delay. So the kernel timers are set earlier than the deadlines, by a `lead` that is learned from the last
+//! delays. If the thread wakes too early, it polls the clock until the deadline, and `lead` becomes smaller at once. If
+//! it wakes late, `lead` becomes larger slowly. No timer expires early, because the clock is read after the wait.
 
 use core::arch::{asm, naked_asm};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -16,7 +23,7 @@ use core::time::Duration;
 
 use ufutex::timer::{Base, Clocks, CpuClock, Driver};
 
-use super::Timing;
+use super::{Timing, schedule};
 use crate::process::{Process, SpinLock};
 use crate::{engine, gate, raw};
 
@@ -100,15 +107,24 @@ pub fn begin() {
 pub struct Alarm {
     /// Of the kernel's timers, by their clocks. Guarded by `lock`, as what follows.
     timers: [AtomicI32; 4],
-    /// What each is set to.
+    /// The deadline that each timer was last set for.
     told: [AtomicU64; 4],
+    /// How much earlier the timers are set, in nanoseconds. A hint, which only this thread changes.
+    lead: AtomicU64,
     lock: SpinLock,
     /// When the thread looks at its mail at the latest. Guarded by the mail's lock.
     looks_at: AtomicU64,
-    /// The thread, once it is there.
+    /// The thread's number, once the thread and its kernel timers exist; 0 before.
     thread: AtomicI32,
-    /// Its timers could not be had.
-    is_over: AtomicBool,
+    /// The thread's number until the kernel has ended the thread and stores 0.
+    alive: AtomicI32,
+    /// The memory of the thread, which the next thread uses again; 0 before the first. Guarded by the process's
+    /// `making`.
+    memory: AtomicU64,
+    /// Whether there are timers to wait for, so that the thread has to exist. Guarded by the process's `making`.
+    is_wanted: AtomicBool,
+    /// Tells the thread to end.
+    ends: AtomicBool,
 }
 
 impl Alarm {
@@ -116,57 +132,120 @@ impl Alarm {
         Self {
             timers: [const { AtomicI32::new(-1) }; 4],
             told: [const { AtomicU64::new(NEVER) }; 4],
+            lead: AtomicU64::new(0),
             lock: SpinLock::new(),
             looks_at: AtomicU64::new(NEVER),
             thread: AtomicI32::new(0),
-            is_over: AtomicBool::new(false),
+            alive: AtomicI32::new(0),
+            memory: AtomicU64::new(0),
+            is_wanted: AtomicBool::new(false),
+            ends: AtomicBool::new(false),
         }
+    }
+
+    /// Whether the calling thread is the one that waits for the clocks.
+    pub fn is_this_thread(&self) -> bool {
+        self.alive.load(Ordering::Relaxed) == raw::tid()
     }
 
     pub fn has_thread(&self) -> bool {
         self.thread.load(Ordering::Relaxed) != 0
     }
 
-    /// Starts the thread, if there is none; false if it cannot be.
+    /// Starts the thread, if there is none; `false` if that is impossible. While another thread changes credentials,
+    /// starting is left to [`release`](Self::release).
     pub fn start(&self, process: &Process, timing: &'static Timing) -> bool {
         if self.has_thread() {
             return true;
         }
         let _locked = process.making.lock();
-        self.has_thread() || self.start_now(timing)
+        self.is_wanted.store(true, Ordering::Relaxed);
+        self.has_thread() || process.holds.load(Ordering::Relaxed) != 0 || self.start_now(timing)
     }
 
+    /// Called after credentials have been changed, by the thread that changed them: starts the thread again, if there
+    /// was one. `false` if it cannot be started and a timer waits for it. The caller holds the process's `making`.
+    pub fn release(&self, timing: &'static Timing) -> bool {
+        !self.is_wanted.load(Ordering::Relaxed)
+            || self.start_now(timing)
+            || BASES.iter().all(|(base, _)| timing.driver.next(*base).is_none())
+    }
+
+    /// The caller holds the process's `making`.
     fn start_now(&self, timing: &'static Timing) -> bool {
         let variables = VARIABLES.load(Ordering::Relaxed);
-        let bytes = BYTES + variables;
-        let Some(memory) = raw::map(bytes as usize) else { return false };
-        // SAFETY: our own mapping. A forked child has no such thread, and no use for its memory.
-        unsafe { raw::own(libc::SYS_madvise, [memory, bytes, libc::MADV_DONTFORK as u64]) };
+        let Some(memory) = self.memory(BYTES + variables) else { return false };
         // Above the storage's address there is what libc knows of a thread; below, its libraries' variables.
-        let storage = memory + bytes - LIBC;
+        let storage = memory + BYTES + variables - LIBC;
         let stack = storage - variables;
         for place in [0, 16] {
             // By the ABI the storage begins with its own address.
             // SAFETY: within the mapping.
             unsafe { *core::ptr::with_exposed_provenance_mut((storage + place) as usize) = storage };
         }
-        self.is_over.store(false, Ordering::Relaxed);
+        self.ends.store(false, Ordering::Relaxed);
         let mask = gate::block(u64::MAX);
-        // SAFETY: a stack that nobody else uses; the thread runs for as long as the process.
-        let thread = unsafe { clone(THREAD, stack & !15, storage, core::ptr::from_ref(timing) as u64, run) };
+        let alive = self.alive.as_ptr() as u64;
+        // SAFETY: no other thread uses the stack, since the previous thread has ended; the argument is never freed.
+        let thread = unsafe { clone(THREAD, stack & !15, storage, core::ptr::from_ref(timing) as u64, run, alive) };
         gate::set_mask(mask);
         if thread <= 0 {
-            // SAFETY: nobody uses it.
-            unsafe { raw::own(libc::SYS_munmap, [memory, bytes]) };
             return false;
         }
         if !self.make_timers(thread as i32) {
-            self.is_over.store(true, Ordering::Relaxed);
-            send_wake(thread as i32);
+            self.end();
             return false;
         }
-        self.thread.store(thread as i32, Ordering::Release);
+        {
+            let _locked = self.lock.lock();
+            self.told.iter().for_each(|told| told.store(NEVER, Ordering::Relaxed));
+            self.thread.store(thread as i32, Ordering::Release);
+        }
+        self.program(&timing.driver);
         true
+    }
+
+    fn memory(&self, bytes: u64) -> Option<u64> {
+        let memory = self.memory.load(Ordering::Relaxed);
+        if memory != 0 {
+            return Some(memory);
+        }
+        let memory = raw::map(bytes as usize)?;
+        // SAFETY: our own mapping. A forked child does not have this thread, and does not need its memory.
+        unsafe { raw::own(libc::SYS_madvise, [memory, bytes, libc::MADV_DONTFORK as u64]) };
+        self.memory.store(memory, Ordering::Relaxed);
+        Some(memory)
+    }
+
+    /// Ends the thread, if there is one, and waits until the kernel has removed it from the process. The caller holds
+    /// the process's `making`, and no lock that the thread takes.
+    pub fn end(&self) {
+        self.thread.store(0, Ordering::Relaxed);
+        let thread = self.alive.load(Ordering::Relaxed);
+        if thread == 0 {
+            return;
+        }
+        self.ends.store(true, Ordering::Release); // pairs with the load in `run`
+        while self.alive.load(Ordering::Acquire) != 0 {
+            // Wakes the thread by its own kernel timer as well, whose signal needs no memory: the number of pending
+            // signals is limited, and the program may have reached the limit.
+            set(self.timers[0].load(Ordering::Relaxed), 1);
+            send_wake(thread);
+            rest(&self.alive, thread);
+        }
+        // The kernel stores the 0 before it removes the thread from the process, so wait for that too.
+        // SAFETY: signal 0 is not sent.
+        while unsafe { raw::own(libc::SYS_tgkill, [raw::pid() as u64, thread as u64, 0]) } == 0 {
+            rest(&self.alive, 0);
+        }
+        self.delete_timers();
+    }
+
+    fn delete_timers(&self) {
+        for timer in &self.timers {
+            // SAFETY: a timer of ours, or none.
+            unsafe { raw::own(libc::SYS_timer_delete, [timer.swap(-1, Ordering::Relaxed) as u64]) };
+        }
     }
 
     fn make_timers(&self, thread: i32) -> bool {
@@ -177,10 +256,6 @@ impl Alarm {
             let (event, id_at) = ((&raw const event) as u64, (&raw mut id) as u64);
             // SAFETY: reads the event, stores the ID.
             if unsafe { raw::own(libc::SYS_timer_create, [*clock as u64, event, id_at]) } != 0 {
-                for timer in &self.timers {
-                    // SAFETY: a timer of ours, or none.
-                    unsafe { raw::own(libc::SYS_timer_delete, [timer.swap(-1, Ordering::Relaxed) as u64]) };
-                }
                 return false;
             }
             self.timers[i].store(id, Ordering::Relaxed);
@@ -195,19 +270,20 @@ impl Alarm {
             let at = driver.next(*base).map_or(NEVER, nanoseconds);
             if self.told[i].load(Ordering::Relaxed) != at {
                 self.told[i].store(at, Ordering::Relaxed);
-                set(self.timers[i].load(Ordering::Relaxed), at);
+                let lead = if at == NEVER { 0 } else { self.lead.load(Ordering::Relaxed) };
+                set(self.timers[i].load(Ordering::Relaxed), at.saturating_sub(lead));
             }
         }
     }
 
-    /// The thread is to look at its mail at that time. By whoever has locked the mail.
+    /// Makes the thread look at its mail at that time. The caller holds the mail's lock.
     pub fn look_at(&self, at: u64) {
         if at < self.looks_at.swap(at.min(self.looks_at.load(Ordering::Relaxed)), Ordering::Relaxed) {
             send_wake(self.thread.load(Ordering::Relaxed));
         }
     }
 
-    /// The thread has looked, and will again at that time. By whoever has locked the mail.
+    /// Notes that the thread has looked, and will look again at that time. The caller holds the mail's lock.
     pub fn looks_at(&self, at: u64) {
         self.looks_at.store(at, Ordering::Relaxed);
     }
@@ -226,12 +302,39 @@ impl Alarm {
             && code == libc::SI_TIMER
             && let Some(told) = self.told.get(info[3] as usize)
         {
-            // It has rung, and is set no longer; if somebody has set it since, it is set again.
-            let _locked = self.lock.lock();
-            told.store(NEVER, Ordering::Relaxed);
+            // The timer has fired, and is not set any more. If another thread has set it since, it is set again.
+            let deadline = {
+                let _locked = self.lock.lock();
+                told.swap(NEVER, Ordering::Relaxed)
+            };
+            self.meet(info[3] as usize, deadline);
+        }
+    }
+
+    /// A clock's timer has fired for this deadline. Learns whether that was too early or too late, and polls the clock
+    /// for the time that is left.
+    fn meet(&self, clock: usize, deadline: u64) {
+        let (base, _) = BASES[clock];
+        let late = nanoseconds(Host.now(base)).cast_signed().saturating_sub_unsigned(deadline.min(i64::MAX as u64));
+        if late.unsigned_abs() > UNUSUAL {
+            return; // the timer has been set for another time, or there was no CPU
+        }
+        let lead = self.lead.load(Ordering::Relaxed);
+        let learned =
+            if late < 0 { lead.saturating_sub(late.unsigned_abs() / 2) } else { lead + late.unsigned_abs() / 16 };
+        self.lead.store(learned.min(LONGEST_LEAD), Ordering::Relaxed);
+        if late < 0 && late.unsigned_abs() <= LONGEST_LEAD {
+            while nanoseconds(Host.now(base)) < deadline {
+                core::hint::spin_loop();
+            }
         }
     }
 }
+
+/// The greatest `lead`, and so the longest time for which the thread polls a clock.
+const LONGEST_LEAD: u64 = 100_000;
+/// If the thread wakes farther from the deadline than this, `lead` does not change.
+const UNUSUAL: u64 = 1_000_000;
 
 /// As a thread of the program's, but for the storage.
 const THREAD: u64 = (libc::CLONE_VM
@@ -240,7 +343,9 @@ const THREAD: u64 = (libc::CLONE_VM
     | libc::CLONE_SIGHAND
     | libc::CLONE_THREAD
     | libc::CLONE_SYSVSEM
-    | libc::CLONE_SETTLS) as u64;
+    | libc::CLONE_SETTLS
+    | libc::CLONE_PARENT_SETTID
+    | libc::CLONE_CHILD_CLEARTID) as u64;
 
 fn set(timer: i32, at: u64) {
     let at = if at == NEVER { 0 } else { at.clamp(1, i64::MAX as u64) };
@@ -255,7 +360,29 @@ fn send_wake(thread: i32) {
     unsafe { raw::own(libc::SYS_tgkill, [raw::pid() as u64, thread as u64, SIGNAL as u64]) };
 }
 
-/// What the thread does, until the process ends.
+/// Sleeps while the word is `value`, but not for long.
+fn rest(word: &AtomicI32, value: i32) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+    let time = if value == 0 { libc::timespec { tv_nsec: 20_000, ..time } } else { time };
+    // Not private, because the kernel's wake when a thread ends is not private.
+    let args = [word.as_ptr() as u64, libc::FUTEX_WAIT as u64, value as u64, (&raw const time) as u64, raw::COOKIE, 0];
+    // SAFETY: reads the word and the time.
+    unsafe { raw::syscall6(libc::SYS_futex, args) };
+}
+
+/// Gives up privileges that the thread may have from its maker. It needs none: it signals its own process and sets its
+/// own timers.
+fn drop_privileges() {
+    const VERSION_3: u32 = 0x2008_0522;
+    let (header, none) = ([VERSION_3, 0], [0u32; 6]);
+    // SAFETY: reads what it is given; changes the calling thread alone.
+    unsafe {
+        raw::own(libc::SYS_capset, [(&raw const header) as u64, (&raw const none) as u64]);
+        raw::own(libc::SYS_prctl, [libc::PR_SET_NO_NEW_PRIVS as u64, 1, 0, 0, 0]);
+    }
+}
+
+/// The thread's function: runs until it is told to end or the process ends.
 unsafe extern "C" fn run(timing: *const Timing) -> ! {
     const CLOSE_RANGE_UNSHARE: u64 = 2;
     // SAFETY: a leaked box.
@@ -266,7 +393,11 @@ unsafe extern "C" fn run(timing: *const Timing) -> ! {
         raw::own(libc::SYS_close_range, [0, u64::from(u32::MAX), CLOSE_RANGE_UNSHARE]);
         raw::own(libc::SYS_prctl, [libc::PR_SET_NAME as u64, c"ufutex-timers".as_ptr() as u64]);
     }
-    while !timing.alarm.is_over.load(Ordering::Relaxed) {
+    // While the thread has the capability that this may need.
+    schedule::like_an_interrupt();
+    drop_privileges();
+    // Acquire pairs with the Release in `end`.
+    while !timing.alarm.ends.load(Ordering::Acquire) {
         timing.driver.turn();
         let look_at = timing.mail.look(timing);
         if timing.alarm.has_thread() {
@@ -275,16 +406,16 @@ unsafe extern "C" fn run(timing: *const Timing) -> ! {
         timing.alarm.wait(look_at);
     }
     loop {
-        // Its memory stays: it is on it.
+        // The memory is not freed: the thread is using it as its stack, and the next thread will.
         // SAFETY: ends this thread.
         unsafe { raw::own(libc::SYS_exit, [0]) };
     }
 }
 
-/// clone(2): its thread runs `function(argument)`.
+/// clone(2): makes a thread that runs `function(argument)`. `word` holds the thread's number until it has ended.
 ///
 /// # Safety
-/// The stack must be the thread's alone.
+/// Only the new thread may use the stack, and `word` must never be freed.
 #[unsafe(naked)]
 unsafe extern "C" fn clone(
     flags: u64,
@@ -292,6 +423,7 @@ unsafe extern "C" fn clone(
     storage: u64,
     argument: u64,
     function: unsafe extern "C" fn(*const Timing) -> !,
+    word: u64,
 ) -> isize {
     naked_asm!(
         "push rbx",
@@ -299,8 +431,9 @@ unsafe extern "C" fn clone(
         "mov rbx, rcx",
         "mov r12, r8",
         "mov r8, rdx",
-        "xor edx, edx",
-        "xor r10d, r10d",
+        "mov rdx, r9",
+        "mov r10, r9",
+        "xor r9d, r9d",
         "mov eax, {clone}",
         "syscall",
         "test rax, rax",

@@ -1,20 +1,27 @@
 //! Expired timers on their way to the program, as signals.
 //!
-//! In the kernel a timer's signal is queued once; when it is delivered the overrun is known, the timer goes on, and what was set
-//! again or deleted meanwhile is dropped. A signal that a process sends itself knows nothing of that: two of the same
-//! number below SIGRTMIN are one, there are limits to the others, and it is delivered whatever becomes of the timer. So
-//! the notices of expired timers wait in line here, a line for each number and receiver (the process, or a thread), and
-//! the signal is no more than a bell that says there is something: of each line one is out at most. Where it is
-//! seen, [`arrive`] takes the first notice that is still good, writes it into the signal's information, and rings for the
-//! next. It is seen by the handler before each of the program's handlers, and by sigwait(3) and its family.
+//! In the kernel, a timer's signal is queued at most once. When it is delivered, its overrun is computed and the timer
+//! continues; a signal of a timer that has been set again or deleted meanwhile is dropped. Signals that a process sends
+//! to itself do not work like that: two signals of one number below SIGRTMIN become one, the number of others is
+//! limited, and they are delivered whatever happens to the timer. So the notices of expired timers wait here in lines,
+//! one for each number and receiver (the process, or a thread). The signal is only a bell that says that there are
+//! notices. Each line has at most one bell out. When the bell arrives, [`arrive`] takes the first notice that is still
+//! good, writes it into the signal's information, and rings for the next. It is called before each of the program's
+//! handlers, and by sigwait(3) and its family.
 //!
-//! Elsewhere it is not: a signalfd is read, the signal is ignored. So the driver's thread looks, half an interval after
-//! the bell was rung and then from time to time, whether the bell is still pending. If it is not, its notice has been
-//! delivered, and is taken: an interval timer goes on by its next deadline, nothing is lost as long as the program reads in
-//! time, and what it does not read in time becomes overruns. Half an interval: later than handlers take, and in time
-//! for the next deadline.
+//! Some signals are not seen there: a signalfd is read, or the signal is ignored. So the driver's thread checks whether
+//! a bell is still pending, half an interval after it was rung and then from time to time. If it is not pending, its
+//! notice has been delivered, and is taken. Then an interval timer continues with its next deadline. So nothing is lost
+//! as long as the program reads in time, and what it does not read in time becomes overruns. Half an interval is later
+//! than handlers take, and early enough for the next deadline.
 //!
-//! A bell may be on its way from the kernel to [`arrive`] when the thread looks. Nothing is wrong then: what became of the last
+//! If the program calls timer_getoverrun(2), that call makes the same check for one timer before it answers.
+//!
+//! A signal for the process goes to a running thread, if there is one. The kernel's own timers do the same, because
+//! their signals come from the interrupt of a clock (`running.rs`).
+//!
+//! A bell may be on its way from the kernel to [`arrive`] when the thread checks. That does no harm: the results of the
+//! last notices are remembered by the bells' numbers, and the handler gets them when the bell arrives.
 //! notices is remembered by the bells' numbers, and is what the handler is told when it arrives.
 
 use core::cell::UnsafeCell;
@@ -27,7 +34,7 @@ use std::vec::Vec;
 use ufutex::timer::{Deliver, Notice, Notify, Timers};
 
 use super::alarm::{NEVER, now};
-use super::{Count, Timing, callers, count, timing};
+use super::{Count, Timing, callers, count, running, timing};
 use crate::process::SpinLock;
 use crate::signals::bit;
 use crate::{gate, memory, raw};
@@ -91,7 +98,7 @@ pub struct Mail {
     lock: SpinLock,
     /// Guarded by `lock`. Never dropped.
     lines: UnsafeCell<ManuallyDrop<Lines>>,
-    /// How many bells are out, or could not be rung: a hint to whoever has not locked.
+    /// How many bells are out, or could not be rung. A hint for threads that do not hold the lock.
     rung: AtomicUsize,
     /// Signals below SIGRTMIN whose bells are out: the same.
     standard: AtomicU64,
@@ -209,6 +216,25 @@ impl Mail {
         })
     }
 
+    /// Called when the program asks for the timer's overrun: if its bell is out and not pending any more, the bell has
+    /// been delivered. Signals must be blocked, or put off.
+    pub fn settle(&self, timing: &Timing, id: i32) {
+        if self.rung.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        // The kernel reports a signal as pending for a thread only while the thread blocks it.
+        let mask = gate::block(u64::MAX);
+        self.with(|lines| {
+            for at in 0..lines.lines.len() {
+                let line = &lines.lines[at];
+                if line.bell.as_ref().is_some_and(|bell| bell.notice.id() == id) && !line.is_pending() {
+                    lines.conclude(timing, at);
+                }
+            }
+        });
+        gate::set_mask(mask);
+    }
+
     /// The timer was set or deleted: a bell for it is taken back, where it still is pending.
     pub fn withdraw(&self, timing: &Timing, id: i32) {
         if self.rung.load(Ordering::Relaxed) == 0 {
@@ -249,8 +275,8 @@ impl Lines {
     fn ring(&mut self, timing: &Timing, at: usize) {
         let line = &mut self.lines[at];
         line.retry_at = NEVER;
-        // Whoever makes a notice void from here on, or gets the bell, must know that there may be one. The lock of its timer,
-        // which `is_current` takes, orders this before what a call that comes later reads.
+        // A thread that makes a notice void from here on, or gets the bell, must know that there may be one. The lock
+        // of the notice's timer, which `is_current` takes, orders this store before the loads of later calls.
         timing.mail.rung.fetch_max(1, Ordering::Relaxed);
         if line.signal < FIRST_QUEUED {
             timing.mail.standard.fetch_or(bit(line.signal), Ordering::SeqCst);
@@ -260,7 +286,8 @@ impl Lines {
                 continue;
             }
             self.last = self.last.wrapping_add(1);
-            let sent = send(line.thread, &bell(&notice, line.signal, self.last));
+            let first = if line.thread == 0 && timing.alarm.is_this_thread() { running::thread() } else { None };
+            let sent = send(line.thread, first, &bell(&notice, line.signal, self.last));
             if sent == -(libc::EAGAIN as isize) {
                 // The program's own have used up what may be pending.
                 line.waiting.push_front(notice);
@@ -334,7 +361,7 @@ impl Lines {
 }
 
 impl Line {
-    /// Whether the bell is still on its way. By the driver's thread.
+    /// Whether the bell is still pending. The calling thread blocks all signals.
     fn is_pending(&self) -> bool {
         if self.thread == 0 {
             let mut pending = 0u64;
@@ -368,7 +395,7 @@ impl Line {
             }
         }
         for other in &others {
-            send(self.thread, other);
+            send(self.thread, None, other);
         }
         found
     }
@@ -399,14 +426,20 @@ fn bell(notice: &Notice, signal: i32, number: u32) -> Bell {
     }
 }
 
-fn send(thread: i32, bell: &Bell) -> isize {
+/// Sends the bell to a thread, or to the process. In the process, thread `first` gets it unless it blocks the signal.
+fn send(thread: i32, first: Option<i32>, bell: &Bell) -> isize {
     let (pid, signal, info) = (raw::pid() as u64, bell.signal as u64, core::ptr::from_ref(bell) as u64);
     // SAFETY: reads the information. To itself a process may send whatever it likes.
-    unsafe {
-        match thread {
-            0 => raw::own(libc::SYS_rt_sigqueueinfo, [pid, signal, info]),
-            thread => raw::own(libc::SYS_rt_tgsigqueueinfo, [pid, thread as u64, signal, info]),
-        }
+    let to_process = |by: u64| unsafe { raw::own(libc::SYS_rt_sigqueueinfo, [by, signal, info]) };
+    if thread != 0 {
+        // SAFETY: as above.
+        return unsafe { raw::own(libc::SYS_rt_tgsigqueueinfo, [pid, thread as u64, signal, info]) };
+    }
+    // The kernel accepts any thread's number for a process, and tries that thread first. The thread may have ended by
+    // now.
+    match first.map(|first| to_process(first as u64)) {
+        Some(sent) if sent != -(libc::ESRCH as isize) => sent,
+        _ => to_process(pid),
     }
 }
 
@@ -481,7 +514,7 @@ impl Lines {
     fn ring_again(&self, signal: i32) {
         for line in self.lines.iter().filter(|line| line.signal == signal) {
             if let Some(rung) = &line.bell {
-                send(line.thread, &bell(&rung.notice, signal, rung.number));
+                send(line.thread, None, &bell(&rung.notice, signal, rung.number));
             }
         }
     }

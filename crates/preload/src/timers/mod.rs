@@ -4,18 +4,25 @@
 //! |---|---|
 //! | this one | what a process has; the calls |
 //! | `alarm.rs` | the clocks, and the thread that waits for them |
+//! | `schedule.rs` | how that thread is scheduled |
 //! | `mail.rs` | expired timers on their way to the program: signals |
+//! | `running.rs` | which thread of the program gets a signal of the process |
 //! | `wait.rs` | sigwait(3) and its family, which see signals before the program does |
 //! | `callers.rs` | SIGEV_THREAD |
+//! | `credentials.rs` | calls that change what threads may do, around which the thread of `alarm.rs` is ended |
 //! | `functions.rs` | libc's functions that all this takes the place of |
 //!
-//! A process has nothing of it before its first call, and a forked child nothing of its parent's: it hangs on the mapping of
-//! `process.rs`. A child that only borrows its parent's memory (vfork) has the kernel's timers, if it makes any.
+//! A process has none of this before its first call, and a forked child has nothing of its parent's: everything is in
+//! the mapping of `process.rs`. A child that shares its parent's memory (vfork) gets the kernel's timers, if it makes
+//! any.
 
 mod alarm;
 mod callers;
+pub mod credentials;
 mod functions;
 mod mail;
+pub mod running;
+mod schedule;
 pub mod wait;
 
 use core::ptr;
@@ -23,7 +30,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::boxed::Box;
 use std::sync::Arc;
 
-use ufutex::timer::{Caller, Driver, TimerCall, Timers};
+use ufutex::timer::{Caller, Driver, TimerCall, TimerOptions, Timers};
 
 use crate::memory::Native;
 use crate::process::{Process, process};
@@ -50,7 +57,8 @@ const _: () = assert!(TIMERS[0] == 222 && TIMERS[4] == 226);
 pub static ON: AtomicBool = AtomicBool::new(false);
 /// Whether sigwait(3) and its family are ours by function: with a trap they are by instruction.
 pub static WAITS: AtomicBool = AtomicBool::new(false);
-/// Whether somebody made timers in memory that is borrowed: from then on each call has to look whose it is.
+/// Whether a process that borrows its parent's memory has made timers there: from then on each call has to check whose
+/// the memory is.
 static BORROWED: AtomicBool = AtomicBool::new(false);
 
 /// Looks whether they are to be, before the program begins.
@@ -123,7 +131,9 @@ fn make(process: &'static Process) -> Option<&'static Timing> {
 impl Timing {
     fn new() -> Result<Self, ufutex::Error> {
         let driver = Driver::with_clocks(Arc::new(Host))?;
-        let timers = Timers::new(&driver, Arc::new(mail::Post))?;
+        // No limit: no other process uses these timers' driver.
+        let options = TimerOptions::new().max_timers(usize::MAX);
+        let timers = Timers::with_options(&driver, Arc::new(mail::Post), options)?;
         Ok(Self {
             timers,
             driver,
@@ -151,8 +161,11 @@ pub fn call(number: i64, args: [u64; 6]) -> isize {
         return kernel(number, args);
     }
     let Some(timing) = timing_or_make(process) else { return -(libc::EAGAIN as isize) };
-    if makes && !timing.alarm.start(process, timing) {
+    if (makes || call == TimerCall::Settime) && !timing.alarm.start(process, timing) {
         return -(libc::EAGAIN as isize);
+    }
+    if call == TimerCall::Getoverrun {
+        timing.mail.settle(timing, args[0] as i32);
     }
     let caller = caller(makes && matches!(args[0] as i32, ..0 | 2 | 3));
     let result = timing.timers.syscall(caller, &Native, call, args);

@@ -7,7 +7,7 @@ use serde_json::json;
 
 fn advice(change: serde_json::Value, cpus: u64) -> (Advice, Figures) {
     let figures = Figures::new(&report(change), cpus);
-    (judge(&figures, true), figures)
+    (judge(&figures, true, &["./server".into(), "two words".into()]), figures)
 }
 
 fn sentence_of<'a>(advice: &'a Advice, name: &str) -> &'a str {
@@ -30,7 +30,7 @@ fn assert_every_sentence_names_its_figures(advice: &Advice, figures: &Figures) {
 fn few_threads_and_few_words_may_leave_everything_as_it_is() {
     let (advice, figures) = advice(json!({}), 8);
     assert_eq!((advice.scheme, advice.policy.as_str(), advice.slots), ("live", "load", None));
-    assert_eq!(advice.kernel, Kernel { setting: "default", slots: Some(16), immutable: false });
+    assert_eq!(advice.kernel, Kernel { setting: "default", slots: Some(16), immutable: false, command: None });
     assert!(sentence_of(&advice, "share_of_a_cpu").contains("500 private futex calls a second"));
     assert_every_sentence_names_its_figures(&advice, &figures);
 }
@@ -53,7 +53,9 @@ fn many_waiters_on_words_of_their_own_want_a_slot_each() {
         "slots": 256, "counters": {"contended_locks": 9, "longest_chain": 4, "resizes": 4}});
     let (busy, figures) = advice(crowd.clone(), 8);
     assert_eq!((busy.scheme, busy.policy.as_str(), busy.slots), ("live", "load", Some(512)));
-    assert_eq!(busy.kernel, Kernel { setting: "set-slots", slots: Some(512), immutable: true });
+    let command = Some("ufutex run --kernel --slots 512 -- ./server 'two words'".to_string());
+    assert_eq!(busy.kernel, Kernel { setting: "set-slots", slots: Some(512), immutable: true, command });
+    assert!(sentence_of(&busy, "kernel_slots").contains("`ufutex run --kernel --slots 512`"), "{busy:?}");
     assert!(sentence_of(&busy, "kernel_slots").contains("SET_SLOTS, 512, 0)"), "{busy:?}");
     assert!(sentence_of(&busy, "kernel_slots").contains("301 threads (threads) on 8 CPUs (cpus)"));
     assert!(sentence_of(&busy, "contended_share").starts_with("Only less than 0.01 %"));
@@ -66,8 +68,9 @@ fn many_waiters_on_words_of_their_own_want_a_slot_each() {
 fn a_crowd_that_rarely_calls_needs_slots_only_if_it_is_very_crowded() {
     let crowd =
         |waiting: u64| advice(json!({"threads_most": waiting, "waiting_most": waiting, "words": waiting}), 4).0.kernel;
-    assert_eq!(crowd(63), Kernel { setting: "default", slots: Some(16), immutable: false });
-    assert_eq!(crowd(64), Kernel { setting: "set-slots", slots: Some(64), immutable: false });
+    assert_eq!(crowd(63), Kernel { setting: "default", slots: Some(16), immutable: false, command: None });
+    let enough = crowd(64);
+    assert_eq!((enough.setting, enough.slots, enough.immutable), ("set-slots", Some(64), false));
 }
 
 #[test]
@@ -101,11 +104,11 @@ fn words_that_meet_by_chance_are_told_with_the_longest_chain() {
 
 #[test]
 fn where_there_are_no_private_calls_no_setting_matters() {
-    let nothing = Kernel { setting: "none", slots: None, immutable: false };
+    let nothing = Kernel { setting: "none", slots: None, immutable: false, command: None };
     let (none, figures) = advice(json!({"calls": {}, "words": 0}), 8);
     assert_eq!((&none.kernel, none.sentences.len()), (&nothing, 1));
     assert_every_sentence_names_its_figures(&none, &figures);
-    let unseen = judge(&figures, false);
+    let unseen = judge(&figures, false, &["true".into()]);
     assert!(unseen.sentences[0].text.ends_with("Without --no-trap, calls inside glibc would be seen too."));
     for (private, setting) in [(9, "none"), (11, "default")] {
         let shared = json!({"calls": {"FUTEX_WAKE": private}, "kernel_calls": 1000, "shared_calls": 900});

@@ -112,7 +112,27 @@ static void calls(void) {
     }
 }
 
-MAIN(CASE(calls))
+#ifndef SS_AUTODISARM
+#define SS_AUTODISARM (1U << 31)
+#endif
+
+// For any handler the kernel takes such a stack out of use, and puts it back when the handler returns by it.
+static void alternate_stack_stays(void) {
+    static char memory[1 << 16];
+    stack_t stack = {.ss_sp = memory, .ss_flags = (int)SS_AUTODISARM, .ss_size = sizeof memory}, found;
+    CHECK_EQ(sigaltstack(&stack, NULL), 0);
+    for (int round = 0; round < 2; round++) {
+        one("wake", SYS_futex, (long)&word, FUTEX_WAKE_PRIVATE, 1, X, X, X);
+        CHECK_EQ(sigaltstack(NULL, &found), 0);
+        CHECK(found.ss_sp == memory);
+        CHECK_EQ(found.ss_size, sizeof memory);
+        CHECK_EQ((unsigned)found.ss_flags, SS_AUTODISARM);
+    }
+    stack.ss_flags = SS_DISABLE;
+    CHECK_EQ(sigaltstack(&stack, NULL), 0);
+}
+
+MAIN(CASE(calls), CASE(alternate_stack_stays))
 #else
 int main(void) {
     fprintf(stderr, "written for x86-64\n");

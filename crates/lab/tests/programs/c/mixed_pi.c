@@ -1,0 +1,80 @@
+// A private word that threads wait for plainly, met by operations with priority inheritance: the kernel refuses these, and
+// does so too where it does not have the waiters.
+#include "futex.h"
+
+static _Atomic uint32_t word, lock;
+static _Atomic pid_t waiter;
+
+static void *waits(void *unused) {
+    waiter = gettid();
+    long result = futex((void *)&word, FUTEX_WAIT_PRIVATE, 5, NULL, NULL, 0);
+    CHECK(result == 0 || errno == EAGAIN);
+    return unused;
+}
+
+static int sleeps(pid_t thread) {
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+    FILE *file = fopen(path, "r");
+    CHECK(file);
+    CHECK_EQ(fscanf(file, "%*d %*s %c", &state), 1);
+    fclose(file);
+    return state == 'S';
+}
+
+static long operation(int op, uint32_t value, uint32_t value3) {
+    // The second value of a requeue: how many are moved.
+    return futex((void *)&word, op, value, (void *)1L, (void *)&lock, value3);
+}
+
+static pthread_t asleep(void) {
+    word = 5;
+    lock = 0;
+    waiter = 0;
+    pthread_t thread = start(waits, NULL);
+    while (!waiter || !sleeps(waiter)) nap_us(1000);
+    nap_us(5000);
+    while (!sleeps(waiter)) nap_us(1000);
+    return thread;
+}
+
+static void requeue_to_a_lock(void) {
+    show(operation(FUTEX_CMP_REQUEUE_PI_PRIVATE, 1, 0), "nobody, another value");
+    show(operation(FUTEX_CMP_REQUEUE_PI_PRIVATE, 1, word), "nobody");
+    pthread_t thread = asleep();
+    show(operation(FUTEX_CMP_REQUEUE_PI_PRIVATE, 1, 6), "a waiter, another value");
+    show(operation(FUTEX_CMP_REQUEUE_PI_PRIVATE, 1, 5), "a waiter");
+    show(operation(FUTEX_CMP_REQUEUE_PI_PRIVATE, 2, 5), "a waiter, two to be woken");
+    CHECK_EQ(lock, 0);
+    CHECK_EQ(sleeps(waiter), 1);
+    show(futex((void *)&word, FUTEX_WAKE_PRIVATE, 9, NULL, NULL, 0), "woken");
+    join(thread);
+    show(operation(FUTEX_CMP_REQUEUE_PI_PRIVATE, 1, 5), "it has gone");
+}
+
+#ifndef BY_INSTRUCTION
+// By the instruction these are the kernel's alone: glibc's locks make them.
+static void locks(void) {
+    static const int LOCKS[] = {FUTEX_LOCK_PI_PRIVATE, FUTEX_TRYLOCK_PI_PRIVATE, FUTEX_LOCK_PI2 | FUTEX_PRIVATE_FLAG};
+    struct timespec at_once = {0, 1};
+    for (int i = 0; i < 3; i++) {
+        pthread_t thread = asleep();
+        show(futex((void *)&word, LOCKS[i], 0, &at_once, NULL, 0), "%d of a word with a waiter", i);
+        show(futex((void *)&word, FUTEX_UNLOCK_PI_PRIVATE, 0, NULL, NULL, 0), "unlocked by another");
+        word = (uint32_t)gettid();
+        show(futex((void *)&word, LOCKS[i], 0, &at_once, NULL, 0), "%d of one's own lock", i);
+        show(futex((void *)&word, FUTEX_UNLOCK_PI_PRIVATE, 0, NULL, NULL, 0), "unlocked");
+        CHECK_EQ(word, gettid());
+        show(futex((void *)&word, FUTEX_WAKE_PRIVATE, 9, NULL, NULL, 0), "woken");
+        join(thread);
+        show(futex((void *)&word, FUTEX_UNLOCK_PI_PRIVATE, 0, NULL, NULL, 0), "unlocked");
+        CHECK_EQ(word, 0);
+        show(futex((void *)&word, LOCKS[i], 0, NULL, NULL, 0), "%d of a free word", i);
+        show(futex((void *)&word, FUTEX_UNLOCK_PI_PRIVATE, 0, NULL, NULL, 0), "unlocked");
+    }
+}
+
+MAIN(CASE(requeue_to_a_lock), CASE(locks))
+#else
+MAIN(CASE(requeue_to_a_lock))
+#endif

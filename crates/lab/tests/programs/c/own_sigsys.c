@@ -1,0 +1,129 @@
+// SIGSYS of the program's own: by a seccomp filter of its own, and by Syscall User Dispatch.
+#include "check.h"
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <ucontext.h>
+
+#ifndef PR_SET_SYSCALL_USER_DISPATCH
+#define PR_SET_SYSCALL_USER_DISPATCH 59
+#endif
+
+static volatile sig_atomic_t times, code, number;
+
+static void handler(int signal, siginfo_t *info, void *context) {
+    (void)signal;
+    times++;
+    code = info->si_code;
+    number = info->si_syscall;
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] = 4711;
+}
+
+static void handle(void) {
+    struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
+    CHECK_EQ(sigaction(SIGSYS, &action, NULL), 0);
+}
+
+static void apply(struct sock_filter *program, unsigned short length) {
+    struct sock_fprog whole = {length, program};
+    CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &whole, 0, 0)) {
+        perror("seccomp");
+        _exit(SKIPPED);
+    }
+}
+
+// From now on this system call is trapped.
+static void trap(int nr) {
+    struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP | 7),
+    };
+    apply(program, sizeof program / sizeof *program);
+}
+
+// From now on every system call is, but the return from a handler, and what ends the process or says why.
+static void trap_all(void) {
+    struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigreturn, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP | 7),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    apply(program, sizeof program / sizeof *program);
+}
+
+// Its handler makes the call, on many threads that use futexes meanwhile.
+static void *calls(void *argument) {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    (void)argument;
+    for (int i = 0; i < 200; i++) {
+        CHECK_EQ(pthread_mutex_lock(&mutex), 0);
+        CHECK_EQ(syscall(SYS_getpgid, 0), 4711);
+        CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+    }
+    return NULL;
+}
+
+static void handled(void) {
+    handle();
+    trap(SYS_getpgid);
+    on_threads(4, calls);
+    printf("code %d number is getpgid %d\n", code, number == SYS_getpgid);
+}
+
+static void not_handled(void) {
+    pid_t child = fork();
+    if (!child) {
+        trap(SYS_getpgid);
+        syscall(SYS_getpgid, 0);
+        _exit(1);
+    }
+    int status;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    printf("ended by %s\n", WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : "itself");
+}
+
+// All calls but a return from a handler: also those of whoever handles traps.
+static void everything(void) {
+    pid_t child = fork();
+    if (!child) {
+        handle();
+        trap_all();
+        syscall(SYS_getpgid, 0);
+        _exit(4);
+    }
+    int status;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    printf("ended by %s\n", WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : "itself");
+}
+
+static volatile char selector;
+
+static void allows(int signal, siginfo_t *info, void *context) {
+    selector = 0;
+    handler(signal, info, context);
+}
+
+// Calls are dispatched to the handler, which lets them through again.
+static void dispatch(void) {
+    struct sigaction action = {.sa_sigaction = allows, .sa_flags = SA_SIGINFO};
+    CHECK_EQ(sigaction(SIGSYS, &action, NULL), 0);
+    if (prctl(PR_SET_SYSCALL_USER_DISPATCH, 1, 0, 0, &selector)) {
+        printf("dispatch: %s\n", strerrorname_np(errno));
+        return;
+    }
+    selector = 1;
+    long result = syscall(SYS_getpgid, 0);
+    selector = 0;
+    CHECK_EQ(prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0), 0);
+    printf("dispatch: %ld, %d times, code %d\n", result, times, code);
+}
+
+MAIN(CASE(not_handled), CASE(everything), CASE(dispatch), CASE(handled))

@@ -1,0 +1,56 @@
+// Signals interrupt a thread that makes futex calls at any moment: from each handler an unwinder finds the way to the
+// function that makes the calls, as cancellation and profilers have to.
+#include "futex.h"
+#include <unwind.h>
+
+static uint32_t word;
+static atomic_int handled, lost, is_over;
+
+enum { MILLISECONDS = 700 };
+
+static void makes_calls(void) {
+    while (!is_over) futex(&word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static _Unwind_Reason_Code looks(struct _Unwind_Context *frame, void *found) {
+    void *function = _Unwind_FindEnclosingFunction((void *)_Unwind_GetIP(frame));
+    if (function != (void *)makes_calls) return _URC_NO_REASON;
+    *(int *)found = 1;
+    return _URC_END_OF_STACK;
+}
+
+static void unwinds(int signal) {
+    (void)signal;
+    int found = 0;
+    _Unwind_Backtrace(looks, &found);
+    lost += !found;
+    handled++;
+}
+
+static void *calls(void *unused) {
+    makes_calls();
+    return unused;
+}
+
+static void from_any_call(void) {
+    struct sigaction action = {.sa_handler = unwinds};
+    pthread_t thread;
+    // Unwinders load what they need at first.
+    unwinds(0);
+    CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
+    handled = lost = is_over = 0;
+    CHECK_EQ(pthread_create(&thread, NULL, calls, NULL), 0);
+    nap_us(10000);
+    struct timespec begin, now;
+    CHECK_EQ(clock_gettime(CLOCK_MONOTONIC, &begin), 0);
+    do {
+        CHECK_EQ(pthread_kill(thread, SIGUSR1), 0);
+        sched_yield();
+        CHECK_EQ(clock_gettime(CLOCK_MONOTONIC, &now), 0);
+    } while ((now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000 < MILLISECONDS || !handled);
+    is_over = 1;
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(lost, 0);
+}
+
+MAIN(CASE(from_any_call))

@@ -1,0 +1,162 @@
+//! Options, help, and where the library is looked for.
+
+use crate::command::{Place, UFUTEX, assert_refused, copy, output, printed, run, text};
+use serde_json::Value;
+use std::fs;
+use std::process::Command;
+
+#[test]
+fn a_bad_option_is_one_line_that_names_it_and_what_is_accepted() {
+    let flags = "--trap --timers --stats -f/--follow-forks --json -o/--output --scheme --layout --policy \
+                 --slots --immutable --kernel -h/--help";
+    let program = "no program given; accepted: ufutex run [OPTIONS] PROGRAM [ARGS]..., see --help";
+    let (slots, policy) = (
+        "is not accepted; accepted: 0 for the global table, or a power of two from 2 to 1048576",
+        "is not accepted; accepted: load, threads, or a power of two from 2 to 1048576",
+    );
+    let cases: &[(&[&str], &str)] = &[
+        (&[], program),
+        (&["--"], program),
+        (&["--trap"], program),
+        (&["--frob", "true"], &format!("'--frob' is not accepted here; accepted: PROGRAM, before it {flags}")),
+        (&["-x", "true"], &format!("'-x' is not accepted here; accepted: PROGRAM, before it {flags}")),
+        (&["--scheme", "rcu", "true"], "--scheme 'rcu' is not accepted; accepted: live, fixed, atomic, percpu"),
+        (&["--scheme", "", "true"], "--scheme '' is not accepted; accepted: live, fixed, atomic, percpu"),
+        (&["--layout", "fat", "true"], "--layout 'fat' is not accepted; accepted: lean, packed, split"),
+        (&["--policy", "best", "true"], &format!("--policy 'best' {policy}")),
+        (&["--policy", "0", "true"], &format!("--policy '0' {policy}")),
+        (&["--policy", "12", "true"], &format!("--policy '12' {policy}")),
+        (&["--slots", "1", "true"], &format!("--slots '1' {slots}")),
+        (&["--slots", "-2", "true"], &format!("--slots '-2' {slots}")),
+        (&["--slots", "2097152", "true"], &format!("--slots '2097152' {slots}")),
+        (&["--slots", "a\nb", "true"], &format!("--slots 'a\\nb' {slots}")),
+        (
+            &["--slots", "64", "--policy", "load", "true"],
+            "--slots '64' is not accepted with --policy 'load'; accepted: one of the two",
+        ),
+        (&["--immutable", "true"], "--immutable is not accepted alone; accepted: --slots N --immutable"),
+        (
+            &["--immutable", "--policy", "64", "true"],
+            "--immutable is not accepted alone; accepted: --slots N --immutable",
+        ),
+        (&["--slots", "3", "--kernel", "true"], &format!("--slots '3' {slots}")),
+        (&["--kernel", "--slots", "1", "true"], &format!("--slots '1' {slots}")),
+        (&["--kernel", "--slots", "536870912", "true"], &format!("--slots '536870912' {slots}")),
+        (&["--kernel", "true"], "--kernel is not accepted alone; accepted: --kernel --slots N"),
+        (&["-o", "", "true"], "--output has no value; accepted: --output VALUE, see --help"),
+        (&["-o"], "--output has no value; accepted: --output VALUE, see --help"),
+        (&["--trap", "--trap", "true"], "--trap is given more than once; accepted: once"),
+        (&["--trap=yes", "true"], "--trap takes no value, not 'yes'; accepted: --trap alone"),
+    ];
+    for (arguments, line) in cases {
+        assert_refused(&mut run(*arguments), 2, line);
+    }
+}
+
+#[test]
+fn with_kernel_there_is_nothing_to_choose_but_slots() {
+    let values = [("--scheme", "live"), ("--layout", "lean"), ("--policy", "load"), ("--output", "/dev/null")];
+    let flags = ["--trap", "--timers", "--stats", "--follow-forks", "--json"].map(|flag| (flag, ""));
+    for (option, value) in values.into_iter().chain(flags) {
+        let given = [option, value].into_iter().filter(|word| !word.is_empty());
+        let first: Vec<_> = given.clone().chain(["--kernel", "--slots", "64", "true"]).collect();
+        let last: Vec<_> = ["--kernel", "--slots", "64"].into_iter().chain(given).chain(["true"]).collect();
+        for arguments in [first, last] {
+            let output = output(&mut run(&arguments));
+            let line = text(&output.stderr);
+            assert_eq!((output.status.code(), line.lines().count()), (Some(2), 1), "{arguments:?}: {line}");
+            assert!(line.contains("--kernel") && line.contains(option) && line.contains("accepted"), "{line}");
+        }
+    }
+}
+
+#[test]
+fn every_accepted_value_is_accepted() {
+    let mut cases: Vec<Vec<&str>> = Vec::new();
+    for (option, values) in [
+        ("--scheme", &["live", "fixed", "atomic", "percpu"][..]),
+        ("--layout", &["lean", "packed", "split"]),
+        ("--policy", &["load", "threads", "2", "1048576"]),
+        ("--slots", &["0", "2", "1048576"]),
+    ] {
+        cases.extend(values.iter().map(|value| vec![option, value]));
+    }
+    cases.push(vec!["--slots", "0", "--immutable"]);
+    for options in cases {
+        assert_eq!(printed(run(&options).arg("true")), "", "{options:?}");
+    }
+}
+
+#[test]
+fn a_library_that_is_not_there_is_told_with_where_it_was_looked_for() {
+    let place = Place::new("library");
+    let command = place.path("bin/ufutex");
+    fs::create_dir_all(place.path("bin")).expect("our own directory");
+    fs::hard_link(UFUTEX, &command).expect("the same file system");
+    let bare = || {
+        let mut command = Command::new(&command);
+        command.args(["run", "true"]).env_remove("UFUTEX_PRELOAD");
+        command
+    };
+    let line = format!(
+        "the library to preload is not found; looked for {0}/bin/{1}, {0}/bin/deps/{1}, {0}/lib/ufutex/{1}; build it with \
+         the command (cargo build -p lab), put it there, or name it by UFUTEX_PRELOAD",
+        place.0.display(),
+        "libufutex_preload.so"
+    );
+    assert_refused(&mut bare(), 125, &line);
+    let line = "UFUTEX_PRELOAD='/nowhere' is no file; accepted: the path of libufutex_preload.so, or nothing";
+    assert_refused(bare().env("UFUTEX_PRELOAD", "/nowhere"), 125, line);
+    // Where it is found, by a relative name too.
+    let found = printed(&mut run(["sh", "-c", "echo $LD_PRELOAD"]));
+    let library = place.path("lib/ufutex/libufutex_preload.so");
+    fs::create_dir_all(place.path("lib/ufutex")).expect("our own directory");
+    copy(found.trim(), &library);
+    assert_eq!(printed(&mut bare()), "");
+    let mut here = run(["sh", "-c", "echo $LD_PRELOAD"]);
+    here.current_dir(place.path("lib")).env("UFUTEX_PRELOAD", "ufutex/libufutex_preload.so");
+    assert_eq!(printed(&mut here), format!("{library}\n"));
+    let spaced = place.path("a b.so");
+    copy(&library, &spaced);
+    let line = format!(
+        "{spaced}: LD_PRELOAD cannot name a path with a space, colon or $; link to it from elsewhere and name the link by \
+         UFUTEX_PRELOAD"
+    );
+    assert_refused(bare().env("UFUTEX_PRELOAD", &spaced), 125, &line);
+}
+
+#[test]
+fn help_names_every_option_every_status_and_the_fields_of_the_report() {
+    for arguments in [&["run", "--help"][..], &["help", "run"]] {
+        let help = printed(Command::new(UFUTEX).args(arguments));
+        let options = [
+            "--trap",
+            "--timers",
+            "--stats",
+            "--follow-forks",
+            "--json",
+            "--output",
+            "--scheme",
+            "--layout",
+            "--policy",
+        ];
+        let statuses = ["  125  ", "  126  ", "  127  ", "  2    "];
+        for what in
+            [&options[..], &["--slots", "--immutable", "--kernel"], &statuses, &["UFUTEX_PRELOAD", "LD_PRELOAD"]]
+                .concat()
+        {
+            assert!(help.contains(what), "{what}");
+        }
+        let json: Value =
+            serde_json::from_slice(&output(&mut run(["--json", "--timers", "true"])).stderr).expect("one object");
+        for field in json.as_object().expect("an object").keys() {
+            assert!(help.contains(field), "{field}");
+        }
+        for field in json["timers"].as_object().expect("an object").keys() {
+            assert!(help.contains(field), "{field}");
+        }
+        assert!(help.lines().all(|line| line.chars().count() <= 120), "a line is too long for a terminal");
+    }
+    let short = printed(Command::new(UFUTEX).args(["run", "-h"]));
+    assert!(short.lines().count() < 40, "-h is for a glance");
+}

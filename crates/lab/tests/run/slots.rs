@@ -1,0 +1,141 @@
+//! Tables of a given size: the engine's (`--slots`) and the kernel's (`--kernel`).
+
+use crate::command::{Place, UFUTEX, assert_refused, output, printed, run, text};
+use std::process::Command;
+use std::process::Stdio;
+
+#[test]
+fn slots_are_those_that_the_program_is_told_of_and_may_change_unless_immutable() {
+    let place = Place::new("slots");
+    let source = place.file(
+        "program.c",
+        "#include <errno.h>\n#include <stdio.h>\n#include <sys/prctl.h>\n\
+         static int hash(long op, long slots) { return prctl(78, op, slots, 0, 0) < 0 ? -errno : prctl(78, 2, 0, 0, 0); }\n\
+         int main(void) { int first = hash(2, 0); printf(\"%d %d\\n\", first, hash(1, 128)); }\n",
+        0o644,
+    );
+    let program = place.path("program");
+    let compiled =
+        Command::new("sh").args(["-c", "cc $0 -o $1 2>&1", &source, &program]).stdout(Stdio::null()).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        println!("skipped: cc makes no program here");
+        return;
+    }
+    let told = |options: &[&str]| printed(run(options).arg(&program));
+    assert_eq!(told(&["--slots", "64"]), "64 128\n");
+    assert_eq!(told(&["--slots", "64", "--scheme", "atomic", "--trap"]), "64 128\n");
+    let busy = -libc::EBUSY;
+    assert_eq!(told(&["--slots", "64", "--immutable"]), format!("64 {busy}\n"));
+    assert_eq!(told(&["--slots", "0"]), format!("0 {busy}\n"), "the global table is for good, as in the kernel");
+}
+
+/// What the tests of `--kernel` run: what the kernel says of the slots at first, with a thread, in the child of a fork, in a
+/// program that it executes; whether its signals are its own; and whether the slots can be changed.
+const KERNELS_SLOTS: &str = r#"
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int slots(void) { return prctl(78, 2, 0, 0, 0); }
+static void *thread(void *unused) { printf(" thread %d", slots()); return unused; }
+static void handler(int signal) { (void)signal; }
+int main(int argc, char **argv) {
+    if (argc > 1) return printf(" exec %d", slots()) < 0;
+    printf("first %d", slots());
+    pthread_t made;
+    if (pthread_create(&made, NULL, thread, NULL) || pthread_join(made, NULL)) return 1;
+    fflush(stdout);
+    if (!fork()) { printf(" fork %d", slots()); fflush(stdout); _exit(0); }
+    wait(NULL);
+    if (!fork()) execl(argv[0], argv[0], "child", (char *)NULL);
+    wait(NULL);
+    unsigned long action[4];
+    for (int i = 0; i < 2; i++) {
+        struct sigaction mine = {.sa_handler = handler};
+        if (i ? signal(SIGUSR2, handler) == SIG_ERR : sigaction(SIGUSR2, &mine, NULL)) return 2;
+        if (syscall(SYS_rt_sigaction, SIGUSR2, NULL, action, 8)) return 3;
+        printf(" %s", action[0] == (unsigned long)handler ? "own" : "other");
+    }
+    int set = prctl(78, 1, 128, 0, 0) ? -errno : slots();
+    printf(" set %d\n", set);
+    return 0;
+}
+"#;
+
+/// The program, if there is a compiler, and whether the kernel has such slots.
+fn kernels_slots(place: &Place) -> Option<(String, bool)> {
+    let (source, program) = (place.file("program.c", KERNELS_SLOTS, 0o644), place.path("program"));
+    let compiled = Command::new("cc").args(["-pthread", &source, "-o", &program]).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        println!("skipped: cc makes no program here");
+        return None;
+    }
+    // SAFETY: takes numbers, and changes nothing.
+    let has_slots = unsafe { libc::prctl(78, 2, 0, 0, 0) } >= 0;
+    Some((program, has_slots))
+}
+
+#[test]
+fn with_kernel_the_program_and_its_children_have_so_many_slots_of_the_kernels() {
+    let place = Place::new("kernel");
+    let Some((program, has_slots)) = kernels_slots(&place) else { return };
+    for slots in ["64", "2", "0"] {
+        let mut command = run(["--kernel", "--slots", slots, &program]);
+        if !has_slots {
+            println!("this kernel has no PR_FUTEX_HASH: only its refusal is tested");
+            let line = format!(
+                "--kernel --slots {slots}: prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, {slots}, 0) fails with EINVAL; \
+                 accepted: a kernel that has it: Linux 6.16 or later, with CONFIG_FUTEX_PRIVATE_HASH"
+            );
+            assert_refused(&mut command, 125, &line);
+            continue;
+        }
+        let set = if slots == "0" { -libc::EBUSY } else { 128 };
+        assert_eq!(
+            printed(&mut command),
+            format!("first {slots} thread {slots} fork {slots} exec {slots} own own set {set}\n")
+        );
+    }
+}
+
+#[test]
+fn with_kernel_immutable_holds_or_is_refused_in_one_line_before_the_program_starts() {
+    let place = Place::new("immutable");
+    let Some((program, true)) = kernels_slots(&place) else {
+        println!("skipped: no cc, or this kernel has no PR_FUTEX_HASH");
+        return;
+    };
+    let mut command = run(["--kernel", "--slots", "64", "--immutable", &program]);
+    let ended = output(&mut command);
+    if ended.status.success() {
+        let said = format!("first 64 thread 64 fork 64 exec 64 own own set {}\n", -libc::EBUSY);
+        assert_eq!(text(&ended.stdout), said);
+        return;
+    }
+    let line = "--kernel --slots 64 --immutable: prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, 64, 1) fails with EINVAL; \
+                accepted: without --immutable, which Linux 6.16 alone has";
+    assert_refused(&mut command, 125, line);
+}
+
+#[test]
+fn with_kernel_what_a_trap_holds_and_what_is_static_are_refused() {
+    let place = Place::new("kernel-refused");
+    let mut trapped = run(["--trap", UFUTEX, "run", "--kernel", "--slots", "64", "true"]);
+    let line = "--kernel: this command itself is run with --trap, which cannot be taken off; accepted: outside of it";
+    assert_refused(&mut trapped, 125, line);
+    let (source, program) = (place.file("program.c", "int main(void) { return 0; }\n", 0o644), place.path("program"));
+    let compiled = Command::new("cc").args(["-static", &source, "-o", &program]).stderr(Stdio::null()).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        println!("what is static is left out: cc makes no such program here");
+        return;
+    }
+    let output = output(&mut run(["--kernel", "--slots", "64", &program]));
+    let line = text(&output.stderr);
+    assert_eq!((output.status.code(), line.lines().count()), (Some(126), 1), "{line}");
+    assert!(line.contains("statically linked"), "{line}");
+}

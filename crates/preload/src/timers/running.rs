@@ -1,0 +1,108 @@
+//! Chooses the thread of the program that gets a signal of the process.
+//!
+//! The kernel sends a timer's signal from a clock's interrupt. It prefers the thread that the interrupt has stopped, if
+//! that is a thread of the process, and the process's first thread otherwise. We cannot know which thread an interrupt
+//! has stopped. But a thread that was running then is still running, or about to run, when our thread looks. The kernel
+//! shows each thread's state in a file. If several threads run, they are chosen in turn. Only in programs with several
+//! threads are these files read.
+
+use core::mem::offset_of;
+use core::str;
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::io::Write;
+
+use crate::raw;
+
+/// Whether the program has made threads.
+static THREADED: AtomicBool = AtomicBool::new(false);
+/// The thread that was chosen last, or the first one that was not looked at. A hint.
+static LAST: AtomicI32 = AtomicI32::new(0);
+/// How many threads are looked at each time.
+const LOOKS: usize = 8;
+
+/// Notes that the program makes a thread.
+pub fn note_thread() {
+    THREADED.store(true, Ordering::Relaxed);
+}
+
+/// A running thread of the program, if one is found. Called by the thread that waits for the clocks.
+pub fn thread() -> Option<i32> {
+    if !THREADED.load(Ordering::Relaxed) {
+        return None;
+    }
+    let mut names = [0u8; 4096];
+    let mut threads = [0; 128];
+    let count = list(&mut names, &mut threads);
+    let threads = &threads[..count];
+    let ours = raw::tid();
+    let last = LAST.load(Ordering::Relaxed);
+    let from = threads.iter().position(|thread| *thread > last).unwrap_or(0);
+    let in_turn = threads[from..].iter().chain(&threads[..from]).filter(|thread| **thread != ours);
+    let found = in_turn.take(LOOKS).copied().find(|thread| runs(*thread));
+    // The first thread that was not looked at this time begins the next search.
+    let reached = found.unwrap_or_else(|| threads[(from + LOOKS.min(count.saturating_sub(1))) % count.max(1)]);
+    LAST.store(if count == 0 { 0 } else { reached }, Ordering::Relaxed);
+    found
+}
+
+/// The beginning of the kernel's `struct linux_dirent64`, behind which the name follows.
+#[repr(C)]
+struct Entry {
+    inode: u64,
+    offset: u64,
+    length: u16,
+    kind: u8,
+}
+
+/// Fills `threads` with threads of the process, oldest first. Answers how many.
+fn list(names: &mut [u8], threads: &mut [i32]) -> usize {
+    const NAME: usize = offset_of!(Entry, kind) + 1;
+    let Some(length) = read(b"/proc/self/task\0", libc::SYS_getdents64, libc::O_DIRECTORY, names) else { return 0 };
+    let mut rest = names.get(..length).unwrap_or_default();
+    let mut count = 0;
+    while let Some(length) = rest.get(offset_of!(Entry, length)..NAME) {
+        let length = u16::from_ne_bytes([length[0], length[1]]) as usize;
+        let name = rest.get(NAME..length).unwrap_or_default();
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        if let (Some(number), Some(place)) = (number(name), threads.get_mut(count)) {
+            *place = number;
+            count += 1;
+        }
+        rest = rest.get(length.max(NAME)..).unwrap_or_default();
+    }
+    count
+}
+
+fn number(name: &[u8]) -> Option<i32> {
+    str::from_utf8(name).ok()?.parse().ok()
+}
+
+/// Whether a thread runs, or is ready to run.
+fn runs(thread: i32) -> bool {
+    let mut path = [0u8; 40];
+    if write!(&mut path[..], "/proc/self/task/{thread}/stat\0").is_err() {
+        return false;
+    }
+    // The state stands behind the name, which is short and in parentheses.
+    let mut text = [0u8; 64];
+    let Some(length) = read(&path, libc::SYS_read, 0, &mut text) else { return false };
+    let text = text.get(..length).unwrap_or_default();
+    let after_name = text.iter().rposition(|byte| *byte == b')').map_or(0, |at| at + 2);
+    text.get(after_name) == Some(&b'R')
+}
+
+/// Reads a file or directory by `call`. The calling thread has a file table of its own.
+fn read(path: &[u8], call: i64, flags: i32, to: &mut [u8]) -> Option<usize> {
+    let flags = (libc::O_RDONLY | libc::O_CLOEXEC | flags) as u64;
+    // SAFETY: the path ends with 0, as callers guarantee, and `to` has room for what is read.
+    let length = unsafe {
+        let file = raw::own(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, flags, 0]);
+        if file < 0 {
+            return None;
+        }
+        let length = raw::own(call, [file as u64, to.as_mut_ptr() as u64, to.len() as u64]);
+        raw::own(libc::SYS_close, [file as u64]);
+        length
+    };
+    usize::try_from(length).ok()
+}
