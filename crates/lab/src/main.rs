@@ -85,6 +85,7 @@ fn measure(command: &cli::Command) -> anyhow::Result<()> {
     match command {
         cli::Command::Bench(settings) => workloads::run(settings),
         cli::Command::Schbench(schbench) => workloads::schbench::run(schbench),
+        cli::Command::Neighbour(neighbour) => workloads::neighbour::run(neighbour),
         cli::Command::Sim(settings) => sim::run(settings),
         cli::Command::SimTimers(settings) => sim::timers::print(settings),
         cli::Command::SimSchbench(settings) => sim::schbench::print(settings),

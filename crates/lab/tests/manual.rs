@@ -69,7 +69,18 @@ fn plain(page: &str) -> String {
 #[test]
 fn the_commands_and_their_flags_are_found_in_the_help() {
     let verbs = verbs();
-    for verb in ["bench", "bench schbench", "run", "advise", "sim", "sim timers", "sim seeds", "completions", "man"] {
+    for verb in [
+        "bench",
+        "bench schbench",
+        "bench neighbour",
+        "run",
+        "advise",
+        "sim",
+        "sim timers",
+        "sim seeds",
+        "completions",
+        "man",
+    ] {
         assert!(verbs.iter().any(|one| one == verb), "{verb} in {verbs:?}");
     }
     assert!(!verbs.iter().any(|verb| verb.ends_with("-child")), "{verbs:?}");
@@ -184,7 +195,7 @@ fn a_mistake_is_one_line_and_exits_2() {
         &[
             (&["completions"], "SHELL is missing; accepted: ufutex completions SHELL"),
             (&["completions", "tcsh"], "'tcsh'"),
-            (&["man", "lunch"], "'lunch' has no page; accepted: bench, bench schbench, run, "),
+            (&["man", "lunch"], "'lunch' has no page; accepted: bench, bench schbench, bench neighbour, run, "),
             (&["man", "growth-child"], "'growth-child' has no page"),
             (&["man", "bench", "-o", "/tmp"], "is not accepted with"),
         ],

@@ -5,6 +5,7 @@ mod bench;
 mod compare;
 mod manual;
 mod mistake;
+mod neighbour;
 mod report;
 mod run;
 pub mod schbench;
@@ -16,6 +17,7 @@ pub use advise::Advise;
 pub use bench::BenchArgs;
 pub use compare::CompareArgs;
 pub use manual::{CompletionsArgs, ManArgs};
+pub use neighbour::Neighbour;
 pub use report::Report;
 pub use run::Run;
 pub use schbench::Schbench;
@@ -34,6 +36,8 @@ pub enum Command {
     Bench(Box<Settings>),
     /// `ufutex bench schbench`.
     Schbench(Box<Schbench>),
+    /// `ufutex bench neighbour`.
+    Neighbour(Box<Neighbour>),
     /// `ufutex run`.
     Run(Box<Run>),
     /// `ufutex report`.
@@ -88,6 +92,9 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
     match top.verb {
         Verb::Bench(BenchVerb { own: Some(Own::Schbench(args)), .. }) => {
             args.check().map(|schbench| Command::Schbench(Box::new(schbench))).map_err(Refusal::Mistake)
+        }
+        Verb::Bench(BenchVerb { own: Some(Own::Neighbour(args)), .. }) => {
+            args.check().map(|neighbour| Command::Neighbour(Box::new(neighbour))).map_err(Refusal::Mistake)
         }
         Verb::Bench(BenchVerb { args, .. }) => {
             Settings::new(*args).map(|settings| Command::Bench(Box::new(settings))).map_err(Refusal::Mistake)
@@ -222,6 +229,9 @@ enum Own {
     /// schbench: message threads and their workers wake one another; flags of its own, see its --help
     #[command(after_long_help = schbench::MORE)]
     Schbench(Box<schbench::SchbenchArgs>),
+    /// What a guest's operations take while another guest attacks; flags of its own, see its --help
+    #[command(after_long_help = neighbour::MORE)]
+    Neighbour(Box<neighbour::NeighbourArgs>),
 }
 
 /// The same on virtual cores.

@@ -1,6 +1,7 @@
 //! What the reader gets on stdout: one table a workload with a sentence below, or rows of JSON.
 
 mod figures;
+mod neighbour;
 pub mod perf;
 mod row;
 mod schbench;
@@ -9,6 +10,7 @@ pub mod sweep;
 pub mod table;
 mod timers;
 
+pub use neighbour::neighbour;
 pub use row::Row;
 pub use schbench::{run as schbench_run, schbench};
 pub use timers::TimersRow;

@@ -10,6 +10,7 @@ mod lock_pi;
 mod locks;
 mod locks_child;
 pub mod memory;
+pub mod neighbour;
 mod perf;
 mod ping_pong;
 mod requeue;

@@ -1,0 +1,127 @@
+//! `ufutex bench neighbour`: flags of its own, since it compares no targets.
+
+use super::values::{self, List};
+use crate::machine;
+use crate::settings::Settings;
+use crate::workloads::neighbour::{Attack, Operation};
+use clap::{Args, ValueEnum};
+use std::time::Duration;
+
+/// What `bench neighbour` is asked to do, checked.
+pub struct Neighbour {
+    /// What it shares with all workloads: the output.
+    pub settings: Settings,
+    /// In the order in which they run.
+    pub attacks: Vec<Attack>,
+    /// What the neighbour does beside each.
+    pub operations: Vec<Operation>,
+    /// `-n`, when given.
+    numbers: Option<Vec<usize>>,
+    /// Threads that attack.
+    pub attackers: usize,
+    /// Samples of each.
+    pub rounds: usize,
+    /// How long a sample is.
+    pub sample: Duration,
+}
+
+impl Neighbour {
+    /// How large `attack` is to be, one after the other.
+    pub fn numbers(&self, attack: Attack) -> Vec<usize> {
+        self.numbers.clone().unwrap_or_else(|| attack.numbers().to_vec())
+    }
+}
+
+/// The flags.
+#[derive(Args)]
+pub struct NeighbourArgs {
+    /// Attacks, a comma list [default: all]: pi-chain, timers, keys, slots, priorities, crowd
+    #[arg(long, value_name = "LIST", value_parser = attacks)]
+    pub attacks: Option<List<Attack>>,
+    /// The neighbour's operations, a comma list [default: all]: private, shared, pi, timeout
+    #[arg(long, value_name = "LIST", value_parser = operations)]
+    pub operations: Option<List<Operation>>,
+    /// Owners, timers, keys or waiters of an attack, a comma list [default: pi-chain 1000; timers
+    /// 10000,100000,1000000; slots 1000000; the others 100000]
+    #[arg(short, long, value_name = "LIST", value_parser = values::number, allow_negative_numbers = true)]
+    pub number: Option<List<usize>>,
+    /// Threads that attack, each from a domain of its own [default: one on each CPU but the neighbour's]
+    #[arg(short, long, value_name = "N", value_parser = values::lockers, allow_negative_numbers = true)]
+    pub threads: Option<usize>,
+    /// Seconds of measuring in all [default: 40]
+    #[arg(short, long, value_name = "SECONDS", value_parser = values::runtime, allow_negative_numbers = true)]
+    pub runtime: Option<f64>,
+    /// Rounds, each with a sample of every operation alone and attacked
+    #[arg(long, value_name = "N", default_value = "5", value_parser = values::repeat, allow_negative_numbers = true)]
+    pub repeat: usize,
+    /// No progress and no remarks on stderr
+    #[arg(short, long)]
+    pub silent: bool,
+    /// One JSON object a line on stdout, nothing else there
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Below the help.
+pub const MORE: &str = "\
+What one guest's operations take while another guest of the same system attacks what the two share. The neighbour and the
+attackers are threads of this process, with a domain each. 'alone' is beside attackers that only burn CPU.
+
+  private   queue a waiter at a private word and wake it
+  shared    the same at a word in a shared object, which stands in the global table
+  pi        wait for a lock with priority inheritance and have it handed over
+  timeout   how late the end of a future's 200 us timeout is
+
+Rows of --json, one object a line:
+  workload, attack, number (how large the attack is), operation, attackers, repeat, sample_s, steps (of the attack),
+  alone_ns, attacked_ns {p50, p99, p999, max}: of each round, then the median of the rounds; alone_per_sec,
+  attacked_per_sec: operations; ratio {p50, p99, p999, max, rate}: attacked over alone, round by round, then the median
+
+Exit status:
+  0    measured
+  1    it failed
+  2    a mistake in the options
+  130  interrupted: the rows are of what was measured until then
+
+Example:
+  ufutex bench neighbour --attacks pi-chain --operations pi";
+
+const RUNTIME_S: f64 = 40.0;
+/// Fewer operations than come in this time make no tail.
+const SAMPLE_MIN: Duration = Duration::from_millis(10);
+
+impl NeighbourArgs {
+    /// Fills in the defaults; the error is the line that the user sees.
+    pub fn check(self) -> Result<Neighbour, String> {
+        let attacks = self.attacks.map_or_else(|| Attack::value_variants().to_vec(), |List(attacks)| attacks);
+        let operations = self.operations.map_or_else(|| Operation::value_variants().to_vec(), |List(all)| all);
+        let mut asked = Neighbour {
+            settings: Settings { silent: self.silent, json: self.json, ..Settings::default() },
+            attacks,
+            operations,
+            numbers: self.number.map(|List(numbers)| numbers),
+            attackers: self.threads.unwrap_or_else(|| machine::allowed_cpus().len().saturating_sub(1).max(1)),
+            rounds: self.repeat,
+            sample: Duration::ZERO,
+        };
+        let stages: usize = asked.attacks.iter().map(|attack| asked.numbers(*attack).len()).sum();
+        let samples = stages * asked.operations.len() * 2 * asked.rounds;
+        let runtime = self.runtime.unwrap_or(RUNTIME_S);
+        asked.sample = Duration::from_secs_f64(runtime / samples as f64);
+        if asked.sample < SAMPLE_MIN {
+            let least = SAMPLE_MIN.as_secs_f64() * samples as f64;
+            return Err(format!(
+                "--runtime '{runtime}' is too short for {samples} samples; accepted: {least:.2} or more, or fewer of them"
+            ));
+        }
+        Ok(asked)
+    }
+}
+
+fn attacks(text: &str) -> Result<List<Attack>, String> {
+    values::list(text, "pi-chain, timers, keys, slots, priorities, crowd", |part| Attack::from_str(part, false).ok())
+}
+
+fn operations(text: &str) -> Result<List<Operation>, String> {
+    values::list(text, "private, shared, pi, timeout", |part| Operation::from_str(part, false).ok())
+}

@@ -1,0 +1,144 @@
+//! The table of `neighbour`, its sentence, and its rows of JSON.
+
+use super::{publish, table};
+use crate::cli::Neighbour;
+use crate::stats;
+use crate::workloads::Lab;
+use crate::workloads::neighbour::{Found, Pair};
+use anyhow::Result;
+use serde::Serialize;
+
+/// All pairs.
+pub fn neighbour(lab: &Lab<'_>, asked: &Neighbour, pairs: &[Pair]) -> Result<()> {
+    let rows: Vec<Row> = pairs.iter().map(|pair| Row::new(asked, pair)).collect();
+    publish(lab, "neighbour", &rows, &[], || format!("{}\n{}", text(&rows), sentence(&rows)))
+}
+
+/// Percentiles of one operation's time.
+#[derive(Clone, Copy, Serialize)]
+struct Tail {
+    p50: f64,
+    p99: f64,
+    p999: f64,
+    max: f64,
+}
+
+impl Tail {
+    fn of(found: &Found) -> Self {
+        let at = |quantile| found.times.value_at_quantile(quantile) as f64;
+        Self { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: found.times.max() as f64 }
+    }
+
+    /// Each figure by itself.
+    fn each(of: impl Fn(fn(&Self) -> f64) -> f64) -> Self {
+        Self {
+            p50: of(|tail| tail.p50),
+            p99: of(|tail| tail.p99),
+            p999: of(|tail| tail.p999),
+            max: of(|tail| tail.max),
+        }
+    }
+}
+
+/// The attacked over the alone.
+#[derive(Clone, Copy, Serialize)]
+struct Ratio {
+    #[serde(flatten)]
+    tail: Tail,
+    /// Of operations a second.
+    rate: f64,
+}
+
+/// One object of `--json`.
+#[derive(Serialize)]
+struct Row {
+    workload: &'static str,
+    attack: String,
+    number: usize,
+    operation: String,
+    attackers: usize,
+    repeat: usize,
+    sample_s: f64,
+    steps: u64,
+    alone_ns: Tail,
+    attacked_ns: Tail,
+    alone_per_sec: f64,
+    attacked_per_sec: f64,
+    ratio: Ratio,
+}
+
+impl Row {
+    fn new(asked: &Neighbour, pair: &Pair) -> Self {
+        // A round that the user cut short has only its first half.
+        let rounds = pair.attacked.len();
+        let tails = |found: &[Found]| found[..rounds].iter().map(Tail::of).collect::<Vec<_>>();
+        let rates = |found: &[Found]| {
+            found[..rounds].iter().map(|one| one.times.len() as f64 / one.elapsed.as_secs_f64()).collect::<Vec<_>>()
+        };
+        let (alone, attacked) = (tails(&pair.alone), tails(&pair.attacked));
+        let (alone_rates, attacked_rates) = (rates(&pair.alone), rates(&pair.attacked));
+        let of = |tails: &[Tail], figure: fn(&Tail) -> f64| tails.iter().map(figure).collect::<Vec<_>>();
+        let median = |tails: &[Tail]| Tail::each(|figure| stats::median(&of(tails, figure)));
+        // What is early to the nanosecond is one late.
+        let over = |these: &[f64], those: &[f64]| {
+            stats::pairwise(these, those, |this, that| this.max(1.0) / that.max(1.0)).unwrap_or(f64::NAN)
+        };
+        Self {
+            workload: "neighbour",
+            attack: pair.attack.to_string(),
+            number: pair.number,
+            operation: pair.operation.to_string(),
+            attackers: asked.attackers,
+            repeat: rounds,
+            sample_s: asked.sample.as_secs_f64(),
+            steps: pair.steps,
+            alone_ns: median(&alone),
+            attacked_ns: median(&attacked),
+            alone_per_sec: stats::median(&alone_rates),
+            attacked_per_sec: stats::median(&attacked_rates),
+            ratio: Ratio {
+                tail: Tail::each(|figure| over(&of(&attacked, figure), &of(&alone, figure))),
+                rate: over(&attacked_rates, &alone_rates),
+            },
+        }
+    }
+}
+
+fn text(rows: &[Row]) -> String {
+    let header = [
+        "attack",
+        "number",
+        "operation",
+        "alone p50, us",
+        "p99",
+        "p99.9",
+        "max",
+        "attacked p50, us",
+        "p99",
+        "p99.9",
+        "max",
+    ];
+    let ratios = ["p50 / alone", "p99", "p99.9", "rate"];
+    let mut table = table::new(&[&header[..], &ratios[..]].concat());
+    for row in rows {
+        let mut cells = vec![row.attack.clone(), row.number.to_string(), row.operation.clone()];
+        for tail in [row.alone_ns, row.attacked_ns] {
+            cells.extend([tail.p50, tail.p99, tail.p999, tail.max].map(|ns| format!("{:.2}", ns / 1000.0)));
+        }
+        let Ratio { tail, rate } = row.ratio;
+        cells.extend([tail.p50, tail.p99, tail.p999, rate].map(|ratio| table::ratio(Some(ratio))));
+        table.add_row(table::align(cells, 1));
+    }
+    table::finish(table)
+}
+
+/// The row that suffers most.
+fn sentence(rows: &[Row]) -> String {
+    let worst = rows.iter().max_by(|this, that| this.ratio.tail.p99.total_cmp(&that.ratio.tail.p99));
+    worst.map_or_else(String::new, |row| {
+        format!(
+            "What suffers most is '{}' under '{}' ({}): its p99 is {:.1} times that beside attackers that only burn CPU.",
+            row.operation, row.attack, row.number, row.ratio.tail.p99
+        )
+    })
+}

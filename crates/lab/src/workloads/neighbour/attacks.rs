@@ -1,0 +1,213 @@
+//! What an attacker does, through the interface that any guest has.
+
+use super::guest;
+use super::stage::Stage;
+use clap::ValueEnum;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::task::{Context, Waker};
+use std::time::Duration;
+use ufutex::timer::{Callback, Expired, Notify, Setting, TimerClock, TimerOptions, Timers};
+use ufutex::{Config, Error, ObjectId, Shared, System, Task, WaitOptions};
+
+/// An attack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Attack {
+    /// A chain of lock owners; lock_pi at its end, and give up, again and again
+    PiChain,
+    /// Timers with an interval of one nanosecond, always due
+    Timers,
+    /// Keys in the global table; one after the other waits anew
+    Keys,
+    /// Keys in a domain that goes from 0 slots to 2 and back
+    Slots,
+    /// Waiters of priority 99 at one word; one of priority 50 comes and goes
+    Priorities,
+    /// Waiters at one shared word; all are woken, and wait again
+    Crowd,
+}
+
+impl fmt::Display for Attack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PiChain => "pi-chain",
+            Self::Timers => "timers",
+            Self::Keys => "keys",
+            Self::Slots => "slots",
+            Self::Priorities => "priorities",
+            Self::Crowd => "crowd",
+        })
+    }
+}
+
+/// Greater than the number of the neighbour's object.
+const FIRST_OBJECT: u64 = 1000;
+/// From a word to the next: a cache line.
+const STRIDE: u64 = 64;
+/// The sleep between two looks at the clock, while the driver's thread does the attacking.
+const LOOK: Duration = Duration::from_millis(1);
+
+type Queued<'d> = Vec<Pin<Box<dyn Future<Output = Result<(), Error>> + 'd>>>;
+
+impl Attack {
+    /// How large it is where nobody says.
+    pub fn numbers(self) -> &'static [usize] {
+        match self {
+            Self::PiChain => &[1000],
+            Self::Timers => &[10_000, 100_000, 1_000_000],
+            Self::Slots => &[1_000_000],
+            Self::Keys | Self::Priorities | Self::Crowd => &[100_000],
+        }
+    }
+
+    /// Of both systems.
+    pub fn config(self, number: usize) -> Config {
+        match self {
+            // As long as it may be by default, or longer for who asks for that.
+            Self::PiChain => Config::new().max_pi_depth(number.saturating_add(8).max(1024)),
+            // Two buckets, so that the neighbour's words surely meet the attacker's.
+            Self::Priorities => Config::new().global_slots(2),
+            _ => Config::new(),
+        }
+    }
+
+    /// Builds what it needs, and serves.
+    pub fn perform(self, system: &System, number: usize, index: usize, stage: &Stage) {
+        let built = match self {
+            Self::PiChain => pi_chain(system, number, stage),
+            Self::Timers => timers(system, number, stage),
+            Self::Keys => keys(system, number, index, stage),
+            Self::Slots => slots(system, number, stage),
+            Self::Priorities => priorities(system, number, index, stage),
+            Self::Crowd => crowd(system, number, index, stage),
+        };
+        if let Err(error) = built {
+            stage.fail(&error);
+        }
+    }
+}
+
+/// Queues a future: polls it once.
+fn queue<'d>(
+    mut future: Pin<Box<dyn Future<Output = Result<(), Error>> + 'd>>,
+    queued: &mut Queued<'d>,
+) -> Result<(), Error> {
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        std::task::Poll::Ready(result) => result.and(Err(Error::Again)),
+        std::task::Poll::Pending => {
+            queued.push(future);
+            Ok(())
+        }
+    }
+}
+
+fn object(index: usize) -> Result<ObjectId, Error> {
+    ObjectId::new(FIRST_OBJECT + index as u64).ok_or(Error::Invalid)
+}
+
+fn pi_chain(system: &System, owners: usize, stage: &Stage) -> Result<(), Error> {
+    let domain = guest(system)?;
+    let words: Vec<AtomicU32> = (0..owners).map(|_| AtomicU32::new(0)).collect();
+    let tasks: Vec<Task> = (1..=owners as u32 + 1).map(|tid| domain.task(tid)).collect::<Result<_, _>>()?;
+    let mut waits = Queued::new();
+    for (word, task) in words.iter().zip(&tasks) {
+        domain.try_lock_pi(word, task)?;
+    }
+    // Each waits for the lock of the one before: the last of them is the chain's end.
+    for (word, task) in words.iter().zip(&tasks[1..owners]) {
+        queue(Box::pin(domain.lock_pi_async(word, task)), &mut waits)?;
+    }
+    let (last_word, last_task) = (&words[owners - 1], &tasks[owners]);
+    let step = || {
+        let mut wait = std::pin::pin!(domain.lock_pi_async(last_word, last_task));
+        let _queued = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    };
+    stage.serve(|| {}, step, || {});
+    Ok(())
+}
+
+fn timers(system: &System, count: usize, stage: &Stage) -> Result<(), Error> {
+    // To take a notice at once arms the next interval, which has passed already.
+    let deliver = Arc::new(Callback(|_: &Timers, _: Expired| {}));
+    let timers = Timers::with_options(system.driver(), deliver, TimerOptions::new().max_timers(count))?;
+    let notify = Some(Notify::Signal { signal: 1, value: 0 });
+    let ids: Vec<i32> = (0..count).map(|_| timers.create(TimerClock::Monotonic, notify)).collect::<Result<_, _>>()?;
+    let nanosecond = Duration::from_nanos(1);
+    let set_all = |setting: Setting| ids.iter().for_each(|id| _ = timers.settime(*id, false, setting));
+    stage.serve(
+        || set_all(Setting { value: nanosecond, interval: nanosecond }),
+        || std::thread::sleep(LOOK),
+        || set_all(Setting::default()),
+    );
+    Ok(())
+}
+
+fn keys(system: &System, keys: usize, index: usize, stage: &Stage) -> Result<(), Error> {
+    let (domain, word, object) = (guest(system)?, AtomicU32::new(0), object(index)?);
+    let at = |key: usize| Shared::object(&word, object, key as u64 * STRIDE);
+    let mut waits = Queued::new();
+    for key in 0..keys {
+        queue(Box::pin(domain.wait_async(at(key), 0, WaitOptions::new())), &mut waits)?;
+    }
+    let mut next = 0;
+    let step = || {
+        waits[next] = Box::pin(domain.wait_async(at(next), 0, WaitOptions::new()));
+        let _queued = waits[next].as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        next = (next + 1) % keys;
+    };
+    stage.serve(|| {}, step, || {});
+    Ok(())
+}
+
+fn slots(system: &System, keys: usize, stage: &Stage) -> Result<(), Error> {
+    let domain = guest(system)?;
+    let words: Vec<AtomicU32> = (0..keys).map(|_| AtomicU32::new(0)).collect();
+    let mut waits = Queued::new();
+    // In a table with room for all, which is quick.
+    domain.set_slots(keys.next_power_of_two().max(2))?;
+    for word in &words {
+        queue(Box::pin(domain.wait_async(word, 0, WaitOptions::new())), &mut waits)?;
+    }
+    domain.set_slots(0)?;
+    let step = || [2, 0].into_iter().for_each(|slots| _ = domain.set_slots(slots));
+    stage.serve(|| {}, step, || {});
+    Ok(())
+}
+
+fn priorities(system: &System, waiters: usize, index: usize, stage: &Stage) -> Result<(), Error> {
+    let (domain, word, object) = (guest(system)?, AtomicU32::new(0), object(index)?);
+    let shared = Shared::object(&word, object, 0);
+    let mut waits = Queued::new();
+    for _ in 0..waiters {
+        queue(Box::pin(domain.wait_async(shared, 0, WaitOptions::new().realtime_priority(99))), &mut waits)?;
+    }
+    // One without priority behind them, or the next would only have to be put at the end.
+    queue(Box::pin(domain.wait_async(shared, 0, WaitOptions::new())), &mut waits)?;
+    let step = || {
+        let mut wait = std::pin::pin!(domain.wait_async(shared, 0, WaitOptions::new().realtime_priority(50)));
+        let _queued = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    };
+    stage.serve(|| {}, step, || {});
+    Ok(())
+}
+
+fn crowd(system: &System, waiters: usize, index: usize, stage: &Stage) -> Result<(), Error> {
+    let (domain, word, object) = (guest(system)?, AtomicU32::new(0), object(index)?);
+    let shared = Shared::object(&word, object, 0);
+    let mut waits = Queued::new();
+    for _ in 0..waiters {
+        queue(Box::pin(domain.wait_async(shared, 0, WaitOptions::new())), &mut waits)?;
+    }
+    let step = || {
+        domain.wake(shared, usize::MAX);
+        for wait in &mut waits {
+            *wait = Box::pin(domain.wait_async(shared, 0, WaitOptions::new()));
+            let _queued = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        }
+    };
+    stage.serve(|| {}, step, || {});
+    Ok(())
+}

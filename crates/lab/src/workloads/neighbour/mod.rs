@@ -1,0 +1,114 @@
+//! `neighbour`: what one guest's operations take while another guest of the same system attacks what they share.
+//!
+//! There are two systems. In each, the neighbour's domain does one operation again and again, and the attackers have domains
+//! of their own. All are in PID namespaces of their own, as guests are that do not trust each other. In the first the attackers' threads only burn CPU; in the second they attack. Samples of the two are taken
+//! in turn, so what differs is the attack, and not that somebody else uses the machine.
+
+mod attacks;
+mod neighbours;
+mod stage;
+
+pub use attacks::Attack;
+pub use neighbours::{Found, Operation};
+
+use super::Lab;
+use crate::cli::Neighbour;
+use crate::interrupt;
+use crate::machine;
+use crate::report;
+use anyhow::{Context, Result};
+use stage::{Attackers, Order};
+use ufutex::{Domain, Error, Options, PidNamespace, System};
+
+/// One operation under one attack, round by round.
+pub struct Pair {
+    /// What the attackers do.
+    pub attack: Attack,
+    /// How large it is: owners, timers, keys or waiters.
+    pub number: usize,
+    /// What the neighbour does.
+    pub operation: Operation,
+    /// Beside attackers that burn CPU.
+    pub alone: Vec<Found>,
+    /// Beside those that attack.
+    pub attacked: Vec<Found>,
+    /// Steps of the attack in all rounds.
+    pub steps: u64,
+}
+
+/// Runs each attack beside each operation, and prints what was found.
+pub fn run(asked: &Neighbour) -> Result<()> {
+    let lab = Lab::new(&asked.settings);
+    report::opening(&lab)?;
+    let stages: usize = asked.attacks.iter().map(|attack| asked.numbers(*attack).len()).sum();
+    let stage =
+        format!("neighbour: {stages} attacks on {} operations, {} rounds", asked.operations.len(), asked.rounds);
+    let progress = lab.progress(&stage, stages * asked.rounds);
+    let mut pairs = Vec::new();
+    for attack in asked.attacks.iter().copied() {
+        for number in asked.numbers(attack) {
+            if interrupt::asked() {
+                break;
+            }
+            progress.remark(&format!("neighbour: {attack}, {number}"));
+            pairs.extend(under(&lab, asked, attack, number, || progress.step())?);
+        }
+    }
+    drop(progress);
+    pairs.retain(|pair| !pair.attacked.is_empty());
+    report::neighbour(&lab, asked, &pairs)?;
+    if interrupt::asked() {
+        super::say_interrupted(&[], false);
+    }
+    Ok(())
+}
+
+/// All operations beside one attack.
+fn under(lab: &Lab<'_>, asked: &Neighbour, attack: Attack, number: usize, round_done: impl Fn()) -> Result<Vec<Pair>> {
+    let make = || System::with_config(attack.config(number)).context("cannot make a system");
+    let (calm, attacked) = (make()?, make()?);
+    let cpus = &lab.cpus;
+    let attackers = Attackers::start(attack, number, asked.attackers, &attacked, cpus)?;
+    let new = |operation: &Operation| Pair {
+        attack,
+        number,
+        operation: *operation,
+        alone: Vec::new(),
+        attacked: Vec::new(),
+        steps: 0,
+    };
+    let mut pairs: Vec<Pair> = asked.operations.iter().map(new).collect();
+    let measure = |operation: Operation, system: &System, order: Order| {
+        attackers.during(order, || on_first_cpu(cpus, || operation.measure(system, asked.sample)))
+    };
+    for _ in 0..asked.rounds {
+        for pair in &mut pairs {
+            let (alone, _) = measure(pair.operation, &calm, Order::Burn)?;
+            let (under_attack, steps) = measure(pair.operation, &attacked, Order::Attack)?;
+            pair.alone.push(alone?);
+            pair.attacked.push(under_attack?);
+            pair.steps += steps;
+            if interrupt::asked() {
+                return Ok(pairs);
+            }
+        }
+        round_done();
+    }
+    Ok(pairs)
+}
+
+/// The domain of a guest of its own.
+fn guest(system: &System) -> Result<Domain, Error> {
+    Ok(Domain::in_namespace(&PidNamespace::new(system)?, Options::new()))
+}
+
+/// In a thread of its own, which is pinned: the main thread stays as the user has placed it.
+fn on_first_cpu<R: Send>(cpus: &[usize], work: impl FnOnce() -> R + Send) -> R {
+    std::thread::scope(|scope| {
+        let neighbour = scope.spawn(|| {
+            cpus.first().copied().into_iter().for_each(machine::pin);
+            work()
+        });
+        neighbour.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}

@@ -1,0 +1,89 @@
+//! `bench neighbour` as its users see it: a row for each attack and operation. No timing is asserted but what was asked for.
+
+mod common;
+
+use common::{assert_mistakes, number, printed, rows_of};
+use serde_json::Value;
+
+#[track_caller]
+fn rows(arguments: &[&str]) -> Vec<Value> {
+    rows_of(&printed(&[&["bench", "neighbour", "--json"], arguments].concat()))
+}
+
+const ATTACKS: [&str; 6] = ["pi-chain", "timers", "keys", "slots", "priorities", "crowd"];
+const OPERATIONS: [&str; 4] = ["private", "shared", "pi", "timeout"];
+
+#[test]
+fn each_attack_has_a_row_for_each_operation_of_the_neighbour() {
+    let rows = rows(&["-n", "100", "-r", "2", "--repeat", "2"]);
+    let expected = ATTACKS.iter().flat_map(|attack| OPERATIONS.map(|operation| (*attack, operation)));
+    let found = rows.iter().map(|row| (row["attack"].as_str().unwrap_or(""), row["operation"].as_str().unwrap_or("")));
+    assert!(found.eq(expected), "{rows:?}");
+    for row in &rows {
+        assert_eq!((&row["workload"], &row["number"], &row["repeat"]), (&"neighbour".into(), &100.into(), &2.into()));
+        for tail in ["alone_ns", "attacked_ns"] {
+            let rising = ["p50", "p99", "p999", "max"].map(|key| number(&row[tail], key));
+            assert!(rising.is_sorted() && rising[3] > 0.0, "{tail} in {row}");
+        }
+        for ratio in ["p50", "p99", "p999", "max", "rate"] {
+            assert!(number(&row["ratio"], ratio) > 0.0, "{ratio} in {row}");
+        }
+        assert!(number(row, "alone_per_sec") > 0.0 && number(row, "attacked_per_sec") > 0.0, "{row}");
+        // The driver's thread carries out that of timers.
+        assert!(number(row, "steps") > 0.0 || row["attack"] == "timers", "{row}");
+    }
+}
+
+#[test]
+fn what_is_asked_for_is_measured_in_its_order_and_nothing_else() {
+    let rows = rows(&[
+        "--attacks",
+        "keys,pi-chain",
+        "--operations",
+        "pi",
+        "-n",
+        "20,10",
+        "-t",
+        "2",
+        "-r",
+        "0.5",
+        "--repeat",
+        "1",
+    ]);
+    let found: Vec<_> =
+        rows.iter().map(|row| format!("{} {} {}", row["attack"], row["number"], row["attackers"])).collect();
+    assert_eq!(found, ["\"keys\" 20 2", "\"keys\" 10 2", "\"pi-chain\" 20 2", "\"pi-chain\" 10 2"]);
+}
+
+#[test]
+fn table_has_a_sentence_below_it() {
+    let text = printed(&[
+        "bench",
+        "neighbour",
+        "--attacks",
+        "keys",
+        "--operations",
+        "shared",
+        "-n",
+        "10",
+        "-r",
+        "0.2",
+        "--repeat",
+        "1",
+    ]);
+    assert!(text.contains("## neighbour") && text.contains("| keys"), "{text}");
+    assert!(text.contains("What suffers most is 'shared' under 'keys' (10)"), "{text}");
+}
+
+#[test]
+fn mistakes_are_one_line_that_names_what_is_accepted() {
+    assert_mistakes(
+        &["bench", "neighbour"],
+        &[
+            (&["--attacks", "flood"], "--attacks 'flood' is not accepted; accepted: pi-chain, timers, keys"),
+            (&["--operations", "pi,join"], "accepted: private, shared, pi, timeout"),
+            (&["-n", "0"], "--number '0'"),
+            (&["-r", "0.1"], "--runtime '0.1' is too short for 320 samples; accepted: 3.20 or more, or fewer of them"),
+        ],
+    );
+}
