@@ -16,7 +16,7 @@ use ufutex_coherence::current;
 /// Where a thread waits. It waits for one lock at a time.
 struct Place {
     waits: AtomicU32,
-    /// Who comes after, by its number; 0 for nobody yet.
+    /// The number of the next thread in the queue. `0` until there is one.
     next: AtomicU32,
 }
 

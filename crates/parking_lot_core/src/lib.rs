@@ -135,7 +135,7 @@ pub unsafe fn unpark_requeue(
     outcome
 }
 
-/// Unparks those whom `filter` chooses: see either line's `unpark_filter`.
+/// Unparks the threads that `filter` chooses: see either line's `unpark_filter`.
 ///
 /// # Safety
 /// As for [`park`].

@@ -343,37 +343,8 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
         return 0;
     }
     let installed = INSTALLED[signal as usize].load(Ordering::Relaxed);
-    if !is_own_fault {
-        // SAFETY: where the kernel will read it.
-        let mask = unsafe { &mut *context.mask() };
-        if bit(signal) & gate::FAULTS != 0 && gate::blocks_all(*mask) {
-            // It is no fault of this thread, but was sent to it while the thread is inside by mask, or has put off
-            // another signal.
-            gate::block(u64::MAX);
-            send_again(signal, info);
-            *mask |= bit(signal);
-            return 0;
-        }
-        if let Some(interrupted) = gate::sleeps_at(rip) {
-            let gate = core::ptr::with_exposed_provenance_mut(context.register(libc::REG_RBX) as usize);
-            context.set_register(libc::REG_RIP, interrupted);
-            put_off(signal, info, &context, gate, installed);
-            return 0;
-        }
-        if interrupted_sleep(&context) {
-            // The other handler goes on, with all signals blocked, and will put off its own.
-            gate::block(u64::MAX);
-            send_again(signal, info);
-            *mask = gate::ALL | bit(signal);
-            return 0;
-        }
-        if let Some(gate) = Gate::find()
-            // SAFETY: this thread's, as far as threads have one; those that share one are not inside by flag.
-            && unsafe { Gate::is_busy(gate) }
-        {
-            put_off(signal, info, &context, gate, installed);
-            return 0;
-        }
+    if !is_own_fault && is_put_off(signal, info, &context, installed) {
+        return 0;
     }
     // SAFETY: a handler's second argument.
     if !is_own_fault && timers::is_on() && !unsafe { timers::arrive(signal, info) } {
@@ -404,6 +375,40 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
             handler
         }
     }
+}
+
+/// Puts off a signal that came while its thread was inside the engine or was putting off another one. `false` if the
+/// thread was outside, where the signal can be handled.
+fn is_put_off(signal: i32, info: *mut libc::siginfo_t, context: &Context, installed: u64) -> bool {
+    // SAFETY: where the kernel will read it.
+    let mask = unsafe { &mut *context.mask() };
+    if bit(signal) & gate::FAULTS != 0 && gate::blocks_all(*mask) {
+        // Another thread sent it: this one is inside by its mask, or has put off another signal.
+        gate::block(u64::MAX);
+        send_again(signal, info);
+        *mask |= bit(signal);
+        return true;
+    }
+    if let Some(interrupted) = gate::sleeps_at(context.register(libc::REG_RIP)) {
+        let gate = core::ptr::with_exposed_provenance_mut(context.register(libc::REG_RBX) as usize);
+        context.set_register(libc::REG_RIP, interrupted);
+        put_off(signal, info, context, gate, installed);
+        return true;
+    }
+    if interrupted_sleep(context) {
+        // The other handler goes on, with all signals blocked, and will put off its own.
+        gate::block(u64::MAX);
+        send_again(signal, info);
+        *mask = gate::ALL | bit(signal);
+        return true;
+    }
+    let Some(gate) = Gate::find() else { return false };
+    // SAFETY: this thread's, as far as threads have one; those that share one are not inside by flag.
+    let is_busy = unsafe { Gate::is_busy(gate) };
+    if is_busy {
+        put_off(signal, info, context, gate, installed);
+    }
+    is_busy
 }
 
 /// Whether another process asks for a report: SIGUSR1 by kill(2) from outside. A program that sends SIGUSR1 to itself

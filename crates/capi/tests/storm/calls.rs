@@ -46,7 +46,7 @@ impl Caller<'_> {
         self.random.of(&[0, 1, 1, 1, 2, 5, i32::MAX as u32, u32::MAX])
     }
 
-    /// Mostly a short timeout; now and then none, for those whom somebody wakes or interrupts in any case.
+    /// Mostly a short timeout. Sometimes none, for calls that another thread is sure to wake or to interrupt.
     fn options(&mut self, task: u64) -> ufutex_wait_options {
         let is_endless = self.random.one_in(64);
         ufutex_wait_options {
@@ -246,7 +246,7 @@ impl Caller<'_> {
         })
     }
 
-    /// Waits for words, of threads and of schedulers. The task is who is interrupted; 0 for nobody.
+    /// Waits for words, by threads and by schedulers. An interrupt can end the wait of `task`; `0` is no task.
     pub fn call_that_waits(&mut self, Handles { domain, task, .. }: Handles, zone: Zone) -> Named {
         let options = self.options(task);
         let (word, flags, expected) = (self.word(zone), self.flags(), self.random.of(&[0, 0, 0, 1]));

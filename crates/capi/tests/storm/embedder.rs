@@ -177,7 +177,7 @@ thread_local! {
     static UNPARKED: &'static AtomicU32 = Box::leak(Box::default());
 }
 
-/// Each thread, as one of the embedder's; now and then none.
+/// The calling thread as the embedder knows it. Once in eight calls it answers that there is none.
 unsafe extern "C" fn current(_: *mut c_void) -> *mut c_void {
     let thread = UNPARKED.with(|unparked| std::ptr::from_ref::<AtomicU32>(unparked));
     if chance(8) == 0 { std::ptr::null_mut() } else { thread.cast_mut().cast() }

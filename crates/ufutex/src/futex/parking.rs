@@ -354,7 +354,7 @@ impl Queue<'_> {
         filtered
     }
 
-    /// Unparks those whom the last [`filter`](Self::filter) picked.
+    /// Unparks the threads that the last [`filter`](Self::filter) picked.
     pub fn unpark_picked(mut self, filtered: Filtered, token: usize) {
         let taken = self.locked.guard.take(self.key, self.hash, filtered.picked, |node| {
             // SAFETY: as in `filter`.

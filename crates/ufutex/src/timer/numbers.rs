@@ -125,7 +125,7 @@ impl Numbers {
         true
     }
 
-    /// Notes that another thread was faster. Answers whether that has happened so often that a block is worth while.
+    /// Counts a collision: another thread was faster. `true` after enough of them that a block of its own pays for this thread.
     /// Threads that meet in a block share its counter, and would meet in the next block too, so they get no new one
     /// before its IDs are used up.
     pub fn meet(&self, next: Next<'_>) -> bool {

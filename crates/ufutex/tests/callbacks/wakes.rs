@@ -189,7 +189,7 @@ fn wait_for_several(bomb: &mut Bomb) {
     it.assert_free();
 }
 
-/// A page that is not there: whoever wants it does something else first, and fails.
+/// Memory with one page missing. `fault_in` runs `before_it_panics`, and panics.
 struct Hole<F: Fn() + Sync> {
     memory: &'static Memory,
     address: u64,

@@ -3,7 +3,7 @@
 use crate::cli::schbench::Cpus;
 use std::fs;
 
-/// Who runs where; nothing is said of whom the scheduler may place.
+/// The CPUs that threads are pinned to. `None` leaves these threads to the scheduler.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pinning {
     /// For each message thread in turn: the one CPU of its own.

@@ -39,7 +39,7 @@ fn against_timeout<S: Scheme<Lean>>(wakes: usize) {
     assert_eq!(wake_both(&world), NOBODY);
 }
 
-/// Two waiters, of whom one may time out: one is woken and one is moved, or the one that is there is woken.
+/// Two waiters, one of which may time out. Either one is woken and one is moved, or the only one left is woken.
 fn wake_one_move_one() {
     let world = World::<Live>::with_slots(2);
     let mut waiter = pin!(Waiter::new());

@@ -228,7 +228,7 @@ impl Model {
         Seen { returned: self.returned, blocked, words }
     }
 
-    /// Makes a call, and lets those whom it woke return.
+    /// Makes a call, and lets the tasks that it woke return.
     fn call(&mut self, worker: usize, raw: Raw) {
         match self.decode(worker, &raw) {
             Ok(result) => self.returned[worker] = Some(result),

@@ -1,0 +1,91 @@
+//! The table of the engine's functions that the build script writes, a `ufutex_coherence::functions::Table`.
+//!
+//! No part of that package: a build script that used it would have it compiled once more, with all that it depends on.
+
+use std::fmt::Write;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The table of all sources below `root`, as an expression of Rust.
+///
+/// # Errors
+/// The error of reading them.
+pub fn table_of(root: &Path) -> io::Result<String> {
+    let mut files = Vec::new();
+    find(root, &mut files)?;
+    files.sort();
+    let mut table = String::from("&[\n");
+    for file in files {
+        let path = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+        let begins: String = begins(&std::fs::read_to_string(&file)?)
+            .into_iter()
+            .map(|(line, name)| format!("({line}, {name:?}), "))
+            .collect();
+        let _ = writeln!(table, "    ({path:?}, &[{begins}]),");
+    }
+    table.push(']');
+    Ok(table)
+}
+
+fn find(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            find(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The lines of `source` where functions begin, and their names.
+fn begins(source: &str) -> Vec<(u32, &str)> {
+    let line = |(number, line): (usize, &'_ str)| {
+        let line = line.trim_start();
+        let words = line.split_inclusive(' ');
+        let mut at = 0;
+        for word in words {
+            if word == "fn " {
+                let rest = &line[at + word.len()..];
+                let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+                return (end > 0).then_some((number as u32 + 1, at + word.len(), end));
+            }
+            let is_qualifier = ["pub", "const", "async", "unsafe", "extern", "\"C\""].contains(&word.trim_end());
+            if !(is_qualifier || word.starts_with("pub(")) {
+                return None;
+            }
+            at += word.len();
+        }
+        None
+    };
+    let lines = source.lines().enumerate();
+    lines
+        .filter_map(|(number, text)| {
+            let (number, begin, end) = line((number, text))?;
+            Some((number, &text.trim_start()[begin..begin + end]))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_found_by_their_lines() {
+        let source = "\
+fn first() {
+    // fn not_this()
+    let fn_like = 1;
+}
+impl Some {
+    pub(super) unsafe fn second<T>(&self) {}
+    pub const fn third(
+    ) {}
+    let pointer: fn(u32);
+}
+";
+        assert_eq!(begins(source), [(1, "first"), (6, "second"), (7, "third")]);
+    }
+}
