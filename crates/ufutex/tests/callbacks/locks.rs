@@ -195,6 +195,32 @@ fn requeue_to_a_lock(bomb: &mut Bomb) {
     it.assert_free();
 }
 
+/// The same, and a waiter behind the first lends its priority to it: the waiter's own was raised after it had queued.
+fn requeue_that_lends(bomb: &mut Bomb) {
+    let it = Embedder::new();
+    let [heir, lender] = [(1, 30), (2, 20)].map(|(tid, priority)| task(&it, tid, priority));
+    let [from, to] = [0, 16].map(|number| it.memory.target(number));
+    let mut waits = [&heir, &lender].map(|task| {
+        let (told, waker) = Told::new();
+        let mut wait = Box::pin(it.domain.wait_requeue_pi_async(from, 0, to, task));
+        assert_eq!(poll(&mut wait, &waker), Poll::Pending);
+        (wait, told)
+    });
+    lender.set_priority(Priority::realtime(40));
+    let requeued = bomb.during(|| it.domain.cmp_requeue_pi(from, 0, to, 9));
+    assert!(requeued.is_none_or(|requeued| requeued == Ok(2)));
+    assert_eq!(it.memory.word(16).load(SeqCst), WAITERS | 1);
+    assert_eq!(heir.priority(), Priority::realtime(40), "nothing was lent");
+    assert_told(&it, &[&heir, &lender]);
+    for (task, (wait, told)) in [&heir, &lender].into_iter().zip(&mut waits) {
+        assert_eq!(told.times(), 1, "task {} has the lock and was not told", task.tid());
+        assert_eq!(poll(wait, Waker::noop()), Poll::Ready(Ok(())));
+        assert_eq!(it.domain.unlock_pi(to, task), Ok(()));
+    }
+    assert_told(&it, &[&heir, &lender]);
+    it.assert_free();
+}
+
 /// The owner of two locks dies.
 fn death(bomb: &mut Bomb) {
     let it = Embedder::new();
@@ -304,6 +330,7 @@ mod tests {
         dropped: SetPriority 1, WakerDrop 1, WakerWake 1, Load 1, Exchange 1;
         dropped_in_a_panic: WakerWake 1, Load 1, Exchange 1;
         requeue_to_a_lock: Load 3, FaultIn 1, Exchange 1, WakerWake 1;
+        requeue_that_lends: SetPriority 1;
         death: SetPriority 1, WakerWake 2, Load 1, Exchange 1, FaultIn 1;
         robust_list: Load 5, Exchange 2, FaultIn 1, WakerWake 2;
         try_lock: Load 1, Exchange 1, FaultIn 1;

@@ -38,6 +38,20 @@ fn limit_is_eagain_and_a_delete_leaves_room_again() {
 }
 
 #[test]
+fn process_has_at_most_65536_timers_unless_it_asks_for_more() {
+    let by_default = timers(TimerOptions::new());
+    for _ in 0..TimerOptions::DEFAULT_MAX_TIMERS {
+        create(&by_default).expect("there is room");
+    }
+    assert_eq!((create(&by_default), by_default.count()), (Err(Error::Again), 65_536));
+    let more = timers(TimerOptions::new().max_timers(TimerOptions::DEFAULT_MAX_TIMERS + 1));
+    for _ in 0..=TimerOptions::DEFAULT_MAX_TIMERS {
+        create(&more).expect("there is room");
+    }
+    assert_eq!(create(&more), Err(Error::Again));
+}
+
+#[test]
 fn no_room_for_any_is_eagain() {
     let timers = timers(TimerOptions::new().max_timers(0));
     assert_eq!(create(&timers), Err(Error::Again));
