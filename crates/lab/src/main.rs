@@ -9,30 +9,19 @@
 // It panics where stderr cannot be written to; see `stderr`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
-mod advise;
 mod cli;
-mod clock;
 mod compare;
 mod heap;
-mod interrupt;
-mod machine;
 mod manual;
-mod pool;
-mod progress;
-mod published;
 mod report;
 mod report_html;
-#[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")), path = "run/elsewhere.rs")]
-mod run;
-mod sample;
-mod series;
 mod settings;
-mod sim;
-mod stats;
-mod stderr;
-mod targets;
 mod workloads;
 
+use lab_measure::interrupt;
+use lab_run::{advise, run};
+use lab_sim as sim;
+use lab_terminal::{stderr, stdout};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -66,19 +55,25 @@ fn main() -> ExitCode {
             });
         }
         cli::Command::Advise(advise) => {
-            return match interrupt::watch() {
+            return match watch() {
                 Ok(()) => advise::run(&advise),
                 Err(error) => failed(&error),
             };
         }
-        command => interrupt::watch().and_then(|()| measure(&command)),
+        command => watch().and_then(|()| measure(&command)),
     };
     match outcome {
-        Err(error) if report::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if stdout::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) if !interrupt::asked() => failed(&error),
         _ if interrupt::asked() => ExitCode::from(interrupt::EXIT),
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// Ctrl-C ends measurements, and simulations, too.
+fn watch() -> anyhow::Result<()> {
+    ufutex_coherence::give_up_when(interrupt::asked);
+    interrupt::watch()
 }
 
 fn measure(command: &cli::Command) -> anyhow::Result<()> {

@@ -3,12 +3,14 @@
 mod refuse;
 
 use crate::cli::BenchArgs;
-use crate::cli::values::{Buckets, Format, Line, List, Policy};
-use crate::targets::timers::{self, Test};
-use crate::targets::{Layout, Name};
+use crate::cli::values::{Buckets, Format, Line, List};
 use crate::workloads::{WAKE_PARALLEL_THREADS, Workload};
 use clap::ValueEnum;
+use lab_targets::Policy;
+use lab_targets::timers::{self, Test};
+use lab_targets::{Layout, Name};
 use std::time::Duration;
+use strum::VariantArray;
 
 /// The most memory for the words of one workload.
 const WORDS_BYTES_MAX: usize = 1 << 30;
@@ -129,11 +131,11 @@ impl Timers {
             },
             (Some(List(tests)), None) => tests.clone(),
             (None, Some(_)) => vec![Test::CreateGetoverrun],
-            (None, None) => Test::value_variants().to_vec(),
+            (None, None) => Test::VARIANTS.to_vec(),
         };
         let targets = match &args.targets {
             Some(targets) => targets.timers.clone(),
-            None => timers::Name::value_variants().to_vec(),
+            None => timers::Name::VARIANTS.to_vec(),
         };
         let processes = args.processes.clone().flatten().map(|List(processes)| processes);
         let timers = Self { targets, tests, processes, sparse: args.sparse };
@@ -187,8 +189,8 @@ impl Locks {
 impl Default for Settings {
     fn default() -> Self {
         let timers = Timers {
-            targets: timers::Name::value_variants().to_vec(),
-            tests: Test::value_variants().to_vec(),
+            targets: timers::Name::VARIANTS.to_vec(),
+            tests: Test::VARIANTS.to_vec(),
             processes: None,
             sparse: None,
         };
@@ -204,7 +206,7 @@ impl Default for Settings {
             runtime_s: None,
             shared: false,
             silent: false,
-            targets: Name::value_variants().to_vec(),
+            targets: Name::VARIANTS.to_vec(),
             layout: Layout::Lean,
             policy: None,
             repeat: None,
@@ -240,7 +242,7 @@ impl Settings {
             _ => None,
         };
         let all = if perf.is_some() { &Workload::OF_PERF[..] } else { Workload::value_variants() };
-        let targets = if perf.is_some() { &[Name::Live][..] } else { Name::value_variants() };
+        let targets = if perf.is_some() { &[Name::Live][..] } else { Name::VARIANTS };
         let settings = Settings {
             workloads: args.workload.map_or_else(|| all.to_vec(), |one| vec![one]),
             full: args.workload.is_none(),
@@ -290,7 +292,7 @@ impl Settings {
     /// perf's rule: every waker has as many to wake as the others.
     fn refuse_uneven_shares(&self) -> Result<(), String> {
         let Some(nwakers) = self.nwakers.filter(|_| self.workloads != [Workload::Wake]) else { return Ok(()) };
-        let default = [crate::machine::allowed_cpus().len()];
+        let default = [lab_measure::machine::allowed_cpus().len()];
         let default = if self.perf.is_some() { &default[..] } else { &WAKE_PARALLEL_THREADS };
         let threads = self.threads.as_deref().unwrap_or(default);
         match threads.iter().find(|threads| nwakers < **threads && **threads % nwakers != 0) {

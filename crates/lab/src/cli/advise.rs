@@ -2,6 +2,7 @@
 
 use super::values;
 use clap::Args;
+use lab_run::Advise;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,20 +28,6 @@ pub struct AdviseArgs {
     #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"],
         value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
-}
-
-/// What `ufutex advise` was asked for.
-pub struct Advise {
-    /// The longest that the program is watched.
-    pub duration: Duration,
-    /// Whether futex instructions inside glibc are seen, too.
-    pub trap: bool,
-    /// JSON in place of sentences.
-    pub json: bool,
-    /// Where the advice goes, if not to stderr.
-    pub output: Option<PathBuf>,
-    /// The program and its arguments: not empty.
-    pub command: Vec<OsString>,
 }
 
 impl From<AdviseArgs> for Advise {

@@ -1,10 +1,11 @@
 //! The flags that the workloads share, perf's among them.
 
-use super::values::{self, Buckets, Format, Line, List, Policy, Targets};
-use crate::targets::Layout;
-use crate::targets::timers::Test;
+use super::values::{self, Buckets, Format, Line, List, Targets};
 use crate::workloads::Workload;
 use clap::Args;
+use lab_targets::Layout;
+use lab_targets::Policy;
+use lab_targets::timers::Test;
 
 /// The flags of `perf bench futex`, and the lab's own.
 #[derive(Args)]
@@ -42,7 +43,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "LIST", value_parser = values::targets)]
     pub targets: Option<Targets>,
     /// Bucket layout of our tables
-    #[arg(long, value_enum, default_value = "lean")]
+    #[arg(long, value_parser = values::one_of::<Layout>(), default_value = "lean")]
     pub layout: Layout,
     /// Size policy of `live`: threads, load, or a power of two [default: load; with -b N, N]
     #[arg(long, value_name = "POLICY", value_parser = values::policy, allow_negative_numbers = true)]

@@ -13,22 +13,21 @@ pub mod sim;
 pub mod sim_more;
 pub mod values;
 
-pub use advise::Advise;
 pub use bench::BenchArgs;
 pub use compare::CompareArgs;
 pub use manual::{CompletionsArgs, ManArgs};
 pub use neighbour::Neighbour;
 pub use report::Report;
-pub use run::Run;
 pub use schbench::Schbench;
 
 use crate::settings::Settings;
-use crate::targets::timers::Test;
-use crate::targets::{Layout, Name};
 use crate::workloads::Workload;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use lab_run::{Advise, Run};
+use lab_targets::Policy;
+use lab_targets::timers::Test;
+use lab_targets::{Layout, Name};
 use std::ffi::OsString;
-use values::Policy;
 
 /// What the command line asks for, checked.
 pub enum Command {
@@ -45,13 +44,13 @@ pub enum Command {
     /// `ufutex compare`.
     Compare(CompareArgs),
     /// `ufutex sim`.
-    Sim(Box<sim::Settings>),
+    Sim(Box<lab_sim::Settings>),
     /// `ufutex sim timers`.
-    SimTimers(Box<sim_more::TimersSettings>),
+    SimTimers(Box<lab_sim::timers::Settings>),
     /// `ufutex sim schbench`.
-    SimSchbench(Box<sim_more::SchbenchSettings>),
+    SimSchbench(Box<lab_sim::schbench::Settings>),
     /// `ufutex sim seeds`.
-    SimSeeds(sim_more::SeedsSettings),
+    SimSeeds(lab_sim::seeds::Settings),
     /// `ufutex advise`.
     Advise(Box<Advise>),
     /// `ufutex completions`.
@@ -266,13 +265,13 @@ enum OwnSim {
 #[derive(Args, Clone)]
 pub struct GrowthChildArgs {
     /// Whose table grows.
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = values::one_of::<Name>())]
     pub target: Name,
     /// Threads that park one after another.
     #[arg(long)]
     pub threads: usize,
     /// The layout of our tables.
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = values::one_of::<Layout>())]
     pub layout: Layout,
     /// The size policy of our table.
     #[arg(long, value_parser = values::policy)]
@@ -283,7 +282,7 @@ pub struct GrowthChildArgs {
 #[derive(Args, Clone)]
 pub struct TimersChildArgs {
     /// What is measured.
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = values::one_of::<Test>())]
     pub test: Test,
     /// Timers of each thread.
     #[arg(long)]

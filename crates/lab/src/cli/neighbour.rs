@@ -1,10 +1,10 @@
 //! `ufutex bench neighbour`: flags of its own, since it compares no targets.
 
 use super::values::{self, List};
-use crate::machine;
 use crate::settings::Settings;
 use crate::workloads::neighbour::{Attack, Operation};
 use clap::{Args, ValueEnum};
+use lab_measure::machine;
 use std::time::Duration;
 
 /// What `bench neighbour` is asked to do, checked.

@@ -1,6 +1,7 @@
 //! `ufutex run`: its options, and what they ask for.
 
 use clap::Args;
+use lab_run::Run;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use ufutex_program::settings::{self, Format, Layout, Policy, Scheme};
@@ -49,20 +50,6 @@ pub struct RunArgs {
     #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"],
         value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
-}
-
-/// What `ufutex run` was asked for, checked.
-#[cfg_attr(
-    not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")),
-    expect(dead_code, reason = "nothing is run there")
-)]
-pub struct Run {
-    /// For the library; its output is `output`, its process not known yet.
-    pub settings: settings::Settings<'static>,
-    /// Where the report goes, if not to stderr.
-    pub output: Option<PathBuf>,
-    /// The program and its arguments: not empty.
-    pub command: Vec<OsString>,
 }
 
 impl RunArgs {

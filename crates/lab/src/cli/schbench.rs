@@ -2,15 +2,17 @@
 //! lab's.
 
 use super::values::schbench as own;
-use super::values::{self, Buckets, Policy, Targets};
-use crate::machine;
+use super::values::{self, Buckets, Targets};
 use crate::settings::Settings;
-use crate::targets::schbench::Plan;
-use crate::targets::{Layout, Name};
 use crate::workloads::schbench::Pinning;
 use clap::{Args, ValueEnum};
+use lab_measure::machine;
+use lab_targets::Policy;
+use lab_targets::schbench::Plan;
+use lab_targets::{Layout, Name};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use strum::VariantArray;
 
 /// What `bench schbench` is asked to do, checked.
 pub struct Schbench {
@@ -136,7 +138,7 @@ pub struct SchbenchArgs {
     #[arg(short, long, value_name = "N", value_parser = own::slots_or_none, allow_negative_numbers = true)]
     pub buckets: Option<usize>,
     /// Bucket layout of our tables
-    #[arg(long, value_enum, default_value = "lean")]
+    #[arg(long, value_parser = values::one_of::<Layout>(), default_value = "lean")]
     pub layout: Layout,
     /// Size policy of `live`: threads, load, or a power of two [default: load; with -b N, N]
     #[arg(long, value_name = "POLICY", value_parser = values::policy, allow_negative_numbers = true)]
@@ -252,7 +254,7 @@ impl SchbenchArgs {
 
     fn chosen(&self) -> Result<Vec<Name>, String> {
         let Some(Targets { futex, not_futex, .. }) = &self.targets else {
-            return Ok(Name::value_variants().to_vec());
+            return Ok(Name::VARIANTS.to_vec());
         };
         match not_futex {
             Some(name) => {

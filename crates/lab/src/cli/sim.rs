@@ -1,72 +1,18 @@
 //! `ufutex sim`: its options, and what they ask for.
 
-use super::values::{self, List, Policy};
-use crate::targets::Layout;
-use clap::{Args, ValueEnum};
-use std::fmt;
+use super::values::{self, List};
+use clap::Args;
+use lab_sim::{Scheme, Settings, Workload};
+use lab_targets::{Layout, Policy};
 use std::io::Read;
+use strum::VariantArray;
 use ufutex_coherence::Topology;
-
-/// What can be run on virtual cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Workload {
-    /// perf's: a wait on a word that differs, each thread with words of its own
-    Hash,
-    /// A wake where nobody waits
-    Wake,
-    /// A new table size while threads hammer the old one
-    Resize,
-}
-
-impl fmt::Display for Workload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Hash => "hash",
-            Self::Wake => "wake",
-            Self::Resize => "resize",
-        })
-    }
-}
-
-/// How operations reach their bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Scheme {
-    /// Each bucket says whether it is live.
-    Live,
-    /// The table never changes.
-    Fixed,
-    /// One shared reference count.
-    Atomic,
-    /// A reference count for each CPU.
-    Percpu,
-    /// The system's table in place of one's own.
-    Global,
-}
-
-impl Scheme {
-    /// Whether its table takes a new size.
-    pub fn can_resize(self) -> bool {
-        matches!(self, Self::Live | Self::Atomic | Self::Percpu)
-    }
-}
-
-impl fmt::Display for Scheme {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Live => "live",
-            Self::Fixed => "fixed",
-            Self::Atomic => "atomic",
-            Self::Percpu => "percpu",
-            Self::Global => "global",
-        })
-    }
-}
 
 /// On which machine, and what.
 #[derive(Args)]
 pub struct SimArgs {
     /// What to run, if none of the commands below
-    #[arg(value_enum, required = true)]
+    #[arg(value_parser = values::one_of::<Workload>(), required = true)]
     workload: Option<Workload>,
     /// The machine: epyc-9d64, turin, skylake-2s, zen3-2s, power, ivb-4s, here, or a file
     #[arg(long, value_name = "NAME|FILE", default_value = "epyc-9d64", value_parser = topology)]
@@ -139,34 +85,6 @@ Examples:
   ufutex sim hash --topology turin --layout lean,packed,split     how a bucket is to lie in cache lines
   ufutex sim resize --cores 64                                    the stall, and its absence";
 
-/// What `ufutex sim` was asked for, checked.
-pub struct Settings {
-    /// What to run.
-    pub workload: Workload,
-    /// The machine.
-    pub topology: Topology,
-    /// Each run has one of these.
-    pub cores: Vec<usize>,
-    /// The same.
-    pub schemes: Vec<Scheme>,
-    /// The same.
-    pub layouts: Vec<Layout>,
-    /// The same; the size of the table, or who sizes it.
-    pub policies: Vec<Policy>,
-    /// Words of each thread.
-    pub futexes: usize,
-    /// Whether a wait looks at the word first.
-    pub early_return: bool,
-    /// Slots before and after.
-    pub resize: (usize, usize),
-    /// Of chance.
-    pub seed: u64,
-    /// No progress.
-    pub silent: bool,
-    /// Rows.
-    pub json: bool,
-}
-
 impl SimArgs {
     /// Checks the options against each other and the machine.
     pub fn check(self) -> Result<Settings, String> {
@@ -184,7 +102,7 @@ impl SimArgs {
         // clap has refused none.
         let workload = self.workload.unwrap_or(Workload::Hash);
         let is_resize = workload == Workload::Resize;
-        let all = Scheme::value_variants().iter().copied();
+        let all = Scheme::VARIANTS.iter().copied();
         let usual = || all.filter(|scheme| !is_resize || scheme.can_resize()).collect();
         let schemes: Vec<Scheme> = self.schemes.map_or_else(usual, |List(schemes)| schemes);
         if let Some(fixed) = schemes.iter().find(|scheme| is_resize && !scheme.can_resize()) {
@@ -262,12 +180,12 @@ fn buckets(text: &str) -> Result<List<usize>, String> {
 
 fn schemes(text: &str) -> Result<List<Scheme>, String> {
     let accepted = "live, fixed, atomic, percpu, global, or a comma list of these";
-    values::list(text, accepted, |part| Scheme::from_str(part, false).ok())
+    values::list(text, accepted, |part| part.parse().ok())
 }
 
 fn layouts(text: &str) -> Result<List<Layout>, String> {
     let accepted = "lean, packed, split, or a comma list of these";
-    values::list(text, accepted, |part| Layout::from_str(part, false).ok())
+    values::list(text, accepted, |part| part.parse().ok())
 }
 
 /// `--seed`.

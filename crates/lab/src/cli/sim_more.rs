@@ -2,9 +2,11 @@
 
 use super::sim;
 use super::values::{self, List};
-use crate::sim::seeds::hash::Scheme;
-use crate::sim::timers::{Design, Test};
-use clap::{Args, ValueEnum};
+use clap::Args;
+use lab_sim::seeds::hash::Scheme;
+use lab_sim::timers::{Design, Test};
+use lab_sim::{schbench, seeds, timers};
+use strum::VariantArray;
 use ufutex_coherence::Topology;
 
 /// Of all three.
@@ -84,10 +86,10 @@ pub struct TimersArgs {
         value_parser = sim::cores, allow_negative_numbers = true)]
     cores: List<usize>,
     /// Designs, a comma list: ours, global-lock, precheck, scaled, radix [default: all]
-    #[arg(long, visible_alias = "targets", value_name = "LIST", value_enum, value_delimiter = ',')]
+    #[arg(long, visible_alias = "targets", value_name = "LIST", value_parser = values::one_of::<Design>(), value_delimiter = ',')]
     designs: Vec<Design>,
     /// What is modelled, a comma list: create-getoverrun, create-delete [default: both]
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_parser = values::one_of::<Test>(), value_delimiter = ',')]
     tests: Vec<Test>,
     /// Timers of each thread; how often create-delete does it
     #[arg(short = 'n', long, value_name = "N", default_value = "200", value_parser = timers, allow_negative_numbers = true)]
@@ -109,26 +111,12 @@ pub struct TimersArgs {
     json: bool,
 }
 
-/// What `sim timers` was asked for, checked.
-pub struct TimersSettings {
-    pub topology: Topology,
-    pub cores: Vec<usize>,
-    pub designs: Vec<Design>,
-    pub tests: Vec<Test>,
-    pub timers: usize,
-    pub processes: bool,
-    pub kernel: bool,
-    pub seed: u64,
-    pub silent: bool,
-    pub json: bool,
-}
-
 impl TimersArgs {
     /// Checks the cores against the machine.
-    pub fn check(self) -> Result<TimersSettings, String> {
+    pub fn check(self) -> Result<timers::Settings, String> {
         let or_all = |given: Vec<Design>| if given.is_empty() { Design::ALL.to_vec() } else { given };
-        let or_both = |given: Vec<Test>| if given.is_empty() { Test::value_variants().to_vec() } else { given };
-        Ok(TimersSettings {
+        let or_both = |given: Vec<Test>| if given.is_empty() { Test::VARIANTS.to_vec() } else { given };
+        Ok(timers::Settings {
             cores: on_machine(self.cores, &self.topology)?,
             topology: self.topology,
             designs: or_all(self.designs),
@@ -150,7 +138,7 @@ pub struct SchbenchArgs {
     #[arg(long, value_name = "NAME|FILE", default_value = "turin", value_parser = sim::topology)]
     topology: Topology,
     /// Schemes, a comma list: fixed, atomic, percpu, live [default: all]
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_parser = values::one_of::<Scheme>(), value_delimiter = ',')]
     schemes: Vec<Scheme>,
     /// Buckets, a power of two; 0 for the system's global table
     #[arg(short, long, value_name = "N", default_value = "1024", value_parser = buckets, allow_negative_numbers = true)]
@@ -178,30 +166,16 @@ pub struct SchbenchArgs {
     json: bool,
 }
 
-/// What `sim schbench` was asked for.
-pub struct SchbenchSettings {
-    pub topology: Topology,
-    pub schemes: Vec<Scheme>,
-    pub buckets: usize,
-    pub messages: usize,
-    pub workers: usize,
-    pub runtime_us: u64,
-    pub kernel: bool,
-    pub seed: u64,
-    pub silent: bool,
-    pub json: bool,
-}
-
 impl SchbenchArgs {
     /// Checks how many threads there are.
-    pub fn check(self) -> Result<SchbenchSettings, String> {
+    pub fn check(self) -> Result<schbench::Settings, String> {
         let threads = self.message_threads * (self.threads + 1);
         if threads > values::THREADS_MAX {
             let (workers, most) = (self.threads, values::THREADS_MAX);
             return Err(format!("--threads '{workers}' is too much: {threads} in all; accepted: {most} in all"));
         }
         let all = [Scheme::Fixed, Scheme::Atomic, Scheme::PerCpu, Scheme::Live];
-        Ok(SchbenchSettings {
+        Ok(schbench::Settings {
             topology: self.topology,
             schemes: if self.schemes.is_empty() { all.to_vec() } else { self.schemes },
             buckets: self.buckets,
@@ -236,27 +210,11 @@ pub struct SeedsArgs {
     json: bool,
 }
 
-/// What `sim seeds` was asked for.
-pub struct SeedsSettings {
-    only: Vec<String>,
-    pub measures: bool,
-    pub markdown: bool,
-    pub silent: bool,
-    pub json: bool,
-}
-
 impl SeedsArgs {
     /// All of it can be run.
-    pub fn check(self) -> SeedsSettings {
+    pub fn check(self) -> seeds::Settings {
         let SeedsArgs { only, no_measure, markdown, silent, json } = self;
-        SeedsSettings { only, measures: !no_measure, markdown, silent, json }
-    }
-}
-
-impl SeedsSettings {
-    /// Whether a document is among those asked for.
-    pub fn wants(&self, seed: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == seed)
+        seeds::Settings { only, measures: !no_measure, markdown, silent, json }
     }
 }
 

@@ -2,11 +2,14 @@
 
 pub mod schbench;
 
-use crate::targets::Name;
-use crate::targets::timers::{self, Test};
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use lab_measure::names::Named;
+use lab_targets::timers::{self, Test};
+use lab_targets::{Name, Policy};
 use std::fmt;
 use std::path::Path;
+use strum::VariantArray;
 
 /// The most threads that a workload takes.
 pub const THREADS_MAX: usize = 16_384;
@@ -81,25 +84,14 @@ pub enum Format {
     Simple,
 }
 
-/// `--policy`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// The kernel's rule.
-    Threads,
-    /// The engine's rule.
-    Load,
-    /// This many slots.
-    Fixed(usize),
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Policy::Threads => f.write_str("threads"),
-            Policy::Load => f.write_str("load"),
-            Policy::Fixed(slots) => write!(f, "{slots}"),
-        }
-    }
+/// A parser of one of an enum's names. The help text has the documentation of each variant.
+pub fn one_of<T: Named + 'static>() -> impl TypedValueParser<Value = T> {
+    let value = |one: &T| {
+        let help = one.get_documentation().unwrap_or_default().trim_end_matches('.');
+        PossibleValue::new(Into::<&'static str>::into(*one)).help(help)
+    };
+    PossibleValuesParser::new(T::VARIANTS.iter().map(value))
+        .map(|name| name.parse().ok().expect("one of the names that were accepted"))
 }
 
 /// Each part of a comma list by `one`, without repetitions.
@@ -188,8 +180,8 @@ pub fn processes(text: &str) -> Result<List<usize>, String> {
 
 /// `--tests`.
 pub fn tests(text: &str) -> Result<List<Test>, String> {
-    let accepted = format!("{}, or a comma list of these", names(Test::value_variants()));
-    list(text, &accepted, |part| Test::from_str(part, false).ok())
+    let accepted = format!("{}, or a comma list of these", names(Test::VARIANTS));
+    list(text, &accepted, |part| part.parse().ok())
 }
 
 /// `--sparse`.
@@ -264,8 +256,8 @@ pub struct Targets {
 
 /// `--targets`.
 pub fn targets(text: &str) -> Result<Targets, String> {
-    let futex = |part: &str| Name::from_str(part, false).ok();
-    let timers = |part: &str| timers::Name::from_str(part, false).ok();
+    let futex = |part: &str| part.parse::<Name>().ok();
+    let timers = |part: &str| part.parse::<timers::Name>().ok();
     let accepted = format!("{}, or a comma list of these; by timers {}", futex_targets(), timers_targets());
     let List(parts) = list(text, &accepted, |part| {
         Some(part.to_string()).filter(|_| futex(part).is_some() || timers(part).is_some())
@@ -280,12 +272,12 @@ pub fn targets(text: &str) -> Result<Targets, String> {
 
 /// What the futex workloads accept.
 pub fn futex_targets() -> String {
-    names(Name::value_variants())
+    names(Name::VARIANTS)
 }
 
 /// What `timers` accepts.
 pub fn timers_targets() -> String {
-    names(timers::Name::value_variants())
+    names(timers::Name::VARIANTS)
 }
 
 fn names(names: &[impl fmt::Display]) -> String {

@@ -2,7 +2,7 @@
 
 use super::verdict::{Change, Findings, Verdict};
 use crate::cli::CompareArgs;
-use crate::report::table;
+use lab_terminal::table;
 use serde_json::json;
 
 /// So many rows without a partner are named; more are counted.

@@ -1,13 +1,13 @@
 //! The figures that the project holds itself to, each computed from the samples of this run.
 
-use crate::series::{Key, Series};
-use crate::targets::Operation;
-use crate::targets::crowd::Kind;
-use crate::targets::timers::{Name as Timers, Test};
 use crate::workloads::{
     AtOnce, CrowdCase, LOCK_PI, LocksCase, LocksTarget, Memory, TimersCase, TimersMeasure, WASMTIME, WasmCase,
     crowd_section, requeue_section, timers_section, wasm_section,
 };
+use lab_measure::series::{Key, Series};
+use lab_targets::Operation;
+use lab_targets::crowd::Kind;
+use lab_targets::timers::{Name as Timers, Test};
 use serde_json::{Value, json};
 
 /// What a figure must not pass.

@@ -15,11 +15,11 @@ pub use row::Row;
 pub use schbench::{run as schbench_run, schbench};
 pub use timers::TimersRow;
 
-use crate::stderr;
 use crate::workloads::{Lab, Memory, Outcome, Timers, Workload};
-use anyhow::{Context, Result};
+use anyhow::Result;
+use lab_terminal::stderr;
+use lab_terminal::stdout::print;
 use serde::Serialize;
-use std::io::{self, Write};
 
 /// Says on which machine the figures come about; nothing with `--json`.
 pub fn opening(lab: &Lab<'_>) -> Result<()> {
@@ -90,18 +90,4 @@ pub fn figures(lab: &Lab<'_>, memory: &Memory) -> Result<()> {
         return print(&rows.join("\n"));
     }
     print(&format!("\n## figures\n{}\n{}", table::figures(&figures), sentence::figures(&figures)))
-}
-
-/// A piece of the results.
-pub fn print(text: &str) -> Result<()> {
-    if !text.is_empty() {
-        let mut out = io::stdout().lock();
-        writeln!(out, "{text}").and_then(|()| out.flush()).context("stdout cannot be written")?;
-    }
-    Ok(())
-}
-
-/// Whether the reader of stdout has gone: no failure of ours.
-pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -1,11 +1,12 @@
 //! The table of `neighbour`, its sentence, and its rows of JSON.
 
-use super::{publish, table};
+use super::publish;
 use crate::cli::Neighbour;
-use crate::stats;
 use crate::workloads::Lab;
 use crate::workloads::neighbour::{Found, Pair};
 use anyhow::Result;
+use lab_measure::stats;
+use lab_terminal::table;
 use serde::Serialize;
 
 /// All pairs.

@@ -1,9 +1,9 @@
 //! perf's own lines.
 
-use super::print;
 use crate::settings::FirstLine;
 use crate::workloads::{PerfStats, Workload};
 use anyhow::Result;
+use lab_terminal::stdout::print;
 use std::io::Write;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! One row: one object of `--json`, one line of a table.
 
-use crate::stats::{Spread, Tail};
-use crate::targets::Name;
 use crate::workloads::Lab;
+use lab_measure::stats::{Spread, Tail};
+use lab_targets::Name;
 use serde::Serialize;
 
 /// What was measured and how; what a workload does not have is left out of its JSON.

@@ -2,14 +2,15 @@
 
 mod original;
 
-use super::{publish, table};
+use super::publish;
 use crate::cli::Schbench;
-use crate::stats;
-use crate::targets::Name;
-use crate::targets::schbench::{Latencies, Plan};
 use crate::workloads::schbench::{Competitor, Findings};
 use crate::workloads::{Lab, policy_name};
 use anyhow::Result;
+use lab_measure::stats;
+use lab_targets::Name;
+use lab_targets::schbench::{Latencies, Plan};
+use lab_terminal::table;
 use serde::Serialize;
 use std::fmt::Write;
 

@@ -1,8 +1,9 @@
 //! The two tables of `hash --sweep`, laid out as in the patches: operations a second of one thread.
 
-use super::{Row, publish, table};
+use super::{Row, publish};
 use crate::workloads::Lab;
 use anyhow::Result;
+use lab_terminal::table;
 
 /// All rows: the tables of one target after another's.
 pub fn tables(lab: &Lab<'_>, rows: &[Row], notes: &[String]) -> Result<()> {
@@ -78,10 +79,10 @@ fn distinct(values: impl Iterator<Item = usize>) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::series::Series;
     use crate::settings::Settings;
-    use crate::stats::Spread;
-    use crate::targets::Name;
+    use lab_measure::series::Series;
+    use lab_measure::stats::Spread;
+    use lab_targets::Name;
 
     #[test]
     fn each_cell_has_the_rate_of_one_thread_with_its_threads_and_slots() {

@@ -2,10 +2,10 @@
 
 use super::Row;
 use super::figures::{Bound, Figure};
-use crate::stats::Tail;
 use crate::workloads::{GIVE_UP, Lab, Workload};
-use comfy_table::{Attribute, Cell, CellAlignment, Color, Table, presets};
-use std::io::IsTerminal;
+use comfy_table::{Attribute, Cell, CellAlignment, Color};
+use lab_measure::stats::Tail;
+use lab_terminal::table::{align, dash, finish, new, ratio};
 
 /// One workload's rows.
 pub fn workload(lab: &Lab<'_>, workload: Workload, rows: &[Row]) -> String {
@@ -234,38 +234,9 @@ fn number(value: f64, unit: &str) -> String {
     format!("{value:.digits$} {unit}").trim_end().to_string()
 }
 
-pub fn new(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_header(header.iter().map(|title| {
-        let cell = Cell::new(title);
-        if *title == header[0] { cell } else { cell.set_alignment(CellAlignment::Right) }
-    }));
-    table
-}
-
-/// Words to the left, numbers to the right.
-pub fn align(cells: Vec<String>, words: usize) -> Vec<Cell> {
-    let place = |number| {
-        if number < words { CellAlignment::Left } else { CellAlignment::Right }
-    };
-    cells.into_iter().enumerate().map(|(number, text)| Cell::new(text).set_alignment(place(number))).collect()
-}
-
-pub fn finish(mut table: Table) -> String {
-    let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    if !coloured {
-        table.force_no_tty();
-    }
-    table.to_string()
-}
-
 /// What the row is called.
 fn target(row: &Row) -> String {
     if row.early_return == Some(true) { format!("{} (early return)", row.target) } else { row.target.to_string() }
-}
-
-pub fn dash() -> String {
-    "-".to_string()
 }
 
 fn threads(row: &Row) -> String {
@@ -278,10 +249,6 @@ fn with_distance(count: usize, row: &Row) -> String {
 
 fn buckets(row: &Row) -> String {
     row.buckets.map_or_else(dash, |buckets| buckets.to_string())
-}
-
-pub(super) fn ratio(ratio: Option<f64>) -> String {
-    ratio.map_or_else(dash, |ratio| format!("{ratio:.3}"))
 }
 
 /// Median, p10, p90.

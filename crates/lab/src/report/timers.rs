@@ -1,9 +1,9 @@
 //! The rows, tables and sentences of `timers`.
 
 use super::sentence::{against, count, join};
-use super::table;
-use crate::targets::timers::Lateness;
 use crate::workloads::Timers;
+use lab_targets::timers::Lateness;
+use lab_terminal::table;
 use serde::Serialize;
 
 /// One row: one object of `--json`, one line of a table. What a test does not measure is left out.

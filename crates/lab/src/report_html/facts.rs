@@ -1,8 +1,7 @@
 //! The machine: what a reader must know to judge a figure.
 
-use crate::machine;
-use crate::targets;
 use crate::workloads::Lab;
+use lab_measure::machine;
 use serde::Serialize;
 use std::fs::read_to_string;
 
@@ -55,7 +54,7 @@ impl Facts {
                 .ok()
                 .and_then(|text| value_of(&text, "MemTotal")?.trim_end_matches(" kB").parse().ok()),
             kernel: format!("Linux {}", line("/proc/sys/kernel/osrelease").unwrap_or_default()),
-            private_hash: targets::kernel_has_private_hash(),
+            private_hash: lab_targets::kernel_has_private_hash(),
             apart_ns: lab.distance.map(|distance| (distance.apart_ns * 10.0).round() / 10.0),
             distance: lab.distance.map(|distance| distance.word()),
             load: line("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),

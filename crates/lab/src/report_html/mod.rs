@@ -10,14 +10,14 @@ mod published;
 mod say;
 
 use crate::cli::Report;
-use crate::interrupt;
-use crate::progress::Progress;
 use crate::settings::Settings;
-use crate::stderr;
 use crate::workloads::Lab;
 use anyhow::{Result, ensure};
 use document::{Document, Section};
 use facts::Facts;
+use lab_measure::interrupt;
+use lab_terminal::progress::Progress;
+use lab_terminal::stderr;
 use measure::{Effort, memory, resize, scaling, seeds, timers};
 use modelled::Modelled;
 use serde::Serialize;

@@ -2,10 +2,10 @@
 
 use super::measure::Effort;
 use crate::cli::{self, Command};
-use crate::interrupt;
-use crate::progress::Progress;
-use crate::sim::{self, Row, seeds};
 use anyhow::{Result, anyhow};
+use lab_measure::interrupt;
+use lab_sim::{Row, seeds};
+use lab_terminal::progress::Progress;
 use serde::Serialize;
 
 /// What is run, by the flags of `ufutex sim`: schemes by cores, then layouts on all cores.
@@ -97,7 +97,7 @@ pub fn run(silent: bool, effort: Effort) -> Result<Modelled> {
     let progress = Progress::start("the model: virtual cores", runs.len() + seeds, silent);
     let mut all = Modelled::default();
     for flags in runs.iter().take_while(|_| !interrupt::asked()) {
-        let rows = sim::rows(&settings(flags)?)?;
+        let rows = lab_sim::rows(&settings(flags)?)?;
         all.cores.extend(rows.into_iter().map(cores));
         progress.step();
     }
@@ -116,7 +116,7 @@ fn side(side: seeds::Side) -> Side {
     Side { workload: "sim seeds", case: side.id, machine: side.machine, before_per_sec, after_per_sec }
 }
 
-fn settings(flags: &str) -> Result<cli::sim::Settings> {
+fn settings(flags: &str) -> Result<lab_sim::Settings> {
     let arguments = ["ufutex", "sim"].into_iter().chain(flags.split_whitespace()).map(Into::into);
     match cli::parse(arguments) {
         Ok(Command::Sim(settings)) => Ok(*settings),

@@ -1,8 +1,8 @@
 //! What was published, as it stands in the messages that `seeds` names. Nothing here is measured or modelled. The figures
-//! themselves are in `crate::published`.
+//! themselves are in `lab_sim::published`.
 
-use crate::published;
-use crate::targets::{Layout, Name};
+use lab_sim::published;
+use lab_targets::{Layout, Name};
 
 /// The messages: number, subject, who wrote it on the kernel's mailing list, and when.
 pub const MESSAGES: [[&str; 4]; 5] = [

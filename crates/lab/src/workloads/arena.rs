@@ -1,12 +1,12 @@
 //! Where targets are hammered: the workers, their words, and one sample at a time.
 
 use super::Lab;
-use crate::interrupt;
-use crate::pool::{Gate, Pool};
 use crate::settings::Settings;
-use crate::targets::loops::Tally;
-use crate::targets::{Operation, Subject, Words};
 use anyhow::{Result, ensure};
+use lab_measure::interrupt;
+use lab_measure::pool::{Gate, Pool};
+use lab_targets::loops::Tally;
+use lab_targets::{Operation, Subject, Words};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 //! Measuring in several processes: each one is a child of this program, which says on stdout when its threads are there,
 //! is told on stdin when to begin, and answers with a line of JSON.
 
-use crate::clock;
-use crate::interrupt;
 use anyhow::{Context, Result, anyhow};
+use lab_measure::clock;
+use lab_measure::interrupt;
 use serde::de::DeserializeOwned;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};

@@ -4,16 +4,17 @@
 //! `same-bucket`: a few wait for the word that is woken, and many for its neighbour, which shares the bucket.
 
 use super::{BUCKETS_MIN, Lab, Outcome, arena};
-use crate::cli::values::{Buckets, Policy};
-use crate::clock;
-use crate::interrupt;
-use crate::machine;
+use crate::cli::values::Buckets;
 use crate::report::Row;
-use crate::sample::{self, Pace};
-use crate::stats::Spread;
-use crate::targets::crowd::{BATCH_MAX, Beat, Crowd, Kind, Stage};
-use crate::targets::{self, Name, Shape, Subject, Words};
 use anyhow::{Context, Result, anyhow};
+use lab_measure::clock;
+use lab_measure::interrupt;
+use lab_measure::machine;
+use lab_measure::sample::{self, Pace};
+use lab_measure::stats::Spread;
+use lab_targets::Policy;
+use lab_targets::crowd::{BATCH_MAX, Beat, Crowd, Kind, Stage};
+use lab_targets::{Name, Shape, Subject, Words};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
@@ -179,7 +180,7 @@ fn sizes(lab: &Lab<'_>, name: Name, case: Case) -> Vec<Size> {
 fn competitor(lab: &Lab<'_>, name: Name, case: Case, kind: Kind, size: Size) -> Result<Competitor> {
     let policy = policy(lab, name, case, size.waiters);
     let shape = Shape { layout: lab.settings.layout, policy, shared: false, early_return: false };
-    let subject = targets::build(name, &shape)?;
+    let subject = lab_targets::build(name, &shape)?;
     let crowd = match case {
         Case::Distinct => distinct(kind, size),
         Case::SameBucket => same_bucket(kind, size.waiters),

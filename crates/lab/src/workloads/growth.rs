@@ -4,13 +4,14 @@
 
 use super::growth_child::Report;
 use super::{Lab, Outcome};
-use crate::cli::values::{Buckets, Policy};
-use crate::interrupt;
+use crate::cli::values::Buckets;
 use crate::report::Row;
-use crate::sample::{self, Course};
-use crate::stats::Tail;
-use crate::targets::Name;
 use anyhow::{Context, Result, ensure};
+use lab_measure::interrupt;
+use lab_measure::sample::{self, Course};
+use lab_measure::stats::Tail;
+use lab_targets::Name;
+use lab_targets::Policy;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 

@@ -1,10 +1,10 @@
 //! One repeat of `growth`, in a fresh process: its report is one line of JSON on stdout.
 
 use crate::cli::GrowthChildArgs;
-use crate::machine::{self, OwnLine};
-use crate::stats::Tail;
-use crate::targets::{self, Shape, Subject, Waited};
 use anyhow::{Context, Result, anyhow, ensure};
+use lab_measure::machine::{self, OwnLine};
+use lab_measure::stats::Tail;
+use lab_targets::{Shape, Subject, Waited};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -41,7 +41,7 @@ type Sitter = JoinHandle<Option<Waited>>;
 /// Parks the threads, prints the report, wakes them all.
 pub fn run(args: &GrowthChildArgs) -> Result<()> {
     let shape = Shape { layout: args.layout, policy: args.policy, shared: false, early_return: false };
-    let subject = targets::build(args.target, &shape)?;
+    let subject = lab_targets::build(args.target, &shape)?;
     let seats: Arc<Vec<OwnLine<Seat>>> = Arc::new((0..args.threads).map(|_| OwnLine::default()).collect());
     let threads = (0..args.threads).map(|number| spawn(&subject, &seats, number)).collect::<Result<Vec<_>>>()?;
     for (number, thread) in threads.iter().enumerate() {

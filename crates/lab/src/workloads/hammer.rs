@@ -2,12 +2,13 @@
 
 use super::arena::{Arena, Sample};
 use super::{BUCKETS_MIN, Lab, Outcome};
-use crate::cli::values::{Buckets, Policy};
+use crate::cli::values::Buckets;
 use crate::report::Row;
-use crate::sample::{self, Pace};
-use crate::stats::Spread;
-use crate::targets::{self, Name, Operation, Shape, Subject};
 use anyhow::Result;
+use lab_measure::sample::{self, Pace};
+use lab_measure::stats::Spread;
+use lab_targets::Policy;
+use lab_targets::{Name, Operation, Shape, Subject};
 use std::sync::Arc;
 
 const THREADS: [usize; 2] = [1, 2];
@@ -67,7 +68,7 @@ fn notes(lab: &Lab<'_>) -> Vec<String> {
     if settings.shared {
         notes
             .push("shared: our schemes all use the system's global table; parking_lot knows one kind only".to_string());
-    } else if settings.targets.contains(&Name::Kernel) && !targets::kernel_has_private_hash() {
+    } else if settings.targets.contains(&Name::Kernel) && !lab_targets::kernel_has_private_hash() {
         notes.push("kernel: no PR_FUTEX_HASH here (6.16 and later), measured on its global hash".to_string());
     }
     notes
@@ -78,7 +79,7 @@ fn line_up(lab: &Lab<'_>, arena: &Arena, threads: usize, operation: Operation) -
     let settings = lab.settings;
     let competitor = |name: Name, policy: Policy, early_return: bool| -> Result<Competitor> {
         let shape = Shape { layout: settings.layout, policy, shared: settings.shared, early_return };
-        let subject = targets::build(name, &shape)?;
+        let subject = lab_targets::build(name, &shape)?;
         subject.note_threads(threads);
         arena.prime(&subject, threads)?;
         lab.freeze(name, &*subject)?;

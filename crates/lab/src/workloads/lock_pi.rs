@@ -2,15 +2,15 @@
 
 use super::arena::{self, Sample};
 use super::{Lab, Outcome};
-use crate::cli::values::Policy;
-use crate::machine::OwnLine;
-use crate::pool::{Gate, Pool};
 use crate::report::Row;
-use crate::sample::{self, Pace};
-use crate::stats::Spread;
-use crate::targets::loops::Tally;
-use crate::targets::{Name, Subject};
 use anyhow::{Result, ensure};
+use lab_measure::machine::OwnLine;
+use lab_measure::pool::{Gate, Pool};
+use lab_measure::sample::{self, Pace};
+use lab_measure::stats::Spread;
+use lab_targets::Policy;
+use lab_targets::loops::Tally;
+use lab_targets::{Name, Subject};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;

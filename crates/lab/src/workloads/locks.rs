@@ -4,11 +4,11 @@
 use super::locks_child::{Children, Load, Sample};
 use super::{Lab, Outcome};
 use crate::report::Row;
-use crate::sample::{self, Course};
 use crate::settings::{Locks, Settings};
-use crate::stats::Spread;
-use crate::targets::Name;
 use anyhow::Result;
+use lab_measure::sample::{self, Course};
+use lab_measure::stats::Spread;
+use lab_targets::Name;
 use std::time::Duration;
 
 const BUDGET_S: f64 = 12.0;
@@ -173,7 +173,7 @@ pub fn run(lab: &mut Lab<'_>) -> Result<Outcome> {
     })?;
     drop(progress);
     for ((case, target), samples) in competitors.iter().zip(&samples) {
-        let put = |series: &mut crate::series::Series, section: String, of: fn(&Sample) -> f64| {
+        let put = |series: &mut lab_measure::series::Series, section: String, of: fn(&Sample) -> f64| {
             series.put((&section, target.text(), case.threads()), samples.iter().map(of).collect());
         };
         put(&mut lab.series, case.section(), |sample| sample.ns_per_op);

@@ -6,10 +6,10 @@
 
 use super::locks::Target;
 use crate::cli::values::Line;
-use crate::interrupt;
 use crate::settings::Settings;
-use crate::stderr;
 use anyhow::{Context, Result, ensure};
+use lab_measure::interrupt;
+use lab_terminal::stderr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;

@@ -37,17 +37,18 @@ pub use timers::{Case as TimersCase, Findings as Timers, Measure as TimersMeasur
 pub use wake_parallel::THREADS as WAKE_PARALLEL_THREADS;
 pub use wasm::{Case as WasmCase, WASMTIME, section as wasm_section};
 
-use crate::cli::values::{Buckets, Policy};
-use crate::interrupt;
-use crate::machine::{self, Distance};
-use crate::progress::Progress;
+use crate::cli::values::Buckets;
 use crate::report::{self, Row};
-use crate::series::Series;
 use crate::settings::Settings;
-use crate::stderr;
-use crate::targets::{self, Name, Operation, Shape, Subject};
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
+use lab_measure::interrupt;
+use lab_measure::machine::{self, Distance};
+use lab_measure::series::Series;
+use lab_targets::Policy;
+use lab_targets::{Name, Operation, Shape, Subject};
+use lab_terminal::progress::Progress;
+use lab_terminal::stderr;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -165,7 +166,7 @@ impl<'a> Lab<'a> {
         };
         let policy = if name == Name::Live { settings.live_policy() } else { Policy::Fixed(buckets) };
         let shape = Shape { layout: settings.layout, policy, shared: settings.shared, early_return: false };
-        let subject = targets::build(name, &shape)?;
+        let subject = lab_targets::build(name, &shape)?;
         subject.note_threads(threads);
         // So that the table exists: nobody measures an empty domain.
         subject.wait(&AtomicU32::new(0), 1);

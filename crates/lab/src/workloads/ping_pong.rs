@@ -1,14 +1,14 @@
 //! `ping-pong`: two threads wake one another in turn, on one CPU and on two.
 
 use super::{Lab, Outcome};
-use crate::cli::values::Policy;
-use crate::pool::{Gate, Pool};
 use crate::report::Row;
-use crate::sample::{self, Pace};
-use crate::stats::Spread;
-use crate::targets::loops::{Court, Side, Tally};
-use crate::targets::{Name, Subject};
 use anyhow::Result;
+use lab_measure::pool::{Gate, Pool};
+use lab_measure::sample::{self, Pace};
+use lab_measure::stats::Spread;
+use lab_targets::Policy;
+use lab_targets::loops::{Court, Side, Tally};
+use lab_targets::{Name, Subject};
 use std::sync::Arc;
 use std::time::Duration;
 

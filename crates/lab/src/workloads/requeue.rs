@@ -2,14 +2,14 @@
 
 use super::sleepers::{Sleepers, let_go};
 use super::{Lab, Outcome};
-use crate::cli::values::Policy;
-use crate::machine::OwnLine;
 use crate::report::Row;
-use crate::sample::{self, Course};
-use crate::stats::Spread;
-use crate::targets::requeue::{Move, Moved};
-use crate::targets::{Name, Subject, Waited};
 use anyhow::Result;
+use lab_measure::machine::OwnLine;
+use lab_measure::sample::{self, Course};
+use lab_measure::stats::Spread;
+use lab_targets::Policy;
+use lab_targets::requeue::{Move, Moved};
+use lab_targets::{Name, Subject, Waited};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;

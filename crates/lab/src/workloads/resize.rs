@@ -2,16 +2,16 @@
 
 use super::arena;
 use super::{Lab, Outcome};
-use crate::cli::values::Policy;
-use crate::clock;
-use crate::pool::{Gate, Pool};
 use crate::report::Row;
-use crate::sample::{self, Course};
-use crate::stats::Tail;
-use crate::targets::loops::{Window, empty_histogram};
-use crate::targets::{self, Name, Shape, Subject, Words};
 use anyhow::{Result, anyhow};
 use hdrhistogram::Histogram;
+use lab_measure::clock;
+use lab_measure::pool::{Gate, Pool};
+use lab_measure::sample::{self, Course};
+use lab_measure::stats::Tail;
+use lab_targets::Policy;
+use lab_targets::loops::{Window, empty_histogram};
+use lab_targets::{Name, Shape, Subject, Words};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,7 @@ fn names(lab: &Lab<'_>, notes: &mut Vec<String>) -> Vec<Name> {
         let cannot: Vec<_> = cannot.iter().map(|name: &Name| name.text()).collect();
         notes.push(format!("left out, their tables take no new size: {}", cannot.join(", ")));
     }
-    if names.contains(&Name::Kernel) && !targets::kernel_has_private_hash() {
+    if names.contains(&Name::Kernel) && !lab_targets::kernel_has_private_hash() {
         notes.push("kernel left out: no PR_FUTEX_HASH here (6.16 and later)".to_string());
         names.retain(|name| *name != Name::Kernel);
     }
@@ -87,7 +87,7 @@ fn once(lab: &Lab<'_>, pool: &Pool, words: &Arc<Vec<Words>>, name: Name, threads
     let (from, to) = lab.settings.resize;
     let policy = Policy::Fixed(from);
     let shape = Shape { layout: lab.settings.layout, policy, shared: false, early_return: false };
-    let subject = targets::build(name, &shape)?;
+    let subject = lab_targets::build(name, &shape)?;
     subject.make_ready();
     let (gate, window) = (Gate::new(threads), Arc::new(Window::default()));
     let job = {

@@ -2,13 +2,13 @@
 
 use super::arena::Arena;
 use super::{Lab, Outcome};
-use crate::cli::values::Policy;
 use crate::report::Row;
-use crate::sample::{self, Pace};
-use crate::series::Series;
-use crate::stats::Spread;
-use crate::targets::{self, Name, Operation, Shape, Subject};
 use anyhow::Result;
+use lab_measure::sample::{self, Pace};
+use lab_measure::series::Series;
+use lab_measure::stats::Spread;
+use lab_targets::Policy;
+use lab_targets::{Name, Operation, Shape, Subject};
 use std::sync::Arc;
 
 const SIZES: [usize; 6] = [16, 64, 256, 1024, 4096, 16384];
@@ -56,7 +56,7 @@ pub fn run(lab: &mut Lab<'_>) -> Result<Outcome> {
 
 fn cold(lab: &Lab<'_>, arena: &Arena, policy: Policy, threads: usize) -> Result<Arc<dyn Subject>> {
     let shape = Shape { layout: lab.settings.layout, policy, shared: false, early_return: false };
-    let subject = targets::build(Name::Live, &shape)?;
+    let subject = lab_targets::build(Name::Live, &shape)?;
     if policy == Policy::Load {
         arena.settle(&subject, threads)?
     } else {

@@ -5,8 +5,8 @@
 //! thrown away: the next one sleeps longer.
 
 use super::Lab;
-use crate::pool::Pool;
 use anyhow::{Result, bail, ensure};
+use lab_measure::pool::Pool;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -3,13 +3,13 @@
 use super::requeue::course;
 use super::sleepers::{Sleepers, let_go};
 use super::{Lab, Outcome};
-use crate::cli::values::Policy;
-use crate::machine::OwnLine;
 use crate::report::Row;
-use crate::sample;
-use crate::stats::Spread;
-use crate::targets::{Name, Subject, Waited};
 use anyhow::Result;
+use lab_measure::machine::OwnLine;
+use lab_measure::sample;
+use lab_measure::stats::Spread;
+use lab_targets::Policy;
+use lab_targets::{Name, Subject, Waited};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};

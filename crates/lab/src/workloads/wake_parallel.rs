@@ -5,13 +5,13 @@ use super::requeue::course;
 use super::sleepers::{Sleepers, let_go};
 use super::wake_many::Word;
 use super::{Lab, Outcome};
-use crate::cli::values::Policy;
-use crate::pool::{Gate, Pool};
 use crate::report::Row;
-use crate::sample;
-use crate::stats::Spread;
-use crate::targets::{Name, Subject, Waited};
 use anyhow::Result;
+use lab_measure::pool::{Gate, Pool};
+use lab_measure::sample;
+use lab_measure::stats::Spread;
+use lab_targets::Policy;
+use lab_targets::{Name, Subject, Waited};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

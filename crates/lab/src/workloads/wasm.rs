@@ -5,15 +5,16 @@
 
 use super::arena::{self, Sample};
 use super::{BUCKETS_MIN, Lab, Outcome};
-use crate::cli::values::{Buckets, Policy};
-use crate::pool::{Gate, Pool};
+use crate::cli::values::Buckets;
 use crate::report::Row;
-use crate::sample::{self, Pace};
-use crate::stats::Spread;
-use crate::targets::loops::Tally;
-use crate::targets::wasm::{self, Addresses, Subject};
-use crate::targets::{Name, Operation, Shape};
 use anyhow::{Result, ensure};
+use lab_measure::pool::{Gate, Pool};
+use lab_measure::sample::{self, Pace};
+use lab_measure::stats::Spread;
+use lab_targets::Policy;
+use lab_targets::loops::Tally;
+use lab_targets::wasm::{self, Addresses, Subject};
+use lab_targets::{Name, Operation, Shape};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -5,8 +5,6 @@ use crate::cli::schbench::Cpus;
 
 /// The most message threads, and threads that run tasks.
 const MESSENGERS_MAX: usize = 1024;
-/// The highest number of a CPU.
-const CPU_MAX: usize = 1023;
 /// The largest matrices of a worker.
 const FOOTPRINT_MAX_KB: usize = 1 << 20;
 /// The longest sleep of a request.
@@ -31,20 +29,8 @@ pub fn cpus(text: &str) -> Result<Cpus, String> {
     if text == "auto" {
         return Ok(Cpus::Auto);
     }
-    let part = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (whole(first, 0, CPU_MAX)?, whole(last, 0, CPU_MAX)?);
-        (first <= last).then_some(first..=last)
-    };
-    let ranges: Option<Vec<_>> = text.split(',').map(part).collect();
-    let mut cpus: Vec<usize> = ranges
-        .ok_or_else(|| "is not accepted; accepted: auto, or CPUs such as 0-3,8".to_string())?
-        .into_iter()
-        .flatten()
-        .collect();
-    cpus.sort_unstable();
-    cpus.dedup();
-    Ok(Cpus::These(cpus))
+    let cpus = lab_measure::machine::cpu_list(text);
+    cpus.map(Cpus::These).ok_or_else(|| "is not accepted; accepted: auto, or CPUs such as 0-3,8".to_string())
 }
 
 /// schbench's `-F`.

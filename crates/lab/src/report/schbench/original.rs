@@ -1,10 +1,10 @@
 //! schbench's own JSON, as its `-j` writes it: for scripts that read that.
 
 use crate::cli::Schbench;
-use crate::targets::Name;
-use crate::targets::schbench::Latencies;
 use crate::workloads::schbench::Findings;
 use anyhow::{Context, Result};
+use lab_targets::Name;
+use lab_targets::schbench::Latencies;
 use serde_json::{Map, Value, json};
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -1,13 +1,13 @@
 //! Any mix of targets, layouts, sizes and threads, hammered in turn: what the ratios of the report stand on.
 
 use super::Effort;
-use crate::cli::values::Policy;
 use crate::report::Row;
-use crate::sample::{self, Pace};
-use crate::stats::Spread;
-use crate::targets::{self, Layout, Name, Operation, Shape, Subject};
 use crate::workloads::{Lab, arena::Arena, section};
 use anyhow::Result;
+use lab_measure::sample::{self, Pace};
+use lab_measure::stats::Spread;
+use lab_targets::Policy;
+use lab_targets::{Layout, Name, Operation, Shape, Subject};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ pub fn run(
 
 fn subject(arena: &Arena, spec: &Spec) -> Result<Arc<dyn Subject>> {
     let shape = Shape { layout: spec.layout, policy: spec.policy, shared: spec.shared, early_return: false };
-    let subject = targets::build(spec.name, &shape)?;
+    let subject = lab_targets::build(spec.name, &shape)?;
     subject.note_threads(spec.threads);
     arena.prime(&subject, spec.threads)?;
     if spec.policy == Policy::Load && spec.name == Name::Live {

@@ -1,14 +1,14 @@
 //! Throughput over time, before, while and after a table gets another size under hammering threads.
 
 use super::Effort;
-use crate::cli::values::Policy;
-use crate::clock;
-use crate::pool::{Gate, Pool};
-use crate::sample::{self, Course};
-use crate::targets::loops::Timeline;
-use crate::targets::{self, Layout, Name, Shape, Words};
 use crate::workloads::{GIVE_UP, Lab, arena};
 use anyhow::{Result, anyhow};
+use lab_measure::clock;
+use lab_measure::pool::{Gate, Pool};
+use lab_measure::sample::{self, Course};
+use lab_targets::Policy;
+use lab_targets::loops::Timeline;
+use lab_targets::{Layout, Name, Shape, Words};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -96,7 +96,7 @@ impl Resized {
 pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Vec<Resized>> {
     let threads = THREADS_PER_CPU * lab.cpus.len().min(32);
     let mut names = vec![Name::Live, Name::Atomic, Name::PerCpu];
-    names.extend(targets::kernel_has_private_hash().then_some(Name::Kernel));
+    names.extend(lab_targets::kernel_has_private_hash().then_some(Name::Kernel));
     let (pool, words) = (Pool::new(threads, &lab.cpus)?, arena::words(lab.settings, threads));
     let rounds = if effort.is_quick() { 1 } else { ROUNDS };
     let progress = lab.progress("resize: throughput over time", rounds);
@@ -113,7 +113,7 @@ pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Vec<Resized>> {
 
 fn once(pool: &Pool, words: &Arc<Vec<Words>>, name: Name, threads: usize) -> Result<Once> {
     let shape = Shape { layout: Layout::Lean, policy: Policy::Fixed(SIZES.0), shared: false, early_return: false };
-    let subject = targets::build(name, &shape)?;
+    let subject = lab_targets::build(name, &shape)?;
     subject.make_ready();
     let ticks_per_ms = 1e6 / clock::nanoseconds_per_tick();
     let steps = (((BEFORE_MS + AFTER_MS) / STEP_MS) + 60.0) as usize;

@@ -2,10 +2,10 @@
 
 use super::Effort;
 use super::hammer::{self, Measured, Spec};
-use crate::cli::values::Policy;
-use crate::targets::{Name, Operation};
 use crate::workloads::Lab;
 use anyhow::Result;
+use lab_targets::Policy;
+use lab_targets::{Name, Operation};
 
 const SECONDS: f64 = 20.0;
 /// More threads than this hammer nobody's real table.

@@ -2,10 +2,10 @@
 
 use super::Effort;
 use super::hammer::{self, Measured, Spec};
-use crate::cli::values::Policy;
-use crate::targets::{self, Layout, Name};
 use crate::workloads::Lab;
 use anyhow::Result;
+use lab_targets::Policy;
+use lab_targets::{Layout, Name};
 
 const PAIRS_SECONDS: f64 = 12.0;
 const TABLE_SECONDS: f64 = 18.0;
@@ -67,7 +67,7 @@ fn table(most_threads: usize) -> Vec<Spec> {
         all.push(Spec::waits(Name::Global, Policy::Fixed(16), threads));
         all.extend(TABLE_SLOTS.map(|slots| Spec::waits(Name::Live, Policy::Fixed(slots), threads)));
         all.push(Spec { shared: true, ..Spec::waits(Name::Kernel, Policy::Fixed(16), threads) });
-        if targets::kernel_has_private_hash() {
+        if lab_targets::kernel_has_private_hash() {
             all.extend(TABLE_SLOTS.map(|slots| Spec::waits(Name::Kernel, Policy::Fixed(slots), threads)));
         }
     }

@@ -4,7 +4,7 @@ use super::{mops, times_as_fast};
 use crate::report_html::document::{Block, Curve, Curves, Drawing, Look, Picture, Section, Table};
 use crate::report_html::measure::hammer::Measured;
 use crate::report_html::measure::scaling::Scaling;
-use crate::targets::Operation;
+use lab_targets::Operation;
 
 /// One picture for waits, one for wakes.
 pub fn section(found: &Scaling, cpus: usize) -> Section {

@@ -77,7 +77,7 @@ fn line(from: Sources<'_>, one: Comparison) -> Line {
 
 fn find(sides: &[Measured], (name, layout, buckets): Side) -> Option<&Measured> {
     sides.iter().find(|one| {
-        let policy = one.spec.policy == crate::cli::values::Policy::Fixed(buckets);
+        let policy = one.spec.policy == lab_targets::Policy::Fixed(buckets);
         one.spec.name == name && one.spec.layout == layout && policy
     })
 }
@@ -180,7 +180,7 @@ fn by_threads(seeds: Option<&Seeds>) -> Table {
         for threads in TABLE_THREADS {
             let rate = |target: &str, shared: bool, slots: Option<usize>| {
                 let one = seeds.table.iter().find(|one| {
-                    let sized = slots.is_none_or(|slots| one.spec.policy == crate::cli::values::Policy::Fixed(slots));
+                    let sized = slots.is_none_or(|slots| one.spec.policy == lab_targets::Policy::Fixed(slots));
                     one.row.target == target && one.spec.threads == threads && one.spec.shared == shared && sized
                 });
                 one.map_or("-".to_string(), |one| thousands(one.rate.median))

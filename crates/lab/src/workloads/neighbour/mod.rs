@@ -13,10 +13,10 @@ pub use neighbours::{Found, Operation};
 
 use super::Lab;
 use crate::cli::Neighbour;
-use crate::interrupt;
-use crate::machine;
 use crate::report;
 use anyhow::{Context, Result};
+use lab_measure::interrupt;
+use lab_measure::machine;
 use stage::{Attackers, Order};
 use ufutex::{Domain, Error, Options, PidNamespace, System};
 

@@ -1,8 +1,8 @@
 //! The attackers' threads: they build what they attack with, and then burn CPU or attack, as they are told.
 
 use super::attacks::Attack;
-use crate::machine;
 use anyhow::{Context, Result, bail};
+use lab_measure::machine;
 use std::hint::spin_loop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

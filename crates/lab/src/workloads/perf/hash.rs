@@ -1,10 +1,10 @@
 //! `perf bench futex hash`.
 
 use super::{Bench, Stats, print};
-use crate::pool::{Gate, Pool};
-use crate::targets::Operation;
 use crate::workloads::arena;
 use anyhow::{Result, ensure};
+use lab_measure::pool::{Gate, Pool};
+use lab_targets::Operation;
 
 /// Every thread waits on its words, which differ, again and again.
 pub fn run(bench: &Bench<'_>) -> Result<()> {

@@ -1,9 +1,9 @@
 //! `perf bench futex lock-pi`.
 
 use super::{Bench, Stats, print};
-use crate::machine::OwnLine;
-use crate::pool::{Gate, Pool};
 use anyhow::{Result, ensure};
+use lab_measure::machine::OwnLine;
+use lab_measure::pool::{Gate, Pool};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 

@@ -8,14 +8,15 @@ mod wake;
 mod wake_parallel;
 
 use super::{Lab, Workload};
-use crate::cli::values::{Buckets, Policy};
-use crate::interrupt;
+use crate::cli::values::Buckets;
 use crate::report::perf as print;
 use crate::settings::{FirstLine, Settings};
-use crate::stderr;
-use crate::targets::loops::Tally;
-use crate::targets::{self, Name, Shape, Subject};
 use anyhow::{Result, bail};
+use lab_measure::interrupt;
+use lab_targets::Policy;
+use lab_targets::loops::Tally;
+use lab_targets::{Name, Shape, Subject};
+use lab_terminal::stderr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -84,7 +85,7 @@ fn build(lab: &Lab<'_>, name: Name, threads: usize) -> Result<Arc<dyn Subject>> 
         Buckets::Auto => Policy::Threads,
     };
     let shape = Shape { layout: settings.layout, policy, shared: settings.shared, early_return: false };
-    let subject = targets::build(name, &shape)?;
+    let subject = lab_targets::build(name, &shape)?;
     subject.make_ready();
     subject.note_threads(threads);
     subject.wait(&AtomicU32::new(0), 1);

@@ -1,11 +1,11 @@
 //! `perf bench futex requeue`.
 
 use super::{Bench, Stats, milliseconds, print};
-use crate::machine::OwnLine;
-use crate::targets::Waited;
-use crate::targets::requeue::{Move, Moved};
 use crate::workloads::sleepers::{Sleepers, let_go};
 use anyhow::Result;
+use lab_measure::machine::OwnLine;
+use lab_targets::Waited;
+use lab_targets::requeue::{Move, Moved};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 

@@ -1,11 +1,11 @@
 //! `perf bench futex wake-parallel`.
 
 use super::{Bench, Stats, milliseconds, print};
-use crate::pool::Pool;
 use crate::workloads::sleepers::Sleepers;
 use crate::workloads::wake_many::Word;
 use crate::workloads::wake_parallel::{Alarm, wake_up};
 use anyhow::Result;
+use lab_measure::pool::Pool;
 
 /// Threads sleep at one word, and others wake an equal share of them each.
 pub fn run(bench: &Bench<'_>) -> Result<()> {

@@ -9,15 +9,16 @@ pub use watch::Findings;
 
 use super::Lab;
 use crate::cli::Schbench;
-use crate::cli::values::{Buckets, Policy};
-use crate::interrupt;
-use crate::machine;
+use crate::cli::values::Buckets;
 use crate::report;
-use crate::sample::{self, Course};
-use crate::stderr;
-use crate::targets::schbench::{Hall, as_thread, serve_messages};
-use crate::targets::{self, Name, Shape, Subject};
 use anyhow::{Context, Result};
+use lab_measure::interrupt;
+use lab_measure::machine;
+use lab_measure::sample::{self, Course};
+use lab_targets::Policy;
+use lab_targets::schbench::{Hall, as_thread, serve_messages};
+use lab_targets::{Name, Shape, Subject};
+use lab_terminal::stderr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::thread::{Builder, Scope};
@@ -83,7 +84,7 @@ fn line_up(asked: &Schbench, notes: &mut Vec<String>) -> Result<Vec<Competitor>>
         }
         let policy = if name == Name::Live { settings.live_policy() } else { Policy::Fixed(buckets) };
         let shape = Shape { layout: settings.layout, policy, shared: false, early_return: false };
-        let subject = targets::build(name, &shape)?;
+        let subject = lab_targets::build(name, &shape)?;
         subject.note_threads(threads);
         // So that the table exists: nobody measures an empty domain.
         subject.wait(&AtomicU32::new(0), 1);

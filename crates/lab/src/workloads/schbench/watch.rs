@@ -2,8 +2,8 @@
 
 use super::load::{Busy, next_rate, scheduling_delay_us};
 use crate::cli::schbench::Course;
-use crate::interrupt;
-use crate::targets::schbench::{Hall, Latencies, Worker};
+use lab_measure::interrupt;
+use lab_targets::schbench::{Hall, Latencies, Worker};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 

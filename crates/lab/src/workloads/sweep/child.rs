@@ -1,13 +1,13 @@
 //! One process on the kernel's futexes, for one sample.
 
 use crate::cli::SweepChildArgs;
-use crate::cli::values::Policy;
-use crate::clock;
-use crate::pool::{Gate, Pool};
-use crate::targets::{self, Layout, Name, Operation, Shape, Words};
 use crate::workloads::arena::Sample;
 use crate::workloads::children;
 use anyhow::Result;
+use lab_measure::clock;
+use lab_measure::pool::{Gate, Pool};
+use lab_targets::Policy;
+use lab_targets::{Layout, Name, Operation, Shape, Words};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub fn run(args: &SweepChildArgs) -> Result<()> {
     let policy = Policy::Fixed(args.slots);
     let shape = Shape { layout: Layout::Lean, policy, shared: false, early_return: false };
     let pool = Pool::new(args.threads, &args.cpus)?;
-    let subject = targets::build(Name::Kernel, &shape)?;
+    let subject = lab_targets::build(Name::Kernel, &shape)?;
     subject.make_ready();
     let words: Arc<Vec<Words>> = Arc::new((0..args.threads).map(|_| Words::new(args.futexes, args.stride)).collect());
     let start = children::ready()?;

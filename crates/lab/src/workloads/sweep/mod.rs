@@ -9,14 +9,14 @@ mod places;
 
 use super::arena::{self, Sample};
 use super::{Lab, children};
-use crate::cli::values::Policy;
-use crate::pool::{Gate, Pool};
 use crate::report::{self, Row};
-use crate::sample::{self, Pace};
-use crate::stats::Spread;
-use crate::targets::{self, Name, Operation, Shape, Subject, Words};
 use anyhow::{Result, ensure};
 use child::Report;
+use lab_measure::pool::{Gate, Pool};
+use lab_measure::sample::{self, Pace};
+use lab_measure::stats::Spread;
+use lab_targets::Policy;
+use lab_targets::{Name, Operation, Shape, Subject, Words};
 use places::Places;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,7 +112,7 @@ fn line_up(lab: &Lab<'_>, sizes: &[usize], places: &Places, notes: &mut Vec<Stri
             }
         }
     }
-    if lab.settings.targets.contains(&Name::Kernel) && !targets::kernel_has_private_hash() {
+    if lab.settings.targets.contains(&Name::Kernel) && !lab_targets::kernel_has_private_hash() {
         notes.push("kernel: no PR_FUTEX_HASH here (6.16 and later): column G only".to_string());
     }
     Ok(cells)
@@ -125,11 +125,11 @@ fn row_of_cells(lab: &Lab<'_>, name: Name, table: Table, threads: usize, sizes: 
         if name != Name::Kernel {
             let policy = Policy::Fixed(slots);
             let shape = Shape { layout: settings.layout, policy, shared: false, early_return: false };
-            cell.subjects = targets::build_processes(name, &shape, cell.processes())?;
+            cell.subjects = lab_targets::build_processes(name, &shape, cell.processes())?;
         }
         Ok(cell)
     };
-    let is_possible = |slots: &usize| *slots == 0 || name != Name::Kernel || targets::kernel_has_private_hash();
+    let is_possible = |slots: &usize| *slots == 0 || name != Name::Kernel || lab_targets::kernel_has_private_hash();
     sizes.iter().copied().filter(is_possible).map(cell).collect()
 }
 
@@ -150,7 +150,7 @@ fn once(lab: &Lab<'_>, field: &Field, cell: &Cell, length: Duration) -> Result<S
     Ok(Sample::of(&tallies))
 }
 
-fn hammer(field: &Field, cell: &Cell, cpus: &[usize], length: Duration) -> Result<Vec<crate::targets::loops::Tally>> {
+fn hammer(field: &Field, cell: &Cell, cpus: &[usize], length: Duration) -> Result<Vec<lab_targets::loops::Tally>> {
     let (all, each) = (cell.threads * cell.processes(), cell.threads);
     let gate = Gate::new(all);
     let job = {

@@ -1,7 +1,7 @@
 //! Where the processes of the second table run.
 
 use super::Table;
-use crate::machine;
+use lab_measure::machine;
 
 /// The CPUs of each process.
 pub struct Places {

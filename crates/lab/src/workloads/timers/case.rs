@@ -1,7 +1,7 @@
 //! What is measured: tests, sizes, threads and processes; and what of it ends up under which name.
 
 use super::super::Lab;
-use crate::targets::timers::{Load, Name, Test, Times, pending_signals_max};
+use lab_targets::timers::{Load, Name, Test, Times, pending_signals_max};
 use std::fmt;
 
 /// Timers of a thread.

@@ -3,11 +3,11 @@
 
 use super::{Case, Sample};
 use crate::cli::TimersChildArgs;
-use crate::machine;
-use crate::pool::Pool;
-use crate::targets::timers::{self, Meeting, Name, Times};
 use crate::workloads::children;
 use anyhow::{Result, anyhow};
+use lab_measure::machine;
+use lab_measure::pool::Pool;
+use lab_targets::timers::{self, Meeting, Name, Times};
 
 /// What the threads of all processes have measured, or why they could not.
 pub fn processes(case: &Case) -> Result<Result<Vec<Times>, String>> {

@@ -1,10 +1,10 @@
 //! How often each competitor is sampled: fast ones often, and those that take seconds once.
 
 use super::{Competitor, Sample};
-use crate::interrupt;
-use crate::sample;
 use crate::workloads::Lab;
 use anyhow::Result;
+use lab_measure::interrupt;
+use lab_measure::sample;
 use std::time::{Duration, Instant};
 
 const BUDGET_S: f64 = 8.0;

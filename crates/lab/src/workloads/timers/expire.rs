@@ -1,7 +1,7 @@
 //! Timers that do expire: one-shots spread over a second, and how late each is delivered.
 
-use crate::clock;
-use crate::targets::timers::Lateness;
+use lab_measure::clock;
+use lab_targets::timers::Lateness;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;

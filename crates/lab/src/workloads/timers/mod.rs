@@ -12,11 +12,11 @@ mod expire;
 pub use case::{Case, Measure, section};
 
 use super::{Lab, arena};
-use crate::pool::Pool;
 use crate::report::TimersRow;
-use crate::stats;
-use crate::targets::timers::{self, Meeting, Name, Test, Times};
 use anyhow::Result;
+use lab_measure::pool::Pool;
+use lab_measure::stats;
+use lab_targets::timers::{self, Meeting, Name, Test, Times};
 use std::cell::Cell;
 
 /// What the workload found.
@@ -94,7 +94,7 @@ fn keep_freed_memory() {
 fn line_up(lab: &Lab<'_>, notes: &mut Vec<String>) -> Vec<Competitor> {
     let asked = &lab.settings.timers;
     if asked.targets.is_empty() {
-        let all: Vec<_> = <Name as clap::ValueEnum>::value_variants().iter().map(|name| name.text()).collect();
+        let all: Vec<_> = <Name as strum::VariantArray>::VARIANTS.iter().map(|name| name.text()).collect();
         notes.push(format!("left out: none of its targets was asked for: {}", all.join(", ")));
     }
     let mut competitors = Vec::new();

@@ -1,0 +1,10 @@
+//! Programs of others: run with their futexes on the engine, and watched for advice.
+
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
+
+pub mod advise;
+#[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")), path = "run/elsewhere.rs")]
+pub mod run;
+mod settings;
+
+pub use settings::{Advise, Run};

@@ -1,0 +1,110 @@
+//! `hash` and `wake`: every thread goes over words of its own, again and again.
+
+use super::engine::{self, Case, Engine, Job, PLAIN_CYCLES};
+use super::words::Words;
+use crate::settings::{Settings, Workload};
+use anyhow::{Result, ensure};
+use lab_measure::interrupt;
+use std::cell::Cell;
+use ufutex_coherence::{Length, Report, Simulation, current};
+use ufutex_sim::Error;
+use ufutex_sim::layout::Layout;
+use ufutex_sim::scheme::Scheme;
+
+/// The value that perf waits for; the words hold 0.
+const DIFFERING_VALUE: u64 = 1234;
+/// Runs, each with a seed of its own, until their figures are within this of each other's mean (its relative standard
+/// error), or so many have been made.
+const SPREAD_MAX: f64 = 0.01;
+const RUNS_MIN: u64 = 2;
+const RUNS_MAX: u64 = 5;
+/// Operations of a core in a run; at least so many of all.
+const MEASURED: usize = 512;
+const MEASURED_IN_ALL: usize = 8192;
+
+/// What came of all runs of a case.
+pub struct Finding {
+    /// All of them together.
+    pub report: Report,
+    /// How many.
+    pub runs: u64,
+    /// The mean's relative standard error.
+    pub spread: f64,
+    /// Buckets in use at the end.
+    pub buckets: usize,
+}
+
+struct Hammer<'a> {
+    settings: &'a Settings,
+    cores: usize,
+    seed: u64,
+}
+
+impl Job for Hammer<'_> {
+    type Output = (Report, usize, u64);
+
+    fn run<S: Scheme<L>, L: Layout>(&self, engine: &Engine<S, L>) -> Self::Output {
+        let Settings { topology, futexes, workload, .. } = self.settings;
+        let (domain, words) = (&*engine.domain, Words::new(self.cores, *futexes));
+        let plain_ns = PLAIN_CYCLES / topology.ghz;
+        let each = |operations: usize| (self.cores * operations) as u64;
+        let warm_up = each((*futexes).clamp(256, 4096));
+        let measured = each(MEASURED).max(MEASURED_IN_ALL as u64);
+        let failed = Cell::new(0);
+        let simulation = Simulation::new(topology).threads(self.cores).seed(self.seed);
+        let report = simulation.length(Length::Operations { warm_up, measured }).run(|thread| {
+            words.warm_up();
+            current::rendezvous();
+            let mut number = 0;
+            while !current::is_over() {
+                let word = words.word(thread, number);
+                current::compute(plain_ns);
+                let is_right = match workload {
+                    Workload::Wake => domain.wake(word, 1) == 0,
+                    _ => domain.wait(word, DIFFERING_VALUE) == Err(Error::Again),
+                };
+                failed.set(failed.get() + u64::from(!is_right));
+                current::done(1);
+                number = if number + 1 == words.count() { 0 } else { number + 1 };
+            }
+        });
+        (report, engine.buckets(), failed.get())
+    }
+}
+
+/// Runs a case until its figure is known well enough.
+pub fn find(settings: &Settings, case: Case) -> Result<Finding> {
+    let mut rates = Vec::new();
+    let mut all: Option<(Report, usize)> = None;
+    for run in 0..RUNS_MAX {
+        let hammer = Hammer { settings, cores: case.cores, seed: settings.seed.wrapping_add(run) };
+        let (report, buckets, failed) = engine::on_engine(settings, case, &hammer)?;
+        if interrupt::asked() && report.stuck > 0 && all.is_some() {
+            // Cut short; the runs before it stand.
+            break;
+        }
+        ensure!(failed == 0, "{} on {} cores: {failed} operations did not end as they must", case.scheme, case.cores);
+        ensure!(report.stuck == 0, "{} on {} cores: {} threads never ended", case.scheme, case.cores, report.stuck);
+        rates.push(report.per_second());
+        match &mut all {
+            Some((sum, _)) => sum.add(&report),
+            None => all = Some((report, buckets)),
+        }
+        if (run + 1 >= RUNS_MIN && spread(&rates) <= SPREAD_MAX) || interrupt::asked() {
+            break;
+        }
+    }
+    let (report, buckets) = all.expect("one run at least");
+    Ok(Finding { report, runs: rates.len() as u64, spread: spread(&rates), buckets })
+}
+
+/// The relative standard error of the mean.
+fn spread(rates: &[f64]) -> f64 {
+    let count = rates.len() as f64;
+    if count < 2.0 {
+        return 0.0;
+    }
+    let mean = rates.iter().sum::<f64>() / count;
+    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    (variance / count).sqrt() / mean
+}

@@ -1,0 +1,241 @@
+//! schbench's threads on virtual cores: message threads that wake workers, workers that post back and wait.
+//!
+//! What they do is in `threads.rs`, what they share in `thread_data.rs`, what waking takes of the scheduler in `scheduler.rs`.
+
+mod scheduler;
+mod thread_data;
+mod threads;
+
+use crate::seeds::hash::Scheme;
+use crate::seeds::{CALL_NS, SHARE_LOCKED};
+use anyhow::{Result, ensure};
+use lab_measure::interrupt;
+use lab_terminal::progress::Progress;
+use lab_terminal::{stdout, table};
+use scheduler::Tasks;
+use serde_json::json;
+use thread_data::ThreadData;
+use threads::Threads;
+use ufutex_coherence::statistics::Hot;
+use ufutex_coherence::{Length, Report, Simulation, Topology, current, memory, objects};
+use ufutex_sim::layout::{Layout, Lean, Packed};
+use ufutex_sim::scheme::{Atomic, Fixed, Live, PerCpu, Scheme as TableScheme};
+use ufutex_sim::{Config, Domain, Options, Policy, System};
+
+/// What `sim schbench` was asked for.
+pub struct Settings {
+    pub topology: Topology,
+    pub schemes: Vec<Scheme>,
+    pub buckets: usize,
+    pub messages: usize,
+    pub workers: usize,
+    pub runtime_us: u64,
+    pub kernel: bool,
+    pub seed: u64,
+    pub silent: bool,
+    pub json: bool,
+}
+
+/// Lines that rows tell of.
+const HOT_MAX: usize = 10;
+
+/// One simulation.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Where.
+    pub topology: Topology,
+    /// How operations reach their bucket.
+    pub scheme: Scheme,
+    /// Buckets; 0: of the system's global table.
+    pub buckets: usize,
+    /// Message threads.
+    pub messages: usize,
+    /// Workers of each message thread.
+    pub workers: usize,
+    /// What a futex call takes beside the engine and the sleep. If anything, buckets are the kernel's of then, too, with the way
+    /// back to the table in them (until 7.2).
+    pub call_ns: f64,
+    /// How long it is measured, in virtual nanoseconds.
+    pub measured_ns: u64,
+    /// Chance comes from this.
+    pub seed: u64,
+}
+
+/// Runs it; an operation is a request.
+pub fn run(case: &Case) -> Report {
+    if case.call_ns > 0.0 { with_layout::<Packed>(case) } else { with_layout::<Lean>(case) }
+}
+
+fn with_layout<L: Layout>(case: &Case) -> Report {
+    match case.scheme {
+        Scheme::Fixed => simulate::<Fixed, L>(case),
+        Scheme::Atomic => simulate::<Atomic, L>(case),
+        Scheme::PerCpu | Scheme::Stalled => simulate::<PerCpu, L>(case),
+        Scheme::Live => simulate::<Live, L>(case),
+    }
+}
+
+fn simulate<S: TableScheme<L>, L: Layout>(case: &Case) -> Report {
+    objects::forget_all();
+    let domain: Box<Domain<S, L>> = memory::by_line(|| {
+        let config = Config::new().hash_seed(7).cpus(case.topology.cpus());
+        let system = System::<L>::with_config(config).expect("a valid configuration");
+        Box::new(Domain::with_options(&system, Options::new().policy(Policy::Fixed(case.buckets)).early_return(false)))
+    });
+    domain.name_objects();
+    let all = case.messages * (1 + case.workers);
+    let threads = Threads {
+        domain: &domain,
+        data: ThreadData::new(all, case.call_ns * SHARE_LOCKED),
+        tasks: Tasks::new(all),
+        workers: case.workers,
+        call_ns: case.call_ns,
+    };
+    let length = Length::Time { warm_up_ns: case.measured_ns / 2, measured_ns: case.measured_ns };
+    Simulation::new(&machine(case)).placement(placement(case)).seed(case.seed).length(length).run(|thread| {
+        current::rendezvous();
+        threads.run(thread);
+    })
+}
+
+/// The machine; where futex calls are the kernel's, the way into it is part of them already.
+fn machine(case: &Case) -> Topology {
+    let mut topology = case.topology.clone();
+    if case.call_ns > 0.0 {
+        topology.thread.syscall = 0.0;
+    }
+    topology
+}
+
+/// `-M auto`: message threads have the first CPUs, one each; the workers share the others.
+fn placement(case: &Case) -> Vec<u16> {
+    let cpus = case.topology.cpus();
+    let others = cpus.saturating_sub(case.messages).max(1);
+    let cpu = |thread: usize| match (thread / (case.workers + 1), thread % (case.workers + 1)) {
+        (message, 0) => message % cpus,
+        (message, number) => (case.messages + (message * case.workers + number - 1) % others) % cpus,
+    };
+    (0..case.messages * (case.workers + 1)).map(|thread| cpu(thread) as u16).collect()
+}
+
+/// Runs and prints what was asked for.
+pub fn print(settings: &Settings) -> Result<()> {
+    let mut lines = table::new(&["scheme", "buckets", "requests/s", "HITM/request"]);
+    let schemes = &settings.schemes;
+    let stage = format!("sim schbench: {} runs", schemes.len());
+    let progress = Progress::start(&stage, schemes.len(), settings.silent || settings.json);
+    let mut made = 0;
+    for scheme in schemes.iter().take_while(|_| !interrupt::asked()) {
+        let report = run(&case(settings, *scheme));
+        if report.stuck > 0 && interrupt::asked() {
+            // In the middle of it: what there was until then stands.
+            break;
+        }
+        progress.step();
+        made += 1;
+        ensure!(report.stuck == 0, "{} virtual threads never ended", report.stuck);
+        let (rps, hitm) = (report.per_second(), report.per_operation(report.counts.hitm));
+        let name: &str = scheme.into();
+        if settings.json {
+            let row = json!({
+                "workload": "schbench", "scheme": name, "buckets": settings.buckets, "topology": settings.topology.name,
+                "message_threads": settings.messages, "threads": settings.workers, "seed": settings.seed,
+                "rps": rps, "hitm_per_op": hitm, "hot": hot(&report),
+            });
+            stdout::print(&row.to_string())?;
+        }
+        lines.add_row(table::align(
+            vec![name.to_string(), settings.buckets.to_string(), format!("{rps:.0}"), format!("{hitm:.2}")],
+            1,
+        ));
+    }
+    drop(progress);
+    interrupt::tell(made, schemes.len(), "runs");
+    if settings.json || made == 0 {
+        return Ok(());
+    }
+    let topology = &settings.topology;
+    stdout::print(&format!(
+        "# ufutex sim schbench: modelled, not measured; on {} ({}); {} message threads with {} workers each\n\n{}",
+        topology.name,
+        topology.description,
+        settings.messages,
+        settings.workers,
+        table::finish(lines)
+    ))
+}
+
+/// The lines that moved most, by the request.
+fn hot(report: &Report) -> Vec<serde_json::Value> {
+    let by = |count: u64| report.per_operation(count);
+    let place = |hot: &Hot| {
+        json!({
+            "object": hot.place.object, "field": hot.place.field, "offset": hot.place.offset,
+            "hitm": by(hot.hitm()), "transfers": by(hot.transfers),
+        })
+    };
+    report.hot.iter().take(HOT_MAX).map(place).collect()
+}
+
+fn case(settings: &Settings, scheme: Scheme) -> Case {
+    Case {
+        topology: settings.topology.clone(),
+        scheme,
+        buckets: settings.buckets,
+        messages: settings.messages,
+        workers: settings.workers,
+        call_ns: if settings.kernel { CALL_NS } else { 0.0 },
+        measured_ns: settings.runtime_us * 1000,
+        seed: settings.seed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small(topology: &str, scheme: Scheme) -> Case {
+        Case {
+            topology: Topology::given(topology).expect("a given machine"),
+            scheme,
+            buckets: 64,
+            messages: 2,
+            workers: 40,
+            call_ns: CALL_NS,
+            measured_ns: 400_000,
+            seed: 1,
+        }
+    }
+
+    fn transfers(report: &Report, object: &str) -> f64 {
+        let of = report.hot.iter().filter(|hot| hot.place.object == object);
+        report.per_operation(of.map(|hot| hot.transfers).sum())
+    }
+
+    #[test]
+    fn message_threads_have_the_first_cpus_and_workers_share_the_others() {
+        let case = Case { messages: 2, workers: 3, ..small("here", Scheme::Fixed) };
+        assert_eq!(placement(&case), [0, 0, 0, 0, 1, 0, 0, 0], "two CPUs: one each, and what is left over");
+        let case = Case { topology: Topology::given("skylake-2s").expect("given"), workers: 60, ..case };
+        let cpus = placement(&case);
+        assert_eq!((cpus[0], cpus[61], cpus.len()), (0, 1, 122));
+        assert_eq!((cpus[1], cpus[60], cpus[62], cpus[111], cpus[112]), (2, 61, 62, 111, 2));
+    }
+
+    #[test]
+    fn one_count_for_all_is_what_all_calls_wait_for() {
+        let [fixed, atomic] = [Scheme::Fixed, Scheme::Atomic].map(|scheme| run(&small("zen3-2s", scheme)));
+        assert_eq!((fixed.stuck, atomic.stuck), (0, 0));
+        assert_eq!(transfers(&fixed, "Atomic"), 0.0);
+        // A wake and a wait, each of which counts up and down, and reads before; sometimes the line is still there.
+        assert!((4.5..10.5).contains(&transfers(&atomic, "Atomic")), "{}", transfers(&atomic, "Atomic"));
+        assert!(fixed.per_second() > 1.1 * atomic.per_second(), "{} {}", fixed.per_second(), atomic.per_second());
+    }
+
+    #[test]
+    fn every_request_is_a_sleep_and_a_wake() {
+        let report = run(&small("zen3-2s", Scheme::Live));
+        // What a wake writes to of the thread that it wakes, and that thread when it sleeps again.
+        assert!((4.0..8.0).contains(&transfers(&report, "task")), "{}", transfers(&report, "task"));
+    }
+}

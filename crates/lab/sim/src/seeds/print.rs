@@ -1,0 +1,96 @@
+//! The validation as a table, as one for a page, or as rows.
+
+use super::Settings;
+use super::{Finding, Verdict};
+use anyhow::Result;
+use lab_terminal::table::{align, finish, new};
+use serde_json::json;
+
+const HEADER: [&str; 6] = ["seed", "comparison", "published", "here", "modelled", "the model is"];
+
+/// All findings, as asked for.
+pub fn text(findings: &[Finding], settings: &Settings) -> Result<String> {
+    if settings.json {
+        let rows: Result<Vec<String>, _> =
+            findings.iter().map(|finding| serde_json::to_string(&row(finding))).collect();
+        return Ok(rows?.join("\n"));
+    }
+    if settings.markdown {
+        return Ok(format!("{}\n\n{}", markdown(findings), summary(findings)));
+    }
+    let mut table = new(&HEADER);
+    for finding in findings {
+        table.add_row(align(cells(finding).to_vec(), 2));
+    }
+    Ok(format!("{}\n\n{}\n{}", finish(table), notes(findings), summary(findings)))
+}
+
+fn cells(finding: &Finding) -> [String; 6] {
+    let comparison = &finding.comparison;
+    let here = finding.here.map_or_else(|| "-".to_string(), times);
+    let verdict = finding.verdict.text().to_string();
+    [
+        comparison.seed.to_string(),
+        comparison.what.clone(),
+        times(comparison.published()),
+        here,
+        times(finding.ratio()),
+        verdict,
+    ]
+}
+
+fn times(ratio: f64) -> String {
+    if ratio >= 100.0 {
+        format!("x {ratio:.0}")
+    } else if ratio >= 0.1 {
+        format!("x {ratio:.2}")
+    } else {
+        format!("x {ratio:.4}")
+    }
+}
+
+fn markdown(findings: &[Finding]) -> String {
+    let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
+    let mut lines = vec![line(&HEADER.map(str::to_string)), line(&HEADER.map(|_| "---".to_string()))];
+    lines.extend(findings.iter().map(|finding| line(&cells(finding))));
+    lines.join("\n")
+}
+
+fn notes(findings: &[Finding]) -> String {
+    let mut notes: Vec<&str> = findings.iter().map(|finding| finding.comparison.note).collect();
+    notes.sort_unstable();
+    notes.dedup();
+    notes.iter().filter(|note| !note.is_empty()).map(|note| format!("- {note}\n")).collect()
+}
+
+/// How many it gets right, in a sentence.
+fn summary(findings: &[Finding]) -> String {
+    let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
+    let sized = findings.iter().filter(|finding| finding.comparison.is_sized).count();
+    format!(
+        "{} comparisons: {} right, {} noise where published; {} with the wrong direction, and of {sized} whose size counts \
+         {} off by more than a factor of {}. Figures `here` are of this machine, with two threads at most.",
+        findings.len(),
+        count(Verdict::Right),
+        count(Verdict::NoDirection),
+        count(Verdict::DirectionMissed),
+        count(Verdict::SizeMissed),
+        super::verdict::FACTOR,
+    )
+}
+
+fn row(finding: &Finding) -> serde_json::Value {
+    let comparison = &finding.comparison;
+    json!({
+        "seed": comparison.seed,
+        "comparison": comparison.what,
+        "published": [comparison.base.published, comparison.other.published],
+        "published_ratio": comparison.published(),
+        "here_ratio": finding.here,
+        "modelled": [finding.modelled.0, finding.modelled.1],
+        "modelled_ratio": finding.ratio(),
+        "sized": comparison.is_sized,
+        "verdict": finding.verdict.text(),
+        "note": comparison.note,
+    })
+}

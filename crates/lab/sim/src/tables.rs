@@ -1,0 +1,130 @@
+//! The tables that people read: throughput by cores, what an operation costs, and whose lines move.
+
+use super::row::{HotField, Row};
+use lab_terminal::table::{align, finish, new};
+
+/// Fields that are shown of a run; the rest is in `--json`.
+const FIELDS_MAX: usize = 6;
+/// What moves less often than this, by the operation, is left out.
+const WORTH_SHOWING: f64 = 0.005;
+
+/// All rows of a workload.
+pub fn text(rows: &[Row]) -> String {
+    let mut text = throughput(rows);
+    text += &format!("\n\nBy the operation:\n{}", costs(rows));
+    for row in rows.iter().filter(|row| row.hot.iter().any(is_worth_showing)) {
+        text += &format!("\n\nLines that moved, {}:\n{}", title(row), lines(row));
+    }
+    text
+}
+
+fn title(row: &Row) -> String {
+    format!("{} {} on {} cores", row.scheme, row.layout, row.cores)
+}
+
+fn throughput(rows: &[Row]) -> String {
+    if rows.iter().any(|row| row.resize.is_some()) {
+        return resizes(rows);
+    }
+    let mut table = new(&["scheme", "layout", "buckets", "cores", "Mop/s", "+-", "ns/op", "HITM/op"]);
+    for row in rows {
+        let cells = vec![
+            row.scheme.clone(),
+            row.layout.clone(),
+            row.buckets.to_string(),
+            row.cores.to_string(),
+            format!("{:.2}", row.ops_per_sec / 1e6),
+            row.spread.map_or_else(String::new, |spread| format!("{:.1} %", spread * 100.0)),
+            format!("{:.1}", row.ns_per_op),
+            format!("{:.2}", row.hitm_per_op),
+        ];
+        table.add_row(align(cells, 2));
+    }
+    finish(table)
+}
+
+fn resizes(rows: &[Row]) -> String {
+    let header = [
+        "scheme",
+        "layout",
+        "cores",
+        "resize, us",
+        "completed",
+        "op p50, us",
+        "p99",
+        "max",
+        "Mop/s before",
+        "during",
+        "after",
+    ];
+    let mut table = new(&header);
+    for (row, resize) in rows.iter().filter_map(|row| Some((row, row.resize.as_ref()?))) {
+        let rate = |rate: f64| format!("{:.2}", rate / 1e6);
+        let cells = vec![
+            row.scheme.clone(),
+            row.layout.clone(),
+            row.cores.to_string(),
+            format!("{:.1}", resize.resize_us),
+            if resize.completed { "yes" } else { "given up" }.to_string(),
+            format!("{:.2}", resize.op_pause_us.p50),
+            format!("{:.2}", resize.op_pause_us.p99),
+            format!("{:.2}", resize.op_pause_us.max),
+            rate(resize.ops_per_sec_before),
+            rate(resize.ops_per_sec_during),
+            rate(resize.ops_per_sec_after),
+        ];
+        table.add_row(align(cells, 2));
+    }
+    finish(table)
+}
+
+fn costs(rows: &[Row]) -> String {
+    let header = ["scheme", "layout", "buckets", "cores", "loads", "stores", "locked", "near", "far", "memory", "HITM"];
+    let mut table = new(&header);
+    for row in rows {
+        let mut cells = vec![row.scheme.clone(), row.layout.clone(), row.buckets.to_string(), row.cores.to_string()];
+        let figures = [
+            row.loads_per_op,
+            row.stores_per_op,
+            row.locked_per_op,
+            row.transfers_near_per_op,
+            row.transfers_far_per_op,
+            row.from_memory_per_op,
+            row.hitm_per_op,
+        ];
+        cells.extend(figures.map(|figure| format!("{figure:.2}")));
+        table.add_row(align(cells, 2));
+    }
+    finish(table)
+}
+
+fn is_worth_showing(hot: &HotField) -> bool {
+    hot.transfers >= WORTH_SHOWING
+}
+
+/// As perf c2c tells it.
+fn lines(row: &Row) -> String {
+    let header = ["object", "field", "functions", "offset", "HITM/op", "near", "far", "transfers", "waited, ns"];
+    let mut table = new(&header);
+    for hot in row.hot.iter().filter(|hot| is_worth_showing(hot)).take(FIELDS_MAX) {
+        let mut cells =
+            vec![hot.object.to_string(), hot.field.to_string(), functions(hot), format!("{:#x}", hot.offset)];
+        let figures = [hot.hitm, hot.hitm_near, hot.hitm_far, hot.transfers];
+        cells.extend(figures.map(|figure| format!("{figure:.2}")));
+        cells.push(format!("{:.0}", hot.waited_ns));
+        table.add_row(align(cells, 3));
+    }
+    finish(table)
+}
+
+fn functions(hot: &HotField) -> String {
+    let shown = hot.functions.iter().filter(|function| function.share >= 0.05).take(3);
+    shown
+        .map(|function| {
+            let place =
+                if function.file.is_empty() { String::new() } else { format!(" {}:{}", function.file, function.line) };
+            format!("{}{place} ({:.0} %)", function.name, function.share * 100.0)
+        })
+        .collect::<Vec<_>>()
+        .join(", ")
+}

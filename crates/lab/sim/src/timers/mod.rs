@@ -1,0 +1,170 @@
+//! `ufutex sim timers`: the designs of a timer table, and ours, on virtual cores.
+
+mod loops;
+mod ours;
+mod report;
+
+pub use report::print;
+
+use std::fmt;
+use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
+use ufutex_coherence::topology::Thread;
+use ufutex_coherence::{Report, Topology, memory};
+use ufutex_designs_sim::{Emulated, global_lock, precheck, radix, scaled};
+
+/// What `sim timers` was asked for, checked.
+pub struct Settings {
+    pub topology: Topology,
+    pub cores: Vec<usize>,
+    pub designs: Vec<Design>,
+    pub tests: Vec<Test>,
+    pub timers: usize,
+    pub processes: bool,
+    pub kernel: bool,
+    pub seed: u64,
+    pub silent: bool,
+    pub json: bool,
+}
+
+/// Whose table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Design {
+    /// The engine's.
+    Ours,
+    /// One hash, one lock: Linux before 6.15.
+    GlobalLock,
+    /// The same with a look before the lock.
+    Precheck,
+    /// One hash by CPUs, a lock in each bucket: Linux since 6.15.
+    Scaled,
+    /// A radix tree in each process.
+    Radix,
+}
+
+impl Design {
+    /// All of them, as they are compared.
+    pub const ALL: [Design; 5] = [Design::Ours, Design::GlobalLock, Design::Precheck, Design::Scaled, Design::Radix];
+
+    /// Whether all processes meet at one lock.
+    pub fn has_one_lock(self) -> bool {
+        matches!(self, Design::GlobalLock | Design::Precheck)
+    }
+
+    /// As it is printed.
+    pub fn text(self) -> &'static str {
+        self.into()
+    }
+}
+
+impl fmt::Display for Design {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// What is modelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Test {
+    /// Each thread creates its timers, and then asks each for its overruns.
+    CreateGetoverrun,
+    /// Each thread creates a timer and deletes it, again and again.
+    CreateDelete,
+}
+
+impl Test {
+    /// As it is printed.
+    pub fn text(self) -> &'static str {
+        self.into()
+    }
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// What a call takes beside the table, in nanoseconds: the way into the kernel and back, memory, and plain instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Calls {
+    /// timer_create.
+    pub create_ns: f64,
+    /// timer_getoverrun.
+    pub getoverrun_ns: f64,
+    /// timer_delete.
+    pub delete_ns: f64,
+}
+
+/// One simulation.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Where.
+    pub topology: Topology,
+    /// What is done.
+    pub test: Test,
+    /// On which table.
+    pub design: Design,
+    /// Virtual threads.
+    pub threads: usize,
+    /// Each in a process of its own.
+    pub apart: bool,
+    /// Timers of each thread; how often `create-delete` does it.
+    pub timers: usize,
+    /// What calls take beside the table.
+    pub calls: Calls,
+    /// Chance comes from this.
+    pub seed: u64,
+}
+
+/// What a call took on average, in virtual nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Times {
+    /// timer_create.
+    pub create_ns: Option<f64>,
+    /// timer_getoverrun.
+    pub getoverrun_ns: Option<f64>,
+    /// A timer_create and a timer_delete.
+    pub create_delete_ns: Option<f64>,
+}
+
+impl Times {
+    fn mean(all: &[Times]) -> Times {
+        let mean = |of: fn(&Times) -> Option<f64>| {
+            let sum: Option<f64> = all.iter().map(of).sum();
+            sum.filter(|_| !all.is_empty()).map(|sum| sum / all.len() as f64)
+        };
+        Times {
+            create_ns: mean(|times| times.create_ns),
+            getoverrun_ns: mean(|times| times.getoverrun_ns),
+            create_delete_ns: mean(|times| times.create_delete_ns),
+        }
+    }
+}
+
+/// Runs it.
+pub fn run(case: &Case) -> Result<(Times, Report), String> {
+    ufutex_coherence::objects::forget_all();
+    let mut case = case.clone();
+    // The only threads that sleep are those that queue for a spin lock, which on a core of their own takes no time.
+    case.topology.thread =
+        Thread { syscall: 0.0, sleep: 0.0, wake: 0.0, wakeup: 0.0, switch: 0.0, ..case.topology.thread };
+    let processes = if case.apart { case.threads } else { 1 };
+    match case.design {
+        Design::Ours => loops::run(&memory::by_line(|| ours::processes(processes))?, &case),
+        Design::GlobalLock => {
+            let index = global_lock::Hash::<false>::default;
+            loops::run(&memory::by_line(|| Emulated::sharing(index(), processes)), &case)
+        }
+        Design::Precheck => {
+            let index = precheck::Checking::default;
+            loops::run(&memory::by_line(|| Emulated::sharing(index(), processes)), &case)
+        }
+        Design::Scaled => {
+            let index = || scaled::Scaled::new(case.topology.cpus());
+            loops::run(&memory::by_line(|| Emulated::sharing(index(), processes)), &case)
+        }
+        Design::Radix => loops::run(&memory::by_line(|| Emulated::apart(radix::Radix::default, processes)), &case),
+    }
+}

@@ -1,0 +1,150 @@
+//! The host's kernel: futex(2) through `syscall`, as perf calls it, and prctl(PR_FUTEX_HASH) for its size.
+
+use super::{Futex, Shape, Waited};
+use crate::Policy;
+use lab_terminal::stderr;
+use std::io::Error;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// `PR_FUTEX_HASH`; `libc` does not have it yet.
+const PR_FUTEX_HASH: libc::c_int = 78;
+const PR_FUTEX_HASH_SET_SLOTS: libc::c_ulong = 1;
+const FH_FLAG_IMMUTABLE: libc::c_ulong = 1;
+const PR_FUTEX_HASH_GET_SLOTS: libc::c_ulong = 2;
+
+/// futex(2); a process has one private hash, which all instances share.
+pub struct Kernel {
+    /// `FUTEX_PRIVATE_FLAG`, or nothing for shared futexes.
+    private_flag: libc::c_int,
+    slots: Option<usize>,
+}
+
+impl Kernel {
+    /// A fixed policy asks for that many slots; otherwise the kernel's own rule sizes its hash.
+    pub fn new(shape: &Shape) -> Kernel {
+        let slots = match shape.policy {
+            Policy::Fixed(slots) if !shape.shared && has_private_hash() => Some(slots),
+            _ => None,
+        };
+        Kernel { private_flag: if shape.shared { 0 } else { libc::FUTEX_PRIVATE_FLAG }, slots }
+    }
+}
+
+/// Whether this kernel has PR_FUTEX_HASH (6.16 and later).
+pub fn has_private_hash() -> bool {
+    slots_now().is_some()
+}
+
+/// Slots of this process; 0 is none yet.
+fn slots_now() -> Option<usize> {
+    // SAFETY: GET_SLOTS takes numbers only and changes nothing.
+    let slots = unsafe { libc::prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_GET_SLOTS, 0, 0, 0) };
+    usize::try_from(slots).ok()
+}
+
+fn set_slots(slots: usize, flags: libc::c_ulong) -> Result<(), Error> {
+    // SAFETY: SET_SLOTS takes numbers only; waiters move to the new table with it.
+    let failed = unsafe { libc::prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, slots as libc::c_ulong, flags, 0) };
+    if failed == 0 { Ok(()) } else { Err(Error::last_os_error()) }
+}
+
+impl Kernel {
+    /// futex(2) with an operation that takes a word, two numbers and another word; a negative answer is an error.
+    #[inline(always)]
+    fn call(&self, operation: libc::c_int, word: &AtomicU32, first: usize, second: usize, other: *const u32) -> isize {
+        let operation = operation | self.private_flag;
+        // The word is compared with 0, by those that compare. A count is at most what the kernel takes for one.
+        let (first, second) = (first.min(i32::MAX as usize), second.min(i32::MAX as usize));
+        // SAFETY: both words live as long as their references; where `second` stands for a timeout it is null.
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, first, second, other, 0) as isize }
+    }
+}
+
+impl Futex for Kernel {
+    type Task = ();
+
+    #[inline(always)]
+    fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
+        let operation = libc::FUTEX_WAIT | self.private_flag;
+        let forever = std::ptr::null::<libc::timespec>();
+        // SAFETY: the word lives as long as its reference; a null timeout means none.
+        let failed = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, expected, forever) } != 0;
+        if !failed {
+            return Waited::Woken;
+        }
+        if Error::last_os_error().raw_os_error() == Some(libc::EAGAIN) { Waited::Differs } else { Waited::Failed }
+    }
+
+    #[inline(always)]
+    fn wake(&self, word: &AtomicU32) -> usize {
+        let operation = libc::FUTEX_WAKE | self.private_flag;
+        // SAFETY: FUTEX_WAKE takes the address as a key and reads nothing through it.
+        let woken = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1) };
+        usize::try_from(woken).unwrap_or(usize::MAX)
+    }
+
+    #[inline(always)]
+    fn wake_many(&self, word: &AtomicU32, count: usize) -> usize {
+        counted(self.call(libc::FUTEX_WAKE, word, count, 0, std::ptr::null()))
+    }
+
+    #[inline(always)]
+    fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, count: usize) -> usize {
+        counted(self.call(libc::FUTEX_CMP_REQUEUE, from, 0, count, to.as_ptr()))
+    }
+
+    fn task(&self) {}
+
+    #[inline(always)]
+    fn lock_pi(&self, lock: &AtomicU32, (): &()) -> bool {
+        self.call(libc::FUTEX_LOCK_PI, lock, 0, 0, std::ptr::null()) == 0
+    }
+
+    #[inline(always)]
+    fn unlock_pi(&self, lock: &AtomicU32, (): &()) -> bool {
+        self.call(libc::FUTEX_UNLOCK_PI, lock, 0, 0, std::ptr::null()) == 0
+    }
+
+    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, (): &()) -> bool {
+        self.call(libc::FUTEX_WAIT_REQUEUE_PI, from, 0, 0, lock.as_ptr()) == 0
+    }
+
+    #[inline(always)]
+    fn cmp_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, count: usize) -> usize {
+        // The call takes the first waiter apart from the others: for it the lock may be free.
+        counted(self.call(libc::FUTEX_CMP_REQUEUE_PI, from, 1, count - 1, lock.as_ptr()))
+    }
+
+    fn buckets(&self) -> Option<usize> {
+        if self.private_flag == 0 {
+            return None;
+        }
+        slots_now().filter(|slots| *slots > 0)
+    }
+
+    fn set_slots(&self, slots: usize, _keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String> {
+        // The call cannot be given up: it returns when the new size is in effect.
+        set_slots(slots, 0).map(|()| true).map_err(|error| format!("PR_FUTEX_HASH: {error}"))
+    }
+
+    fn set_immutable(&self) -> Result<(), String> {
+        let refused = |error| format!("PR_FUTEX_HASH, immutable: {error} (Linux 6.16 alone has it)");
+        set_slots(self.slots.unwrap_or(0), FH_FLAG_IMMUTABLE).map_err(refused)
+    }
+
+    fn make_ready(&self) {
+        // A process that has been given the global hash keeps it, and is not told from one that has no hash yet.
+        static GLOBAL: AtomicBool = AtomicBool::new(false);
+        if let Some(slots) = self.slots
+            && (slots_now() != Some(slots) || slots == 0 && !GLOBAL.swap(true, Ordering::Relaxed))
+            && let Err(error) = set_slots(slots, 0)
+        {
+            stderr::say(format_args!("PR_FUTEX_HASH refused {slots} slots: {error}"));
+        }
+    }
+}
+
+/// How many waiters a call met; an error met none, and the workloads find that they are missing.
+fn counted(answer: isize) -> usize {
+    usize::try_from(answer).unwrap_or(0)
+}

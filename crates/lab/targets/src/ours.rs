@@ -1,0 +1,267 @@
+//! The engine's targets: a scheme and a layout by type, private keys or shared ones.
+
+use super::crowd::{self, Crowd, Stage};
+use super::schbench::{Hall, Rest, as_task};
+use super::{Futex, Layout as LayoutName, Name, Shape, Subject, Waited};
+use crate::Policy;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::pin::pin;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use ufutex::layout::{Layout, Lean, Packed, Split};
+use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
+use ufutex::{Config, Domain, Error, ObjectId, Options, Shared, System, Task, Timeout, WaitOptions, Waiter};
+
+/// The object of all shared words; the offset tells them apart.
+pub(super) const OBJECT: ObjectId = ObjectId::new(7).unwrap();
+
+/// A domain whose private keys are measured, in its own table or in the global one.
+struct Private<S: Scheme<L>, L: Layout> {
+    domain: Domain<S, L>,
+    system: System<L>,
+    options: Options,
+    global_slots: Option<usize>,
+}
+
+/// A domain through which shared keys, which stand in the system's global table, are measured.
+struct SharedKeys<S: Scheme<L>, L: Layout> {
+    domain: Domain<S, L>,
+    global_slots: usize,
+}
+
+/// Makes so many of our targets, with a system that they share.
+pub fn build(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
+    match shape.layout {
+        LayoutName::Lean => with_layout::<Lean>(name, shape, count),
+        LayoutName::Packed => with_layout::<Packed>(name, shape, count),
+        LayoutName::Split => with_layout::<Split>(name, shape, count),
+    }
+}
+
+fn with_layout<L: Layout>(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
+    let system = System::<L>::with_config(config()).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
+    let one = |_| match name {
+        Name::Fixed => subject::<Fixed, L>(&system, name, shape),
+        Name::Atomic => subject::<Atomic, L>(&system, name, shape),
+        Name::PerCpu => subject::<PerCpu, L>(&system, name, shape),
+        _ => subject::<Live, L>(&system, name, shape),
+    };
+    Ok((0..count).map(one).collect())
+}
+
+fn subject<S: Scheme<L>, L: Layout>(system: &System<L>, name: Name, shape: &Shape) -> Arc<dyn Subject> {
+    let global = name == Name::Global || shape.policy == Policy::Fixed(0);
+    let policy = if global { ufutex::Policy::Fixed(0) } else { engine_policy(shape.policy) };
+    let options = Options::new().policy(policy).early_return(shape.early_return);
+    let domain = Domain::<S, L>::with_options(system, options);
+    let global_slots = system.global_slots();
+    if shape.shared {
+        Arc::new(SharedKeys { domain, global_slots })
+    } else {
+        let global_slots = global.then_some(global_slots);
+        Arc::new(Private { domain, system: system.clone(), options, global_slots })
+    }
+}
+
+/// Of all systems.
+pub(super) fn config() -> Config {
+    Config::new().hash_seed(hash_seed())
+}
+
+/// One seed for all systems of this run, another one in each run: the schemes must not differ by luck in their hashing.
+fn hash_seed() -> u64 {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    *SEED.get_or_init(|| RandomState::new().hash_one(std::process::id()))
+}
+
+pub(super) fn engine_policy(policy: Policy) -> ufutex::Policy {
+    match policy {
+        Policy::Threads => ufutex::Policy::Threads,
+        Policy::Load => ufutex::Policy::Load,
+        Policy::Fixed(slots) => ufutex::Policy::Fixed(slots),
+    }
+}
+
+#[inline(always)]
+fn waited(result: Result<(), Error>) -> Waited {
+    match result {
+        Ok(()) => Waited::Woken,
+        Err(Error::Again) => Waited::Differs,
+        Err(_) => Waited::Failed,
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
+    type Task = Task<L>;
+
+    #[inline(always)]
+    fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
+        waited(self.domain.wait(word, expected))
+    }
+
+    #[inline(always)]
+    fn wake(&self, word: &AtomicU32) -> usize {
+        self.domain.wake(word, 1)
+    }
+
+    #[inline(always)]
+    fn wake_many(&self, word: &AtomicU32, count: usize) -> usize {
+        self.domain.wake(word, count)
+    }
+
+    #[inline(always)]
+    fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, count: usize) -> usize {
+        self.domain.cmp_requeue(from, 0, to, 0, count).map_or(0, |done| done.requeued)
+    }
+
+    fn task(&self) -> Task<L> {
+        task(&self.domain)
+    }
+
+    #[inline(always)]
+    fn lock_pi(&self, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.lock_pi(lock, task, None).is_ok()
+    }
+
+    #[inline(always)]
+    fn unlock_pi(&self, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.unlock_pi(lock, task).is_ok()
+    }
+
+    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.wait_requeue_pi(from, 0, lock, task, None).is_ok()
+    }
+
+    #[inline(always)]
+    fn cmp_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, count: usize) -> usize {
+        // The first waiter is taken in any case.
+        self.domain.cmp_requeue_pi(from, 0, lock, count - 1).unwrap_or(0)
+    }
+
+    fn wait_announced(&self, word: &AtomicU32, expected: u32, queued: &mut dyn FnMut()) -> Option<Waited> {
+        let mut waiter = pin!(Waiter::new());
+        let result = match self.domain.prepare(waiter.as_mut(), word, expected, &WaitOptions::new()) {
+            Ok(wait) => {
+                queued();
+                wait.finish()
+            }
+            Err(error) => Err(error),
+        };
+        Some(waited(result))
+    }
+
+    fn buckets(&self) -> Option<usize> {
+        Some(self.global_slots.unwrap_or_else(|| self.domain.slots()))
+    }
+
+    fn set_slots(&self, slots: usize, keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String> {
+        match self.domain.set_slots_while(slots, keep_trying) {
+            Ok(()) => Ok(true),
+            Err(Error::TimedOut) => Ok(false),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn set_immutable(&self) -> Result<(), String> {
+        self.domain.set_immutable();
+        Ok(())
+    }
+
+    fn note_threads(&self, threads: usize) {
+        self.domain.note_threads(threads);
+    }
+
+    fn host(&self, crowd: &Crowd, stage: &Stage) {
+        let others: Vec<_> = (1..crowd.domains).map(|_| Domain::with_options(&self.system, self.options)).collect();
+        let domains: Vec<_> = [&self.domain].into_iter().chain(&others).collect();
+        crowd::host(&domains, crowd, stage);
+    }
+
+    fn serve_tasks(&self, hall: &Hall, executor: usize, executors: usize) {
+        as_task(hall, executor, executors, self, &Tasks(&self.domain));
+    }
+}
+
+/// Tasks rest in futures of the engine: naps, too, are its timeouts.
+struct Tasks<'a, S: Scheme<L>, L: Layout>(&'a Domain<S, L>);
+
+impl<S: Scheme<L>, L: Layout> Rest for Tasks<'_, S, L> {
+    async fn wait(&self, word: &AtomicU32, expected: u32) {
+        let result = self.0.wait_async(word, expected, WaitOptions::new()).await;
+        assert_ne!(waited(result), Waited::Failed, "a task's wait");
+    }
+
+    async fn nap(&self, length: Duration) {
+        // A word of its own, that nobody wakes.
+        let word = AtomicU32::new(0);
+        let options = WaitOptions::new().timeout(Timeout::After(length));
+        let result = self.0.wait_async(&word, 0, options).await;
+        assert_eq!(result, Err(Error::TimedOut), "a task's nap");
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Futex for SharedKeys<S, L> {
+    type Task = Task<L>;
+
+    #[inline(always)]
+    fn wait(&self, word: &AtomicU32, expected: u32) -> Waited {
+        waited(self.domain.wait(shared(word), expected))
+    }
+
+    #[inline(always)]
+    fn wake(&self, word: &AtomicU32) -> usize {
+        self.domain.wake(shared(word), 1)
+    }
+
+    #[inline(always)]
+    fn wake_many(&self, word: &AtomicU32, count: usize) -> usize {
+        self.domain.wake(shared(word), count)
+    }
+
+    #[inline(always)]
+    fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, count: usize) -> usize {
+        self.domain.cmp_requeue(shared(from), 0, shared(to), 0, count).map_or(0, |done| done.requeued)
+    }
+
+    fn task(&self) -> Task<L> {
+        task(&self.domain)
+    }
+
+    #[inline(always)]
+    fn lock_pi(&self, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.lock_pi(shared(lock), task, None).is_ok()
+    }
+
+    #[inline(always)]
+    fn unlock_pi(&self, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.unlock_pi(shared(lock), task).is_ok()
+    }
+
+    fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, task: &Task<L>) -> bool {
+        self.domain.wait_requeue_pi(shared(from), 0, shared(lock), task, None).is_ok()
+    }
+
+    #[inline(always)]
+    fn cmp_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, count: usize) -> usize {
+        // The first waiter is taken in any case.
+        self.domain.cmp_requeue_pi(shared(from), 0, shared(lock), count - 1).unwrap_or(0)
+    }
+
+    fn buckets(&self) -> Option<usize> {
+        Some(self.global_slots)
+    }
+}
+
+/// The calling thread, by the TID that the kernel knows it by: no other has it.
+fn task<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>) -> Task<L> {
+    // SAFETY: the call takes nothing and changes nothing.
+    let tid = unsafe { libc::gettid() } as u32;
+    domain.task(tid).expect("nobody else of this system has the TID")
+}
+
+#[inline(always)]
+fn shared(word: &AtomicU32) -> Shared<&AtomicU32> {
+    Shared::object(word, OBJECT, word.as_ptr() as u64)
+}

@@ -1,0 +1,24 @@
+//! What decides how many slots a table has.
+
+use std::fmt;
+
+/// A size policy of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The kernel's rule.
+    Threads,
+    /// The engine's rule.
+    Load,
+    /// This many slots.
+    Fixed(usize),
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Policy::Threads => f.write_str("threads"),
+            Policy::Load => f.write_str("load"),
+            Policy::Fixed(slots) => write!(f, "{slots}"),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Our engine beneath a linear memory such as a runtime has: reserved once, in place for ever, with a length that may
+//! change.
+
+use super::{PAGE, Runtime, Subject};
+use crate::ours::{OBJECT, config, engine_policy};
+use crate::{Layout as LayoutName, Shape};
+use anyhow::Result;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use ufutex::layout::{Layout, Lean, Packed, Split};
+use ufutex::scheme::Live;
+use ufutex::wasm::{Atomics, LinearMemory, Waited};
+use ufutex::{Domain, Fault, ObjectId, Options, System};
+
+const FOREVER: i64 = -1;
+
+struct Ours<L: Layout> {
+    memory: Reserved,
+    domain: Domain<Live, L>,
+    global_slots: Option<usize>,
+}
+
+struct Reserved {
+    words: Box<[AtomicU64]>,
+    bytes: AtomicU64,
+    id: Option<ObjectId>,
+}
+
+pub fn build(shape: &Shape, bytes: u64) -> Result<Arc<dyn Subject>> {
+    match shape.layout {
+        LayoutName::Lean => with_layout::<Lean>(shape, bytes),
+        LayoutName::Packed => with_layout::<Packed>(shape, bytes),
+        LayoutName::Split => with_layout::<Split>(shape, bytes),
+    }
+}
+
+fn with_layout<L: Layout>(shape: &Shape, bytes: u64) -> Result<Arc<dyn Subject>> {
+    let system = System::<L>::with_config(config())?;
+    let options = Options::new().policy(engine_policy(shape.policy)).early_return(shape.early_return);
+    let bytes = bytes.next_multiple_of(PAGE);
+    let memory = Reserved {
+        words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect(),
+        bytes: AtomicU64::new(bytes),
+        id: shape.shared.then_some(OBJECT),
+    };
+    let global_slots = shape.shared.then(|| system.global_slots());
+    Ok(Arc::new(Ours { memory, domain: Domain::with_options(&system, options), global_slots }))
+}
+
+impl<L: Layout> Runtime for Ours<L> {
+    #[inline(always)]
+    fn wait_differs(&self, address: u64, expected: u32) -> bool {
+        Atomics::new(&self.domain, &self.memory).wait32(address, expected, FOREVER) == Ok(Waited::NotEqual)
+    }
+
+    #[inline(always)]
+    fn notify_nobody(&self, address: u64) -> bool {
+        Atomics::new(&self.domain, &self.memory).notify(address, 1) == Ok(0)
+    }
+
+    fn buckets(&self) -> Option<usize> {
+        Some(self.global_slots.unwrap_or_else(|| self.domain.slots()))
+    }
+}
+
+impl LinearMemory for Reserved {
+    #[inline(always)]
+    fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::SeqCst)
+    }
+    #[inline(always)]
+    fn load32(&self, address: u64) -> Result<u32, Fault> {
+        let word = self.words.get(address as usize / 8).ok_or(Fault)?;
+        // SAFETY: one half of a word of eight bytes, which lives as long as `self`; a guest uses both widths, too, and
+        // here all of them only read.
+        let half = unsafe { &*std::ptr::from_ref(word).cast::<AtomicU32>().add(address as usize % 8 / 4) };
+        Ok(half.load(Ordering::SeqCst))
+    }
+    #[inline(always)]
+    fn load64(&self, address: u64) -> Result<u64, Fault> {
+        self.words.get(address as usize / 8).map(|word| word.load(Ordering::SeqCst)).ok_or(Fault)
+    }
+    #[inline(always)]
+    fn id(&self) -> Option<ObjectId> {
+        self.id
+    }
+}
