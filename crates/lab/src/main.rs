@@ -3,22 +3,19 @@
 //! `ufutex report`: a page about this machine. `ufutex compare`: what has changed between two files of rows.
 //! `ufutex sim`: the engine on virtual cores.
 //!
-//! A benchmark is: `cli` reads the flags, `settings` checks them against each other, `workloads` measures, `report` prints.
-//! Results go to stdout (tables, or one JSON object a line), everything else to stderr.
+//! The command line alone: `cli` makes settings of arguments. What they ask for is done by the lab's rooms, packages beside
+//! this one: `bench`, `sim` and `run` hand their results to `report`. Results go to stdout (tables, or one JSON object a line), everything else to stderr.
 
 // It panics where stderr cannot be written to; see `stderr`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 mod cli;
-mod compare;
 mod heap;
 mod manual;
-mod report;
-mod report_html;
-mod settings;
-mod workloads;
 
+use lab_bench as bench;
 use lab_measure::interrupt;
+use lab_report::{Printer, compare, page};
 use lab_run::{advise, run};
 use lab_sim as sim;
 use lab_terminal::{stderr, stdout};
@@ -78,9 +75,9 @@ fn watch() -> anyhow::Result<()> {
 
 fn measure(command: &cli::Command) -> anyhow::Result<()> {
     match command {
-        cli::Command::Bench(settings) => workloads::run(settings),
-        cli::Command::Schbench(schbench) => workloads::schbench::run(schbench),
-        cli::Command::Neighbour(neighbour) => workloads::neighbour::run(neighbour),
+        cli::Command::Bench(settings) => bench::run(settings, &mut Printer),
+        cli::Command::Schbench(schbench) => bench::schbench::run(schbench, &mut Printer),
+        cli::Command::Neighbour(neighbour) => bench::neighbour::run(neighbour, &mut Printer),
         cli::Command::Sim(settings) => sim::run(settings),
         cli::Command::SimTimers(settings) => sim::timers::print(settings),
         cli::Command::SimSchbench(settings) => sim::schbench::print(settings),
@@ -92,10 +89,10 @@ fn measure(command: &cli::Command) -> anyhow::Result<()> {
         },
         // See `main`: their exit statuses are of their own.
         cli::Command::Run(_) | cli::Command::Advise(_) | cli::Command::Compare(_) => Ok(()),
-        cli::Command::Report(report) => report_html::run(report),
-        cli::Command::GrowthChild(child) => workloads::growth_child::run(child),
-        cli::Command::TimersChild(child) => workloads::timers::child::run(child),
-        cli::Command::SweepChild(child) => workloads::sweep::child::run(child),
+        cli::Command::Report(report) => page::run(report),
+        cli::Command::GrowthChild(child) => bench::growth_child::run(child),
+        cli::Command::TimersChild(child) => bench::timers::child::run(child),
+        cli::Command::SweepChild(child) => bench::sweep::child::run(child),
     }
 }
 

@@ -4,8 +4,8 @@
 //! `same-bucket`: a few wait for the word that is woken, and many for its neighbour, which shares the bucket.
 
 use super::{BUCKETS_MIN, Lab, Outcome, arena};
-use crate::cli::values::Buckets;
-use crate::report::Row;
+use crate::Row;
+use crate::settings::Buckets;
 use anyhow::{Context, Result, anyhow};
 use lab_measure::clock;
 use lab_measure::interrupt;

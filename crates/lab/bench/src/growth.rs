@@ -4,8 +4,8 @@
 
 use super::growth_child::Report;
 use super::{Lab, Outcome};
-use crate::cli::values::Buckets;
-use crate::report::Row;
+use crate::Row;
+use crate::settings::Buckets;
 use anyhow::{Context, Result, ensure};
 use lab_measure::interrupt;
 use lab_measure::sample::{self, Course};

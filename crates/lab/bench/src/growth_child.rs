@@ -1,15 +1,28 @@
 //! One repeat of `growth`, in a fresh process: its report is one line of JSON on stdout.
 
-use crate::cli::GrowthChildArgs;
 use anyhow::{Context, Result, anyhow, ensure};
 use lab_measure::machine::{self, OwnLine};
 use lab_measure::stats::Tail;
+use lab_targets::{Layout, Name, Policy};
 use lab_targets::{Shape, Subject, Waited};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::{JoinHandle, Thread};
 use std::time::Instant;
+
+/// What one repeat of `growth` needs to know.
+#[derive(Clone)]
+pub struct Child {
+    /// Whose table grows.
+    pub target: Name,
+    /// Threads that park one after another.
+    pub threads: usize,
+    /// The layout of our tables.
+    pub layout: Layout,
+    /// The size policy of our table.
+    pub policy: Policy,
+}
 
 /// Small: a thousand threads and more.
 const STACK_BYTES: usize = 128 * 1024;
@@ -39,7 +52,7 @@ struct Seat {
 type Sitter = JoinHandle<Option<Waited>>;
 
 /// Parks the threads, prints the report, wakes them all.
-pub fn run(args: &GrowthChildArgs) -> Result<()> {
+pub fn run(args: &Child) -> Result<()> {
     let shape = Shape { layout: args.layout, policy: args.policy, shared: false, early_return: false };
     let subject = lab_targets::build(args.target, &shape)?;
     let seats: Arc<Vec<OwnLine<Seat>>> = Arc::new((0..args.threads).map(|_| OwnLine::default()).collect());

@@ -2,8 +2,8 @@
 
 use super::arena::{Arena, Sample};
 use super::{BUCKETS_MIN, Lab, Outcome};
-use crate::cli::values::Buckets;
-use crate::report::Row;
+use crate::Row;
+use crate::settings::Buckets;
 use anyhow::Result;
 use lab_measure::sample::{self, Pace};
 use lab_measure::stats::Spread;

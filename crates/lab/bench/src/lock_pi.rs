@@ -2,7 +2,7 @@
 
 use super::arena::{self, Sample};
 use super::{Lab, Outcome};
-use crate::report::Row;
+use crate::Row;
 use anyhow::{Result, ensure};
 use lab_measure::machine::OwnLine;
 use lab_measure::pool::{Gate, Pool};

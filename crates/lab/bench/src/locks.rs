@@ -3,7 +3,7 @@
 
 use super::locks_child::{Children, Load, Sample};
 use super::{Lab, Outcome};
-use crate::report::Row;
+use crate::Row;
 use crate::settings::{Locks, Settings};
 use anyhow::Result;
 use lab_measure::sample::{self, Course};

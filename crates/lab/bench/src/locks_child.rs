@@ -5,7 +5,7 @@
 //! program and with its profile.
 
 use super::locks::Target;
-use crate::cli::values::Line;
+use crate::settings::Line;
 use crate::settings::Settings;
 use anyhow::{Context, Result, ensure};
 use lab_measure::interrupt;
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Where their sources were when the lab was built.
-const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/locks");
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../locks");
 
 /// What a program is to do.
 pub struct Load {

@@ -1,7 +1,7 @@
 //! `ping-pong`: two threads wake one another in turn, on one CPU and on two.
 
 use super::{Lab, Outcome};
-use crate::report::Row;
+use crate::Row;
 use anyhow::Result;
 use lab_measure::pool::{Gate, Pool};
 use lab_measure::sample::{self, Pace};

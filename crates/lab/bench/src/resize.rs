@@ -2,7 +2,7 @@
 
 use super::arena;
 use super::{Lab, Outcome};
-use crate::report::Row;
+use crate::Row;
 use anyhow::{Result, anyhow};
 use hdrhistogram::Histogram;
 use lab_measure::clock;

@@ -1,6 +1,6 @@
 //! One row: one object of `--json`, one line of a table.
 
-use crate::workloads::Lab;
+use crate::Lab;
 use lab_measure::stats::{Spread, Tail};
 use lab_targets::Name;
 use serde::Serialize;

@@ -2,7 +2,7 @@
 
 use super::arena::Arena;
 use super::{Lab, Outcome};
-use crate::report::Row;
+use crate::Row;
 use anyhow::Result;
 use lab_measure::sample::{self, Pace};
 use lab_measure::series::Series;

@@ -3,7 +3,7 @@
 use super::requeue::course;
 use super::sleepers::{Sleepers, let_go};
 use super::{Lab, Outcome};
-use crate::report::Row;
+use crate::Row;
 use anyhow::Result;
 use lab_measure::machine::OwnLine;
 use lab_measure::sample;

@@ -5,7 +5,7 @@ use super::requeue::course;
 use super::sleepers::{Sleepers, let_go};
 use super::wake_many::Word;
 use super::{Lab, Outcome};
-use crate::report::Row;
+use crate::Row;
 use anyhow::Result;
 use lab_measure::pool::{Gate, Pool};
 use lab_measure::sample;

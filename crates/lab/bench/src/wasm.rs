@@ -5,8 +5,8 @@
 
 use super::arena::{self, Sample};
 use super::{BUCKETS_MIN, Lab, Outcome};
-use crate::cli::values::Buckets;
-use crate::report::Row;
+use crate::Row;
+use crate::settings::Buckets;
 use anyhow::{Result, ensure};
 use lab_measure::pool::{Gate, Pool};
 use lab_measure::sample::{self, Pace};

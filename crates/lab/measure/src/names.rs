@@ -5,6 +5,6 @@ use strum::{EnumMessage, VariantArray};
 
 /// An enum that derives what is needed of a value on the command line: its name both ways, all variants, and each variant's
 /// documentation for the help text.
-pub trait Named: Copy + Send + Sync + Into<&'static str> + FromStr + VariantArray + EnumMessage {}
+pub trait Named: Copy + Send + Sync + 'static + Into<&'static str> + FromStr + VariantArray + EnumMessage {}
 
-impl<T: Copy + Send + Sync + Into<&'static str> + FromStr + VariantArray + EnumMessage> Named for T {}
+impl<T: Copy + Send + Sync + 'static + Into<&'static str> + FromStr + VariantArray + EnumMessage> Named for T {}

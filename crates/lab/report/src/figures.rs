@@ -1,6 +1,6 @@
 //! The figures that the project holds itself to, each computed from the samples of this run.
 
-use crate::workloads::{
+use lab_bench::{
     AtOnce, CrowdCase, LOCK_PI, LocksCase, LocksTarget, Memory, TimersCase, TimersMeasure, WASMTIME, WasmCase,
     crowd_section, requeue_section, timers_section, wasm_section,
 };
@@ -107,7 +107,7 @@ fn tables(series: &Series) -> Vec<Figure> {
     let at_16 = series.ratio(("resize", "live", 16), ("resize", "kernel", 16));
     let growth = series.ratio(("growth", "live", 1366), ("growth", "parking_lot", 1366));
     let threads = if series.get(("sizes", "load", 2)).is_empty() { 1 } else { 2 };
-    let policy = crate::workloads::share_of_best(series, "load", threads);
+    let policy = lab_bench::share_of_best(series, "load", threads);
     vec![
         figure("resize, 2 hammer: live completed", completed(2), AtLeast(1.0), ""),
         figure("resize, 2 hammer: live", series.median(("resize", "live", 2)), AtMost(500.0), "us"),

@@ -1,28 +1,82 @@
-//! What the reader gets on stdout: one table a workload with a sentence below, or rows of JSON.
+//! What the reader gets: on stdout one table a workload with a sentence below, or rows of JSON; pages; comparisons.
+//! Knows results, and measures nothing.
 
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
+
+pub mod compare;
 mod figures;
 mod neighbour;
-pub mod perf;
-mod row;
+pub mod page;
+mod perf;
 mod schbench;
 mod sentence;
-pub mod sweep;
-pub mod table;
+mod sweep;
+mod table;
 mod timers;
 
-pub use neighbour::neighbour;
-pub use row::Row;
-pub use schbench::{run as schbench_run, schbench};
-pub use timers::TimersRow;
-
-use crate::workloads::{Lab, Memory, Outcome, Timers, Workload};
 use anyhow::Result;
+use lab_bench::neighbour::{Neighbour, Pair};
+use lab_bench::perf::Line;
+use lab_bench::schbench::{Findings as Interval, Schbench};
+use lab_bench::{Lab, Memory, Outcome, SchbenchOutcome, Sink, Timers, Workload};
 use lab_terminal::stderr;
 use lab_terminal::stdout::print;
 use serde::Serialize;
 
+/// Prints results as they come.
+pub struct Printer;
+
+impl Sink for Printer {
+    fn opening(&mut self, lab: &Lab<'_>) -> Result<()> {
+        opening(lab)
+    }
+
+    fn workload(&mut self, lab: &Lab<'_>, workload: Workload, outcome: &Outcome) -> Result<()> {
+        publish(lab, &workload.to_string(), &outcome.rows, &outcome.notes, || {
+            let sentence = sentence::workload(lab, workload, &outcome.rows);
+            format!("{}\n{sentence}", table::workload(lab, workload, &outcome.rows))
+        })
+    }
+
+    fn sizes(&mut self, lab: &Lab<'_>, outcome: &Outcome) -> Result<()> {
+        publish(lab, "hash: the load policy from cold, and explicit sizes", &outcome.rows, &outcome.notes, || {
+            format!("{}\n{}", table::sizes(&outcome.rows), sentence::sizes(&outcome.rows))
+        })
+    }
+
+    fn sweep(&mut self, lab: &Lab<'_>, outcome: &Outcome) -> Result<()> {
+        sweep::tables(lab, &outcome.rows, &outcome.notes)
+    }
+
+    fn timers(&mut self, lab: &Lab<'_>, findings: &Timers) -> Result<()> {
+        publish(lab, "timers", &findings.rows, &findings.notes, || timers::text(findings))
+    }
+
+    fn schbench_interval(&mut self, asked: &Schbench, findings: &Interval) {
+        if !asked.settings.silent {
+            stderr::text(&schbench::run(&asked.plan, findings));
+        }
+    }
+
+    fn schbench(&mut self, lab: &Lab<'_>, found: &SchbenchOutcome<'_>) -> Result<()> {
+        schbench::schbench(lab, found.asked, found.competitors, found.found, found.notes)
+    }
+
+    fn neighbour(&mut self, lab: &Lab<'_>, asked: &Neighbour, pairs: &[Pair]) -> Result<()> {
+        neighbour::neighbour(lab, asked, pairs)
+    }
+
+    fn memory(&mut self, lab: &Lab<'_>, memory: &Memory) -> Result<()> {
+        figures(lab, memory)
+    }
+
+    fn perf(&mut self, line: Line) -> Result<()> {
+        perf::perf(line)
+    }
+}
+
 /// Says on which machine the figures come about; nothing with `--json`.
-pub fn opening(lab: &Lab<'_>) -> Result<()> {
+fn opening(lab: &Lab<'_>) -> Result<()> {
     if lab.settings.json {
         return Ok(());
     }
@@ -31,29 +85,6 @@ pub fn opening(lab: &Lab<'_>) -> Result<()> {
         |distance| format!("two CPUs used, {:.0} ns apart ({})", distance.apart_ns, distance.word()),
     );
     print(&format!("# ufutex bench: {} CPUs allowed; {distance}; layout {}", lab.cpus.len(), lab.settings.layout))
-}
-
-/// The results of a workload.
-pub fn workload(lab: &Lab<'_>, workload: Workload, outcome: &Outcome) -> Result<()> {
-    publish(lab, &workload.to_string(), &outcome.rows, &outcome.notes, || {
-        format!(
-            "{}\n{}",
-            table::workload(lab, workload, &outcome.rows),
-            sentence::workload(lab, workload, &outcome.rows)
-        )
-    })
-}
-
-/// The results of the size policy's section.
-pub fn sizes(lab: &Lab<'_>, outcome: &Outcome) -> Result<()> {
-    publish(lab, "hash: the load policy from cold, and explicit sizes", &outcome.rows, &outcome.notes, || {
-        format!("{}\n{}", table::sizes(&outcome.rows), sentence::sizes(&outcome.rows))
-    })
-}
-
-/// The results of `timers`.
-pub fn timers(lab: &Lab<'_>, findings: &Timers) -> Result<()> {
-    publish(lab, "timers", &findings.rows, &findings.notes, || timers::text(findings))
 }
 
 fn publish<R: Serialize>(
@@ -83,7 +114,7 @@ fn publish<R: Serialize>(
 }
 
 /// Every figure that the project holds itself to, with its bound.
-pub fn figures(lab: &Lab<'_>, memory: &Memory) -> Result<()> {
+fn figures(lab: &Lab<'_>, memory: &Memory) -> Result<()> {
     let figures = figures::all(&lab.series, memory);
     if lab.settings.json {
         let rows = figures.iter().map(|figure| figure.json().to_string()).collect::<Vec<_>>();

@@ -1,10 +1,10 @@
 //! The table of `neighbour`, its sentence, and its rows of JSON.
 
 use super::publish;
-use crate::cli::Neighbour;
-use crate::workloads::Lab;
-use crate::workloads::neighbour::{Found, Pair};
 use anyhow::Result;
+use lab_bench::Lab;
+use lab_bench::neighbour::Neighbour;
+use lab_bench::neighbour::{Found, Pair};
 use lab_measure::stats;
 use lab_terminal::table;
 use serde::Serialize;

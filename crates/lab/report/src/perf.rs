@@ -1,49 +1,39 @@
 //! perf's own lines.
 
-use crate::settings::FirstLine;
-use crate::workloads::{PerfStats, Workload};
 use anyhow::Result;
+use lab_bench::Workload;
+use lab_bench::perf::Line;
+use lab_bench::settings::FirstLine;
 use lab_terminal::stdout::print;
 use std::io::Write;
-use std::time::Duration;
 
-/// Which benchmark runs; before several of them perf says it in other words, whatever the format.
-pub fn begin(workload: Workload, is_one_of_all: bool, first_line: FirstLine) -> Result<()> {
+/// Prints a piece of perf's output as perf prints it.
+pub fn perf(line: Line) -> Result<()> {
+    match line {
+        Line::Begin { workload, is_one_of_all, first_line } => begin(workload, is_one_of_all, first_line),
+        Line::End { is_one_of_all: true } => print_empty_line(),
+        Line::End { is_one_of_all: false } => Ok(()),
+        Line::Summary(text) => print(&format!("Run summary [PID {}]: {text}\n", std::process::id())),
+        Line::Text(text) => print(&text),
+        Line::Averaged { silent, rates, runtime } => {
+            let before = if silent { "" } else { "\n" };
+            let (mean, percent, seconds) = (rates.mean, rates.percent(), runtime.as_secs());
+            print(&format!("{before}Averaged {mean:.0} operations/sec (+- {percent:.2}%), total secs = {seconds}"))
+        }
+        Line::Hashing { asked: 0, .. } => print("Futex hashing: global hash"),
+        Line::Hashing { asked, have, immutable } => {
+            let immutable = if immutable { " (immutable)" } else { "" };
+            print(&format!("Futex hashing: {} hash buckets{immutable}", have.unwrap_or(asked)))
+        }
+    }
+}
+
+/// Before several benchmarks perf says it in other words, whatever the format.
+fn begin(workload: Workload, is_one_of_all: bool, first_line: FirstLine) -> Result<()> {
     match first_line {
         _ if is_one_of_all => print(&format!("# Running futex/{workload} benchmark...")),
         FirstLine::Shown => print(&format!("# Running 'futex/{workload}' benchmark:")),
         FirstLine::Left => Ok(()),
-    }
-}
-
-/// After one of several.
-pub fn end(is_one_of_all: bool) -> Result<()> {
-    if is_one_of_all { print_empty_line() } else { Ok(()) }
-}
-
-/// What is to be done, and an empty line.
-pub fn summary(text: &str) -> Result<()> {
-    print(&format!("Run summary [PID {}]: {text}\n", std::process::id()))
-}
-
-/// One thread's, or one run's.
-pub fn line(text: &str) -> Result<()> {
-    print(text)
-}
-
-/// The last line of those that run for a time.
-pub fn averaged(silent: bool, rates: &PerfStats, runtime: Duration) -> Result<()> {
-    let before = if silent { "" } else { "\n" };
-    let (mean, percent, seconds) = (rates.mean, rates.percent(), runtime.as_secs());
-    print(&format!("{before}Averaged {mean:.0} operations/sec (+- {percent:.2}%), total secs = {seconds}"))
-}
-
-/// perf 6.16 and later say how many buckets there were; older ones have no `-b`.
-pub fn hashing(asked: usize, have: Option<usize>, immutable: bool) -> Result<()> {
-    let immutable = if immutable { " (immutable)" } else { "" };
-    match (asked, have) {
-        (0, _) => print("Futex hashing: global hash"),
-        (asked, have) => print(&format!("Futex hashing: {} hash buckets{immutable}", have.unwrap_or(asked))),
     }
 }
 

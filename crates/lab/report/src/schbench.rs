@@ -3,10 +3,10 @@
 mod original;
 
 use super::publish;
-use crate::cli::Schbench;
-use crate::workloads::schbench::{Competitor, Findings};
-use crate::workloads::{Lab, policy_name};
 use anyhow::Result;
+use lab_bench::schbench::Schbench;
+use lab_bench::schbench::{Competitor, Findings};
+use lab_bench::{Lab, policy_name};
 use lab_measure::stats;
 use lab_targets::Name;
 use lab_targets::schbench::{Latencies, Plan};

@@ -1,8 +1,8 @@
 //! The sentence below a table, computed from its rows: what the reader sees.
 
-use super::Row;
 use super::figures::Figure;
-use crate::workloads::{GIVE_UP, Lab, Workload};
+use lab_bench::Row;
+use lab_bench::{GIVE_UP, Lab, Workload};
 
 /// For one workload.
 pub fn workload(lab: &Lab<'_>, workload: Workload, rows: &[Row]) -> String {

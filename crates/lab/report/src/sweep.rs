@@ -1,8 +1,9 @@
 //! The two tables of `hash --sweep`, laid out as in the patches: operations a second of one thread.
 
-use super::{Row, publish};
-use crate::workloads::Lab;
+use super::publish;
 use anyhow::Result;
+use lab_bench::Lab;
+use lab_bench::Row;
 use lab_terminal::table;
 
 /// All rows: the tables of one target after another's.
@@ -79,7 +80,7 @@ fn distinct(values: impl Iterator<Item = usize>) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Settings;
+    use lab_bench::settings::Settings;
     use lab_measure::series::Series;
     use lab_measure::stats::Spread;
     use lab_targets::Name;

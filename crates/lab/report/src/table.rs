@@ -1,9 +1,9 @@
 //! The comparison tables, in Markdown's form: they can be pasted into a page as they are.
 
-use super::Row;
 use super::figures::{Bound, Figure};
-use crate::workloads::{GIVE_UP, Lab, Workload};
 use comfy_table::{Attribute, Cell, CellAlignment, Color};
+use lab_bench::Row;
+use lab_bench::{GIVE_UP, Lab, Workload};
 use lab_measure::stats::Tail;
 use lab_terminal::table::{align, dash, finish, new, ratio};
 

@@ -1,6 +1,7 @@
 //! The options of `ufutex compare`.
 
 use clap::Args;
+use lab_report::compare::Compare;
 use std::path::PathBuf;
 
 /// Which two files, and what counts as a change.
@@ -18,6 +19,13 @@ pub struct CompareArgs {
     /// One JSON object a line on stdout, nothing else there
     #[arg(long)]
     pub json: bool,
+}
+
+impl From<CompareArgs> for Compare {
+    fn from(args: CompareArgs) -> Self {
+        let CompareArgs { old, new, threshold, json } = args;
+        Self { old, new, threshold, json }
+    }
 }
 
 fn threshold(text: &str) -> Result<f64, String> {

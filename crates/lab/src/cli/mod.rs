@@ -13,16 +13,16 @@ pub mod sim;
 pub mod sim_more;
 pub mod values;
 
-pub use bench::BenchArgs;
-pub use compare::CompareArgs;
 pub use manual::{CompletionsArgs, ManArgs};
-pub use neighbour::Neighbour;
-pub use report::Report;
-pub use schbench::Schbench;
 
-use crate::settings::Settings;
-use crate::workloads::Workload;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use bench::BenchArgs;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use compare::CompareArgs;
+use lab_bench::neighbour::Neighbour;
+use lab_bench::schbench::Schbench;
+use lab_bench::{Settings, Workload, growth_child, sweep, timers};
+use lab_report::compare::Compare;
+use lab_report::page::Report;
 use lab_run::{Advise, Run};
 use lab_targets::Policy;
 use lab_targets::timers::Test;
@@ -42,7 +42,7 @@ pub enum Command {
     /// `ufutex report`.
     Report(Report),
     /// `ufutex compare`.
-    Compare(CompareArgs),
+    Compare(Compare),
     /// `ufutex sim`.
     Sim(Box<lab_sim::Settings>),
     /// `ufutex sim timers`.
@@ -58,11 +58,11 @@ pub enum Command {
     /// `ufutex man`.
     Man(ManArgs),
     /// The hidden child of `bench growth`.
-    GrowthChild(GrowthChildArgs),
+    GrowthChild(growth_child::Child),
     /// The hidden child of `bench timers`.
-    TimersChild(TimersChildArgs),
+    TimersChild(timers::child::Child),
     /// The hidden child of `bench hash --sweep`.
-    SweepChild(SweepChildArgs),
+    SweepChild(sweep::child::Child),
 }
 
 /// Why nothing is run.
@@ -96,18 +96,18 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
             args.check().map(|neighbour| Command::Neighbour(Box::new(neighbour))).map_err(Refusal::Mistake)
         }
         Verb::Bench(BenchVerb { args, .. }) => {
-            Settings::new(*args).map(|settings| Command::Bench(Box::new(settings))).map_err(Refusal::Mistake)
+            bench::settings(*args).map(|settings| Command::Bench(Box::new(settings))).map_err(Refusal::Mistake)
         }
         Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
         Verb::Report(args) => args.check().map(Command::Report).map_err(Refusal::Mistake),
-        Verb::Compare(args) => Ok(Command::Compare(args)),
+        Verb::Compare(args) => Ok(Command::Compare(args.into())),
         Verb::Sim(verb) => simulation(verb).map_err(Refusal::Mistake),
         Verb::Advise(args) => Ok(Command::Advise(Box::new(args.into()))),
         Verb::Completions(args) => Ok(Command::Completions(args)),
         Verb::Man(args) => known_verb(args).map(Command::Man).map_err(Refusal::Mistake),
-        Verb::GrowthChild(args) => Ok(Command::GrowthChild(args)),
-        Verb::TimersChild(args) => Ok(Command::TimersChild(args)),
-        Verb::SweepChild(args) => Ok(Command::SweepChild(args)),
+        Verb::GrowthChild(args) => Ok(Command::GrowthChild(args.into())),
+        Verb::TimersChild(args) => Ok(Command::TimersChild(args.into())),
+        Verb::SweepChild(args) => Ok(Command::SweepChild(args.into())),
     }
 }
 
@@ -143,7 +143,7 @@ fn known_verb(args: ManArgs) -> Result<ManArgs, String> {
 
 /// perf's `-p` has no value, and may come before the workload, which is no list of processes.
 fn tell_perfs_p(arguments: &mut [OsString]) {
-    let is_workload = |text: &OsString| text.to_str().is_some_and(|text| Workload::from_str(text, false).is_ok());
+    let is_workload = |text: &OsString| text.to_str().is_some_and(|text| text.parse::<Workload>().is_ok());
     for number in 1..arguments.len() {
         if arguments[number - 1] == "-p" && is_workload(&arguments[number]) {
             arguments[number - 1] = "--pi".into();
@@ -262,8 +262,8 @@ enum OwnSim {
 }
 
 /// What one repeat of `growth` needs to know.
-#[derive(Args, Clone)]
-pub struct GrowthChildArgs {
+#[derive(Args)]
+struct GrowthChildArgs {
     /// Whose table grows.
     #[arg(long, value_parser = values::one_of::<Name>())]
     pub target: Name,
@@ -278,9 +278,16 @@ pub struct GrowthChildArgs {
     pub policy: Policy,
 }
 
+impl From<GrowthChildArgs> for growth_child::Child {
+    fn from(args: GrowthChildArgs) -> Self {
+        let GrowthChildArgs { target, threads, layout, policy } = args;
+        Self { target, threads, layout, policy }
+    }
+}
+
 /// What one process of several on the kernel's timers needs to know.
-#[derive(Args, Clone)]
-pub struct TimersChildArgs {
+#[derive(Args)]
+struct TimersChildArgs {
     /// What is measured.
     #[arg(long, value_parser = values::one_of::<Test>())]
     pub test: Test,
@@ -295,9 +302,16 @@ pub struct TimersChildArgs {
     pub before: usize,
 }
 
+impl From<TimersChildArgs> for timers::child::Child {
+    fn from(args: TimersChildArgs) -> Self {
+        let TimersChildArgs { test, timers, threads, before } = args;
+        Self { test, timers, threads, before }
+    }
+}
+
 /// What one process on the kernel's futexes needs to know.
-#[derive(Args, Clone)]
-pub struct SweepChildArgs {
+#[derive(Args)]
+struct SweepChildArgs {
     /// Threads of this process.
     #[arg(long)]
     pub threads: usize,
@@ -316,4 +330,11 @@ pub struct SweepChildArgs {
     /// For how long it hammers.
     #[arg(long)]
     pub microseconds: u64,
+}
+
+impl From<SweepChildArgs> for sweep::child::Child {
+    fn from(args: SweepChildArgs) -> Self {
+        let SweepChildArgs { threads, futexes, stride, slots, cpus, microseconds } = args;
+        Self { threads, futexes, stride, slots, cpus, microseconds }
+    }
 }

@@ -1,36 +1,12 @@
 //! `ufutex bench neighbour`: flags of its own, since it compares no targets.
 
 use super::values::{self, List};
-use crate::settings::Settings;
-use crate::workloads::neighbour::{Attack, Operation};
-use clap::{Args, ValueEnum};
+use clap::Args;
+use lab_bench::Settings;
+use lab_bench::neighbour::{Attack, Neighbour, Operation};
 use lab_measure::machine;
 use std::time::Duration;
-
-/// What `bench neighbour` is asked to do, checked.
-pub struct Neighbour {
-    /// What it shares with all workloads: the output.
-    pub settings: Settings,
-    /// In the order in which they run.
-    pub attacks: Vec<Attack>,
-    /// What the neighbour does beside each.
-    pub operations: Vec<Operation>,
-    /// `-n`, when given.
-    numbers: Option<Vec<usize>>,
-    /// Threads that attack.
-    pub attackers: usize,
-    /// Samples of each.
-    pub rounds: usize,
-    /// How long a sample is.
-    pub sample: Duration,
-}
-
-impl Neighbour {
-    /// How large `attack` is to be, one after the other.
-    pub fn numbers(&self, attack: Attack) -> Vec<usize> {
-        self.numbers.clone().unwrap_or_else(|| attack.numbers().to_vec())
-    }
-}
+use strum::VariantArray;
 
 /// The flags.
 #[derive(Args)]
@@ -93,8 +69,8 @@ const SAMPLE_MIN: Duration = Duration::from_millis(10);
 impl NeighbourArgs {
     /// Fills in the defaults; the error is the line that the user sees.
     pub fn check(self) -> Result<Neighbour, String> {
-        let attacks = self.attacks.map_or_else(|| Attack::value_variants().to_vec(), |List(attacks)| attacks);
-        let operations = self.operations.map_or_else(|| Operation::value_variants().to_vec(), |List(all)| all);
+        let attacks = self.attacks.map_or_else(|| Attack::VARIANTS.to_vec(), |List(attacks)| attacks);
+        let operations = self.operations.map_or_else(|| Operation::VARIANTS.to_vec(), |List(all)| all);
         let mut asked = Neighbour {
             settings: Settings { silent: self.silent, json: self.json, ..Settings::default() },
             attacks,
@@ -119,9 +95,9 @@ impl NeighbourArgs {
 }
 
 fn attacks(text: &str) -> Result<List<Attack>, String> {
-    values::list(text, "pi-chain, timers, keys, slots, priorities, crowd", |part| Attack::from_str(part, false).ok())
+    values::list(text, "pi-chain, timers, keys, slots, priorities, crowd", |part| part.parse().ok())
 }
 
 fn operations(text: &str) -> Result<List<Operation>, String> {
-    values::list(text, "private, shared, pi, timeout", |part| Operation::from_str(part, false).ok())
+    values::list(text, "private, shared, pi, timeout", |part| part.parse().ok())
 }

@@ -2,6 +2,7 @@
 
 use super::values;
 use clap::Args;
+use lab_report::page::Report;
 use std::path::PathBuf;
 
 /// Where the report goes.
@@ -21,20 +22,6 @@ pub struct ReportArgs {
     pub silent: bool,
     /// Samples too short to mean anything: for tests of the page
     #[arg(long, hide = true)]
-    pub quick: bool,
-}
-
-/// What is written where, checked.
-pub struct Report {
-    /// The page.
-    pub html: Option<PathBuf>,
-    /// Words and tables.
-    pub markdown: Option<PathBuf>,
-    /// The rows.
-    pub json: Option<PathBuf>,
-    /// No progress.
-    pub silent: bool,
-    /// Short samples.
     pub quick: bool,
 }
 

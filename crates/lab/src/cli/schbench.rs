@@ -2,10 +2,11 @@
 //! lab's.
 
 use super::values::schbench as own;
-use super::values::{self, Buckets, Targets};
-use crate::settings::Settings;
-use crate::workloads::schbench::Pinning;
+use super::values::{self, Targets};
 use clap::{Args, ValueEnum};
+use lab_bench::Settings;
+use lab_bench::schbench::{Course, Cpus, Pinning, Schbench};
+use lab_bench::settings::Buckets;
 use lab_measure::machine;
 use lab_targets::Policy;
 use lab_targets::schbench::Plan;
@@ -13,48 +14,6 @@ use lab_targets::{Layout, Name};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use strum::VariantArray;
-
-/// What `bench schbench` is asked to do, checked.
-pub struct Schbench {
-    /// What it shares with all workloads: targets, tables, output.
-    pub settings: Settings,
-    /// What one run does.
-    pub plan: Plan,
-    /// When it does it.
-    pub course: Course,
-    /// Where.
-    pub pinning: Pinning,
-    /// `--tasks`: workers are futures, on so many threads.
-    pub executors: Option<usize>,
-    /// `-j`.
-    pub file: Option<PathBuf>,
-    /// `-J`.
-    pub jobname: Option<String>,
-}
-
-/// What happens when in a run.
-#[derive(Clone, Debug)]
-pub struct Course {
-    /// `-r`.
-    pub runtime: Duration,
-    /// `-w`; nothing where there is none.
-    pub warm_up: Duration,
-    /// `-i`.
-    pub interval: Duration,
-    /// `-z`.
-    pub zero: Option<Duration>,
-    /// `-A`.
-    pub busy_percent: Option<f64>,
-}
-
-/// `-M`, `-W`.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Cpus {
-    /// One for each message thread, the others for workers.
-    Auto,
-    /// These.
-    These(Vec<usize>),
-}
 
 /// `-P`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -131,6 +131,9 @@ impl TimersArgs {
     }
 }
 
+/// The schemes of `sim schbench`, in the order in which they are printed.
+const SCHEMES: [Scheme; 4] = [Scheme::Fixed, Scheme::Atomic, Scheme::PerCpu, Scheme::Live];
+
 /// schbench's pattern on virtual cores, with schbench's flags.
 #[derive(Args)]
 pub struct SchbenchArgs {
@@ -138,7 +141,7 @@ pub struct SchbenchArgs {
     #[arg(long, value_name = "NAME|FILE", default_value = "turin", value_parser = sim::topology)]
     topology: Topology,
     /// Schemes, a comma list: fixed, atomic, percpu, live [default: all]
-    #[arg(long, value_name = "LIST", value_parser = values::one_of::<Scheme>(), value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_parser = values::among(&SCHEMES), value_delimiter = ',')]
     schemes: Vec<Scheme>,
     /// Buckets, a power of two; 0 for the system's global table
     #[arg(short, long, value_name = "N", default_value = "1024", value_parser = buckets, allow_negative_numbers = true)]
@@ -174,10 +177,9 @@ impl SchbenchArgs {
             let (workers, most) = (self.threads, values::THREADS_MAX);
             return Err(format!("--threads '{workers}' is too much: {threads} in all; accepted: {most} in all"));
         }
-        let all = [Scheme::Fixed, Scheme::Atomic, Scheme::PerCpu, Scheme::Live];
         Ok(schbench::Settings {
             topology: self.topology,
-            schemes: if self.schemes.is_empty() { all.to_vec() } else { self.schemes },
+            schemes: if self.schemes.is_empty() { SCHEMES.to_vec() } else { self.schemes },
             buckets: self.buckets,
             messages: self.message_threads,
             workers: self.threads,

@@ -4,6 +4,7 @@ pub mod schbench;
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use lab_bench::settings::Buckets;
 use lab_measure::names::Named;
 use lab_targets::timers::{self, Test};
 use lab_targets::{Name, Policy};
@@ -37,38 +38,9 @@ const REPEAT_MAX: usize = 10_000;
 const STRIDE_MAX: usize = 65_536;
 const RUNTIME_MAX_S: f64 = 3600.0;
 
-/// `--line`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Line {
-    /// parking_lot 0.12, on core 0.9.
-    #[value(name = "0.12")]
-    V012,
-    /// parking_lot 0.13, on core 0.10.
-    #[value(name = "0.13")]
-    V013,
-}
-
-impl fmt::Display for Line {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Line::V012 => "0.12",
-            Line::V013 => "0.13",
-        })
-    }
-}
-
 /// A comma list, without repetitions, never empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List<T>(pub Vec<T>);
-
-/// `-b`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Buckets {
-    /// As many as `live` settles at.
-    Auto,
-    /// This many on every target that can be told.
-    Exactly(usize),
-}
 
 /// `--format`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -85,12 +57,17 @@ pub enum Format {
 }
 
 /// A parser of one of an enum's names. The help text has the documentation of each variant.
-pub fn one_of<T: Named + 'static>() -> impl TypedValueParser<Value = T> {
+pub fn one_of<T: Named>() -> impl TypedValueParser<Value = T> {
+    among(T::VARIANTS)
+}
+
+/// As [`one_of`], of these variants only.
+pub fn among<T: Named>(accepted: &'static [T]) -> impl TypedValueParser<Value = T> {
     let value = |one: &T| {
         let help = one.get_documentation().unwrap_or_default().trim_end_matches('.');
         PossibleValue::new(Into::<&'static str>::into(*one)).help(help)
     };
-    PossibleValuesParser::new(T::VARIANTS.iter().map(value))
+    PossibleValuesParser::new(accepted.iter().map(value))
         .map(|name| name.parse().ok().expect("one of the names that were accepted"))
 }
 

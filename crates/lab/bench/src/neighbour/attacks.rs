@@ -2,7 +2,6 @@
 
 use super::guest;
 use super::stage::Stage;
-use clap::ValueEnum;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -10,11 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::task::{Context, Waker};
 use std::time::Duration;
+use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use ufutex::timer::{Callback, Expired, Notify, Setting, TimerClock, TimerOptions, Timers};
 use ufutex::{Config, Error, ObjectId, Shared, System, Task, WaitOptions};
 
 /// An attack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Attack {
     /// A chain of lock owners; lock_pi at its end, and give up, again and again
     PiChain,

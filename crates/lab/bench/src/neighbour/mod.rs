@@ -6,14 +6,14 @@
 
 mod attacks;
 mod neighbours;
+mod settings;
 mod stage;
 
 pub use attacks::Attack;
 pub use neighbours::{Found, Operation};
+pub use settings::Neighbour;
 
-use super::Lab;
-use crate::cli::Neighbour;
-use crate::report;
+use super::{Lab, Sink};
 use anyhow::{Context, Result};
 use lab_measure::interrupt;
 use lab_measure::machine;
@@ -37,9 +37,9 @@ pub struct Pair {
 }
 
 /// Runs each attack beside each operation, and prints what was found.
-pub fn run(asked: &Neighbour) -> Result<()> {
+pub fn run(asked: &Neighbour, sink: &mut dyn Sink) -> Result<()> {
     let lab = Lab::new(&asked.settings);
-    report::opening(&lab)?;
+    sink.opening(&lab)?;
     let stages: usize = asked.attacks.iter().map(|attack| asked.numbers(*attack).len()).sum();
     let stage =
         format!("neighbour: {stages} attacks on {} operations, {} rounds", asked.operations.len(), asked.rounds);
@@ -56,7 +56,7 @@ pub fn run(asked: &Neighbour) -> Result<()> {
     }
     drop(progress);
     pairs.retain(|pair| !pair.attacked.is_empty());
-    report::neighbour(&lab, asked, &pairs)?;
+    sink.neighbour(&lab, asked, &pairs)?;
     if interrupt::asked() {
         super::say_interrupted(&[], false);
     }

@@ -2,7 +2,6 @@
 
 use super::guest;
 use anyhow::{Context as _, Result, bail, ensure};
-use clap::ValueEnum;
 use hdrhistogram::Histogram;
 use std::fmt;
 use std::future::Future;
@@ -12,6 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
+use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use ufutex::{Domain, Error, ObjectId, Shared, System, Target, Timeout, WaitOptions, Waiter};
 
 /// The shared object that the neighbour's words lie in; the attackers' objects have greater numbers.
@@ -28,7 +28,8 @@ const TIDS: [u32; 2] = [1, 2];
 const LONGEST: u64 = 1 << 40;
 
 /// An operation of the neighbour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Operation {
     /// Wait and wake on a private word
     Private,

@@ -1,21 +1,22 @@
 //! `perf bench futex hash`.
 
-use super::{Bench, Stats, print};
-use crate::workloads::arena;
+use super::{Bench, Line, Stats};
+use crate::Sink;
+use crate::arena;
 use anyhow::{Result, ensure};
 use lab_measure::pool::{Gate, Pool};
 use lab_targets::Operation;
 
 /// Every thread waits on its words, which differ, again and again.
-pub fn run(bench: &Bench<'_>) -> Result<()> {
+pub fn run(bench: &Bench<'_>, sink: &mut dyn Sink) -> Result<()> {
     let (settings, runtime) = (bench.settings(), bench.runtime());
-    print::summary(&format!(
+    sink.perf(Line::Summary(format!(
         "{} threads, each operating on {} [{}] futexes for {} secs.",
         bench.threads,
         settings.futexes,
         bench.privacy(),
         runtime.as_secs_f64()
-    ))?;
+    )))?;
     let pool = Pool::new(bench.threads, &bench.lab.cpus)?;
     let words = arena::words(settings, bench.threads);
     let gate = Gate::new(bench.threads);
@@ -33,8 +34,8 @@ pub fn run(bench: &Bench<'_>) -> Result<()> {
                 1 => format!("futex: {first:p}"),
                 _ => format!("futexes: {first:p} ... {last:p}"),
             };
-            print::line(&format!("[thread {thread:2}] {futexes} [ {rate:.0} ops/sec ]"))?;
+            sink.perf(Line::Text(format!("[thread {thread:2}] {futexes} [ {rate:.0} ops/sec ]")))?;
         }
     }
-    print::averaged(settings.silent, &Stats::of(rates.into_iter()), elapsed)
+    sink.perf(Line::Averaged { silent: settings.silent, rates: Stats::of(rates.into_iter()), runtime: elapsed })
 }

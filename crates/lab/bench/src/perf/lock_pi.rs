@@ -1,6 +1,7 @@
 //! `perf bench futex lock-pi`.
 
-use super::{Bench, Stats, print};
+use super::{Bench, Line, Stats};
+use crate::Sink;
 use anyhow::{Result, ensure};
 use lab_measure::machine::OwnLine;
 use lab_measure::pool::{Gate, Pool};
@@ -8,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 /// Every thread locks, sleeps a microsecond, and unlocks.
-pub fn run(bench: &Bench<'_>) -> Result<()> {
+pub fn run(bench: &Bench<'_>, sink: &mut dyn Sink) -> Result<()> {
     let (settings, runtime) = (bench.settings(), bench.runtime());
-    print::summary(&format!(
+    sink.perf(Line::Summary(format!(
         "{} threads doing pi lock/unlock pairing for {} secs.",
         bench.threads,
         runtime.as_secs_f64()
-    ))?;
+    )))?;
     let count = if settings.multi { bench.threads } else { 1 };
     let locks: Arc<Vec<OwnLine<AtomicU32>>> = Arc::new((0..count).map(|_| OwnLine::default()).collect());
     let pool = Pool::new(bench.threads, &bench.lab.cpus)?;
@@ -29,8 +30,8 @@ pub fn run(bench: &Bench<'_>) -> Result<()> {
     if !settings.silent {
         for (thread, rate) in rates.iter().enumerate() {
             let lock = &locks[thread % count].0;
-            print::line(&format!("[thread {thread:3}] futex: {lock:p} [ {rate:.0} ops/sec ]"))?;
+            sink.perf(Line::Text(format!("[thread {thread:3}] futex: {lock:p} [ {rate:.0} ops/sec ]")))?;
         }
     }
-    print::averaged(settings.silent, &Stats::of(rates.into_iter()), elapsed)
+    sink.perf(Line::Averaged { silent: settings.silent, rates: Stats::of(rates.into_iter()), runtime: elapsed })
 }

@@ -8,8 +8,8 @@ mod wake;
 mod wake_parallel;
 
 use super::{Lab, Workload};
-use crate::cli::values::Buckets;
-use crate::report::perf as print;
+use crate::Sink;
+use crate::settings::Buckets;
 use crate::settings::{FirstLine, Settings};
 use anyhow::{Result, bail};
 use lab_measure::interrupt;
@@ -26,6 +26,46 @@ const RUNTIME: Duration = Duration::from_secs(10);
 /// perf's, of the others.
 const RUNS: usize = 10;
 
+/// A piece of perf's output.
+pub enum Line {
+    /// Which benchmark runs.
+    Begin {
+        /// The benchmark.
+        workload: Workload,
+        /// Whether it is one of several.
+        is_one_of_all: bool,
+        /// Whether perf would say it.
+        first_line: FirstLine,
+    },
+    /// The benchmark has ended.
+    End {
+        /// Whether it was one of several.
+        is_one_of_all: bool,
+    },
+    /// What is to be done.
+    Summary(String),
+    /// One thread's result, or one run's.
+    Text(String),
+    /// The last line of those that run for a time.
+    Averaged {
+        /// `-s`.
+        silent: bool,
+        /// Operations a second, thread by thread.
+        rates: Stats,
+        /// How long it ran.
+        runtime: Duration,
+    },
+    /// The size of the table, which perf 6.16 and later prints.
+    Hashing {
+        /// `-b`.
+        asked: usize,
+        /// The size that the table really had, if it can be seen.
+        have: Option<usize>,
+        /// `-I`.
+        immutable: bool,
+    },
+}
+
 /// One workload on one target.
 struct Bench<'a> {
     lab: &'a Lab<'a>,
@@ -34,16 +74,16 @@ struct Bench<'a> {
 }
 
 /// Runs what was asked for, target by target.
-pub fn run(settings: &Settings, first_line: FirstLine) -> Result<()> {
+pub fn run(settings: &Settings, first_line: FirstLine, sink: &mut dyn Sink) -> Result<()> {
     let lab = Lab::new(settings);
     for name in settings.targets.iter().copied().take_while(|_| !interrupt::asked()) {
         if settings.targets.len() > 1 && !settings.silent {
             stderr::say(format_args!("target {name}"));
         }
         for workload in settings.workloads.iter().copied().take_while(|_| !interrupt::asked()) {
-            print::begin(workload, settings.full, first_line)?;
-            one(&lab, name, workload)?;
-            print::end(settings.full)?;
+            sink.perf(Line::Begin { workload, is_one_of_all: settings.full, first_line })?;
+            one(&lab, name, workload, sink)?;
+            sink.perf(Line::End { is_one_of_all: settings.full })?;
         }
     }
     if interrupt::asked() {
@@ -52,7 +92,7 @@ pub fn run(settings: &Settings, first_line: FirstLine) -> Result<()> {
     Ok(())
 }
 
-fn one(lab: &Lab<'_>, name: Name, workload: Workload) -> Result<()> {
+fn one(lab: &Lab<'_>, name: Name, workload: Workload, sink: &mut dyn Sink) -> Result<()> {
     let needs_pi = workload == Workload::LockPi || workload == Workload::Requeue && lab.settings.pi;
     if needs_pi && !name.has_pi() {
         bail!("{name} has no locks that lend priorities");
@@ -63,15 +103,16 @@ fn one(lab: &Lab<'_>, name: Name, workload: Workload) -> Result<()> {
     let threads = lab.settings.threads.as_ref().map_or(lab.cpus.len(), |threads| threads[0]);
     let bench = Bench { lab, threads, subject: build(lab, name, threads)? };
     match workload {
-        Workload::Hash => hash::run(&bench),
-        Workload::Wake => wake::run(&bench),
-        Workload::WakeParallel => wake_parallel::run(&bench),
-        Workload::Requeue => requeue::run(&bench),
-        Workload::LockPi => lock_pi::run(&bench),
+        Workload::Hash => hash::run(&bench, sink),
+        Workload::Wake => wake::run(&bench, sink),
+        Workload::WakeParallel => wake_parallel::run(&bench, sink),
+        Workload::Requeue => requeue::run(&bench, sink),
+        Workload::LockPi => lock_pi::run(&bench, sink),
         _ => bail!("perf bench futex has no '{workload}'"),
     }?;
     if let Buckets::Exactly(slots) = lab.settings.buckets {
-        print::hashing(slots, bench.subject.buckets(), lab.settings.immutable)?;
+        let immutable = lab.settings.immutable;
+        sink.perf(Line::Hashing { asked: slots, have: bench.subject.buckets(), immutable })?;
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! `perf bench futex requeue`.
 
-use super::{Bench, Stats, milliseconds, print};
-use crate::workloads::sleepers::{Sleepers, let_go};
+use super::{Bench, Line, Stats, milliseconds};
+use crate::Sink;
+use crate::sleepers::{Sleepers, let_go};
 use anyhow::Result;
 use lab_measure::machine::OwnLine;
 use lab_targets::Waited;
@@ -12,17 +13,17 @@ use std::sync::atomic::AtomicU32;
 type Words = Arc<[OwnLine<AtomicU32>; 2]>;
 
 /// Threads sleep at one word, and are moved to another; with `-p` to a lock, which the first of each call takes.
-pub fn run(bench: &Bench<'_>) -> Result<()> {
+pub fn run(bench: &Bench<'_>, sink: &mut dyn Sink) -> Result<()> {
     let (settings, threads) = (bench.settings(), bench.threads);
     let nrequeue = if settings.broadcast { threads } else { settings.nrequeue.unwrap_or(1).min(threads) };
     let words = Words::default();
-    print::summary(&format!(
+    sink.perf(Line::Summary(format!(
         "Requeuing {threads} threads (from [{}] {:p} to {}{:p}), {nrequeue} at a time.",
         bench.privacy(),
         &words[0].0,
         if settings.pi { "PI " } else { "" },
         &words[1].0
-    ))?;
+    )))?;
     let sleepers = Sleepers::new(bench.lab, threads)?;
     let mut all = Stats::default();
     for run in bench.runs() {
@@ -42,9 +43,13 @@ pub fn run(bench: &Bench<'_>) -> Result<()> {
         } else {
             format!("Requeued {threads} of {threads} threads")
         };
-        print::line(&format!("[Run {run}]: {what} in {ms:.4} ms"))?;
+        sink.perf(Line::Text(format!("[Run {run}]: {what} in {ms:.4} ms")))?;
     }
-    print::line(&format!("Requeued {threads} of {threads} threads in {:.4} ms (+-{:.2}%)", all.mean, all.percent()))
+    sink.perf(Line::Text(format!(
+        "Requeued {threads} of {threads} threads in {:.4} ms (+-{:.2}%)",
+        all.mean,
+        all.percent()
+    )))
 }
 
 fn once(bench: &Bench<'_>, sleepers: &Sleepers, words: &Words, nrequeue: usize) -> Result<Moved> {

@@ -1,24 +1,25 @@
 //! `perf bench futex wake-parallel`.
 
-use super::{Bench, Stats, milliseconds, print};
-use crate::workloads::sleepers::Sleepers;
-use crate::workloads::wake_many::Word;
-use crate::workloads::wake_parallel::{Alarm, wake_up};
+use super::{Bench, Line, Stats, milliseconds};
+use crate::Sink;
+use crate::sleepers::Sleepers;
+use crate::wake_many::Word;
+use crate::wake_parallel::{Alarm, wake_up};
 use anyhow::Result;
 use lab_measure::pool::Pool;
 
 /// Threads sleep at one word, and others wake an equal share of them each.
-pub fn run(bench: &Bench<'_>) -> Result<()> {
+pub fn run(bench: &Bench<'_>, sink: &mut dyn Sink) -> Result<()> {
     let threads = bench.threads;
     // As perf: one waker for each of them, unless told otherwise.
     let nwakers = bench.settings().nwakers.unwrap_or(threads).min(threads);
     let share = threads / nwakers;
     let word = Word::default();
-    print::summary(&format!(
+    sink.perf(Line::Summary(format!(
         "blocking on {threads} threads (at [{}] futex {:p}), {nwakers} threads waking up {share} at a time.",
         bench.privacy(),
         &word.0
-    ))?;
+    )))?;
     let (sleepers, wakers) = (Sleepers::new(bench.lab, threads)?, Pool::new(nwakers, &bench.lab.cpus)?);
     let alarm = Alarm { subject: bench.subject.clone(), threads, nwakers };
     let text = |stats: &Stats| {
@@ -31,8 +32,8 @@ pub fn run(bench: &Bench<'_>) -> Result<()> {
         let times: Vec<f64> = times.collect();
         times.iter().for_each(|ms| all.update(*ms));
         if !bench.settings().silent {
-            print::line(&format!("[Run {run}]: {}", text(&Stats::of(times.into_iter()))))?;
+            sink.perf(Line::Text(format!("[Run {run}]: {}", text(&Stats::of(times.into_iter())))))?;
         }
     }
-    print::line(&text(&all))
+    sink.perf(Line::Text(text(&all)))
 }

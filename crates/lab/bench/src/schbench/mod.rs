@@ -2,23 +2,22 @@
 
 mod load;
 mod pinning;
+mod settings;
 mod watch;
 
 pub use pinning::Pinning;
+pub use settings::{Course, Cpus, Schbench};
 pub use watch::Findings;
 
-use super::Lab;
-use crate::cli::Schbench;
-use crate::cli::values::Buckets;
-use crate::report;
+use super::{Lab, SchbenchOutcome, Sink};
+use crate::settings::Buckets;
 use anyhow::{Context, Result};
 use lab_measure::interrupt;
 use lab_measure::machine;
-use lab_measure::sample::{self, Course};
+use lab_measure::sample;
 use lab_targets::Policy;
 use lab_targets::schbench::{Hall, as_thread, serve_messages};
 use lab_targets::{Name, Shape, Subject};
-use lab_terminal::stderr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::thread::{Builder, Scope};
@@ -39,10 +38,10 @@ pub struct Competitor {
 }
 
 /// Runs every target once in each round, and prints what was found.
-pub fn run(asked: &Schbench) -> Result<()> {
+pub fn run(asked: &Schbench, sink: &mut dyn Sink) -> Result<()> {
     let settings = &asked.settings;
     let lab = Lab::new(settings);
-    report::opening(&lab)?;
+    sink.opening(&lab)?;
     let mut notes = Vec::new();
     let competitors = line_up(asked, &mut notes)?;
     let rounds = settings.repeat.unwrap_or(1);
@@ -55,14 +54,15 @@ pub fn run(asked: &Schbench) -> Result<()> {
         plan.workers
     );
     let progress = lab.progress(&stage, rounds);
-    let course = Course { rounds, warm_up: false, limit: None };
+    let course = sample::Course { rounds, warm_up: false, limit: None };
     let found = sample::rounds(course, competitors.len(), &progress, |number| {
         let one = &competitors[number];
         progress.remark(&format!("schbench: {}", one.name));
-        once(asked, one)
+        once(asked, one, sink)
     })?;
     drop(progress);
-    report::schbench(&lab, asked, &competitors, &found, &notes)?;
+    let found = SchbenchOutcome { asked, competitors: &competitors, found: &found, notes: &notes };
+    sink.schbench(&lab, &found)?;
     if interrupt::asked() {
         super::say_interrupted(&[], false);
     }
@@ -94,19 +94,13 @@ fn line_up(asked: &Schbench, notes: &mut Vec<String>) -> Result<Vec<Competitor>>
 }
 
 /// One run of one target.
-fn once(asked: &Schbench, one: &Competitor) -> Result<Findings> {
+fn once(asked: &Schbench, one: &Competitor, sink: &mut dyn Sink) -> Result<Findings> {
     one.subject.make_ready();
     let (hall, subject) = (Hall::new(asked.plan.clone()), &*one.subject);
     std::thread::scope(|scope| {
         let started = start(scope, asked, &hall, subject);
         // Also where not all could be started: nobody sleeps for ever.
-        let found = started.map(|()| {
-            watch::watch(&hall, &asked.course, |found| {
-                if !asked.settings.silent {
-                    stderr::text(&report::schbench_run(&asked.plan, found));
-                }
-            })
-        });
+        let found = started.map(|()| watch::watch(&hall, &asked.course, |found| sink.schbench_interval(asked, found)));
         hall.stop(subject);
         found
     })

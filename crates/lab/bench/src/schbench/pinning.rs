@@ -1,6 +1,6 @@
 //! Which CPUs schbench's threads may use: `-M`, `-W` and `-P`.
 
-use crate::cli::schbench::Cpus;
+use crate::schbench::Cpus;
 use std::fs;
 
 /// The CPUs that threads are pinned to. `None` leaves these threads to the scheduler.

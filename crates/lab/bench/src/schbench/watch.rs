@@ -1,7 +1,7 @@
 //! The main thread's part in a run: it looks on once a second, and ends it.
 
 use super::load::{Busy, next_rate, scheduling_delay_us};
-use crate::cli::schbench::Course;
+use crate::schbench::Course;
 use lab_measure::interrupt;
 use lab_targets::schbench::{Hall, Latencies, Worker};
 use std::sync::atomic::Ordering;

@@ -1,8 +1,8 @@
 //! Any mix of targets, layouts, sizes and threads, hammered in turn: what the ratios of the report stand on.
 
 use super::Effort;
-use crate::report::Row;
-use crate::workloads::{Lab, arena::Arena, section};
+use crate::Row;
+use crate::{Lab, arena::Arena, section};
 use anyhow::Result;
 use lab_measure::sample::{self, Pace};
 use lab_measure::stats::Spread;
@@ -65,9 +65,7 @@ pub fn run(
     })?;
     let measured = specs.iter().zip(&subjects).zip(&samples).filter(|(_, samples)| !samples.is_empty());
     let measured = measured.map(|((spec, subject), samples)| {
-        let of = |figure: fn(&crate::workloads::arena::Sample) -> f64| {
-            Spread::of(&samples.iter().map(figure).collect::<Vec<_>>())
-        };
+        let of = |figure: fn(&crate::arena::Sample) -> f64| Spread::of(&samples.iter().map(figure).collect::<Vec<_>>());
         let (times, rate) = (of(|sample| sample.ns_per_op), of(|sample| sample.ops_per_sec));
         Measured { spec: *spec, rate, row: row(lab, spec, &**subject, times, rate.median, samples.len()) }
     });

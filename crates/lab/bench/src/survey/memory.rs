@@ -1,6 +1,6 @@
 //! Bytes: what tables, domains and waiters take.
 
-use crate::workloads::{Lab, Memory, memory};
+use crate::{Lab, Memory, memory};
 use anyhow::{Result, anyhow, ensure};
 use serde::Serialize;
 use std::sync::atomic::AtomicU32;

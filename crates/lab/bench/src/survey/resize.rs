@@ -1,7 +1,7 @@
 //! Throughput over time, before, while and after a table gets another size under hammering threads.
 
 use super::Effort;
-use crate::workloads::{GIVE_UP, Lab, arena};
+use crate::{GIVE_UP, Lab, arena};
 use anyhow::{Result, anyhow};
 use lab_measure::clock;
 use lab_measure::pool::{Gate, Pool};

@@ -2,7 +2,7 @@
 
 use super::Effort;
 use super::hammer::{self, Measured, Spec};
-use crate::workloads::Lab;
+use crate::Lab;
 use anyhow::Result;
 use lab_targets::Policy;
 use lab_targets::{Layout, Name};

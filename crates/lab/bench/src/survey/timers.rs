@@ -1,44 +1,82 @@
 //! POSIX timers: the tests of seeds/004 at the sizes that take seconds, not minutes.
 
-use super::{Effort, settings};
-use crate::report::TimersRow;
-use crate::workloads::{Lab, timers};
+use super::Effort;
+use crate::settings::Timers;
+use crate::timers::Row;
+use crate::{Lab, timers};
+use crate::{Settings, Workload};
 use anyhow::Result;
+use lab_targets::timers::{Name, Test};
+use strum::VariantArray;
 
-/// What is measured: the flags of `bench`, and the seconds that they get.
-const PARTS: [(&str, f64); 5] = [
-    ("timers -s --tests create-getoverrun -n 20000,50000,100000 -t 1", 9.0),
-    ("timers -s --tests create-getoverrun -n 20000 -t 2", 4.0),
-    ("timers -s --tests create-getoverrun -n 20000 -t 63 --targets ours,radix", 6.0),
-    ("timers -s --tests create-getoverrun -n 2048 --sparse 512 -t 1", 1.5),
-    ("timers -s --tests create-delete -n 100000 -t 1,2", 3.0),
+/// One run of `bench timers`.
+struct Part {
+    test: Test,
+    targets: &'static [Name],
+    timers: &'static [usize],
+    threads: &'static [usize],
+    sparse: Option<usize>,
+    seconds: f64,
+}
+
+const ALL: &[Name] = Name::VARIANTS;
+
+const PARTS: [Part; 5] = [
+    Part { timers: &[20_000, 50_000, 100_000], seconds: 9.0, ..Part::new(Test::CreateGetoverrun) },
+    Part { timers: &[20_000], threads: &[2], seconds: 4.0, ..Part::new(Test::CreateGetoverrun) },
+    Part {
+        targets: &[Name::Ours, Name::Radix],
+        timers: &[20_000],
+        threads: &[63],
+        seconds: 6.0,
+        ..Part::new(Test::CreateGetoverrun)
+    },
+    Part { timers: &[2048], sparse: Some(512), seconds: 1.5, ..Part::new(Test::CreateGetoverrun) },
+    Part { timers: &[100_000], threads: &[1, 2], seconds: 3.0, ..Part::new(Test::CreateDelete) },
 ];
 
-/// The same where samples are too short to mean anything.
-const QUICK: [(&str, f64); 2] = [
-    ("timers -s --tests create-getoverrun -n 500 -t 1 --repeat 1", 0.1),
-    ("timers -s --tests create-delete -n 500 -t 1 --repeat 1", 0.1),
+/// The same where samples are too short to mean anything, with one round each.
+const QUICK: [Part; 2] = [
+    Part { timers: &[500], seconds: 0.1, ..Part::new(Test::CreateGetoverrun) },
+    Part { timers: &[500], seconds: 0.1, ..Part::new(Test::CreateDelete) },
 ];
 
-#[cfg(test)]
-pub const ALL_FLAGS: [&str; 7] = [PARTS[0].0, PARTS[1].0, PARTS[2].0, PARTS[3].0, PARTS[4].0, QUICK[0].0, QUICK[1].0];
+impl Part {
+    const fn new(test: Test) -> Part {
+        Part { test, targets: ALL, timers: &[], threads: &[1], sparse: None, seconds: 0.0 }
+    }
+
+    fn settings(&self, silent: bool, effort: Effort) -> Settings {
+        let timers =
+            Timers { targets: self.targets.to_vec(), tests: vec![self.test], processes: None, sparse: self.sparse };
+        Settings {
+            workloads: vec![Workload::Timers],
+            full: false,
+            threads: Some(self.threads.to_vec()),
+            number: Some(self.timers.to_vec()),
+            runtime_s: Some(effort.seconds(self.seconds).max(0.05)),
+            repeat: effort.is_quick().then_some(1),
+            silent,
+            timers,
+            ..Settings::default()
+        }
+    }
+}
 
 /// Rows, and what is left out.
 pub struct Found {
     /// In order.
-    pub rows: Vec<TimersRow>,
+    pub rows: Vec<Row>,
     /// What a careful reader asks.
     pub notes: Vec<String>,
 }
 
 /// Measures.
 pub fn run(silent: bool, effort: Effort) -> Result<Found> {
-    let parts: &[(&str, f64)] = if effort.is_quick() { &QUICK } else { &PARTS };
+    let parts: &[Part] = if effort.is_quick() { &QUICK } else { &PARTS };
     let mut found = Found { rows: Vec::new(), notes: Vec::new() };
-    for (flags, seconds) in parts {
-        let mut settings = settings(flags)?;
-        settings.runtime_s = Some(effort.seconds(*seconds).max(0.05));
-        settings.silent = silent;
+    for part in parts {
+        let settings = part.settings(silent, effort);
         let findings = timers::run(&mut Lab::new(&settings))?;
         found.rows.extend(findings.rows);
         found.notes.extend(findings.notes);

@@ -1,8 +1,7 @@
 //! One process on the kernel's futexes, for one sample.
 
-use crate::cli::SweepChildArgs;
-use crate::workloads::arena::Sample;
-use crate::workloads::children;
+use crate::arena::Sample;
+use crate::children;
 use anyhow::Result;
 use lab_measure::clock;
 use lab_measure::pool::{Gate, Pool};
@@ -11,6 +10,23 @@ use lab_targets::{Layout, Name, Operation, Shape, Words};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// What one process on the kernel's futexes needs to know.
+#[derive(Clone)]
+pub struct Child {
+    /// Threads of this process.
+    pub threads: usize,
+    /// Words of each thread.
+    pub futexes: usize,
+    /// From a word to the next, in bytes.
+    pub stride: usize,
+    /// Slots of the process's table; 0: the global one.
+    pub slots: usize,
+    /// The CPUs of its threads, in turn.
+    pub cpus: Vec<usize>,
+    /// For how long it hammers.
+    pub microseconds: u64,
+}
 
 /// What its threads have done.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -36,7 +52,7 @@ impl Report {
 }
 
 /// A child's part.
-pub fn run(args: &SweepChildArgs) -> Result<()> {
+pub fn run(args: &Child) -> Result<()> {
     let policy = Policy::Fixed(args.slots);
     let shape = Shape { layout: Layout::Lean, policy, shared: false, early_return: false };
     let pool = Pool::new(args.threads, &args.cpus)?;

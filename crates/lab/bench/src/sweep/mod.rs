@@ -9,7 +9,7 @@ mod places;
 
 use super::arena::{self, Sample};
 use super::{Lab, children};
-use crate::report::{self, Row};
+use crate::{Outcome, Row};
 use anyhow::{Result, ensure};
 use child::Report;
 use lab_measure::pool::{Gate, Pool};
@@ -70,7 +70,7 @@ struct Field {
 }
 
 /// Measures both tables of every target, all cells interleaved.
-pub fn run(lab: &mut Lab<'_>, sizes: &[usize]) -> Result<()> {
+pub fn run(lab: &mut Lab<'_>, sizes: &[usize]) -> Result<Outcome> {
     let mut notes = Vec::new();
     let places = Places::new(&lab.cpus, lab.settings.processes, &mut notes);
     let cells = line_up(lab, sizes, &places, &mut notes)?;
@@ -90,8 +90,8 @@ pub fn run(lab: &mut Lab<'_>, sizes: &[usize]) -> Result<()> {
         lab.series.put((&cell.section(), cell.name.text(), cell.threads), times);
     }
     let measured = cells.iter().zip(&samples).filter(|(_, samples)| !samples.is_empty());
-    let rows: Vec<Row> = measured.map(|(cell, samples)| row(lab, cell, samples)).collect();
-    report::sweep::tables(lab, &rows, &notes)
+    let rows = measured.map(|(cell, samples)| row(lab, cell, samples)).collect();
+    Ok(Outcome { rows, notes })
 }
 
 fn line_up(lab: &Lab<'_>, sizes: &[usize], places: &Places, notes: &mut Vec<String>) -> Result<Vec<Cell>> {

@@ -2,12 +2,25 @@
 //! are there, is told on stdin when to begin, and answers with a line of JSON.
 
 use super::{Case, Sample};
-use crate::cli::TimersChildArgs;
-use crate::workloads::children;
+use crate::children;
 use anyhow::{Result, anyhow};
 use lab_measure::machine;
 use lab_measure::pool::Pool;
+use lab_targets::timers::Test;
 use lab_targets::timers::{self, Meeting, Name, Times};
+
+/// What one process of several on the kernel's timers needs to know.
+#[derive(Clone)]
+pub struct Child {
+    /// What is measured.
+    pub test: Test,
+    /// Timers of each thread.
+    pub timers: usize,
+    /// Threads of this process.
+    pub threads: usize,
+    /// How many threads the processes before it have.
+    pub before: usize,
+}
 
 /// What the threads of all processes have measured, or why they could not.
 pub fn processes(case: &Case) -> Result<Result<Vec<Times>, String>> {
@@ -24,7 +37,7 @@ pub fn processes(case: &Case) -> Result<Result<Vec<Times>, String>> {
 }
 
 /// A child's part.
-pub fn run(args: &TimersChildArgs) -> Result<()> {
+pub fn run(args: &Child) -> Result<()> {
     let cpus = machine::allowed_cpus();
     let mine: Vec<_> = (0..cpus.len()).map(|number| cpus[(args.before + number) % cpus.len()]).collect();
     let pool = Pool::new(args.threads, &mine)?;

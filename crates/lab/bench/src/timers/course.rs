@@ -1,7 +1,7 @@
 //! How often each competitor is sampled: fast ones often, and those that take seconds once.
 
 use super::{Competitor, Sample};
-use crate::workloads::Lab;
+use crate::Lab;
 use anyhow::Result;
 use lab_measure::interrupt;
 use lab_measure::sample;

@@ -8,11 +8,12 @@ mod case;
 pub mod child;
 mod course;
 mod expire;
+mod row;
 
 pub use case::{Case, Measure, section};
+pub use row::Row;
 
 use super::{Lab, arena};
-use crate::report::TimersRow;
 use anyhow::Result;
 use lab_measure::pool::Pool;
 use lab_measure::stats;
@@ -22,7 +23,7 @@ use std::cell::Cell;
 /// What the workload found.
 pub struct Findings {
     /// In the order of the tables.
-    pub rows: Vec<TimersRow>,
+    pub rows: Vec<Row>,
     /// One line each: what is left out and why.
     pub notes: Vec<String>,
 }
@@ -170,7 +171,7 @@ fn mean(all: &[Times]) -> Times {
     }
 }
 
-fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Times]) -> TimersRow {
+fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Times]) -> Row {
     let median = |measure: Measure| {
         let values: Vec<_> = samples.iter().filter_map(|sample| measure.of(sample)).collect();
         (!values.is_empty()).then(|| stats::median(&values))
@@ -190,7 +191,7 @@ fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Times]) -> TimersRow {
         .filter_map(|sample| sample.lateness)
         .max_by(|a, b| a.lost.cmp(&b.lost).then(a.p99.unwrap_or(0.0).total_cmp(&b.p99.unwrap_or(0.0))));
     let distance = lab.distance.filter(|_| threads * processes > 1);
-    TimersRow {
+    Row {
         workload: "timers",
         test: test.text(),
         target: one.name.text(),

@@ -5,15 +5,27 @@ mod print;
 mod rows;
 mod verdict;
 
-use crate::cli::CompareArgs;
 use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// What `ufutex compare` is asked to do.
+pub struct Compare {
+    /// Rows of before.
+    pub old: PathBuf,
+    /// Rows of now.
+    pub new: PathBuf,
+    /// Smaller changes of a median, in percent, are not named.
+    pub threshold: f64,
+    /// JSON in place of sentences.
+    pub json: bool,
+}
 
 const EXIT_SAME: u8 = 0;
 const EXIT_WORSE: u8 = 1;
 
 /// Compares, and prints what it found. The error is the line that the user sees.
-pub fn run(args: &CompareArgs) -> Result<ExitCode, String> {
+pub fn run(args: &Compare) -> Result<ExitCode, String> {
     let (old, new) = (rows::read(&args.old)?, rows::read(&args.new)?);
     let matched = rows::matched(&old, &new);
     for (file, rows) in [(&args.old, &old), (&args.new, &new)] {

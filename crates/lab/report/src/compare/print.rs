@@ -1,7 +1,7 @@
 //! What `compare` says: a sentence, a table of what has changed, what could not be compared.
 
 use super::verdict::{Change, Findings, Verdict};
-use crate::cli::CompareArgs;
+use crate::compare::Compare;
 use lab_terminal::table;
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 const NAMED_MAX: usize = 8;
 
 /// For people.
-pub fn text(args: &CompareArgs, findings: &Findings) -> String {
+pub fn text(args: &Compare, findings: &Findings) -> String {
     let mut text = format!("# ufutex compare {} {}\n\n", args.old.display(), args.new.display());
     text += &sentence(findings, args.threshold);
     for (verdict, title) in [(Verdict::Regression, "worse"), (Verdict::Improvement, "better")] {

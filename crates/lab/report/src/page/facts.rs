@@ -1,6 +1,6 @@
 //! The machine: what a reader must know to judge a figure.
 
-use crate::workloads::Lab;
+use lab_bench::Lab;
 use lab_measure::machine;
 use serde::Serialize;
 use std::fs::read_to_string;

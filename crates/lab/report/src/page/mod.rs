@@ -4,26 +4,37 @@ mod document;
 mod facts;
 mod html;
 mod markdown;
-mod measure;
 mod modelled;
 mod published;
 mod say;
 
-use crate::cli::Report;
-use crate::settings::Settings;
-use crate::workloads::Lab;
 use anyhow::{Result, ensure};
 use document::{Document, Section};
 use facts::Facts;
+use lab_bench::survey::{Effort, memory, resize, scaling, seeds, timers};
+use lab_bench::{Lab, Settings, Workload};
 use lab_measure::interrupt;
 use lab_terminal::progress::Progress;
 use lab_terminal::stderr;
-use measure::{Effort, memory, resize, scaling, seeds, timers};
 use modelled::Modelled;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Instant;
+
+/// What is written where, checked.
+pub struct Report {
+    /// The page.
+    pub html: Option<PathBuf>,
+    /// Words and tables.
+    pub markdown: Option<PathBuf>,
+    /// The rows.
+    pub json: Option<PathBuf>,
+    /// No progress.
+    pub silent: bool,
+    /// Short samples.
+    pub quick: bool,
+}
 
 /// Of the usual time, with `--quick`.
 const QUICK: f64 = 0.02;
@@ -44,8 +55,8 @@ struct Findings {
 
 /// Measures, and writes what was asked for. After Ctrl-C: what there is.
 pub fn run(report: &Report) -> Result<()> {
-    let mut settings = measure::settings("hash")?;
-    settings.silent = report.silent;
+    let settings =
+        Settings { workloads: vec![Workload::Hash], full: false, silent: report.silent, ..Settings::default() };
     let effort = Effort { share: if report.quick { QUICK } else { 1.0 } };
     let findings = gather(&settings, effort);
     let document = document(&findings, effort);

@@ -1,22 +1,59 @@
 //! What the model of `ufutex sim` says, as the report needs it. Never mixed with what was measured.
 
-use super::measure::Effort;
-use crate::cli::{self, Command};
-use anyhow::{Result, anyhow};
+use anyhow::Result;
+use lab_bench::survey::Effort;
 use lab_measure::interrupt;
-use lab_sim::{Row, seeds};
+use lab_sim::{Row, Scheme, Settings, Workload, seeds};
+use lab_targets::{Layout, Policy};
 use lab_terminal::progress::Progress;
 use serde::Serialize;
+use ufutex_coherence::Topology;
 
-/// What is run, by the flags of `ufutex sim`: schemes by cores, then layouts on all cores.
-const RUNS: [&str; 2] = [
-    "hash --silent --topology epyc-9d64 --cores 1,4,16,88 --schemes live,fixed,percpu,atomic -b 1024",
-    "hash --silent --topology epyc-9d64 --cores 88 --schemes fixed --layout packed,split -b 1024",
+/// One run of `ufutex sim hash`: these cores, schemes and layouts, one after the other.
+struct Part {
+    cores: &'static [usize],
+    schemes: &'static [Scheme],
+    layouts: &'static [Layout],
+    buckets: usize,
+    futexes: usize,
+}
+
+const SCHEMES: &[Scheme] = &[Scheme::Live, Scheme::Fixed, Scheme::Percpu, Scheme::Atomic];
+
+/// Schemes by cores, then layouts on all cores.
+const RUNS: [Part; 2] = [
+    Part { cores: &[1, 4, 16, 88], schemes: SCHEMES, layouts: &[Layout::Lean], buckets: 1024, futexes: 1024 },
+    Part {
+        cores: &[88],
+        schemes: &[Scheme::Fixed],
+        layouts: &[Layout::Packed, Layout::Split],
+        buckets: 1024,
+        futexes: 1024,
+    },
 ];
 
 /// The same where the figures need not mean anything.
-const QUICK: [&str; 1] =
-    ["hash --silent --topology epyc-9d64 --cores 1,4 --schemes live,fixed,percpu,atomic -b 64 -f 64"];
+const QUICK: [Part; 1] =
+    [Part { cores: &[1, 4], schemes: SCHEMES, layouts: &[Layout::Lean], buckets: 64, futexes: 64 }];
+
+impl Part {
+    fn settings(&self) -> Settings {
+        Settings {
+            workload: Workload::Hash,
+            topology: Topology::given("epyc-9d64").expect("one of the given machines"),
+            cores: self.cores.to_vec(),
+            schemes: self.schemes.to_vec(),
+            layouts: self.layouts.to_vec(),
+            policies: vec![Policy::Fixed(self.buckets)],
+            futexes: self.futexes,
+            early_return: false,
+            resize: (16, 1024),
+            seed: 1,
+            silent: true,
+            json: false,
+        }
+    }
+}
 
 /// All of it.
 #[derive(Default)]
@@ -91,13 +128,13 @@ impl Modelled {
 
 /// Runs the model, case by case; after Ctrl-C what there is.
 pub fn run(silent: bool, effort: Effort) -> Result<Modelled> {
-    let runs: &[&str] = if effort.is_quick() { &QUICK } else { &RUNS };
+    let runs: &[Part] = if effort.is_quick() { &QUICK } else { &RUNS };
     // What the published comparisons want takes most of the time, and cannot be had for less.
     let seeds = if effort.is_quick() { 0 } else { seeds::steps() };
     let progress = Progress::start("the model: virtual cores", runs.len() + seeds, silent);
     let mut all = Modelled::default();
-    for flags in runs.iter().take_while(|_| !interrupt::asked()) {
-        let rows = lab_sim::rows(&settings(flags)?)?;
+    for part in runs.iter().take_while(|_| !interrupt::asked()) {
+        let rows = lab_sim::rows(&part.settings())?;
         all.cores.extend(rows.into_iter().map(cores));
         progress.step();
     }
@@ -114,15 +151,6 @@ pub fn run(silent: bool, effort: Effort) -> Result<Modelled> {
 fn side(side: seeds::Side) -> Side {
     let (before_per_sec, after_per_sec) = side.rates;
     Side { workload: "sim seeds", case: side.id, machine: side.machine, before_per_sec, after_per_sec }
-}
-
-fn settings(flags: &str) -> Result<lab_sim::Settings> {
-    let arguments = ["ufutex", "sim"].into_iter().chain(flags.split_whitespace()).map(Into::into);
-    match cli::parse(arguments) {
-        Ok(Command::Sim(settings)) => Ok(*settings),
-        Err(cli::Refusal::Mistake(line)) => Err(anyhow!("sim {flags}: {line}")),
-        _ => Err(anyhow!("sim {flags} is no run of the model")),
-    }
 }
 
 fn cores(row: Row) -> Cores {
@@ -149,7 +177,7 @@ fn cores(row: Row) -> Cores {
 #[cfg(test)]
 mod tests {
     use super::seeds;
-    use crate::report_html::published;
+    use crate::page::published;
 
     #[test]
     fn the_model_knows_the_published_comparisons_by_their_names() {
@@ -159,12 +187,5 @@ mod tests {
         // 002 is compared the other way round there.
         let without: Vec<_> = named.iter().filter(|one| !seeds::ids().any(|id| id == one.id)).collect();
         assert!(without.iter().all(|one| one.seed == "002") && without.len() == 2);
-    }
-
-    #[test]
-    fn the_flags_are_those_of_sim() {
-        for flags in super::RUNS.iter().chain(&super::QUICK) {
-            super::settings(flags).expect("settings");
-        }
     }
 }

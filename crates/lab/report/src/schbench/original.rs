@@ -1,8 +1,8 @@
 //! schbench's own JSON, as its `-j` writes it: for scripts that read that.
 
-use crate::cli::Schbench;
-use crate::workloads::schbench::Findings;
 use anyhow::{Context, Result};
+use lab_bench::schbench::Findings;
+use lab_bench::schbench::Schbench;
 use lab_targets::Name;
 use lab_targets::schbench::Latencies;
 use serde_json::{Map, Value, json};

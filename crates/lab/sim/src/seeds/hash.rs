@@ -21,7 +21,6 @@ pub enum Scheme {
     #[strum(serialize = "percpu")]
     PerCpu,
     /// The same while a resize waits for a count of zero, which never comes.
-    #[strum(disabled)]
     Stalled,
     /// Ours.
     Live,

@@ -1,8 +1,14 @@
 //! The flags that the workloads share, perf's among them.
 
-use super::values::{self, Buckets, Format, Line, List, Targets};
-use crate::workloads::Workload;
+mod refuse;
+mod settings;
+
+pub use settings::settings;
+
+use super::values::{self, Format, List, Targets};
 use clap::Args;
+use lab_bench::Workload;
+use lab_bench::settings::{Buckets, Line};
 use lab_targets::Layout;
 use lab_targets::Policy;
 use lab_targets::timers::Test;
@@ -11,7 +17,7 @@ use lab_targets::timers::Test;
 #[derive(Args)]
 pub struct BenchArgs {
     /// What to measure; without it, every workload
-    #[arg(value_enum)]
+    #[arg(value_parser = values::one_of::<Workload>())]
     pub workload: Option<Workload>,
     /// Threads, a comma list [default: hash, wake, lock-pi, wasm 1,2; resize 2,16; growth
     /// 43,171,683,1366; requeue, wake-parallel 1000; locks 1,2,8 on one mutex, 64 on many,
@@ -109,7 +115,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = values::work, allow_negative_numbers = true)]
     pub work_between_critical_sections: Option<usize>,
     /// locks: which line of parking_lot [default: 0.13]
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = values::one_of::<Line>())]
     pub line: Option<Line>,
     /// The table never changes its size again (perf 6.16's flag, with -b)
     #[arg(short = 'I', long)]

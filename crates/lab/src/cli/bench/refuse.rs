@@ -1,8 +1,9 @@
 //! Flags that do not go together: the one line that says so.
 
-use crate::cli::BenchArgs;
-use crate::cli::values::{self, Buckets, Format, List, Targets};
-use crate::workloads::Workload;
+use super::BenchArgs;
+use crate::cli::values::{self, Format, List, Targets};
+use lab_bench::Workload;
+use lab_bench::settings::Buckets;
 
 /// Every rule that needs no defaults.
 pub fn all(args: &BenchArgs) -> Result<(), String> {

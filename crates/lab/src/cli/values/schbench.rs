@@ -1,7 +1,7 @@
 //! The values of schbench's flags.
 
 use super::{RUNTIME_MAX_S, THREADS_MAX, WORK_MAX, slots, whole};
-use crate::cli::schbench::Cpus;
+use lab_bench::schbench::Cpus;
 
 /// The most message threads, and threads that run tasks.
 const MESSENGERS_MAX: usize = 1024;

@@ -2,7 +2,7 @@
 
 use super::px;
 use super::scale::{linear, short};
-use crate::report_html::document::Bars;
+use crate::page::document::Bars;
 use maud::{Markup, html};
 
 const WIDTH: f64 = 420.0;

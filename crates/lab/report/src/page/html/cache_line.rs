@@ -1,7 +1,7 @@
 //! A line of memory as eight rows of eight bytes, as deep in colour as its fields are fetched from other cores.
 
 use super::px;
-use crate::report_html::document::{CacheLine, Field};
+use crate::page::document::{CacheLine, Field};
 use maud::{Markup, html};
 
 const WIDTH: f64 = 360.0;

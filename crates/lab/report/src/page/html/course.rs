@@ -2,7 +2,7 @@
 
 use super::px;
 use super::scale::{linear, short};
-use crate::report_html::document::Course;
+use crate::page::document::Course;
 use maud::{Markup, html};
 
 const WIDTH: f64 = 360.0;

@@ -3,7 +3,7 @@
 use super::marks::{joined, mark};
 use super::px;
 use super::scale::{LogScale, apart, short};
-use crate::report_html::document::{Curve, Curves};
+use crate::page::document::{Curve, Curves};
 use maud::{Markup, html};
 
 const WIDTH: f64 = 420.0;

@@ -3,7 +3,7 @@
 use super::marks::mark;
 use super::px;
 use super::scale::{LogScale, short};
-use crate::report_html::document::Factors;
+use crate::page::document::Factors;
 use maud::{Markup, html};
 
 const WIDTH: f64 = 420.0;

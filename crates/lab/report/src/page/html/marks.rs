@@ -1,7 +1,7 @@
 //! What all drawings have in common: marks, and lines of text.
 
 use super::px;
-use crate::report_html::document::{Look, Mark};
+use crate::page::document::{Look, Mark};
 use maud::{Markup, html};
 
 /// A mark of its series' colour and form.

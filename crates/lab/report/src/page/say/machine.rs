@@ -1,8 +1,8 @@
 //! The machine.
 
 use super::count;
-use crate::report_html::document::{Block, Section, Table};
-use crate::report_html::facts::Facts;
+use crate::page::document::{Block, Section, Table};
+use crate::page::facts::Facts;
 
 /// More processes than CPUs that want one: figures are rough.
 const LOAD_MAX: f64 = 0.5;

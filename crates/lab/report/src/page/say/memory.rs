@@ -1,8 +1,8 @@
 //! Bytes of tables and waiters.
 
 use super::thousands;
-use crate::report_html::document::{Bars, Block, Drawing, Look, Picture, Section, Table};
-use crate::report_html::measure::memory::Bytes;
+use crate::page::document::{Bars, Block, Drawing, Look, Picture, Section, Table};
+use lab_bench::survey::memory::Bytes;
 
 /// Buckets by layout; domains; waiters.
 pub fn section(found: &Bytes) -> Section {

@@ -1,8 +1,8 @@
 //! The model's pages: throughput by virtual cores, and which fields cores take from each other.
 
 use super::count;
-use crate::report_html::document::{Block, CacheLine, Curve, Curves, Drawing, Field, Look, Picture, Section, Table};
-use crate::report_html::modelled::{Cores, Hot, Modelled};
+use crate::page::document::{Block, CacheLine, Curve, Curves, Drawing, Field, Look, Picture, Section, Table};
+use crate::page::modelled::{Cores, Hot, Modelled};
 
 const LINE_BYTES: usize = 64;
 

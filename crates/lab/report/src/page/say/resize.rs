@@ -1,9 +1,9 @@
 //! A resize under load, over time.
 
 use super::{count, duration_ms};
-use crate::report_html::document::{Block, Course, Drawing, Look, Picture, Section, Table};
-use crate::report_html::measure::resize::{AFTER_MS, BEFORE_MS, Once, Resized, SIZES, STEP_MS, rate};
-use crate::workloads::GIVE_UP;
+use crate::page::document::{Block, Course, Drawing, Look, Picture, Section, Table};
+use lab_bench::GIVE_UP;
+use lab_bench::survey::resize::{AFTER_MS, BEFORE_MS, Once, Resized, SIZES, STEP_MS, rate};
 
 /// A picture for each target, all with one scale.
 pub fn section(found: &[Resized]) -> Section {

@@ -1,9 +1,9 @@
 //! Throughput by threads.
 
 use super::{mops, times_as_fast};
-use crate::report_html::document::{Block, Curve, Curves, Drawing, Look, Picture, Section, Table};
-use crate::report_html::measure::hammer::Measured;
-use crate::report_html::measure::scaling::Scaling;
+use crate::page::document::{Block, Curve, Curves, Drawing, Look, Picture, Section, Table};
+use lab_bench::survey::hammer::Measured;
+use lab_bench::survey::scaling::Scaling;
 use lab_targets::Operation;
 
 /// One picture for waits, one for wakes.

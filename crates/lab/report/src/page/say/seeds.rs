@@ -1,13 +1,13 @@
 //! The published comparisons: published, measured here, modelled; three columns that are never mixed.
 
 use super::{factor, thousands};
-use crate::report_html::document::{Block, Drawing, Factors, Look, Mark, Picture, Section, Table};
-use crate::report_html::measure::hammer::Measured;
-use crate::report_html::measure::resize::{self, Resized};
-use crate::report_html::measure::seeds::{Seeds, TABLE_SLOTS, TABLE_THREADS};
-use crate::report_html::measure::timers::Found;
-use crate::report_html::modelled::Modelled;
-use crate::report_html::published::{self, Comparison, Figures, MESSAGES, Pair, Side, comparisons};
+use crate::page::document::{Block, Drawing, Factors, Look, Mark, Picture, Section, Table};
+use crate::page::modelled::Modelled;
+use crate::page::published::{self, Comparison, Figures, MESSAGES, Pair, Side, comparisons};
+use lab_bench::survey::hammer::Measured;
+use lab_bench::survey::resize::{self, Resized};
+use lab_bench::survey::seeds::{Seeds, TABLE_SLOTS, TABLE_THREADS};
+use lab_bench::survey::timers::Found;
 
 /// A modelled factor this far off, either way, has the published one's size.
 const SIZE_MAX: f64 = 1.5;

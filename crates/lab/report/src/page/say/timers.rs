@@ -1,9 +1,9 @@
 //! POSIX timers: create, look up, delete; bytes.
 
 use super::count;
-use crate::report::TimersRow;
-use crate::report_html::document::{Bars, Block, Drawing, Look, Picture, Section, Table};
-use crate::report_html::measure::timers::Found;
+use crate::page::document::{Bars, Block, Drawing, Look, Picture, Section, Table};
+use lab_bench::survey::timers::Found;
+use lab_bench::timers::Row as TimersRow;
 
 /// The largest dense case with one thread, the same with sparse IDs, and the rest in a table.
 pub fn section(found: &Found) -> Section {

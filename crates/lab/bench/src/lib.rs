@@ -11,13 +11,17 @@ mod locks;
 mod locks_child;
 pub mod memory;
 pub mod neighbour;
-mod perf;
+pub mod perf;
 mod ping_pong;
 mod requeue;
 mod resize;
+mod row;
 pub mod schbench;
+pub mod settings;
+mod sink;
 mod sizes;
 mod sleepers;
+pub mod survey;
 pub mod sweep;
 pub mod timers;
 mod wake_many;
@@ -29,19 +33,17 @@ pub use hammer::{policy_name, section};
 pub use lock_pi::SECTION as LOCK_PI;
 pub use locks::{Case as LocksCase, Target as LocksTarget};
 pub use memory::Memory;
-pub use perf::Stats as PerfStats;
 pub use requeue::{AtOnce, section as requeue_section};
 pub use resize::GIVE_UP;
+pub use row::Row;
+pub use settings::Settings;
+pub use sink::{SchbenchOutcome, Sink};
 pub use sizes::share_of_best;
 pub use timers::{Case as TimersCase, Findings as Timers, Measure as TimersMeasure, section as timers_section};
 pub use wake_parallel::THREADS as WAKE_PARALLEL_THREADS;
 pub use wasm::{Case as WasmCase, WASMTIME, section as wasm_section};
 
-use crate::cli::values::Buckets;
-use crate::report::{self, Row};
-use crate::settings::Settings;
 use anyhow::{Result, anyhow};
-use clap::ValueEnum;
 use lab_measure::interrupt;
 use lab_measure::machine::{self, Distance};
 use lab_measure::series::Series;
@@ -49,16 +51,19 @@ use lab_targets::Policy;
 use lab_targets::{Name, Operation, Shape, Subject};
 use lab_terminal::progress::Progress;
 use lab_terminal::stderr;
+use settings::Buckets;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
+use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
 /// What tables get where nothing else is asked for, and nothing is gained by more.
 pub const BUCKETS_MIN: usize = 16;
 
 /// What `bench` can measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Workload {
     /// Wait on a word that differs: perf's `futex hash`
     Hash,
@@ -94,20 +99,7 @@ impl Workload {
 
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Workload::Hash => "hash",
-            Workload::Wake => "wake",
-            Workload::Resize => "resize",
-            Workload::Growth => "growth",
-            Workload::PingPong => "ping-pong",
-            Workload::Requeue => "requeue",
-            Workload::WakeParallel => "wake-parallel",
-            Workload::LockPi => "lock-pi",
-            Workload::Crowd => "crowd",
-            Workload::Wasm => "wasm",
-            Workload::Locks => "locks",
-            Workload::Timers => "timers",
-        })
+        f.write_str(self.into())
     }
 }
 
@@ -189,18 +181,19 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// Runs what was asked for, and prints each workload's results when it ends. Where the user wants it to end, what there is.
-pub fn run(settings: &Settings) -> Result<()> {
+/// Runs what was asked for, and hands each workload's results to `sink` when it ends. Where the user wants it to end, what there is.
+pub fn run(settings: &Settings, sink: &mut dyn Sink) -> Result<()> {
     if settings.mlockall {
         machine::lock_memory()?;
     }
     if let Some(first_line) = settings.perf {
-        return perf::run(settings, first_line);
+        return perf::run(settings, first_line, sink);
     }
     let mut lab = Lab::new(settings);
-    report::opening(&lab)?;
+    sink.opening(&lab)?;
     if let Some(sizes) = &settings.sweep {
-        sweep::run(&mut lab, sizes)?;
+        let outcome = sweep::run(&mut lab, sizes)?;
+        sink.sweep(&lab, &outcome)?;
         if interrupt::asked() {
             say_interrupted(&[], false);
         }
@@ -213,16 +206,16 @@ pub fn run(settings: &Settings) -> Result<()> {
             // Its rows are of another kind.
             let mut findings = timers::run(&mut lab)?;
             findings.rows.retain(|row| row.repeat > 0);
-            report::timers(&lab, &findings)?;
+            sink.timers(&lab, &findings)?;
             continue;
         }
         let mut outcome = measure(&mut lab, *workload)?;
         outcome.rows.retain(|row| row.repeat > 0);
-        report::workload(&lab, *workload, &outcome)?;
+        sink.workload(&lab, *workload, &outcome)?;
         if *workload == Workload::Hash && settings.full && !settings.shared && !interrupt::asked() {
             let mut outcome = sizes::run(&mut lab)?;
             outcome.rows.retain(|row| row.repeat > 0);
-            report::sizes(&lab, &outcome)?;
+            sink.sizes(&lab, &outcome)?;
         }
     }
     if interrupt::asked() {
@@ -231,7 +224,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     }
     if settings.full {
         let memory = memory::run(&lab)?;
-        report::figures(&lab, &memory)?;
+        sink.memory(&lab, &memory)?;
     }
     Ok(())
 }
