@@ -1,4 +1,4 @@
-//! Moving waiters from one word to another.
+//! Requeues: move waiters from one word to another.
 
 use core::pin::{Pin, pin};
 use core::ptr::NonNull;
@@ -23,7 +23,7 @@ use crate::table::refs::Scheme;
 pub struct Requeued {
     /// How many waiters were woken.
     pub woken: usize,
-    /// How many wait for the other word now.
+    /// How many waiters were moved to the second word.
     pub requeued: usize,
 }
 
@@ -97,7 +97,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         requeue: usize,
     ) -> Result<Requeued, Error> {
         let (source, target) = (self.hashed(from), self.hashed(to));
-        // Waiters of a shared word may be another domain's, which must not be left with entries in our table.
+        // Waiters of a shared word may belong to another domain, whose entries must not be queued in this domain's
+        // table.
         if target.shared_space.is_none() && source.shared_space.is_some() {
             return Err(Error::Invalid);
         }
@@ -248,7 +249,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             }
             done.moved += 1;
             if !stays {
-                // SAFETY: queued in the first bucket; both are locked until it is in the second, for `pair` is.
+                // SAFETY: queued in the first bucket. `pair` keeps both buckets locked until the node is in the second.
                 let new_chain = unsafe {
                     pair.first().take_to(node, work.keys[1], work.places[1].hash);
                     if mutant(Mutant::RequeueLetsGo) {
@@ -272,7 +273,7 @@ struct Part {
     skip: usize,
     /// Looks at no more than this many.
     most: usize,
-    /// Moves only waiters that were queued at this moment.
+    /// Moves only waiters that were queued when the operation began.
     began: Moment,
 }
 
@@ -329,7 +330,7 @@ impl<S: Scheme<L>, L: Layout> Drop for Noted<'_, S, L> {
 struct Done {
     woken: usize,
     moved: usize,
-    /// How many keys the target's bucket has, if this one is new there.
+    /// The number of keys that the target's bucket has now, if `to` had no waiters there before.
     new_chain: Option<u32>,
     met_lock_waiter: bool,
 }

@@ -1,4 +1,4 @@
-//! Changing a second word and waking on both, depending on what it held.
+//! `wake_op`: changes a second word, and wakes waiters of both words, of the second depending on what it held before.
 
 use super::domain::{Domain, Hashed};
 use super::entry::{Moment, PIECE, Rests, Room, pick, tell};
@@ -16,29 +16,30 @@ use crate::table::refs::Scheme;
 /// What [`Domain::wake_op`] does to the second word, and what the word must have held for its waiters to be woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WakeOp {
-    /// What becomes of the word.
+    /// How the second word is changed.
     pub modify: Modify,
-    /// The comparison of what the word held before, as a signed number.
+    /// Compares what the second word held before, as a signed number. If it holds, waiters of the second word are
+    /// woken.
     pub compare: Compare,
 }
 
-/// What becomes of a word.
+/// A change of a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Modify {
-    /// This.
+    /// Sets it to this value.
     Set(u32),
-    /// Its sum with this; it wraps.
+    /// Adds this value, wrapping.
     Add(u32),
-    /// Its bits and these.
+    /// Sets these bits.
     Or(u32),
-    /// Its bits without these.
+    /// Clears these bits.
     AndNot(u32),
-    /// Its bits, those of these turned over.
+    /// Inverts these bits.
     Xor(u32),
 }
 
 impl Modify {
-    /// What becomes of `value`.
+    /// The value that `value` is changed to.
     #[must_use]
     pub const fn apply(self, value: u32) -> u32 {
         match self {
@@ -56,15 +57,15 @@ impl Modify {
 pub enum Compare {
     /// Equal to this.
     Eq(i32),
-    /// Anything else.
+    /// Not equal to this.
     Ne(i32),
-    /// Less.
+    /// Less than this.
     Lt(i32),
-    /// Less or equal.
+    /// Less than or equal to this.
     Le(i32),
-    /// Greater.
+    /// Greater than this.
     Gt(i32),
-    /// Greater or equal.
+    /// Greater than or equal to this.
     Ge(i32),
 }
 
@@ -188,7 +189,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         };
         drop(pair);
         *results = [Woken::of(&first), Woken::of(&second)];
-        // Both are told before any waker runs: see `tell`.
+        // The waiters of both words are notified before any waker runs: see `tell`.
         drop((tell(first, room), tell(second, second_room)));
     }
 
