@@ -30,12 +30,12 @@
 //! probes for bpftrace, perf and SystemTap.
 //!
 //! A [`Task`] is a thread of a guest, or of this program. It owns the locks of [`Domain::lock_pi`], which lend it the
-//! priority of the tasks that wait for them. Its TID names it within a [`PidNamespace`]; each guest has a namespace of
-//! its own. A user-mode kernel hands its guest's system calls to [`Domain::syscall`]; a WebAssembly runtime has its
+//! priority of the tasks that wait for them. Its TID names it within a [`PidNamespace`]. Each guest has a namespace of
+//! its own. A user-mode kernel passes its guest's system calls to [`Domain::syscall`]. A WebAssembly runtime finds its
 //! three instructions in [`wasm`].
 //!
-//! A process's POSIX timers are [`timer::Timers`]; the system's [`driver`](System::driver) expires them, and ends the waits
-//! of futures that have a timeout.
+//! [`timer::Timers`] holds the POSIX timers of a process. The system's [`driver`](System::driver) expires them, and
+//! ends the waits of futures that have a timeout.
 //!
 //! # Callbacks
 //!

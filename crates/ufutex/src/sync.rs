@@ -1,7 +1,8 @@
 //! The only file that names where atomics come from: `core`, a model checker's, or the virtual cores of `ufutex sim`.
 //!
-//! The packages in `crates/models` compile this crate's source with the feature `loom`, `shuttle` or `sim`, so the models
-//! check and measure the code that ships, not a copy of it. Everything else imports its atomics, cells and barriers from here.
+//! The packages in `crates/models` compile this crate's source with the feature `loom`, `shuttle` or `sim`, so the
+//! models check and measure the code that ships, not a copy of it. All other files import their atomics, cells and
+//! barriers from here.
 
 #[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
 mod backend {

@@ -390,7 +390,7 @@ impl Options {
 
     /// Memory, in bytes, that the tables of the domain may take together. Default: [`Config::max_domain_table_bytes`].
     /// A table that would exceed the limit is refused as if there were no memory for it, and the refusal is counted.
-    /// The domain then keeps the table in use, and [`Domain::set_slots`](crate::Domain::set_slots) answers
+    /// The domain then keeps the table in use, and [`Domain::set_slots`](crate::Domain::set_slots) returns
     /// [`Error::NoMemory`] (`ENOMEM`). If the table for the first wait is refused, the domain gets one of 16 slots. If
     /// these 16 slots, 1 KiB, exceed the limit too, the domain uses the global table. With a limit of 0 it never has a
     /// table of its own.

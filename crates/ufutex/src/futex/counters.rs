@@ -16,7 +16,7 @@ use crate::table::bucket::MAX_WAITERS;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
-/// What a domain has counted since it was made: [`Domain::counters`].
+/// The counters of a domain since it was made: [`Domain::counters`].
 ///
 /// Events of its tables and refusals by its limits are always counted. Operations are counted, exactly, with
 /// [`Options::counters`](crate::Options::counters). Without that option their counters are 0.
@@ -50,22 +50,21 @@ pub struct Counters {
     /// Always: waits refused because [`Options::max_waiters`](crate::Options::max_waiters) waiters were waiting, or
     /// because the bucket could count no more (`ENOMEM`).
     pub refused_waiters: u64,
-    /// Always: requests by [`Domain::prctl_futex_hash`] for more slots than [`Config::max_slots`](crate::Config::max_slots)
-    /// (`ENOMEM`).
+    /// Always: requests by [`Domain::prctl_futex_hash`] for more slots than
+    /// [`Config::max_slots`](crate::Config::max_slots) (`ENOMEM`).
     pub refused_slots: u64,
-    /// Always counted: tables refused because the domain
-    /// ([`Options::max_table_bytes`](crate::Options::max_table_bytes)) or all domains of its system together
-    /// ([`Config::max_table_bytes`](crate::Config::max_table_bytes)) would have exceeded their memory limit. The table
-    /// was asked for by [`Domain::set_slots`] (which answers `ENOMEM`), by the size policy, or for the first wait,
-    /// which then gets a smaller table if possible.
+    /// Always: tables refused because the domain ([`Options::max_table_bytes`](crate::Options::max_table_bytes)) or all
+    /// domains of its system together ([`Config::max_table_bytes`](crate::Config::max_table_bytes)) would have exceeded
+    /// their memory limit. The table was asked for by [`Domain::set_slots`] (which fails with `ENOMEM`), by the size
+    /// policy, or for the first wait, which then gets a smaller table if possible.
     pub refused_tables: u64,
     /// Always: waits for more words than [`Config::max_waitv`](crate::Config::max_waitv) (`EINVAL`).
     pub refused_waitv: u64,
 }
 
 impl Counters {
-    /// What has been counted since `earlier`, counters of the same domain. `longest_chain` is the maximum since the
-    /// domain was made: a maximum has no difference.
+    /// The difference to `earlier`, which are counters of the same domain. `longest_chain` is the maximum since the
+    /// domain was made, because a maximum has no difference.
     ///
     /// ```
     /// # use std::sync::atomic::AtomicU32;

@@ -96,7 +96,7 @@ impl Extras {
     }
 }
 
-/// What an operation needs to find the bucket of a key.
+/// A key's address, space and hash, with which an operation finds its bucket.
 #[derive(Clone, Copy)]
 pub(super) struct Hashed {
     pub address: u64,
@@ -183,7 +183,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.home.lock().with(|joined| joined.as_ref().is_some_and(|joined| joined.home == home))
     }
 
-    /// What watches the timeouts of this domain's tasks.
+    /// The driver and the sleeps, which watch the timeouts of this domain's tasks.
     pub(crate) fn timeouts(&self) -> Timeouts<'_> {
         Timeouts { driver: self.system.driver(), sleeps: &self.sleeps }
     }

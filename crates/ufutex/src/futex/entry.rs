@@ -54,7 +54,7 @@ impl Entry {
     /// # Safety
     /// The caller owns the entry, or holds the lock of the bucket where it is queued.
     pub(crate) unsafe fn set_since(&self, now: Moment) {
-        // SAFETY: says the caller.
+        // SAFETY: guaranteed by the caller.
         self.since.with_mut(|s| unsafe { *s = now });
     }
 
@@ -63,7 +63,7 @@ impl Entry {
     /// # Safety
     /// The caller holds the lock of the bucket where it is queued.
     pub(crate) unsafe fn was_there(&self, began: Moment) -> bool {
-        // SAFETY: says the caller.
+        // SAFETY: guaranteed by the caller.
         self.since.with(|s| unsafe { *s <= began }) || mutant(Mutant::LateComersAreTaken)
     }
 
@@ -72,7 +72,7 @@ impl Entry {
     /// # Safety
     /// The caller holds the lock of the bucket where it is queued.
     pub(crate) unsafe fn is_plain(&self) -> bool {
-        // SAFETY: says the caller.
+        // SAFETY: guaranteed by the caller.
         self.bitset.with(|b| unsafe { *b != WAITS_FOR_LOCK })
     }
 
@@ -81,7 +81,7 @@ impl Entry {
     /// # Safety
     /// The caller holds the lock of the bucket where it is queued.
     pub(crate) unsafe fn describe(&self) -> (Kind, u32) {
-        // SAFETY: says the caller.
+        // SAFETY: guaranteed by the caller.
         let bitset = self.bitset.with(|b| unsafe { *b });
         let kind = if bitset == WAITS_FOR_LOCK {
             Kind::ForLock
@@ -99,7 +99,7 @@ impl Entry {
     /// # Safety
     /// The caller is the waiter, and has seen the wake, so the entry is its own again.
     pub(crate) unsafe fn passes_on(&self) -> u32 {
-        // SAFETY: says the caller.
+        // SAFETY: guaranteed by the caller.
         self.bitset.with(|b| unsafe { *b })
     }
 }
@@ -120,9 +120,10 @@ pub(crate) const WAITS_FOR_LOCK: u32 = 0;
 /// A wake of at least this many waiters is a wake of all: users of futex(2) pass `INT_MAX` for that.
 const ALL: usize = i32::MAX as usize;
 
-/// What a wake does with each node of a queue: it takes waiters whose bitset has a bit in common with `mask` and which
-/// were queued when the operation `began`, and stops at a waiter of a lock. A wake of all waiters is not passed on: its
-/// other receivers have been woken, and a waiter that came later must not get a wake that was not for it.
+/// Decides for each node of a queue what a wake does with it. The wake takes waiters whose bitset has a bit in common
+/// with `mask` and which were queued when the operation `began`, and stops at a waiter of a lock. A wake of all waiters
+/// is not passed on: its other receivers have been woken, and a waiter that came later must not get a wake that was not
+/// for it.
 pub(crate) fn pick(mask: u32, count: usize, began: Moment) -> impl Fn(NonNull<Node>) -> Pick {
     let pass_on = if count >= ALL { 0 } else { mask };
     move |node| {

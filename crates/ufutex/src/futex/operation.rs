@@ -33,7 +33,7 @@ impl From<Cause> for Error {
     }
 }
 
-/// What is notified when the operation has to be polled again.
+/// The thread or task that is notified when the operation has to be polled again.
 #[derive(Clone, Copy)]
 pub(crate) enum By<'a> {
     /// The calling thread, which sleeps on this sleeper.

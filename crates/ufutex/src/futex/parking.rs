@@ -56,7 +56,7 @@ pub enum Parked {
     TimedOut,
 }
 
-/// What happens to a parked thread.
+/// The decision about a parked thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Filter {
     /// The thread is unparked.
@@ -67,7 +67,7 @@ pub enum Filter {
     Stop,
 }
 
-/// What a [`Queue::filter`] found.
+/// The result of [`Queue::filter`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filtered {
     /// How many threads are to be unparked.
@@ -339,7 +339,7 @@ impl Queue<'_> {
         let mut filtered = Filtered { picked: 0, others: false };
         let mut next = self.first;
         while let Some(node) = next {
-            // SAFETY: each entry of a lot's queues is a place; this one is queued here, and the bucket is locked.
+            // SAFETY: each entry of a lot's queues is a place. This one is queued here, and the bucket is locked.
             let place = unsafe { node.cast::<Place>().as_ref() };
             let answer = filter(place.park_token);
             // SAFETY: as above.

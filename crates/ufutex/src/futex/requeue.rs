@@ -18,7 +18,7 @@ use crate::table::layout::Layout;
 use crate::table::list::Node;
 use crate::table::refs::Scheme;
 
-/// What a requeue did.
+/// The result of a requeue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Requeued {
     /// How many waiters were woken.
@@ -55,7 +55,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// As [`requeue`](Self::requeue), if `from` holds `expected`: `FUTEX_CMP_REQUEUE`. The word is compared and the
     /// waiters are moved in one step. If the requeue takes several steps, the word is compared in each of them. The
-    /// first step in which it differs ends the requeue, which answers what was done before.
+    /// first step in which it differs ends the requeue, which then returns what was done before.
     ///
     /// ```
     /// # use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
@@ -148,8 +148,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// Wakes and moves waiters that were queued when the operation `began`, a piece at a time. Both buckets are
-    /// unlocked between two pieces. `lock` locks them again, or answers that the word no longer holds the expected
-    /// value.
+    /// unlocked between two pieces. `lock` locks them again. It returns `None` if the word no longer holds the expected
+    /// value, or cannot be read.
     #[cold]
     fn requeue_in_pieces<'d>(
         &'d self,
@@ -210,7 +210,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
-    /// Moves waiters, from `next` on, to the target's key. Answers the waiter to go on with, if there are more to be
+    /// Moves waiters, from `next` on, to the target's key. Returns the waiter to go on with, if there are more to be
     /// moved.
     fn move_waiters(
         &self,
@@ -267,17 +267,17 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 }
 
-/// Which waiters a step of a requeue looks at.
+/// Which waiters a step of a requeue visits.
 struct Part {
     /// Skips this many at the front of the queue.
     skip: usize,
-    /// Looks at no more than this many.
+    /// Visits at most this many.
     most: usize,
     /// Moves only waiters that were queued when the operation began.
     began: Moment,
 }
 
-/// What a requeue is to do.
+/// The request for a requeue.
 struct Requeuing {
     /// The word whose waiters are woken or moved, and the word that they are moved to.
     places: [Hashed; 2],
@@ -325,7 +325,7 @@ impl<S: Scheme<L>, L: Layout> Drop for Noted<'_, S, L> {
     }
 }
 
-/// What a requeue has done.
+/// The progress of a requeue.
 #[derive(Default)]
 struct Done {
     woken: usize,

@@ -60,7 +60,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// The address of the head of another task's robust list, that with 64-bit pointers.
     pub(crate) fn robust_list_of(&self, tid: u32) -> Result<u64, Error> {
         let home = self.names().home_of(tid).ok_or(Error::NoTask)?;
-        // A task may look only at the lists of its own process.
+        // A task may read only the lists of its own process.
         if !self.has_home(home) {
             return Err(Error::NotPermitted);
         }

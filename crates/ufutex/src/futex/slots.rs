@@ -25,11 +25,11 @@ const CUSTOM: u32 = 1;
 const IMMUTABLE: u32 = 2;
 const GLOBAL_FOR_GOOD: u32 = 4;
 
-/// What has been requested for a domain's table.
+/// The requests that concern the size of a domain's table.
 pub(super) struct Control {
     flags: AtomicU32,
     threads: AtomicUsize,
-    /// Held by a request for slots from its first look at `flags` until the table has the requested size and `flags`
+    /// Held by a request for slots from its first check of `flags` until the table has the requested size and `flags`
     /// say so. So two requests that both succeeded happened one after the other. The size policy does not take this
     /// lock: it checks `flags` under `Tables::resize`.
     requests: Lock<()>,
@@ -177,8 +177,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// Under [`Policy::Threads`]: grows the table, if there is one, to the size for the largest number of threads noted
-    /// so far. Also called after the first table has been made. Both callers take `requests` here, so the later of the
-    /// two sees the other's table or number.
+    /// so far. Also called after the first table has been made. Both callers take `requests` here, so the later one
+    /// sees the table or the number that the earlier one has stored.
     pub(super) fn grow_to_threads(&self) {
         if self.policy != Policy::Threads {
             return;

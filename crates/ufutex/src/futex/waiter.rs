@@ -372,8 +372,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// Runs `f` with the bucket locked in which `entry` is queued now. `None` if it is not queued any more.
     ///
-    /// A resize may move the entry before the bucket is locked, so the entry's bucket is read again under the lock
-    /// ([K]).
+    /// A resize may move the entry before the bucket is locked, so the entry's bucket is read again under the lock.
     pub(super) fn with_queued<R>(&self, entry: &Entry, f: impl FnOnce(&mut Guard<'_, L>) -> R) -> Option<R> {
         self.lock_queued(entry).map(|mut guard| f(&mut guard))
     }

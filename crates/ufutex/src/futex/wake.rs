@@ -18,7 +18,7 @@ use crate::table::refs::{Locked, Scheme};
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Wakes up to `count` waiters of the word, real-time priorities first, then in the order they came: `FUTEX_WAKE`.
-    /// Answers how many it woke. A `count` of `i32::MAX` or more wakes all that wait now.
+    /// Returns how many it woke. A `count` of `i32::MAX` or more wakes all that wait now.
     ///
     /// If the word is private and the domain has a table of its own, a wake is one step: no thread sees some of the
     /// waiters woken and others not. In a global table, which other domains use too, a wake of more than 256 waiters
@@ -40,8 +40,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// As [`wake`](Self::wake), for waiters whose bitset has a bit in common with `bitset`: `FUTEX_WAKE_BITSET`. In a
-    /// global table it takes several steps if it looks at more than 256 waiters, including those that it passes over,
-    /// however few it wakes.
+    /// global table it takes several steps if it visits more than 256 waiters, including those that it does not wake.
     ///
     /// Waiters of a lock ([`lock_pi`](Self::lock_pi)) are not woken: the lock is handed to them. The wake ends at the
     /// first of them in the queue; [`try_wake_bitset`](Self::try_wake_bitset) reports that as an error.
@@ -248,7 +247,7 @@ pub(super) fn wanted<L: Layout>(bucket: &mut Guard<'_, L>, key: Key, hash: u32, 
     if count <= AT_ONCE { count } else { bucket.count(key, hash, count) }
 }
 
-/// What a wake did.
+/// The result of a wake.
 #[derive(Clone, Copy)]
 pub(super) struct Woken {
     pub count: usize,

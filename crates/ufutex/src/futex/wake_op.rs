@@ -1,4 +1,5 @@
-//! `wake_op`: changes a second word, and wakes waiters of both words, of the second depending on what it held before.
+//! `wake_op`: changes a second word and wakes waiters of a first one. Depending on the second word's old value, it also
+//! wakes waiters of the second.
 
 use super::domain::{Domain, Hashed};
 use super::entry::{Moment, PIECE, Rests, Room, pick, tell};
@@ -13,7 +14,8 @@ use crate::table::layout::Layout;
 use crate::table::list::Taken;
 use crate::table::refs::Scheme;
 
-/// What [`Domain::wake_op`] does to the second word, and what the word must have held for its waiters to be woken.
+/// The change that [`Domain::wake_op`] makes to the second word, and the condition on which it wakes that word's
+/// waiters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WakeOp {
     /// How the second word is changed.
@@ -87,7 +89,7 @@ impl Compare {
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Changes the word `second` and wakes up to `count` waiters of `first`. If `op.compare` holds for the value that
-    /// `second` had before, it also wakes up to `second_count` waiters of `second`: `FUTEX_WAKE_OP`. Answers how many
+    /// `second` had before, it also wakes up to `second_count` waiters of `second`: `FUTEX_WAKE_OP`. Returns how many
     /// were woken in all.
     ///
     /// The change, the comparison and the choice of the waiters are one step: a waiter that comes later is not woken.
@@ -105,8 +107,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Fault`] if `second` cannot be read and written; [`Error::Invalid`] if it is not of 32 bits, or if a
-    /// waiter of a lock is found in a queue: what was done before stays done.
+    /// [`Error::Fault`] if `second` cannot be read and written; [`Error::Invalid`] if it is not a 32-bit word, or if a
+    /// waiter of a lock is found in a queue. What was done before stays done.
     pub fn wake_op<T: Target, U: Target>(
         &self,
         first: T,
@@ -272,7 +274,7 @@ enum Way {
     NeedsRoom(usize, usize),
 }
 
-/// Replaces what a word of 32 bits holds with what `change` makes of it. Answers what it held.
+/// Replaces what a word of 32 bits holds with what `change` makes of it. Returns what it held.
 fn update<T: Target>(word: &T, change: impl Fn(u32) -> u32) -> Result<u32, Fault> {
     let mut current = word.load32()?;
     loop {

@@ -50,7 +50,7 @@ pub const fn resume(result: isize, handler: Option<bool>) -> Resume {
     }
 }
 
-/// What follows on an interruption of a call.
+/// How a call goes on after an interruption.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Restart {
     /// The call is made again in any case.

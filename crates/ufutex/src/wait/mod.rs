@@ -26,7 +26,7 @@ pub(crate) struct Signal {
     told: UnsafeCell<Told>,
 }
 
-/// What a wake notifies.
+/// The receiver of a wake.
 pub(crate) enum Told {
     /// A thread that sleeps on the signal's own word.
     Thread,
@@ -143,7 +143,7 @@ impl Signal {
         self.told.with(|t| !matches!(unsafe { &*t }, Told::Waker(_)))
     }
 
-    /// Exchanges `told` and what a wake notifies.
+    /// Exchanges `told` with the receiver of the wake.
     ///
     /// # Safety
     /// The node is queued and the caller holds the lock that guards `told`.

@@ -1,6 +1,6 @@
 //! Threads that wait: they sleep in futex(2) itself, on a word in their own entry.
 //!
-//! So the kernel and /proc show such a thread as what it is, a thread that waits for a futex.
+//! So the kernel and /proc show such a thread as one that waits for a futex.
 
 use super::{Signal, WAITING};
 use crate::sys::clock::Deadline;
