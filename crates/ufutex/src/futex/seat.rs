@@ -50,7 +50,7 @@ struct Free {
     chunks: *mut Chunk,
 }
 
-// SAFETY: the pointers are to free seats and to chunks, which nothing else points to.
+// SAFETY: the pointers are to free seats and to the headers of chunks, which nothing else accesses.
 unsafe impl Send for Free {}
 
 impl Seats {

@@ -2,9 +2,9 @@
 //! from the entries that are queued.
 //!
 //! A waker that has taken an entry sets `TOLD` in the sleeper before it gives the entry back, and then wakes the thread
-//! by address. So a thread that finds `TOLD` set knows that one of its entries has been taken, and will be given back.
-//! It searches for that entry, and if necessary waits for the waker's last few instructions. It never sleeps while
-//! `TOLD` is set.
+//! by address. So a thread that finds `TOLD` set knows that one of its entries has been taken and will be given back,
+//! or has been prodded. It checks its entries, and if one was taken it waits, if necessary, for the waker's last few
+//! instructions. It never sleeps while `TOLD` is set.
 
 #[cfg(feature = "std")]
 use crate::sync::AtomicU32;
