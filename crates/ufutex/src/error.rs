@@ -1,36 +1,39 @@
-//! What an operation can answer besides success.
+//! The errors of operations.
 
 use core::fmt;
 
-/// Why an operation did not succeed; each has the errno that futex(2), prctl(2) or timer_create(2) gives for it.
+/// Why an operation failed. Each variant corresponds to the errno that futex(2), prctl(2) or timer_create(2) returns.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The futex word did not hold the expected value, or the lock is taken; no more timers can be had (`EAGAIN`).
+    /// The futex word did not hold the expected value, the lock is taken, or no more timers can be made (`EAGAIN`).
     Again,
     /// The deadline passed before a wake came (`ETIMEDOUT`).
     TimedOut,
     /// The word's memory cannot be reached (`EFAULT`).
     Fault,
-    /// An argument is not of the form that the operation takes: a misaligned address, a value wider than the word, a
-    /// number of slots that is no power of two (`EINVAL`).
+    /// An argument does not have the form that the operation takes: for example a misaligned address, a value wider
+    /// than the word, or a number of slots that is not a power of two (`EINVAL`).
     Invalid,
-    /// The table cannot change any more: it was made immutable, or set to 0 slots. Or a waiter, a task or an interrupt is
-    /// in use elsewhere (`EBUSY`).
+    /// The table cannot change any more, because it was made immutable or set to 0 slots. Or a waiter, a task or an
+    /// interrupt is already in use (`EBUSY`).
     Busy,
-    /// The memory for a table, or for a task's place, could not be had; or a limit for guests has been reached (`ENOMEM`).
+    /// No memory could be allocated for a table or a task. Or a limit that the embedder sets for guests has been
+    /// reached (`ENOMEM`).
     NoMemory,
     /// The wait was interrupted (`EINTR`).
     Interrupted,
-    /// The lock is another task's, or its owner cannot be waited for (`EPERM`).
+    /// Another task owns the lock, or its owner cannot be waited for (`EPERM`).
     NotPermitted,
     /// The word names an owner that does not exist (`ESRCH`).
     NoTask,
-    /// The task owns the lock, or waits for one whose owner waits for the task (`EDEADLK`).
+    /// Waiting for the lock would be a deadlock: the task owns the lock already, or the lock's owner waits, perhaps
+    /// through other locks, for a lock that the task owns. Or the chain of waiting owners would be longer than
+    /// [`Config::max_pi_depth`](crate::Config::max_pi_depth) (`EDEADLK`).
     Deadlock,
     /// There is no such operation (`ENOSYS`).
     Unsupported,
-    /// Not with this clock (`EOPNOTSUPP`).
+    /// The operation does not support this clock (`EOPNOTSUPP`).
     NotSupported,
 }
 

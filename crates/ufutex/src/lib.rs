@@ -1,8 +1,8 @@
 //! Linux's futex subsystem and its table of POSIX timers as an embeddable library.
 //!
-//! A [`System`] is what a kernel has once: a global hash table, a hash secret, limits. A [`Domain`] is what a process
-//! has: a private table that sizes itself under load and is not there before the first wait. An embedder makes one
-//! system and one domain for each guest process; a program that only wants fast futexes for itself makes one of each.
+//! A [`System`] holds what a kernel has once: a global hash table, a hash secret, limits. A [`Domain`] holds what each
+//! process has: a private table, which the first wait allocates and which grows under load. An embedder makes one
+//! system, and one domain for each guest process. A program that only wants fast futexes for itself makes one of each.
 //!
 //! ```
 //! use std::sync::atomic::{AtomicU32, Ordering::{Acquire, Release}};
@@ -23,19 +23,19 @@
 //! ```
 //!
 //! Threads wait with [`Domain::wait`], tasks with [`Domain::wait_async`], and an embedder's own scheduler with
-//! [`Domain::prepare`]: three users of one queue. A word is a [`Target`]: an atomic of this program, or a [`Guest`]'s
-//! memory behind [`UserMemory`].
+//! [`Domain::prepare_with`]. All three kinds of waiters share the same queues. A word is a [`Target`]: an atomic of
+//! this program, or a [`Guest`]'s memory behind [`UserMemory`].
 //!
-//! What happens can be seen from outside: [`Domain::counters`], [`Domain::who_waits`], and, with the default feature
-//! `probes`, static probes for bpftrace, perf and SystemTap.
+//! To observe a domain, use [`Domain::counters`], [`Domain::who_waits`], and, with the default feature `probes`, static
+//! probes for bpftrace, perf and SystemTap.
 //!
 //! A [`Task`] is a thread of a guest, or of this program. It owns the locks of [`Domain::lock_pi`], which lend it the
-//! priority of the tasks that wait for them. Its TID names it within a [`PidNamespace`]; each guest has a namespace of
-//! its own. A user-mode kernel hands its guest's system calls to [`Domain::syscall`]; a WebAssembly runtime has its
+//! priority of the tasks that wait for them. Its TID names it within a [`PidNamespace`]. Each guest has a namespace of
+//! its own. A user-mode kernel passes its guest's system calls to [`Domain::syscall`]. A WebAssembly runtime finds its
 //! three instructions in [`wasm`].
 //!
-//! A process's POSIX timers are [`timer::Timers`]; the system's [`driver`](System::driver) expires them, and ends the waits
-//! of futures that have a timeout.
+//! [`timer::Timers`] holds the POSIX timers of a process. The system's [`driver`](System::driver) expires them, and
+//! ends the waits of futures that have a timeout.
 //!
 //! # Callbacks
 //!
@@ -59,8 +59,8 @@
 //! nothing. A waker that panics while it is woken counts as woken. A waker that panics while it is dropped may keep a
 //! poll from reporting that the wait has ended, or that the task has the lock.
 //!
-//! Without the default feature `std` the crate needs only `alloc`: threads cannot sleep then, tasks and custom waiters
-//! can; and there is no time but an embedder's ([`Config::clocks`]).
+//! Without the default feature `std` the crate needs only `alloc`. Then threads cannot sleep, but tasks and custom
+//! waiters can wait. Time comes only from clocks that the embedder gives ([`Config::clocks`]).
 
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -110,7 +110,7 @@ pub use sys::clock::{Clock, Timeout};
 pub use sys::host_nodes::HostTopology;
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 #[cfg(feature = "std")]
-#[doc(hidden)] // for `ufutex run` alone
+#[doc(hidden)] // only for `ufutex run`
 pub use sys::syscall::OWN_CALL;
 pub use sys::topology::{NodeMemory, Topology};
 pub use syscall::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, Resume, Syscall, resume};
@@ -130,21 +130,22 @@ pub mod layout {
     pub use crate::table::layout::{Packed, Split};
 }
 
-/// Queues of threads whose users decide under the queue's lock: what `parking_lot_core` stands on.
+/// Queues of parked threads, for lock implementations that decide with the queue locked. `parking_lot_core` is built on
+/// this module.
 #[cfg(feature = "parking")]
 pub mod parking {
     pub use crate::futex::parking::{BothQueues, Filter, Filtered, Parked, ParkingLot, PlaceRef, Queue};
     pub use crate::sys::clock::Deadline;
 }
 
-/// What who counts transfers needs of the engine's source.
+/// Source positions for the simulator, which attributes cache-line transfers to functions.
 #[cfg(feature = "sim")]
 pub mod source {
-    /// Where each function begins.
+    /// The line at which each function of this crate begins.
     pub static FUNCTIONS: ufutex_coherence::functions::Table = include!(concat!(env!("OUT_DIR"), "/functions.rs"));
 }
 
-/// What the model tests need of the engine's inside.
+/// The internals that the model tests use.
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub mod model {
     pub use crate::sync::{AtomicU32, Mutant, Ordering, with_mutant};

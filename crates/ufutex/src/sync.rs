@@ -1,14 +1,16 @@
 //! The only file that names where atomics come from: `core`, a model checker's, or the virtual cores of `ufutex sim`.
 //!
-//! The packages in `crates/models` compile this crate's source with the feature `loom`, `shuttle` or `sim`, so the models
-//! check and measure the code that ships, not a copy of it. Everything else imports its atomics, cells and barriers from here.
+//! The packages in `crates/models` compile this crate's source with the feature `loom`, `shuttle` or `sim`, so the
+//! models check and measure the code that ships, not a copy of it. All other files import their atomics, cells and
+//! barriers from here.
 
 #[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
 mod backend {
     pub use core::hint::spin_loop;
     pub use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
-    /// A cell whose guard is a lock elsewhere; the closures give the models a span to check for races.
+    /// A cell that is guarded by a lock elsewhere. Every access is a closure, so a model checker knows when the access
+    /// begins and ends, and can check for races.
     #[repr(transparent)]
     #[derive(Default)]
     pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
@@ -44,7 +46,7 @@ mod backend {
     };
     pub use shuttle::sync::{Condvar, Mutex};
 
-    /// Shuttle checks no cells; its threads take turns, so a plain one will do.
+    /// A plain cell: shuttle runs one thread at a time, and does not check cells.
     pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
 
     impl<T> UnsafeCell<T> {
@@ -60,7 +62,8 @@ mod backend {
     }
 }
 
-/// Virtual cores in virtual time. No model checker: sizes, spinning and everything else are as in a normal build.
+/// Virtual cores in virtual time. This is not a model checker: sizes, spinning and everything else are as in a normal
+/// build.
 #[cfg(feature = "sim")]
 mod backend {
     pub use ufutex_coherence::atomic::{
@@ -77,8 +80,8 @@ pub const MODEL: bool = cfg!(any(feature = "loom", feature = "shuttle"));
 /// **[A]** A full barrier between the acquisition of a bucket's lock and the waiter's load of the futex word.
 ///
 /// Pairs with **[B]**, [`wake_barrier`]. On x86-64 the locked instruction that took the lock is that barrier already,
-/// so only the compiler must be held back. An acquiring compare-and-swap on Arm lets the later load pass its store,
-/// and a model checker believes only in fences: there it is one.
+/// so only the compiler must be kept from reordering. On Arm an acquiring compare-and-swap lets the later load pass its
+/// store, and a model checker takes nothing but a fence for a full barrier. In both cases this function is a fence.
 #[inline(always)]
 pub fn wait_barrier() {
     if mutant(Mutant::NoWaitBarrier) {
@@ -102,17 +105,17 @@ pub fn wake_barrier() {
     fence(Ordering::SeqCst);
 }
 
-/// Number of shards in a model of what threads have shards of. Two only if hints are random.
+/// In a model, the number of shards of data that is sharded by thread: two if hints are random, otherwise one.
 pub const MODEL_SHARES: usize = if cfg!(ufutex_random_hints) { 2 } else { 1 };
 
 /// A number that differs between threads that run at the same time, and rarely changes within a thread: the number of
 /// the 64 KiB block of the stack that the caller's frame is in. It needs neither thread-local storage nor an operating
 /// system.
 ///
-/// **It is a hint.** Two calls in one operation may answer different numbers: a thread's frames may lie on both sides
+/// **It is a hint.** Two calls in one operation may return different numbers: a thread's frames may lie on both sides
 /// of a block's border, or a coroutine may be resumed on another thread. So an operation keeps what it has chosen by a
-/// hint until it ends, and no result depends on the choice of the next operation. Compiled with `--cfg
-/// ufutex_random_hints`, as by `.ci/random-hints`, each call answers another number.
+/// hint until it ends, and no result depends on the choice of the next operation. If compiled with `--cfg
+/// ufutex_random_hints`, as by `.ci/random-hints`, each call returns another number.
 #[inline(always)]
 pub fn thread_hint() -> u32 {
     #[cfg(all(ufutex_random_hints, not(feature = "sim")))]
@@ -169,13 +172,14 @@ mod random_hints {
 /// the same cache line.
 #[inline(always)]
 pub fn thread_share(shares: usize) -> usize {
-    // Stacks lie at multiples of large powers of two, which leave the lower bits of any product alone: the upper ones.
+    // Stacks are aligned to large powers of two, so the lower bits of the product are equal for all threads. Use the
+    // upper bits.
     let mixed = thread_hint().wrapping_mul(0x9e37_79b9);
     ((mixed >> 16) as usize * shares) >> 16
 }
 
-/// Stands in memory that is found without a lock: in a model a cell, so that whoever finds the memory and does not see it
-/// made is caught. Elsewhere nothing.
+/// A member of objects that threads find without a lock. In a model it is a cell, and the model reports a thread that
+/// finds the object before its initialisation is visible. In other builds it is empty.
 pub struct Made(#[cfg(any(feature = "loom", feature = "shuttle"))] UnsafeCell<bool>);
 
 #[cfg(any(feature = "loom", feature = "shuttle"))]
@@ -184,7 +188,8 @@ pub struct Made(#[cfg(any(feature = "loom", feature = "shuttle"))] UnsafeCell<bo
 unsafe impl Sync for Made {}
 
 impl Made {
-    /// Now, or when it is [`finish`](Self::finish)ed.
+    /// The object counts as initialised from now on or, if [`finish`](Self::finish) is called, from the first such call
+    /// on.
     pub fn new() -> Self {
         Self(
             #[cfg(any(feature = "loom", feature = "shuttle"))]
@@ -192,19 +197,20 @@ impl Made {
         )
     }
 
-    /// It is about to be put where it can be found, for the first time or once more. In a model only now has it been
-    /// made: what lies between has fences there that are none elsewhere, and they would hide a missing Release.
+    /// Call this right before the object is published, each time. In a model the object counts as initialised only from
+    /// the first call on. Between `new` and this call a model executes fences that other builds do not have, and these
+    /// fences would hide a missing Release.
     #[inline(always)]
     pub fn finish(&self) {
         #[cfg(any(feature = "loom", feature = "shuttle"))]
-        // SAFETY: until it is finished its maker has it alone, and afterwards it is only read.
+        // SAFETY: only its maker has it until it is finished. After that it is only read.
         if !self.0.with(|is_finished| unsafe { *is_finished }) {
-            // SAFETY: its maker alone writes, and nobody has found it yet.
+            // SAFETY: only its maker writes, and no other thread has found it yet.
             self.0.with_mut(|is_finished| unsafe { *is_finished = true });
         }
     }
 
-    /// It has been found.
+    /// Call this when the object has been found: in a model, checks that its initialisation is visible.
     #[inline(always)]
     pub fn see(&self) {
         #[cfg(any(feature = "loom", feature = "shuttle"))]
@@ -229,36 +235,36 @@ impl Tally {
         Self(TallyWord::new(0))
     }
 
-    /// Starts there.
+    /// Starts at `n`.
     pub const fn of(n: u64) -> Self {
         Self(TallyWord::new(n))
     }
 
-    /// Counts `n` more.
+    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, core::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Counts one more; how many it is then.
+    /// Adds one. Returns the new value.
     pub fn add_one(&self) -> u64 {
         self.0.fetch_add(1, core::sync::atomic::Ordering::Relaxed).wrapping_add(1)
     }
 
-    /// Subtracts `n` if the value is at least `n`. Answers whether it did.
+    /// Subtracts `n` if the value is at least `n`. Returns whether it did.
     pub fn take(&self, n: u64) -> bool {
         let relaxed = core::sync::atomic::Ordering::Relaxed;
         self.0.fetch_update(relaxed, relaxed, |all| all.checked_sub(n)).is_ok()
     }
 
-    /// Keeps the greatest value that was noted.
+    /// Raises the counter to `value` if it is less.
     pub fn note_max(&self, value: u64) {
-        // Most are not greater, and then nothing is written.
+        // Most values are not greater. Then the cache line is not written.
         if value > self.get() {
             self.0.fetch_max(value, core::sync::atomic::Ordering::Relaxed);
         }
     }
 
-    /// The number.
+    /// The current value.
     pub fn get(&self) -> u64 {
         self.0.load(core::sync::atomic::Ordering::Relaxed)
     }
@@ -273,31 +279,34 @@ pub enum Mutant {
     NoWaitBarrier,
     /// [B] is left out.
     NoWakeBarrier,
-    /// The empty check does not look at the live bit.
+    /// The emptiness check ignores the live bit.
     EmptyIgnoresLive,
-    /// The empty check does not look at the locked bit.
+    /// The emptiness check ignores the locked bit.
     EmptyIgnoresLock,
     /// A mover leaves the source bucket live.
     SourceStaysLive,
     /// A mover makes the target live before it locks the source.
     TargetLiveEarly,
-    /// A waiter that gives up trusts the bucket it was queued in first, without asking whether it was moved.
+    /// A waiter that gives up trusts the first bucket that it reads from its entry, and does not check under that
+    /// bucket's lock whether it has been moved.
     CancelSkipsRecheck,
-    /// A future that was woken but never looked is dropped without passing its wake on.
+    /// A future that was woken, but has not been polled since, is dropped without passing the wake on.
     DropLosesWake,
     /// A future being dropped does not wait for the waker that has taken its entry.
     DropSkipsHandover,
-    /// The unlocking side of the contended lock does not look for sleepers.
+    /// An unlock of a bucket does not check for sleeping contenders.
     UnlockSkipsSleepers,
     /// A contender sleeps without the barrier of [C].
     NoContendedBarrier,
-    /// An operation on the global table does not ask again, under the lock, whether its key has returned.
+    /// An operation on the global table does not check again, under the bucket's lock, whether its key is still in that
+    /// table.
     GlobalSkipsRecheck,
-    /// An operation on the global table does not ask whether a move has begun while it looked.
+    /// An operation on the global table does not check whether a move has begun while it determined where its key is.
     GlobalIgnoresMoves,
-    /// The empty check on the global table does not ask whether a move has begun while it looked.
+    /// The emptiness check on the global table does not check whether a move has begun meanwhile.
     EmptySkipsGlobalRecheck,
-    /// The empty check on the global table asks only whether the key is in the same table again.
+    /// The emptiness check on the global table only checks that the same table is in use at its end, and misses moves
+    /// that began and ended in between.
     EmptyTrustsSameTable,
     /// [D] is left out.
     NoUnlockBarrier,
@@ -311,9 +320,9 @@ pub enum Mutant {
     LateComersAreTaken,
     /// An operation in pieces begins each piece with the first waiter of its key.
     PieceForgetsPlace,
-    /// Operations that look for a key's waiters answer markers, too.
+    /// Operations that search for a key's waiters do not skip markers.
     MarkerIsWaiter,
-    /// A wake ends at a marker as at a waiter of a lock.
+    /// A wake stops at a marker, as it stops at a waiter of a lock.
     MarkerEndsWake,
     /// A move leaves markers behind, which still name the old bucket.
     MarkerIsNotMoved,
@@ -336,33 +345,36 @@ pub enum Mutant {
     GrantOfRetired,
     /// A contender that finds a contended bucket not live leaves, although the lock has been granted to it since.
     LeaverForgetsGrant,
-    /// A wait that timed out says so although a waker has counted it.
+    /// A wait reports that it has timed out although a waker has counted it as woken.
     TimeoutLosesWake,
     /// A future that is polled with a new waker keeps the old one.
     PollKeepsWaker,
-    /// A poll that comes too late to leave its waker does not wake it.
+    /// A poll that finds a wake under way, and so cannot leave its waker, does not wake that waker.
     LatePollIsSilent,
     /// A move that passed over a locked bucket does not come back to it.
     SkippedStepIsForgotten,
-    /// A requeued waiter looks taken between the queue that it leaves and the one that it joins.
+    /// A requeue sets a waiter's bucket to null between the queue that the waiter leaves and the queue that it joins,
+    /// so the waiter looks woken.
     RequeueShowsTaken,
-    /// A requeue lets go of the queue that it takes from before the waiter is in the other one.
+    /// A requeue unlocks the source bucket before the waiter is in the target's queue.
     RequeueLetsGo,
-    /// Who goes for a second bucket in the global table does not ask, under the lock, whether its key has returned.
+    /// An operation that has locked a first bucket and locks a second one in the global table does not check, under the
+    /// second lock, whether its key is still in that table.
     SecondSkipsRecheck,
-    /// [N]: a sleeper is told without Release.
+    /// [N]: a waker raises `TOLD` without Release.
     TellRelaxed,
-    /// A sleeper notes that it has been told, and sleeps on.
+    /// A sleeper takes `TOLD` down, and sleeps nevertheless.
     SleeperForgets,
-    /// A sleeper is told after its entry has been given back.
+    /// A waker stores `WOKEN`, which gives the entry back, before it raises the sleeper's `TOLD`.
     TellsTooLate,
-    /// A wait on several words that finds one of them changed says so, although one before it was woken meanwhile.
+    /// A wait on several words that finds a word changed reports that, although a waiter that it queued before has been
+    /// woken meanwhile.
     WaitAnyForgetsWake,
     /// A waiter of a lock queues without setting the waiters' bit.
     LockHidesWaiter,
     /// Unlocking writes 0 if the emptiness check found no waiter, although the waiters' bit has been set since.
     UnlockTrustsGlance,
-    /// The death of a lock's owner marks the heir after having told it.
+    /// The death of a lock's owner wakes the heir before it marks it as the heir.
     HeirIsToldFirst,
     /// The death of a lock's owner does not mark the heir.
     DeathTellsNobody,
@@ -381,71 +393,72 @@ pub enum Mutant {
     BucketWaitsForRegion,
     /// A region includes another one without checking that its home is still in the same PID namespace.
     RegionTakesStrangers,
-    /// [E]: the lock is left without Release.
+    /// [E]: the lock is released by a Relaxed store.
     UnlockRelaxed,
     /// [F]: a table is published without Release.
     PublishRelaxed,
-    /// [G]: a move is numbered without Release.
+    /// [G]: the number of moves is stored without Release.
     MovesRelaxed,
-    /// `atomic` and `percpu`: the pivot does not wait for the count to reach zero.
+    /// `atomic` and `percpu`: a change of the table does not wait for the count of references to reach zero.
     PivotSkipsCount,
-    /// `percpu`: the pivot does not wait for critical sections in flight.
+    /// `percpu`: a change of the table does not wait for restartable sequences in flight.
     PivotSkipsSections,
-    /// A look-up of a timer that finds nothing without a lock does not look again with it.
+    /// A look-up that does not find a timer without a lock does not search again under the lock.
     LookUpTrustsMiss,
-    /// A timer that was found and locked is not asked again which one it is.
+    /// A thread that has found and locked a timer does not check that the timer still has the ID.
     LookUpSkipsRecheck,
-    /// A timer is taken out of the table and still says that it is that timer.
+    /// A deleted timer keeps its ID and its valid bit.
     DeleteLeavesValid,
-    /// An expiry does not ask whether the timer has been set again meanwhile.
+    /// An expiry does not check whether the timer has been set again meanwhile.
     ExpirySkipsRecheck,
-    /// Disarming does not number the timer anew.
+    /// Disarming a timer does not change the timer's number.
     DisarmKeepsNumber,
-    /// A growing table makes groups live before the timers are in.
+    /// The growth of a table makes target groups live before the timers have been moved into them.
     GroupLiveEarly,
-    /// A group that has been moved stays live.
+    /// The growth of a table leaves a source group live.
     GroupStaysLive,
-    /// A deleted timer that is kept for the next one is given out twice.
+    /// A deleted timer that its group keeps for reuse can be handed out twice.
     KeptStays,
     /// [Q]: a timer is published without Release.
     TimerRelaxed,
-    /// [R]: a timer comes first in a chain without Release.
+    /// [R]: a timer becomes the first of a chain without Release.
     HeadRelaxed,
     /// [R]: a timer in a chain gets a successor without Release.
     SuccessorRelaxed,
     /// [S]: a table of IDs is published without Release.
     IdsRelaxed,
-    /// An ID that is in use is put in once more.
+    /// An insertion does not check whether the ID is in use.
     InsertSkipsCheck,
-    /// An ID is taken without a look whether it is still the next one.
+    /// An ID is taken without a check that it is still the next one.
     ClaimTrustsPeek,
-    /// An expiry looks at a timer that another thread is making.
+    /// An expiry does not check that the timer is valid, and may read the state of a timer that another thread is
+    /// making.
     ExpiryIgnoresWord,
     /// A notice that has been taken can be taken again.
     TakeKeepsNumber,
-    /// A turn leaves the deadlines that are left in a queue to nobody.
+    /// A turn does not schedule the deadlines that are left in a queue.
     TurnForgetsRest,
-    /// Who arms an earlier deadline tells nobody.
+    /// A deadline that becomes the earliest is armed without a notification.
     ArmTellsNobody,
     /// A caller that asked for the next deadline during a turn is not notified at its end.
     TurnIgnoresLooks,
-    /// The last of several deadlines on a clock is taken for the only one.
+    /// Disarming one of several deadlines of a queue unschedules the whole queue.
     DisarmSilencesOthers,
-    /// The driver keeps an owner that is being dropped.
+    /// The driver takes a handle of an owner that has no handles left and is being dropped.
     HoldRevives,
-    /// An owner that goes leaves its queues with the driver.
+    /// An owner is freed while its queues are still in the driver's wheel.
     RetireForgets,
-    /// A channel rings before the notice is in line.
+    /// A channel wakes its receivers before the notice is in the queue.
     BellRingsFirst,
-    /// A task looks for a notice before it leaves its waker.
+    /// A task that receives from a channel checks for a notice before, and not after, it leaves its waker.
     RecvLooksFirst,
-    /// A sleep that is over wakes nobody.
+    /// A sleep that ends does not wake its task.
     SleepRingsSilently,
-    /// A sleep that is over does not say so.
+    /// A sleep that ends is not marked as over.
     SleepGoesOn,
     /// A sleep that is polled with a new waker keeps the old one.
     SleepKeepsWaker,
-    /// A sleep is asked whether it is over before it has the new waker.
+    /// A poll checks whether a sleep is over before, and not after, it leaves its waker.
     SleepLooksFirst,
     /// [W]: the sleeps of a domain are published without Release.
     SleepsRelaxed,
@@ -473,7 +486,7 @@ mod mutants {
     use super::Mutant;
     extern crate std;
 
-    // Both checkers run all modelled threads on the thread that started the model, so this is per model.
+    // Both checkers run all threads of a model on the thread that started it, so a thread-local applies to one model.
     std::thread_local! {
         static ACTIVE: core::cell::Cell<Option<Mutant>> = const { core::cell::Cell::new(None) };
     }

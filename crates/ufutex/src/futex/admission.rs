@@ -2,24 +2,26 @@
 //!
 //! A wait that is queued takes a place, and gives it back when it has been woken. If the free places were one number,
 //! its cache line would be transferred between all CPUs, in addition to the line of a table's reference count. So most
-//! places are kept in several shards, each on a line of its own, which threads pick: a thread that has just been woken
-//! leaves its place where it looks for the next one. Places are only moved, never made, so the limit is never exceeded.
+//! places are kept in several shards, each on a line of its own, which threads pick: a thread that has been woken gives
+//! its place back to the shard from which it will take the next one. Places are only moved, never made, so the limit is
+//! never exceeded.
 //!
 //! A thread cannot take a place from another thread's shard. So a wait may be refused although other shards have free
 //! places. With a small limit, where that would matter, all places are one number.
 
 use crate::sync::{Tally, thread_share};
 
-/// A power of two: more would be more memory in each domain than their contention is worth.
+/// Number of shards, a power of two. More shards would cost each domain more memory than their contention is worth.
 const STRIPES: usize = 8;
-/// Places that are moved at once.
+/// Number of places that are moved at once between `free` and a shard.
 const BATCH: u64 = 256;
-/// No more than these lie on one line, but for those that are just being moved.
+/// The most free places that a shard keeps, apart from those that are being moved.
 const KEPT_MAX: u64 = 2 * BATCH;
-/// With a smaller limit no place lies anywhere but in the middle: those that can lie elsewhere would be a sixteenth of it.
+/// With a smaller limit all free places are in `free`, and none in the shards. From this limit on, those that the
+/// shards can keep are at most a sixteenth of all.
 const SHARED_FROM: u64 = 16 * STRIPES as u64 * KEPT_MAX;
 
-/// Free places of some of the threads, on a line of their own.
+/// A shard: free places of some of the threads, on a cache line of their own.
 #[derive(Default)]
 #[repr(align(64))]
 struct Stripe(Tally);
@@ -27,25 +29,25 @@ struct Stripe(Tally);
 /// The places of a domain.
 pub(super) struct Admission {
     max: u64,
-    /// Free, and on no thread's line.
+    /// Free places that are in no shard.
     free: Tally,
     stripes: [Stripe; STRIPES],
 }
 
 impl Admission {
-    /// So many places, all of them free.
+    /// `max` places, all of them free.
     pub fn new(max: u64) -> Self {
         Self { max, free: Tally::of(max), stripes: Default::default() }
     }
 
-    /// How many places are taken. While others take them and give them back, it is about right.
+    /// How many places are taken. The number is approximate while other threads take places and give them back.
     pub fn taken(&self) -> u64 {
         self.stripes
             .iter()
             .fold(self.max.saturating_sub(self.free.get()), |taken, stripe| taken.saturating_sub(stripe.0.get()))
     }
 
-    /// Takes a place; whether there was one.
+    /// Takes a place. Returns `false` if there is none.
     pub fn take(&self) -> bool {
         self.take_from(self.own())
     }
@@ -74,7 +76,7 @@ impl Admission {
         }
     }
 
-    /// Where the calling thread has its free places, if any lie with threads.
+    /// The calling thread's shard. `None` if the limit is too small for shards.
     fn own(&self) -> Option<&Tally> {
         (self.max >= SHARED_FROM).then(|| &self.stripes[thread_share(STRIPES)].0)
     }
@@ -84,7 +86,7 @@ impl Admission {
 mod tests {
     use super::*;
 
-    /// Takes places on many threads, each of which keeps them, until there are no more; how many.
+    /// Has many threads take places and keep them, until there are no more. Returns how many they took.
     fn taken_by_threads(places: &Admission) -> u64 {
         std::thread::scope(|scope| {
             let threads =
@@ -99,7 +101,7 @@ mod tests {
             let places = Admission::new(max);
             assert_eq!((taken_by_threads(&places), places.taken()), (max, max));
             (0..max).for_each(|_| places.give_back());
-            // Whoever gave them back, another thread alone finds all of them.
+            // A single other thread finds all the places that were given back.
             for _ in 0..4 {
                 let all = || (0..=max).take_while(|_| places.take()).map(|_| ()).count() as u64;
                 let found = std::thread::scope(|scope| scope.spawn(all).join().expect("nobody panics"));
@@ -111,13 +113,13 @@ mod tests {
 
     #[test]
     fn places_of_a_large_limit_are_nearly_as_many_and_never_more() {
-        // Not all of them in whole batches.
+        // A limit that is not a multiple of a batch.
         let places = Admission::new(SHARED_FROM + 100);
         let taken = taken_by_threads(&places);
         assert!(taken <= SHARED_FROM + 100 && taken > SHARED_FROM - SHARED_FROM / 16, "{taken}");
         assert_eq!(places.free.get(), 0, "the rest is taken one by one");
         assert_eq!(places.taken(), taken);
-        // One thread gives back what all have taken: what it does not keep, others can take.
+        // One thread gives back what all have taken. Other threads can take what does not stay in its shard.
         (0..taken).for_each(|_| places.give_back());
         assert_eq!(places.taken(), 0);
         assert!(places.stripes.iter().all(|stripe| stripe.0.get() <= KEPT_MAX + BATCH));

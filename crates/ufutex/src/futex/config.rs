@@ -1,4 +1,4 @@
-//! What an embedder can set: once for a system, and for each domain.
+//! The settings of a system, and of each domain.
 
 use alloc::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::table::globals::MAX_SHARE_LOG2;
 use crate::table::size::{self, Policy};
 use crate::table::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2};
 
-/// What holds for a [`System`](crate::System) and all its domains. What is not set has a default.
+/// The settings of a [`System`](crate::System) and all its domains. A setting that is not set has a default.
 ///
 /// ```
 /// use ufutex::{Config, System};
@@ -58,7 +58,7 @@ impl Config {
         }
     }
 
-    /// How many CPUs run at the same time. Default: what the operating system says; 1 without `std`.
+    /// How many CPUs run at the same time. Default: as many as the operating system reports; 1 without `std`.
     #[must_use]
     pub const fn cpus(mut self, cpus: usize) -> Self {
         self.cpus = Some(cpus);
@@ -121,7 +121,8 @@ impl Config {
         self
     }
 
-    /// How many words one wait may wait for at once. Default: 128, the kernel's `FUTEX_WAITV_MAX`. Beyond it: `EINVAL`.
+    /// How many words one wait may wait for at once. Default: 128, the kernel's `FUTEX_WAITV_MAX`. A wait for more
+    /// fails with `EINVAL`.
     #[must_use]
     pub const fn max_waitv(mut self, words: usize) -> Self {
         self.max_waitv = Some(words);
@@ -146,7 +147,7 @@ impl Config {
         self
     }
 
-    /// The nodes of the machine. Default: what the operating system says; one without `std`.
+    /// The nodes of the machine. Default: those that the operating system reports; one node without `std`.
     #[must_use]
     pub fn topology(mut self, topology: Arc<dyn Topology>) -> Self {
         self.topology = Given(Some(topology));
@@ -162,7 +163,7 @@ impl Config {
         self
     }
 
-    /// How the driver's thread is scheduled, which expires timers and timeouts by the host's clocks. Default:
+    /// How to schedule the driver's thread, which expires timers and timeouts by the host's clocks. Default:
     /// [`DriverThread::new`], independent of the thread that starts it.
     #[must_use]
     pub fn driver_thread(mut self, thread: DriverThread) -> Self {
@@ -182,7 +183,7 @@ impl Config {
         Nodes::new(self.topology.0.clone())
     }
 
-    /// These settings on `nodes` nodes.
+    /// The limits that these settings mean on `nodes` nodes.
     pub(crate) fn resolve(&self, nodes: usize) -> Result<Limits, Error> {
         let cpus = self.cpus.unwrap_or_else(online_cpus);
         let log2 = |slots: usize| match slots.checked_ilog2() {
@@ -214,7 +215,7 @@ impl Config {
     }
 }
 
-/// A [`Config`] made definite.
+/// The values of a [`Config`], defaults included.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
     pub cpus: usize,
@@ -272,9 +273,9 @@ mod env {
     /// An environment variable whose value cannot be used.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct EnvError {
-        /// The variable.
+        /// The variable's name.
         pub name: &'static str,
-        /// What it was set to.
+        /// The variable's value.
         pub value: String,
     }
 
@@ -336,14 +337,14 @@ mod env {
     }
 }
 
-/// What holds for one [`Domain`](crate::Domain).
+/// The settings of one [`Domain`](crate::Domain).
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub(crate) policy: Policy,
     pub(crate) early_return: bool,
     pub(crate) counters: bool,
     pub(crate) max_waiters: usize,
-    /// `None`: [`Config::max_domain_table_bytes`] holds.
+    /// `None` means that [`Config::max_domain_table_bytes`] applies.
     pub(crate) max_table_bytes: Option<usize>,
 }
 
@@ -360,7 +361,7 @@ impl Options {
         Self { policy: Policy::Load, early_return: true, counters: false, max_waiters: 1 << 24, max_table_bytes: None }
     }
 
-    /// What decides the size of the table.
+    /// The policy that decides the size of the table.
     #[must_use]
     pub const fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
@@ -389,7 +390,7 @@ impl Options {
 
     /// Memory, in bytes, that the tables of the domain may take together. Default: [`Config::max_domain_table_bytes`].
     /// A table that would exceed the limit is refused as if there were no memory for it, and the refusal is counted.
-    /// The domain then keeps the table in use, and [`Domain::set_slots`](crate::Domain::set_slots) answers
+    /// The domain then keeps the table in use, and [`Domain::set_slots`](crate::Domain::set_slots) returns
     /// [`Error::NoMemory`] (`ENOMEM`). If the table for the first wait is refused, the domain gets one of 16 slots. If
     /// these 16 slots, 1 KiB, exceed the limit too, the domain uses the global table. With a limit of 0 it never has a
     /// table of its own.

@@ -1,8 +1,9 @@
-//! What a domain counts: what happens to it, and how many wait through it.
+//! A domain's counters, and the count of its waiters.
 //!
-//! The two operations that end without anybody noticing, a wait that finds another value and a wake that finds nobody,
-//! are some fifty instructions each. So what operations do is counted only where that was asked for: a bit in a word of
-//! the domain's first lines sends such an operation out of line. It counts in one of several lines then, by thread.
+//! The two operations that affect no other thread, a wait that finds another value and a wake that finds no waiter,
+//! take some fifty instructions each. So operations are counted only on request: one bit in the byte `Extras`, which
+//! every operation reads, sends them to a function that is not inlined. That function counts in one of several cache
+//! lines, which the thread's hint selects.
 
 use alloc::vec::Vec;
 
@@ -15,12 +16,13 @@ use crate::table::bucket::MAX_WAITERS;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
-/// What a domain has counted since it was made: [`Domain::counters`].
+/// The counters of a domain since it was made: [`Domain::counters`].
 ///
-/// What its tables do and what its limits refuse is always counted. What operations do is counted, exactly, with
-/// [`Options::counters`](crate::Options::counters), and 0 without.
+/// Events of its tables and refusals by its limits are always counted. Operations are counted, exactly, with
+/// [`Options::counters`](crate::Options::counters). Without that option their counters are 0.
 ///
-/// The numbers are read one after another while others go on counting: two of them need not be of the same moment.
+/// The counters are read one after another while other threads go on counting. So two of them may be of different
+/// moments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Counters {
@@ -32,7 +34,7 @@ pub struct Counters {
     pub wakes: u64,
     /// Operations: waiters that wakes and requeues woke.
     pub woken: u64,
-    /// Operations: wakes that woke nobody.
+    /// Operations: wakes that woke no waiter.
     pub empty_wakes: u64,
     /// Operations: requeues that woke or moved at least one waiter. A requeue that did neither is not counted as a wake
     /// either.
@@ -45,25 +47,24 @@ pub struct Counters {
     pub contended_locks: u64,
     /// Always: the most keys (words) that stood in one bucket when a waiter of this domain was queued there.
     pub longest_chain: u64,
-    /// Always: waits refused because [`Options::max_waiters`](crate::Options::max_waiters) were waiting, or a bucket
-    /// could count no more (`ENOMEM`).
+    /// Always: waits refused because [`Options::max_waiters`](crate::Options::max_waiters) waiters were waiting, or
+    /// because the bucket could count no more (`ENOMEM`).
     pub refused_waiters: u64,
-    /// Always: requests by [`Domain::prctl_futex_hash`] for more slots than [`Config::max_slots`](crate::Config::max_slots)
-    /// (`ENOMEM`).
+    /// Always: requests by [`Domain::prctl_futex_hash`] for more slots than
+    /// [`Config::max_slots`](crate::Config::max_slots) (`ENOMEM`).
     pub refused_slots: u64,
-    /// Always counted: tables refused because the domain
-    /// ([`Options::max_table_bytes`](crate::Options::max_table_bytes)) or all domains of its system together
-    /// ([`Config::max_table_bytes`](crate::Config::max_table_bytes)) would have exceeded their memory limit. The table
-    /// was asked for by [`Domain::set_slots`] (which answers `ENOMEM`), by the size policy, or for the first wait,
-    /// which then gets a smaller table if possible.
+    /// Always: tables refused because the domain ([`Options::max_table_bytes`](crate::Options::max_table_bytes)) or all
+    /// domains of its system together ([`Config::max_table_bytes`](crate::Config::max_table_bytes)) would have exceeded
+    /// their memory limit. The table was asked for by [`Domain::set_slots`] (which fails with `ENOMEM`), by the size
+    /// policy, or for the first wait, which then gets a smaller table if possible.
     pub refused_tables: u64,
     /// Always: waits for more words than [`Config::max_waitv`](crate::Config::max_waitv) (`EINVAL`).
     pub refused_waitv: u64,
 }
 
 impl Counters {
-    /// What has been counted since `earlier`, counters of the same domain. The longest chain is that of all time: a
-    /// maximum has no difference.
+    /// The difference to `earlier`, which are counters of the same domain. `longest_chain` is the maximum since the
+    /// domain was made, because a maximum has no difference.
     ///
     /// ```
     /// # use std::sync::atomic::AtomicU32;
@@ -95,7 +96,7 @@ impl Counters {
     }
 }
 
-/// What operations did, as told by some of the threads, on a line of their own.
+/// A shard of the counters of operations, on a cache line of its own.
 #[derive(Default)]
 #[repr(align(64))]
 pub(super) struct Stripe {
@@ -108,21 +109,21 @@ pub(super) struct Stripe {
     pub requeued: Tally,
 }
 
-/// More would not keep more threads apart than there are likely to be at once.
+/// The most shards. More would not help: there are hardly more threads at once that count.
 const MAX_STRIPES: usize = 128;
 
-/// Where a domain counts.
+/// A domain's counters.
 #[repr(C, align(64))]
 pub(super) struct Counting {
-    /// Waiters that are queued, or woken and have not noticed.
+    /// The places of waiters that are queued, or woken without having received the wake.
     waiters: Admission,
     pub longest_chain: Tally,
     refused_waiters: Tally,
     pub refused_slots: Tally,
     pub refused_waitv: Tally,
-    /// In place of `stripes`, where there is no memory for them or no use.
+    /// Used in place of `stripes` if that is empty: there is no memory for it, or no use.
     only: Stripe,
-    /// A power of two of them, or none.
+    /// Empty, or as many as a power of two.
     stripes: Vec<Stripe>,
 }
 
@@ -147,7 +148,8 @@ impl Counting {
 
     /// The calling thread's stripe.
     fn stripe(&self) -> &Stripe {
-        // Stacks lie at multiples of large powers of two, so what tells threads apart are a hint's middle bits.
+        // Stacks are aligned to large powers of two, so the lower bits of the product are equal for all threads. Use
+        // the bits from 32 up.
         let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         self.stripes.get(mixed as usize & self.stripes.len().wrapping_sub(1)).unwrap_or(&self.only)
     }
@@ -158,7 +160,7 @@ impl Counting {
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// What has been counted. Stops nobody and allocates nothing.
+    /// The current values of the counters. It stops no operation and allocates nothing.
     ///
     /// ```
     /// # use std::sync::atomic::AtomicU32;
@@ -189,14 +191,15 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
-    /// How many wait through this domain now: queued, or woken and not yet aware of it. What
-    /// [`Options::max_waiters`](crate::Options::max_waiters) limits. While waits come and go it is about right.
+    /// How many waiters the domain has now: queued, or woken without having received the wake.
+    /// [`Options::max_waiters`](crate::Options::max_waiters) limits this number. It is approximate while waits begin
+    /// and end.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.counting.waiters.taken() as usize
     }
 
-    /// Counts what an operation did, if that is to be counted.
+    /// Calls `what` to count an operation, if operations are counted.
     #[inline(always)]
     pub(super) fn count(&self, what: impl FnOnce(&Stripe)) {
         if self.extras.counts() {
@@ -223,7 +226,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         });
     }
 
-    /// A wake of the word at `address` has woken `woken` waiters.
+    /// Notes that a wake of the word at `address` has woken `woken` waiters.
     #[inline(always)]
     pub(super) fn note_wake(&self, address: u64, woken: usize) {
         self.count_wake(woken);
@@ -232,8 +235,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
-    /// Counts one more waiter, which is about to join `in_bucket` others. Each waiter is dismissed when it is idle
-    /// again, however it left its queue.
+    /// Counts a waiter that is about to join a bucket with `in_bucket` waiters. Each waiter is dismissed when it
+    /// becomes idle again, however it left its queue.
     ///
     /// # Errors
     /// [`Error::NoMemory`]; then only the refusal is counted.
@@ -246,18 +249,18 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         Err(Error::NoMemory)
     }
 
-    /// A waiter that was admitted has been queued.
+    /// Notes that an admitted waiter has been queued.
     pub(super) fn note_queued(&self, address: u64, hash: u32) {
         self.count(|c| c.waits.add(1));
         probe!(wait_begin, address, hash);
     }
 
-    /// A waiter that was admitted is idle again; or has not become busy, if it was not queued.
+    /// Gives back the place of an admitted waiter, which has become idle again or could not be queued.
     pub(super) fn dismiss_waiter(&self) {
         self.counting.waiters.give_back();
     }
 
-    /// A requeue has woken `woken` waiters and moved `requeued`.
+    /// Notes that a requeue has woken `woken` waiters and moved `requeued`.
     pub(super) fn note_requeue(&self, from: u64, to: u64, woken: usize, requeued: usize) {
         if woken + requeued == 0 {
             return;

@@ -1,4 +1,4 @@
-//! The futexes of one process: a private table, and everything its operations share.
+//! The futexes of one process: a private table, and everything else that operations of the process share.
 
 use super::config::Options;
 use super::counters::Counting;
@@ -23,12 +23,13 @@ use crate::table::store::Store;
 /// The futexes of one process (or guest, or program), with a private table that is made by the first wait.
 ///
 /// The type parameters choose how operations reach the table while it changes ([`scheme`](crate::scheme)) and how its
-/// buckets are laid out ([`layout`](crate::layout)). Use the defaults; the others are there to be compared.
+/// buckets are laid out ([`layout`](crate::layout)). Use the defaults. The others exist for comparisons.
 ///
 /// No wait or wake panics or fails because memory for a table is refused: a domain that cannot have a table of its own,
 /// or may not ([`Options::max_table_bytes`]), uses the system's global table. Only the limit on waiters
 /// ([`Options::max_waiters`]) makes waits fail.
-// In this order: what every operation reads are the first line of `tables`, and the line behind `tables`.
+// In this order, because every operation reads two cache lines: the first line of `tables`, and the line behind
+// `tables`.
 #[repr(C)]
 pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
     pub(super) scheme: S,
@@ -57,15 +58,16 @@ const _: () = {
     assert!(first.is_multiple_of(64) && core::mem::offset_of!(Domain, extras) < first + 64);
 };
 
-/// What an operation does besides: one byte, because one comparison with 0 tells all three ways of a wait.
+/// Optional work of operations, in one byte. Its sign distinguishes the three kinds of waits with one comparison:
+/// negative if operations are counted, positive if a wait only has the early return, 0 if it has neither.
 #[derive(Clone, Copy)]
 pub(super) struct Extras(i8);
 
 impl Extras {
     const NONE: Self = Self(0);
-    /// A wait looks at the word first.
+    /// A wait compares the word before it locks its bucket.
     const EARLY_RETURN: Self = Self(1);
-    /// Operations are counted; negative.
+    /// Operations are counted. This is the sign bit.
     const COUNTED: Self = Self(i8::MIN);
 
     const fn new(options: &Options) -> Self {
@@ -74,19 +76,19 @@ impl Extras {
         Self(early_return.0 | counted.0)
     }
 
-    /// Whether what operations do is counted.
+    /// Whether operations are counted.
     #[inline(always)]
     pub(super) const fn counts(self) -> bool {
         self.0 < 0
     }
 
-    /// Whether a wait looks at the word before it locks anything.
+    /// Whether a wait compares the word before it locks its bucket.
     #[inline(always)]
     pub(super) const fn looks_first(self) -> bool {
         self.0 & Self::EARLY_RETURN.0 != 0
     }
 
-    /// The same, where operations are not counted.
+    /// As `looks_first`, if operations are not counted.
     #[cfg(feature = "std")]
     #[inline(always)]
     pub(super) const fn looks_first_uncounted(self) -> bool {
@@ -94,13 +96,14 @@ impl Extras {
     }
 }
 
-/// What is known of a key before anybody's queue is looked at, and where to look.
+/// A key's address, space and hash, with which an operation finds its bucket.
 #[derive(Clone, Copy)]
 pub(super) struct Hashed {
     pub address: u64,
-    /// `None`: the private space of the domain, and looked up in its table; else in one of the system's.
+    /// `None` if the key is in the private space of the domain, and is looked up in the domain's table. Otherwise the
+    /// key's space: the key is looked up in one of the system's tables.
     pub shared_space: Option<u64>,
-    /// With a shared space, it says in which one: see `Globals::place`.
+    /// If there is a shared space, the hash also says in which of the system's tables: see `Globals::place`.
     pub hash: u32,
     pub line: u32,
 }
@@ -180,12 +183,13 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.home.lock().with(|joined| joined.as_ref().is_some_and(|joined| joined.home == home))
     }
 
-    /// Who watches timeouts of tasks.
+    /// The driver and the sleeps, which watch the timeouts of this domain's tasks.
     pub(crate) fn timeouts(&self) -> Timeouts<'_> {
         Timeouts { driver: self.system.driver(), sleeps: &self.sleeps }
     }
 
-    /// Locks the bucket of `hash` in the domain's table, if it has one, or a global one.
+    /// Locks the bucket of `hash`: for a private key in the table that the domain uses, for any other key in a global
+    /// table. `None` if the domain has no table yet.
     #[inline(always)]
     pub(super) fn lock(&self, hash: u32, is_private: bool) -> Option<Locked<'_, L, S>> {
         if is_private {
@@ -204,13 +208,13 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         !is_private || core::ptr::eq(bucket, self.tables.global.bucket(hash))
     }
 
-    /// The bucket of a key that is in no domain's table.
+    /// The bucket of a key that is not in the domain's private space.
     #[inline(always)]
     pub(super) fn global_bucket(&self, hash: u32) -> &Bucket<L> {
         if self.has_nodes { self.system.globals().placed(hash).bucket(hash) } else { self.tables.global.bucket(hash) }
     }
 
-    /// As `lock`; a domain without a table gets one.
+    /// As `lock`, but makes the domain's first table if there is none.
     #[inline(always)]
     pub(super) fn lock_or_make(&self, place: &Hashed) -> Locked<'_, L, S> {
         loop {
@@ -227,7 +231,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.grow_to_threads();
     }
 
-    /// Where operations on `target` meet.
+    /// The address, space and hash of `target`: operations with equal ones meet.
     #[inline(always)]
     pub(super) fn hashed<T: Target>(&self, target: &T) -> Hashed {
         let (address, shared_space) = target_key(target, self.tables.space);
@@ -238,12 +242,12 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         Hashed { address, shared_space, hash, line }
     }
 
-    /// The key itself, which only a queue needs.
+    /// The key of an address. Only operations that search or change a queue need it.
     pub(super) fn key(&self, address: u64, shared_space: Option<u64>) -> Key {
         Key { address, space: shared_space.unwrap_or(self.tables.space) }
     }
 
-    /// What the policy wants the first table to be.
+    /// log2 of the number of slots that the policy wants the first table to have.
     fn first_slots_log2(&self) -> u32 {
         let limits = self.system.limits();
         match self.policy {
@@ -258,7 +262,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         size::for_threads(threads, limits.cpus, 1 << limits.global_log2).min(limits.max_log2)
     }
 
-    /// A bucket has gone from one thread to another for another key, for the `bounces`th time.
+    /// Notes that a bucket was used by another thread than before, and for another cache line, for the `bounces`th
+    /// time.
     #[cold]
     pub(super) fn note_bounce(&self, bounces: u32) {
         if !bounces.is_multiple_of(size::BOUNCES_REPORTED) || !self.sizes_itself() {
@@ -275,7 +280,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
-    /// A waiter has been queued under a key that had no waiters yet. Its bucket now has `keys` keys.
+    /// Notes that a waiter has been queued under a key that had no waiters yet. Its bucket now has `keys` keys.
     pub(super) fn note_keys(&self, keys: u32, hash: u32, is_private: bool) {
         self.counting.longest_chain.note_max(keys.into());
         if is_private {
@@ -283,7 +288,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
-    /// A waiter for a lock has been queued: the table may have to grow, or is growing.
+    /// Notes that a waiter of a lock has been queued: the table may have to grow, or is growing. If its key had no
+    /// waiters before, `new_chain` is the number of keys that its bucket has now.
     pub(super) fn note_lock_waiter(&self, new_chain: Option<u32>, hash: u32, is_private: bool) {
         if let Some(keys) = new_chain {
             self.note_keys(keys, hash, is_private);
@@ -339,7 +345,7 @@ impl<S: Scheme<L>, L: Layout> core::fmt::Debug for Domain<S, L> {
 
 #[cfg(feature = "sim")]
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// Names its parts for who counts transfers. It must not move afterwards.
+    /// Names the domain's parts for the simulator's statistics. The domain must not move afterwards.
     pub fn name_objects(&self) {
         self.tables.name();
         self.scheme.name();

@@ -1,4 +1,4 @@
-//! What stands in a bucket's queue: a node, a bitset, and how the waiter is told.
+//! The entries of a bucket's queue: a node, a bitset, and the signal that notifies the waiter.
 
 use alloc::vec::Vec;
 use core::ptr::NonNull;
@@ -8,27 +8,28 @@ use crate::table::hash::Key;
 use crate::table::list::{Node, Pick, Taken};
 use crate::wait::{Rest, Signal, Told};
 
-/// A waiter's entry, in the waiter's own memory. Ownership follows the node's: see `table::list` and `wait`.
+/// A waiter's entry, in the waiter's own memory. Ownership follows that of the node: see `table::list` and `wait`.
 #[repr(C)]
 pub(crate) struct Entry {
-    // First, so that a pointer to the node is one to the entry.
+    // First, so that a pointer to the node is also a pointer to the entry.
     pub(crate) node: Node,
-    /// While queued: the wakes that may take this waiter. It is `WAITS_FOR_LOCK`, so that no wake may, for a marker and
-    /// for a waiter of a lock, to which the lock is handed (see `pi`). After a wake has taken the waiter: the bitset
-    /// with which the wake is passed on if the waiter does not want it; 0 if the wake was for all waiters and is not
-    /// passed on.
+    /// While queued: the waiter's bitset. A wake takes the waiter only if its own bitset has a bit in common with it.
+    /// Markers, and waiters of a lock, which is handed to them (see `pi`), have `WAITS_FOR_LOCK`, so no wake takes
+    /// them. After a wake has taken the waiter: the bitset with which the wake is passed on if the waiter does not want
+    /// it; `0` if the wake was for all waiters and is not passed on.
     bitset: UnsafeCell<u32>,
     pub(crate) signal: Signal,
-    /// When the waiter joined its present queue. Guarded by the bucket's lock while queued.
+    /// The moment at which the waiter joined its present queue. Guarded by the bucket's lock while queued.
     since: UnsafeCell<Moment>,
 }
 
-/// A moment in the life of a system: the number of operations in pieces that had begun.
+/// A moment in the life of a system, counted in operations in pieces that have begun. See "Operations in pieces" in
+/// ORDERING.md.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(pub(crate) u64);
 
 impl Moment {
-    /// Later than all others: for an operation that is one step, in which no waiter can have come too late.
+    /// Later than all others. For an operation that is one step: no waiter can come too late for it.
     pub(crate) const END: Self = Self(u64::MAX);
 }
 
@@ -47,12 +48,13 @@ impl Entry {
         Self { node: Node::marker(key, hash), ..Self::new(key, hash, 0, WAITS_FOR_LOCK, Told::Thread) }
     }
 
-    /// Notes when the entry joins a queue. `now` has to be read with the lock of that queue's bucket held.
+    /// Records that the entry joins a queue at the moment `now`, which the caller has read with that queue's bucket
+    /// locked.
     ///
     /// # Safety
     /// The caller owns the entry, or holds the lock of the bucket where it is queued.
     pub(crate) unsafe fn set_since(&self, now: Moment) {
-        // SAFETY: says the caller.
+        // SAFETY: guaranteed by the caller.
         self.since.with_mut(|s| unsafe { *s = now });
     }
 
@@ -61,29 +63,29 @@ impl Entry {
     /// # Safety
     /// The caller holds the lock of the bucket where it is queued.
     pub(crate) unsafe fn was_there(&self, began: Moment) -> bool {
-        // SAFETY: says the caller.
+        // SAFETY: guaranteed by the caller.
         self.since.with(|s| unsafe { *s <= began }) || mutant(Mutant::LateComersAreTaken)
     }
 
-    /// Whether a wake may take it; otherwise it waits for a lock.
+    /// Whether a wake may take this waiter. If not, it waits for a lock.
     ///
     /// # Safety
     /// The caller holds the lock of the bucket where it is queued.
     pub(crate) unsafe fn is_plain(&self) -> bool {
-        // SAFETY: says the caller.
+        // SAFETY: guaranteed by the caller.
         self.bitset.with(|b| unsafe { *b != WAITS_FOR_LOCK })
     }
 
-    /// What waits here, and its bitset.
+    /// The kind of this waiter, and its bitset.
     ///
     /// # Safety
     /// The caller holds the lock of the bucket where it is queued.
     pub(crate) unsafe fn describe(&self) -> (Kind, u32) {
-        // SAFETY: says the caller.
+        // SAFETY: guaranteed by the caller.
         let bitset = self.bitset.with(|b| unsafe { *b });
         let kind = if bitset == WAITS_FOR_LOCK {
             Kind::ForLock
-        // SAFETY: as above; of a waiter that may be woken it guards this, too.
+        // SAFETY: as above. The bucket's lock also guards the signal of a waiter that a wake may take.
         } else if unsafe { self.signal.tells_thread() } {
             Kind::Thread
         } else {
@@ -92,40 +94,41 @@ impl Entry {
         (kind, bitset)
     }
 
-    /// The bitset that a wake passed on has; 0 if it is not to be passed on.
+    /// The bitset with which the wake is to be passed on; `0` if it is not to be passed on.
     ///
     /// # Safety
-    /// The wake has been seen, so the entry is its waiter's again.
+    /// The caller is the waiter, and has seen the wake, so the entry is its own again.
     pub(crate) unsafe fn passes_on(&self) -> u32 {
-        // SAFETY: says the caller.
+        // SAFETY: guaranteed by the caller.
         self.bitset.with(|b| unsafe { *b })
     }
 }
 
-/// What waits.
+/// The kind of a waiter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Thread,
     /// A waiter that is woken through a waker.
     Task,
-    /// Either, for a lock that is handed to it.
+    /// A thread or a task that waits for a lock, which will be handed to it.
     ForLock,
 }
 
-/// The bitset of those that no wake is meant for.
+/// The bitset of entries that no wake takes: markers, and waiters of locks.
 pub(crate) const WAITS_FOR_LOCK: u32 = 0;
 
-/// A wake of at least this many wakes all waiters: users of futex(2) write `INT_MAX` for all.
+/// A wake of at least this many waiters is a wake of all: users of futex(2) pass `INT_MAX` for that.
 const ALL: usize = i32::MAX as usize;
 
-/// What a walk of a queue does with each node: it takes waiters whose bitset has a bit in common with `mask` and which
-/// were queued when the operation `began`, and stops at a waiter of a lock. A wake of all waiters is not passed on: its
-/// other receivers have been woken, and a waiter that came later must not get a wake that was not for it.
+/// Decides for each node of a queue what a wake does with it. The wake takes waiters whose bitset has a bit in common
+/// with `mask` and which were queued when the operation `began`, and stops at a waiter of a lock. A wake of all waiters
+/// is not passed on: its other receivers have been woken, and a waiter that came later must not get a wake that was not
+/// for it.
 pub(crate) fn pick(mask: u32, count: usize, began: Moment) -> impl Fn(NonNull<Node>) -> Pick {
     let pass_on = if count >= ALL { 0 } else { mask };
     move |node| {
-        // SAFETY: every node of a queue is the first field of an entry, whose fields are guarded by the lock that the
-        // walk holds.
+        // SAFETY: every node of a queue is the first field of an entry. Its fields are guarded by the bucket's lock,
+        // which is held during the walk.
         let entry = unsafe { node.cast::<Entry>().as_ref() };
         entry.bitset.with_mut(|b| {
             // SAFETY: as above.
@@ -143,19 +146,21 @@ pub(crate) fn pick(mask: u32, count: usize, began: Moment) -> impl Fn(NonNull<No
     }
 }
 
-/// With a global bucket locked, which other domains use too, an operation looks at no more than this many waiters that
-/// it takes, and this many that it moves: some ten microseconds' worth. One in a model, which has few waiters.
+/// The most waiters that an operation visits in order to take them, and the most that it visits in order to move them,
+/// before it unlocks a global bucket, which other domains use too. That takes some ten microseconds. In a model, which
+/// has few waiters, it is 1.
 pub(crate) const PIECE: usize = if MODEL { 1 } else { 256 };
 
-/// How many waiters a wake takes without memory of its own.
+/// The most waiters that a wake can take without allocating memory.
 pub(crate) const BATCH: usize = 16;
 
-/// How many waiters a wake takes without counting them or asking for memory first. Nearly all wakes take no more. One
-/// in a model, which has few waiters.
+/// The most waiters that a wake takes without counting them and allocating memory first. Nearly all wakes take no more.
+/// In a model, which has few waiters, it is 1.
 pub(crate) const AT_ONCE: usize = if MODEL { 1 } else { BATCH };
 
-/// Room for what is left to do for the waiters that a wake takes. In a domain's own table all waiters are taken at
-/// once, so that the wake is one step. They are taken in pieces only if there is no memory for that.
+/// Memory for the work that is left when waiters have been taken off their queue: a [`Rest`] for each. In a domain's
+/// own table a wake takes all its waiters at once, so that it is one step. It takes them in pieces only if there is no
+/// memory for that.
 #[derive(Default)]
 pub(crate) struct Room {
     more: Vec<Rest>,
@@ -173,23 +178,23 @@ impl Room {
         self.is_refused
     }
 
-    /// Asks for memory for this many.
+    /// Asks for memory for `count` waiters.
     #[cold]
     pub fn make(&mut self, count: usize) {
         self.is_refused = self.more.try_reserve_exact(count - BATCH).is_err();
     }
 
-    /// How many may be taken.
+    /// The number of waiters that there is room for.
     fn limit(&self) -> usize {
         BATCH + self.more.capacity()
     }
 }
 
-/// Tells waiters that have been taken off the queue, for which there is `room`. Who was to be woken otherwise than by the
-/// entry itself is woken when the result is dropped.
+/// Notifies waiters that have been taken off the queue, and for which there is `room`. It stores `WOKEN` in each entry.
+/// Wakers are called, and threads that sleep apart from their entry are woken, when the result is dropped.
 ///
-/// Every one is told before the first waker runs. What a waker does is not ours to say: it may drop another of these
-/// waiters, or poll it, or block on a thread that does, and none of them must then wait for us.
+/// All waiters are notified before the first waker runs. A waker may drop or poll another of these waiters, or block on
+/// a thread that does so, and the notification must not come after that.
 pub(crate) fn tell(taken: Taken, room: Room) -> Rests {
     debug_assert!(taken.len() <= room.limit());
     let mut rests = Rests::none();
@@ -198,17 +203,17 @@ pub(crate) fn tell(taken: Taken, room: Room) -> Rests {
     rests
 }
 
-/// Tells one waiter.
+/// Notifies one waiter.
 ///
 /// # Safety
-/// The caller has taken it off its queue; nothing of it is used after this.
+/// The caller has taken the node off its queue, and does not access the entry afterwards.
 pub(crate) unsafe fn tell_one(node: NonNull<Node>) -> Rest {
     // SAFETY: the node is the first field of an entry that the caller has taken.
     unsafe { Signal::wake(&raw const (*node.cast::<Entry>().as_ptr()).signal) }
 }
 
-/// What is left to do for waiters that have been told. The drop of each [`Rest`] does it. If one of the wakers panics,
-/// the rest of the array and of the vector is dropped, so that nothing is skipped.
+/// The work that is left for waiters that have been notified. The drop of each [`Rest`] does its part. If one of the
+/// wakers panics, the rest of the array and of the vector is dropped, so that nothing is skipped.
 #[must_use]
 pub(crate) struct Rests {
     few: [Rest; BATCH],
@@ -221,27 +226,27 @@ impl Rests {
         Self { few: [const { Rest::NOTHING }; BATCH], count: 0, more: Vec::new() }
     }
 
-    /// How many more can be pushed.
+    /// The number of further elements that there is room for.
     pub(crate) fn room(&self) -> usize {
         (BATCH - self.count) + (self.more.capacity() - self.more.len())
     }
 
-    /// Makes room for one more piece. If there is no memory and less room than for a batch, answers all that has been
-    /// pushed, and is empty afterwards. The caller drops the answer, which does what was left to do.
+    /// Makes room for one more piece. If there is no memory, and less room than for a batch, returns all elements, and
+    /// is empty afterwards. The caller drops the result, which does the work that was left.
     pub(crate) fn make_room(&mut self) -> Option<Self> {
         let is_short = self.room() < PIECE && self.more.try_reserve(PIECE).is_err() && self.room() < BATCH;
         is_short.then(|| core::mem::replace(self, Self::none()))
     }
 
-    /// Tells waiters that have been taken off the queue, for which there is room.
+    /// Notifies waiters that have been taken off the queue, and for which there is room.
     pub(crate) fn tell(&mut self, mut taken: Taken) {
         while let Some(node) = taken.pop() {
-            // SAFETY: taken off its queue by the caller, and popped.
+            // SAFETY: the caller has taken it off its queue, and it has been popped from `taken`.
             self.push(unsafe { tell_one(node) });
         }
     }
 
-    /// One more, for which there is room.
+    /// Adds an element, for which there is room.
     pub(crate) fn push(&mut self, rest: Rest) {
         if rest.is_nothing() {
             return;

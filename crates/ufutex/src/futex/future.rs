@@ -1,4 +1,4 @@
-//! Waiting, as a task.
+//! Waits of tasks.
 
 use core::pin::Pin;
 use core::task::Poll;
@@ -17,7 +17,7 @@ use crate::sys::clock::Timeout;
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
 
-/// The future of [`Domain::wait_async`]. Dropping it cancels the wait; a wake that had come by then, and that it has
+/// The future of [`Domain::wait_async`]. Dropping it cancels the wait. A wake that has come, and that the future has
 /// not reported, goes to the next waiter.
 #[must_use = "futures do nothing unless polled"]
 pub struct Wait<'d, T: Target, S: Scheme<L> = Live, L: Layout = Lean> {
@@ -33,8 +33,8 @@ pub struct Wait<'d, T: Target, S: Scheme<L> = Live, L: Layout = Lean> {
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Waits as a task while the word holds `expected`. The word is compared at the first poll.
     ///
-    /// Any executor will do. A timeout runs from the first poll on, and is watched by the system's
-    /// [`driver`](crate::System::driver); no timer of the executor is needed.
+    /// It works with any executor. A timeout runs from the first poll on. The system's
+    /// [`driver`](crate::System::driver) watches it, so the executor needs no timer.
     ///
     /// ```
     /// use std::{future::Future, pin::pin, sync::atomic::AtomicU32, task::{Context, Poll, Waker}};
@@ -50,8 +50,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// ```
     ///
     /// # Errors
-    /// The future's output: as for [`prepare`](Self::prepare), [`Error::TimedOut`]; with a timeout [`Error::NoMemory`], and
-    /// [`Error::Invalid`] where there is no time: without `std` and an embedder's [`clocks`](crate::Config::clocks).
+    /// The future returns the errors of [`prepare`](Self::prepare), and [`Error::TimedOut`]. With a timeout it may also
+    /// return [`Error::NoMemory`], or [`Error::Invalid`] if there is no clock: without `std` and without an embedder's
+    /// [`clocks`](crate::Config::clocks).
     pub fn wait_async<T: Target>(&self, target: T, expected: T::Value, options: WaitOptions) -> Wait<'_, T, S, L> {
         Wait { domain: self, target, expected, options, limit: Limit::new(), is_done: false, waiter: Waiter::new() }
     }
@@ -62,7 +63,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Wait<'_, T, S, L> {
         self.options.timeout
     }
 
-    /// Leaves the timeout to the caller.
+    /// Removes the timeout, which the caller watches from now on.
     pub(crate) fn take_timeout(&mut self) {
         self.options.timeout = None;
     }
@@ -74,7 +75,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Operation for Wait<'_, T, S, L> {
     type Output = ();
 
     fn poll_by(self: Pin<&mut Self>, by: By<'_>) -> Poll<Result<(), Error>> {
-        // SAFETY: `waiter` is the one field that must stay in place, and is only reached through a pin below.
+        // SAFETY: `waiter` is the only field that must stay in place, and is reached only through a pin below.
         let this = unsafe { self.get_unchecked_mut() };
         if this.waiter.is_busy() {
             if this.waiter.has_arrived(by) { Poll::Ready(Ok(())) } else { Poll::Pending }
@@ -92,10 +93,10 @@ impl<T: Target, S: Scheme<L>, L: Layout> Operation for Wait<'_, T, S, L> {
 
 impl<T: Target, S: Scheme<L>, L: Layout> Wait<'_, T, S, L> {
     fn begin(&mut self, by: By<'_>) -> Poll<Result<(), Error>> {
-        // Before the lock is taken: what a waker's clone does is not ours to say.
+        // Before the bucket is locked: a waker's clone runs the embedder's code.
         let told = by.told();
         let queued = self.domain.lock_if_equal(&self.target, self.expected).and_then(|matched| {
-            // SAFETY: `self` is pinned, says `poll_by`, and so is its field.
+            // SAFETY: `poll_by` has `self` pinned, so the field is pinned too.
             let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
             self.domain.queue(matched, waiter, &self.options, told)
         });
@@ -108,7 +109,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Wait<'_, T, S, L> {
 
 #[cfg(feature = "std")]
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// As [`wait_with`](Self::wait_with), and ends when `interrupt` is raised.
+    /// As [`wait_with`](Self::wait_with), but the wait also ends when `interrupt` is raised.
     ///
     /// ```
     /// use std::sync::atomic::AtomicU32;
@@ -124,8 +125,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// ```
     ///
     /// # Errors
-    /// As for `wait_with`; [`Error::Interrupted`], also when the interrupt had been raised before; [`Error::Busy`]
-    /// when another thread waits with it.
+    /// As for `wait_with`; [`Error::Interrupted`], also if the interrupt was raised before the call; [`Error::Busy`] if
+    /// another thread waits with it.
     pub fn wait_interruptible<T: Target>(
         &self,
         target: T,

@@ -1,12 +1,12 @@
-//! Ending a thread's wait from outside, as a signal does.
+//! Interrupts, which end a thread's waits from outside, as a signal does.
 
 use crate::wait::sleeper::Sleeper;
 
-/// What ends a thread's wait from outside: of that thread's waits which are given it, the one that goes on or the next
-/// one that would sleep ends with [`Error::Interrupted`](crate::Error::Interrupted), and every one after it, until
+/// Ends a thread's waits from outside. When it is raised, the thread's current wait with it, or else the next one that
+/// would sleep, ends with [`Error::Interrupted`](crate::Error::Interrupted). So does every later one, until
 /// [`clear`](Self::clear).
 ///
-/// One thread waits with it at a time; any thread, and a signal handler, may raise it.
+/// One thread at a time waits with it. Any thread may raise it, and so may a signal handler.
 #[derive(Debug)]
 pub struct Interrupt {
     pub(crate) sleeper: Sleeper,
@@ -19,7 +19,7 @@ impl Default for Interrupt {
 }
 
 impl Interrupt {
-    /// One that is not raised.
+    /// An interrupt that is not raised.
     #[must_use]
     pub fn new() -> Self {
         Self { sleeper: Sleeper::new() }
@@ -30,7 +30,7 @@ impl Interrupt {
         self.sleeper.interrupt();
     }
 
-    /// Takes it down: waits sleep again.
+    /// Lowers it: waits sleep again.
     pub fn clear(&self) {
         self.sleeper.clear();
     }

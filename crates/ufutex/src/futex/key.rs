@@ -1,35 +1,35 @@
-//! What is waited on: a word, and whose word it is.
+//! Targets of operations: a word, and the scope in which it is shared.
 
 use crate::error::Error;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 use crate::table::hash::Key;
 
-/// A futex word that operations can be aimed at.
+/// A futex word that operations take.
 ///
 /// Implemented for references to atomics of 8, 16, 32 and 64 bits, for [`Guest`] memory, and for either as
 /// [`Shared`].
 pub trait Target {
-    /// What the word holds.
+    /// The type of the word's value.
     type Value: Copy + PartialEq + Into<u64> + TryFrom<u64>;
 
-    /// Where it is.
+    /// The word's address.
     fn address(&self) -> u64;
 
-    /// Who shares it.
+    /// The scope in which the word is shared.
     #[inline(always)]
     fn scope(&self) -> Scope {
         Scope::Private
     }
 
-    /// The node whose table it is looked up in, if it says so: see [`OnNode`](crate::OnNode). One that the system does
-    /// not have means none.
+    /// The node in whose table the word is looked up: see [`OnNode`](crate::OnNode). `None`, or a node that the system
+    /// does not have, means that the word names no node.
     #[inline(always)]
     fn node(&self) -> Option<u32> {
         None
     }
 
-    /// Its size.
+    /// The word's size.
     #[inline(always)]
     fn width(&self) -> Width {
         match size_of::<Self::Value>() {
@@ -40,30 +40,30 @@ pub trait Target {
         }
     }
 
-    /// Reads it, with acquire ordering or stronger; never blocks.
+    /// Reads the word, with acquire ordering or stronger. Never blocks.
     ///
     /// # Errors
-    /// [`Fault`] when it cannot be read now.
+    /// [`Fault`] if the word cannot be read now.
     fn load(&self) -> Result<Self::Value, Fault>;
 
-    /// Replaces it with `new` if it holds `current`, with acquire and release ordering or stronger; never blocks.
-    /// `Ok(Err(value))` is what it held instead.
+    /// Replaces the word's value with `new` if it is `current`, with acquire and release ordering or stronger. Never
+    /// blocks. `Ok(Err(value))` means that the word holds `value` instead.
     ///
     /// # Errors
-    /// [`Fault`] when it cannot be written now.
+    /// [`Fault`] if the word cannot be written now.
     fn compare_exchange(
         &self,
         current: Self::Value,
         new: Self::Value,
     ) -> Result<Result<Self::Value, Self::Value>, Fault>;
 
-    /// Makes it accessible; called without any lock held, after a [`Fault`].
+    /// Makes the word accessible. It is called after a [`Fault`], with no lock held.
     ///
     /// # Errors
-    /// [`Fault`] when the access is not allowed at all.
+    /// [`Fault`] if the access is not allowed at all.
     fn fault_in(&self, access: Access) -> Result<(), Fault>;
 
-    /// As [`load`](Self::load), of a word of 32 bits; what a wider one holds beyond those is lost.
+    /// As [`load`](Self::load), for 32-bit words. The upper bits of a wider word are dropped.
     ///
     /// # Errors
     /// As for `load`.
@@ -72,10 +72,10 @@ pub trait Target {
         self.load().map(|value| value.into() as u32)
     }
 
-    /// As [`compare_exchange`](Self::compare_exchange), of a word of 32 bits.
+    /// As [`compare_exchange`](Self::compare_exchange), for 32-bit words.
     ///
     /// # Errors
-    /// As for `compare_exchange`, and [`Fault`] for a word that is narrower.
+    /// As for `compare_exchange`, and [`Fault`] if the word is too narrow for `current` or `new`.
     #[doc(hidden)]
     fn compare_exchange32(&self, current: u32, new: u32) -> Result<Result<u32, u32>, Fault> {
         let (Ok(current), Ok(new)) = (u64::from(current).try_into(), u64::from(new).try_into()) else {
@@ -136,11 +136,11 @@ impl<M: ?Sized> Clone for Guest<'_, M> {
 impl<M: ?Sized> Copy for Guest<'_, M> {}
 
 impl<'m, M: UserMemory + ?Sized> Guest<'m, M> {
-    /// The word of `width` at `address` of `memory`. The address is not touched before a wait compares the word; a
-    /// wake never touches it.
+    /// The word of `width` at `address` of `memory`. The word is not accessed here. A wait accesses it when it compares
+    /// it. A wake never accesses it.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when `address` is not a multiple of the width.
+    /// [`Error::Invalid`] if `address` is not a multiple of the width.
     pub fn new(memory: &'m M, address: u64, width: Width) -> Result<Self, Error> {
         if address.is_multiple_of(width.bytes()) { Ok(Self { memory, address, width }) } else { Err(Error::Invalid) }
     }
@@ -169,7 +169,7 @@ impl<M: UserMemory + ?Sized> Target for Guest<'_, M> {
     }
 }
 
-/// A word that is shared beyond its domain, or as if it were.
+/// A word that several domains share, or that is looked up as such a word is.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared<T> {
     target: T,
@@ -182,7 +182,8 @@ impl<T: Target> Shared<T> {
         Self { target, scope: Scope::Object { id, offset } }
     }
 
-    /// `target`, by an operation that does not say it is private: see [`Scope::AddressSpace`].
+    /// `target`, for operations without `FUTEX_PRIVATE_FLAG` on memory that no other domain maps: see
+    /// [`Scope::AddressSpace`].
     pub fn address_space(target: T) -> Self {
         Self { target, scope: Scope::AddressSpace }
     }
@@ -217,11 +218,12 @@ impl<T: Target> Target for Shared<T> {
     }
 }
 
-// The two low bits of a key's space say what kind it is of.
+// The two low bits of a key's space are its kind. They are 0 in the private space of a domain.
 const SPACE_KIND: u64 = 3;
 const SPACE_OF_OBJECT: u64 = 2;
 const SPACE_OF_SHARED_ADDRESSES: u64 = 1;
-/// Private keys with a node are never in the domain's table: whoever moves that one's keys must not take them along.
+/// Private keys with a node are never in the domain's own table. They have a space of their own, so that a mover of the
+/// domain's keys does not take them along.
 const SPACE_ON_NODES: u64 = 3;
 
 /// The space of the private keys of the domain with this number.
@@ -229,7 +231,7 @@ pub(crate) const fn private_space(domain: u64) -> u64 {
     domain << 2
 }
 
-/// The address of `target` in its space, and that space unless it is the private one of the domain.
+/// The address of `target` in its space, and the space. `None` means the private space of the domain.
 #[inline(always)]
 pub(crate) fn target_key<T: Target>(target: &T, private_space: u64) -> (u64, Option<u64>) {
     match target.scope() {
@@ -239,7 +241,7 @@ pub(crate) fn target_key<T: Target>(target: &T, private_space: u64) -> (u64, Opt
     }
 }
 
-/// Who shares a word with this key.
+/// The scope of the word with this key.
 pub(crate) fn scope_of(key: Key) -> Scope {
     match key.space & SPACE_KIND {
         SPACE_OF_SHARED_ADDRESSES => Scope::AddressSpace,
@@ -250,7 +252,7 @@ pub(crate) fn scope_of(key: Key) -> Scope {
     }
 }
 
-/// Whether the key is one of the domain with `private_space`, and never in its own table.
+/// Whether the key belongs to the domain with `private_space`, but is never in that domain's own table.
 pub(crate) fn is_shared_of(key: Key, private_space: u64) -> bool {
     !is_of_object(key) && key.space != private_space && key.space & !SPACE_KIND == private_space
 }

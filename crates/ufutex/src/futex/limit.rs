@@ -10,7 +10,8 @@ use crate::sys::clock::{Clock, Deadline, Timeout};
 use crate::sys::counted::Counted;
 use crate::sys::unwind::Callback;
 
-/// What watches a timeout once the wait is pending: memory of its own, which stays where it is.
+/// Watches the timeout of a pending wait. `None` until a pending wait has a timeout to watch. The sleep has memory of
+/// its own, which stays in place.
 pub(crate) struct Limit<'d>(Option<Counted<Sleep<'d>>>);
 
 impl<'d> Limit<'d> {
@@ -21,7 +22,7 @@ impl<'d> Limit<'d> {
     /// Whether the time is up. If it is not, `waker` will be woken when it is. The time runs from the first call on.
     ///
     /// # Errors
-    /// [`Error::NoMemory`]; [`Error::Invalid`] where there is no time: without `std` and an embedder's clocks.
+    /// [`Error::NoMemory`]; [`Error::Invalid`] if there is no clock: without `std` and without an embedder's clocks.
     #[inline]
     pub fn is_over(&mut self, timeout: Option<Timeout>, by: Timeouts<'d>, waker: &Waker) -> Result<bool, Error> {
         match (timeout, &self.0) {

@@ -47,7 +47,8 @@ impl<'d, S: Scheme<L>, L: Layout> Marker<'d, S, L> {
         unsafe { bucket.pause(self.node(), next) };
     }
 
-    /// Takes up to `limit` of the waiters that are left. Answers them, and the waiter to go on with, if there is one.
+    /// Takes up to `limit` of the waiters that are left, and visits at most `PIECE`. Returns the taken waiters, and the
+    /// waiter to go on with, if there is one.
     pub fn take(
         self: Pin<&Self>,
         bucket: &mut Guard<'_, L>,
@@ -55,7 +56,7 @@ impl<'d, S: Scheme<L>, L: Layout> Marker<'d, S, L> {
         pick: impl FnMut(NonNull<Node>) -> Pick,
     ) -> (Taken, Option<NonNull<Node>>) {
         match self.next(bucket) {
-            // SAFETY: `next` answers a waiter that is queued in this bucket.
+            // SAFETY: `next` returns a waiter that is queued in this bucket.
             Some(first) => unsafe { bucket.take_from(first, limit, PIECE, pick) },
             None => (Taken::default(), None),
         }

@@ -1,8 +1,9 @@
 //! Words with a node: `FUTEX2_NUMA` and `FUTEX2_MPOL`.
 //!
-//! Such a word is looked up in the global table of its node, even a private one. Shared, it has the key that it has
-//! without a node, so it meets operations that name none where their hash picks that node: always on a machine with one.
-//! Private, it meets only those that name the node, too; the kernel has them meet the others when the process uses the
+//! Such a word is looked up in the global table of its node, even if it is private. A shared word has the same key with
+//! a node and without one. So an operation that names the node meets operations that name none, if the word's hash
+//! selects that node. On a machine with one node it always does. For a private word, operations that name a node meet
+//! only operations that name the same one. In the kernel they also meet those that name none, if the process uses the
 //! global hash.
 
 use super::domain::Domain;
@@ -13,7 +14,7 @@ use crate::sys::mem::{Access, Fault, Faults, Scope, UserMemory, Width};
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
-/// `FUTEX_NO_NODE`: whatever node is near.
+/// `FUTEX_NO_NODE`: a near node is to be chosen.
 const NO_NODE: u32 = u32::MAX;
 
 /// A word that is looked up on a node. Operations on the same word on different nodes do not meet.
@@ -57,9 +58,10 @@ impl<T: Target> Target for OnNode<T> {
 /// Where an operation of futex2 gets a word's node from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NodeFlags {
-    /// `FUTEX2_NUMA`: from the 32 bits behind the word.
+    /// `FUTEX2_NUMA`: the node is in the 32 bits behind the word.
     pub numa: bool,
-    /// `FUTEX2_MPOL`: from the memory policy of its address, unless those 32 bits say one.
+    /// `FUTEX2_MPOL`: the node comes from the memory policy of the word's address, unless the 32 bits behind the word
+    /// name one.
     pub mpol: bool,
 }
 
@@ -80,18 +82,18 @@ impl<L: Layout> System<L> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Invalid`] where there is no such node.
+    /// [`Error::Invalid`] if there is no such node.
     pub fn on_node<T: Target>(&self, target: T, node: u32) -> Result<OnNode<T>, Error> {
         if self.has_node(node) { Ok(OnNode { target, node: Some(node) }) } else { Err(Error::Invalid) }
     }
 
-    /// The node of the 32-bit word at `address`, as futex2 finds it, and whether the address will do at all. The 32 bits
-    /// behind the word are written where `flags` say that they are the node, and they say -1.
+    /// Checks `address` and finds the node of the 32-bit word there, as futex2 does. `None` if the word has no node. If
+    /// `flags` say that the 32 bits behind the word are the node, and they are -1, the chosen node is stored there.
     ///
     /// # Errors
-    /// In the kernel's order: [`Error::Invalid`] for an address that is no multiple of the size, 8 bytes with a node and
-    /// 4 without; [`Error::Fault`] for one that the guest may not name, or when the node cannot be read;
-    /// [`Error::Invalid`] where there is no such node; [`Error::Fault`] when it cannot be written.
+    /// In the kernel's order: [`Error::Invalid`] if the address is not a multiple of the size, which is 8 bytes with
+    /// [`NodeFlags::numa`] and 4 without; [`Error::Fault`] if the guest may not name the address, or the node cannot be
+    /// read; [`Error::Invalid`] if there is no such node; [`Error::Fault`] if the node cannot be written.
     pub fn resolve_node<M: UserMemory + ?Sized>(
         &self,
         memory: &M,
@@ -136,10 +138,10 @@ fn resolve<L: Layout, M: UserMemory + ?Sized>(
     if system.has_node(node) { Ok(Some(node)) } else { Err(Error::Invalid) }
 }
 
-/// What the word at `address` says. If that is -1, it says what `choose` does from now on.
+/// The node in the word at `address`. If the word is -1, stores the node that `choose` returns there.
 ///
-/// The kernel writes without a look at what somebody else may have written meanwhile. Here the first one decides, so that
-/// all who find -1 meet.
+/// The kernel stores its choice without checking whether another thread has stored one meanwhile. Here the first store
+/// wins, so that all operations that find -1 use one node, and meet.
 fn node_behind<M: UserMemory + ?Sized>(memory: &M, address: u64, choose: impl Fn() -> u32) -> Result<u32, Fault> {
     let mut faults = Faults::default();
     loop {
@@ -150,7 +152,7 @@ fn node_behind<M: UserMemory + ?Sized>(memory: &M, address: u64, choose: impl Fn
                 match memory.compare_exchange(address, Width::U32, NO_NODE.into(), chosen.into()) {
                     Ok(Ok(_)) => return Ok(chosen),
                     Ok(Err(value)) if value as u32 != NO_NODE => return Ok(value as u32),
-                    // The memory's compare-and-swap fails for no reason: not for ever.
+                    // A spurious failure of the memory's compare-and-swap. `faults` bounds the number of tries.
                     Ok(Err(_)) => Access::Read,
                     Err(Fault) => Access::Write,
                 }

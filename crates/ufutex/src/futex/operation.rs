@@ -1,7 +1,8 @@
-//! An operation that may have to wait, however it is driven: by a thread that sleeps, as a future, by an embedder.
+//! Operations that may have to wait, whether a thread that sleeps, an executor or an embedder drives them.
 //!
-//! Each is a small state machine in memory that stays in place. It is polled to begin with and whenever it has been told
-//! to look again; it can be ended before what it waits for has come; dropped, it leaves no trace in any queue.
+//! Each operation is a small state machine in memory that stays in place. It is polled once to begin, and again after
+//! each notification. It can be ended early, before what it waits for has come. If it is dropped, it leaves all its
+//! queues.
 
 use core::pin::Pin;
 use core::task::{Poll, Waker};
@@ -14,10 +15,10 @@ use crate::wait::sleeper::Sleeper;
 use crate::wait::sleeper::Slept;
 use crate::wait::{Callback, Told};
 
-/// Why a wait is ended by somebody else than a wake.
+/// Why a wait is ended without a wake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// A signal, a kill, a change of mind.
+    /// The wait is cancelled: by a signal, a kill, or a decision of the program.
     Interrupted,
     /// The time is up.
     TimedOut,
@@ -32,18 +33,18 @@ impl From<Cause> for Error {
     }
 }
 
-/// Who is to be told.
+/// The thread or task that is notified when the operation has to be polled again.
 #[derive(Clone, Copy)]
 pub(crate) enum By<'a> {
-    /// The calling thread, which sleeps there.
+    /// The calling thread, which sleeps on this sleeper.
     #[cfg_attr(not(feature = "std"), expect(dead_code, reason = "nobody can sleep there"))]
     Thread(&'a Sleeper),
-    /// A task.
+    /// A task, through its waker.
     Task(&'a Waker),
 }
 
 impl By<'_> {
-    /// As an entry holds it. A waker is cloned: not to be done with a bucket locked.
+    /// The same receiver in the form that an entry holds. A waker is cloned, so no bucket may be locked.
     pub fn told(self) -> Told {
         match self {
             Self::Thread(sleeper) => Told::Sleeper(sleeper.into()),
@@ -52,18 +53,18 @@ impl By<'_> {
     }
 }
 
-/// See the top of this file.
+/// An operation that may have to wait: see the top of this file.
 pub(crate) trait Operation {
     type Output;
 
-    /// Begins, or looks again. Not called again once it was ready.
+    /// Begins the operation, or checks whether it can end. Not to be called again after it was ready.
     fn poll_by(self: Pin<&mut Self>, by: By<'_>) -> Poll<Result<Self::Output, Error>>;
 
-    /// Ends it, unless what it waits for has come by then. It was pending.
+    /// Ends a pending operation. If what it waits for has come by then, that is the result.
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<Self::Output, Error>;
 }
 
-/// Runs `operation` on the calling thread, which sleeps at `sleeper`.
+/// Runs `operation` on the calling thread, which sleeps on `sleeper`.
 #[cfg(feature = "std")]
 pub(crate) fn block_on<O: Operation>(
     mut operation: Pin<&mut O>,
@@ -85,8 +86,8 @@ pub(crate) fn block_on<O: Operation>(
     }
 }
 
-/// What becomes of a pending operation, as far as its timeout goes: an error means that nobody can watch that, which a
-/// wake that has come by now makes no difference to.
+/// Ends a pending operation if its timeout has passed (`Ok(true)`) or cannot be watched (`Err`). In the latter case it
+/// fails with that error. In both cases, if what it waits for has come by now, that is the result.
 pub(crate) fn end_if_over<O: Operation>(
     operation: Pin<&mut O>,
     is_over: Result<bool, Error>,
@@ -98,14 +99,14 @@ pub(crate) fn end_if_over<O: Operation>(
     }
 }
 
-/// Makes an [`Operation`] with a `domain`, a `limit` and a `watched_timeout` a future that can be ended.
+/// Implements `Future` and `end` for an [`Operation`] with a `domain`, a `limit` and a `watched_timeout`.
 macro_rules! operation_is_a_future {
     ([$($generics:tt)*] $name:ty => $output:ty) => {
         impl<$($generics)*> core::future::Future for $name {
             type Output = Result<$output, $crate::error::Error>;
 
             /// # Panics
-            /// When polled again after it was ready.
+            /// If polled again after it was ready.
             fn poll(
                 mut self: core::pin::Pin<&mut Self>,
                 context: &mut core::task::Context<'_>,
@@ -114,13 +115,13 @@ macro_rules! operation_is_a_future {
                 let by = $crate::futex::operation::By::Task(context.waker());
                 let mut result = $crate::futex::operation::Operation::poll_by(self.as_mut(), by);
                 if result.is_pending() {
-                    // SAFETY: the limit may be moved, and is not.
+                    // SAFETY: only `limit` is changed, which need not stay in place.
                     let this = unsafe { self.as_mut().get_unchecked_mut() };
                     let is_over = this.limit.is_over(this.watched_timeout(), this.domain.timeouts(), context.waker());
                     result = $crate::futex::operation::end_if_over(self.as_mut(), is_over);
                 }
                 if result.is_ready() {
-                    // SAFETY: a flag is not moved out of by being set.
+                    // SAFETY: to set a flag moves nothing.
                     unsafe { self.get_unchecked_mut() }.is_done = true;
                 }
                 result
@@ -128,14 +129,14 @@ macro_rules! operation_is_a_future {
         }
 
         impl<$($generics)*> $name {
-            /// Ends the wait now, unless what it waits for has come: then that is the result. The future is not to be
-            /// polled afterwards.
+            /// Ends the wait now. If what it waits for has come, that is the result. The future must not be polled
+            /// afterwards.
             ///
             /// # Errors
-            /// What `cause` means for this operation.
+            /// The error that `cause` means for this operation.
             ///
             /// # Panics
-            /// When it had ended already.
+            /// If it has ended already.
             pub fn end(
                 mut self: core::pin::Pin<&mut Self>,
                 cause: $crate::futex::operation::Cause,

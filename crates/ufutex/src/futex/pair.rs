@@ -10,11 +10,12 @@ use crate::table::refs::{Locked, Scheme, Second};
 pub(super) struct Pair<'d, S: Scheme<L>, L: Layout> {
     first: Locked<'d, L, S>,
     second: Option<Locked<'d, L, S>>,
-    // Last: dropped when nothing is locked any more.
+    // Last, so that it is dropped when both buckets have been unlocked.
     turn: Turn,
 }
 
-/// Whether a contender slept for the second bucket. It has probably lost its CPU to this thread.
+/// Whether a contender slept on the second bucket. It has probably lost its CPU to this thread, so the drop of a `Turn`
+/// yields.
 struct Turn(bool);
 
 impl Drop for Turn {
@@ -36,7 +37,7 @@ impl<'d, S: Scheme<L>, L: Layout> Pair<'d, S, L> {
         &mut self.first.guard
     }
 
-    /// The second word's.
+    /// The second word's bucket.
     pub fn second(&mut self) -> &mut Guard<'d, L> {
         match &mut self.second {
             Some(second) => &mut second.guard,
@@ -48,8 +49,9 @@ impl<'d, S: Scheme<L>, L: Layout> Pair<'d, S, L> {
 impl<S: Scheme<L>, L: Layout> Drop for Pair<'_, S, L> {
     fn drop(&mut self) {
         if let Some(second) = self.second.take() {
-            // With the first still locked we keep our CPU, and give it up afterwards: threads that do nothing else than
-            // this, and more of them than CPUs, would leave others a turn every few milliseconds.
+            // This thread keeps its CPU while the first bucket is locked, and yields afterwards. If more threads than
+            // CPUs did nothing but lock pairs and never yielded, a contender would get a turn only every few
+            // milliseconds.
             self.turn.0 = second.unlock_and_stay();
         }
     }

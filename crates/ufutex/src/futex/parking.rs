@@ -1,11 +1,11 @@
-//! Parking: queues of threads by address, for locks whose users decide under the queue's lock. What `parking_lot_core` is
-//! to `parking_lot`, on this engine's table.
+//! Parking: queues of threads by address, for locks that make decisions with the queue locked. It has the part that
+//! `parking_lot_core` has for `parking_lot`, on this engine's table.
 //!
-//! A futex compares a word; here whoever parks or unparks runs code of its own while the bucket is locked. That is all
-//! that differs: buckets, resizes and how a thread is told are those of every other wait. A lot has a domain to itself,
-//! so each entry in its queues is a [`Place`].
+//! A futex wait compares a word with the bucket locked. Here a thread that parks or unparks runs its own callbacks
+//! then. Nothing else differs: buckets, resizes and notifications are those of every other wait. A lot has a domain to
+//! itself, so each entry in its queues is a [`Place`].
 //!
-//! A callback that panics leaves the queue as it was: nobody is taken off it before the last callback has returned.
+//! A callback that panics leaves the queue as it was: no thread is taken off it before the last callback has returned.
 
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
@@ -31,18 +31,18 @@ pub struct ParkingLot {
 
 /// A parked thread's place in a queue, on that thread's stack.
 ///
-/// While it is queued, the cells are guarded by its bucket's lock. Then they are the unparker's, until it tells the thread,
-/// and the thread's again.
+/// While the place is queued, its cells are guarded by its bucket's lock. After an unpark has taken it off the queue,
+/// they belong to the unparking thread, until that notifies the parked thread. Then they are the parked thread's again.
 #[repr(C)]
 pub struct Place {
-    // First, so that a pointer to the node is one to the place.
+    // First, so that a pointer to the node is also a pointer to the place.
     entry: Entry,
     park_token: usize,
     unpark_token: UnsafeCell<usize>,
     is_picked: UnsafeCell<bool>,
 }
 
-// SAFETY: what is not atomic is reached by one thread at a time, as said above.
+// SAFETY: only one thread at a time accesses the fields that are not atomic, as said above.
 unsafe impl Sync for Place {}
 
 /// How a park ended.
@@ -50,29 +50,29 @@ unsafe impl Sync for Place {}
 pub enum Parked {
     /// Another thread unparked this one, with this token.
     Unparked(usize),
-    /// `validate` said no.
+    /// `validate` returned `false`.
     Invalid,
     /// The deadline passed.
     TimedOut,
 }
 
-/// What is to become of a parked thread.
+/// The decision about a parked thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Filter {
-    /// It is unparked.
+    /// The thread is unparked.
     Unpark,
-    /// It stays.
+    /// The thread stays parked.
     Skip,
-    /// It stays, and so do all behind it.
+    /// The thread stays parked, and so do all threads behind it.
     Stop,
 }
 
-/// What a [`Queue::filter`] found.
+/// The result of [`Queue::filter`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filtered {
-    /// How many are to be unparked.
+    /// How many threads are to be unparked.
     pub picked: usize,
-    /// Whether others are parked there, too.
+    /// Whether other threads are parked there, too.
     pub others: bool,
 }
 
@@ -83,15 +83,16 @@ impl ParkingLot {
         Self { domain: Domain::with_options(system, Options::new()) }
     }
 
-    /// Parks the calling thread at `key`, if `validate` says yes, until it is unparked or the deadline passes.
+    /// Parks the calling thread at `key`, if `validate` returns `true`, until it is unparked or the deadline passes.
     ///
-    /// `validate` runs with the queue locked; then the thread joins its end. `before_sleep` runs unlocked, with the thread
-    /// queued; what it returns is dropped when the thread has left the queue. If the deadline passes first, `timed_out`
-    /// runs with the queue locked that the thread has just left: it is told its key, which a requeue may have changed,
-    /// and whether nobody is left there.
+    /// `validate` runs with the queue locked. If it returns `true`, the thread joins the end of the queue.
+    /// `before_sleep` runs with the thread queued and nothing locked. Its result is dropped when the thread has left
+    /// the queue. If the deadline passes first, the thread leaves its queue, and `timed_out` runs with that queue still
+    /// locked. It gets the thread's key, which a requeue may have changed, and whether the queue of that key is empty
+    /// now.
     ///
-    /// `validate` and `timed_out` must not use this lot: its bucket is locked. If `before_sleep` panics, the thread leaves
-    /// the queue; an unpark that has come by then is lost with it.
+    /// `validate` and `timed_out` must not use this lot, because its bucket is locked. If `before_sleep` panics, the
+    /// thread leaves the queue. An unpark that has come by then is lost.
     #[inline]
     pub fn park<R>(
         &self,
@@ -119,10 +120,11 @@ impl ParkingLot {
         result
     }
 
-    /// Queues `place`, and unlocks.
+    /// Queues `place`, and unlocks the bucket.
     fn queue_up<'p>(&'p self, mut locked: Locked<'_, Lean, Live>, place: &'p Place, hashed: &Hashed) -> InQueue<'p> {
-        // SAFETY: fresh and unqueued. It stays in place until `InQueue` is gone, which borrows it and leaves the queue
-        // before that. No more threads can be parked than the kernel has numbers for, so the bucket can count them.
+        // SAFETY: the node is new and not queued. The place stays where it is as long as `InQueue` borrows it, and
+        // `InQueue` leaves the queue before that ends. The kernel has numbers for fewer threads than the bucket can
+        // count.
         let new_chain = unsafe { locked.guard.insert(place.node()) };
         drop(locked);
         let parked = InQueue { lot: self, place };
@@ -133,7 +135,7 @@ impl ParkingLot {
         parked
     }
 
-    /// Locks the queue of `key`. Nobody parks or is unparked there until it is dropped or consumed.
+    /// Locks the queue of `key`. No thread is parked or unparked there until the `Queue` is dropped or consumed.
     #[inline]
     pub fn lock(&self, key: usize) -> Queue<'_> {
         let hashed = self.hashed(key);
@@ -151,26 +153,26 @@ impl ParkingLot {
         BothQueues { lot: self, pair, from: (self.key(&source), source.hash), to: target, first }
     }
 
-    /// Where a parked thread is parked now; `None` if it has been taken off its queue.
+    /// The key at which a parked thread is parked now. `None` if it has been taken off its queue.
     ///
     /// # Safety
-    /// The thread's `before_sleep`, which gave `place`, belongs to a park of this lot, and what it returned has not been
+    /// `place` comes from the `before_sleep` of a park of this lot, and the result of that `before_sleep` has not been
     /// dropped.
     #[must_use]
     pub unsafe fn key_of(&self, place: PlaceRef) -> Option<usize> {
-        // SAFETY: the place is still there, says the caller.
+        // SAFETY: the place still exists, as the caller guarantees.
         let entry = unsafe { &place.0.as_ref().entry };
         // SAFETY: the guard proves that the entry is queued, and its bucket locked.
         self.domain.with_queued(entry, |_| unsafe { entry.node.key() }.0.address as usize)
     }
 
-    /// Unparks one thread out of turn. `false` if it had been taken off its queue.
+    /// Unparks one thread, wherever it stands in its queue. Returns `false` if it has been taken off its queue already.
     ///
     /// # Safety
     /// As for [`key_of`](Self::key_of).
     pub unsafe fn unpark_place(&self, place: PlaceRef, token: usize) -> bool {
         let node = place.0.cast::<Node>();
-        // SAFETY: the place is still there, says the caller; the guard proves that it is queued.
+        // SAFETY: the place still exists, as the caller guarantees. The guard proves that it is queued.
         let is_ours = unsafe {
             let entry = &place.0.as_ref().entry;
             self.domain.with_queued(entry, |guard| guard.remove(node)).is_some()
@@ -237,12 +239,13 @@ impl Place {
         NonNull::from(self).cast()
     }
 
-    /// Tells a thread that it is unparked.
+    /// Notifies a thread that it is unparked.
     ///
     /// # Safety
-    /// `node` is a place's, and the caller has taken it off its queue. Nothing of it is used after this.
+    /// `node` is the node of a place that the caller has taken off its queue. The caller does not access the place
+    /// afterwards.
     unsafe fn tell(node: NonNull<Node>, token: usize) {
-        // SAFETY: the place is the caller's until the thread is told, which is the last that is done.
+        // SAFETY: the place belongs to the caller until the thread is notified, which is the last step.
         unsafe {
             let cell = &raw const (*node.cast::<Self>().as_ptr()).unpark_token;
             (*cell).with_mut(|t| *t = token);
@@ -255,10 +258,10 @@ impl Place {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlaceRef(NonNull<Place>);
 
-// SAFETY: an address; whoever follows it answers for that.
+// SAFETY: it is an address. The functions that dereference it are unsafe.
 unsafe impl Send for PlaceRef {}
 
-/// A place that is queued, or has been. Dropped, it is not any more.
+/// A place that is queued, or that an unpark has taken off its queue. After the drop it is not queued.
 struct InQueue<'p> {
     lot: &'p ParkingLot,
     place: &'p Place,
@@ -271,12 +274,12 @@ impl InQueue<'_> {
 
     #[inline]
     fn sleep(self, deadline: Option<&Deadline>, timed_out: impl FnOnce(usize, bool)) -> Parked {
-        // Nothing from here on leaves the place queued, even if it panics.
+        // Not to be dropped: from here on nothing leaves the place queued, even a panic.
         let this = ManuallyDrop::new(self);
         let entry = &this.place.entry;
         if !entry.signal.sleep(deadline) {
             let left = this.lot.domain.with_queued(entry, |guard| {
-                // SAFETY: the guard proves that the entry is queued here, and locked.
+                // SAFETY: the guard proves that the entry is queued here, and its bucket locked.
                 let (key, hash) = unsafe { entry.node.key() };
                 // SAFETY: as above.
                 unsafe { guard.remove(this.place.node()) };
@@ -285,10 +288,11 @@ impl InQueue<'_> {
             if left.is_some() {
                 return Parked::TimedOut;
             }
-            // An unpark that took the place before we could is ours: its callback has counted on it.
+            // If an unpark has taken the place first, this is no timeout: its callback has counted this thread as
+            // unparked.
             entry.signal.wait_for_waker();
         }
-        // SAFETY: told, so the place is this thread's again.
+        // SAFETY: this thread has been notified, so the place is its own again.
         Parked::Unparked(this.place.unpark_token.with(|t| unsafe { *t }))
     }
 }
@@ -297,7 +301,7 @@ impl Drop for InQueue<'_> {
     #[cold]
     fn drop(&mut self) {
         let entry = &self.place.entry;
-        // SAFETY: the guard proves that the place is queued here, and locked.
+        // SAFETY: the guard proves that the place is queued here, and its bucket locked.
         let left = self.lot.domain.with_queued(entry, |guard| unsafe { guard.remove(self.place.node()) });
         if left.is_none() {
             entry.signal.wait_for_waker();
@@ -305,7 +309,7 @@ impl Drop for InQueue<'_> {
     }
 }
 
-/// The queue of one key, locked. Dropped, it is unlocked, and nobody has been unparked.
+/// The locked queue of one key. Dropping it unlocks the queue without unparking a thread.
 #[must_use = "dropping it unlocks the queue"]
 pub struct Queue<'l> {
     locked: Locked<'l, Lean, Live>,
@@ -315,7 +319,7 @@ pub struct Queue<'l> {
 }
 
 impl Queue<'_> {
-    /// Whether nobody is parked there.
+    /// Whether no thread is parked there.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -326,16 +330,16 @@ impl Queue<'_> {
     #[inline]
     #[must_use]
     pub fn has_several(&mut self) -> bool {
-        // SAFETY: the first is queued here, and nobody can have taken it since: the bucket is locked.
+        // SAFETY: the first is queued here. No other thread can have taken it off since, because the bucket is locked.
         self.first.is_some_and(|first| unsafe { self.locked.guard.after(first) }.is_some())
     }
 
-    /// Asks `filter` about the parked threads, by their park tokens, in the order in which they came.
+    /// Calls `filter` with the park token of each parked thread, in the order in which the threads came.
     pub fn filter(&mut self, mut filter: impl FnMut(usize) -> Filter) -> Filtered {
         let mut filtered = Filtered { picked: 0, others: false };
         let mut next = self.first;
         while let Some(node) = next {
-            // SAFETY: each entry of a lot's queues is a place; this one is queued here, and the bucket is locked.
+            // SAFETY: each entry of a lot's queues is a place. This one is queued here, and the bucket is locked.
             let place = unsafe { node.cast::<Place>().as_ref() };
             let answer = filter(place.park_token);
             // SAFETY: as above.
@@ -376,7 +380,7 @@ impl Queue<'_> {
         unsafe { Place::tell(first, token) };
     }
 
-    /// Unparks all. Answers how many.
+    /// Unparks all threads. Returns how many.
     pub fn unpark_all(mut self, token: usize) -> usize {
         let taken = self.locked.guard.take(self.key, self.hash, usize::MAX, |_| Pick::Take);
         drop(self);
@@ -386,15 +390,16 @@ impl Queue<'_> {
     }
 }
 
-/// Tells threads that have been taken off their queue: unlocked, and without memory of our own, however many.
+/// Notifies threads that have been taken off their queue. Nothing is locked, and no memory is allocated, however many
+/// threads there are.
 fn tell_all(mut taken: Taken, token: usize) {
     while let Some(node) = taken.pop() {
-        // SAFETY: taken off its queue by the caller, and popped.
+        // SAFETY: the caller has taken it off its queue, and it has been popped from `taken`.
         unsafe { Place::tell(node, token) };
     }
 }
 
-/// The queues of two keys, locked. Dropped, they are unlocked, and nobody has been unparked or moved.
+/// The locked queues of two keys. Dropping it unlocks the queues without unparking or moving a thread.
 #[must_use = "dropping it unlocks the queues"]
 pub struct BothQueues<'l> {
     lot: &'l ParkingLot,
@@ -405,15 +410,15 @@ pub struct BothQueues<'l> {
 }
 
 impl BothQueues<'_> {
-    /// How many are parked at the first key, counted up to `limit`.
+    /// How many threads are parked at the first key, counted up to `limit`.
     #[must_use]
     pub fn count(&mut self, limit: usize) -> usize {
         let (key, hash) = self.from;
         if self.first.is_none() { 0 } else { self.pair.first().count(key, hash, limit) }
     }
 
-    /// Moves up to `requeue` threads to the end of the second key's queue, and unparks the first of all before them if
-    /// `unpark` says so.
+    /// Unparks the first thread of the first key, if `unpark` is `true`. Then moves up to `requeue` of the threads that
+    /// are left to the end of the second key's queue.
     pub fn unpark_and_requeue(mut self, unpark: bool, requeue: usize, token: usize) {
         let mut next = self.first;
         let unparked = if unpark { next } else { None };
@@ -437,7 +442,8 @@ impl BothQueues<'_> {
         }
     }
 
-    /// Moves up to `count` threads, from `next` on. Answers as [`Guard::insert`](crate::table::bucket::Guard::insert).
+    /// Moves up to `count` threads, from `next` on. Returns what [`Guard::insert`](crate::table::bucket::Guard::insert)
+    /// returns.
     fn requeue(&mut self, mut next: Option<NonNull<Node>>, count: usize) -> Option<u32> {
         let to = self.lot.key(&self.to);
         let mut new_chain = None;
@@ -446,7 +452,7 @@ impl BothQueues<'_> {
         }
         for _ in 0..count {
             let Some(node) = next else { break };
-            // SAFETY: queued in the first bucket; both are locked until it is in the second.
+            // SAFETY: queued in the first bucket. Both buckets stay locked until the node is in the second.
             unsafe {
                 next = self.pair.first().after(node);
                 self.pair.first().take_to(node, to, self.to.hash);

@@ -1,4 +1,4 @@
-//! Moving waiters from one word to another.
+//! Requeues: move waiters from one word to another.
 
 use core::pin::{Pin, pin};
 use core::ptr::NonNull;
@@ -18,12 +18,12 @@ use crate::table::layout::Layout;
 use crate::table::list::Node;
 use crate::table::refs::Scheme;
 
-/// What a requeue did.
+/// The result of a requeue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Requeued {
     /// How many waiters were woken.
     pub woken: usize,
-    /// How many wait for the other word now.
+    /// How many waiters were moved to the second word.
     pub requeued: usize,
 }
 
@@ -55,7 +55,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// As [`requeue`](Self::requeue), if `from` holds `expected`: `FUTEX_CMP_REQUEUE`. The word is compared and the
     /// waiters are moved in one step. If the requeue takes several steps, the word is compared in each of them. The
-    /// first step in which it differs ends the requeue, which answers what was done before.
+    /// first step in which it differs ends the requeue, which then returns what was done before.
     ///
     /// ```
     /// # use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
@@ -97,7 +97,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         requeue: usize,
     ) -> Result<Requeued, Error> {
         let (source, target) = (self.hashed(from), self.hashed(to));
-        // Waiters of a shared word may be another domain's, which must not be left with entries in our table.
+        // Waiters of a shared word may belong to another domain, whose entries must not be queued in this domain's
+        // table.
         if target.shared_space.is_none() && source.shared_space.is_some() {
             return Err(Error::Invalid);
         }
@@ -147,8 +148,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// Wakes and moves waiters that were queued when the operation `began`, a piece at a time. Both buckets are
-    /// unlocked between two pieces. `lock` locks them again, or answers that the word no longer holds the expected
-    /// value.
+    /// unlocked between two pieces. `lock` locks them again. It returns `None` if the word no longer holds the expected
+    /// value, or cannot be read.
     #[cold]
     fn requeue_in_pieces<'d>(
         &'d self,
@@ -209,7 +210,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
-    /// Moves waiters, from `next` on, to the target's key. Answers the waiter to go on with, if there are more to be
+    /// Moves waiters, from `next` on, to the target's key. Returns the waiter to go on with, if there are more to be
     /// moved.
     fn move_waiters(
         &self,
@@ -248,7 +249,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             }
             done.moved += 1;
             if !stays {
-                // SAFETY: queued in the first bucket; both are locked until it is in the second, for `pair` is.
+                // SAFETY: queued in the first bucket. `pair` keeps both buckets locked until the node is in the second.
                 let new_chain = unsafe {
                     pair.first().take_to(node, work.keys[1], work.places[1].hash);
                     if mutant(Mutant::RequeueLetsGo) {
@@ -266,17 +267,17 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 }
 
-/// Which waiters a step of a requeue looks at.
+/// Which waiters a step of a requeue visits.
 struct Part {
     /// Skips this many at the front of the queue.
     skip: usize,
-    /// Looks at no more than this many.
+    /// Visits at most this many.
     most: usize,
-    /// Moves only waiters that were queued at this moment.
+    /// Moves only waiters that were queued when the operation began.
     began: Moment,
 }
 
-/// What a requeue is to do.
+/// The request for a requeue.
 struct Requeuing {
     /// The word whose waiters are woken or moved, and the word that they are moved to.
     places: [Hashed; 2],
@@ -324,12 +325,12 @@ impl<S: Scheme<L>, L: Layout> Drop for Noted<'_, S, L> {
     }
 }
 
-/// What a requeue has done.
+/// The progress of a requeue.
 #[derive(Default)]
 struct Done {
     woken: usize,
     moved: usize,
-    /// How many keys the target's bucket has, if this one is new there.
+    /// The number of keys that the target's bucket has now, if `to` had no waiters there before.
     new_chain: Option<u32>,
     met_lock_waiter: bool,
 }

@@ -1,4 +1,5 @@
-//! Robust lists: what a thread says that it has locked, walked when it ends.
+//! Robust lists: the list of the locks that a thread holds, in its program's memory. The engine walks it when the
+//! thread ends.
 
 use super::domain::Domain;
 use super::pi::task::Task;
@@ -10,13 +11,13 @@ use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 use core::num::NonZeroU32;
 
-/// How a program lays out a list.
+/// The width of the pointers in a robust list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum Pointers {
-    /// Three words of 32 bits: programs of 32 bits.
+    /// 32-bit pointers, in 32-bit programs. The list's head is three of them.
     Narrow,
-    /// Three words of 64 bits.
+    /// 64-bit pointers. The list's head is three of them.
     Wide,
 }
 
@@ -36,10 +37,10 @@ impl Pointers {
 }
 
 impl<L: Layout> Task<L> {
-    /// The address of the head of its robust list: `set_robust_list`. 0 for none.
+    /// Sets the address of the head of the task's robust list: `set_robust_list`. `0` means that there is no list.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when `length` is not that of a head.
+    /// [`Error::Invalid`] if `length` is not the size of a head.
     pub fn set_robust_list(&self, pointers: Pointers, head: u64, length: u64) -> Result<(), Error> {
         if length != pointers.head_bytes() {
             return Err(Error::Invalid);
@@ -48,7 +49,7 @@ impl<L: Layout> Task<L> {
         Ok(())
     }
 
-    /// What [`set_robust_list`](Self::set_robust_list) was given last.
+    /// The address that [`set_robust_list`](Self::set_robust_list) has set last. `0` means that there is no list.
     #[must_use]
     pub fn robust_list(&self, pointers: Pointers) -> u64 {
         self.with_lists(|lists| lists[pointers as usize]).unwrap_or(0)
@@ -56,10 +57,10 @@ impl<L: Layout> Task<L> {
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// The head of the robust list of 64-bit code of another task.
+    /// The address of the head of another task's robust list, that with 64-bit pointers.
     pub(crate) fn robust_list_of(&self, tid: u32) -> Result<u64, Error> {
         let home = self.names().home_of(tid).ok_or(Error::NoTask)?;
-        // A task may look only at the lists of its own process.
+        // A task may read only the lists of its own process.
         if !self.has_home(home) {
             return Err(Error::NotPermitted);
         }
@@ -70,17 +71,18 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         head.flatten().ok_or(Error::NoTask)
     }
 
-    /// The task ends: its robust lists are walked, and then its locks go to those who wait for them.
+    /// Ends the task: walks its robust lists, and then hands its locks to the tasks that wait for them.
     ///
-    /// Each word on a list that holds the task's TID gets [`OWNER_DIED`] in place of it, and if it has [`WAITERS`] and is
-    /// not a lock of [`lock_pi`](Self::lock_pi) one waiter is woken. A list is the program's own and may be anything: what cannot be
-    /// read ends the walk, as does the system's [`max_robust`](crate::Config::max_robust).
+    /// In each word on a list that holds the task's TID, [`OWNER_DIED`] takes the place of the TID. If the word has
+    /// [`WAITERS`] too, and is not a lock of [`lock_pi`](Self::lock_pi), one waiter is woken. A list lies in the
+    /// program's memory and may hold anything. The walk ends where it cannot be read, and after
+    /// [`max_robust`](crate::Config::max_robust) entries.
     ///
-    /// The task does nothing more: what it is asked for afterwards is [`Error::Invalid`]. Its TID is free again.
+    /// The task can do nothing more: each later operation of it is [`Error::Invalid`]. Its TID is free again.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a task of another domain, or one that has ended; [`Error::Busy`] while it waits: interrupt it
-    /// first.
+    /// [`Error::Invalid`] if the task belongs to another domain or has ended; [`Error::Busy`] if it is waiting:
+    /// interrupt it first.
     pub fn exit<M: UserMemory + ?Sized>(&self, task: &Task<L>, memory: &M) -> Result<(), Error> {
         if !task.belongs_to(self) {
             return Err(Error::Invalid);
@@ -88,7 +90,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         for pointers in [Pointers::Wide, Pointers::Narrow] {
             let head = task.robust_list(pointers);
             if head != 0 {
-                // A walk that ends early has done what it could.
+                // If the walk ends early, the rest of the list stays as it is.
                 let _ = Walk { domain: self, task, memory, pointers }.run(head);
             }
         }
@@ -104,11 +106,11 @@ struct Walk<'a, M: ?Sized, S: Scheme<L>, L: Layout> {
     pointers: Pointers,
 }
 
-/// What a pointer of a list says.
+/// A pointer in a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Link {
     entry: u64,
-    /// Its lowest bit: a lock of `lock_pi`.
+    /// The pointer's lowest bit: the entry is a lock of `lock_pi`.
     is_pi: bool,
 }
 
@@ -120,9 +122,10 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Walk<'_, M, S, L> {
         let pending = self.link(head.wrapping_add(2 * bytes))?;
         let mut left = self.domain.system.limits().max_robust;
         while link.entry != head {
-            // Before the entry's word is released: its memory may go with it.
+            // The link is read before the entry's word is released, because the entry's memory may be freed from then
+            // on.
             let next = self.link(link.entry);
-            // The operation under way may be on the list already.
+            // The pending operation's entry may be on the list already. It is released after the walk.
             if link.entry != pending.entry {
                 self.release(link, offset, false)?;
             }
@@ -152,7 +155,7 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Walk<'_, M, S, L> {
         Ok(Link { entry: pointer & !1, is_pi: pointer & 1 != 0 })
     }
 
-    /// The word of one entry: the kernel's handle_futex_death.
+    /// Releases the word of one entry, as the kernel's `handle_futex_death` does.
     fn release(&self, link: Link, offset: u64, is_pending: bool) -> Result<(), Fault> {
         let mut address = link.entry.wrapping_add(offset);
         if self.pointers == Pointers::Narrow {
@@ -171,8 +174,9 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Walk<'_, M, S, L> {
                 }
             };
             let owner = value & TID_MASK;
-            // The unlock had given up the word, and may not have come to its wake; or a waiter was woken, and has not
-            // come to take the lock. Either way that wake is owed to somebody.
+            // The task may have been unlocking: it has released the word, and may not have made its wake. Or it may
+            // have been locking: a wake has woken it, and it has not taken the lock. In both cases another waiter has
+            // to be woken.
             if is_pending && !link.is_pi && owner == 0 {
                 self.wake_one(address);
                 return Ok(());
@@ -194,7 +198,8 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Walk<'_, M, S, L> {
         }
     }
 
-    /// Always as for a shared word, whatever its waiters used: nothing here says which. As the kernel does it.
+    /// Wakes one waiter of the word as a shared word, because the list does not say whether its waiters are private.
+    /// The kernel does that too.
     fn wake_one(&self, address: u64) {
         if let Ok(word) = Word::shared(self.memory, address, Access::Read) {
             self.domain.wake_bitset(word, 1, NonZeroU32::MAX);

@@ -2,10 +2,10 @@
 //!
 //! Stacks lie pages apart. A thread that moves or wakes a thousand waiters on a thousand stacks touches a thousand
 //! pages, each with a translation to look up and with lines that no prefetcher expects. That takes most of the
-//! operation's time. So a system keeps its threads' waiters together, in chunks that it frees when it is dropped. It
-//! has as many seats as threads have ever slept at one time. A seat is taken and given back under a lock that is held
-//! for a few instructions, by a thread whose sleep costs thousands. If there is no memory for a chunk, the waiter is on
-//! the stack.
+//! operation's time. So a system keeps its threads' waiters together, in chunks that are freed when the system is
+//! dropped. The number of seats is the largest number of threads that have ever slept at one time. A thread takes and
+//! gives back a seat under a lock that is held for a few instructions, and its sleep costs thousands. If there is no
+//! memory for a chunk, the waiter lies on the stack.
 
 use alloc::alloc::{Layout as MemoryLayout, alloc, dealloc};
 use core::mem::{ManuallyDrop, MaybeUninit};
@@ -19,15 +19,15 @@ use crate::table::layout::Layout;
 use crate::table::lock::Lock;
 use crate::table::refs::Scheme;
 
-/// Room for a waiter on two lines of its own.
+/// Memory for a waiter, on two cache lines of its own.
 #[repr(align(128))]
 union Seat {
-    /// Free: the next one.
+    /// In a free seat: the next free seat, or null.
     next: *mut Seat,
     _room: ManuallyDrop<MaybeUninit<[u8; 128]>>,
 }
 
-/// What is asked of the allocator at a time: 4 KiB.
+/// The unit in which seats are allocated: 4 KiB.
 #[repr(C)]
 struct Chunk {
     next: *mut Chunk,
@@ -50,7 +50,7 @@ struct Free {
     chunks: *mut Chunk,
 }
 
-// SAFETY: the pointers are to memory that nobody else uses: free seats, and chunks.
+// SAFETY: the pointers are to free seats and to the headers of chunks, which nothing else accesses.
 unsafe impl Send for Free {}
 
 impl Seats {
@@ -59,9 +59,10 @@ impl Seats {
         Self { shards: core::array::from_fn(shard) }
     }
 
-    /// The calling thread's shard. The caller gives its seat back to this shard, whatever shard a later call answers.
+    /// The calling thread's shard. The caller gives its seat back to this shard, whatever shard a later call returns.
     fn pick(&self) -> &Shard {
-        // Stacks lie at multiples of large powers of two.
+        // Stacks are aligned to large powers of two, so the lower bits of the product are equal for all threads. Use
+        // the upper bits.
         let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         &self.shards[mixed as usize % SHARDS]
     }
@@ -87,21 +88,21 @@ impl Free {
     }
 
     fn give_back(&mut self, seat: NonNull<Seat>) {
-        // SAFETY: a seat that `take` gave, which nobody uses any more.
+        // SAFETY: `take` returned this seat, and it is not used any more.
         unsafe { seat.write(Seat { next: self.first }) };
         self.first = seat.as_ptr();
     }
 
     #[cold]
     fn add_chunk(&mut self) -> Option<()> {
-        // SAFETY: a chunk has a size.
+        // SAFETY: the size of a chunk is not zero.
         let chunk = NonNull::new(unsafe { alloc(MemoryLayout::new::<Chunk>()) })?.cast::<Chunk>().as_ptr();
-        // SAFETY: fresh memory of that size; a seat is written before it is free.
+        // SAFETY: new memory of that size. Each seat is written before it is free.
         unsafe {
             (&raw mut (*chunk).next).write(self.chunks);
             self.chunks = chunk;
             let seats = (&raw mut (*chunk).seats).cast::<Seat>();
-            // So that they are taken in the order in which they lie.
+            // From the last to the first, so that `take` returns them in the order of their addresses.
             for i in (0..31).rev() {
                 self.give_back(NonNull::new_unchecked(seats.add(i)));
             }
@@ -114,7 +115,7 @@ impl Drop for Free {
     fn drop(&mut self) {
         while !self.chunks.is_null() {
             let chunk = self.chunks;
-            // SAFETY: a chunk of `add_chunk`; the system is dropped, so nobody sits in it.
+            // SAFETY: `add_chunk` allocated the chunk. The system is being dropped, so no seat is in use.
             unsafe {
                 self.chunks = (*chunk).next;
                 dealloc(chunk.cast(), MemoryLayout::new::<Chunk>());
@@ -123,7 +124,7 @@ impl Drop for Free {
     }
 }
 
-/// A seat that is taken; dropped, it is free again.
+/// A seat that is taken. Its drop frees the seat.
 struct Taken<'s> {
     shard: &'s Shard,
     seat: NonNull<Seat>,
@@ -135,7 +136,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// A waiter in a seat, which it leaves before the seat is free.
+/// A waiter in a seat. The waiter is dropped before the seat is freed.
 struct Seated<'s, 'd, S: Scheme<L>, L: Layout> {
     waiter: NonNull<Waiter<'d, S, L>>,
     _seat: Taken<'s>,
@@ -143,7 +144,7 @@ struct Seated<'s, 'd, S: Scheme<L>, L: Layout> {
 
 impl<S: Scheme<L>, L: Layout> Drop for Seated<'_, '_, S, L> {
     fn drop(&mut self) {
-        // SAFETY: written when it was made; the seat is given back after this.
+        // SAFETY: `with_seat` has written it. The seat is given back after this.
         unsafe { self.waiter.drop_in_place() };
     }
 }
@@ -156,7 +157,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             return f(core::pin::pin!(Waiter::new()).into_ref());
         };
         let waiter = taken.seat.cast::<Waiter<'d, S, L>>();
-        // SAFETY: a seat is ours alone, and large enough and aligned to twice a line.
+        // SAFETY: the seat is ours alone. It is large enough, and aligned to two cache lines.
         unsafe { waiter.write(Waiter::new()) };
         let seated = Seated { waiter, _seat: taken };
         // SAFETY: it stays in its seat until `seated` drops it.

@@ -1,4 +1,4 @@
-//! Asking for and setting the size of a domain's table: what prctl(2)'s `PR_FUTEX_HASH` does for a process.
+//! Reads and sets the size of a domain's table, as prctl(2)'s `PR_FUTEX_HASH` does for a process.
 
 use super::domain::Domain;
 use crate::error::Error;
@@ -15,9 +15,9 @@ use crate::table::{MAX_SLOTS_LOG2, Table};
 const SET_SLOTS: u64 = 1;
 /// `PR_FUTEX_HASH_GET_SLOTS`.
 const GET_SLOTS: u64 = 2;
-/// `PR_FUTEX_HASH_GET_IMMUTABLE`, of Linux 6.16 alone.
+/// `PR_FUTEX_HASH_GET_IMMUTABLE`, only in Linux 6.16.
 const GET_IMMUTABLE: u64 = 3;
-/// `FH_FLAG_IMMUTABLE`, of Linux 6.16 alone.
+/// `FH_FLAG_IMMUTABLE`, only in Linux 6.16.
 const FLAG_IMMUTABLE: u64 = 1;
 
 // Bits of `Control::flags`.
@@ -25,11 +25,11 @@ const CUSTOM: u32 = 1;
 const IMMUTABLE: u32 = 2;
 const GLOBAL_FOR_GOOD: u32 = 4;
 
-/// What has been asked of a domain's table.
+/// The requests that concern the size of a domain's table.
 pub(super) struct Control {
     flags: AtomicU32,
     threads: AtomicUsize,
-    /// Held by a request for slots from its first look at `flags` until the table has the requested size and `flags`
+    /// Held by a request for slots from its first check of `flags` until the table has the requested size and `flags`
     /// say so. So two requests that both succeeded happened one after the other. The size policy does not take this
     /// lock: it checks `flags` under `Tables::resize`.
     requests: Lock<()>,
@@ -48,7 +48,7 @@ impl Control {
         self.flags.fetch_or(flag, Ordering::Relaxed);
     }
 
-    /// The size policy decides no more. Whether it did.
+    /// Stops the size policy. Returns whether it was active.
     fn take_over(&self) -> bool {
         self.flags.fetch_or(CUSTOM, Ordering::Relaxed) & CUSTOM == 0
     }
@@ -57,7 +57,7 @@ impl Control {
         self.flags.fetch_and(!CUSTOM, Ordering::Relaxed);
     }
 
-    /// Whether the size policy still decides: nobody has set a size.
+    /// Whether the size policy is active: no size has been set, and the table is not immutable.
     pub(super) fn is_automatic(&self) -> bool {
         self.flags.load(Ordering::Relaxed) == 0
     }
@@ -68,8 +68,8 @@ impl Control {
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// The number of slots (buckets) of the domain's own table; 0 before the first wait and while it uses the global
-    /// table.
+    /// The number of slots (buckets) of the domain's own table. `0` before the first wait, and while the domain uses
+    /// the global table.
     ///
     /// ```
     /// # use ufutex::{Domain, System};
@@ -84,14 +84,15 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.tables.slots()
     }
 
-    /// The memory of all tables the domain has had, in bytes: 0 before the first wait, at most twice the largest.
+    /// The memory of all tables that the domain has had, in bytes: 0 before the first wait, at most twice that of the
+    /// largest.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
         self.tables.store.bytes()
     }
 
-    /// Sets the number of slots, a power of two from 2 up; 0 means the system's global table. On return the new table
-    /// is in use, and every waiter has been moved. The size policy does not change the table from then on.
+    /// Sets the number of slots, a power of two of at least 2; `0` means the system's global table. On return the new
+    /// table is in use, and every waiter has been moved. The size policy does not change the table any more.
     ///
     /// Unlike prctl(2), this may bring a domain back from the global table.
     ///
@@ -104,15 +105,15 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.set_slots_while(slots, || true)
     }
 
-    /// As [`set_slots`](Self::set_slots), but gives up when `keep_trying` answers `false`. `keep_trying` is called only
+    /// As [`set_slots`](Self::set_slots), but gives up when `keep_trying` returns `false`. `keep_trying` is called only
     /// by schemes that have to wait for a moment without operations, which may never come.
     ///
     /// While `keep_trying` runs, other requests for slots of this domain wait, and operations go on. `keep_trying` must
     /// not make such a request, nor wait for one. If it panics, nothing has changed, and the panic goes to the caller.
     ///
     /// # Errors
-    /// As for `set_slots`, and [`Error::TimedOut`] if `keep_trying` answered `false` before the table could change;
-    /// then nothing has changed.
+    /// As for `set_slots`, and [`Error::TimedOut`] if `keep_trying` returned `false` before the table could change.
+    /// Then nothing has changed.
     pub fn set_slots_while(&self, slots: usize, mut keep_trying: impl FnMut() -> bool) -> Result<(), Error> {
         let _request = self.control.requests.lock();
         self.set_slots_now(slots, &mut keep_trying)
@@ -130,7 +131,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if self.control.has(IMMUTABLE) {
             return Err(Error::Busy);
         }
-        // Before the resize lock is taken: a growth that is decided under it by then comes first, a later one sees this.
+        // This comes before the resize lock is taken. A growth that has been decided under that lock by then comes
+        // first, and a later one sees the flag.
         let was_automatic = self.control.take_over();
         let give_back = Otherwise::new(|| {
             if was_automatic {
@@ -159,7 +161,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
-    /// Whether the table keeps its size for good.
+    /// Whether the table has been made immutable.
     #[must_use]
     pub fn is_immutable(&self) -> bool {
         self.control.has(IMMUTABLE)
@@ -175,8 +177,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// Under [`Policy::Threads`]: grows the table, if there is one, to the size for the largest number of threads noted
-    /// so far. Also called after the first table has been made. Both callers take `requests` here, so the later of the
-    /// two sees the other's table or number.
+    /// so far. Also called after the first table has been made. Both callers take `requests` here, so the later one
+    /// sees the table or the number that the earlier one has stored.
     pub(super) fn grow_to_threads(&self) {
         if self.policy != Policy::Threads {
             return;
@@ -203,11 +205,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         })
     }
 
-    /// `prctl(PR_FUTEX_HASH, op, slots, flags)` for this domain, by the numbers, for a drop-in: a result from 0 up, or
-    /// `-errno`.
+    /// `prctl(PR_FUTEX_HASH, op, slots, flags)` for this domain, with the kernel's numbers, for a drop-in replacement.
+    /// Returns a result of at least 0, or `-errno`.
     ///
-    /// As Linux 6.18 does it, with the immutable flag and its query as 6.16 had them besides. After 0 slots, which is
-    /// the global table, the answer is `EBUSY` for good.
+    /// It does what Linux 6.18 does, and also has the immutable flag and its query, as in Linux 6.16. After a request
+    /// for 0 slots, which is the global table, every later request for slots is `EBUSY`.
     ///
     /// ```
     /// # use ufutex::{Domain, System};
@@ -232,7 +234,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if flags & !FLAG_IMMUTABLE != 0 {
             return Err(Error::Invalid);
         }
-        // prctl(2) hands the kernel a long and the kernel takes an unsigned int of it.
+        // prctl(2) passes a long to the kernel, which uses its lower 32 bits as an unsigned int.
         let slots = slots as u32 as usize;
         if slots == 1 || (slots != 0 && !slots.is_power_of_two()) {
             return Err(Error::Invalid);

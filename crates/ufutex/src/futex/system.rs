@@ -1,4 +1,4 @@
-//! What there is once: the global tables, the hash secret, limits.
+//! The system: global tables, the hash secret and limits, which all domains share.
 
 use alloc::sync::Arc;
 
@@ -20,14 +20,14 @@ use crate::table::globals::Globals;
 use crate::table::hash::Hasher;
 use crate::table::layout::{Layout, Lean};
 
-/// What all domains of an embedder have in common: the global table, where shared futexes are looked up and private
-/// ones that have no table of their own; the secret of the hash function; limits.
+/// What all domains of an embedder share: the global table, which has shared futexes and the private ones of domains
+/// without a table of their own; the secret of the hash function; limits.
 ///
 /// On a machine with several nodes there is a global table on each. A futex that names a node ([`OnNode`]) is looked up
-/// there. A shared one that names none has a node by its hash, so that they spread; the private ones of a domain without
-/// a table are all on the node that the domain was made on.
+/// there. For a shared futex that names none, the hash selects the node, so such futexes spread over all nodes. The
+/// private futexes of a domain without a table are all on the node that the domain was made on.
 ///
-/// A handle: clones mean the same system, which lives as long as its last handle or domain.
+/// A `System` is a handle. Its clones refer to the same system, which lives as long as its last handle or domain.
 ///
 /// ```
 /// let system = ufutex::System::new();
@@ -66,7 +66,7 @@ impl System {
     /// A system with the default configuration.
     ///
     /// # Panics
-    /// When the memory for the global table cannot be had; [`with_config`](Self::with_config) says so instead.
+    /// If there is no memory for the global table. [`with_config`](Self::with_config) returns an error instead.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "a system is made once and deliberately")]
     pub fn new() -> Self {
@@ -78,13 +78,13 @@ impl<L: Layout> System<L> {
     /// A system with `config`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a number of slots that is no power of two from 2 to 2^24, no CPUs, or nodes that are not 1
-    /// to 1024; [`Error::NoMemory`].
+    /// [`Error::Invalid`] if a number of slots is not a power of two from 2 to 2^24, if the number of CPUs is 0, or if
+    /// the number of nodes is not from 1 to 1024; [`Error::NoMemory`].
     pub fn with_config(config: Config) -> Result<Self, Error> {
         Self::make(config, None)
     }
 
-    /// A system with `config`, whose tasks run with the priorities that `scheduler` is told of.
+    /// A system with `config`. `scheduler` is notified of the priorities that its tasks are to run with.
     ///
     /// # Errors
     /// As for [`with_config`](Self::with_config).
@@ -127,14 +127,15 @@ impl<L: Layout> System<L> {
         &self.inner().driver
     }
 
-    /// The number of slots of the global table; of each, where there are several nodes.
+    /// The number of slots of the global table. If there are several nodes, each node's table has this number.
     #[must_use]
     pub fn global_slots(&self) -> usize {
         1 << self.inner().limits.global_log2
     }
 
     /// The memory that the private tables of all domains take, in bytes. The global tables, whose size never changes,
-    /// are not counted. Never more than [`Config::max_table_bytes`] and 16 slots, 1 KiB, for each domain.
+    /// are not counted. It is never more than [`Config::max_table_bytes`], and 16 slots (1 KiB) for each domain in
+    /// addition.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
         self.table_budget().taken()
@@ -156,7 +157,7 @@ impl<L: Layout> System<L> {
         Moment(self.inner().moment.fetch_add(1, Ordering::Relaxed)) // [E]
     }
 
-    /// The tables of keys that are in no domain's own.
+    /// The global tables.
     pub(crate) fn shared_tables(&self) -> impl Iterator<Item = Table<L>> {
         self.globals().tables()
     }
@@ -173,7 +174,7 @@ impl<L: Layout> System<L> {
         self.globals().has_node(node)
     }
 
-    /// The node that the calling thread runs on: what `FUTEX_NO_NODE` comes to.
+    /// The node that the calling thread runs on: the node that `FUTEX_NO_NODE` stands for.
     #[must_use]
     pub fn current_node(&self) -> u32 {
         self.globals().current_node()
@@ -191,7 +192,7 @@ impl<L: Layout> System<L> {
         &self.inner().limits
     }
 
-    /// How many robust lists were longer than is allowed, and walked no further.
+    /// How many robust lists were longer than [`Config::max_robust`], and were walked no further.
     #[must_use]
     pub fn robust_lists_cut(&self) -> u64 {
         self.inner().robust_lists_cut.load(Ordering::Relaxed)
@@ -207,13 +208,13 @@ impl<L: Layout> System<L> {
         self.regions().chains_refused()
     }
 
-    /// Where threads' waiters lie.
+    /// The memory of sleeping threads' waiters.
     #[cfg(feature = "std")]
     pub(crate) fn seats(&self) -> &super::seat::Seats {
         &self.inner().seats
     }
 
-    /// Which task owns which lock, in all domains.
+    /// The regions of all domains, which know which task owns which lock.
     pub(crate) fn regions(&self) -> &Regions {
         &self.inner().regions
     }
@@ -228,7 +229,7 @@ impl<L: Layout> System<L> {
         self.inner().scheduler.as_deref()
     }
 
-    /// Whether the two are handles of one system.
+    /// Whether both are handles of one system.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.inner.is_same(&other.inner)
     }

@@ -1,10 +1,10 @@
-//! Waiting, as a thread.
+//! Waits of threads.
 
 use core::num::NonZeroU32;
 
 use crate::sys::clock::Timeout;
 
-/// How to wait, beyond the word and what it should hold.
+/// The options of a wait: timeout, bitset, priority.
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,7 +20,7 @@ pub struct WaitOptions {
     pub(crate) priority: u8,
 }
 
-/// What everybody without a real-time priority has: the kernel's `MAX_RT_PRIO`.
+/// The priority of waiters without a real-time priority: the kernel's `MAX_RT_PRIO`.
 const NORMAL: u8 = 100;
 
 impl Default for WaitOptions {
@@ -36,22 +36,23 @@ impl WaitOptions {
         Self { timeout: None, bitset: NonZeroU32::MAX, priority: NORMAL }
     }
 
-    /// Give up after, or at, some time.
+    /// Ends the wait after a length of time, or at a point in time.
     #[must_use]
     pub const fn timeout(mut self, timeout: Timeout) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Be woken only by wakes whose bitset has a bit in common with this one: `FUTEX_WAIT_BITSET`.
+    /// Has only those wakes wake the waiter whose bitset has a bit in common with this one: `FUTEX_WAIT_BITSET`.
     #[must_use]
     pub const fn bitset(mut self, bitset: NonZeroU32) -> Self {
         self.bitset = bitset;
         self
     }
 
-    /// Be woken before waiters of lower real-time priority, and before those of none, whoever came first. From 1 to
-    /// 99, as sched_setscheduler(2) counts them: 99 is woken first; anything beyond counts as 99, and 0 as none.
+    /// Sets the waiter's real-time priority, from 1 to 99 as for sched_setscheduler(2). Waiters with a higher one are
+    /// woken first, waiters without one last, in whatever order they came. A value above 99 counts as 99. `0` means no
+    /// real-time priority.
     #[must_use]
     pub const fn realtime_priority(mut self, priority: u8) -> Self {
         self.priority = match priority {
@@ -63,7 +64,7 @@ impl WaitOptions {
     }
 }
 
-/// A wait with a timeout that has not run out.
+/// A wait with a timeout: what `restart_syscall` needs to continue it after an interruption.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Continued {
     pub address: u64,
@@ -75,8 +76,8 @@ pub(crate) struct Continued {
 
 #[cfg(feature = "std")]
 mod thread {
-    // The whole of a wait that does not sleep is some fifty instructions, and is compiled into its caller: a call, and
-    // an out-of-line loop over its registers, cost a fifth of it. What sleeps is `block`, out of line.
+    // A wait that does not sleep takes some fifty instructions. It is inlined into its caller, because a call, and an
+    // out-of-line loop over its registers, cost a fifth of it. Only `block`, which sleeps, is not inlined.
 
     use super::WaitOptions;
     use crate::error::Error;
@@ -132,7 +133,8 @@ mod thread {
             self.block(matched, options, deadline)
         }
 
-        /// The same, counted: apart, so that what is not counted is no slower for it.
+        /// As `wait_with`, for operations that are counted. It is a separate function, so that waits which are not
+        /// counted are no slower.
         #[cold]
         #[inline(never)]
         fn wait_and_count<T: Target>(
@@ -146,7 +148,8 @@ mod thread {
             self.block(matched, options, deadline)
         }
 
-        /// Queues the thread and sleeps. Apart, so that a wait which ends before has no part in its stack frame.
+        /// Queues the thread and sleeps. It is a separate function, so that a wait which ends before has no part in its
+        /// stack frame.
         #[inline(never)]
         fn block<'d>(
             &'d self,

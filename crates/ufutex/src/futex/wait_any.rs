@@ -1,4 +1,4 @@
-//! Waiting on several words at once.
+//! Waits on several words at once.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -21,8 +21,8 @@ use crate::table::refs::{Live, Scheme};
 #[cfg(feature = "std")]
 use crate::wait::sleeper::Sleeper;
 
-/// The future of [`Domain::wait_any_async`]. Dropping it cancels the wait; wakes that had come by then, and that it has not
-/// reported, go to the next waiters.
+/// The future of [`Domain::wait_any_async`]. Dropping it cancels the wait. Wakes that have come, and that the future
+/// has not reported, go to the next waiters.
 #[must_use = "futures do nothing unless polled"]
 pub struct WaitAny<'d, T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L> = Live, L: Layout = Lean> {
     domain: &'d Domain<S, L>,
@@ -36,11 +36,11 @@ pub struct WaitAny<'d, T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L> = Live
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// Blocks the calling thread while each word holds what is expected of it, until one of them is woken: `futex_waitv`.
-    /// Answers which.
+    /// Blocks the calling thread while each word holds its expected value, until one of them is woken: `futex_waitv`.
+    /// Returns the index of that word.
     ///
-    /// If several have been woken by the time the thread runs it is the last of them, as in the kernel; each of their
-    /// wakers has counted one.
+    /// If several words have been woken by the time the thread runs, it is the index of the last of them, as in the
+    /// kernel. Each of these wakes has counted the wait.
     ///
     /// ```
     /// use std::{sync::atomic::AtomicU32, time::Duration};
@@ -53,13 +53,13 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// ```
     ///
     /// # Errors
-    /// As for [`wait_with`](Self::wait_with), of the first word that has one, if none before it has been woken by then;
-    /// [`Error::Invalid`] for no word at all, and for more than the system's
-    /// [`max_waitv`](crate::Config::max_waitv); [`Error::NoMemory`].
+    /// As for [`wait_with`](Self::wait_with), for the first word that has an error, if no word before it has been woken
+    /// by then. [`Error::Invalid`] if there are no words, or more than the system's
+    /// [`max_waitv`](crate::Config::max_waitv). [`Error::NoMemory`].
     #[cfg(feature = "std")]
     pub fn wait_any<T: Target>(&self, words: &[(T, T::Value)], options: &WaitOptions) -> Result<usize, Error> {
         let deadline = options.timeout.map(|timeout| timeout.begin());
-        // Before the wait, which must not outlive it.
+        // Before `wait`, so that it is dropped after the wait.
         let sleeper = Sleeper::new();
         let wait = core::pin::pin!(self.wait_any_async(words, *options));
         block_on(wait, &sleeper, deadline.as_ref())
@@ -74,8 +74,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         words != 0 && !is_too_many
     }
 
-    /// As [`wait_any`](Self::wait_any), as a task. The words are compared at the first poll, and a timeout runs from there
-    /// on, as for [`wait_async`](Self::wait_async).
+    /// As [`wait_any`](Self::wait_any), as a task. The words are compared at the first poll, and a timeout runs from
+    /// then on, as for [`wait_async`](Self::wait_async).
     pub fn wait_any_async<T: Target, A: AsRef<[(T, T::Value)]>>(
         &self,
         words: A,
@@ -98,7 +98,7 @@ impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> Operation fo
     type Output = usize;
 
     fn poll_by(self: Pin<&mut Self>, by: By<'_>) -> Poll<Result<usize, Error>> {
-        // SAFETY: the waiters stay where they are: the vector does not grow beyond the room it has at first.
+        // SAFETY: the waiters stay in place, because the vector never grows beyond its first capacity.
         let this = unsafe { self.get_unchecked_mut() };
         if this.waiters.is_empty() {
             return match this.begin(by) {
@@ -106,7 +106,7 @@ impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> Operation fo
                 Err(error) => Poll::Ready(this.leave().filter(|_| !mutant(Mutant::WaitAnyForgetsWake)).ok_or(error)),
             };
         }
-        // Every one is told of the task's new waker, up to the first that has been woken.
+        // Gives each waiter the task's new waker, up to the first waiter that has been woken.
         if this.waiters.iter().all(|waiter| !waiter.looks_taken(by)) {
             return Poll::Pending;
         }
@@ -131,7 +131,7 @@ impl<S: Scheme<L>, L: Layout> Drop for Beginning<'_, '_, S, L> {
 }
 
 impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> WaitAny<'_, T, A, S, L> {
-    /// Queues them all, or stops at the first that is not to be waited for.
+    /// Queues a waiter for each word, and stops at the first word that cannot be waited for.
     fn begin(&mut self, by: By<'_>) -> Result<(), Error> {
         let words = self.words.as_ref();
         let is_refused = !self.domain.allows_words(words.len());
@@ -144,7 +144,7 @@ impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> WaitAny<'_, 
         let result = core::iter::zip(words, &*beginning.0).try_for_each(|((word, expected), waiter)| {
             let told = by.told();
             let matched = self.domain.lock_if_equal(word, *expected)?;
-            // SAFETY: the vector had room for all, so they stay where they are until it is dropped.
+            // SAFETY: the vector has room for all, so the waiters stay in place until it is dropped.
             let waiter = unsafe { Pin::new_unchecked(waiter) };
             self.domain.queue(matched, waiter, &self.options, told).map(|_| ())
         });
@@ -152,7 +152,7 @@ impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> WaitAny<'_, 
         result
     }
 
-    /// Takes them all off their queues. Answers the last that had been woken.
+    /// Takes all waiters off their queues. Returns the index of the last one that was woken.
     fn leave(&mut self) -> Option<usize> {
         let mut woken = None;
         for (i, waiter) in self.waiters.iter().enumerate() {

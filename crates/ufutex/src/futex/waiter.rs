@@ -1,5 +1,5 @@
-//! A waiter in two steps: queue it, then see it woken or give up. Thread waits, futures and an embedder's own scheduler
-//! all stand on this.
+//! A wait in two steps: queue a waiter, then receive its wake or give up. Waits of threads, futures and custom
+//! schedulers are built on it.
 
 use core::cell::Cell;
 use core::marker::PhantomPinned;
@@ -28,23 +28,23 @@ use crate::wait::{Callback, Told};
 
 /// Room for one waiter's queue entry, in the waiter's own memory: pin it to the stack, or put it in a future.
 ///
-/// It is idle, or queued (or woken and not yet seen to be). Dropped while queued, it leaves the queue, wherever a resize
-/// has taken it by then; dropped after a wake that nobody has looked at, it passes that wake on to the next waiter,
-/// unless the wake was one of all waiters.
+/// A waiter is idle or busy. It is busy while it is queued, or has been woken and has not received the wake. If it is
+/// dropped while queued, it leaves its queue, also if a resize has moved it to another bucket. If it is dropped before
+/// it has received its wake, the wake goes to the next waiter, unless it was a wake of all waiters.
 pub struct Waiter<'d, S: Scheme<L> = Live, L: Layout = Lean> {
-    /// Unless idle: the domain in whose queues `entry` may be. Only the waiter's owner reads and writes it. It is a
-    /// cell, because other threads link to the entry, so that the owner has only a shared reference.
+    /// The domain in whose queues `entry` may be; `None` if the waiter is idle. Only the waiter's owner reads and
+    /// writes it. It is a cell because the owner has only a shared reference: other threads link to the entry.
     domain: Cell<Option<&'d Domain<S, L>>>,
     /// Initialised while not idle. Other threads reach it through the queue.
     entry: UnsafeCell<MaybeUninit<Entry>>,
     _pinned: PhantomPinned,
 }
 
-// SAFETY: the entry's node is reached by other threads under a bucket's lock in any case, and its waker is `Send`.
+// SAFETY: other threads access the entry's node anyway, under a bucket's lock. Its waker is `Send`.
 unsafe impl<S: Scheme<L>, L: Layout> Send for Waiter<'_, S, L> {}
 // SAFETY: outside of the crate a shared reference to a waiter allows nothing. A shared reference to a `Queued` or a
-// future allows `is_woken`, which reads `domain` and an atomic. All that writes needs exclusive access to the `Queued`
-// or the future.
+// future allows `is_woken`, which reads `domain` and an atomic. Every write needs exclusive access to the `Queued` or
+// the future.
 unsafe impl<S: Scheme<L>, L: Layout> Sync for Waiter<'_, S, L> {}
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
@@ -76,11 +76,11 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
 
     /// Whether a wake has come.
     pub(super) fn is_woken(&self) -> bool {
-        // SAFETY: initialised while not idle; `signal` may be looked at by its waiter at any time.
+        // SAFETY: initialised while not idle. The waiter may read `signal` at any time.
         self.is_busy() && unsafe { self.entry().as_ref() }.signal.is_woken()
     }
 
-    /// Looks again whether a wake has come; if so it is received. If not, `by` is told of it.
+    /// Receives the wake if one has come, and returns whether it has. If not, a later wake notifies `by`.
     pub(super) fn has_arrived(&self, by: By<'_>) -> bool {
         let is_woken = self.looks_taken(by);
         if is_woken {
@@ -90,7 +90,7 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
         is_woken
     }
 
-    /// Whether a wake has come, or, for a thread, is about to. If not, `by` is told of it.
+    /// Whether a wake has come or, for a thread, has taken the entry. If not, a later wake notifies `by`.
     pub(super) fn looks_taken(&self, by: By<'_>) -> bool {
         if self.is_woken() {
             return true;
@@ -98,7 +98,8 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
         match by {
             By::Task(waker) => {
                 if !self.set_waker(waker) && !mutant(Mutant::LatePollIsSilent) {
-                    // Taken, and about to tell a waker that may not be this task's any more. Come again.
+                    // A wake has taken the entry. It wakes the previous waker, which may not be this task's any more,
+                    // so make the task poll again.
                     waker.wake_by_ref();
                 }
                 false
@@ -108,33 +109,33 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
         }
     }
 
-    /// It has been taken: waits for the rest.
+    /// Waits until the waker that has taken the entry stores `WOKEN`.
     fn wait_for_waker(&self) {
         // SAFETY: initialised, as it is not idle.
         unsafe { self.entry().as_ref() }.signal.wait_for_waker();
     }
 
-    /// The wake that came has been noticed: idle again.
+    /// Receives the wake that has come: the waiter becomes idle.
     pub(super) fn accept(&self) {
         debug_assert!(self.is_woken());
         self.release();
     }
 
-    /// The entry is ours alone: idle again.
+    /// Makes the waiter idle. No other thread can reach the entry any more.
     fn release(&self) {
         if let Some(domain) = self.domain.take() {
             domain.dismiss_waiter();
-            // SAFETY: initialised as it was not idle.
+            // SAFETY: initialised, since the waiter was not idle.
             let entry = unsafe { self.entry().as_ref() };
-            // SAFETY: nobody else reaches it any more.
+            // SAFETY: no other thread reaches it any more.
             probe!(wait_end, unsafe { entry.node.key() }.0.address, entry.signal.is_woken());
-            // SAFETY: initialised as it was not idle, and nobody else reaches it any more.
+            // SAFETY: initialised, since the waiter was not idle. No other thread reaches it any more.
             self.entry.with_mut(|e| unsafe { (*e).assume_init_drop() });
         }
     }
 
-    /// Replaces the waker that is woken by `waker`. `false` if a wake has taken the entry already: then the old waker
-    /// is about to be woken.
+    /// Makes `waker` the waker that a wake wakes. Returns `false` if a wake has taken the entry already; that wake
+    /// wakes the old waker.
     pub(super) fn set_waker(&self, waker: &Waker) -> bool {
         if mutant(Mutant::PollKeepsWaker) {
             return !self.is_woken();
@@ -142,18 +143,19 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
         self.set_told(Told::Waker(Callback::of(waker)))
     }
 
-    /// As `set_waker`, for anybody.
+    /// As `set_waker`, for threads too.
     pub(super) fn set_told(&self, mut told: Told) -> bool {
-        // What a waker's clone and drop do is not ours to say: not under the lock.
+        // `told` ends up with the old waker, and is dropped after the lock is released: a waker's drop runs the
+        // embedder's code.
         let Some(domain) = self.domain.get() else { return false };
         // SAFETY: initialised while not idle, and in place.
         let entry = unsafe { self.entry().as_ref() };
-        // SAFETY: the guard proves that the entry is queued and locked.
+        // SAFETY: the guard proves that the entry is queued, and its bucket locked.
         domain.with_queued(entry, |_| unsafe { entry.signal.swap_told(&mut told) }).is_some()
     }
 
-    /// Leaves the queue. `false` if a wake had taken the entry: then the caller has to pass the wake on. In both cases
-    /// no other thread accesses the entry afterwards.
+    /// Leaves the queue. Returns `false` if a wake has taken the entry: then the caller has to receive the wake or pass
+    /// it on. In both cases no other thread accesses the entry afterwards.
     fn leave(&self) -> bool {
         let Some(domain) = self.domain.get() else {
             return true;
@@ -169,14 +171,14 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
         removed
     }
 
-    /// Leaves the queue; a wake that had come counts as received. Whether none had.
+    /// Leaves the queue. A wake that has come counts as received. Returns `true` if none has come.
     pub(super) fn give_up(&self) -> bool {
         let removed = self.leave();
         self.release();
         removed
     }
 
-    /// Leaves the queue; a wake that had come goes to the next waiter.
+    /// Leaves the queue. A wake that has come goes to the next waiter.
     fn abandon(&self) {
         let Some(domain) = self.domain.get() else { return };
         if !self.leave() && !mutant(Mutant::DropLosesWake) {
@@ -185,7 +187,8 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
                 let entry = self.entry().as_ref();
                 (entry.node.key(), entry.passes_on())
             };
-            // Idle first: another waiter's waker may panic, and this wake must not go out twice.
+            // Become idle before passing the wake on: if the next waiter's waker panics, this waiter's drop must not
+            // pass the wake on again.
             self.release();
             if bitset != 0 {
                 let mut uncounted = Woken::NOBODY;
@@ -206,8 +209,8 @@ impl<S: Scheme<L>, L: Layout> Drop for Waiter<'_, S, L> {
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// Queues a waiter for the calling thread, if the word holds `expected`: the first half of [`wait_with`]. The second
-    /// is [`Queued::finish`]; whatever happens in between happens while already queued.
+    /// Queues a waiter for the calling thread, if the word holds `expected`: the first half of [`wait_with`]. The
+    /// second half is [`Queued::finish`]. The waiter is queued in between, so a wake that comes then is not lost.
     ///
     /// ```
     /// use std::{pin::pin, sync::atomic::AtomicU32};
@@ -225,9 +228,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// [`wait_with`]: Self::wait_with
     ///
     /// # Errors
-    /// [`Error::Again`] when the word differs, [`Error::Fault`], [`Error::Invalid`] when the word cannot hold
-    /// `expected`, [`Error::Busy`] when `waiter` is queued already, [`Error::NoMemory`] when
-    /// [`Options::max_waiters`](crate::Options::max_waiters) wait already.
+    /// [`Error::Again`] if the word differs, [`Error::Fault`], [`Error::Invalid`] if the word cannot hold `expected`,
+    /// [`Error::Busy`] if `waiter` is busy, [`Error::NoMemory`] if the domain has
+    /// [`Options::max_waiters`](crate::Options::max_waiters) waiters already.
     #[cfg(feature = "std")]
     pub fn prepare<'w, 'd, T: Target>(
         &'d self,
@@ -241,10 +244,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         Ok(Queued { waiter: self.queue(matched, waiter.into_ref(), options, Told::Thread)?, deadline, by_waker: false })
     }
 
-    /// Queues a waiter for an embedder's own scheduler, if the word holds `expected`; `waker` is told when a wake has
-    /// come, once, without any lock held.
+    /// Queues a waiter for an embedder's own scheduler, if the word holds `expected`. The first wake that takes the
+    /// waiter wakes `waker`, once, with no lock held.
     ///
-    /// There is no timeout here: a scheduler that wants one calls [`Queued::cancel`] in time.
+    /// It takes no timeout. A scheduler that wants one calls [`Queued::cancel`] when the time is up.
     ///
     /// ```
     /// use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
@@ -260,7 +263,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// ```
     ///
     /// # Errors
-    /// As for [`prepare`](Self::prepare), and [`Error::Invalid`] when `options` has a timeout.
+    /// As for [`prepare`](Self::prepare), and [`Error::Invalid`] if `options` has a timeout.
     pub fn prepare_with<'w, 'd, T: Target>(
         &'d self,
         waiter: Pin<&'w mut Waiter<'d, S, L>>,
@@ -282,8 +285,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         })
     }
 
-    /// Locks the bucket of `target` if the word holds `expected`: the first part of every wait, and all of one on a
-    /// word that differs.
+    /// Locks the bucket of `target` if the word holds `expected`: the first part of every wait. If the word differs,
+    /// the wait ends here.
     pub(super) fn lock_if_equal<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_, S, L>, Error> {
         let differs = self.extras.looks_first() && target.load().is_ok_and(|value| value != expected);
         let matched = if !target.can_hold(expected) {
@@ -299,7 +302,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         matched
     }
 
-    /// The end of `lock_if_equal`, uncounted.
+    /// The second part of `lock_if_equal`, without counting.
     #[inline(always)]
     pub(super) fn lock_and_compare<T: Target>(
         &self,
@@ -347,14 +350,14 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
         self.admit_waiter(locked.guard.waiters())?;
         let entry = Entry::new(key, hash, options.priority, options.bitset.get(), told);
-        // SAFETY: nobody else has it yet.
+        // SAFETY: no other thread has it yet.
         unsafe { entry.set_since(self.system.now()) };
-        // SAFETY: idle, so nobody else reaches it.
+        // SAFETY: the waiter is idle, so no other thread reaches its entry.
         waiter.entry.with_mut(|e| _ = unsafe { (*e).write(entry) });
         waiter.domain.set(Some(self));
         let node = waiter.entry().cast();
-        // SAFETY: fresh, and unqueued; the waiter is pinned and leaves the queue in its drop, so the node stays valid
-        // and in place until it is unqueued.
+        // SAFETY: the entry is new and not queued. The waiter is pinned and leaves the queue in its drop, so the node
+        // stays valid and in place until it has left the queue.
         let new_chain = unsafe { locked.guard.insert(node) };
         drop(locked);
         self.note_queued(key.address, hash);
@@ -367,21 +370,21 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         Ok(waiter)
     }
 
-    /// Runs `f` under the lock of the bucket where `entry` is queued now; `None` if it is not queued any more.
+    /// Runs `f` with the bucket locked in which `entry` is queued now. `None` if it is not queued any more.
     ///
-    /// A resize may move the entry while we go for the lock: so look again under it.
+    /// A resize may move the entry before the bucket is locked, so the entry's bucket is read again under the lock.
     pub(super) fn with_queued<R>(&self, entry: &Entry, f: impl FnOnce(&mut Guard<'_, L>) -> R) -> Option<R> {
         self.lock_queued(entry).map(|mut guard| f(&mut guard))
     }
 
-    /// Locks the bucket in which `entry` is queued now; `None` if it is not queued any more.
+    /// Locks the bucket in which `entry` is queued now. `None` if it is not queued any more.
     #[inline]
     pub(super) fn lock_queued(&self, entry: &Entry) -> Option<Guard<'_, L>> {
         let mut round = 0;
         loop {
             let address = entry.node.bucket();
-            // SAFETY: null, or a bucket of this domain's tables or its system's: with this layout, and valid as long
-            // as the domain.
+            // SAFETY: null, or a bucket of one of this domain's or its system's tables. It has this layout, and is
+            // valid as long as the domain.
             let bucket: &Bucket<L> = unsafe { address.cast::<Bucket<L>>().as_ref() }?;
             if let Some(guard) = bucket.lock(&self.tables.contended)
                 && (entry.node.bucket() == address || mutant(Mutant::CancelSkipsRecheck))
@@ -393,7 +396,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
-    /// As `lock_queued`, without waiting: `None` if the bucket is busy, or a mover is taking `entry` to another one.
+    /// As `lock_queued`, without waiting: `None` if the bucket is busy, or a mover is taking `entry` to another bucket.
+    /// `Some(None)` if `entry` is not queued any more.
     #[cold]
     pub(super) fn try_lock_queued(&self, entry: &Entry) -> Option<Option<Guard<'_, L>>> {
         let address = entry.node.bucket();
@@ -406,7 +410,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 }
 
-/// A word that holds what was expected, and its bucket, locked.
+/// A word that holds the expected value: its key, its hash and its locked bucket.
 pub(super) struct Matched<'d, S: Scheme<L>, L: Layout> {
     pub locked: Locked<'d, L, S>,
     pub address: u64,
@@ -414,28 +418,28 @@ pub(super) struct Matched<'d, S: Scheme<L>, L: Layout> {
     pub hash: u32,
 }
 
-/// A waiter that is queued, or has been woken and not looked yet. Dropping it cancels the wait; a wake that had come by
-/// then goes to the next waiter.
+/// A waiter that is queued, or has been woken and has not received the wake. Dropping it cancels the wait, and a wake
+/// that has come goes to the next waiter.
 #[must_use = "dropping it cancels the wait"]
 pub struct Queued<'w, 'd, S: Scheme<L> = Live, L: Layout = Lean> {
-    /// Used by this `Queued` alone, and linked to by other threads.
+    /// Only this `Queued` uses the waiter. Other threads link to its entry.
     waiter: Pin<&'w Waiter<'d, S, L>>,
     #[cfg(feature = "std")]
     deadline: Option<Deadline>,
-    /// Whether a waker is to be told, rather than this thread.
+    /// Whether a wake wakes a waker, rather than this thread.
     #[cfg(feature = "std")]
     by_waker: bool,
 }
 
 impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
-    /// `waiter`, which has been queued, with a thread's deadline.
+    /// A handle of `waiter`, which a thread has queued, with the thread's deadline.
     #[cfg(feature = "std")]
     pub(super) fn new(waiter: Pin<&'w Waiter<'d, S, L>>, deadline: Option<Deadline>) -> Self {
         Self { waiter, deadline, by_waker: false }
     }
 
-    /// Whether a wake has come. [`try_finish`](Self::try_finish), `finish` and [`cancel`](Self::cancel) receive it; dropped
-    /// without, it goes to the next waiter.
+    /// Whether a wake has come. [`try_finish`](Self::try_finish), `finish` and [`cancel`](Self::cancel) receive it. If
+    /// the `Queued` is dropped instead, the wake goes to the next waiter.
     #[must_use]
     pub fn is_woken(&self) -> bool {
         self.waiter.is_woken()
@@ -444,7 +448,7 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
     /// Receives the wake if one has come.
     ///
     /// # Errors
-    /// Itself, still queued.
+    /// The `Queued` itself, if no wake has come.
     pub fn try_finish(self) -> Result<(), Self> {
         if !self.is_woken() {
             return Err(self);
@@ -453,7 +457,8 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
         Ok(())
     }
 
-    /// Leaves the queue. `true`: no wake had come, and none will. `false`: one has come, and counts as received.
+    /// Leaves the queue. Returns `true` if no wake has come; none will. Returns `false` if one has come, which counts
+    /// as received.
     pub fn cancel(self) -> bool {
         self.waiter.give_up()
     }
@@ -467,7 +472,7 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
         let (deadline, by_waker) = (self.deadline, self.by_waker);
         let waiter = &*self.waiter;
         if by_waker && !waiter.set_told(Told::Thread) {
-            // Taken by a wake that tells the waker, and not this thread.
+            // A wake has taken the entry, and wakes the waker and not this thread.
             waiter.wait_for_waker();
         }
         // SAFETY: initialised, as it is not idle.
@@ -476,7 +481,7 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
             waiter.accept();
             return Ok(());
         }
-        // A wake that took the entry before we could is ours: it has been counted.
+        // If a wake has taken the entry first, this is no timeout: the waker has counted this waiter as woken.
         if waiter.give_up() || mutant(Mutant::TimeoutLosesWake) { Err(Error::TimedOut) } else { Ok(()) }
     }
 }

@@ -1,4 +1,4 @@
-//! Waking.
+//! Wakes.
 
 use core::num::NonZeroU32;
 use core::pin::{Pin, pin};
@@ -18,15 +18,15 @@ use crate::table::refs::{Locked, Scheme};
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Wakes up to `count` waiters of the word, real-time priorities first, then in the order they came: `FUTEX_WAKE`.
-    /// Answers how many it woke. A `count` of `i32::MAX` or more wakes all that wait now.
+    /// Returns how many it woke. A `count` of `i32::MAX` or more wakes all that wait now.
     ///
-    /// If the word is private and the domain has a table of its own, a wake is one step: nobody sees some of the
+    /// If the word is private and the domain has a table of its own, a wake is one step: no thread sees some of the
     /// waiters woken and others not. In a global table, which other domains use too, a wake of more than 256 waiters
     /// takes several steps, in wake order. Waiters that come between two steps are not woken, whatever their priority.
     /// A waiter that gives up between two steps is not counted.
     ///
-    /// Change the word before the call. The wake itself does not read or write the word, whose memory may be gone
-    /// already.
+    /// Change the word before the call. The wake itself does not read or write the word, whose memory may have been
+    /// freed already.
     ///
     /// ```
     /// # use std::sync::atomic::AtomicU32;
@@ -40,8 +40,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// As [`wake`](Self::wake), for waiters whose bitset has a bit in common with `bitset`: `FUTEX_WAKE_BITSET`. In a
-    /// global table it takes several steps if it looks at more than 256 waiters, including those that it passes over,
-    /// however few it wakes.
+    /// global table it takes several steps if it visits more than 256 waiters, including those that it does not wake.
     ///
     /// Waiters of a lock ([`lock_pi`](Self::lock_pi)) are not woken: the lock is handed to them. The wake ends at the
     /// first of them in the queue; [`try_wake_bitset`](Self::try_wake_bitset) reports that as an error.
@@ -228,7 +227,7 @@ impl<S: Scheme<L>, L: Layout> Drop for Noted<'_, S, L> {
     }
 }
 
-/// Wakes waiters that have been taken off the queue. `room` has room for what is left to do for them.
+/// Notifies waiters that have been taken off the queue, and for which there is `room`.
 #[inline(always)]
 fn tell_taken(mut taken: Taken, room: Room) {
     if taken.len() == 1 {
@@ -242,16 +241,17 @@ fn tell_taken(mut taken: Taken, room: Room) {
     drop(tell(taken, room));
 }
 
-/// How many of `count` there are to be taken. They are counted only if that is more than there is always room for.
+/// An upper bound for how many waiters a wake of `count` can take. Waiters are counted only if `count` is more than
+/// `AT_ONCE`, for which there is always room.
 pub(super) fn wanted<L: Layout>(bucket: &mut Guard<'_, L>, key: Key, hash: u32, count: usize) -> usize {
     if count <= AT_ONCE { count } else { bucket.count(key, hash, count) }
 }
 
-/// What a wake did.
+/// The result of a wake.
 #[derive(Clone, Copy)]
 pub(super) struct Woken {
     pub count: usize,
-    /// It ended at a waiter that no wake is meant for.
+    /// The wake stopped at a waiter of a lock.
     pub met_lock_waiter: bool,
 }
 
@@ -263,7 +263,7 @@ impl Woken {
         Self { count: taken.len(), met_lock_waiter: taken.was_stopped }
     }
 
-    /// The kernel's answer.
+    /// The result that the kernel has.
     pub fn into_result(self) -> Result<usize, Error> {
         if self.met_lock_waiter { Err(Error::Invalid) } else { Ok(self.count) }
     }

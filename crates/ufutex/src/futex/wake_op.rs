@@ -1,4 +1,5 @@
-//! Changing a second word and waking on both, depending on what it held.
+//! `wake_op`: changes a second word and wakes waiters of a first one. Depending on the second word's old value, it also
+//! wakes waiters of the second.
 
 use super::domain::{Domain, Hashed};
 use super::entry::{Moment, PIECE, Rests, Room, pick, tell};
@@ -13,32 +14,34 @@ use crate::table::layout::Layout;
 use crate::table::list::Taken;
 use crate::table::refs::Scheme;
 
-/// What [`Domain::wake_op`] does to the second word, and what the word must have held for its waiters to be woken.
+/// The change that [`Domain::wake_op`] makes to the second word, and the condition on which it wakes that word's
+/// waiters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WakeOp {
-    /// What becomes of the word.
+    /// How the second word is changed.
     pub modify: Modify,
-    /// The comparison of what the word held before, as a signed number.
+    /// Compares what the second word held before, as a signed number. If it holds, waiters of the second word are
+    /// woken.
     pub compare: Compare,
 }
 
-/// What becomes of a word.
+/// A change of a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Modify {
-    /// This.
+    /// Sets it to this value.
     Set(u32),
-    /// Its sum with this; it wraps.
+    /// Adds this value, wrapping.
     Add(u32),
-    /// Its bits and these.
+    /// Sets these bits.
     Or(u32),
-    /// Its bits without these.
+    /// Clears these bits.
     AndNot(u32),
-    /// Its bits, those of these turned over.
+    /// Inverts these bits.
     Xor(u32),
 }
 
 impl Modify {
-    /// What becomes of `value`.
+    /// The value that `value` is changed to.
     #[must_use]
     pub const fn apply(self, value: u32) -> u32 {
         match self {
@@ -56,15 +59,15 @@ impl Modify {
 pub enum Compare {
     /// Equal to this.
     Eq(i32),
-    /// Anything else.
+    /// Not equal to this.
     Ne(i32),
-    /// Less.
+    /// Less than this.
     Lt(i32),
-    /// Less or equal.
+    /// Less than or equal to this.
     Le(i32),
-    /// Greater.
+    /// Greater than this.
     Gt(i32),
-    /// Greater or equal.
+    /// Greater than or equal to this.
     Ge(i32),
 }
 
@@ -86,7 +89,7 @@ impl Compare {
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Changes the word `second` and wakes up to `count` waiters of `first`. If `op.compare` holds for the value that
-    /// `second` had before, it also wakes up to `second_count` waiters of `second`: `FUTEX_WAKE_OP`. Answers how many
+    /// `second` had before, it also wakes up to `second_count` waiters of `second`: `FUTEX_WAKE_OP`. Returns how many
     /// were woken in all.
     ///
     /// The change, the comparison and the choice of the waiters are one step: a waiter that comes later is not woken.
@@ -104,8 +107,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Fault`] if `second` cannot be read and written; [`Error::Invalid`] if it is not of 32 bits, or if a
-    /// waiter of a lock is found in a queue: what was done before stays done.
+    /// [`Error::Fault`] if `second` cannot be read and written; [`Error::Invalid`] if it is not a 32-bit word, or if a
+    /// waiter of a lock is found in a queue. What was done before stays done.
     pub fn wake_op<T: Target, U: Target>(
         &self,
         first: T,
@@ -188,7 +191,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         };
         drop(pair);
         *results = [Woken::of(&first), Woken::of(&second)];
-        // Both are told before any waker runs: see `tell`.
+        // The waiters of both words are notified before any waker runs: see `tell`.
         drop((tell(first, room), tell(second, second_room)));
     }
 
@@ -271,7 +274,7 @@ enum Way {
     NeedsRoom(usize, usize),
 }
 
-/// Replaces what a word of 32 bits holds with what `change` makes of it. Answers what it held.
+/// Replaces what a word of 32 bits holds with what `change` makes of it. Returns what it held.
 fn update<T: Target>(word: &T, change: impl Fn(u32) -> u32) -> Result<u32, Fault> {
     let mut current = word.load32()?;
     loop {

@@ -1,7 +1,7 @@
-//! Lists who waits where: a walk of all queues, one bucket at a time.
+//! Lists the words that have waiters, by a walk of all queues, one bucket at a time.
 //!
-//! Operations go on meanwhile. Each bucket is locked while its keys are copied out, and no memory is allocated
-//! meanwhile. If there is not enough room, the walk unlocks the bucket, makes room, and looks at the bucket again.
+//! Operations go on during the walk. Each bucket is locked while its keys are copied, and no memory is allocated with a
+//! bucket locked. If there is not enough room, the walk unlocks the bucket, makes room, and visits the bucket again.
 //!
 //! While a resize moves keys between tables, the walk cannot go by buckets. It goes by hashes: each hash has exactly
 //! one live bucket, in one of the tables, and that bucket has the keys of a whole range of hashes. The walk asks the
@@ -28,17 +28,17 @@ use crate::table::refs::Scheme;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct WaitedWord {
-    /// Its address; for a word in a shared object, its offset there.
+    /// The word's address. For a word in a shared object, its offset in the object.
     pub address: u64,
-    /// Who shares it.
+    /// The scope in which the word is shared.
     pub scope: Scope,
     /// How many threads wait to be woken.
     pub threads: usize,
-    /// How many tasks, or waiters of an embedder's own: those with a waker.
+    /// How many tasks and custom waiters wait to be woken: those with a waker.
     pub tasks: usize,
-    /// How many of either wait for a lock with priority inheritance, which is handed to them.
+    /// How many threads and tasks wait for a lock with priority inheritance, which is handed to them.
     pub for_lock: usize,
-    /// The bits that any of the waiters' bitsets has: a wake with none of them wakes nobody.
+    /// The union of the waiters' bitsets: a wake whose bitset has none of these bits wakes no waiter.
     pub bitset: u32,
 }
 
@@ -56,14 +56,14 @@ impl WaitedWord {
         self.bitset |= bitset;
     }
 
-    /// How many wait.
+    /// The number of waiters of all kinds.
     #[must_use]
     pub const fn waiters(&self) -> usize {
         self.threads + self.tasks + self.for_lock
     }
 }
 
-/// Who waits where: [`Domain::who_waits`], [`System::who_waits`].
+/// The words that have waiters: [`Domain::who_waits`], [`System::who_waits`].
 #[derive(Clone, Default)]
 pub struct WhoWaits {
     words: Vec<WaitedWord>,
@@ -86,11 +86,11 @@ impl WhoWaits {
 /// A walk in progress.
 struct Walk {
     found: WhoWaits,
-    /// No more words than this: what was asked for, or what memory there is.
+    /// The most words that the list may have: what the caller asked for, or less if there is no memory.
     max_words: usize,
 }
 
-/// There is no room for the keys of a bucket, of which there are this many.
+/// There is no room for the keys of a bucket, which are this many.
 struct NoRoom(usize);
 
 impl Walk {
@@ -98,7 +98,7 @@ impl Walk {
         Self { found: WhoWaits::default(), max_words }
     }
 
-    /// Calls `look` to copy what one bucket has, and makes room and calls it again as long as there is not enough.
+    /// Calls `look` to copy the keys of one bucket. As long as there is not enough room, makes room and calls it again.
     fn look<R>(&mut self, mut look: impl FnMut(&mut Self) -> Result<R, NoRoom>) -> R {
         loop {
             match look(self) {
@@ -108,8 +108,9 @@ impl Walk {
         }
     }
 
-    /// Takes in the keys of `guard` that are `wanted`: all of them, or none yet for want of room, or, where there will be
-    /// no more room, as many as there is room for.
+    /// Copies the `wanted` keys of the bucket that `guard` locks. If there is no room for all of them, copies none, and
+    /// returns an error. If no more room can be had, copies as many as there is room for, and counts the others as
+    /// omitted.
     fn take_in<L: Layout>(
         &mut self,
         guard: &mut Guard<'_, L>,
@@ -138,8 +139,8 @@ impl Walk {
         Ok(())
     }
 
-    /// Makes room for `needed` words more, and as many again as there are, as far as the limit goes. For want of memory
-    /// the limit is what there is room for.
+    /// Makes room for `needed` more words, or as many more as there are now if that is more, up to the limit. If there
+    /// is no memory, lowers the limit to the room that there is.
     fn make_room(&mut self, needed: usize) {
         let words = &mut self.found.words;
         let more = needed.max(words.len()).max(64).min(self.max_words - words.len());
@@ -148,7 +149,7 @@ impl Walk {
         }
     }
 
-    /// Takes in the wanted keys of a table that is always live.
+    /// Copies the wanted keys of a table that is always live.
     fn look_at_table<L: Layout>(&mut self, table: Table<L>, contended: &Tally, wanted: impl Fn(Key, u32) -> bool) {
         for slot in 0..table.slots() {
             self.look(|walk| match table.slot(slot).lock(contended) {
@@ -197,12 +198,13 @@ impl fmt::Debug for WhoWaits {
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// Who waits where in this domain, for at most `max_words` words: on private words, and on those shared by address
-    /// space. Words of shared objects are nobody's own: [`System::who_waits`].
+    /// Lists at most `max_words` words on which this domain has waiters: private words, and words shared by address
+    /// space. For words of shared objects, which belong to no domain, see [`System::who_waits`].
     ///
-    /// It looks at one bucket after another, and locks each for as long as it takes to count its waiters; nothing is
-    /// stopped. A waiter that waits for the same word all the while is reported, and once; others may be or not. Without
-    /// memory words are left out, and [`omitted`](WhoWaits::omitted) counts them.
+    /// It locks one bucket after another, each for as long as it takes to count its waiters. Operations go on. A waiter
+    /// that waits for one word during the whole call is reported, exactly once. A waiter that comes or leaves during
+    /// the call may be reported or not. If there is not enough memory, words are left out, and
+    /// [`omitted`](WhoWaits::omitted) counts them.
     ///
     /// ```
     /// use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
@@ -234,7 +236,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let mut left = Some(0);
         while let Some(first) = left {
             left = walk.look(|walk| {
-                // No table, no waiter.
+                // A domain without a table has no waiters.
                 let Some(mut locked) = self.lock(first, true) else { return Ok(None) };
                 let last = self.tables.last_hash_of(locked.guard.bucket(), first);
                 walk.take_in(&mut locked.guard, |key, hash| key.space == space && (first..=last).contains(&hash))?;
@@ -245,7 +247,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 }
 
 impl<L: Layout> System<L> {
-    /// As [`Domain::who_waits`], for words of shared objects, through whichever domain their waiters wait: at most
+    /// As [`Domain::who_waits`], for words of shared objects, and with the waiters of all domains. Lists at most
     /// `max_words` words.
     #[must_use]
     pub fn who_waits(&self, max_words: usize) -> WhoWaits {

@@ -4,7 +4,7 @@ use super::key::{Guest, Target};
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Scope, UserMemory, Width};
 
-/// The word at an address, and whose it is.
+/// The word at an address, with its scope and its node.
 #[derive(Debug)]
 pub(crate) struct Word<'m, M: ?Sized> {
     guest: Guest<'m, M>,
@@ -20,29 +20,30 @@ impl<M: ?Sized> Clone for Word<'_, M> {
 impl<M: ?Sized> Copy for Word<'_, M> {}
 
 impl<'m, M: UserMemory + ?Sized> Word<'m, M> {
-    /// The word of 32 bits at `address`, for operations of one process.
+    /// The 32-bit word at `address`, for a private operation.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when it is misaligned, [`Error::Fault`] when a program may not name it.
+    /// [`Error::Invalid`] if the address is misaligned, [`Error::Fault`] if the guest may not name it.
     pub fn private(memory: &'m M, address: u64) -> Result<Self, Error> {
         Ok(Self { guest: Self::checked(memory, address)?, scope: Scope::Private, node: None })
     }
 
-    /// The same for operations that others may share, for `access`.
+    /// The 32-bit word at `address`, for an operation that is not private and needs `access`.
     ///
     /// # Errors
-    /// As for `private`, and [`Error::Fault`] when the memory is not there or does not allow it.
+    /// As for `private`, and [`Error::Fault`] if the memory does not exist or does not allow the access.
     pub fn shared(memory: &'m M, address: u64, access: Access) -> Result<Self, Error> {
         let guest = Self::checked(memory, address)?;
         let scope = match memory.scope(address, access)? {
-            // Nobody else maps it; but an operation that does not say so itself is apart from those that do.
+            // No other guest maps this memory. But as in the kernel, an operation that is not private does not meet
+            // private ones.
             Scope::Private => Scope::AddressSpace,
             scope => scope,
         };
         Ok(Self { guest, scope, node: None })
     }
 
-    /// The same on `node`, as `Domain::resolve_node` found it.
+    /// The same word, looked up on `node`, which `Domain::resolve_node` has found.
     pub fn on_node(self, node: Option<u32>) -> Self {
         Self { node, ..self }
     }

@@ -12,16 +12,16 @@ const NSEC_PER_SEC: u64 = 1_000_000_000;
 /// Reads a `struct timespec` of 64-bit code.
 ///
 /// # Errors
-/// [`Error::Fault`]; [`Error::Invalid`] when it is negative or its nanoseconds are a second or more.
+/// [`Error::Fault`]; [`Error::Invalid`] if the time is negative, or its nanoseconds are a second or more.
 pub fn timespec<M: UserMemory + ?Sized>(memory: &M, address: u64) -> Result<Duration, Error> {
     let [seconds, nanoseconds] = read_words(memory, address)?;
     time(seconds, nanoseconds)
 }
 
-/// A `struct timespec`, read.
+/// The duration that the two fields of a `struct timespec` mean.
 ///
 /// # Errors
-/// [`Error::Invalid`] when it is negative or its nanoseconds are a second or more.
+/// [`Error::Invalid`] if the time is negative, or its nanoseconds are a second or more.
 pub fn time(seconds: u64, nanoseconds: u64) -> Result<Duration, Error> {
     if seconds.cast_signed() < 0 || nanoseconds >= NSEC_PER_SEC {
         return Err(Error::Invalid);
@@ -29,11 +29,11 @@ pub fn time(seconds: u64, nanoseconds: u64) -> Result<Duration, Error> {
     Ok(Duration::new(seconds, nanoseconds as u32))
 }
 
-/// A timeout of the newer calls: absolute, on the clock with this number. `None` for a null pointer, and then any number
-/// will do.
+/// A timeout of the futex2 calls: absolute, on the clock with the number `clock`. `None` if `address` is 0; then any
+/// clock's number will do.
 ///
 /// # Errors
-/// As for [`timespec`]; [`Error::Invalid`] for another clock than the two.
+/// As for [`timespec`]; [`Error::Invalid`] if the clock is neither `CLOCK_REALTIME` nor `CLOCK_MONOTONIC`.
 pub fn timeout_on<M: UserMemory + ?Sized>(memory: &M, address: u64, clock: u64) -> Result<Option<Timeout>, Error> {
     if address == 0 {
         return Ok(None);
@@ -46,7 +46,7 @@ pub fn timeout_on<M: UserMemory + ?Sized>(memory: &M, address: u64, clock: u64) 
     Ok(Some(Timeout::At(clock, timespec(memory, address)?)))
 }
 
-/// Reads bytes, wherever they lie.
+/// Reads bytes, at any alignment.
 pub fn read<M: UserMemory + ?Sized>(memory: &M, address: u64, bytes: &mut [u8]) -> Result<(), Error> {
     if !memory.access_ok(address, bytes.len() as u64) {
         return Err(Error::Fault);
@@ -55,7 +55,7 @@ pub fn read<M: UserMemory + ?Sized>(memory: &M, address: u64, bytes: &mut [u8]) 
     Ok(())
 }
 
-/// Reads words of 64 bits, wherever they lie.
+/// Reads words of 64 bits, at any alignment.
 pub fn read_words<M: UserMemory + ?Sized, const N: usize>(memory: &M, address: u64) -> Result<[u64; N], Error> {
     let mut words = [0; N];
     for (i, word) in words.iter_mut().enumerate() {
@@ -67,7 +67,7 @@ pub fn read_words<M: UserMemory + ?Sized, const N: usize>(memory: &M, address: u
     Ok(words)
 }
 
-/// Writes bytes, wherever they lie.
+/// Writes bytes, at any alignment.
 pub fn write<M: UserMemory + ?Sized>(memory: &M, address: u64, bytes: &[u8]) -> Result<(), Error> {
     if !memory.access_ok(address, bytes.len() as u64) {
         return Err(Error::Fault);

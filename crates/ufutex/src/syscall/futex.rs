@@ -1,4 +1,4 @@
-//! futex(2): one call, fourteen operations.
+//! futex(2): one system call with thirteen operations.
 
 use core::num::NonZeroU32;
 
@@ -29,11 +29,12 @@ const LOCK_PI2: u32 = 13;
 
 const PRIVATE_FLAG: u32 = 128;
 const CLOCK_REALTIME: u32 = 256;
-/// Since Linux 7.2: the call also does what a robust unlock would do around it, so that a thread that is killed in
-/// between leaves nothing undone. `uaddr2` points to the thread's `list_op_pending`.
+/// Since Linux 7.2: the call includes the other steps of a robust unlock, so that a thread that is killed in between
+/// leaves nothing undone. A wake also stores 0 in its word first. `uaddr2` points to the thread's `list_op_pending`,
+/// which the call clears.
 const ROBUST_UNLOCK: u32 = 512;
 
-/// The arguments, by their names in the kernel.
+/// The arguments, with their names in the kernel.
 #[derive(Clone, Copy)]
 struct Args {
     uaddr: u64,
@@ -42,7 +43,7 @@ struct Args {
     is_realtime: bool,
     is_robust_unlock: bool,
     val: u32,
-    /// The fourth argument, of calls that take no time.
+    /// The fourth argument, in operations that take no timeout.
     val2: u32,
     uaddr2: u64,
     val3: u32,
@@ -76,7 +77,7 @@ impl Args {
     }
 }
 
-/// How many to wake: the kernel takes an `int`, and wakes one before it looks at it.
+/// The number of waiters to wake. The kernel takes an `int`, and compares it only after it has woken one.
 pub(super) fn at_least_one(count: u32) -> usize {
     usize::try_from(count.cast_signed()).unwrap_or(0).max(1)
 }
@@ -149,7 +150,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         Ok(self.domain.try_wake_bitset(word, at_least_one(args.val), bitset)? as isize)
     }
 
-    /// The robust operation is over.
+    /// Clears the thread's `list_op_pending`, which is at `pointer`: the robust unlock is done.
     fn clear_pending(&self, pointer: u64) -> Result<(), Error> {
         if pointer.is_multiple_of(8) && self.memory.access_ok(pointer, 8) {
             return arguments::store(self.memory, pointer, Width::U64, 0);
@@ -184,7 +185,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         let second = self.word(args.uaddr2, args.is_private, Access::Write)?;
         let modify = modification(args.val3).ok_or(Error::Unsupported)?;
         let Some(compare) = comparison(args.val3) else {
-            // The word is changed before anybody looks at the comparison.
+            // The kernel changes the word before it decodes the comparison.
             let op = WakeOp { modify, compare: Compare::Eq(0) };
             self.domain.wake_op(first, 0, second, op, 0)?;
             return Err(Error::Unsupported);
@@ -204,7 +205,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
     }
 
     fn unlock_pi(&self, args: Args) -> Result<isize, Error> {
-        // The owner is looked at before the address: an unlock by another task of a misaligned word is EPERM.
+        // The kernel checks the owner before the alignment: an unlock of a misaligned word by another task is EPERM.
         let mut bytes = [0; 4];
         if !self.memory.access_ok(args.uaddr, 4) {
             return Err(Error::Fault);
@@ -247,7 +248,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
     }
 }
 
-/// A relative timeout runs from now on, where there is a clock.
+/// Has a relative timeout run from now on, if there is a clock.
 fn begun(timeout: Timeout) -> Timeout {
     #[cfg(feature = "std")]
     let timeout = {
@@ -257,12 +258,13 @@ fn begun(timeout: Timeout) -> Timeout {
     timeout
 }
 
-/// An argument of twelve bits with a sign.
+/// Extends a signed argument of 12 bits.
 fn sign_extended(bits: u32) -> i32 {
     (bits << 20).cast_signed() >> 20
 }
 
-/// The operation of `FUTEX_WAKE_OP`: bits 28 to 30, its argument bits 12 to 23, which with bit 31 is the number of a bit.
+/// The operation of `FUTEX_WAKE_OP` is in bits 28 to 30, its argument in bits 12 to 23. If bit 31 is set, the argument
+/// is the number of a bit. `None` for an unknown operation.
 fn modification(encoded: u32) -> Option<Modify> {
     let mut arg = sign_extended(encoded >> 12 & 0xfff).cast_unsigned();
     if encoded >> 31 != 0 {
@@ -278,7 +280,8 @@ fn modification(encoded: u32) -> Option<Modify> {
     }
 }
 
-/// The comparison of `FUTEX_WAKE_OP`: bits 24 to 27, its argument bits 0 to 11.
+/// The comparison of `FUTEX_WAKE_OP` is in bits 24 to 27, its argument in bits 0 to 11. `None` for an unknown
+/// comparison.
 fn comparison(encoded: u32) -> Option<Compare> {
     let arg = sign_extended(encoded & 0xfff);
     match encoded >> 24 & 15 {

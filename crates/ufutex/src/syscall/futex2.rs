@@ -1,4 +1,5 @@
-//! The newer calls: an operation each, and flags that say what the word is.
+//! futex_waitv, futex_wake, futex_wait and futex_requeue: a system call for each operation, with flags that describe
+//! the word.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -12,7 +13,7 @@ use crate::sys::mem::{Access, UserMemory};
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
-/// The bits of a size; 2 is 32 bits, the only one that there is.
+/// The bits that hold the word's size. 2 means 32 bits, the only size that the kernel supports.
 const SIZE_MASK: u32 = 3;
 const SIZE_U32: u32 = 2;
 const NUMA: u32 = 4;
@@ -77,7 +78,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         let flags = Flags::new(flags as u32)?;
         let mask = u32::try_from(mask).ok().and_then(NonZeroU32::new).ok_or(Error::Invalid)?;
         let word = self.word_of(uaddr, flags, Access::Read)?;
-        // Unlike futex(2): 0 is none, though anything below it is one here too.
+        // Unlike in futex(2), a count of 0 wakes no waiter. A negative count wakes one, as there.
         if count as u32 == 0 {
             return Ok(0);
         }
@@ -117,7 +118,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         self.requeue_words(source, Some(from.val), target, wake, requeue)
     }
 
-    /// Reads and checks the `i`th of an array.
+    /// Reads and checks element `i` of an array of `struct futex_waitv`.
     fn waitv(&self, array: u64, i: usize) -> Result<Waitv, Error> {
         let address = array.checked_add(24 * i as u64).ok_or(Error::Fault)?;
         let [val, uaddr, flags_and_reserved] = arguments::read_words(self.memory, address)?;

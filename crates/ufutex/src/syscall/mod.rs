@@ -1,7 +1,7 @@
-//! The kernel's own interface: system calls by number, with the kernel's arguments, results and order of errors. What a
-//! user-mode kernel calls with its guest's registers.
+//! System calls by number, with the kernel's arguments, results and order of errors. A user-mode kernel passes its
+//! guest's registers to this module.
 //!
-//! Decoding is apart from doing: the files here turn numbers into operations of `futex`, and results into numbers.
+//! The files here only decode: they turn numbers into operations of `futex` and `timer`, and results into numbers.
 
 mod arguments;
 mod futex;
@@ -40,11 +40,11 @@ pub use restart::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Resume, re
 pub use timer::{Caller as TimerCaller, TimerCall};
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// A system call of `task`, on the calling thread: a result from 0 up, or `-errno`, exactly as the kernel's. Blocks
-    /// when the call does.
+    /// Makes a system call of `task` on the calling thread. Returns a result of at least 0, or `-errno`, exactly as the
+    /// kernel does. Blocks if the call does.
     ///
-    /// A call that the task's interrupt ended answers what the kernel has inside, -512, -513 or -516: [`resume`] says
-    /// what becomes of it.
+    /// If the task's interrupt ends the call, the result is one of the kernel's internal codes, -512, -513 or -516.
+    /// [`resume`] says what to do then.
     ///
     /// ```
     /// use ufutex::{Domain, Number, System};
@@ -74,10 +74,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         as_number(block_on(call, &task.interrupt().sleeper, deadline.as_ref()))
     }
 
-    /// As [`syscall`](Self::syscall), as a future: for guests' threads that are not threads of the host. What does not
-    /// block is done here and now.
+    /// As [`syscall`](Self::syscall), as a future: for guest threads that are not threads of the host. An operation
+    /// that does not block is done by this call itself.
     ///
-    /// The system's [`driver`](crate::System::driver) watches the call's timeout, unless the embedder takes that over:
+    /// The system's [`driver`](crate::System::driver) watches the call's timeout, unless the embedder does so:
     /// [`Syscall::take_timeout`].
     pub fn syscall_async<'d, 't, 'm, M: UserMemory + ?Sized>(
         &'d self,
@@ -103,7 +103,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 }
 
-/// Who calls.
+/// The task that makes a system call, with its domain and its memory.
 struct Caller<'d, 't, 'm, M: ?Sized, S: Scheme<L>, L: Layout> {
     domain: &'d Domain<S, L>,
     task: &'t Task<L>,
@@ -132,11 +132,11 @@ enum Calling<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> {
     WaitRequeuePi(WaitRequeuePi<'d, 't, Word<'m, M>, Word<'m, M>, S, L>),
 }
 
-/// A call, decoded.
+/// A decoded call.
 struct Started<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> {
     calling: Calling<'d, 't, 'm, M, S, L>,
     timeout: Option<Timeout>,
-    /// What the program said, if that was a length of time.
+    /// The timeout that the program gave, if it is a length of time.
     relative: Option<Duration>,
     on_interrupt: Restart,
 }
@@ -148,23 +148,24 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Started<'_, '_, '_, M, S, 
 }
 
 impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Syscall<'_, '_, '_, M, S, L> {
-    /// When the call ends by itself.
+    /// The timeout of the call, unless it has been [taken](Self::take_timeout).
     #[must_use]
     pub fn timeout(&self) -> Option<Timeout> {
         self.timeout
     }
 
-    /// Leaves the timeout to the caller, who [`end`](Self::end)s the call with [`Cause::TimedOut`] then. To be called before
-    /// the first poll.
+    /// Leaves the timeout to the caller, which has to [`end`](Self::end) the call with [`Cause::TimedOut`] when the
+    /// time is up. Call this before the first poll.
     #[must_use = "nobody else watches it"]
     pub fn take_timeout(&mut self) -> Option<Timeout> {
         self.timeout.take()
     }
 
-    /// Has a timeout that the program gave as a length of time run from `now` on: what the embedder's own monotonic clock
-    /// shows. Without this it runs by the host's, where there is one. Other timeouts are points in time in any case.
+    /// If the program gave its timeout as a length of time, has the timeout run from `now` on, which is the time that
+    /// the embedder's own monotonic clock shows. Without this call it runs by the host's clock, if there is one. Other
+    /// timeouts are points in time, and stay as they are.
     ///
-    /// To be called before the first poll, and before [`take_timeout`](Self::take_timeout).
+    /// Call this before the first poll, and before [`take_timeout`](Self::take_timeout).
     pub fn begin_at(&mut self, now: Duration) {
         let Some(length) = self.relative else { return };
         let timeout = Timeout::At(Clock::Monotonic, now.saturating_add(length));
@@ -174,7 +175,7 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Syscall<'_, '_, '_, M, S, 
         }
     }
 
-    /// Ends the call now, if it has not ended by itself, and answers its result, then as often as it is asked.
+    /// Ends the call now, if it has not ended. Returns its result, also if called again.
     pub fn end(self: Pin<&mut Self>, cause: Cause) -> isize {
         as_number(self.end_by(cause))
     }
@@ -186,7 +187,7 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> core::future::Future for S
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<isize> {
         let mut result = self.as_mut().poll_by(By::Task(context.waker()));
         if result.is_pending() {
-            // SAFETY: the limit may be moved, and is not.
+            // SAFETY: only `limit` is changed, which need not stay in place.
             let this = unsafe { self.as_mut().get_unchecked_mut() };
             let is_over = this.limit.is_over(this.timeout, this.domain.timeouts(), context.waker());
             result = end_if_over(self, is_over);
@@ -199,7 +200,7 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Operation for Syscall<'_, 
     type Output = isize;
 
     fn poll_by(self: Pin<&mut Self>, by: By<'_>) -> Poll<Result<isize, Error>> {
-        // SAFETY: what is pinned is not moved out of, and reached through pins alone.
+        // SAFETY: the pinned futures are not moved out of `calling`, and are reached only through pins.
         unsafe {
             let this = self.get_unchecked_mut();
             let result = match &mut this.calling {
@@ -237,7 +238,8 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Operation for Syscall<'_, 
 }
 
 impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Syscall<'_, '_, '_, M, S, L> {
-    /// A call that has ended has its result whenever it is asked again: a timer may come too late.
+    /// Keeps the result of a call that has ended, because the call may be asked again: an embedder's timer may fire too
+    /// late.
     fn remember(&mut self, result: &Poll<Result<isize, Error>>) {
         if let Poll::Ready(result) = result {
             self.calling = Calling::Done(as_number(*result));

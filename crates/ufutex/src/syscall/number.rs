@@ -1,6 +1,6 @@
-//! Which system call.
+//! The system calls and their numbers.
 
-/// The system calls that the engine answers.
+/// The system calls that the engine implements, apart from those on timers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Number {
@@ -18,12 +18,12 @@ pub enum Number {
     SetRobustList,
     /// `get_robust_list(int pid, struct robust_list_head **head_ptr, size_t *len_ptr)`.
     GetRobustList,
-    /// `restart_syscall()`: what the kernel has a program call after a stop, in place of a wait with a timeout.
+    /// `restart_syscall()`: after a stop the kernel has a program call this, to continue a wait with a timeout.
     RestartSyscall,
 }
 
 impl Number {
-    /// By its number on x86-64.
+    /// The system call with this number on x86-64.
     ///
     /// ```
     /// assert_eq!(ufutex::Number::x86_64(202), Some(ufutex::Number::Futex));
@@ -40,7 +40,7 @@ impl Number {
         }
     }
 
-    /// By its number on aarch64, riscv64, loongarch64.
+    /// The system call with this number on aarch64, riscv64, loongarch64.
     #[must_use]
     pub const fn generic(number: u64) -> Option<Self> {
         match number {

@@ -1,4 +1,4 @@
-//! What becomes of a call that a signal has ended.
+//! The restart of calls that a signal has ended.
 
 use super::{Caller, Calling, Started};
 use crate::error::Error;
@@ -9,27 +9,28 @@ use crate::sys::mem::{Access, UserMemory};
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
-/// Interrupted; to be made again if the signal's handler was installed with `SA_RESTART`, or there was none.
+/// The call was interrupted. It is to be made again if the signal's handler was installed with `SA_RESTART`, or if
+/// there was none.
 pub const ERESTARTSYS: isize = 512;
-/// Interrupted; to be made again in any case.
+/// The call was interrupted. It is to be made again in any case.
 pub const ERESTARTNOINTR: isize = 513;
-/// Interrupted; if no handler ran, to be continued with [`Number::RestartSyscall`](super::Number::RestartSyscall), which
-/// knows when the time is up.
+/// The call was interrupted. If no handler ran, it is to be continued with
+/// [`Number::RestartSyscall`](super::Number::RestartSyscall), which keeps the call's deadline.
 pub const ERESTART_RESTARTBLOCK: isize = 516;
 
-/// What an embedder does about the result of a system call.
+/// What an embedder has to do with the result of a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resume {
     /// The program gets this result.
     Return(isize),
     /// The same call is made again, after the handler if one runs.
     Again,
-    /// `restart_syscall` is called in place of it.
+    /// `restart_syscall` is called in place of that call.
     Continue,
 }
 
-/// What becomes of the `result` of a system call for the program. `handler` is `None` if no signal handler runs, else
-/// whether it was installed with `SA_RESTART`; then call [`Task::forget_restart`] too.
+/// What to do with the `result` of a system call. `handler` is `None` if no signal handler runs. Otherwise it says
+/// whether the handler was installed with `SA_RESTART`; then call [`Task::forget_restart`] too.
 ///
 /// ```
 /// use ufutex::{ERESTARTSYS, Resume, resume};
@@ -49,19 +50,19 @@ pub const fn resume(result: isize, handler: Option<bool>) -> Resume {
     }
 }
 
-/// How a call wants to be interrupted.
+/// How a call goes on after an interruption.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Restart {
-    /// Made again always.
+    /// The call is made again in any case.
     Always,
-    /// Made again where the program asked for that.
+    /// The call is made again if the program asked for that, with `SA_RESTART`, or if no handler ran.
     IfAsked,
-    /// Continued where it was.
+    /// The call is continued, with its deadline.
     Continue(Continued),
 }
 
 impl Restart {
-    /// The result of a call that was interrupted.
+    /// The result of an interrupted call of `task`. If the call is to be continued, notes in `task` how.
     pub fn leave<L: Layout>(self, task: &Task<L>) -> isize {
         match self {
             Self::Always => -ERESTARTNOINTR,
@@ -81,7 +82,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         self.wait_until(wait)
     }
 
-    /// A wait with a timeout, that goes on after an interruption.
+    /// Begins a wait with a timeout, or continues it after an interruption.
     pub fn wait_until(&self, wait: Continued) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
         let word = self.word(wait.address, wait.is_private, Access::Read)?;
         let options = self.options().bitset(wait.bitset);
@@ -97,7 +98,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         if is_private { Word::private(self.memory, address) } else { Word::shared(self.memory, address, access) }
     }
 
-    /// How this task waits.
+    /// The options with which this task waits: its own priority.
     pub fn options(&self) -> WaitOptions {
         WaitOptions::new().realtime_priority(self.task.own_priority().as_realtime())
     }

@@ -1,4 +1,4 @@
-//! Where a thread's robust list begins.
+//! `set_robust_list` and `get_robust_list`.
 
 use super::{Caller, arguments};
 use crate::error::Error;

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::sys::mem::UserMemory;
 use crate::timer::{CpuClock, Notify, Setting, TimerClock, Timers};
 
-/// The system calls that [`Timers`] answer.
+/// The system calls on [`Timers`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum TimerCall {
@@ -24,7 +24,7 @@ pub enum TimerCall {
 }
 
 impl TimerCall {
-    /// By its number on x86-64.
+    /// The call with this number on x86-64.
     ///
     /// ```
     /// use ufutex::timer::TimerCall;
@@ -45,7 +45,7 @@ impl TimerCall {
         }
     }
 
-    /// By its number on aarch64, riscv64, loongarch64.
+    /// The call with this number on aarch64, riscv64, loongarch64.
     #[must_use]
     pub const fn generic(number: u64) -> Option<Self> {
         match number {
@@ -60,12 +60,12 @@ impl TimerCall {
     }
 }
 
-/// Who makes a system call.
+/// The thread that makes a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
-    /// The number of its process.
+    /// The PID of its process.
     pub process: i32,
-    /// Its own number.
+    /// Its TID.
     pub thread: i32,
 }
 
@@ -79,7 +79,8 @@ const SIGEV_THREAD: i32 = 2;
 const SIGEV_THREAD_ID: i32 = 4;
 
 impl Timers {
-    /// A system call by `caller`: a result from 0 up, or `-errno`, exactly as the kernel's. None of them blocks.
+    /// Makes a system call of `caller`. Returns a result of at least 0, or `-errno`, exactly as the kernel does. No
+    /// call blocks.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -197,14 +198,14 @@ impl Event {
             SIGEV_NONE => Notify::None,
             SIGEV_SIGNAL | SIGEV_THREAD => Notify::Signal { signal, value },
             SIGEV_THREAD_ID => Notify::Thread { signal, value, thread },
-            // Refused, where a signal that there is not is refused as well.
+            // Signal 0 does not exist: `finish` refuses it, and so the unknown kind.
             _ => Notify::Signal { signal: 0, value },
         }
     }
 }
 
-/// The clock with this number, or why there is none: what the kernel finds out at once, and within what it finds out in
-/// the end, when the ID is there already.
+/// The clock with this number. The outer error is one that the kernel returns at once. The inner error is one that the
+/// kernel returns at the end, after it has written the timer's ID to the guest.
 fn clock_of(number: i32, caller: Caller) -> Result<Result<TimerClock, Error>, Error> {
     Ok(Ok(match number {
         0 => TimerClock::Realtime,
@@ -213,21 +214,21 @@ fn clock_of(number: i32, caller: Caller) -> Result<Result<TimerClock, Error>, Er
         3 => TimerClock::Cpu(CpuClock::Thread(caller.thread)),
         7 => TimerClock::Boottime,
         11 => TimerClock::Tai,
-        // RAW and the COARSE ones tell the time and no more.
+        // `CLOCK_MONOTONIC_RAW` and the two coarse clocks can be read, but have no timers.
         4..=6 => return Err(Error::NotSupported),
-        // To wake a machine takes a device that it has not.
+        // Alarm timers, which wake a suspended machine, need a device that this machine does not have.
         8 | 9 => return Ok(Err(Error::NotSupported)),
         ..0 => return cpu_clock_of(number, caller),
         _ => return Err(Error::Invalid),
     }))
 }
 
-/// A clock of CPU time with the number of its owner in its own: clock_getcpuclockid(3). The kernel has three ways of
-/// counting; here they are one.
+/// A clock of CPU time, whose number contains that of its owner: see clock_getcpuclockid(3). The kernel counts CPU time
+/// in three ways, which are one here.
 fn cpu_clock_of(number: i32, caller: Caller) -> Result<Result<TimerClock, Error>, Error> {
     const THREAD: i32 = 4;
     const KIND: i32 = 3;
-    /// The clock of a device that is open as a file; for a thread it is nothing.
+    /// The kind of a clock of a device that is open as a file. With `THREAD` it is no clock.
     const FILE: i32 = 3;
     let owner = !(number >> 3);
     Ok(Ok(TimerClock::Cpu(match (number & THREAD != 0, owner) {

@@ -1,4 +1,4 @@
-//! Waking and being woken: the ways a queued waiter is told, without knowing of buckets.
+//! Signals, which wake queued waiters. They know nothing of buckets.
 
 pub(crate) mod sleeper;
 #[cfg(feature = "std")]
@@ -14,7 +14,7 @@ use sleeper::Sleeper;
 const WAITING: u32 = 0;
 const WOKEN: u32 = 1;
 
-/// How a waiter is told that it has been woken. It lies in the waiter's own memory, next to its queue node.
+/// Wakes a waiter. It lies in the waiter's own memory, next to its queue node.
 ///
 /// Ownership follows the node's. While the node is queued, `told` belongs to the bucket's lock. A thread that takes the
 /// node off the queue to wake it owns the whole signal until it stores `WOKEN`. With that store it gives the memory
@@ -26,19 +26,19 @@ pub(crate) struct Signal {
     told: UnsafeCell<Told>,
 }
 
-/// What is woken.
+/// The receiver of a wake.
 pub(crate) enum Told {
-    /// A thread, asleep on the signal's own word.
+    /// A thread that sleeps on the signal's own word.
     Thread,
     /// A thread that sleeps elsewhere, because other entries or an interrupt may wake it too. The sleeper outlives
     /// the entry's time in the queue.
     Sleeper(NonNull<Sleeper>),
-    /// The task that gave this waker.
+    /// A task, through its waker.
     Waker(Callback),
 }
 
-/// What is left to do for a waiter that has been told. It touches no memory of the waiter's. The drop does it, so that
-/// a panic of another callback cannot skip it. Not to be dropped with anything locked.
+/// The work that is left for a waiter that has been notified. It accesses no memory of the waiter. The drop does the
+/// work, so that a panic of another callback cannot skip it. Nothing may be locked when it is dropped.
 #[must_use]
 pub(crate) struct Rest(Left);
 
@@ -72,7 +72,7 @@ impl Signal {
         Self { state: Parker::new(WAITING), told: UnsafeCell::new(told) }
     }
 
-    /// Whether the wake has come; everything before it has happened before what follows.
+    /// Whether a wake has come. If so, everything that the waker did happens before what follows.
     #[inline]
     pub(crate) fn is_woken(&self) -> bool {
         let woken = self.state.load(Ordering::Acquire) == WOKEN; // [J]
@@ -83,11 +83,11 @@ impl Signal {
         woken
     }
 
-    /// Tells the waiter that it has been woken. A thread that sleeps on the signal is woken. What is left to do is done
-    /// when the result is dropped.
+    /// Stores `WOKEN`, and wakes a thread that sleeps on the signal. A thread that sleeps on a [`Sleeper`], or a task,
+    /// is woken when the result is dropped.
     ///
     /// # Safety
-    /// `this` is valid, its node was taken off the queue by the caller, and nothing of the waiter is used afterwards.
+    /// `this` is valid. The caller has taken its node off the queue, and does not access the waiter afterwards.
     pub(crate) unsafe fn wake(this: *const Self) -> Rest {
         // SAFETY: valid and ours until the store of WOKEN.
         let told = unsafe { (*this).told.with_mut(|t| core::mem::replace(&mut *t, Told::Thread)) };
@@ -106,7 +106,7 @@ impl Signal {
                 }
                 Rest(Left::Wake(sleeper.as_ref().tell()))
             },
-            // The waker is ours by now and outlives the waiter.
+            // The waker has been moved out of the waiter's memory, and may outlive it.
             Told::Waker(waker) => Rest(Left::Wakes(waker)),
         };
         // SAFETY: as above.
@@ -114,7 +114,7 @@ impl Signal {
         rest
     }
 
-    /// Makes the waiter look again, though its node stays queued.
+    /// Notifies the waiter while its node stays queued, so that it checks its state.
     ///
     /// # Safety
     /// The node is queued and the caller holds the lock that guards `told`.
@@ -134,7 +134,7 @@ impl Signal {
         })
     }
 
-    /// Whether a thread is told, rather than a waker.
+    /// Whether a wake notifies a thread, rather than a task.
     ///
     /// # Safety
     /// The node is queued and the caller holds the bucket's lock.
@@ -143,7 +143,7 @@ impl Signal {
         self.told.with(|t| !matches!(unsafe { &*t }, Told::Waker(_)))
     }
 
-    /// Replaces what is to be told by `told`, and leaves the old value in its place.
+    /// Exchanges `told` with the receiver of the wake.
     ///
     /// # Safety
     /// The node is queued and the caller holds the lock that guards `told`.
@@ -152,8 +152,9 @@ impl Signal {
         self.told.with_mut(|t| core::mem::swap(unsafe { &mut *t }, told));
     }
 
-    /// Waits for a waker that has taken the node and is about to tell. That takes it a few instructions, unless it is
-    /// preempted, perhaps by us: then we sleep, so that it can run whatever our priority is.
+    /// Waits until the waker that has taken the node stores `WOKEN`. The waker needs a few instructions for that,
+    /// unless it is preempted, perhaps by this thread. So this thread sleeps at times, and the waker can run whatever
+    /// this thread's priority is.
     pub(crate) fn wait_for_waker(&self) {
         let mut round = 0;
         while !self.is_woken() {

@@ -1,9 +1,10 @@
-//! Where a thread sleeps that may be told by several wakes, or be interrupted: a word of its own, apart from the
-//! entries that stand in queues.
+//! Sleepers: words on which threads sleep that several wakes may notify, or that may be interrupted. They are apart
+//! from the entries that are queued.
 //!
-//! A wake that has taken an entry raises `TOLD` here before it gives the entry back, and then wakes by address. So who
-//! finds `TOLD` knows that some entry of its own has been taken, and is about to be given back: it looks for it, and
-//! waits for the last few instructions of the waker if it has to. It never sleeps on a wake that has been announced.
+//! A waker that has taken an entry sets `TOLD` in the sleeper before it gives the entry back, and then wakes the thread
+//! by address. So a thread that finds `TOLD` set knows that one of its entries has been taken and will be given back,
+//! or has been prodded. It checks its entries, and if one was taken it waits, if necessary, for the waker's last few
+//! instructions. It never sleeps while `TOLD` is set.
 
 #[cfg(feature = "std")]
 use crate::sync::AtomicU32;
@@ -18,18 +19,18 @@ use crate::sys::clock::Deadline;
 use crate::sys::park::Parked;
 use crate::sys::park::{Address, Parker};
 
-/// A wake has been announced since the sleeper looked last.
+/// A waker has set this since the sleeping thread last cleared it.
 const TOLD: u32 = 1;
-/// An interrupt, until somebody takes it back.
+/// Interrupted, until the interrupt is cleared.
 const INTERRUPTED: u32 = 2;
 
-/// Where one thread sleeps.
+/// A word that one thread sleeps on.
 pub(crate) struct Sleeper {
     word: Parker,
-    /// 1 while a thread uses it: two would steal each other's wakes.
+    /// 1 while a thread uses the sleeper. Two threads at once would steal each other's wakes.
     #[cfg(feature = "std")]
     in_use: AtomicU32,
-    /// Shows a model who uses it after its end.
+    /// Lets a model detect an access after the drop.
     #[cfg(feature = "loom")]
     life: UnsafeCell<()>,
 }
@@ -49,9 +50,9 @@ impl Drop for InUse<'_> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg(feature = "std")]
 pub(crate) enum Slept {
-    /// One of its entries has been taken off its queue, or prodded.
+    /// One of the thread's entries has been taken off its queue, or prodded.
     Told,
-    /// By [`Sleeper::interrupt`].
+    /// [`Sleeper::interrupt`] was called.
     Interrupted,
     /// The deadline passed.
     TimedOut,
@@ -68,36 +69,36 @@ impl Sleeper {
         }
     }
 
-    /// For the calling thread alone; `None` while another one uses it.
+    /// Reserves the sleeper for the calling thread. `None` if another thread uses it.
     #[cfg(feature = "std")]
     pub(crate) fn occupy(&self) -> Option<InUse<'_>> {
-        // [N]: Acquire pairs with the Release of the last user's end.
+        // [N]: Acquire pairs with the Release in the drop of the previous `InUse`.
         (self.in_use.swap(1, Ordering::Acquire) == 0).then(|| InUse(self))
     }
 
-    /// Announces a wake. The caller gives the entry back and wakes at the address then.
+    /// Sets `TOLD`. After this the caller gives the entry back, and then wakes the thread by the returned address.
     pub(crate) fn tell(&self) -> Address {
         #[cfg(feature = "loom")]
         self.life.with(|_| ());
         self.word.raise(TOLD)
     }
 
-    /// Ends the sleep that goes on, or the next one, until [`clear`](Self::clear).
+    /// Ends the current sleep, and each later one, until [`clear`](Self::clear).
     pub(crate) fn interrupt(&self) {
         self.word.raise(INTERRUPTED).wake();
     }
 
-    /// No interrupt any more.
+    /// Clears the interrupt.
     pub(crate) fn clear(&self) {
         self.word.take_down(INTERRUPTED);
     }
 
-    /// Whether an interrupt waits to be cleared.
+    /// Whether an interrupt has come and has not been cleared.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.word.load(Ordering::Acquire) & INTERRUPTED != 0 // [N]
     }
 
-    /// Sleeps until it is told, or interrupted, or the deadline passes.
+    /// Sleeps until a wake sets `TOLD`, an interrupt comes, or the deadline passes.
     #[cfg(feature = "std")]
     pub(crate) fn sleep(&self, deadline: Option<&Deadline>) -> Slept {
         loop {
@@ -108,7 +109,8 @@ impl Sleeper {
             if before & INTERRUPTED != 0 {
                 return Slept::Interrupted;
             }
-            // The kernel rounds a sleep up by the thread's timer slack, even one that has ended before it began.
+            // The kernel lengthens each sleep by the thread's timer slack, even one whose deadline has passed. So do
+            // not begin such a sleep.
             let has_passed = !crate::sync::MODEL && deadline.is_some_and(Deadline::has_passed);
             if has_passed || self.word.park(before, deadline) == Parked::TimedOut {
                 return Slept::TimedOut;

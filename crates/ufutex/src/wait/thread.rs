@@ -1,15 +1,16 @@
-//! A thread that waits: asleep in futex(2) itself, on a word in its own entry.
+//! Threads that wait: they sleep in futex(2) itself, on a word in their own entry.
 //!
-//! To the kernel and to whoever looks into /proc it is a thread that waits for a futex, which it is.
+//! So the kernel and /proc show such a thread as one that waits for a futex.
 
 use super::{Signal, WAITING};
 use crate::sys::clock::Deadline;
 use crate::sys::park::Parked;
 
 impl Signal {
-    /// Sleeps until the wake comes, at most until `deadline`; whether it came.
+    /// Sleeps until a wake comes or `deadline` passes. Returns whether a wake has come.
     pub(crate) fn sleep(&self, deadline: Option<&Deadline>) -> bool {
-        // The kernel rounds a sleep up by the thread's timer slack, even one that has ended before it began.
+        // The kernel lengthens each sleep by the thread's timer slack, even one whose deadline has passed. So do not
+        // begin such a sleep.
         if deadline.is_some_and(Deadline::has_passed) {
             return self.is_woken();
         }

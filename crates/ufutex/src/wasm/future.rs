@@ -1,4 +1,4 @@
-//! Waiting, as a task.
+//! Waits of tasks.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -16,8 +16,8 @@ use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
 
 /// A wait that has begun: the future of [`Atomics::wait32_async`](super::Atomics::wait32_async) and
-/// [`wait64_async`](super::Atomics::wait64_async). Dropped, it leaves its queue; a notify that had come by then, and that
-/// it has not reported, goes to the next.
+/// [`wait64_async`](super::Atomics::wait64_async). Dropping it cancels the wait. A notify that has come, and that the
+/// future has not reported, goes to the next waiter.
 #[must_use = "futures do nothing unless polled"]
 pub struct Wait<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme<L> = Live, L: Layout = Lean> {
     timeout: Option<Timeout>,
@@ -31,34 +31,36 @@ impl<'a, M: LinearMemory + ?Sized, V: Value, S: Scheme<L>, L: Layout> Wait<'a, M
         Self { timeout, wait: domain.wait_async(word, expected, options) }
     }
 
-    /// When the wait ends by itself: the system's [`driver`](crate::System::driver) watches that.
+    /// The timeout of the wait. The system's [`driver`](crate::System::driver) watches it, unless
+    /// [`take_timeout`](Self::take_timeout) leaves it to the caller.
     #[must_use]
     pub fn timeout(&self) -> Option<Timeout> {
         self.timeout
     }
 
-    /// Leaves the timeout to the caller, who [`end`](Self::end)s the wait with [`Cause::TimedOut`] then, after it was polled
-    /// once. To be called before the first poll.
+    /// Leaves the timeout to the caller, which has to [`end`](Self::end) the wait with [`Cause::TimedOut`] when the
+    /// time is up, after the first poll. Call this before the first poll.
     #[must_use = "nobody else watches it"]
     pub fn take_timeout(&mut self) -> Option<Timeout> {
         self.wait.take_timeout();
         self.timeout
     }
 
-    /// Ends the wait now: by its timeout, or because the runtime stops the guest's thread. If a notify has come, that is
-    /// the result. The future is not to be polled afterwards.
+    /// Ends the wait now, because its time is up or because the runtime stops the guest's thread. If a notify has come,
+    /// that is the result. The future must not be polled afterwards.
     ///
     /// # Errors
-    /// [`Trap::Interrupted`] by [`Cause::Interrupted`].
+    /// [`Trap::Interrupted`] for [`Cause::Interrupted`].
     ///
     /// # Panics
-    /// When it had ended already.
+    /// If it has ended already.
     pub fn end(self: Pin<&mut Self>, cause: Cause) -> Result<Waited, Trap> {
         outcome::of(self.wait().end(cause))
     }
 
     fn wait(self: Pin<&mut Self>) -> Pin<&mut future::Wait<'a, Word<'a, M, V>, S, L>> {
-        // SAFETY: the field is pinned with the whole: nothing moves it, and `Wait` has no `Drop` and is `Unpin` only if it is.
+        // SAFETY: the field is pinned because `self` is: nothing moves the field, and `Wait` has no `Drop` and is
+        // `Unpin` only if the field is.
         unsafe { self.map_unchecked_mut(|this| &mut this.wait) }
     }
 }
@@ -67,7 +69,7 @@ impl<M: LinearMemory + ?Sized, V: Value, S: Scheme<L>, L: Layout> Future for Wai
     type Output = Result<Waited, Trap>;
 
     /// # Panics
-    /// When polled again after it was ready.
+    /// If polled again after it was ready.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.wait().poll(context).map(outcome::of)
     }

@@ -1,57 +1,57 @@
-//! A linear memory as a runtime gives it to the engine, and a word of it.
+//! Linear memories, which runtimes implement, and their words.
 
 use core::marker::PhantomData;
 
 use crate::futex::key::Target;
 use crate::sys::mem::{Access, Fault, ObjectId, Scope, Width};
 
-/// A linear memory: what a runtime writes.
+/// A linear memory. A runtime implements this trait.
 ///
-/// [`load32`](Self::load32) and [`load64`](Self::load64) are called with a bucket locked: they must not block, and must
+/// [`load32`](Self::load32) and [`load64`](Self::load64) are called with a bucket locked. They must not block, and must
 /// use neither a [`Domain`](crate::Domain) nor a [`System`](crate::System).
 pub trait LinearMemory {
-    /// How long it is now, in bytes. It may grow at any time, and never shrinks.
+    /// The current length of the memory in bytes. The memory may grow at any time, and never shrinks.
     fn bytes(&self) -> u64;
 
-    /// What the four bytes at `address` hold, as `i32.atomic.load` sees them: in one piece, little-endian, sequentially
-    /// consistent. `address` is aligned, and is in bounds as [`bytes`](Self::bytes) had them.
+    /// Reads the four bytes at `address` as `i32.atomic.load` does: in one piece, little-endian, sequentially
+    /// consistent. `address` is aligned, and in bounds by the length that [`bytes`](Self::bytes) has returned.
     ///
     /// # Errors
-    /// [`Fault`] when the word cannot be reached just now, since the memory is being moved.
+    /// [`Fault`] if the word cannot be reached at the moment, because the memory is being moved.
     fn load32(&self, address: u64) -> Result<u32, Fault>;
 
-    /// As [`load32`](Self::load32), of eight bytes: `i64.atomic.load`.
+    /// As [`load32`](Self::load32), for eight bytes: `i64.atomic.load`.
     ///
     /// # Errors
     /// As for `load32`.
     fn load64(&self, address: u64) -> Result<u64, Fault>;
 
-    /// Whether it was declared `shared`. Nobody waits in one that was not.
+    /// Whether the memory was declared `shared`. In a memory that was not, nothing can wait.
     #[inline(always)]
     fn is_shared(&self) -> bool {
         true
     }
 
-    /// The number of this memory in its system: for one that has not a domain of its own, or has several. As given here
-    /// it has none, and nothing else waits in its domain.
+    /// The number of this memory in its system, for a memory that has no domain to itself, or has several. The default
+    /// is `None`: the memory has one domain, in which nothing else waits.
     #[inline(always)]
     fn id(&self) -> Option<ObjectId> {
         None
     }
 
-    /// Blocks until `address` can be read; called without any lock held, after a [`Fault`]. A wait tries again a thousand
-    /// times at most.
+    /// Blocks until `address` can be read. It is called after a [`Fault`], with no lock held. A wait tries again at
+    /// most a thousand times.
     ///
     /// # Errors
-    /// [`Fault`] when it never will be: the wait ends with [`Trap::Refused`](super::Trap::Refused). As given here always,
-    /// for memories that are never moved.
+    /// [`Fault`] if `address` can never be read: the wait then ends with [`Trap::Refused`](super::Trap::Refused). The
+    /// default always returns this, for memories that are never moved.
     fn fault_in(&self, address: u64) -> Result<(), Fault> {
         let _ = address;
         Err(Fault)
     }
 }
 
-/// What a wait compares: `u32` or `u64`.
+/// The type of the value that a wait compares: `u32` or `u64`.
 pub trait Value: Copy + PartialEq + Into<u64> + TryFrom<u64> + sealed::Loaded {}
 
 impl Value for u32 {}
@@ -85,7 +85,7 @@ mod sealed {
     }
 }
 
-/// A word that is in bounds. Its key is the address alone: a notify wakes waits of either width.
+/// A word that is in bounds. Its key is the address alone, so a notify wakes waits of either width.
 pub(super) struct Word<'a, M: ?Sized, V> {
     memory: &'a M,
     address: u64,
@@ -114,7 +114,7 @@ impl<M: LinearMemory + ?Sized, V: Value> Target for Word<'_, M, V> {
     fn load(&self) -> Result<V, Fault> {
         V::load(self.memory, self.address)
     }
-    /// No instruction here writes.
+    /// Not used: none of the three instructions writes.
     fn compare_exchange(&self, _current: V, _new: V) -> Result<Result<V, V>, Fault> {
         Err(Fault)
     }

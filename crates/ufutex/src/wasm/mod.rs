@@ -1,28 +1,28 @@
-//! WebAssembly's `memory.atomic.wait32`, `memory.atomic.wait64` and `memory.atomic.notify`, as its threads specification
-//! has them: for runtimes, which call this from the three instructions.
+//! WebAssembly's `memory.atomic.wait32`, `memory.atomic.wait64` and `memory.atomic.notify`, as its threads
+//! specification defines them. A runtime calls this module from its implementation of the three instructions.
 //!
-//! What a runtime writes is [`LinearMemory`]: how long a memory is and what its words hold. [`Atomics`] is the three
-//! instructions on it: their results, their traps, first come first served, and never a wakeup without a notify. Threads
-//! wait; so do futures ([`Atomics::wait32_async`]). A thread that waits can be stopped: [`Atomics::interrupted_by`].
+//! A runtime implements [`LinearMemory`]: the length of a memory, and loads of its words. [`Atomics`] implements the
+//! three instructions on such a memory, with their results and traps. Waiters are woken in the order in which they
+//! came, and never without a notify. Threads wait, and so do futures ([`Atomics::wait32_async`]). A thread that waits
+//! can be stopped: [`Atomics::interrupted_by`].
 //!
 //! # One system for a runtime, one domain for each shared memory
 //!
-//! A shared memory is one waiter list for each address, whichever instances have imported it. That is what a private
-//! table of a [`Domain`] is, so put a domain beside the memory, in what its instances share. A domain takes no memory before the
-//! first wait, sizes itself by the load of this memory alone, bounds its waiters
-//! ([`Options::max_waiters`](crate::Options::max_waiters)), and goes with it. Addresses are keys as they are: those that nobody
-//! waits on take no memory, however many there were.
+//! A shared memory has one waiter list for each address, whichever instances have imported the memory. The private
+//! table of a [`Domain`] is just that. So keep a domain beside the memory, in the structure that the memory's instances
+//! share. The domain allocates no table before the first wait, sizes the table by the load of this memory alone, limits
+//! the memory's waiters ([`Options::max_waiters`](crate::Options::max_waiters)), and is freed with the memory.
+//! Addresses are keys as they are. An address without waiters takes no memory, however many addresses have had waiters.
 //!
-//! Where several memories have one domain, or several domains one memory, give each memory an
-//! [`id`](LinearMemory::id). Then its waiters stand in the table that all domains of the system share, whose size is
-//! fixed.
+//! If several memories have one domain, or several domains one memory, give each memory an [`id`](LinearMemory::id).
+//! Then its waiters are queued in the table that all domains of the system share, whose size is fixed.
 //!
 //! # Memories that grow, memories that move
 //!
-//! The length is asked for at every instruction, and addresses are offsets: nothing here remembers where a memory lies.
-//! A memory that reserves its maximum and stays in place, as most runtimes have it, may grow whenever it likes. One that
-//! moves when it grows may do so while others wait in it: its loads answer [`Fault`](crate::Fault) meanwhile, and
-//! [`fault_in`](LinearMemory::fault_in) blocks until it is there again.
+//! Each instruction asks for the memory's length, and addresses are offsets: nothing here stores where a memory lies. A
+//! memory that reserves its maximum and stays in place, as in most runtimes, may grow at any time. A memory that moves
+//! when it grows may do so while threads wait in it. Meanwhile its loads return [`Fault`](crate::Fault), and
+//! [`fault_in`](LinearMemory::fault_in) blocks until the memory is accessible again.
 //!
 //! ```
 //! use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -98,7 +98,7 @@ impl<M: ?Sized, S: Scheme<L>, L: Layout> Clone for Atomics<'_, M, S, L> {
 impl<M: ?Sized, S: Scheme<L>, L: Layout> Copy for Atomics<'_, M, S, L> {}
 
 impl<'a, M: LinearMemory + ?Sized, S: Scheme<L>, L: Layout> Atomics<'a, M, S, L> {
-    /// Those of `memory`, whose waiters queue in `domain`.
+    /// The instructions on `memory`, whose waiters queue in `domain`.
     #[inline(always)]
     pub const fn new(domain: &'a Domain<S, L>, memory: &'a M) -> Self {
         Self {
@@ -109,11 +109,12 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme<L>, L: Layout> Atomics<'a, M, S, L>
         }
     }
 
-    /// `memory.atomic.notify`: wakes up to `count` of those who wait at `address`, first come first served, whatever the
-    /// width of their waits. Answers how many; in a memory that is not shared, where nobody can wait, none.
+    /// `memory.atomic.notify`: wakes up to `count` waiters at `address`, in the order in which they came, whatever the
+    /// width of their waits. Returns how many it woke. In a memory that is not shared nothing can wait, and the result
+    /// is 0.
     ///
     /// # Errors
-    /// [`Trap::Unaligned`] when `address` is not a multiple of 4, [`Trap::OutOfBounds`].
+    /// [`Trap::Unaligned`] if `address` is not a multiple of 4, [`Trap::OutOfBounds`].
     #[inline(always)]
     pub fn notify(self, address: u64, count: u32) -> Result<u32, Trap> {
         self.check(address, Width::U32)?;
@@ -124,9 +125,11 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme<L>, L: Layout> Atomics<'a, M, S, L>
         Ok(woken as u32) // no more than `count`
     }
 
-    /// `memory.atomic.wait32`, as a future. Address and memory are looked at here and now, the word at the first poll.
+    /// `memory.atomic.wait32`, as a future. This call checks the address and the memory. The first poll compares the
+    /// word.
     ///
-    /// The timeout, in nanoseconds, none if negative, is watched by the system's driver: see [`Wait::timeout`].
+    /// `timeout` is in nanoseconds. A negative one means that there is no timeout. The system's driver watches it: see
+    /// [`Wait::timeout`].
     ///
     /// ```
     /// # use ufutex::wasm::{Atomics, LinearMemory, Waited};
@@ -183,8 +186,8 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme<L>, L: Layout> Atomics<'a, M, S, L>
         if !address.is_multiple_of(width.bytes()) {
             return Err(Trap::Unaligned);
         }
-        // No sum with the address, which may be the last one that there is. The length has not to be a multiple of the
-        // width: a memory may have pages of one byte.
+        // The width is not added to the address, because the sum could overflow. The length need not be a multiple of
+        // the width, because a memory may have pages of one byte.
         let fits = self.memory.bytes().checked_sub(width.bytes()).is_some_and(|last| address <= last);
         if fits { Ok(()) } else { Err(Trap::OutOfBounds) }
     }
@@ -192,8 +195,8 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme<L>, L: Layout> Atomics<'a, M, S, L>
 
 #[cfg(feature = "std")]
 impl<'a, M: LinearMemory + ?Sized, S: Scheme<L>, L: Layout> Atomics<'a, M, S, L> {
-    /// The same, with waits that end when `interrupt` is raised: by [`Trap::Interrupted`]. A runtime that can stop its
-    /// guests' threads has one for each of them; a [`Task`](crate::Task) has one, too.
+    /// The same instructions, but waits end with [`Trap::Interrupted`] when `interrupt` is raised. A runtime that can
+    /// stop its guests' threads has an interrupt for each of them. Each [`Task`](crate::Task) has one, too.
     #[must_use]
     pub const fn interrupted_by(mut self, interrupt: &'a Interrupt) -> Self {
         self.interrupt = Some(interrupt);
@@ -201,12 +204,12 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme<L>, L: Layout> Atomics<'a, M, S, L>
     }
 
     /// `memory.atomic.wait32`: blocks the calling thread while the word at `address` holds `expected`, until a notify
-    /// comes, for `timeout` nanoseconds at most, or without limit if that is negative.
+    /// comes, for at most `timeout` nanoseconds, or without limit if `timeout` is negative.
     ///
     /// `address` is the effective address: the operand plus the instruction's offset, which the runtime adds.
     ///
     /// # Errors
-    /// [`Trap::NotShared`], [`Trap::Unaligned`] when `address` is not a multiple of the width, [`Trap::OutOfBounds`];
+    /// [`Trap::NotShared`], [`Trap::Unaligned`] if `address` is not a multiple of the width, [`Trap::OutOfBounds`];
     /// [`Trap::Interrupted`]; [`Trap::Refused`].
     #[inline(always)]
     pub fn wait32(self, address: u64, expected: u32, timeout: i64) -> Result<Waited, Trap> {
@@ -231,7 +234,7 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme<L>, L: Layout> Atomics<'a, M, S, L>
         outcome::of(self.wait_with(word, expected, timeout))
     }
 
-    /// Apart, so that a runtime's fast path has neither clocks nor interrupts in it.
+    /// A separate function, so that a runtime's fast path has neither clocks nor interrupts in it.
     #[inline(never)]
     fn wait_with<V: Value>(self, word: Word<'a, M, V>, expected: V, timeout: i64) -> Result<(), Error> {
         let mut options = WaitOptions::new();
@@ -243,7 +246,7 @@ impl<'a, M: LinearMemory + ?Sized, S: Scheme<L>, L: Layout> Atomics<'a, M, S, L>
     }
 }
 
-/// The instructions' timeout: nanoseconds, and none if negative.
+/// The timeout of an instruction, in nanoseconds. A negative one means that there is none.
 fn limit(timeout: i64) -> Option<Timeout> {
     u64::try_from(timeout).ok().map(|nanoseconds| Timeout::After(Duration::from_nanos(nanoseconds)))
 }

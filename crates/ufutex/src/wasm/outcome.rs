@@ -1,14 +1,14 @@
-//! What the instructions answer, and why they trap.
+//! The results of the instructions, and the reasons for which they trap.
 
 use core::fmt;
 
 use crate::error::Error;
 
-/// What `memory.atomic.wait32` and `wait64` push: `as i32` gives the number.
+/// The result of `memory.atomic.wait32` and `wait64`. `as i32` gives the number that the instruction pushes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(i32)]
 pub enum Waited {
-    /// "ok": it has waited, and a notify has come.
+    /// "ok": the thread waited, and a notify has come.
     Ok = 0,
     /// "not-equal": the word held another value.
     NotEqual = 1,
@@ -16,26 +16,26 @@ pub enum Waited {
     TimedOut = 2,
 }
 
-/// Why an instruction ends its guest's thread.
+/// Why an instruction traps.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Trap {
-    /// The address is not a multiple of the width; for a notify, of four.
+    /// The address is not a multiple of the width. For a notify the width is 4.
     Unaligned,
-    /// The word is not, or not as a whole, within the memory.
+    /// The word is not entirely within the memory.
     OutOfBounds,
     /// A wait in a memory that is not shared.
     NotShared,
     /// The runtime has stopped the thread.
     Interrupted,
-    /// Not foreseen by the specification: [`Error::NoMemory`] when as many wait as may
-    /// ([`Options::max_waiters`](crate::Options::max_waiters)), [`Error::Busy`] when another thread waits with the same interrupt,
-    /// [`Error::Fault`] when the memory says that the word will never be there.
+    /// A failure that the specification does not have: [`Error::NoMemory`] if the domain has
+    /// [`Options::max_waiters`](crate::Options::max_waiters) waiters already, [`Error::Busy`] if another thread waits
+    /// with the same interrupt, [`Error::Fault`] if the memory reports that the word can never be read.
     Refused(Error),
 }
 
 impl fmt::Display for Trap {
-    /// In the words of the specification's tests, where they have some.
+    /// With the texts of the specification's tests, where they have one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unaligned => f.write_str("unaligned atomic"),
