@@ -113,7 +113,7 @@ pub fn before_exec() {
     }
 }
 
-/// If a thread has stopped because of our filter, resumes it. Answers whether it did.
+/// If a thread has stopped because of our filter, resumes it. Returns whether it did.
 fn passes_on(thread: libc::pid_t, status: c_int) -> bool {
     const STOPPED_BY_SIGSYS: c_int = libc::SIGSYS << 8 | 0x7f;
     if status != STOPPED_BY_SIGSYS {
