@@ -24,8 +24,8 @@ const SOFTWARE: usize = 464;
 const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
 /// Offset of the bits that say which register sets the area contains.
 const FEATURES: usize = SOFTWARE + 8;
-/// A flag of an alternate stack. The kernel disables such a stack when it delivers a signal, also if the handler does not run on
-/// it, and enables it again in rt_sigreturn(2).
+/// A flag of an alternate stack. The kernel disables such a stack when it delivers a signal, even if the handler does
+/// not run on it, and enables it again in rt_sigreturn(2).
 const SS_AUTODISARM: u32 = 1 << 31;
 /// The flag in rflags by which a debugger single-steps.
 const TRAP_FLAG: u64 = 1 << 8;

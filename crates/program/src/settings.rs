@@ -72,7 +72,7 @@ pub struct Settings<'a> {
     pub trap: bool,
     /// For a measurement of the load that the kernel's table would get. The table exists from the start, as in the
     /// kernel, so that calls which never wait contend for it, too. With `trap`, waits and wakes of words that processes
-    /// may share are counted too.
+    /// may share also trap, only to be counted.
     pub watch: bool,
     /// timer_create(2) and its family are done by the engine, too.
     pub timers: bool,
