@@ -75,8 +75,8 @@ impl TaskObject {
 pub(crate) struct Interruptible<T: core::ops::Deref<Target = TaskObject>>(T);
 
 impl<T: core::ops::Deref<Target = TaskObject>> Interruptible<T> {
-    /// `bell` outlives what this answers.
-    /// The bell must outlive the result.
+    /// `bell` must outlive the result.
+    ///
     /// # Errors
     /// [`Errno::BUSY`] if the task has another such wait.
     pub fn new(task: T, bell: &Handle) -> Result<Self, Errno> {

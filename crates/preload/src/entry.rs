@@ -27,7 +27,7 @@ struct Call {
     result: i64,
 }
 
-/// The result that means that the call is to be made again.
+/// The result that means that the assembly makes the call again.
 const AGAIN: i64 = i64::MIN;
 /// The result that means that the call is libc's.
 const NOT_OURS: i64 = i64::MIN + 1;

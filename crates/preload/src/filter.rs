@@ -1,4 +1,5 @@
 //! The seccomp filter of `--trap`: which system calls of the program stop with SIGSYS, so that this library makes them.
+//!
 //! The library's own calls carry a mark ([`COOKIE`]) in an argument that the kernel ignores, and pass the filter. A
 //! filter cannot be removed and applies also to programs that are executed later, which have this library with the same
 //! mark.

@@ -93,7 +93,7 @@ pub fn waitv([list, len, flags, timeout, clock, _]: [u64; 6], inside: &Inside) -
 const REALTIME: u64 = libc::FUTEX_CLOCK_REALTIME as u64;
 const PRIVATE: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
 
-/// Whether `op` of futex(2) is a private operation with priority inheritance that looks at the word's waiters.
+/// Whether `op` of futex(2) is a private operation with priority inheritance that checks the word's waiters.
 pub fn is_private_pi(op: u64) -> bool {
     let has_clock = op & REALTIME == 0 || command(op) == LOCK_PI2;
     op & PRIVATE != 0

@@ -1,4 +1,4 @@
-//! What AddressSanitizer asks this library when it starts.
+//! The options that AddressSanitizer asks this library for when it starts.
 
 use core::ffi::{CStr, c_char};
 

@@ -33,7 +33,7 @@ const RESUMES: [c_int; 6] = [
 /// Whether this process has traced another.
 static TRACES: AtomicBool = AtomicBool::new(false);
 
-/// The child of vfork(2) that is to be traced from its execve(2) on; 0 if there is none. The child sets it in the
+/// The PID of the child of vfork(2) that becomes traced at its execve(2), or 0. The child sets it in the
 /// memory that it shares with its parent.
 static TRACED_LATER: AtomicI32 = AtomicI32::new(0);
 

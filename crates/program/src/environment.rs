@@ -8,7 +8,7 @@ use core::ffi::{CStr, c_char};
 pub const SETTINGS: &str = "UFUTEX_RUN";
 /// The loader's variable: a list of libraries, separated by colons or spaces.
 pub const PRELOAD: &str = "LD_PRELOAD";
-/// The variable that tells the command where the library is.
+/// The variable from which the command takes the library's path.
 pub const LIBRARY: &str = "UFUTEX_PRELOAD";
 /// The library's file name.
 pub const LIBRARY_NAME: &str = "libufutex_preload.so";

@@ -340,7 +340,7 @@ impl Write for Bytes {
 pub struct Invalid<'a> {
     /// The item as it was written.
     pub item: &'a [u8],
-    /// What would be accepted.
+    /// The values that would be accepted.
     pub accepted: &'static str,
 }
 

@@ -97,8 +97,8 @@ pub struct HotWord {
     /// The address, as text, since many readers of JSON cannot represent numbers beyond 2^53.
     #[serde(serialize_with = "hexadecimal")]
     pub address: u64,
-    /// What lies at the address: a file and the offset from where it was loaded, `[heap]`, `[stack]`. `None` for other
-    /// memory.
+    /// The kind of memory at the address: a file and the offset from where it was loaded, `[heap]`, `[stack]`. `None`
+    /// for other memory.
     pub place: Option<String>,
     /// An upper bound of the number of calls.
     pub calls_at_most: u64,

@@ -384,7 +384,7 @@ fn drop_privileges() {
     }
 }
 
-/// The thread's function: runs until it is told to end or the process ends.
+/// The thread's function: runs until `ends` is set or the process ends.
 unsafe extern "C" fn run(timing: *const Timing) -> ! {
     const CLOSE_RANGE_UNSHARE: u64 = 2;
     // SAFETY: a leaked box.

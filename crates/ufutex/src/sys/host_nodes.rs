@@ -116,7 +116,7 @@ struct HostMemory;
 /// Smaller pieces would share a page with others. They come from the global allocator. Their pages lie on the node of
 /// the first thread that touches them, which for small tables is the thread that makes the table.
 const SMALLEST: usize = 4096;
-/// What a mapping is aligned to at least.
+/// The least alignment of a mapping.
 const PAGE: usize = 4096;
 
 const MPOL_PREFERRED: libc::c_long = 1;

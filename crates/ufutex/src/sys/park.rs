@@ -46,6 +46,7 @@ impl Parker {
 
     /// Replaces `current` by `new`. If the word holds something else, it stays, and the call orders nothing.
     ///
+    /// # Errors
     /// The word's value, if it is not `current`.
     pub fn compare_exchange(&self, current: u32, new: u32, order: Ordering) -> Result<u32, u32> {
         self.word.compare_exchange(current, new, order, Ordering::Relaxed)

@@ -22,7 +22,7 @@ pub(crate) struct PiEntry {
     outcome: AtomicU32,
 }
 
-/// What an entry waits for.
+/// The purpose of an entry's wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
     /// To be requeued to a lock.

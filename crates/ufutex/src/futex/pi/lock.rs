@@ -135,8 +135,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         })
     }
 
-    /// What every program does itself before it calls futex(2): changes the word from 0 to the task's TID. It does not
-    /// if waiters are queued, because they may be of the wrong kind.
+    /// Changes the word from 0 to the task's TID, as every program does before it calls futex(2). It does not if
+    /// waiters are queued, because they may be of the wrong kind.
     #[inline]
     fn locked_at_once<T: Target>(&self, word: &T, task: &Task<L>) -> bool {
         word.width() == Width::U32

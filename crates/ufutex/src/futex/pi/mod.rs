@@ -22,7 +22,7 @@
 //! | [S9] | a waiter | a task | 0 | no | the program changed the word | `EINVAL` |
 //! | [S10] | a waiter | a task | another's | any | the program changed the word | `EINVAL` |
 //!
-//! Before any state is looked at, the answer is `EDEADLK` if the TID is the caller's own. It is also `EDEADLK` for a
+//! Before any state is checked, the result is `EDEADLK` if the TID is the caller's own. It is also `EDEADLK` for a
 //! wait that would close a circle, or make a chain longer than the system allows. A queued waiter of another PID
 //! namespace is `EINVAL` for every caller ([`namespace`]). WAITERS stays set if `lock_pi` fails after setting it, and
 //! if the last waiter gives up: the owner's unlock then finds no waiter, and writes 0. These are the kernel's states,

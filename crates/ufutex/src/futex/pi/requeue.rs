@@ -149,7 +149,7 @@ struct Requeuing<'a, 'd, T: Target, U: Target, S: Scheme<L>, L: Layout> {
     done: Done,
 }
 
-/// What a requeue has done so far.
+/// The progress of a requeue.
 #[derive(Default)]
 struct Done {
     /// How many have the lock or wait for it.
@@ -160,7 +160,7 @@ struct Done {
     new_chain: Option<u32>,
 }
 
-/// What is left to do after a piece, with nothing locked.
+/// The work left after a piece, to be done with nothing locked.
 #[derive(Default)]
 struct Owed {
     /// Wakes the waiter that has been given the lock.

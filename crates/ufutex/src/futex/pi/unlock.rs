@@ -37,7 +37,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.check_lock(word, task)?;
         let place = self.hashed(word);
         let tid = task.tid();
-        // What a program does itself if the word holds nothing but its TID. Not done if waiters are queued.
+        // Unlocks as a program does itself if the word holds only its TID. Not done if waiters are queued.
         if self.nobody_waits(&place) {
             let seen = if mutant(Mutant::UnlockTrustsGlance) { word.load32()? } else { tid };
             if matches!(word.compare_exchange32(seen, 0), Ok(Ok(_))) {
