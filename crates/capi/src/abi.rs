@@ -1,32 +1,32 @@
-//! Structs that cross the interface. Each begins with its size, so that programs and libraries of different ages get on:
-//! what the program's lacks is 0, and what the library does not know has to be 0.
+//! Structs that cross the interface. Each begins with its size, so that programs and libraries of different versions
+//! work together: fields that an older program lacks are 0, and fields that an older library does not know must be 0.
 
 use core::mem::MaybeUninit;
 use core::ptr;
 
 use crate::errno::Errno;
 
-/// A struct of the interface that a program may hand over.
+/// A struct of the interface that a program may pass.
 ///
 /// # Safety
-/// It is `repr(C)` and begins with its size, a `usize`; every pattern of bits is a value.
+/// The type is `repr(C)` and begins with its size, a `usize`. Every pattern of bits is a valid value.
 pub(crate) unsafe trait Versioned: Copy {
     /// Its size in the first version of the interface.
     const FIRST_SIZE: usize = size_of::<Self>();
 }
 
-/// No struct will ever be as large: whoever says so has not set the size.
+/// A greater size means that the program has not set the size: no struct will ever be that large.
 const LARGEST: usize = 4096;
 
-/// The size that the struct at `at` says it has.
+/// The size in the first field of the struct at `at`.
 ///
 /// # Safety
-/// `at` is null, or valid for a read of as many bytes as it says.
+/// `at` is null, or valid for reading the number of bytes in its first field.
 unsafe fn said_size<T: Versioned>(at: *const T) -> Result<usize, Errno> {
     if at.is_null() || !at.is_aligned() {
         return Err(Errno::INVALID);
     }
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     let size = unsafe { at.cast::<usize>().read() };
     match size {
         _ if size < T::FIRST_SIZE => Err(Errno::INVALID),
@@ -35,25 +35,25 @@ unsafe fn said_size<T: Versioned>(at: *const T) -> Result<usize, Errno> {
     }
 }
 
-/// What a program has set; `None` for a null pointer.
+/// Reads a program's struct. `None` for a null pointer.
 ///
 /// # Errors
-/// [`Errno::INVALID`] for a size that is less than it ever was, [`Errno::TOO_BIG`] where the program sets what this library
-/// does not know.
+/// [`Errno::INVALID`] if the size is less than in the first version, [`Errno::TOO_BIG`] if the program sets a field
+/// that this library does not know.
 ///
 /// # Safety
-/// `from` is null, or valid for a read of as many bytes as it says.
+/// `from` is null, or valid for reading the number of bytes in its first field.
 pub(crate) unsafe fn read<T: Versioned>(from: *const T) -> Result<Option<T>, Errno> {
     if from.is_null() {
         return Ok(None);
     }
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     let size = unsafe { said_size(from)? };
     let known = size.min(size_of::<T>());
     let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: both are of at least `known` bytes.
+    // SAFETY: both have at least `known` bytes.
     unsafe { ptr::copy_nonoverlapping(from.cast::<u8>(), value.as_mut_ptr().cast::<u8>(), known) };
-    // SAFETY: of `size` bytes, says the caller.
+    // SAFETY: the caller guarantees `size` bytes.
     if (known..size).any(|i| unsafe { from.cast::<u8>().add(i).read() } != 0) {
         return Err(Errno::TOO_BIG);
     }
@@ -61,19 +61,19 @@ pub(crate) unsafe fn read<T: Versioned>(from: *const T) -> Result<Option<T>, Err
     Ok(Some(unsafe { value.assume_init() }))
 }
 
-/// Fills in a program's struct, as much of it as both know; it keeps its size, and the rest becomes 0.
+/// Fills in the fields of a program's struct that both sides know. Its size stays, and the rest becomes 0.
 ///
 /// # Errors
 /// As for [`read`]; [`Errno::INVALID`] for a null pointer.
 ///
 /// # Safety
-/// `to` is null, or valid for reading and writing as many bytes as it says.
+/// `to` is null, or valid for reading and writing the number of bytes in its first field.
 pub(crate) unsafe fn write<T: Versioned>(to: *mut T, value: &T) -> Result<(), Errno> {
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     let size = unsafe { said_size(to)? };
     let known = size.min(size_of::<T>());
     let head = size_of::<usize>();
-    // SAFETY: both are of at least `known` bytes, and the program's of `size`.
+    // SAFETY: both have at least `known` bytes, and the program's struct has `size`.
     unsafe {
         let (to, from) = (to.cast::<u8>(), ptr::from_ref(value).cast::<u8>());
         ptr::copy_nonoverlapping(from.add(head), to.add(head), known - head);
@@ -82,18 +82,18 @@ pub(crate) unsafe fn write<T: Versioned>(to: *mut T, value: &T) -> Result<(), Er
     Ok(())
 }
 
-/// Stores an answer where the program wants it.
+/// Stores a result in the program's memory.
 ///
 /// # Safety
 /// `to` is null, or valid for a write if it is aligned.
 pub(crate) unsafe fn store<T>(to: *mut T, value: T) -> Result<(), Errno> {
     check_out(to)?;
-    // SAFETY: checked above, and valid, says the caller.
+    // SAFETY: not null and aligned, as checked above; the caller guarantees the rest.
     unsafe { to.write(value) };
     Ok(())
 }
 
-/// Whether an answer can be stored there at all.
+/// Checks that a result can be stored at `to`.
 pub(crate) fn check_out<T>(to: *mut T) -> Result<(), Errno> {
     if to.is_null() || !to.is_aligned() { Err(Errno::INVALID) } else { Ok(()) }
 }

@@ -1,9 +1,10 @@
-//! What a wake rings: a callback of the program, the `unpark` of its parker, or a thread that sleeps right here.
+//! A bell: what a wake notifies. That is a callback of the program, its parker's `unpark`, or a sleeping thread of the
+//! host.
 //!
-//! The engine tells a waker after it has given the waiter its memory back, so a waker may be on its way while the waiter is
-//! gone already. A C program has no reference counts: to it we promise that nothing is called any more once the function
-//! that ended the wait has returned. So a bell counts its wakers, and the calls that are under way; who ends a wait
-//! *disarms* it, which waits for calls of other threads to return.
+//! The engine calls a waker after it has given the waiter's memory back, so a waker may still be running when the wait
+//! has ended. A C program has no reference counts. It is promised instead that no callback is called any more once the
+//! function that ended the wait has returned. So a bell counts its wakers, and the calls in progress. The thread that
+//! ends a wait *disarms* the bell, which waits until the calls of other threads have returned.
 
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
@@ -18,11 +19,11 @@ use crate::errno::Errno;
 use crate::registry::boxed;
 use crate::spin::Patience;
 
-/// A count of calls under way, which one can wait for: except for those that the waiting thread is itself inside of.
+/// Counts calls in progress. A thread can wait for all of them, except for those that it is itself inside of.
 #[derive(Default)]
 pub(crate) struct Calls(AtomicU32);
 
-/// A call of [`Calls`] under way on this thread.
+/// A call of [`Calls`] in progress on this thread.
 struct Frame {
     calls: *const Calls,
     outer: *const Frame,
@@ -33,13 +34,13 @@ thread_local! {
 }
 
 impl Calls {
-    /// Runs `f` as a call under way.
+    /// Runs `f` as a call in progress.
     pub fn run(&self, f: impl FnOnce()) {
         self.run_with(|| Some(()), |()| f());
     }
 
-    /// Looks for something, and runs `f` with it as a call under way. If there is nothing, no thread-local storage is
-    /// touched: signal handlers do this.
+    /// Runs `f` with the result of `look` as a call in progress. If `look` finds nothing, no thread-local storage is
+    /// accessed, because signal handlers call this.
     pub fn run_with<T>(&self, look: impl FnOnce() -> Option<T>, f: impl FnOnce(T)) {
         self.0.fetch_add(1, SeqCst);
         if let Some(found) = look() {
@@ -51,23 +52,23 @@ impl Calls {
         self.0.fetch_sub(1, Release); // [E]
     }
 
-    /// Waits until no other thread is in a call. New ones are somebody else's to prevent.
+    /// Waits until no other thread is in a call. The caller must prevent new calls.
     pub fn wait_for_others(&self) {
         let (mut own, mut frame) = (0, FRAMES.get());
-        // SAFETY: frames lie on this thread's stack, further down.
+        // SAFETY: frames lie in outer stack frames of this thread.
         while let Some(inner) = unsafe { frame.as_ref() } {
             own += u32::from(ptr::eq(inner.calls, self));
             frame = inner.outer;
         }
         let mut patience = Patience::default();
-        // [E]: what a call did has happened before whatever comes after this.
+        // [E]: the effects of a call happen before whatever follows here.
         while self.0.load(SeqCst) > own {
             patience.wait();
         }
     }
 }
 
-/// How a bell sounds.
+/// How a bell notifies.
 #[derive(Clone, Copy)]
 pub(crate) enum Sound {
     /// A function of the program.
@@ -81,27 +82,27 @@ pub(crate) enum Sound {
 /// See the top of this file.
 pub(crate) struct Bell {
     owners: AtomicUsize,
-    /// 1 since it was rung, until somebody looks. A thread may sleep here.
+    /// Set to 1 by a ring, and to 0 when the waiter checks it. A thread may sleep on it.
     pub rung: AtomicU32,
     disarmed: AtomicU32,
     calls: Calls,
     sound: Sound,
 }
 
-// SAFETY: the program promises that its functions may be called by any thread; the rest are atomics.
+// SAFETY: the program promises that any thread may call its functions; the other fields are atomics.
 unsafe impl Send for Bell {}
 // SAFETY: as above.
 unsafe impl Sync for Bell {}
 
 impl Bell {
-    /// Rings, unless it has been rung since somebody looked. Calls no lock and no allocator.
+    /// Rings, unless the last ring has not been seen yet. Takes no lock and does not allocate.
     pub fn ring(&self) {
-        // [B1]: who looks sees everything before the wake.
+        // [B1]: the waiter that sees the ring sees everything before the wake.
         if self.rung.swap(1, AcqRel) == 1 {
             return;
         }
         self.calls.run(|| {
-            // [B2] pairs with `disarm`: it sees this call, or this call sees it.
+            // [B2] pairs with `disarm`: either it sees this call, or this call sees that the bell is disarmed.
             if self.disarmed.load(SeqCst) == 0 {
                 self.sound();
             }
@@ -110,7 +111,7 @@ impl Bell {
 
     fn sound(&self) {
         match self.sound {
-            // SAFETY: the program gave this function with this context, to be called by any thread.
+            // SAFETY: the program has given this function with this context, and any thread may call it.
             Sound::Call { function, context } => unsafe { function(context) },
             // SAFETY: as above.
             Sound::Unpark { function, context, thread } => unsafe { function(context, thread) },
@@ -118,13 +119,13 @@ impl Bell {
         }
     }
 
-    /// Whether it has been rung since the last look.
+    /// Whether the bell has been rung since the last check.
     pub fn take_ring(&self) -> bool {
         self.rung.swap(0, Acquire) != 0 // [B1]
     }
 }
 
-/// The waiter's own handle of a bell. Dropped, it is disarmed.
+/// The waiter's own handle of a bell. Dropping it disarms the bell.
 pub(crate) struct Handle(NonNull<Bell>);
 
 // SAFETY: a counted reference to a bell, which is `Sync`.
@@ -133,7 +134,7 @@ unsafe impl Send for Handle {}
 unsafe impl Sync for Handle {}
 
 impl Handle {
-    /// A bell that sounds like this.
+    /// Makes a bell that notifies by `sound`.
     pub fn new(sound: Sound) -> Result<Self, Errno> {
         let bell = boxed(Bell {
             owners: AtomicUsize::new(1),
@@ -145,13 +146,13 @@ impl Handle {
         Ok(Self(NonNull::from(Box::leak(bell))))
     }
 
-    /// A waker that rings it.
+    /// A waker that rings the bell.
     pub fn waker(&self) -> Waker {
-        // SAFETY: the table's functions count references to the bell, as a waker's contract says.
+        // SAFETY: the functions of the table count references to the bell, as a waker's contract requires.
         unsafe { Waker::from_raw(clone(self.0.as_ptr().cast())) }
     }
 
-    /// Nothing is called any more, and nothing that was called is still under way in another thread.
+    /// Disarms the bell. On return no callback is called any more, and none is in progress in another thread.
     pub fn disarm(&self) {
         self.disarmed.store(1, SeqCst); // [B2]
         self.calls.wait_for_others();
@@ -162,7 +163,7 @@ impl core::ops::Deref for Handle {
     type Target = Bell;
 
     fn deref(&self) -> &Bell {
-        // SAFETY: it is freed by its last owner.
+        // SAFETY: the bell is freed with its last owner, and this handle is one.
         unsafe { self.0.as_ref() }
     }
 }
@@ -178,9 +179,9 @@ impl Drop for Handle {
 static TABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, release);
 
 fn clone(bell: *const ()) -> RawWaker {
-    // SAFETY: whoever clones is an owner.
+    // SAFETY: the waker that is cloned is an owner.
     let owners = unsafe { (*bell.cast::<Bell>()).owners.fetch_add(1, Relaxed) };
-    // As with `Arc`: only leaked wakers get here.
+    // As with `Arc`: only leaked wakers can get here.
     assert!(owners < isize::MAX as usize, "too many wakers of one wait");
     RawWaker::new(bell, &TABLE)
 }
@@ -198,7 +199,7 @@ unsafe fn wake_by_ref(bell: *const ()) {
 }
 
 unsafe fn release(bell: *const ()) {
-    // SAFETY: the caller is an owner, and does nothing with it afterwards. [B3]: the last one sees all uses.
+    // SAFETY: the caller is an owner, and does not use the bell afterwards. [B3]: the last owner sees all uses.
     unsafe {
         if (*bell.cast::<Bell>()).owners.fetch_sub(1, AcqRel) == 1 {
             drop(Box::from_raw(bell.cast::<Bell>().cast_mut()));
@@ -212,7 +213,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     unsafe extern "C" fn count(context: *mut c_void) {
-        // SAFETY: the tests give a counter.
+        // SAFETY: the tests pass a counter.
         unsafe { (*context.cast::<AtomicUsize>()).fetch_add(1, SeqCst) };
     }
 
@@ -235,14 +236,14 @@ mod tests {
         assert_eq!(counter.load(SeqCst), 2);
     }
 
-    /// What a slow callback shares with its test.
+    /// The state that a slow callback shares with its test.
     struct Slow {
         begun: AtomicBool,
         ended: AtomicBool,
     }
 
     unsafe extern "C" fn slow(context: *mut c_void) {
-        // SAFETY: the test gives a `Slow`.
+        // SAFETY: the test passes a `Slow`.
         let shared = unsafe { &*context.cast::<Slow>() };
         shared.begun.store(true, SeqCst);
         std::thread::sleep(std::time::Duration::from_millis(20));

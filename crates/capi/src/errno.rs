@@ -1,4 +1,4 @@
-//! Errors as C has them.
+//! Errors in C's form.
 
 use core::ffi::{c_int, c_long};
 
@@ -29,7 +29,7 @@ impl From<engine::Fault> for Errno {
     }
 }
 
-/// What a function answers: a number from 0 up, or `-errno`.
+/// The result of a function of the interface: a number from 0 up, or `-errno`.
 pub(crate) trait Answer {
     fn int(self) -> c_int;
     fn long(self) -> c_long;

@@ -1,11 +1,12 @@
-//! Which objects each thread is using, so that none is freed under it: hazard pointers, with an asymmetric pair of barriers.
+//! Records the objects that each thread is using, so that none is freed meanwhile: hazard pointers, with an asymmetric
+//! pair of barriers.
 //!
-//! A thread stores a handle in its own record, and then looks whether the handle is alive [H1]. Whoever frees a handle marks
-//! it as closing, has every thread of the process pass a full barrier by membarrier(2), and then looks at all records [H3].
-//! So for each thread: it has seen the mark, or is seen in its record. What it costs a thread is two plain stores in a
-//! line that nobody else writes.
+//! A thread stores a handle in its own record, and then checks that the handle is alive [H1]. The thread that frees a
+//! handle marks it as closing, makes every thread of the process pass a full barrier by membarrier(2), and then reads
+//! all records [H3]. So each using thread has either seen the mark, or is seen in its record. A use costs two plain
+//! stores in a cache line that no other thread writes.
 //!
-//! Where there is no membarrier(2), which is found out before the first handle is made, each thread pays for a fence.
+//! Without membarrier(2), each use costs a fence. Whether it exists is found out before the first handle is made.
 
 use std::cell::Cell;
 use std::ptr;
@@ -17,15 +18,16 @@ use std::sync::atomic::{
 
 use crate::registry::boxed;
 
-/// Operations within operations of one thread: a callback that wakes somebody, whose callback does so too. Beyond that
-/// they count themselves in.
+/// How many nested operations of one thread a record has room for: a callback may wake a waiter whose callback wakes
+/// another. Deeper ones count themselves in the slot.
 const PLACES: usize = 8;
 
-/// What one thread holds. Records are never freed; one whose thread has ended is the next thread's.
+/// The handles that one thread holds. Records are never freed. When a thread ends, another thread takes over its
+/// record.
 #[repr(align(128))]
 pub(crate) struct Record {
     handles: [AtomicU64; PLACES],
-    /// Places from here on are empty. For the thread itself.
+    /// Places from here on are empty. Only the record's thread uses this.
     top: AtomicUsize,
     is_taken: AtomicBool,
     next: AtomicPtr<Record>,
@@ -33,7 +35,7 @@ pub(crate) struct Record {
 
 static RECORDS: AtomicPtr<Record> = AtomicPtr::new(ptr::null_mut());
 
-/// 0: not yet known; then one of these.
+/// 0 means that it is not known yet. Otherwise one of the constants below.
 static BARRIER: AtomicUsize = AtomicUsize::new(0);
 const MEMBARRIER: usize = 1;
 const FENCES: usize = 2;
@@ -50,7 +52,8 @@ impl Drop for Owner {
     fn drop(&mut self) {
         RECORD.set(None);
         if let Some(record) = self.0.get() {
-            // Operations that the thread has left without returning, by pthread_exit in a callback, use nothing any more.
+            // Operations that the thread left without returning, with pthread_exit in a callback, do not use their
+            // objects any more.
             record.handles.iter().for_each(|handle| handle.store(0, Release));
             record.top.store(0, Relaxed);
             record.is_taken.store(false, Release); // [H4]
@@ -58,18 +61,18 @@ impl Drop for Owner {
     }
 }
 
-/// Called before a handle is made: finds out about barriers.
+/// Called before a handle is made: finds out whether membarrier(2) exists.
 pub(crate) fn prepare() {
     if BARRIER.load(Relaxed) == 0 {
         // SAFETY: membarrier(2) reads and writes no memory of ours.
         let registered =
             unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 };
-        // Handles are handed to other threads with whatever orders them: so is this.
+        // Handles reach other threads through some synchronisation, and this store with them.
         BARRIER.store(if registered { MEMBARRIER } else { FENCES }, SeqCst);
     }
 }
 
-/// Enters `handle` in the calling thread's record. `None` without a record, or without room.
+/// Enters `handle` in the calling thread's record. `None` if the thread has no record, or the record is full.
 #[inline(always)]
 pub(crate) fn enter(handle: u64) -> Option<(&'static Record, usize)> {
     let record = match RECORD.get() {
@@ -97,13 +100,14 @@ fn light_barrier() {
 }
 
 impl Record {
-    /// Takes a handle out again.
+    /// Removes a handle from the record.
     #[inline(always)]
     pub fn leave(&self, place: usize) {
-        // [H2]: what was done with the object has happened before it is freed.
+        // [H2]: the uses of the object happen before it is freed.
         self.handles[place].store(0, Release);
         if self.top.load(Relaxed) == place + 1 {
-            // What was entered before and left already, if that was in another order. Mostly there is nothing below.
+            // Places below may have been left already, if handles are not released in reverse order. Mostly there are
+            // none.
             let mut top = place;
             while top > 0 && self.handles[top - 1].load(Relaxed) == 0 {
                 top -= 1;
@@ -113,14 +117,15 @@ impl Record {
     }
 }
 
-/// Whether any thread holds `handle`, which has been marked as closing. Also if that cannot be known any more.
+/// Whether any thread holds `handle`, which has been marked as closing. Also returns `true` if that can no longer be
+/// found out.
 pub(crate) fn somebody_holds(handle: u64) -> bool {
     fence(SeqCst); // [H3]
     if BARRIER.load(Relaxed) == MEMBARRIER {
         // SAFETY: membarrier(2) reads and writes no memory of ours.
         let done = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0 };
         if !done {
-            // Forbidden since, by a filter. Somebody may be inside without being seen.
+            // A filter has forbidden the call since. A thread may hold the handle without being seen.
             return true;
         }
     }
@@ -128,17 +133,17 @@ pub(crate) fn somebody_holds(handle: u64) -> bool {
 }
 
 fn records() -> impl Iterator<Item = &'static Record> {
-    // SAFETY: records are never freed, and whole when they are in the list.
+    // SAFETY: records are never freed, and are initialised before they are in the list.
     let deref = |record: *mut Record| unsafe { record.as_ref() };
     core::iter::successors(deref(RECORDS.load(Acquire)), move |record| deref(record.next.load(Relaxed)))
 }
 
-/// A record for the calling thread; `None` at its very end, or without memory.
+/// A record for the calling thread. `None` if the thread is already ending, or if there is no memory.
 #[cold]
 fn take_record() -> Option<&'static Record> {
     OWNER
         .try_with(|owner| {
-            // [H4]: whoever takes it sees that it is empty.
+            // [H4]: the thread that takes a record sees that it is empty.
             let record = records().find(|record| !record.is_taken.swap(true, AcqRel)).or_else(add_record)?;
             owner.0.set(Some(record));
             RECORD.set(Some(record));
@@ -161,8 +166,8 @@ fn add_record() -> Option<&'static Record> {
     let mut first = RECORDS.load(Relaxed);
     loop {
         record.next.store(first, Relaxed);
-        // Release: with everything in it. SeqCst: a thread that is not seen in the list by [H3] has its first look at a
-        // handle after it, and sees the mark: it is in the list before it enters a handle.
+        // Release: publishes the record's contents. SeqCst: a thread is in the list before it enters a handle. If [H3]
+        // does not see a thread in the list, that thread's first check of a handle comes later, and sees the mark.
         match RECORDS.compare_exchange_weak(first, record, SeqCst, Relaxed) {
             Ok(_) => return Some(record),
             Err(now) => first = now,
@@ -175,7 +180,8 @@ mod tests {
     use super::*;
     use std::time::{Duration, Instant};
 
-    /// What frees has to see every holder that has not seen the mark: the two sides of the barriers, again and again.
+    /// The freeing thread must see every holder that has not seen the mark. Runs both sides of the barriers again and
+    /// again.
     #[test]
     fn whoever_has_seen_no_mark_is_seen() {
         const HANDLE: u64 = 0x7abc;

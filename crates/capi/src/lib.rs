@@ -1,14 +1,16 @@
-//! The C interface of `ufutex`: what `include/ufutex.h` declares, in `libufutex.so` and `libufutex.a`.
+//! The C interface of `ufutex`, declared in `include/ufutex.h` and built as `libufutex.so` and `libufutex.a`.
 //!
 //! Three things stand between a C program and the engine:
 //!
-//! - **Handles** (`registry`, `holds`). A handle is a number that a table knows, so a freed one is told without reading what
-//!   was freed, and nothing is freed under an operation that uses it.
-//! - **Platforms** (`platform`, `operation`, `bell`). Memory, clock and parker are structs of functions. Without a parker the
-//!   engine blocks threads itself; with one its futures are polled here, and wakers ring the parker's `unpark`.
-//! - **Structs with a size** (`abi`), so that programs and libraries of different ages get on.
+//! - **Handles** (`registry`, `holds`). A handle is a number that is looked up in a table. So a freed handle is
+//!   recognised without reading freed memory, and no object is freed while an operation uses it.
+//! - **Platforms** (`platform`, `operation`, `bell`). Memory, clock and parker are structs of functions. Without a
+//!   parker the engine itself blocks threads. With a parker the engine's futures are polled here, and their wakers call
+//!   the parker's `unpark`.
+//! - **Structs with a size** (`abi`), so that programs and libraries of different versions work together.
 //!
-//! Panics do not cross: a panic in a function with the C calling convention ends the process, in every profile.
+//! A panic does not leave the library: in a function with the C calling convention it ends the process, in every build
+//! profile.
 
 #![allow(non_camel_case_types, reason = "the names are those of C")]
 #![expect(clippy::missing_safety_doc, reason = "ufutex.h says what each function wants, and lib.rs what all want")]

@@ -1,4 +1,4 @@
-//! What handles stand for.
+//! The objects that handles refer to.
 
 use std::sync::atomic::{AtomicPtr, Ordering::SeqCst, fence};
 
@@ -12,7 +12,7 @@ use crate::types::{ufutex_domain, ufutex_system, ufutex_task};
 
 pub(crate) struct SystemObject(pub System);
 
-// SAFETY: nothing else has this kind.
+// SAFETY: no other type has this kind.
 unsafe impl Object for SystemObject {
     type Opaque = ufutex_system;
     const KIND: u64 = 1;
@@ -23,15 +23,15 @@ pub(crate) struct DomainObject {
     pub memory: Memory,
     pub time: Time,
     pub parker: Option<Parker>,
-    /// Whether the engine blocks by itself: as threads, by the host's clocks.
+    /// Whether the engine itself blocks threads, with the host's clocks.
     pub blocks_natively: bool,
-    /// Whether words are in the program's own memory besides.
+    /// Whether, in addition, the words are in the program's own memory.
     pub is_plain: bool,
-    /// Whether a wait looks at the word first, and is not counted.
+    /// Whether a wait checks the word before it locks the bucket, and is not counted.
     pub looks_first: bool,
 }
 
-// SAFETY: nothing else has this kind.
+// SAFETY: no other type has this kind.
 unsafe impl Object for DomainObject {
     type Opaque = ufutex_domain;
     const KIND: u64 = 2;
@@ -39,13 +39,13 @@ unsafe impl Object for DomainObject {
 
 pub(crate) struct TaskObject {
     pub task: Task,
-    /// What an interrupt rings, besides the engine's own sleepers.
+    /// The bell that an interrupt rings, besides waking the engine's own sleepers. Null if there is none.
     bell: AtomicPtr<Bell>,
-    /// Interrupts that may be ringing it.
+    /// The interrupts that may be ringing the bell.
     ringing: Calls,
 }
 
-// SAFETY: nothing else has this kind.
+// SAFETY: no other type has this kind.
 unsafe impl Object for TaskObject {
     type Opaque = ufutex_task;
     const KIND: u64 = 3;
@@ -56,12 +56,12 @@ impl TaskObject {
         Self { task, bell: AtomicPtr::default(), ringing: Calls::default() }
     }
 
-    /// Raises the task's interrupt. Locks nothing and allocates nothing.
+    /// Raises the task's interrupt. Takes no lock and allocates nothing.
     pub fn interrupt(&self) {
         self.task.interrupt().raise();
-        // [T1] pairs with [T2]: a wait that has not seen the interrupt is seen here.
+        // [T1] pairs with [T2]: either the wait sees the interrupt, or this function sees the wait's bell.
         fence(SeqCst);
-        // SAFETY: `Interruptible` takes it away, and waits for us, before the bell is freed.
+        // SAFETY: before the bell is freed, `Interruptible` removes it from the task and waits for this call.
         let bell = || unsafe { self.bell.load(SeqCst).as_ref() };
         self.ringing.run_with(bell, Bell::ring);
     }
@@ -71,14 +71,14 @@ impl TaskObject {
     }
 }
 
-/// A wait of a task that an interrupt is to end: it rings the wait's bell, as long as this lives.
+/// A task's wait that an interrupt ends. An interrupt rings the wait's bell as long as this value lives.
 pub(crate) struct Interruptible<T: core::ops::Deref<Target = TaskObject>>(T);
 
 impl<T: core::ops::Deref<Target = TaskObject>> Interruptible<T> {
-    /// `bell` outlives what this answers.
+    /// `bell` must outlive the result.
     ///
     /// # Errors
-    /// [`Errno::BUSY`] while the task has another such wait.
+    /// [`Errno::BUSY`] if the task has another such wait.
     pub fn new(task: T, bell: &Handle) -> Result<Self, Errno> {
         let bell = core::ptr::from_ref::<Bell>(bell).cast_mut();
         if task.bell.compare_exchange(core::ptr::null_mut(), bell, SeqCst, SeqCst).is_err() {

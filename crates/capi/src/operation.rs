@@ -1,4 +1,4 @@
-//! Operations that may have to wait, however they are driven: by a thread of the embedder's that parks (`block_on`), or as a
+//! Operations that may have to wait, however they are driven: by an embedder's thread that parks (`block_on`), or as a
 //! waiter object.
 
 use core::ffi::c_long;
@@ -16,7 +16,7 @@ use crate::platform::{Deadline, Memory, Time, clock_number};
 use crate::types::UFUTEX_NO_DEADLINE;
 use crate::word::Word;
 
-/// The words of a wait for one of several, with what they should hold.
+/// The words of a wait for one of several words, with their expected values.
 pub(crate) type Words<'a> = Vec<(Word<'a>, u64)>;
 
 /// See the top of this file.
@@ -33,10 +33,10 @@ fn number<T: TryInto<c_long>>(result: Result<T, engine::Error>) -> c_long {
 }
 
 impl Operation<'_> {
-    /// Begins, or looks again; its answer if it has ended.
+    /// Begins or continues the operation. Returns its result if it has ended.
     pub fn poll(self: Pin<&mut Self>, waker: &Waker) -> Option<c_long> {
         let mut context = Context::from_waker(waker);
-        // SAFETY: what is pinned is not moved out of, and reached through pins alone.
+        // SAFETY: the futures are not moved, and are accessed only through pins.
         let result = unsafe {
             match self.get_unchecked_mut() {
                 Self::Wait(wait) => Pin::new_unchecked(wait).poll(&mut context).map(|r| number(r.map(|()| 0))),
@@ -52,7 +52,8 @@ impl Operation<'_> {
         }
     }
 
-    /// Ends it, which was pending, unless what it waits for has come. Its answer.
+    /// Ends a pending operation. If it has completed meanwhile, its own result is returned, and otherwise that of
+    /// `cause`.
     pub fn end(self: Pin<&mut Self>, cause: Cause) -> c_long {
         // SAFETY: as in `poll`.
         unsafe {
@@ -67,22 +68,22 @@ impl Operation<'_> {
     }
 }
 
-/// Why a thread has stopped sleeping.
+/// Why a sleep has ended.
 enum Slept {
     Perhaps,
     Ended(Cause),
 }
 
-/// Where an embedder's thread sleeps, or one of the host.
+/// The place where an embedder's thread, or a thread of the host, sleeps.
 struct Bed<'a> {
     domain: &'a DomainObject,
-    /// The embedder's; null for one of the host.
+    /// The embedder's thread. Null for a thread of the host.
     thread: *mut core::ffi::c_void,
 }
 
 impl Bed<'_> {
     fn new(domain: &DomainObject) -> Bed<'_> {
-        // SAFETY: a function of the program, with the context that came with it.
+        // SAFETY: a function of the program, with the context that was given with it.
         let thread = domain.parker.map_or(core::ptr::null_mut(), |p| unsafe { (p.current)(p.context) });
         Bed { domain, thread }
     }
@@ -104,7 +105,8 @@ impl Bed<'_> {
                     Some(Deadline { clock, ns }) => (clock, ns),
                     None => (Clock::Monotonic, UFUTEX_NO_DEADLINE),
                 };
-                // SAFETY: a function of the program, with the context that came with it, on the thread it has named.
+                // SAFETY: a function of the program, with the context that was given with it, on the thread that
+                // `current` returned.
                 match unsafe { (p.park)(p.context, self.thread, clock_number(clock), ns) } {
                     result if result == -libc::ETIMEDOUT => Slept::Ended(Cause::TimedOut),
                     result if result == -libc::EINTR => Slept::Ended(Cause::Interrupted),
@@ -128,12 +130,12 @@ impl Bed<'_> {
     }
 }
 
-/// Whether the clock shows that time or a later one.
+/// Whether the deadline has passed. `false` without a deadline.
 pub(crate) fn has_passed(time: &Time, deadline: Option<Deadline>) -> bool {
     deadline.is_some_and(|deadline| time.now(deadline.clock) >= deadline.ns)
 }
 
-/// Runs an operation of the calling thread, which sleeps by the domain's parker.
+/// Runs an operation for the calling thread, which sleeps with the domain's parker.
 pub(crate) fn block_on(
     domain: &DomainObject,
     task: Option<&TaskObject>,
@@ -141,7 +143,7 @@ pub(crate) fn block_on(
     deadline: Option<Deadline>,
 ) -> Result<c_long, Errno> {
     let bed = Bed::new(domain);
-    // In this order: what is dropped last is the bell, which the others use.
+    // In this order: the bell is dropped last, because the other values use it.
     let bell = Handle::new(bed.sound())?;
     let waker = bell.waker();
     let interruptible = task.map(|task| Interruptible::new(task, &bell)).transpose()?;

@@ -1,4 +1,4 @@
-//! A thread that sleeps on a word, by futex(2).
+//! Puts a thread to sleep on a word with futex(2).
 
 use std::sync::atomic::AtomicU32;
 
@@ -8,13 +8,13 @@ use engine::Clock;
 #[derive(Clone, Copy)]
 pub(crate) enum Sleep {
     Forever,
-    /// Until the host's clock shows so many nanoseconds.
+    /// Until the host's clock shows this time in nanoseconds.
     Until(Clock, u64),
-    /// So many nanoseconds.
+    /// For this number of nanoseconds.
     For(u64),
 }
 
-/// Sleeps while `word` is 0; perhaps less.
+/// Sleeps while `word` is 0. May return early.
 pub(crate) fn sleep(word: &AtomicU32, sleep: Sleep) {
     let (op, ns) = match sleep {
         Sleep::Forever => (libc::FUTEX_WAIT_BITSET, None),
@@ -41,7 +41,7 @@ pub(crate) fn sleep(word: &AtomicU32, sleep: Sleep) {
     };
 }
 
-/// Wakes the thread that sleeps there.
+/// Wakes the thread that sleeps on `word`.
 pub(crate) fn wake(word: &AtomicU32) {
     // SAFETY: a wake touches no memory.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };

@@ -1,4 +1,4 @@
-//! The embedder's memory and clock, as the engine wants them.
+//! The embedder's memory, clock and threads, as the engine uses them.
 
 use core::time::Duration;
 use std::sync::atomic::{
@@ -15,33 +15,33 @@ use crate::types::{
     ufutex_clock, ufutex_memory, ufutex_parker,
 };
 
-/// Addresses below are no program's.
+/// No program has addresses below this one.
 const FIRST_PAGE: u64 = 4096;
 
-/// Where words are.
+/// The memory of a domain's words. `None` means the program's own memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Memory(Option<ufutex_memory>);
 
-// SAFETY: the program promises that its functions may be called by any thread.
+// SAFETY: the program promises that any thread may call its functions.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// What the program has set; its own memory for null.
+    /// Reads a program's struct. A null pointer means the program's own memory.
     ///
     /// # Safety
-    /// As for [`abi::read`]. The functions are what they should be, and for as long as this is used. Addresses in the
-    /// program's own memory are valid whenever an operation reads or writes them.
+    /// As for [`abi::read`]. The functions do what `ufutex.h` requires, and are valid as long as the result is used.
+    /// Addresses in the program's own memory are valid whenever an operation reads or writes them.
     pub unsafe fn read(from: *const ufutex_memory) -> Result<Self, Errno> {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         let Some(memory) = (unsafe { abi::read(from)? }) else { return Ok(Self(None)) };
         let given = [memory.load.is_some(), memory.compare_exchange.is_some(), memory.fault_in.is_some()];
         let is_own = given == [false; 3];
         if !is_own && given != [true; 3] { Err(Errno::INVALID) } else { Ok(Self(Some(memory))) }
     }
 
-    /// Whether it is the program's own, and nothing about it is the embedder's.
+    /// Whether it is the program's own memory, without any function of the embedder.
     #[inline]
     pub fn is_native(&self) -> bool {
         self.0.is_none()
@@ -56,7 +56,7 @@ macro_rules! own_word {
             return Err(Fault);
         }
         let pointer = core::ptr::with_exposed_provenance_mut::<()>(address as usize);
-        // SAFETY: aligned, as `Word::new` has checked, or of one byte; valid, as the program has promised.
+        // SAFETY: aligned, as `Word::new` has checked, or one byte wide; valid, as the program has promised.
         unsafe {
             match $width {
                 Width::U8 => own_word!(@one pointer, AtomicU8, u8, |$word: $value| $body),
@@ -93,7 +93,8 @@ fn access_number(access: Access) -> u32 {
     }
 }
 
-// Each call below hands a function of the program what its type says, with the context that came with it.
+// Each call below passes to a function of the program the arguments of its type, with the context that was given with
+// it.
 impl UserMemory for Memory {
     fn load(&self, address: u64, width: Width) -> Result<u64, Fault> {
         let Some(ufutex_memory { context, load: Some(load), .. }) = self.0 else { return own_load(address, width) };
@@ -117,7 +118,7 @@ impl UserMemory for Memory {
     }
 
     fn fault_in(&self, address: u64, access: Access) -> Result<(), Fault> {
-        // What is not there of the program's own memory will not be.
+        // The program's own memory need not be faulted in: an address that is invalid stays invalid.
         let Some(ufutex_memory { context, fault_in: Some(fault_in), .. }) = self.0 else { return Err(Fault) };
         // SAFETY: see above.
         if unsafe { fault_in(context, address, access_number(access)) } == 0 { Ok(()) } else { Err(Fault) }
@@ -161,7 +162,7 @@ impl UserMemory for Memory {
 }
 
 impl Memory {
-    /// A byte that is not there: as often as the engine tries.
+    /// Loads a byte that has faulted: faults it in and retries, as often as the engine would.
     #[cold]
     fn load_faulting(&self, address: u64) -> Result<u8, Fault> {
         for _ in 0..1000 {
@@ -174,13 +175,13 @@ impl Memory {
     }
 }
 
-/// A private word of 32 bits in the program's own memory: what most are, and what is to be quick.
+/// A private word of 32 bits in the program's own memory. Most words are such words, so they have a fast path.
 #[derive(Clone, Copy)]
 pub(crate) struct OwnWord(u64);
 
 impl OwnWord {
     /// # Errors
-    /// [`Errno::INVALID`] for a misaligned address, [`Errno::FAULT`] for one that no program has.
+    /// [`Errno::INVALID`] for a misaligned address, [`Errno::FAULT`] for an address that no program has.
     #[inline]
     pub fn new(address: u64) -> Result<Self, Errno> {
         if !address.is_multiple_of(4) {
@@ -191,7 +192,7 @@ impl OwnWord {
 
     #[inline]
     fn word(&self) -> &AtomicU32 {
-        // SAFETY: aligned and not null, as `new` has checked; valid, as the program has promised to whoever reads it.
+        // SAFETY: aligned and not null, as `new` has checked; valid, as the program has promised.
         unsafe { AtomicU32::from_ptr(core::ptr::with_exposed_provenance_mut(self.0 as usize)) }
     }
 }
@@ -216,7 +217,7 @@ impl Target for OwnWord {
     }
 }
 
-/// The embedder's clock, or the host's.
+/// The embedder's clock. `None` means the host's.
 #[derive(Clone, Copy)]
 pub(crate) struct Time(Option<ufutex_clock>);
 
@@ -227,33 +228,33 @@ pub(crate) struct Deadline {
     pub ns: u64,
 }
 
-// SAFETY: the program promises that its function may be called by any thread.
+// SAFETY: the program promises that any thread may call its function.
 unsafe impl Send for Time {}
 // SAFETY: as above.
 unsafe impl Sync for Time {}
 
 impl Time {
-    /// What the program has set; the host's clocks for null.
+    /// Reads a program's struct. A null pointer means the host's clocks.
     ///
     /// # Safety
-    /// As for [`abi::read`], and the function is what it should be.
+    /// As for [`abi::read`], and the function does what `ufutex.h` requires.
     pub unsafe fn read(from: *const ufutex_clock) -> Result<Self, Errno> {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         match unsafe { abi::read(from)? } {
             Some(clock) if clock.now.is_none() => Err(Errno::INVALID),
             clock => Ok(Self(clock)),
         }
     }
 
-    /// Whether it is the host's.
+    /// Whether it is the host's clocks.
     pub fn is_native(&self) -> bool {
         self.0.is_none()
     }
 
-    /// What a clock shows.
+    /// The time of a clock in nanoseconds.
     pub fn now(&self, clock: Clock) -> u64 {
         if let Some(ufutex_clock { context, now: Some(now), .. }) = self.0 {
-            // SAFETY: a function of the program, with the context that came with it.
+            // SAFETY: a function of the program, with the context that was given with it.
             return unsafe { now(context, clock_number(clock)) };
         }
         let id = match clock {
@@ -267,7 +268,7 @@ impl Time {
         seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
     }
 
-    /// The point in time that a timeout means, if it begins now.
+    /// The point in time at which a timeout ends, if it begins now.
     pub fn begin(&self, timeout: Timeout) -> Deadline {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         match timeout {
@@ -280,7 +281,7 @@ impl Time {
     }
 }
 
-/// A clock's number in C.
+/// The C number of a clock.
 pub(crate) fn clock_number(clock: Clock) -> u32 {
     match clock {
         Clock::Realtime => UFUTEX_REALTIME,
@@ -288,7 +289,7 @@ pub(crate) fn clock_number(clock: Clock) -> u32 {
     }
 }
 
-/// The embedder's threads.
+/// The functions by which the embedder's threads sleep.
 #[derive(Clone, Copy)]
 pub(crate) struct Parker {
     pub context: *mut core::ffi::c_void,
@@ -297,18 +298,18 @@ pub(crate) struct Parker {
     pub unpark: unsafe extern "C" fn(*mut core::ffi::c_void, *mut core::ffi::c_void),
 }
 
-// SAFETY: the program promises that its functions may be called by any thread.
+// SAFETY: the program promises that any thread may call its functions.
 unsafe impl Send for Parker {}
 // SAFETY: as above.
 unsafe impl Sync for Parker {}
 
 impl Parker {
-    /// What the program has set.
+    /// Reads a program's struct. `None` for a null pointer.
     ///
     /// # Safety
-    /// As for [`abi::read`], and the functions are what they should be.
+    /// As for [`abi::read`], and the functions do what `ufutex.h` requires.
     pub unsafe fn read(from: *const ufutex_parker) -> Result<Option<Self>, Errno> {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         match unsafe { abi::read(from)? } {
             None => Ok(None),
             Some(ufutex_parker { context, current: Some(current), park: Some(park), unpark: Some(unpark), .. }) => {

@@ -1,15 +1,16 @@
-//! Handles: what a C program holds instead of addresses.
+//! Handles: a C program holds these instead of addresses.
 //!
-//! A handle has the shape of a pointer and is none. It is the number of a slot, the kind of object, and how often the slot
-//! has been used before; the slot says which handle is alive in it. Slots are never freed, so any 64 bits can be looked at
-//! and nothing of a freed object is read: a handle that is not alive is told from one that is, until one slot has been used
-//! 2^32 times, and after that it is not used again.
+//! A handle has the form of a pointer but is not an address. It consists of the number of a slot, the kind of object,
+//! and the slot's generation: how often the slot has been used. The slot stores the handle that is alive in it. Slots
+//! are never freed, so any 64 bits can be checked, and freed objects are never read. A handle that is not alive is
+//! recognised until its slot has been used 2^32 times; after that the slot is not used again.
 //!
-//! An operation *holds* the object meanwhile ([`Held`], see `holds`), or *counts* itself in the slot ([`Counted`]). Freeing
-//! marks the slot as closing, and then looks whether anybody holds or counts: if so it opens the slot again and says
-//! `EBUSY`. Counting and closing are two sides of Dekker's algorithm, all SeqCst: whoever counts before it looks at the mark
-//! is seen by whoever marks before it looks at the count, or sees the mark. Holding does the same with an asymmetric pair
-//! of barriers, and so without an atomic read-modify-write or a shared line.
+//! An operation *holds* the object while it uses it ([`Held`], see `holds`), or *counts* itself in the slot
+//! ([`Counted`]). Freeing marks the slot as closing, and then checks for holders and counted users. If there are any,
+//! it opens the slot again and fails with `EBUSY`. Counting and closing are the two sides of Dekker's algorithm, all
+//! SeqCst: a user counts itself and then checks the mark, and the freeing thread sets the mark and then checks the
+//! count, so at least one of the two sees the other. Holding does the same with an asymmetric pair of barriers, and so
+//! without an atomic read-modify-write or a shared line.
 
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
@@ -30,35 +31,35 @@ const KIND_SHIFT: u32 = INDEX_BITS + GENERATION_BITS;
 /// Set in a slot's state, never in a handle.
 const CLOSING: u64 = 1 << 63;
 
-/// What a handle may stand for.
+/// A type of objects that handles refer to.
 ///
 /// # Safety
-/// No other type has the same kind; it is from 1 to 7.
+/// No other type has the same kind. The kind is from 1 to 7.
 pub(crate) unsafe trait Object: Send + Sync + 'static {
-    /// The type that the handle points to for the program.
+    /// The C type that the handle points to, as far as the program knows.
     type Opaque;
     const KIND: u64;
 }
 
 #[repr(align(64))]
 struct Slot {
-    /// The handle that is alive here, perhaps closing; 0 for none.
+    /// The handle that is alive in the slot, perhaps with `CLOSING`. 0 means none.
     state: AtomicU64,
-    /// Valid as long as a handle is alive.
+    /// Valid as long as a handle is alive in the slot.
     object: AtomicPtr<()>,
-    /// Who counts itself in.
+    /// How many users count themselves in the slot.
     users: AtomicU32,
-    /// How many handles have been made of this slot. For the registry's lock.
+    /// How many handles have been made of this slot. Guarded by the registry's lock.
     generation: AtomicU32,
-    /// One more than the number of the next free slot. For the registry's lock.
+    /// One more than the number of the next free slot, 0 for none. Guarded by the registry's lock.
     next_free: AtomicU32,
-    /// The host's number of the thread that has marked the slot as closing; 0 for none. Only that
-    /// thread looks for its own number here: in a signal handler.
+    /// The TID of the thread that has marked the slot as closing, 0 for none. A thread only compares it with its own
+    /// TID, to find out in a signal handler whether it is closing the slot itself.
     closer: AtomicU32,
 }
 
 impl Slot {
-    /// Marks it as closing, by the calling thread, if `handle` is alive in it; else answers its state.
+    /// Marks the slot as closing, by the calling thread, if `handle` is alive in it. Otherwise the error is its state.
     fn close(&self, handle: u64) -> Result<(), u64> {
         let thread = calling_thread();
         self.state.compare_exchange(handle, handle | CLOSING, SeqCst, SeqCst)?;
@@ -67,7 +68,7 @@ impl Slot {
     }
 }
 
-/// Slots come in chunks, each twice as large as the one before.
+/// Slots are allocated in chunks. Each chunk is twice as large as the one before.
 const FIRST_CHUNK_LOG2: u32 = 6;
 const CHUNKS: usize = (INDEX_BITS - FIRST_CHUNK_LOG2) as usize;
 
@@ -75,13 +76,13 @@ static SLOTS: [AtomicPtr<Slot>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut(
 static FREE: Mutex<Free> = Mutex::new(Free { first: 0, made: 0 });
 
 struct Free {
-    /// One more than the number of a free slot.
+    /// One more than the number of the first free slot. 0 means that there is none.
     first: u32,
-    /// So many slots have been made.
+    /// How many slots have been made.
     made: u32,
 }
 
-/// The chunk of a slot and its place there.
+/// The chunk of a slot, and the slot's index in it.
 #[inline(always)]
 fn place(index: u32) -> (usize, usize) {
     let shifted = index as usize + (1 << FIRST_CHUNK_LOG2);
@@ -94,7 +95,7 @@ fn place(index: u32) -> (usize, usize) {
 fn slot(handle: u64) -> Option<&'static Slot> {
     let (chunk, offset) = place((handle & ((1 << INDEX_BITS) - 1)) as u32);
     let slots = NonNull::new(SLOTS.get(chunk)?.load(Acquire))?; // [C1]
-    // SAFETY: a chunk has room for every offset that `place` gives for it, is zeroed, and is never freed.
+    // SAFETY: a chunk has room for every index that `place` returns for it, is zeroed, and is never freed.
     Some(unsafe { slots.add(offset).as_ref() })
 }
 
@@ -110,9 +111,9 @@ impl Free {
         let chunks = SLOTS.get(chunk).ok_or(Errno::NO_MEMORY)?;
         if offset == 0 {
             let layout = Layout::array::<Slot>(1 << (chunk as u32 + FIRST_CHUNK_LOG2)).map_err(|_| Errno::NO_MEMORY)?;
-            // SAFETY: the layout has a size.
+            // SAFETY: the layout's size is not 0.
             let slots = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Errno::NO_MEMORY)?;
-            chunks.store(slots.as_ptr().cast(), Release); // [C1]: its zeroes are seen with it.
+            chunks.store(slots.as_ptr().cast(), Release); // [C1]: a thread that sees the chunk sees its zeroes
         }
         let slot = slot(index.into()).ok_or(Errno::NO_MEMORY)?;
         self.made += 1;
@@ -120,7 +121,7 @@ impl Free {
     }
 
     fn give_back(&mut self, index: u32, slot: &Slot) {
-        // A slot that has had all its generations would make a handle that was freed alive again.
+        // A slot that has used up its generations is not used again: otherwise a freed handle would become alive again.
         if slot.generation.load(Relaxed) != u32::MAX {
             slot.next_free.store(self.first, Relaxed);
             self.first = index + 1;
@@ -132,13 +133,13 @@ fn free_slots() -> std::sync::MutexGuard<'static, Free> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Puts `value` on the heap, if there is memory.
+/// Puts `value` on the heap, or fails without memory.
 pub(crate) fn boxed<T>(value: T) -> Result<Box<T>, Errno> {
     let layout = Layout::new::<T>();
     const { assert!(size_of::<T>() != 0) };
-    // SAFETY: the layout has a size.
+    // SAFETY: the layout's size is not 0.
     let memory = NonNull::new(unsafe { alloc(layout) }).ok_or(Errno::NO_MEMORY)?.cast::<T>();
-    // SAFETY: fresh memory of that layout, from the allocator that a box gives it back to.
+    // SAFETY: fresh memory of that layout, from the allocator to which a box returns its memory.
     unsafe {
         memory.write(value);
         Ok(Box::from_raw(memory.as_ptr()))
@@ -149,16 +150,16 @@ pub(crate) fn boxed<T>(value: T) -> Result<Box<T>, Errno> {
 pub(crate) fn insert<T: Object>(object: Box<T>) -> Result<*mut T::Opaque, Errno> {
     holds::prepare();
     let (index, slot) = free_slots().take()?;
-    // Taken, so it is ours alone. The first handle of a slot is of generation 1: none is 0.
+    // The slot was taken, so no other thread uses it. Generations begin with 1, so that no handle is 0.
     let generation = slot.generation.load(Relaxed) + 1;
     slot.generation.store(generation, Relaxed);
     let handle = T::KIND << KIND_SHIFT | u64::from(generation) << INDEX_BITS | u64::from(index);
     slot.object.store(Box::into_raw(object).cast(), Relaxed);
-    slot.state.store(handle, Release); // [C2]: the object is seen with it.
+    slot.state.store(handle, Release); // [C2]: a thread that sees the handle sees the object
     Ok(ptr::without_provenance_mut(handle as usize))
 }
 
-/// The number of a handle that may be of a `T`.
+/// Checks that the handle is of kind `T`, and returns its number.
 #[inline(always)]
 fn number<T: Object>(handle: *mut T::Opaque) -> Result<u64, Errno> {
     let handle = handle.addr() as u64;
@@ -169,21 +170,21 @@ fn number<T: Object>(handle: *mut T::Opaque) -> Result<u64, Errno> {
     }
 }
 
-/// The host's number of the calling thread. By a system call: thread-local storage is not for signal handlers.
+/// The TID of the calling thread. Obtained by a system call, because signal handlers cannot use thread-local storage.
 fn calling_thread() -> u32 {
     // SAFETY: gettid(2) reads and writes no memory of ours.
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
-/// Why a look at a slot has not found the handle alive. `Ok` to look again.
+/// Called when a handle was not found alive in its slot. `Ok` means that the caller checks again.
 #[cold]
 fn refusal(slot: &Slot, handle: u64, patience: &mut Patience) -> Result<(), Errno> {
     match slot.state.load(SeqCst) {
-        // It could not be freed, and is alive again.
+        // Freeing it has failed, so it is alive again.
         state if state == handle => Ok(()),
-        // Another thread is about to free it, or to find that it cannot. If that thread is this very one, below a signal
-        // handler, it does not get on before the handler returns. Two handlers may wait for each other's threads, so the
-        // patience has an end.
+        // A thread is freeing it, or about to find that it is in use. If that thread is this very one, below a signal
+        // handler, it cannot go on before the handler returns. Two handlers may wait for each other's threads, so the
+        // wait is limited.
         state if state == handle | CLOSING => {
             let is_own = slot.closer.load(Relaxed) == calling_thread();
             if !is_own && patience.is_left() { Ok(()) } else { Err(Errno::BUSY) }
@@ -192,7 +193,7 @@ fn refusal(slot: &Slot, handle: u64, patience: &mut Patience) -> Result<(), Errn
     }
 }
 
-/// An object in use by an operation of the calling thread: it cannot be freed meanwhile.
+/// An object that an operation of the calling thread is using. It cannot be freed meanwhile.
 pub(crate) struct Held<T: Object> {
     object: NonNull<T>,
     slot: &'static Slot,
@@ -200,7 +201,7 @@ pub(crate) struct Held<T: Object> {
 }
 
 enum By {
-    /// It stands in the thread's record, at this place.
+    /// The handle is in the thread's record, at this place.
     Record(&'static Record, usize),
     Count,
 }
@@ -209,9 +210,9 @@ impl<T: Object> Held<T> {
     /// Holds the object of `handle`.
     ///
     /// # Errors
-    /// [`Errno::INVALID`] for null, [`Errno::BAD_HANDLE`] for what is no handle of this kind or has been freed,
-    /// [`Errno::BUSY`] where it is being freed by an operation that this one has interrupted.
-    // Inlined: this is what an operation pays for its handle.
+    /// [`Errno::INVALID`] for null, [`Errno::BAD_HANDLE`] if this is not a handle of this kind or has been freed,
+    /// [`Errno::BUSY`] if it is being freed by an operation that this one has interrupted.
+    // Inlined, because every operation does this.
     #[inline(always)]
     pub fn new(handle: *mut T::Opaque) -> Result<Self, Errno> {
         let handle = number::<T>(handle)?;
@@ -234,9 +235,9 @@ impl<T: Object> Held<T> {
         Ok(Self { object, slot, by: By::Count })
     }
 
-    /// The same for longer than this operation, or for another thread.
+    /// Counts a use of the object that lasts longer than this operation, or is by another thread.
     pub fn count(&self) -> Counted<T> {
-        // Held, so it is not being freed: whoever frees it sees one of the two.
+        // The object is held, so it is not being freed: a freeing thread sees the hold or the count.
         self.slot.users.fetch_add(1, SeqCst);
         Counted { object: self.object, slot: self.slot, _owns: PhantomData }
     }
@@ -247,7 +248,7 @@ impl<T: Object> core::ops::Deref for Held<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: it is not freed while it is held.
+        // SAFETY: the object is not freed while it is held.
         unsafe { self.object.as_ref() }
     }
 }
@@ -262,20 +263,20 @@ impl<T: Object> Drop for Held<T> {
     }
 }
 
-/// An object that counts its users.
+/// An object whose slot counts this use. It cannot be freed meanwhile.
 pub(crate) struct Counted<T: Object> {
     object: NonNull<T>,
     slot: &'static Slot,
     _owns: PhantomData<T>,
 }
 
-// SAFETY: a shared reference to an object that is `Sync`, which nobody frees meanwhile.
+// SAFETY: a shared reference to an object that is `Sync` and is not freed meanwhile.
 unsafe impl<T: Object> Send for Counted<T> {}
 // SAFETY: as above.
 unsafe impl<T: Object> Sync for Counted<T> {}
 
 impl<T: Object> Counted<T> {
-    /// As [`Held::new`]; without thread-local storage, so for signal handlers.
+    /// As [`Held::new`], without thread-local storage, so that signal handlers can call it.
     pub fn new(handle: *mut T::Opaque) -> Result<Self, Errno> {
         let handle = number::<T>(handle)?;
         Self::of_slot(slot(handle).ok_or(Errno::BAD_HANDLE)?, handle)
@@ -284,7 +285,7 @@ impl<T: Object> Counted<T> {
     fn of_slot(slot: &'static Slot, handle: u64) -> Result<Self, Errno> {
         let mut patience = Patience::default();
         loop {
-            // A look first, so that handles which are not alive disturb nobody.
+            // Checked first, so that a handle that is not alive causes no write to its slot.
             if slot.state.load(SeqCst) == handle {
                 slot.users.fetch_add(1, SeqCst);
                 if slot.state.load(SeqCst) == handle {
@@ -296,11 +297,11 @@ impl<T: Object> Counted<T> {
         }
     }
 
-    /// Frees the object, as soon as the last other one lets go of it: only for kinds that are counted for moments, and
-    /// never held. Nobody else gets it from now on.
+    /// Frees the object, as soon as all other users are gone. Only for kinds that are counted for short times, and
+    /// never held. From now on no new user gets the object.
     ///
     /// # Errors
-    /// [`Errno::BUSY`] when somebody else does the same.
+    /// [`Errno::BUSY`] if another thread is already freeing it.
     pub fn take(self) -> Result<Box<T>, Errno> {
         let state = self.slot.state.load(SeqCst);
         if state & CLOSING != 0 || self.slot.close(state).is_err() {
@@ -312,14 +313,14 @@ impl<T: Object> Counted<T> {
         }
         let (object, slot) = (self.object, self.slot);
         drop(self);
-        // SAFETY: closing, by us, and nobody uses it.
+        // SAFETY: this thread has marked the slot as closing, and there are no users.
         Ok(unsafe { retire(slot, state, object) })
     }
 }
 
 impl<T: Object> Clone for Counted<T> {
     fn clone(&self) -> Self {
-        // Counted, so it is not being freed.
+        // This value counts a use, so the object is not being freed.
         self.slot.users.fetch_add(1, SeqCst);
         Self { object: self.object, slot: self.slot, _owns: PhantomData }
     }
@@ -329,7 +330,7 @@ impl<T: Object> core::ops::Deref for Counted<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: it is not freed while it is counted.
+        // SAFETY: the object is not freed while its use is counted.
         unsafe { self.object.as_ref() }
     }
 }
@@ -340,23 +341,23 @@ impl<T: Object> Drop for Counted<T> {
     }
 }
 
-/// [H2]: what was done with the object has happened before it is freed.
+/// [H2]: the uses of the object happen before it is freed.
 fn leave(slot: &Slot) {
     slot.users.fetch_sub(1, SeqCst);
 }
 
-/// The object of a slot whose handle was seen to be alive.
+/// The object of a slot whose handle was alive.
 #[inline(always)]
 fn object<T>(slot: &Slot) -> NonNull<T> {
     // SAFETY: stored before the handle, and not null.
     unsafe { NonNull::new_unchecked(slot.object.load(Relaxed).cast()) }
 }
 
-/// Frees a handle, and answers its object.
+/// Frees a handle, and returns its object.
 ///
 /// # Errors
-/// [`Errno::INVALID`] for null, [`Errno::BAD_HANDLE`] for one that is not alive, [`Errno::BUSY`] while somebody uses the
-/// object: then it stays alive.
+/// [`Errno::INVALID`] for null, [`Errno::BAD_HANDLE`] if the handle is not alive, [`Errno::BUSY`] if the object is in
+/// use; then it stays alive.
 pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno> {
     let handle = number::<T>(handle)?;
     let slot = slot(handle).ok_or(Errno::BAD_HANDLE)?;
@@ -365,7 +366,7 @@ pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno>
         Err(state) if state == handle | CLOSING => return Err(Errno::BUSY),
         Err(_) => return Err(Errno::BAD_HANDLE),
     }
-    // The holders first: one that begins to count does so before it holds no more.
+    // Holders are checked first: a holder that begins to count does so before it stops holding.
     let is_held = holds::somebody_holds(handle);
     #[cfg(test)]
     tests::between_looks();
@@ -374,20 +375,20 @@ pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno>
         slot.state.store(handle, SeqCst);
         return Err(Errno::BUSY);
     }
-    // SAFETY: closing, by us, and nobody uses it.
+    // SAFETY: this thread has marked the slot as closing, and there are no users.
     Ok(unsafe { retire(slot, handle, object(slot)) })
 }
 
 /// Ends the life of a handle.
 ///
 /// # Safety
-/// The caller has marked the slot as closing, and has seen that nobody uses the object, which is that of the slot.
+/// The caller has marked the slot as closing, and has seen that `object`, which is the slot's, has no users.
 unsafe fn retire<T: Object>(slot: &Slot, handle: u64, object: NonNull<T>) -> Box<T> {
     slot.object.store(ptr::null_mut(), Relaxed);
     slot.closer.store(0, Relaxed);
     slot.state.store(0, SeqCst);
     free_slots().give_back((handle & ((1 << INDEX_BITS) - 1)) as u32, slot);
-    // SAFETY: it came from a box, in `insert`, and nobody else has it.
+    // SAFETY: it came from a box, in `insert`, and has no other owner.
     unsafe { Box::from_raw(object.as_ptr()) }
 }
 
@@ -398,7 +399,7 @@ mod tests {
 
     struct Thing(u64);
     enum Opaque {}
-    // SAFETY: nothing else has this kind.
+    // SAFETY: no other type has this kind.
     unsafe impl Object for Thing {
         type Opaque = Opaque;
         const KIND: u64 = 7;
@@ -409,11 +410,11 @@ mod tests {
     }
 
     thread_local! {
-        /// What another thread does while this one frees.
+        /// What another thread would do while this one frees.
         static BETWEEN: std::cell::RefCell<Option<Box<dyn FnOnce()>>> = const { std::cell::RefCell::new(None) };
     }
 
-    /// Called between the two looks at who uses an object.
+    /// Called between the two checks for users of an object.
     pub(super) fn between_looks() {
         if let Some(act) = BETWEEN.take() {
             act();
@@ -483,7 +484,7 @@ mod tests {
                     }
                 });
             }
-            // Stopped whatever comes of it: a failure is not to hang.
+            // Stopped before any assertion, so that a failure does not hang.
             let looks: Vec<_> = (0..200_000).map(|_| Counted::<Thing>::new(pointer()).map(|held| held.0)).collect();
             is_running.store(0, Relaxed);
             assert!(looks.iter().all(|look| *look == Ok(5)));
@@ -543,7 +544,7 @@ mod tests {
         let held = Held::<Thing>::new(handle).unwrap();
         let nested: Vec<_> = (0..100).map(|_| Held::<Thing>::new(handle).unwrap()).collect();
         assert_eq!(remove::<Thing>(handle).map(|object| object.0), Err(Errno::BUSY));
-        // In the order in which they were entered, which is not the usual one.
+        // Dropped in the order in which they were entered, which is unusual.
         drop(held);
         drop(nested);
         let nested: Vec<_> = (0..8).map(|_| Held::<Thing>::new(handle).unwrap()).collect();
@@ -562,9 +563,9 @@ mod tests {
         }
     }
 
-    /// Notices whether it is used after its end.
+    /// Panics if it is in use when it is freed.
     struct Mortal(AtomicUsize, &'static AtomicUsize);
-    // SAFETY: nothing else has this kind.
+    // SAFETY: no other type has this kind.
     unsafe impl Object for Mortal {
         type Opaque = Opaque;
         const KIND: u64 = 6;

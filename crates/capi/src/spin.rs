@@ -1,19 +1,19 @@
-//! Waiting for what takes another thread a moment.
+//! Waiting for something that takes another thread a moment.
 
 use std::time::{Duration, Instant};
 
-/// How long has been waited.
+/// How long a thread has waited.
 #[derive(Default)]
 pub(crate) struct Patience {
     looks: u32,
-    /// Since the first look that slept.
+    /// When the first wait that slept began.
     sleeps_since: Option<Instant>,
 }
 
-/// So many looks give up the CPU in between; those after them sleep, so that whoever is waited for can run, whatever our
-/// priority is.
+/// The number of waits that only yield the CPU. Later waits sleep, so that the other thread can run even if this one
+/// has a higher priority.
 const YIELDS: u32 = 100;
-/// How long [`Patience::is_left`] waits in all. A thread that has lost its CPU on a loaded machine takes less.
+/// How long [`Patience::is_left`] waits in all. A thread that has lost its CPU on a loaded machine returns earlier.
 pub(crate) const LONGEST: Duration = Duration::from_secs(5);
 
 impl Patience {
@@ -27,7 +27,7 @@ impl Patience {
         self.looks = self.looks.saturating_add(1);
     }
 
-    /// Waits a moment, unless that has been done for [`LONGEST`]. Whether it did.
+    /// Waits a moment, and returns `true`. Returns `false` at once if it has waited for [`LONGEST`].
     pub fn is_left(&mut self) -> bool {
         let is_left = self.looks < YIELDS || self.sleeps_since.get_or_insert_with(Instant::now).elapsed() < LONGEST;
         if is_left {

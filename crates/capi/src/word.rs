@@ -1,4 +1,4 @@
-//! A word as a function of the interface names it.
+//! A word as a program names it in a call.
 
 use engine::{Access, Fault, Scope, Target, UserMemory, Width};
 
@@ -6,7 +6,7 @@ use crate::errno::Errno;
 use crate::platform::Memory;
 use crate::types::{UFUTEX_SHARED, UFUTEX_U8, UFUTEX_U16, UFUTEX_U32, UFUTEX_U64};
 
-/// Any word, in any memory.
+/// A word of any width, in any memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Word<'m> {
     memory: &'m Memory,
@@ -16,11 +16,11 @@ pub(crate) struct Word<'m> {
 }
 
 impl<'m> Word<'m> {
-    /// The word at `address`, which is shared by what `memory` says if `flags` say that it is shared.
+    /// The word at `address`. If `flags` contain `UFUTEX_SHARED`, `memory` says which domains share it.
     ///
     /// # Errors
-    /// [`Errno::INVALID`] for other flags than there are and for a misaligned address; [`Errno::FAULT`] for an address that
-    /// no program has, or when the memory cannot say who shares it.
+    /// [`Errno::INVALID`] for unknown flags and for a misaligned address. [`Errno::FAULT`] for an address that no
+    /// program has, or if the memory cannot say which domains share it.
     pub fn new(memory: &'m Memory, address: u64, flags: u32, access: Access) -> Result<Self, Errno> {
         let width = match flags & !UFUTEX_SHARED {
             UFUTEX_U8 => Width::U8,

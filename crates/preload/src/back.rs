@@ -1,5 +1,5 @@
-//! The way back from the handler of SIGSYS to the program without rt_sigreturn(2), which takes as long as all that the
-//! engine does for a wake.
+//! The way back from the handler of SIGSYS to the program without rt_sigreturn(2), which takes as long as the engine
+//! takes for a whole wake.
 //!
 //! rt_sigreturn(2) restores registers and the signal mask. If the handler has not changed the mask, only registers are
 //! left to restore. The `syscall` instruction overwrites rcx and r11 anyway. So these two are free for loading the
@@ -24,8 +24,8 @@ const SOFTWARE: usize = 464;
 const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
 /// Offset of the bits that say which register sets the area contains.
 const FEATURES: usize = SOFTWARE + 8;
-/// A flag of an alternate stack. The kernel disables such a stack when it delivers a signal, also if the handler does not run on
-/// it, and enables it again in rt_sigreturn(2).
+/// A flag of an alternate stack. The kernel disables such a stack when it delivers a signal, even if the handler does
+/// not run on it, and enables it again in rt_sigreturn(2).
 const SS_AUTODISARM: u32 = 1 << 31;
 /// The flag in rflags by which a debugger single-steps.
 const TRAP_FLAG: u64 = 1 << 8;
@@ -62,13 +62,13 @@ fn is_possible(context: &Context) -> bool {
 /// nothing of the handler's stack may be needed any more.
 pub unsafe fn go(context: &Context) {
     if is_possible(context) {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { leave(context.as_ptr()) }
     }
 }
 
-/// Loads the registers. r11 holds the frame's address until the stack pointer is the program's: from then on the next
-/// signal may overwrite what is below it.
+/// Loads the registers. r11 holds the frame's address until the stack pointer is the program's. From then on the next
+/// signal may overwrite the frame, which is below the stack pointer.
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn leave(frame: *mut c_void) -> ! {
     naked_asm!(

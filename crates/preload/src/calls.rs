@@ -1,6 +1,6 @@
-//! Which of a program's system calls are ours: operations on futexes that it says are its own (`FUTEX_PRIVATE_FLAG`). What
-//! others may share, locks with priority inheritance and robust unlocks stay with the kernel, which alone knows the other
-//! processes, their priorities and their deaths.
+//! Which of a program's system calls the engine makes: operations on futexes that the program marks as private
+//! (`FUTEX_PRIVATE_FLAG`). Operations on words that processes may share, locks with priority inheritance and robust
+//! unlocks stay with the kernel, because only the kernel knows the other processes, their priorities and their deaths.
 
 use core::sync::atomic::Ordering;
 
@@ -10,7 +10,7 @@ use crate::memory;
 use crate::process::{Process, process};
 use crate::settings;
 
-/// Of prctl(2).
+/// The operation of prctl(2).
 pub const PR_FUTEX_HASH: u64 = 78;
 
 pub const SYS_FUTEX_WAITV: i64 = 449;
@@ -22,7 +22,7 @@ const PRIVATE_FLAG: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
 const FUTEX2_PRIVATE: u32 = 128;
 const CLOCK_REALTIME: u64 = libc::FUTEX_CLOCK_REALTIME as u64;
 
-/// futex(2)'s operations that are ours where they are private.
+/// The operations of futex(2) that the engine makes if they are private.
 pub const OURS: [i32; 7] = [
     libc::FUTEX_WAIT,
     libc::FUTEX_WAKE,
@@ -33,7 +33,8 @@ pub const OURS: [i32; 7] = [
     libc::FUTEX_WAKE_BITSET,
 ];
 
-/// What is counted apart: futex(2)'s sixteen operations, then the calls of futex2, then what the kernel got.
+/// The number of kinds that are counted separately: futex(2)'s sixteen operations, then the calls of futex2, then the
+/// calls left to the kernel.
 pub const KINDS: usize = 21;
 /// The names of the kinds, as in their man pages.
 pub const NAMES: [&str; KINDS] = [
@@ -59,22 +60,22 @@ pub const NAMES: [&str; KINDS] = [
     "futex_requeue",
     "kernel",
 ];
-/// The kind of what is left to the kernel, as far as it is seen at all.
+/// The kind of calls that are left to the kernel, as far as this library sees them.
 pub const KERNEL: usize = 20;
 
-/// Whose a call is.
+/// Which side makes a call.
 pub enum Whose {
-    /// The engine's; counted as that kind; whether it may sleep.
+    /// The engine. The kind under which the call is counted, and whether it may sleep.
     Ours(Number, usize, bool),
-    /// The kernel's.
+    /// The kernel.
     Kernel,
-    /// futex_waitv(2) on words of both kinds: see `mixed.rs`.
+    /// Both: futex_waitv(2) on private and shared words, see `mixed.rs`.
     Mixed,
-    /// futex_requeue(2) between words of both kinds, whose waiters sleep in different places.
+    /// Neither: futex_requeue(2) between a private and a shared word, whose waiters sleep in different places.
     Refused,
 }
 
-/// A call of number `number`, which is one of futexes.
+/// Which side makes the futex call with this number.
 #[inline(always)]
 pub fn whose(number: i64, args: &[u64; 6]) -> Whose {
     if number != libc::SYS_futex {
@@ -110,7 +111,7 @@ pub struct Waitv {
 }
 
 impl Waitv {
-    /// Whether the program says that the word is its own.
+    /// Whether the program marks the word as private.
     pub fn is_private(&self) -> bool {
         self.flags & FUTEX2_PRIVATE != 0
     }
@@ -119,8 +120,8 @@ impl Waitv {
 /// The most words of one wait: the kernel's `FUTEX_WAITV_MAX`.
 pub const WAITV_MAX: usize = 128;
 
-/// Whether there are private words in the list, and whether there are others. As far as it can be read; none of it where the
-/// kernel would refuse it for its length.
+/// Whether the list contains private words, and whether it contains shared ones. Only the part that can be read counts.
+/// A list that is too long for the kernel counts as empty.
 fn kinds(list: u64, len: usize) -> (bool, bool) {
     let (mut private, mut shared) = (false, false);
     for i in 0..if len <= WAITV_MAX { len as u64 } else { 0 } {
@@ -161,7 +162,7 @@ pub fn count(kind: usize) {
     }
 }
 
-/// Counts a call that the kernel gets.
+/// Counts a call that is left to the kernel.
 #[inline(always)]
 pub fn count_kernel(number: i64, args: &[u64; 6]) {
     if let Some(process) = counted() {
@@ -171,14 +172,14 @@ pub fn count_kernel(number: i64, args: &[u64; 6]) {
     }
 }
 
-/// Whether futex(2)'s `op` would be ours, but for the words that others may share.
+/// Whether futex(2)'s `op` is one that the engine makes for private words.
 fn is_shared(op: u64) -> bool {
     let command = (op & 0xffff_ffff & !CLOCK_REALTIME) as i32;
     OURS.contains(&command)
 }
 
-/// Runs `sleep`, in which the calling thread waits. Counted only where a report was asked for; one that a cancellation
-/// takes out of it stays counted.
+/// Runs `sleep`, in which the calling thread waits. Counts the thread only if a report was asked for. If the thread is
+/// cancelled in `sleep`, it stays counted.
 pub fn while_waiting<R>(sleep: impl FnOnce() -> R) -> R {
     let Some(process) = counted() else { return sleep() };
     let [now, most] = &process.waiting;
@@ -189,17 +190,17 @@ pub fn while_waiting<R>(sleep: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Notes how many threads there are.
+/// Notes the current number of threads.
 pub fn note_threads(threads: usize) {
     if let Some(process) = counted() {
         process.threads_most.fetch_max(threads as u64, Ordering::Relaxed);
     }
 }
 
-/// Kinds whose calls name a list of words, not one.
+/// Kinds whose calls name a list of words, not one word.
 const LISTS: [usize; 2] = [16, 19];
 
-/// Counts a call of the engine's, and the word that it names first.
+/// Counts a call that the engine makes, and the first word that it names.
 pub fn count_word(kind: usize, address: u64) {
     count(kind);
     if let Some(process) = counted()
@@ -209,7 +210,7 @@ pub fn count_word(kind: usize, address: u64) {
     }
 }
 
-/// Where it is counted, if a report was asked for.
+/// The process's counters, if a report was asked for.
 #[inline(always)]
 fn counted() -> Option<&'static Process> {
     settings::get().stats.and_then(|_| process())

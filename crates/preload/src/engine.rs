@@ -1,4 +1,4 @@
-//! The program's domain, whichever scheme and layout it was to have, and calls on it.
+//! The program's domain, with the scheme and layout of the settings, and calls on it.
 
 use core::mem::ManuallyDrop;
 use core::num::NonZeroU32;
@@ -26,23 +26,24 @@ use crate::{calls, nodes, raw, seat, settings, stack, timers};
 
 const WAIT_PRIVATE: u32 = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u32;
 const CMP_REQUEUE_PRIVATE: u32 = (libc::FUTEX_CMP_REQUEUE | libc::FUTEX_PRIVATE_FLAG) as u32;
-/// The highest address that the kernel lets a program name.
+/// The highest address that the kernel accepts from a program.
 const USER_END: u64 = (1 << 47) - 4096;
 const WAKE_PRIVATE: u32 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u32;
 
-/// For waits that are not to sleep.
+/// Options of waits that must not sleep.
 const AT_ONCE: WaitOptions = WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::ZERO));
 
-/// A domain, and tasks to call it by: one for each priority, since it is by priority that they wait.
+/// A domain, and tasks to call it with: one for each priority, because a waiter's place in a queue depends on its
+/// task's priority.
 pub struct Parts<S: Scheme<L>, L: Layout> {
-    // Before the domain, which they are of.
+    // Declared before the domain, so that the tasks are dropped first.
     tasks: [AtomicPtr<Task<L>>; 100],
     domain: Domain<S, L>,
 }
 
 macro_rules! engines {
     ($($name:ident: $scheme:ident, $layout:ident;)*) => {
-        /// One of them.
+        /// An engine with one of the schemes and layouts.
         pub enum Engine {
             $(
                 #[allow(missing_docs)]
@@ -50,7 +51,7 @@ macro_rules! engines {
             )*
         }
 
-        /// Runs `$then` with whichever it is.
+        /// Runs `$then` with the parts of any engine.
         macro_rules! on {
             ($engine:expr, $parts:ident => $then:expr) => {
                 match $engine {
@@ -87,7 +88,7 @@ engines! {
     PerCpuSplit: PerCpu, Split;
 }
 
-/// The process's engine, made now if there is none; `None` without memory for it.
+/// The process's engine, which is made now if there is none. `None` if there is no memory for it.
 #[inline(always)]
 pub fn engine() -> Option<&'static Engine> {
     let process = process()?;
@@ -119,11 +120,11 @@ fn make(process: &'static Process, stack: Stack) -> Option<&'static Engine> {
     unsafe { engine.as_ref() }
 }
 
-/// Makes the engine before the program begins, if its settings may be wrong or a report is wanted, whatever the program
-/// calls. Otherwise the first futex call makes it, since most programs that a shell starts make no such call.
+/// Makes the engine before the program begins, if its settings may be wrong or a report is wanted in any case.
+/// Otherwise the first futex call makes it, since most programs that a shell starts make no such call.
 ///
-/// It runs on the stack that the process begins with. AddressSanitizer initialises itself when we first call a function
-/// that it has taken over, and takes the stack of that call for the first thread's.
+/// It is made on the stack that the process begins with. AddressSanitizer initialises itself when we first call a
+/// function that it has taken over, and takes the stack of that call for the first thread's.
 pub fn make_early() {
     let settings = settings::get();
     let Some(process) = process() else { return };
@@ -134,21 +135,22 @@ pub fn make_early() {
     }
 }
 
-/// How many CPUs this process may use.
+/// The number of CPUs that this process may use.
 pub fn cpus() -> usize {
     let mut mask = [0u64; 128];
-    // SAFETY: the kernel writes at most as many bytes as it is told.
+    // SAFETY: the kernel writes at most the given number of bytes.
     let bytes =
         unsafe { raw::own(libc::SYS_sched_getaffinity, [0, size_of_val(&mask) as u64, (&raw mut mask) as u64]) };
     if bytes <= 0 { 1 } else { mask.iter().map(|word| word.count_ones() as usize).sum::<usize>().max(1) }
 }
 
-/// A number that nobody can guess.
+/// A number that other programs cannot guess.
 fn seed() -> u64 {
     let mut seed = 0u64;
     // SAFETY: stores into `seed`.
     let got = unsafe { raw::own(libc::SYS_getrandom, [(&raw mut seed) as u64, 8, libc::GRND_NONBLOCK as u64]) };
-    // Early at boot there are none; where the kernel has put us is the next best.
+    // Early at boot there may be no random bytes. Then the address of the stack, which the kernel has chosen, is the
+    // next best.
     if got == 8 { seed } else { (&raw const seed) as u64 ^ raw::pid() as u64 }
 }
 
@@ -160,24 +162,25 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
             Policy::Threads => ufutex::Policy::Threads,
             Policy::Fixed(slots) => ufutex::Policy::Fixed(slots),
         };
-        // All by system calls of our own: std's way to them needs thread-local storage, and files.
+        // Everything is found out by system calls of our own: std needs thread-local storage and opens files.
         let config = Config::new().cpus(cpus()).hash_seed(seed()).clocks(Arc::new(Host));
         let system = System::<L>::with_config(match nodes::one() {
             Some(one) => config.topology(one),
             None => config,
         })?;
-        // Who watches wants to know what the program's calls meet in the kernel, where every wait goes through its bucket.
+        // With `watch` the program's calls must meet what they would meet in the kernel, where every wait locks its
+        // bucket.
         let options = Options::new().policy(policy).counters(settings.stats.is_some()).early_return(!settings.watch);
         let domain = Domain::with_options(&system, options);
         if let Some(slots) = settings.slots {
-            // As if the program had asked: 0 is for good then.
+            // As if the program had asked for it. 0 then means the global table for good.
             const SET_SLOTS: u64 = 1;
             if domain.prctl_futex_hash(SET_SLOTS, slots as u64, settings.immutable.into()) != 0 {
                 return Err(ufutex::Error::NoMemory);
             }
         }
         if settings.watch {
-            // A wait without time makes the table.
+            // A wait with no time to sleep makes the table.
             let _ = domain.wait_with(&AtomicU32::new(0), 0, &AT_ONCE);
         }
         let this = Self { tasks: [const { AtomicPtr::new(ptr::null_mut()) }; 100], domain };
@@ -185,7 +188,7 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
         Ok(this)
     }
 
-    /// The task of a priority: 0, or a real-time thread's from 1 to 99.
+    /// The task of a priority: 0, or the priority of a real-time thread from 1 to 99.
     fn task(&self, priority: usize) -> Option<&Task<L>> {
         let place = &self.tasks[priority];
         let mut task = place.load(Ordering::Acquire); // pairs with the Release below
@@ -198,7 +201,7 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
             task = match place.compare_exchange(ptr::null_mut(), new, Ordering::Release, Ordering::Acquire) {
                 Ok(_) => new,
                 Err(other) => {
-                    // SAFETY: made above, and nobody else has it.
+                    // SAFETY: made above, and not shared.
                     drop(unsafe { Box::from_raw(new) });
                     other
                 }
@@ -216,8 +219,8 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
         }
     }
 
-    /// The calls that programs make most, where they end at once: what is decoded for all of them takes longer than
-    /// what these do. `None` is for [`call_any`](Self::call_any).
+    /// Makes the most frequent calls if they end at once: decoding all system calls takes longer than these calls.
+    /// `None` means that [`call_any`](Self::call_any) has to make the call.
     #[inline(always)]
     fn call_briefly(&self, number: Number, args: &[u64; 6]) -> Option<isize> {
         let [address, op, val, time, ..] = *args;
@@ -231,7 +234,7 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
                 match self.domain.wait_with(word, u64::from(val as u32), &AT_ONCE) {
                     Err(ufutex::Error::Again) => Some(-(libc::EAGAIN as isize)),
                     Ok(()) => Some(0),
-                    // The value has changed back: it begins anew, and will sleep.
+                    // The value has changed back. The wait begins anew, and will sleep.
                     Err(_) => None,
                 }
             }
@@ -244,8 +247,8 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
         }
     }
 
-    /// Not as frequent as the others, but often made by a thread that has slept since its last one, which meets none of the
-    /// code in a cache: the less of it the better.
+    /// Less frequent than the other calls, but often made by a thread that has just slept, and so finds none of the
+    /// code in a cache. So the code must be short.
     fn cmp_requeue(&self, from: Guest<'_, Native>, &[_, _, wake, requeue, to, expected]: &[u64; 6]) -> Option<isize> {
         let (wake, requeue) = (usize::try_from(wake as i32).ok()?, usize::try_from(requeue as i32).ok()?);
         if to > USER_END {
@@ -265,13 +268,13 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
             let mut call = pin!(self.domain.syscall_async(task, &Native, number, args));
             return match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(result) => result,
-                Poll::Pending => call.end(Cause::Interrupted), // not reached: it does not sleep
+                Poll::Pending => call.end(Cause::Interrupted), // not reached: the call does not sleep
             };
         }
         self.call_and_sleep(number, args, inside, None)
     }
 
-    /// The same for a call that will probably sleep.
+    /// Like `call_any`, for a call that will probably sleep. `otherwise` sleeps in place of [`Inside::sleep`].
     #[inline(never)]
     fn call_and_sleep(
         &self,
@@ -283,20 +286,21 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
         let no_memory = -(libc::ENOMEM as isize);
         let Some(task) = self.task(realtime_priority()).or_else(|| self.task(0)) else { return no_memory };
         let Some(taken) = seat::seats().and_then(seat::Seats::take) else { return no_memory };
-        // A waker has nothing to drop.
+        // Dropping a waker does nothing.
         let waker = ManuallyDrop::new(taken.seat.waker());
         let mut call = taken.put(self.domain.syscall_async(task, &Native, number, args));
         inside.sleep_until_done(call.pin(), taken.seat, &waker, otherwise)
     }
 }
 
-/// Whether a wait will probably end before it begins: nobody need be told then.
+/// Whether the word does not hold `val`, so that a wait will probably end at once.
 #[inline(always)]
 fn looks_different(address: u64, val: u64) -> bool {
     Native.load(address, Width::U32).is_ok_and(|value| value != u64::from(val as u32))
 }
 
-/// futex_waitv(2) on words that are all private, with something else that may end it, which sleeps at a seat that is told of the wakes.
+/// futex_waitv(2) on words that are all private. `sleep` puts the thread to sleep at a seat, which wakes notify, and
+/// may end the wait for another reason.
 pub fn waitv(args: [u64; 6], inside: &Inside, sleep: &mut dyn FnMut(&seat::Seat) -> Slept) -> isize {
     match engine() {
         Some(engine) => on!(engine, parts => parts.call_and_sleep(Number::FutexWaitv, args, inside, Some(sleep))),
@@ -304,17 +308,19 @@ pub fn waitv(args: [u64; 6], inside: &Inside, sleep: &mut dyn FnMut(&seat::Seat)
     }
 }
 
-/// Whether a thread of this process may have a real-time priority: most may not, and need not be asked about each time.
+/// Whether a thread of this process may have a real-time priority. Most processes may not, and then need not ask the
+/// kernel each time.
 static MAY_BE_REALTIME: AtomicBool = AtomicBool::new(true);
 
-/// Finds that out, before the program begins: one that has a priority, may give itself one, or has the capability.
+/// Sets `MAY_BE_REALTIME`, before the program begins: if the process has such a priority, may give itself one, or has
+/// the capability.
 pub fn begin() {
     const CAP_SYS_NICE: u32 = 23;
     const VERSION_3: u32 = 0x2008_0522;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     let header = [VERSION_3, 0];
     let mut sets = [u32::MAX; 6];
-    // SAFETY: all of them ask, about this process, and store where there is room.
+    // SAFETY: these calls only ask about this process, and store into memory that has room.
     let policy = unsafe {
         raw::own(libc::SYS_getrlimit, [libc::RLIMIT_RTPRIO.into(), (&raw mut limit) as u64]);
         raw::own(libc::SYS_capget, [(&raw const header) as u64, (&raw mut sets) as u64]);
@@ -324,7 +330,7 @@ pub fn begin() {
     MAY_BE_REALTIME.store(may, Ordering::Relaxed);
 }
 
-/// The calling thread's real-time priority; 0 when it has none.
+/// The calling thread's real-time priority. 0 if it has none.
 fn realtime_priority() -> usize {
     if !MAY_BE_REALTIME.load(Ordering::Relaxed) {
         return 0;
@@ -343,7 +349,7 @@ fn realtime_priority() -> usize {
 /// How the calling thread is inside the engine: see `gate.rs`.
 pub struct Inside {
     pub gate: *mut Gate,
-    /// Its mask outside, if it is inside by mask; else null.
+    /// If the thread is inside by mask, its mask outside. Null if it is inside by flag.
     pub mask: *const u64,
 }
 
@@ -407,17 +413,17 @@ impl Inside {
 }
 
 pub enum Slept {
-    /// The seat was told.
+    /// A waker has notified the seat.
     Told,
-    /// Something else came first.
+    /// The sleep ended for another reason.
     Ended(Cause),
 }
 
-/// As futex(2) takes it: whether it is of the realtime clock, and when.
+/// The timeout as futex(2) takes it: whether it is measured by the realtime clock, and the point in time.
 fn absolute(timeout: Timeout) -> (bool, libc::timespec) {
     let (clock, at) = match timeout {
         Timeout::At(clock, at) => (clock, at),
-        // The engine has begun relative ones.
+        // The engine has already made relative ones absolute.
         Timeout::After(length) => (Clock::Monotonic, now().saturating_add(length)),
     };
     let seconds = libc::time_t::try_from(at.as_secs()).unwrap_or(libc::time_t::MAX);
@@ -431,7 +437,7 @@ fn now() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
-/// A futex call of the program's: its result, which may be one of the kernel's inner ones (`ufutex::resume`).
+/// Makes a futex call of the program. The result may be one of the kernel's internal codes (`ufutex::resume`).
 #[inline(always)]
 pub fn call(number: Number, args: [u64; 6], may_sleep: bool, inside: &Inside) -> isize {
     match engine() {
@@ -448,14 +454,14 @@ pub fn prctl(op: u64, slots: u64, flags: u64) -> isize {
     }
 }
 
-/// What an engine tells of itself.
+/// An engine's figures for the report.
 pub struct Told {
     pub counters: Counters,
     pub slots: usize,
     pub table_bytes: usize,
 }
 
-/// The engine as it is, if there is one.
+/// The figures of the engine, if there is one.
 pub fn told() -> Option<Told> {
     // SAFETY: null or a leaked box.
     let engine = unsafe { process()?.engine.load(Ordering::Acquire).as_ref() }?;
@@ -466,15 +472,15 @@ pub fn told() -> Option<Told> {
     }))
 }
 
-/// The program has made a thread.
+/// Notes that the program has made a thread.
 pub fn note_threads() {
     let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: a string, and room for the answer.
+    // SAFETY: a string, and room for the result.
     let told = unsafe { raw::own(libc::SYS_stat, [c"/proc/self/task".as_ptr() as u64, stat.as_mut_ptr() as u64]) };
     if told != 0 {
         return;
     }
-    // SAFETY: the kernel has filled it in. Two links of a directory are its own.
+    // SAFETY: the kernel has filled it in. Two links of a directory are not subdirectories.
     let threads = unsafe { stat.assume_init() }.st_nlink.saturating_sub(2) as usize;
     let threads = threads.saturating_sub(timers::own_threads());
     calls::note_threads(threads);

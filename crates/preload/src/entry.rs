@@ -1,4 +1,5 @@
-//! The functions of libc that we take the place of. Each hands on to libc's own what is not for us.
+//! The functions of libc that this library replaces. Each passes calls that are not for the engine on to libc's own
+//! function.
 
 use core::arch::naked_asm;
 use core::ffi::{c_char, c_int, c_long, c_void};
@@ -15,26 +16,26 @@ use crate::signals::{self, Action};
 use crate::timers::{self, PR_TIMER_CREATE_RESTORE_IDS, credentials, wait};
 use crate::{exit, kernel, mixed, settings, trap};
 
-/// A call of `syscall()`, where the assembly below leaves it.
+/// The arguments and state of a call of `syscall()`, on the stack of the assembly below.
 #[repr(C)]
 struct Call {
     number: i64,
     args: [u64; 6],
-    /// To be put back after the call, where the signals that were put off are delivered.
+    /// The mask to be restored after the call. The signals that were put off are delivered when it is restored.
     mask: u64,
     puts_mask_back: u64,
     result: i64,
 }
 
-/// The call is to be made again.
+/// The result that means that the assembly makes the call again.
 const AGAIN: i64 = i64::MIN;
-/// The call is not ours.
+/// The result that means that the call is libc's.
 const NOT_OURS: i64 = i64::MIN + 1;
 
 /// `syscall(2)`. Calls that are not futex calls go to libc's own function with all registers unchanged.
 ///
-/// Signals that were put off are delivered here and not in [`take`]: an unwinder that starts in a handler, as for the
-/// cancellation of a thread, then finds no frame that cannot be unwound.
+/// Signals that were put off are delivered here and not in [`take`]. So an unwinder that starts in a handler, as for
+/// the cancellation of a thread, finds only frames that it can unwind.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
@@ -182,9 +183,9 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
 
 const _: () = assert!((size_of::<Call>() + 8) % 16 == 8);
 
-/// What becomes of a call: its result, or -errno, or one of the two that mean something else.
+/// Makes a call. Returns its result or `-errno`, or one of `AGAIN` and `NOT_OURS`.
 unsafe extern "C-unwind" fn take(call: *mut Call) -> i64 {
-    // SAFETY: the assembly's, which waits for us.
+    // SAFETY: on the stack of the assembly, which waits for this function.
     let call = unsafe { &mut *call };
     match call.number {
         libc::SYS_timer_create..=libc::SYS_timer_delete if timers::is_on() => {
@@ -227,7 +228,7 @@ unsafe extern "C-unwind" fn take(call: *mut Call) -> i64 {
     }
 }
 
-/// A futex(2) operation that belongs to the kernel, unless it finds a waiter of the engine's.
+/// A futex(2) operation that belongs to the kernel. The kernel must not make it if it finds a waiter of the engine.
 #[cold]
 fn unless_mixed(call: &mut Call) -> i64 {
     let mut is_mixed = false;
@@ -246,9 +247,9 @@ fn inside(call: &mut Call, f: impl FnOnce(&mut Call, &Inside) -> isize) -> i64 {
     if RAW_THREADS.load(Ordering::Relaxed) {
         return inside_by_mask(call, f);
     }
-    // SAFETY: who calls a function of libc has storage.
+    // SAFETY: a thread that calls a function of libc has storage.
     let gate = unsafe { Gate::of_this_thread() };
-    // SAFETY: our own gate; and again below.
+    // SAFETY: this thread's own gate, here and below.
     unsafe { Gate::enter(gate) };
     let result = f(call, &Inside { gate, mask: core::ptr::null() });
     // SAFETY: as above.
@@ -263,7 +264,7 @@ fn inside(call: &mut Call, f: impl FnOnce(&mut Call, &Inside) -> isize) -> i64 {
     }
 }
 
-/// The same for a thread that may not have a gate of its own.
+/// Like [`inside`], for a thread that may not have a gate of its own.
 #[cold]
 fn inside_by_mask(call: &mut Call, f: impl FnOnce(&mut Call, &Inside) -> isize) -> i64 {
     let mut gate = Gate::new();
@@ -271,11 +272,11 @@ fn inside_by_mask(call: &mut Call, f: impl FnOnce(&mut Call, &Inside) -> isize) 
     call.puts_mask_back = 1;
     let mask = call.mask;
     let result = f(call, &Inside { gate: &raw mut gate, mask: &raw const mask });
-    // SAFETY: ours.
+    // SAFETY: on our own stack.
     after_signal(result, unsafe { Gate::restarts(&raw const gate) })
 }
 
-/// What the program gets of a result when a signal came.
+/// The result that the program gets if a signal came during the call.
 fn after_signal(result: isize, restarts: bool) -> i64 {
     match ufutex::resume(result, Some(restarts)) {
         ufutex::Resume::Return(result) => result as i64,
@@ -318,7 +319,7 @@ pub unsafe extern "C" fn prctl(op: c_int) -> c_int {
     )
 }
 
-/// `clone(2)`, whose threads may share the storage of the thread that makes them.
+/// `clone(2)`. Its threads may share the storage of the thread that makes them.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn clone(function: usize) -> c_int {
@@ -337,9 +338,9 @@ pub unsafe extern "C" fn clone(function: usize) -> c_int {
     )
 }
 
-/// Reports an error as functions of libc do.
+/// Sets `errno` and returns -1, as functions of libc do.
 pub fn fail(errno: isize) -> c_int {
-    // SAFETY: the calling thread's, of a function of libc.
+    // SAFETY: the pointer to the calling thread's errno is valid.
     unsafe { *libc::__errno_location() = -errno as c_int };
     -1
 }
@@ -371,11 +372,11 @@ unsafe fn real_sigaction(signal: c_int, new: *const libc::sigaction, old: *mut l
     type Function = unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
     // SAFETY: libc's own, and of that type.
     let real: Function = unsafe { core::mem::transmute(REAL.sigaction.load(Ordering::Relaxed)) };
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     unsafe { real(signal, new, old) }
 }
 
-/// Changes an action through libc's own `sigaction`, for those other functions of libc that change actions. For
+/// Changes an action through libc's own `sigaction`, for the other functions of libc that change actions. Used in
 /// processes in which this library does not handle signals.
 #[cold]
 fn change_as_libc(signal: c_int, new: Option<&Action>) -> Result<Action, isize> {
@@ -391,7 +392,7 @@ fn change_as_libc(signal: c_int, new: Option<&Action>) -> Result<Action, isize> 
     });
     // SAFETY: `to` is read, and `was` has room for the old action.
     if unsafe { real_sigaction(signal, to, was) } != 0 {
-        // SAFETY: the calling thread's, of a function of libc.
+        // SAFETY: the pointer to the calling thread's errno is valid.
         return Err(-unsafe { *libc::__errno_location() } as isize);
     }
     Ok(Action {
@@ -411,7 +412,7 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const libc::sigaction, o
         return unsafe { real_sigaction(signal, new, old) };
     }
     let new = (!new.is_null()).then(|| {
-        // SAFETY: the program's, for libc's function.
+        // SAFETY: the program's pointer, which libc's function would read.
         let new = unsafe { &*new };
         Action {
             handler: new.sa_sigaction as u64,
@@ -460,7 +461,7 @@ fn install(signal: c_int, handler: usize, flags: c_int) -> usize {
     }
 }
 
-/// `signal(3)`, as the BSDs have it.
+/// `signal(3)` with the semantics of the BSDs.
 #[unsafe(no_mangle)]
 pub extern "C" fn signal(signal: c_int, handler: usize) -> usize {
     let interrupts = (1..=64).contains(&signal) && INTERRUPTING.load(Ordering::Relaxed) & signals::bit(signal) != 0;
@@ -479,7 +480,8 @@ pub extern "C" fn ssignal(number: c_int, handler: usize) -> usize {
     signal(number, handler)
 }
 
-/// `signal(3)`, as System V has it: for one signal, and others may come meanwhile.
+/// `signal(3)` with the semantics of System V: the handler is reset after one signal, and the signal is not blocked
+/// while it runs.
 #[unsafe(no_mangle)]
 pub extern "C" fn __sysv_signal(signal: c_int, handler: usize) -> usize {
     install(signal, handler, libc::SA_RESETHAND | libc::SA_NODEFER)
@@ -508,7 +510,7 @@ pub extern "C" fn siginterrupt(signal: c_int, interrupts: c_int) -> c_int {
     change(signal, Some(&action)).map_or_else(fail, |_| 0)
 }
 
-/// `sigset(3)`: the action and whether the signal is blocked, in one.
+/// `sigset(3)`: sets the action, and whether the signal is blocked.
 #[unsafe(no_mangle)]
 pub extern "C" fn sigset(signal: c_int, handler: usize) -> usize {
     const SIG_HOLD: usize = 2;
@@ -528,7 +530,8 @@ pub extern "C" fn sigset(signal: c_int, handler: usize) -> usize {
         fail(-(libc::EINVAL as isize));
         return old;
     }
-    // By an instruction that a filter may trap, like libc's own: it says what may be blocked.
+    // Made by an instruction that a filter may trap, like libc's own call, because the trap decides which signals may
+    // be blocked.
     // SAFETY: changes the calling thread's mask.
     unsafe {
         let (mask, before) = ((&raw const mask) as u64, (&raw mut before) as u64);
@@ -537,8 +540,9 @@ pub extern "C" fn sigset(signal: c_int, handler: usize) -> usize {
     if before & signals::bit(signal) != 0 { SIG_HOLD } else { old }
 }
 
-/// `pthread_cancel(3)`. libc installs the handler of its signal at the first call, by itself: before the first thread is
-/// cancelled by it, one that is there for nothing else is, and the handler is put behind ours.
+/// `pthread_cancel(3)`. At its first call libc itself installs the handler of its signal. So before the program first
+/// cancels a thread, this function makes and cancels a thread for the purpose, and then puts libc's handler behind
+/// ours.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cancel(thread: libc::pthread_t) -> c_int {
     static READY: AtomicBool = AtomicBool::new(false);
@@ -563,13 +567,13 @@ fn cancel_somebody(cancel: extern "C" fn(libc::pthread_t) -> c_int) {
             raw::own(libc::SYS_rt_sigprocmask, [libc::SIG_UNBLOCK as u64, cancel, 0, 8]);
         }
         loop {
-            // SAFETY: sleeps, or ends the thread, which has nothing to lose.
+            // SAFETY: sleeps, or ends the thread, which owns nothing.
             unsafe { libc::pause() };
         }
     }
     let mut thread = 0;
     let mask = gate::block_all();
-    // SAFETY: `pause` takes nothing; the thread is joined.
+    // SAFETY: `pause` takes no argument; the thread is joined.
     let made = unsafe { libc::pthread_create(&raw mut thread, core::ptr::null(), pause, core::ptr::null_mut()) };
     gate::set_mask(mask);
     if made == 0 {
@@ -580,7 +584,7 @@ fn cancel_somebody(cancel: extern "C" fn(libc::pthread_t) -> c_int) {
     signals::adopt(SIGCANCEL);
 }
 
-/// `pthread_create(3)`, for the policy that goes by the number of threads, and the report.
+/// `pthread_create(3)`. Notes the number of threads, for the policy that depends on it and for the report.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_create(
     thread: *mut libc::pthread_t,
@@ -627,7 +631,8 @@ pub extern "C" fn quick_exit(status: c_int) -> ! {
     extern "C" fn report() {
         exit::report();
     }
-    // SAFETY: a function that takes nothing. The last to be registered is the first to run: others may still use futexes.
+    // SAFETY: the function takes no argument. The function registered last runs first, and others may still use
+    // futexes.
     unsafe { at_quick_exit(report) };
     real(status)
 }
@@ -636,10 +641,10 @@ unsafe extern "C" {
     fn at_quick_exit(function: extern "C" fn()) -> c_int;
 }
 
-/// Before anything of the program runs.
+/// Runs before any code of the program.
 unsafe extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
     crate::process::map();
-    // SAFETY: the loader's, which stays. We are the only thread.
+    // SAFETY: the loader's environment, which stays valid. This is the only thread.
     let read = unsafe { settings::read(ufutex_program::environment::entries(environment)) };
     if let Err(invalid) = read {
         raw::die(&[&std::string::ToString::to_string(&invalid)]);
@@ -652,14 +657,15 @@ unsafe extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *cons
     gate::begin();
     engine::begin();
     timers::begin();
-    // SAFETY: takes nothing.
+    // SAFETY: the function takes no argument.
     unsafe { own_process() };
-    // SAFETY: a function that takes nothing. Without memory for it the child asks the kernel: see `is_borrowed`.
+    // SAFETY: the function takes no argument. If there is no memory to register it, the child asks the kernel: see
+    // `is_borrowed`.
     unsafe { libc::pthread_atfork(None, None, Some(own_process)) };
     engine::make_early();
     signals::install();
     if settings::get().trap {
-        // SAFETY: the loader's, which stays.
+        // SAFETY: the loader's environment, which stays valid.
         unsafe { trap::install(environment) };
     }
 }

@@ -1,4 +1,4 @@
-//! The report, when the process ends or SIGUSR1 asks for it: where it goes, and what is put into it.
+//! Writes the report, when the process ends or SIGUSR1 asks for it: where it is written, and what is in it.
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -11,18 +11,18 @@ use crate::report::{self, Cpu, HotWord, Report};
 use crate::timers::Count;
 use crate::{calls, engine, gate, raw, settings, stack};
 
-/// So many words are reported at most.
+/// The greatest number of words in a report.
 const HOT_WORDS: usize = 10;
 
-/// Standard error as it was when the program began, with a number of its own: programs close theirs before they end, all of
-/// coreutils do.
+/// A copy of standard error as it was when the program began, under a number of its own: programs close theirs before
+/// they end, as all of coreutils do.
 static STDERR: AtomicI32 = AtomicI32::new(-1);
-/// What it is, its device and its number there: a program that closes all files may open others with that number.
+/// The device and inode of that file. A program that closes all files may open others under its number.
 static IDENTITY: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
-/// Where its number is looked for, far from where a program's own are.
+/// The number from which on a free one is taken, far from the program's own.
 const STDERR_FROM: u64 = 512;
 
-/// Remembers what a report will be about, before the program begins.
+/// Stores the initial values for a report, before the program begins.
 pub fn begin() {
     if settings::get().stats.is_none() {
         return;
@@ -38,8 +38,8 @@ pub fn begin() {
     }
 }
 
-/// Writes the report, if one was asked for and there is anything to tell; once for each process. What `ufutex run` became
-/// always has: it is what was asked for.
+/// Writes the report, if one was asked for and the process did anything; once for each process. The process that
+/// `ufutex run` became always writes one.
 pub fn report() {
     let settings = settings::get();
     if settings.stats.is_none() {
@@ -59,15 +59,17 @@ pub fn report() {
 
 /// Writes the report now.
 ///
-/// It is made with signals blocked: whoever makes it has the heap's lock at times, which a handler that reports or calls the
-/// engine would wait for. And on a stack of our own, since a thread with a small one, or a handler, may be who ends the
-/// process. It is written with the program's mask, since that may take long.
+/// The report is made with signals blocked: the thread that makes it holds the heap's lock at times, and a handler that
+/// writes a report or calls the engine would wait for that lock. It is made on a stack of our own, since the process
+/// may be ended by a thread with a small stack, or by a handler. It is written with the program's mask, since writing
+/// may take long.
 pub fn report_now() {
     let (Some(process), Some(format)) = (process(), settings::get().stats) else { return };
     let (mut text, mut file) = (String::new(), None);
     undisturbed(|| {
         text = fill_in(process).render(format);
-        // The command could write it. If we cannot, the program has changed its root or its rights: nobody is to be told.
+        // The command could write the file. If it cannot be opened here, the program has changed its root or its
+        // rights. Then no report is written.
         file = settings::get().output.map_or_else(stderr, open);
     });
     if let Some(fd) = file {
@@ -125,23 +127,23 @@ fn timers_of(process: &Process) -> report::Timers {
     }
 }
 
-/// Where the report is appended: the command has emptied it, and several processes may report.
+/// Opens the file that the report is appended to. The command has emptied it, and several processes may write reports.
 fn open(path: &[u8]) -> Option<i32> {
     let path: Vec<u8> = path.iter().copied().chain([0]).collect();
     let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOCTTY;
-    // SAFETY: a string.
+    // SAFETY: a string that ends with NUL.
     let fd = unsafe { raw::own(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, flags as u64, 0o666]) };
     i32::try_from(fd).ok().filter(|fd| *fd >= 0)
 }
 
 fn keep_stderr() {
-    // Not for what the program executes: the library keeps one there, too.
+    // Closed on execve(2): the library keeps one in the new program, too.
     let keep = |from: u64| {
-        // SAFETY: a new number for an open file.
+        // SAFETY: makes a new number for an open file.
         let fd = unsafe { raw::own(libc::SYS_fcntl, [libc::STDERR_FILENO as u64, libc::F_DUPFD_CLOEXEC as u64, from]) };
         i32::try_from(fd).ok().filter(|fd| *fd >= 0)
     };
-    // There may be fewer numbers than that.
+    // The limit on numbers may be lower than that.
     let Some((fd, identity)) = keep(STDERR_FROM).or_else(|| keep(0)).and_then(|fd| Some((fd, identity(fd)?))) else {
         return;
     };
@@ -158,7 +160,7 @@ fn stderr() -> Option<i32> {
 
 fn identity(fd: i32) -> Option<[u64; 2]> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: room for the answer.
+    // SAFETY: room for the result.
     if unsafe { raw::own(libc::SYS_fstat, [fd as u64, status.as_mut_ptr() as u64]) } != 0 {
         return None;
     }
@@ -176,24 +178,24 @@ fn command() -> String {
 
 fn elapsed(process: &Process) -> Duration {
     match process.began_ns.load(Ordering::Relaxed) {
-        // A forked child: the kernel knows when, in hundredths of a second.
+        // A forked child: the kernel knows its start, in hundredths of a second.
         0 => clock(libc::CLOCK_BOOTTIME).saturating_sub(started().unwrap_or_default()),
         began_ns => clock(libc::CLOCK_MONOTONIC).saturating_sub(Duration::from_nanos(began_ns)),
     }
 }
 
-/// When the process was made, since the machine was started.
+/// When the process was made, in time since the machine was started.
 fn started() -> Option<Duration> {
     const TICKS_PER_SECOND: u64 = 100;
     let stat = std::fs::read("/proc/self/stat").ok()?;
     let stat = String::from_utf8_lossy(&stat);
-    // The name of the program, in parentheses, may hold anything: what comes after it begins with the third field.
+    // The name of the program, in parentheses, may contain anything. The text after it begins with the third field.
     let (_, fields) = stat.rsplit_once(") ")?;
     let ticks: u64 = fields.split(' ').nth(22 - 3)?.parse().ok()?;
     Some(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
 }
 
-/// Since the program began: what its process spent before, it spent as the command.
+/// The CPU time since the program began. What the process spent before that, it spent as the command.
 fn spent(process: &Process) -> Cpu {
     let before = |i: usize| Duration::from_nanos(process.spent_ns[i].load(Ordering::Relaxed));
     let Cpu { user, system } = cpu();
@@ -202,7 +204,7 @@ fn spent(process: &Process) -> Cpu {
 
 fn cpu() -> Cpu {
     let mut usage = MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: room for the answer.
+    // SAFETY: room for the result.
     if unsafe { raw::own(libc::SYS_getrusage, [libc::RUSAGE_SELF as u64, usage.as_mut_ptr() as u64]) } != 0 {
         return Cpu::default();
     }

@@ -1,7 +1,8 @@
-//! The seccomp filter of `--trap`: which system calls of the program are to stop (SIGSYS) for us to make them.
+//! The seccomp filter of `--trap`: which system calls of the program stop with SIGSYS, so that this library makes them.
 //!
-//! Our own calls carry a mark ([`COOKIE`]) in an argument that the kernel does not look at, and go through. A filter stays
-//! for good, also in whatever is executed later, and the mark is the same there.
+//! The library's own calls carry a mark ([`COOKIE`]) in an argument that the kernel ignores, and pass the filter. A
+//! filter cannot be removed and applies also to programs that are executed later, which have this library with the same
+//! mark.
 
 use std::collections::BTreeMap;
 use std::vec;
@@ -16,18 +17,18 @@ use crate::raw::{COOKIE, COOKIE_HIGH};
 use crate::timers::{PR_TIMER_CREATE_RESTORE_IDS, TIMERS, credentials};
 use crate::trap::PR_SET_SYSCALL_USER_DISPATCH;
 
-/// The `si_errno` of a SIGSYS that this filter has caused.
+/// The `si_errno` of a SIGSYS that this filter causes.
 pub const TAG: u16 = 0x7566;
 
 const PRIVATE_FLAG: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
 
 type Result<T> = core::result::Result<T, seccompiler::BackendError>;
 
-/// Waits and wakes: calls without a second word, so that there is room for the mark.
+/// Waits and wakes: calls without a second word, so that there is an argument for the mark.
 const ONE_WORD: [i32; 4] = [libc::FUTEX_WAIT, libc::FUTEX_WAKE, libc::FUTEX_WAIT_BITSET, libc::FUTEX_WAKE_BITSET];
 
-/// The filter. With `reports`, the end of the process stops too; with `shared`, waits and wakes of words that processes
-/// may share; with `timers`, what makes and sets them.
+/// Makes the filter. With `reports`, the end of the process traps too. With `shared`, waits and wakes of words that
+/// processes may share trap too. With `timers`, calls that make and set timers trap too.
 pub fn program(reports: bool, shared: bool, timers: bool) -> Result<BpfProgram> {
     let mut rules = Rules::new();
     of_futexes(&mut rules, shared)?;
@@ -47,7 +48,7 @@ pub fn program(reports: bool, shared: bool, timers: bool) -> Result<BpfProgram> 
     Ok(program)
 }
 
-/// Rules for each system call. If one of them matches, the call stops with SIGSYS.
+/// The rules of each system call. If a rule matches, the call stops with SIGSYS.
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 const HIGH_HALF: u64 = 0xffff_ffff << 32;
@@ -72,7 +73,7 @@ fn one(conditions: Vec<SeccompCondition>) -> Result<Vec<SeccompRule>> {
     Ok(vec![SeccompRule::new(conditions)?])
 }
 
-/// For calls with up to five arguments: matches all that are not our own.
+/// For calls with up to five arguments: matches all calls without our mark.
 fn marked_last() -> Result<Vec<SeccompRule>> {
     one(vec![unmarked(5)?])
 }
@@ -88,13 +89,13 @@ fn of_futexes(rules: &mut Rules, shared: bool) -> Result<()> {
     let private = OURS.iter().map(|op| PRIVATE_FLAG | *op as u64);
     let others = ONE_WORD.iter().filter(|_| shared).map(|op| *op as u64);
     for op in private.chain(others) {
-        // Whatever else `op` says, but for the clock, is not ours.
+        // The command must match exactly, apart from the clock flag.
         let command =
             SeccompCondition::new(1, Dword, MaskedEq(!(libc::FUTEX_CLOCK_REALTIME as u64) & 0xffff_ffff), op)?;
         futex.push(SeccompRule::new(vec![command, unmarked(4)?])?);
     }
-    // It may find plain waiters, which the engine has. Everything else about it is the kernel's. It uses all six
-    // arguments, so the mark is in the upper half of one.
+    // The operation may find plain waiters, which the engine has. Everything else about it belongs to the kernel. It
+    // uses all six arguments, so the mark is in the upper half of one.
     let requeue = SeccompCondition::new(1, Dword, Eq, PRIVATE_FLAG | libc::FUTEX_CMP_REQUEUE_PI as u64)?;
     futex.push(SeccompRule::new(vec![requeue, unmarked_high(2)?])?);
     rules.insert(libc::SYS_futex, futex);
@@ -146,5 +147,5 @@ fn of_timers(rules: &mut Rules) -> Result<()> {
     Ok(())
 }
 
-/// The instruction that ends a filter with a constant answer.
+/// The instruction that ends a filter with a constant result.
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;

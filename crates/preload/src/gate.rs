@@ -21,34 +21,34 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 
 use crate::raw::{self, COOKIE};
 
-/// Whether there are threads that share another's thread-local storage: from then on nobody is inside by flag.
+/// Whether some threads share another thread's thread-local storage. If so, no thread is inside by flag any more.
 pub static RAW_THREADS: AtomicBool = AtomicBool::new(false);
 
-/// All signals but those of faults: while one of these is blocked, a bad address of the program's ends the process in our
-/// own access to it.
+/// All signals except those of faults. If a fault's signal is blocked, a bad address from the program ends the process
+/// in our own access to it.
 pub static ALL: u64 = !FAULTS;
-/// The signals of what a thread itself does.
+/// The signals that a thread causes by its own instructions.
 pub const FAULTS: u64 = 1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1) | 1 << (libc::SIGSYS - 1);
 
 const MAGIC: u64 = u64::from_le_bytes(*b"ufx gate");
 
-/// What a thread and the handlers of its signals tell one another. Only one thread looks at it.
+/// The state that a thread and its signal handlers share. Only one thread accesses it.
 #[repr(C)]
 pub struct Gate {
-    /// Tells a thread's storage from something else at that place.
+    /// Distinguishes a thread's storage from other data at that place.
     magic: u64,
-    /// The thread's mask, to be put back, if `deferred`.
+    /// The thread's mask, to be restored. Valid if `deferred` is set.
     saved_mask: u64,
     /// Whether the thread is inside by flag.
     busy: u8,
     /// Whether a signal was put off.
     deferred: u8,
-    /// Whether its handler was installed with `SA_RESTART`.
+    /// Whether the program's handler for that signal was installed with `SA_RESTART`.
     restart: u8,
 }
 
-// The gate in each thread's storage. In assembly, since the way there must be one load: what compilers make of a
-// thread-local in a shared library calls a function that may allocate.
+// The gate in each thread's storage. Written in assembly, because it must be reached by one load: compilers access a
+// thread-local of a shared library through a function that may allocate.
 global_asm!(
     ".pushsection .tdata,\"awT\",@progbits",
     ".balign 8",
@@ -64,25 +64,25 @@ global_asm!(
     magic = const MAGIC,
 );
 
-/// How far the calling thread's gate is from where its storage begins.
+/// The offset of the calling thread's gate from the start of its storage.
 #[inline(always)]
 fn gate_offset() -> u64 {
     let offset;
-    // SAFETY: reads what the dynamic linker has put there.
+    // SAFETY: reads a word that the dynamic linker has filled in.
     unsafe {
         asm!("mov {}, qword ptr [rip + ufutex_gate@GOTTPOFF]", out(reg) offset, options(nostack, pure, readonly))
     };
     offset
 }
 
-/// Whether programs may read where the storage begins by an instruction. Otherwise it is a system call, which a program's own
-/// filter need not allow, and takes longer.
+/// Whether programs may read the address of their storage by an instruction. Otherwise it takes a system call, which is
+/// slower, and which a program's own filter may forbid.
 static HAS_FSGSBASE: AtomicBool = AtomicBool::new(false);
 
-/// Looks what the machine has, before the program begins.
+/// Finds out what the machine supports, before the program begins.
 pub fn begin() {
     const HWCAP2_FSGSBASE: u64 = 1 << 1;
-    // SAFETY: reads what the kernel has told.
+    // SAFETY: reads the kernel's auxiliary vector.
     let has = unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0;
     HAS_FSGSBASE.store(has, Ordering::Relaxed);
     FIRST_STORAGE.store(storage(), Ordering::Relaxed);
@@ -92,11 +92,11 @@ pub fn begin() {
 static FIRST_STORAGE: AtomicU64 = AtomicU64::new(0);
 
 /// Runs `f`, in which std may use thread-local storage. A thread without storage, or without glibc's, borrows the first
-/// thread's. That is harmless: std keeps only the keys of its hasher there for `f`, which may have any value. A
+/// thread's. That is harmless: all that std keeps there for `f` are the keys of its hasher, which may have any value. A
 /// borrowing thread is inside by mask.
 pub fn with_storage(f: impl FnOnce()) {
     const ARCH_SET_FS: u64 = 0x1002;
-    // SAFETY: sets where the thread's storage begins. Only `f` uses it before it is restored.
+    // SAFETY: sets the address of the thread's storage. Only `f` uses it before it is restored.
     let set = |base: u64| unsafe { raw::own(libc::SYS_arch_prctl, [ARCH_SET_FS, base]) };
     let own = Gate::find().is_none().then(storage);
     if own.is_some() {
@@ -108,15 +108,15 @@ pub fn with_storage(f: impl FnOnce()) {
     }
 }
 
-/// Where the calling thread's storage begins; 0 if it has none.
+/// The address of the calling thread's storage. 0 if it has none.
 fn storage() -> u64 {
     const ARCH_GET_FS: u64 = 0x1003;
     let mut base = 0u64;
     if HAS_FSGSBASE.load(Ordering::Relaxed) {
-        // SAFETY: reads a register; the kernel has said that it may be read.
+        // SAFETY: reads a register; the kernel has reported that programs may read it.
         unsafe { asm!("rdfsbase {}", out(reg) base, options(nostack, nomem)) };
     } else {
-        // SAFETY: stores where the thread's storage begins.
+        // SAFETY: stores the address of the thread's storage.
         unsafe { raw::own(libc::SYS_arch_prctl, [ARCH_GET_FS, (&raw mut base) as u64]) };
     }
     base
@@ -128,7 +128,7 @@ pub fn is_found_without_a_call() -> bool {
 }
 
 impl Gate {
-    /// One for a thread that is inside by mask.
+    /// A gate for a thread that is inside by mask.
     pub const fn new() -> Self {
         Self { magic: MAGIC, saved_mask: 0, busy: 0, deferred: 0, restart: 0 }
     }
@@ -145,31 +145,33 @@ impl Gate {
         ptr::with_exposed_provenance_mut(base.wrapping_add(gate_offset()) as usize)
     }
 
-    /// The same where there may be none, or none of glibc's: in a handler.
+    /// Like [`of_this_thread`](Self::of_this_thread), for a thread that may have no storage, or none of glibc's. Used
+    /// in handlers.
     pub fn find() -> Option<*mut Self> {
         let base = storage();
         let gate = base.wrapping_add(gate_offset());
-        // Without storage nothing is read: in a handler the signal of a fault may be blocked.
+        // If the thread has no storage, nothing is read: in a handler the signal of a fault may be blocked.
         (base != 0 && crate::memory::read(gate) == Ok(MAGIC)).then(|| ptr::with_exposed_provenance_mut(gate as usize))
     }
 
     /// # Safety
-    /// For the calling thread's own gate, as the other functions here.
+    /// `this` is the calling thread's own gate. The other functions here require this too.
     #[inline(always)]
     pub unsafe fn enter(this: *mut Self) {
-        // SAFETY: only this thread, and handlers in it, look.
+        // SAFETY: only this thread, and handlers in it, access the gate.
         unsafe { ptr::write_volatile(&raw mut (*this).busy, 1) };
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// The mask that is to be put back, if a signal was put off.
+    /// Goes outside. If a signal was put off, returns the mask that is to be restored.
     ///
     /// # Safety
     /// As for `enter`.
     #[inline(always)]
     pub unsafe fn leave(this: *mut Self) -> Option<u64> {
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: as in `enter`. A signal that comes between the two runs its handler at once: we are outside.
+        // SAFETY: as in `enter`. A signal that comes between the two accesses runs its handler at once, because the
+        // thread is outside.
         unsafe {
             ptr::write_volatile(&raw mut (*this).busy, 0);
             if ptr::read_volatile(&raw const (*this).deferred) == 0 {
@@ -185,16 +187,16 @@ impl Gate {
     /// # Safety
     /// As for `enter`.
     pub unsafe fn is_busy(this: *const Self) -> bool {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { ptr::read_volatile(&raw const (*this).busy) != 0 }
     }
 
-    /// A signal is put off, whose thread had that mask.
+    /// Notes that a signal was put off. `mask` is the mask that the thread had before.
     ///
     /// # Safety
     /// As for `enter`.
     pub unsafe fn defer(this: *mut Self, mask: u64, restart: bool) {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe {
             (*this).saved_mask = mask;
             (*this).restart = restart.into();
@@ -202,35 +204,36 @@ impl Gate {
         }
     }
 
-    /// Of the signal that was put off: whether its handler was installed with `SA_RESTART`.
+    /// Whether the handler of the signal that was put off was installed with `SA_RESTART`.
     ///
     /// # Safety
     /// As for `enter`.
     pub unsafe fn restarts(this: *const Self) -> bool {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { ptr::read_volatile(&raw const (*this).restart) != 0 }
     }
 
     /// # Safety
     /// As for `enter`.
     pub unsafe fn has_deferred(this: *const Self) -> bool {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { ptr::read_volatile(&raw const (*this).deferred) != 0 }
     }
 }
 
-/// Whether that is the mask of a thread inside. No function of libc's blocks its own two signals for the program.
+/// Whether `mask` is the mask of a thread that is inside. libc's functions never block libc's own two signals for the
+/// program.
 pub fn blocks_all(mask: u64) -> bool {
     const NEVER: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
     mask | NEVER | FAULTS == u64::MAX
 }
 
-/// Blocks all signals but faults; the mask before. What a `mask` says is put back with [`set_mask`].
+/// Blocks all signals except those of faults. Returns the previous mask, to be restored with [`set_mask`].
 pub fn block_all() -> u64 {
     block(ALL)
 }
 
-/// Makes `mask` the calling thread's; the mask before.
+/// Makes `mask` the calling thread's mask. Returns the previous one.
 pub fn block(mask: u64) -> u64 {
     let mut before = 0u64;
     // SAFETY: changes the calling thread's mask, stores into `before`.
@@ -241,32 +244,32 @@ pub fn block(mask: u64) -> u64 {
     before
 }
 
-/// Makes `mask` the calling thread's.
+/// Makes `mask` the calling thread's mask.
 pub fn set_mask(mask: u64) {
     // SAFETY: changes the calling thread's mask.
     unsafe { raw::own(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as u64, (&raw const mask) as u64, 0, 8]) };
 }
 
-/// A system call that sleeps, of a thread that is inside.
+/// A system call that sleeps, made by a thread that is inside.
 #[repr(C)]
 pub struct Sleep {
     pub gate: *mut Gate,
-    /// Of a thread that is inside by mask: what its mask is outside. Null by flag.
+    /// The mask outside, if the thread is inside by mask. Null if it is inside by flag.
     pub mask: *const u64,
     pub number: u64,
     pub args: [u64; 6],
 }
 
-/// Makes the call, unless a signal has been put off: -EINTR then, which also is the answer when one comes before or
-/// meanwhile. One that comes after it leaves its result: that may be a wake, which nobody else gets.
+/// Makes the call. If a signal has been put off, or is put off before or during the call, the result is `-EINTR`. If a
+/// signal is put off after the call, the call's result stays: it may be a wake, which no other thread gets.
 ///
 /// # Safety
 /// The pointers of `sleep` must be valid.
 #[unsafe(naked)]
 pub unsafe extern "C" fn sleep(sleep: *const Sleep) -> isize {
-    // From `begins` to `ends_blocked` a handler may come that puts a signal off. Before `made` it goes on at
-    // `interrupted` then, after it where it was, with all signals blocked: `put_off` relies on the gate in rbx, and on
-    // nothing else.
+    // From `begins` to `ends_blocked` a handler may put a signal off. Before `made` the thread then continues at
+    // `interrupted`. After `made` it continues where it was, with all signals blocked. `put_off` relies only on the
+    // gate in rbx.
     naked_asm!(
         ".globl ufutex_sleep_begins, ufutex_sleep_made, ufutex_sleep_ends_blocked, ufutex_sleep_interrupted",
         ".hidden ufutex_sleep_begins, ufutex_sleep_made, ufutex_sleep_ends_blocked, ufutex_sleep_interrupted",
@@ -334,15 +337,15 @@ pub unsafe extern "C" fn sleep(sleep: *const Sleep) -> isize {
 }
 
 unsafe extern "C" {
-    // Places in `sleep`, not functions.
+    // Labels in `sleep`, not functions.
     safe fn ufutex_sleep_begins();
     safe fn ufutex_sleep_made();
     safe fn ufutex_sleep_ends_blocked();
     safe fn ufutex_sleep_interrupted();
 }
 
-/// Of a thread that a signal has interrupted at `rip`: where it goes on if the signal is put off and it slept; `None`
-/// when it did not sleep.
+/// Where a thread that a signal has interrupted at `rip` continues if the signal is put off. `None` if the thread was
+/// not in `sleep`.
 pub fn sleeps_at(rip: u64) -> Option<u64> {
     let place = |label: extern "C" fn()| label as *const () as u64;
     if !(place(ufutex_sleep_begins)..place(ufutex_sleep_ends_blocked)).contains(&rip) {

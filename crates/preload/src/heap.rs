@@ -1,5 +1,5 @@
-//! Memory for the engine that is not the program's `malloc`: a handler may have interrupted that one, and it sleeps on
-//! futexes, which are what we are here to serve.
+//! Memory for the engine that does not come from the program's `malloc`. A handler may have interrupted `malloc`, and
+//! `malloc` itself sleeps on futexes, which the engine serves.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::mem::MaybeUninit;
@@ -24,16 +24,16 @@ impl Heap {
             *heap = MaybeUninit::new(dlmalloc::Dlmalloc::new());
             *is_there = true;
         }
-        // SAFETY: written above, or before.
+        // SAFETY: initialised above, or before.
         f(unsafe { heap.assume_init_mut() })
     }
 }
 
-// SAFETY: dlmalloc keeps the contract, and is used by one thread at a time. What was allocated before a fork is not in the
-// child's heap; the child has no pointer to it and does not free it.
+// SAFETY: dlmalloc fulfils the contract, and is used by one thread at a time. Memory that was allocated before a fork
+// is not in the child's heap; the child has no pointer to it and does not free it.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the layout is valid, says the trait.
+        // SAFETY: the trait guarantees that the layout is valid.
         Self::with(|heap| unsafe { heap.malloc(layout.size(), layout.align()) })
     }
 
@@ -44,14 +44,14 @@ unsafe impl GlobalAlloc for Heap {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         Self::with(|heap| {
-            // SAFETY: allocated here with that layout, says the trait.
+            // SAFETY: the trait guarantees that it was allocated here with that layout.
             unsafe { heap.free(block, layout.size(), layout.align()) };
             ptr::null_mut::<u8>()
         });
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: allocated here with that layout, says the trait.
+        // SAFETY: the trait guarantees that it was allocated here with that layout.
         Self::with(|heap| unsafe { heap.realloc(block, layout.size(), layout.align(), size) })
     }
 }

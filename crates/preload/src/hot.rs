@@ -1,32 +1,33 @@
 //! The words that a program's futex calls name most often, counted in bounded memory.
 //!
-//! Space-saving, in small sets: a word belongs to one set of [`WAYS`] counters, by a hash of its address. A word without a
-//! counter takes over the one with the fewest calls and counts on from there. So a word's count is never too low, and too
-//! high by at most what the counter had when it was taken over: what is certain is the difference.
+//! Space-saving counters, in small sets: a word belongs to one set of [`WAYS`] counters, by a hash of its address. A
+//! word without a counter takes over the counter with the fewest calls in its set and counts on from there. So a word's
+//! count is never too low, and too high by at most the count that the counter had when it was taken over. The
+//! difference is certain.
 //!
-//! Threads count with relaxed operations in one array: no locks, no memory, nothing that a signal could find half done. Two
-//! threads that take over one counter at the same time may leave a call with the wrong word. As long as a few hundred words are
-//! used nothing is taken over, and counts are exact.
+//! Threads count with relaxed operations in one array: no locks, no allocation, and no state that a signal could find
+//! half done. Two threads that take over one counter at the same time may count a call for the wrong word. As long as
+//! only a few hundred words are used, no counter is taken over, and counts are exact.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::vec::Vec;
 
-/// Counters of a set: with their addresses two cache lines, a third for what is not certain.
+/// Counters per set: with their addresses two cache lines, and a third for `doubtful`.
 const WAYS: usize = 8;
-/// Sets, 2^9: 4096 counters in 96 KiB, of which those pages exist that are written to.
+/// log2 of the number of sets: 4096 counters in 96 KiB, of which only the pages that are written to take memory.
 const SETS_LOG2: u32 = 9;
 
-/// Which words are named most often. All zeroes at first.
+/// Counts which words are named most often. All zeroes at first.
 pub struct Hot {
     sets: [Set; 1 << SETS_LOG2],
 }
 
 #[repr(align(64))]
 struct Set {
-    /// Addresses; 0 for none.
+    /// Addresses. 0 means that the counter is free.
     words: [AtomicU64; WAYS],
     calls: [AtomicU64; WAYS],
-    /// What a counter had when its word took it over.
+    /// The count that a counter had when its word took it over.
     doubtful: [AtomicU64; WAYS],
 }
 
@@ -35,23 +36,24 @@ struct Set {
 pub struct Word {
     /// Its address.
     pub address: u64,
-    /// No fewer calls than there were.
+    /// An upper bound of the number of calls.
     pub calls_at_most: u64,
-    /// So many calls for certain.
+    /// A lower bound of the number of calls.
     pub calls_at_least: u64,
 }
 
 impl Hot {
-    /// Counts a call that names the word. May be interrupted anywhere, by whoever counts too.
+    /// Counts a call that names the word. May be interrupted anywhere, also by a handler that counts.
     #[inline]
     pub fn count(&self, address: u64) {
-        // Words are aligned, and often neighbours: the multiplication spreads all bits upwards, where the index is taken.
+        // Words are aligned, and often neighbours: the multiplication spreads all bits upwards. The index is made of
+        // the upper bits.
         let mixed = address.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.sets[(mixed >> (u64::BITS - SETS_LOG2)) as usize].count(address);
     }
 
-    /// The words with the most calls, at most so many, those with the most first. Left out are words that may as well have
-    /// been named only by the call that took over their counter.
+    /// The `most` words with the most calls, in descending order. Leaves out words that may have been named only by the
+    /// call that took over their counter.
     pub fn top(&self, most: usize) -> Vec<Word> {
         let mut words: Vec<Word> = self.sets.iter().flat_map(Set::words).filter(Word::is_known).collect();
         words.sort_unstable_by_key(|word| core::cmp::Reverse((word.calls_at_least, word.calls_at_most)));
@@ -61,7 +63,8 @@ impl Hot {
 }
 
 impl Hot {
-    /// How many words were named: no fewer than this, and exactly as many if nothing was taken over.
+    /// The number of words that were named, and whether it is exact. It is exact if no counter was taken over;
+    /// otherwise it is a lower bound.
     pub fn words(&self) -> (u64, bool) {
         let all = || self.sets.iter().flat_map(Set::words);
         let is_exact = self.sets.iter().flat_map(|set| &set.doubtful).all(|doubtful| doubtful.load(Relaxed) == 0);
@@ -82,7 +85,7 @@ impl Set {
         self.calls[way].fetch_add(1, Relaxed);
     }
 
-    /// The counter for a word that had none.
+    /// Finds a counter for a word that had none.
     #[cold]
     fn take_over(&self, address: u64) -> usize {
         let (mut way, mut fewest) = (0, u64::MAX);
@@ -93,7 +96,8 @@ impl Set {
             }
         }
         let before = self.words[way].load(Relaxed);
-        // Who comes second counts for the word of the first: a call with the wrong word, but no counter is lost.
+        // If two threads take over one counter, the slower one counts for the word of the faster one. One call is
+        // counted for the wrong word, but no counter is lost.
         if self.words[way].compare_exchange(before, address, Relaxed, Relaxed).is_ok() {
             self.doubtful[way].store(fewest, Relaxed);
         }

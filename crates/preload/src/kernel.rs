@@ -1,5 +1,5 @@
-//! `--kernel`: the kernel handles all futexes, and is told before the program begins how many slots the process wants.
-//! All our functions pass their calls on to libc's own.
+//! `--kernel`: the kernel handles all futexes. Before the program begins, the library sets the number of slots in the
+//! kernel. All our functions pass their calls on to libc's own.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +16,7 @@ pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// Sets the slots, if the program runs with `--kernel`. Answers whether it does.
+/// Sets the slots, if the program runs with `--kernel`. Returns whether it does.
 pub fn begin() -> bool {
     let is_on = settings::get().kernel;
     ON.store(is_on, Ordering::Relaxed);
@@ -50,7 +50,7 @@ fn set_slots() {
     if settings.process == Some(raw::pid()) {
         raw::die(&["--kernel ", &why]);
     }
-    // A process that the program has made is not ended because of this: it has work to do.
+    // A process that the program has made is not ended because of this, so that it can do its work.
     for part in ["ufutex: --kernel ", &why, "; this process goes on without\n"] {
         raw::write_all(2, part.as_bytes());
     }

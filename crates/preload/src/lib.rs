@@ -3,30 +3,30 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `entry.rs` | the functions of libc that are taken over; where it all begins and ends |
-//! | `real.rs` | libc's own, which those hand on to |
-//! | `calls.rs` | which calls are ours |
+//! | `entry.rs` | the functions of libc that this library replaces; its beginning and its end |
+//! | `real.rs` | libc's own functions, to which the replacements pass calls on |
+//! | `calls.rs` | which calls go to the engine |
 //! | `engine.rs` | the program's domain; calls on it; sleeping |
-//! | `mixed.rs` | waits for words of which some are the kernel's |
-//! | `gate.rs` | being inside the engine, and signals that come meanwhile |
-//! | `signals.rs` | the handlers of the program behind one of ours |
-//! | `trap.rs`, `filter.rs` | `--trap`: system calls that are no calls of libc's functions |
+//! | `mixed.rs` | waits for several words, some of which are the kernel's |
+//! | `gate.rs` | being inside the engine, and signals that arrive meanwhile |
+//! | `signals.rs` | the program's signal handlers, which run behind one of ours |
+//! | `trap.rs`, `filter.rs` | `--trap`: system calls that are not made through libc's functions |
 //! | `back.rs` | `--trap`: the way back to the program |
-//! | `tracer.rs` | `--trap`: what debuggers do not see of it |
+//! | `tracer.rs` | `--trap`: hiding the traps from debuggers |
 //! | `timers/` | `--timers`: timer_create(2) and its family |
 //! | `kernel.rs` | `--kernel`: futexes stay with the kernel, on a table of a given size |
 //! | `sanitizer.rs` | what AddressSanitizer asks |
 //! | `memory.rs` | the program's memory at any address |
 //! | `nodes.rs` | the machine's memory nodes |
-//! | `stack.rs` | a stack for what needs more than the program's may have |
-//! | `exit.rs`, `report/`, `hot.rs` | `--stats`: when a report is written, what is in it, the words named most |
-//! | `process.rs`, `heap.rs`, `seat.rs` | what there is for a process, and is not there in a forked child |
+//! | `stack.rs` | a stack for code that needs more than the program's stack may have |
+//! | `exit.rs`, `report/`, `hot.rs` | `--stats`: when a report is written, its contents, the words named most |
+//! | `process.rs`, `heap.rs`, `seat.rs` | the state of a process, which a forked child does not inherit |
 //!
 //! Nothing here may use a lock of `std` or a thread-local of Rust's. Such a lock is a futex of the process that we
 //! handle, and a thread may not have thread-local storage.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
-#![allow(missing_docs, clippy::missing_safety_doc)] // not an interface of Rust's: libc documents what it has
+#![allow(missing_docs, clippy::missing_safety_doc)] // not a Rust interface: libc documents these functions
 #![no_std]
 
 extern crate std;

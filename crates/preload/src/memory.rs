@@ -1,7 +1,8 @@
-//! The program's own memory, at whatever address it names: a bad one is `EFAULT`, as in the kernel, and no crash.
+//! The program's own memory, at any address that it passes: a bad address causes `EFAULT`, as in the kernel, and no
+//! crash.
 //!
 //! Each access below is one instruction whose address stands in a table. The handler of SIGSEGV and SIGBUS looks the
-//! faulting instruction up there and goes on where the table says; see [`fixup`].
+//! faulting instruction up there and continues at the address beside it; see [`fixup`].
 
 use core::arch::{asm, global_asm};
 use std::vec::Vec;
@@ -11,23 +12,23 @@ use ufutex::{Access, Fault, UserMemory, Width};
 /// The memory of this process.
 pub struct Native;
 
-/// One line of the table: both relative to themselves.
+/// An entry of the table. Both fields are offsets from their own addresses.
 #[repr(C)]
 struct Line {
     faults: i32,
     resume: i32,
 }
 
-// Of this library, and not of whoever else has such a section.
+// Hidden: other libraries may have a section with this name.
 global_asm!(".hidden __start_ufutex_fixups", ".hidden __stop_ufutex_fixups");
 
 unsafe extern "C" {
-    /// What the linker calls the ends of the section.
+    /// The linker's names for the ends of the section.
     static __start_ufutex_fixups: [Line; 0];
     static __stop_ufutex_fixups: [Line; 0];
 }
 
-/// Where to go on after the instruction at `rip` faulted; `None` when that is no access of this file.
+/// Where to continue after the instruction at `rip` has faulted. `None` if it is not an access of this file.
 pub fn fixup(rip: u64) -> Option<u64> {
     let (mut line, end) = (&raw const __start_ufutex_fixups, &raw const __stop_ufutex_fixups);
     let target = |field: *const i32| {
@@ -46,7 +47,7 @@ pub fn fixup(rip: u64) -> Option<u64> {
     None
 }
 
-/// An instruction that may fault: `$fault` is 0 before it, and 1 when it did.
+/// An instruction that may fault. `$fault` is 1 afterwards if it faulted, and 0 otherwise.
 macro_rules! guarded {
     ($instruction:literal, fault = $fault:ident, $($operands:tt)*) => {
         asm!(
@@ -66,7 +67,7 @@ macro_rules! guarded {
     };
 }
 
-/// Reads what is there, in one piece.
+/// Reads a word atomically.
 #[inline(always)]
 fn load(address: u64, width: Width) -> Result<u64, Fault> {
     let (value, fault): (u64, u32);
@@ -90,13 +91,14 @@ fn load(address: u64, width: Width) -> Result<u64, Fault> {
     if fault == 0 { Ok(value) } else { Err(Fault) }
 }
 
-/// Copies `len` bytes; the addresses may be anybody's.
+/// Copies `len` bytes. Either address may be the program's, and may be bad.
 ///
 /// # Safety
-/// Whatever is written to must be the program's to give, if it is there at all.
+/// If the destination is mapped, it must be memory that may be written.
 unsafe fn copy(from: u64, to: u64, len: usize) -> Result<(), Fault> {
     let fault: u32;
-    // SAFETY: writes what the caller says, or goes to the end of the block; the direction flag is clear by the ABI.
+    // SAFETY: writes to the caller's destination, or continues at the end of the block; the direction flag is clear by
+    // the ABI.
     unsafe {
         guarded!("rep movsb", fault = fault,
             inout("rsi") from => _, inout("rdi") to => _, inout("rcx") len => _,);
@@ -104,18 +106,18 @@ unsafe fn copy(from: u64, to: u64, len: usize) -> Result<(), Fault> {
     if fault == 0 { Ok(()) } else { Err(Fault) }
 }
 
-/// The `T` that the program points to.
+/// Reads the `T` at the program's `address`.
 pub fn read<T: Copy>(address: u64) -> Result<T, Fault> {
     let mut value = core::mem::MaybeUninit::<T>::uninit();
-    // SAFETY: `value` is ours and as large; all of it is written when there is no fault. Callers name plain data only,
-    // for which all bytes are good.
+    // SAFETY: `value` is our own and has the right size; all of it is written if there is no fault. Callers use only
+    // plain data, for which all bytes are valid.
     unsafe {
         copy(address, value.as_mut_ptr() as u64, size_of::<T>())?;
         Ok(value.assume_init())
     }
 }
 
-/// The string at `address`, with its end; `None` when it is longer than `max`.
+/// The string at `address`, with its NUL. `None` if it is longer than `max`.
 pub fn string(address: u64, max: usize) -> Result<Option<Vec<u8>>, Fault> {
     let mut string = Vec::new();
     while string.len() < max {
@@ -128,9 +130,9 @@ pub fn string(address: u64, max: usize) -> Result<Option<Vec<u8>>, Fault> {
     Ok(None)
 }
 
-/// Stores a `T` where the program points to.
+/// Stores a `T` at the program's `address`.
 pub fn write<T: Copy>(address: u64, value: &T) -> Result<(), Fault> {
-    // SAFETY: it is the program that said where its system call is to store.
+    // SAFETY: the program has given the address for its system call to store to.
     unsafe { copy(core::ptr::from_ref(value) as u64, address, size_of::<T>()) }
 }
 
@@ -167,11 +169,12 @@ impl UserMemory for Native {
         }
     }
 
-    /// What is not there yet the access itself has brought in. What still faults is not allowed.
+    /// Repeats the access: a page that is missing but allowed has then been brought in. If it still faults, it is not
+    /// allowed.
     fn fault_in(&self, address: u64, access: Access) -> Result<(), Fault> {
         match access {
             Access::Read => load(address, Width::U8).map(drop),
-            // The value does not matter: 0 is replaced by 0, or nothing is.
+            // The value does not matter: 0 is replaced by 0, or the word stays as it is.
             Access::Write => self.compare_exchange(address & !3, Width::U32, 0, 0).map(drop),
         }
     }
@@ -182,7 +185,7 @@ impl UserMemory for Native {
     }
 
     fn write(&self, address: u64, from: &[u8]) -> Result<(), Fault> {
-        // SAFETY: it is the program that said where its system call is to store.
+        // SAFETY: the program has given the address for its system call to store to.
         unsafe { copy(from.as_ptr() as u64, address, from.len()) }
     }
 }

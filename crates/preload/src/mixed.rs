@@ -5,7 +5,7 @@
 //! seat. The engine wakes it through the seat.
 //!
 //! **Priority inheritance** on a private word is the kernel's, and plain waits for that word are the engine's. The
-//! kernel answers EINVAL if an operation with priority inheritance finds a plain waiter. It does not see the engine's
+//! kernel returns EINVAL if an operation with priority inheritance finds a plain waiter. It does not see the engine's
 //! waiters, so the engine is asked first.
 
 use core::sync::atomic::AtomicU32;
@@ -19,10 +19,10 @@ use crate::gate::{self, Gate, Sleep};
 use crate::memory;
 use crate::raw::{self, COOKIE};
 
-/// `FUTEX2_SIZE_U32 | FUTEX2_PRIVATE`: what a seat is to the kernel.
+/// `FUTEX2_SIZE_U32 | FUTEX2_PRIVATE`: the flags of a seat's word in the kernel's list.
 const SEAT: u32 = 2 | 128;
 
-/// The kernel's futex_waitv for a thread that is inside; -512 if a signal came.
+/// The kernel's futex_waitv for a thread that is inside. The result is -512 if a signal came.
 pub fn kernel_waitv(args: [u64; 6], inside: &Inside) -> isize {
     kernel_call(SYS_FUTEX_WAITV, args, inside)
 }
@@ -32,7 +32,7 @@ pub fn kernel_futex(args: [u64; 6], inside: &Inside) -> isize {
     let command = args[1] as i32 & !libc::FUTEX_CLOCK_REALTIME;
     let has_timeout = matches!(command, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET) && args[3] != 0;
     match kernel_call(libc::SYS_futex, args, inside) {
-        // As the kernel does: what is left of the time would be lost.
+        // As the kernel does: after a restart the time that has passed would be lost.
         result if result == -ufutex::ERESTARTSYS && has_timeout => -(libc::EINTR as isize),
         result => result,
     }
@@ -47,11 +47,11 @@ fn kernel_call(number: i64, args: [u64; 6], inside: &Inside) -> isize {
     }
 }
 
-/// The call on words of both kinds.
+/// futex_waitv(2) on words of both kinds.
 pub fn waitv([list, len, flags, timeout, clock, _]: [u64; 6], inside: &Inside) -> isize {
     let len = len as u32 as usize;
     debug_assert!(len <= WAITV_MAX);
-    // Each with its index in the program's list.
+    // The words, and each word's index in the program's list.
     let (mut ours, mut kernels) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
     for index in 0..len {
         let Ok(word) = memory::read::<Waitv>(list + (index * size_of::<Waitv>()) as u64) else {
@@ -61,7 +61,8 @@ pub fn waitv([list, len, flags, timeout, clock, _]: [u64; 6], inside: &Inside) -
         words.push(word);
         indices.push(index as isize);
     }
-    // First: of several words that were woken the kernel names the last, and a seat may be told for nothing.
+    // The seat comes first: of several words that were woken the kernel returns the last, and a seat may be notified
+    // without a cause.
     kernels.0.insert(0, Waitv { val: 0, uaddr: 0, flags: SEAT, reserved: 0 });
     kernels.1.insert(0, -1);
 
@@ -92,7 +93,7 @@ pub fn waitv([list, len, flags, timeout, clock, _]: [u64; 6], inside: &Inside) -
 const REALTIME: u64 = libc::FUTEX_CLOCK_REALTIME as u64;
 const PRIVATE: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
 
-/// Whether `op` of futex(2) is a private operation with priority inheritance that looks at the word's waiters.
+/// Whether `op` of futex(2) is a private operation with priority inheritance that checks the word's waiters.
 pub fn is_private_pi(op: u64) -> bool {
     let has_clock = op & REALTIME == 0 || command(op) == LOCK_PI2;
     op & PRIVATE != 0
@@ -110,8 +111,8 @@ fn command(op: u64) -> i32 {
     (op & !PRIVATE & !REALTIME) as i32
 }
 
-/// Whether the engine has a waiter because of which the kernel would refuse this operation with EINVAL. Nothing is
-/// changed.
+/// Whether the engine has a waiter because of which the kernel would refuse this operation with EINVAL. Changes
+/// nothing.
 pub fn finds_plain_waiter(args: &[u64; 6], inside: &Inside) -> bool {
     match command(args[1]) {
         // No waiter in the engine waits to be requeued to a lock. So the operation finds a plain waiter, or none.
@@ -126,8 +127,8 @@ fn is_refused(args: [u64; 6], inside: &Inside) -> bool {
     engine::call(Number::Futex, args, false, inside) == -(libc::EINVAL as isize)
 }
 
-/// Whether the engine has a waiter of the word. `false` if the kernel would check something else first, and answer
-/// something else than EINVAL.
+/// Whether the engine has a waiter of the word. `false` if the kernel would fail for another reason first, with another
+/// error than EINVAL.
 fn has_waiter(address: u64, inside: &Inside, by_owner: bool) -> bool {
     const REQUEUE: u64 = PRIVATE | CMP_REQUEUE_PI as u64;
     let lock = AtomicU32::new(0);

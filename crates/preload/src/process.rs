@@ -1,5 +1,5 @@
-//! What this library keeps for a process: one mapping that the kernel empties in the child of a fork, however it was
-//! forked. So a child begins with nothing: no waiters that it does not have, no lock held by a thread that it does not have.
+//! The state of a process: one mapping that the kernel zeroes in the child of a fork, however it was forked. So the
+//! child begins without waiters, and without a lock held by a thread that it does not have.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -13,16 +13,17 @@ use crate::{calls, hot, raw, seat};
 /// All zeroes at first, and in the child of a fork.
 #[repr(C)]
 pub struct Process {
-    /// Who it was emptied for. A child that shares its parent's memory (vfork, posix_spawn) finds its parent's number.
+    /// The process that owns this memory. A child that shares its parent's memory (vfork, posix_spawn) finds its
+    /// parent's PID.
     pub pid: AtomicI32,
-    /// The engine, once a call has needed it.
+    /// The engine. Null until a call has needed it.
     pub engine: AtomicPtr<Engine>,
-    /// Its timers, once it has made any.
+    /// The process's timers. Null until it has made any.
     pub timing: AtomicPtr<Timing>,
     /// Held while an engine or timers are made, and while the timers' thread is started or ended.
     pub making: SpinLock,
-    /// How many calls that change threads' credentials are under way: no thread of ours is started meanwhile. Guarded
-    /// by `making`.
+    /// How many calls that change threads' credentials are under way. The timers' thread is not started meanwhile.
+    /// Guarded by `making`.
     pub holds: AtomicU32,
     /// Held while a signal's action changes.
     pub actions: SpinLock,
@@ -30,41 +31,41 @@ pub struct Process {
     pub reported: AtomicBool,
     /// Held while the heap is used.
     pub heap_lock: SpinLock,
-    /// Guarded by `heap_lock`: whether `heap` is there.
+    /// Whether `heap` is initialised. Guarded by `heap_lock`.
     pub heap_is_there: UnsafeCell<bool>,
     /// Guarded by `heap_lock`.
     pub heap: UnsafeCell<MaybeUninit<dlmalloc::Dlmalloc>>,
-    /// Where threads sleep.
+    /// The words on which threads sleep.
     pub seats: seat::Seats,
-    /// When the process began, in nanoseconds of CLOCK_MONOTONIC; 0 in the child of a fork.
+    /// When the process began, in nanoseconds of CLOCK_MONOTONIC. 0 in the child of a fork.
     pub began_ns: AtomicU64,
-    /// What it had spent of the processor's time by then, in nanoseconds, in user mode and in the kernel.
+    /// The CPU time that it had spent by then, in nanoseconds: in user mode and in the kernel.
     pub spent_ns: [AtomicU64; 2],
-    /// The words that calls named.
+    /// Counts the words that calls named.
     pub hot: hot::Hot,
-    /// Calls, by kind.
+    /// The number of calls, by kind.
     pub calls: [AtomicU64; calls::KINDS],
-    /// Of those that the kernel got: waits, wakes and requeues of words that processes may share.
+    /// How many of the calls left to the kernel were waits, wakes and requeues of words that processes may share.
     pub shared_calls: AtomicU64,
-    /// Threads that sleep in a wait, and the most that did at a time.
+    /// How many threads sleep in a wait, and the greatest number at a time.
     pub waiting: [AtomicU64; 2],
-    /// The most threads at a time, as far as they were made by pthread_create(3); 0 where none was made.
+    /// The greatest number of threads at a time, as far as they were made by pthread_create(3). 0 if none was made.
     pub threads_most: AtomicU64,
-    /// What timers did, by [`timers::Count`].
+    /// Counts of timers, by [`timers::Count`].
     pub timer_counts: [AtomicU64; timers::COUNTS],
 }
 
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
 
-/// `None` before [`map`].
+/// The state of the process. `None` before [`map`].
 #[inline(always)]
 pub fn process() -> Option<&'static Process> {
-    // Relaxed: it is set once, by the only thread that there is then.
-    // SAFETY: null, or a mapping that is never taken away.
+    // Relaxed: it is set once, when the process has only one thread.
+    // SAFETY: null, or a mapping that is never unmapped.
     unsafe { PROCESS.load(Ordering::Relaxed).as_ref() }
 }
 
-/// Makes the mapping, by the thread that is alone in the process: before the program begins.
+/// Makes the mapping, before the program begins, when the process has only one thread.
 pub fn map() {
     let len = size_of::<Process>() as u64;
     let Some(address) = raw::map(size_of::<Process>()) else {
@@ -78,12 +79,13 @@ pub fn map() {
 }
 
 impl Process {
-    /// Whether the calling process only borrows this memory from its parent, until it executes something: it must not
-    /// change what the parent will rely on.
+    /// Whether the calling process only borrows this memory from its parent, until it executes a program. It must not
+    /// change state that the parent relies on.
     pub fn is_borrowed(&self) -> bool {
         let pid = raw::pid();
         match self.pid.load(Ordering::Relaxed) {
-            // Forked by a system call, where [`own`](Self::own) does not run; or made by such a one, which never came here.
+            // Forked by a system call, where [`own`](Self::own) does not run, or a vfork child of such a process that
+            // has not been here.
             0 if shares_with_parent(pid) => true,
             0 => {
                 self.own();
@@ -93,28 +95,28 @@ impl Process {
         }
     }
 
-    /// The calling process has this memory for itself: the one that begins, and the child of a fork.
+    /// Notes that the calling process owns this memory. Called when a process begins, and in the child of a fork.
     pub fn own(&self) {
         self.pid.store(raw::pid(), Ordering::Relaxed);
     }
 }
 
-/// Whether the process and its parent have one memory. No, where the kernel does not tell.
+/// Whether the process shares its parent's memory. `false` if the kernel does not answer.
 fn shares_with_parent(pid: i32) -> bool {
     const KCMP_VM: u64 = 1;
-    // SAFETY: takes nothing, changes nothing; the second compares numbers.
+    // SAFETY: both calls only ask. The second compares two processes.
     unsafe {
         let parent = raw::own(libc::SYS_getppid, []);
         raw::own(libc::SYS_kcmp, [pid as u64, parent as u64, KCMP_VM, 0, 0]) == 0
     }
 }
 
-/// A lock for a few instructions. A thread that holds it must not be interrupted by a handler that takes it too:
-/// wherever it is used, signals are blocked or put off.
+/// A lock that is held for a few instructions. A thread that holds it must not be interrupted by a handler that takes
+/// it too: so wherever it is used, signals are blocked or put off.
 #[repr(transparent)]
 pub struct SpinLock(AtomicU32);
 
-/// Lets go when dropped.
+/// Unlocks when dropped.
 pub struct Locked<'a>(&'a SpinLock);
 
 impl SpinLock {
@@ -122,7 +124,7 @@ impl SpinLock {
         Self(AtomicU32::new(0))
     }
 
-    /// Waits until it has the lock.
+    /// Takes the lock, after waiting for it.
     #[inline]
     pub fn lock(&self) -> Locked<'_> {
         let mut spins = 0u32;
@@ -131,7 +133,7 @@ impl SpinLock {
             spins += 1;
             match spins {
                 0..100 => core::hint::spin_loop(),
-                // SAFETY: takes nothing, changes nothing.
+                // SAFETY: takes no arguments and changes no memory.
                 100..120 => drop(unsafe { raw::own(libc::SYS_sched_yield, []) }),
                 _ => self.rest(),
             }
@@ -139,14 +141,16 @@ impl SpinLock {
         Locked(self)
     }
 
-    /// Sleeps a little: a thread with a real-time priority never yields to one without, which may have the lock and be
-    /// waiting for this very CPU. By futex(2) and not by nanosleep(2), which a program's own filter need not allow.
+    /// Sleeps a little. A thread with a real-time priority never yields to one without, which may hold the lock and
+    /// wait for this very CPU. It sleeps with futex(2) and not with nanosleep(2), which a program's own filter may
+    /// forbid.
     #[cold]
     fn rest(&self) {
         const WAIT: u64 = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u64;
         let time = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
         let args = [self.0.as_ptr() as u64, WAIT, 1, (&raw const time) as u64, raw::COOKIE, 0];
-        // SAFETY: reads the lock and the time. Nobody wakes: it ends by the time, or at once when the lock is free.
+        // SAFETY: reads the lock and the time. No thread wakes it: it ends after the time, or at once if the lock is
+        // free.
         unsafe { raw::syscall6(libc::SYS_futex, args) };
     }
 }

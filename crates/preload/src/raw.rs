@@ -1,26 +1,26 @@
-//! System calls as instructions of our own. Those of libc are what this library takes the place of, and they leave their
-//! errors in thread-local storage that a thread need not have.
+//! System calls as instructions of our own. libc's functions are the ones that this library replaces, and they leave
+//! their errors in thread-local storage, which a thread may not have.
 
 use core::arch::asm;
 
 /// Marks a call as ours where the filter of `--trap` would stop a program's: see [`crate::trap::filter`].
 pub const COOKIE: u64 = ufutex::OWN_CALL;
 
-/// The same for calls whose six arguments all count: in the upper half of a first argument that is an `int`.
+/// The mark for calls that use all six arguments: in the upper half of an argument that is an `int`.
 pub const COOKIE_HIGH: u64 = COOKIE << 32;
 
 /// Issues a system call; a negative result is `-errno`.
 ///
 /// # Safety
-/// What the call does must be sound in this process, and its arguments be what it takes.
+/// The effect of the call must be sound in this process, and its arguments must be valid for it.
 #[inline]
 pub unsafe fn syscall6(number: i64, [a, b, c, d, e, f]: [u64; 6]) -> isize {
     let result: isize;
-    // SAFETY: the kernel preserves every register but rax, rcx and r11; the caller answers for what the call does.
+    // SAFETY: the kernel preserves every register but rax, rcx and r11; the caller answers for the effect of the call.
     unsafe {
         asm!(
             "syscall",
-            // The kernel leaves the marks where they are, and the program's next call may not set these registers.
+            // The kernel leaves the marks in these registers, and the program's next call may not set them.
             "xor r8d, r8d",
             "xor r9d, r9d",
             inlateout("rax") number as isize => result,
@@ -32,7 +32,7 @@ pub unsafe fn syscall6(number: i64, [a, b, c, d, e, f]: [u64; 6]) -> isize {
     result
 }
 
-/// The same with up to five arguments, marked as ours.
+/// Issues a system call with up to five arguments, marked as ours.
 ///
 /// # Safety
 /// As for [`syscall6`].
@@ -41,23 +41,23 @@ pub unsafe fn own<const N: usize>(number: i64, args: [u64; N]) -> isize {
     const { assert!(N <= 5, "the sixth argument is the mark") };
     let mut six = [0, 0, 0, 0, 0, COOKIE];
     six[..N].copy_from_slice(&args);
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     unsafe { syscall6(number, six) }
 }
 
-/// The process, and the thread, as numbers.
+/// The calling process's PID.
 pub fn pid() -> i32 {
-    // SAFETY: takes nothing, changes nothing.
+    // SAFETY: takes no arguments and changes no memory.
     unsafe { own(libc::SYS_getpid, []) as i32 }
 }
 
-/// The calling thread's number.
+/// The calling thread's TID.
 pub fn tid() -> i32 {
-    // SAFETY: takes nothing, changes nothing.
+    // SAFETY: takes no arguments and changes no memory.
     unsafe { own(libc::SYS_gettid, []) as i32 }
 }
 
-/// So many bytes of new memory, zeroed; `None` when there is none.
+/// Maps `bytes` bytes of new, zeroed memory. `None` if there is none.
 pub fn map(bytes: usize) -> Option<u64> {
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: new memory, at an address that the kernel chooses.
@@ -65,7 +65,7 @@ pub fn map(bytes: usize) -> Option<u64> {
     (!(-4095..0).contains(&at)).then_some(at as u64)
 }
 
-/// Writes all of `text`, as far as it can be written.
+/// Writes all of `text`, or as much as can be written.
 pub fn write_all(fd: i32, mut text: &[u8]) {
     while !text.is_empty() {
         // SAFETY: `text` is valid for the read.
@@ -79,7 +79,8 @@ pub fn write_all(fd: i32, mut text: &[u8]) {
     }
 }
 
-/// Says on standard error why the program cannot go on, and ends it as a shell does what it cannot run.
+/// Prints on standard error why the program cannot go on, and ends it with the status that a shell uses for a command
+/// that it cannot run.
 pub fn die(why: &[&str]) -> ! {
     write_all(2, b"ufutex: ");
     for part in why {

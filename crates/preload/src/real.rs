@@ -1,4 +1,4 @@
-//! libc's own functions, of what we take the place of.
+//! libc's own versions of the functions that this library replaces.
 
 use core::arch::naked_asm;
 use core::ffi::{c_int, c_void};
@@ -9,16 +9,16 @@ use crate::raw;
 
 macro_rules! real {
     ($($name:ident = $before:expr,)*) => {
-        /// Where they are; read by the assembly of those that stand in their places.
+        /// The addresses of libc's functions. Read by the assembly of the functions that replace them.
         #[repr(C)]
         pub struct Real {
             $(pub $name: AtomicPtr<c_void>,)*
         }
 
-        /// Not known before [`resolve`].
+        /// Not filled in before [`resolve`].
         pub static REAL: Real = Real { $($name: AtomicPtr::new($before),)* };
 
-        /// Finds them.
+        /// Looks up all addresses.
         pub fn resolve() {
             $(find(concat!(stringify!($name), "\0"), &REAL.$name);)*
         }
@@ -68,7 +68,7 @@ real! {
 const _: () = assert!(offset_of!(Real, syscall) == 0);
 
 fn find(name: &'static str, place: &AtomicPtr<c_void>) {
-    // SAFETY: a string that ends with a zero, and the handle that means whoever comes after us.
+    // SAFETY: a string that ends with NUL, and the handle that means the libraries after this one.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast()) };
     if found.is_null() {
         raw::die(&["libc has no ", name.trim_end_matches('\0')]);
@@ -76,7 +76,7 @@ fn find(name: &'static str, place: &AtomicPtr<c_void>) {
     place.store(found, Ordering::Relaxed);
 }
 
-/// libc's `syscall` before we know where it is.
+/// libc's `syscall`, for calls before [`resolve`].
 #[unsafe(naked)]
 unsafe extern "C" fn plain_syscall() {
     naked_asm!(
@@ -111,7 +111,7 @@ type CreateThread = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// libc's own.
+/// libc's own `pthread_create`.
 pub fn pthread_create() -> CreateThread {
     // SAFETY: libc's own, and of that type.
     unsafe { core::mem::transmute(REAL.pthread_create.load(Ordering::Relaxed)) }

@@ -15,19 +15,20 @@ use crate::raw;
 const WAIT_BITSET: u64 = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG) as u64;
 const WAKE: u64 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64;
 
-/// The word, and room for the call that sleeps. The seats of all threads are next to each other, so a thread that wakes
-/// or moves many of them touches few pages. On the threads' stacks each would be on a page of its own.
+/// The word, and room for the future of the call that sleeps. The seats of all threads are next to each other, so a
+/// thread that wakes or moves many of them touches few pages. On the threads' stacks each would be on a page of its
+/// own.
 #[repr(C, align(64))]
 pub struct Seat {
-    /// 1 when its sleeper is to look again.
+    /// 1 if the sleeper has been notified and has not seen it yet.
     word: AtomicU32,
-    /// Of a free one: the next free one. Guarded by its shard's lock.
+    /// In a free seat: the next free seat. Guarded by the shard's lock.
     next: UnsafeCell<*mut Seat>,
-    /// The sleeper's, while it is taken.
+    /// The future of the thread that has taken the seat.
     room: UnsafeCell<MaybeUninit<[u64; ROOM]>>,
 }
 
-/// Size of the largest call, in words of 64 bits, rounded up to the end of a cache line.
+/// The size of the largest future, in words of 64 bits, rounded up to the end of a cache line.
 const ROOM: usize = 62;
 
 const SHARDS: usize = 8;
@@ -42,7 +43,7 @@ struct Shard {
     free: UnsafeCell<*mut Seat>,
 }
 
-/// A seat, until it is dropped.
+/// A seat that a thread has taken. Dropping this frees the seat.
 pub struct Taken {
     shard: &'static Shard,
     pub seat: &'static Seat,
@@ -53,13 +54,13 @@ impl Taken {
     pub fn put<T>(&self, value: T) -> Seated<'_, T> {
         const { assert!(size_of::<T>() <= size_of::<[u64; ROOM]>() && align_of::<T>() <= align_of::<u64>()) };
         let place = self.seat.room.get().cast::<T>();
-        // SAFETY: large enough, aligned, and ours alone while we have the seat.
+        // SAFETY: large enough, aligned, and used only by the thread that has taken the seat.
         unsafe { place.write(value) };
         Seated { place, _seat: self }
     }
 }
 
-/// What was put into a seat; it leaves before the seat is free.
+/// A value in a seat. It is dropped before the seat becomes free.
 pub struct Seated<'s, T> {
     place: *mut T,
     _seat: &'s Taken,
@@ -80,14 +81,14 @@ impl<T> Drop for Seated<'_, T> {
 }
 
 impl Seats {
-    /// A free one; `None` without memory.
+    /// Takes a free seat. `None` if there is no memory for one.
     pub fn take(&'static self) -> Option<Taken> {
         let here = 0u8;
         let mixed = (ptr::from_ref(&here).addr() as u64 >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let shard = &self.0[mixed as usize % SHARDS];
         let _locked = shard.lock.lock();
         let free = shard.free.get();
-        // SAFETY: guarded by the lock that we hold; seats are never given back to anybody.
+        // SAFETY: guarded by the lock that we hold; the memory of seats is never freed.
         unsafe {
             if (*free).is_null() {
                 *free = more()?;
@@ -103,7 +104,7 @@ impl Seats {
 impl Drop for Taken {
     fn drop(&mut self) {
         let _locked = self.shard.lock.lock();
-        // SAFETY: guarded by the lock that we hold; the seat is ours to give back.
+        // SAFETY: guarded by the lock that we hold; this thread has the seat.
         unsafe {
             *self.seat.next.get() = *self.shard.free.get();
             *self.shard.free.get() = ptr::from_ref(self.seat).cast_mut();
@@ -111,32 +112,32 @@ impl Drop for Taken {
     }
 }
 
-/// Some pages of seats, chained.
+/// Makes some pages of seats, as a list of free seats.
 fn more() -> Option<*mut Seat> {
     const BYTES: usize = 1 << 16;
     let first = ptr::with_exposed_provenance_mut::<Seat>(raw::map(BYTES)? as usize);
     let count = BYTES / size_of::<Seat>();
     for i in 0..count - 1 {
-        // SAFETY: within the page, which is ours and zeroed; a zeroed seat is a seat.
+        // SAFETY: within the mapping, which no other thread knows yet; a zeroed seat is valid.
         unsafe { *(*first.add(i)).next.get() = first.add(i + 1) };
     }
     Some(first)
 }
 
 impl Seat {
-    /// Whether its sleeper is to look again; not any more then.
+    /// Whether the sleeper has been notified. Resets that.
     pub fn was_told(&self) -> bool {
         // Acquire pairs with the Release of `tell`.
         self.word.load(Ordering::Relaxed) != 0 && self.word.swap(0, Ordering::Acquire) != 0
     }
 
-    /// futex(2)'s arguments for a sleep here, until `deadline`, a `timespec` of `clock`.
+    /// futex(2)'s arguments for a sleep at this seat, until `deadline`, the address of a `timespec`, or 0.
     pub fn sleep_call(&self, deadline: u64, is_realtime: bool) -> [u64; 6] {
         let clock = if is_realtime { libc::FUTEX_CLOCK_REALTIME as u64 } else { 0 };
         [self.word.as_ptr() as u64, WAIT_BITSET | clock, 0, deadline, raw::COOKIE, u32::MAX.into()]
     }
 
-    /// Where the word is, which is 0 until somebody tells.
+    /// The address of the word, which is 0 until the sleeper is notified.
     pub fn address(&self) -> u64 {
         self.word.as_ptr() as u64
     }
@@ -147,9 +148,9 @@ impl Seat {
         unsafe { raw::syscall6(libc::SYS_futex, [self.word.as_ptr() as u64, WAKE, 1, 0, raw::COOKIE, 0]) };
     }
 
-    /// Tells the sleeper, whenever and from wherever.
+    /// A waker that notifies the sleeper, at any time and from any thread.
     pub fn waker(&'static self) -> Waker {
-        // SAFETY: the functions take a seat, which is one for ever, and have nothing to drop.
+        // SAFETY: the functions take the address of a seat, which stays a seat for ever, and need not drop anything.
         unsafe { Waker::from_raw(raw_waker(self)) }
     }
 }
@@ -160,9 +161,9 @@ fn raw_waker(seat: *const Seat) -> RawWaker {
 }
 
 /// # Safety
-/// `seat` must be one.
+/// `seat` must be the address of a seat.
 unsafe fn tell(seat: *const ()) {
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     unsafe { (*seat.cast::<Seat>()).tell() };
 }
 

@@ -1,4 +1,4 @@
-//! What `ufutex run` was asked for, from the environment, for as long as the process lives.
+//! The settings of `ufutex run`, read from the environment once per process.
 
 use core::cell::UnsafeCell;
 
@@ -7,32 +7,32 @@ pub use ufutex_program::settings::*;
 
 struct Once(UnsafeCell<Settings<'static>>);
 
-// SAFETY: written by the thread that is alone in the process, before the program begins, and only read afterwards.
+// SAFETY: written before the program begins, when the process has only one thread, and only read afterwards.
 unsafe impl Sync for Once {}
 
 static ONCE: Once = Once(UnsafeCell::new(Settings::DEFAULT));
 
-/// The settings.
+/// The settings of this process.
 #[inline]
 pub fn get() -> &'static Settings<'static> {
     // SAFETY: see `Once`.
     unsafe { &*ONCE.0.get() }
 }
 
-/// Reads them from the entries of an environment.
+/// Reads the settings from the entries of an environment.
 ///
 /// # Errors
-/// Says what it cannot use.
+/// The item that is not accepted.
 ///
 /// # Safety
-/// Called once, by the only thread.
+/// Called once, while the process has only one thread.
 pub unsafe fn read(mut environment: impl Iterator<Item = &'static [u8]>) -> Result<(), Invalid<'static>> {
     let Some(value) = environment.find_map(|entry| value_of(entry, SETTINGS)) else {
         return Ok(());
     };
-    // A copy: programs write their titles over what they were given.
+    // A copy: programs overwrite their environment with their titles.
     let settings = Settings::parse(value.to_vec().leak())?;
-    // SAFETY: nobody else is there, says the caller.
+    // SAFETY: the caller guarantees that there is no other thread.
     unsafe { *ONCE.0.get() = settings };
     Ok(())
 }

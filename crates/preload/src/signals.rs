@@ -1,5 +1,5 @@
-//! Every handler that the program installs is reached through one of ours, [`deliver`], which puts a signal off while its
-//! thread is inside the engine (see `gate.rs`). What the program asks about its handlers it hears as if it were not so.
+//! Every handler that the program installs is reached through a handler of ours, [`deliver`], which puts a signal off
+//! while its thread is inside the engine (see `gate.rs`). If the program asks for its handlers, it gets its own.
 
 use core::arch::naked_asm;
 use core::mem::{MaybeUninit, offset_of};
@@ -33,15 +33,15 @@ pub const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-/// What the program has installed for each signal, in one word, so that a handler reads it at once: the handler's
-/// address in the lower 47 bits, and above it those flags that the kernel's action may not have.
+/// The program's handler for each signal, in one word, so that it is read atomically: the handler's address in the
+/// lower 56 bits, and above it the flags that the kernel's action may not have.
 static INSTALLED: [AtomicU64; SIGNALS + 1] = [const { AtomicU64::new(0) }; SIGNALS + 1];
 
 const HANDLER: u64 = (1 << 56) - 1;
 const RESTART: u64 = 1 << 63;
 const RESETHAND: u64 = 1 << 62;
 const SIGINFO: u64 = 1 << 61;
-/// Whether the mask that comes with the handler has SIGSYS, which we do not let be blocked.
+/// Set if the handler's mask contains SIGSYS, which we do not let the program block.
 const MASKS_SIGSYS: u64 = 1 << 60;
 const RESTORER: u64 = 1 << 59;
 const ONSTACK: u64 = 1 << 58;
@@ -68,8 +68,8 @@ fn kept_flags(installed: u64) -> u64 {
     KEPT_FLAGS.iter().filter(|(_, bit)| installed & bit != 0).fold(0, |flags, (flag, _)| flags | flag)
 }
 
-/// Signals whose default action we have to come before: faults of the program's addresses in our own accesses, and with
-/// a report those that would end the program without one.
+/// Signals whose default action must not come before our handler: faults of our own accesses to the program's
+/// addresses, and, with a report, signals that would end the program without a report.
 fn is_kept(signal: i32) -> bool {
     match signal {
         libc::SIGSEGV | libc::SIGBUS => true,
@@ -78,13 +78,14 @@ fn is_kept(signal: i32) -> bool {
     }
 }
 
-/// Installs what is kept whatever the program does.
+/// Installs our handler for the signals that keep it whatever the program does.
 pub fn install() {
     for signal in 1..=SIGNALS as i32 {
         if is_kept(signal) {
             let mut old = Action::default();
             let asked = rt_sigaction_raw(signal, None, Some(&mut old));
-            // nohup(1) and shells leave signals ignored on purpose. Where that is a fault's, ours ignores it for them.
+            // nohup(1) and shells leave signals ignored on purpose. For a fault's signal our handler then ignores those
+            // that were sent.
             if asked == 0 && (old.handler == DFL || old.handler == IGN && is_fault(signal)) {
                 INSTALLED[signal as usize].store(old.handler, Ordering::Relaxed);
                 rt_sigaction_raw(signal, Some(&default_of_ours()), None);
@@ -105,17 +106,17 @@ fn default_of_ours() -> Action {
 fn rt_sigaction_raw(signal: i32, new: Option<&Action>, old: Option<&mut Action>) -> isize {
     let new = new.map_or(0, |new| core::ptr::from_ref(new) as u64);
     let old = old.map_or(0, |old| core::ptr::from_mut(old) as u64);
-    // SAFETY: both are null or valid; the handlers that we install are made for it.
+    // SAFETY: both are null or valid. The handlers that we install are written for their signals.
     unsafe { raw::own(libc::SYS_rt_sigaction, [signal as u64, new, old, 8]) }
 }
 
-/// rt_sigaction(2) for the program. All signals must be blocked, or put off.
+/// rt_sigaction(2) for the program. Call with all signals blocked, or put off.
 pub fn rt_sigaction(signal: u64, new: u64, old: u64, size: u64) -> isize {
     let Some(process) = process() else { return -(libc::EFAULT as isize) };
     let number = signal as i32;
     if size != 8 || !(1..=SIGNALS as i32).contains(&number) || number == libc::SIGKILL || number == libc::SIGSTOP {
-        // The kernel's own answer.
-        // SAFETY: fails, or only tells.
+        // The kernel returns its own error.
+        // SAFETY: fails, or only reads.
         return unsafe { raw::own(libc::SYS_rt_sigaction, [signal, new, old, size]) };
     }
     let new = match (new != 0).then(|| memory::read::<Action>(new)).transpose() {
@@ -123,7 +124,7 @@ pub fn rt_sigaction(signal: u64, new: u64, old: u64, size: u64) -> isize {
         Err(_) => return -(libc::EFAULT as isize),
     };
     let before = if process.is_borrowed() {
-        // vfork, posix_spawn: the actions are the child's, but the table is its parent's.
+        // vfork, posix_spawn: the kernel's actions are the child's own, but the table is its parent's.
         change_borrowed(number, new.as_ref())
     } else {
         let _locked = process.actions.lock();
@@ -136,7 +137,7 @@ pub fn rt_sigaction(signal: u64, new: u64, old: u64, size: u64) -> isize {
     }
 }
 
-/// Changes the action of a signal, and answers what it was.
+/// Changes the action of a signal. Returns the previous one.
 fn change(signal: i32, new: Option<&Action>) -> Result<Action, isize> {
     let installed = &INSTALLED[signal as usize];
     let was = installed.load(Ordering::Relaxed);
@@ -148,7 +149,7 @@ fn change(signal: i32, new: Option<&Action>) -> Result<Action, isize> {
     let result = match new {
         None => rt_sigaction_raw(signal, None, Some(&mut old)),
         Some(new) if new.handler > IGN => {
-            // First the table: whatever comes from now on may be for the new handler.
+            // The table first: a signal that arrives from now on may be for the new handler.
             installed.store(packed(new), Ordering::Relaxed);
             rt_sigaction_raw(signal, Some(&as_kernel(new)), Some(&mut old))
         }
@@ -163,7 +164,7 @@ fn change(signal: i32, new: Option<&Action>) -> Result<Action, isize> {
     if result < 0 { Err(result) } else { Ok(as_program(&old, was)) }
 }
 
-/// The same where the table is another process's.
+/// Like [`change`], for a process that borrows its parent's table: the table stays as it is.
 fn change_borrowed(signal: i32, new: Option<&Action>) -> Result<Action, isize> {
     let was = INSTALLED[signal as usize].load(Ordering::Relaxed);
     if trap::is_on() && signal == libc::SIGSYS {
@@ -178,7 +179,7 @@ fn is_fault(signal: i32) -> bool {
     matches!(signal, libc::SIGSEGV | libc::SIGBUS)
 }
 
-/// What the kernel is given for a handler of the program's.
+/// The kernel's action for a handler of the program.
 fn as_kernel(new: &Action) -> Action {
     let has_restorer = new.flags & SA_RESTORER != 0;
     Action {
@@ -189,7 +190,7 @@ fn as_kernel(new: &Action) -> Action {
     }
 }
 
-/// What the program installed, of what the kernel has.
+/// The program's action, as the program installed it, from the kernel's action and the table.
 fn as_program(kernel: &Action, installed: u64) -> Action {
     if kernel.handler != deliver as *const () as u64 {
         return *kernel;
@@ -207,10 +208,9 @@ fn as_program(kernel: &Action, installed: u64) -> Action {
 /// as if the kernel had called it, and an unwinder that starts there never sees this library.
 ///
 /// While a thread sleeps, the kernel may deliver two signals at once: the handler of the second begins when this one
-/// has run at most a few instructions. It must nevertheless see that the thread is inside. So up to
-/// `ufutex_deliver_blocked` the context of what was interrupted is in rdx at the first instruction, and in r12 from the
-/// second: see [`interrupted_sleep`]. All registers are free here, because those of the interrupted code are in the
-/// context.
+/// has run at most a few instructions. The second handler must nevertheless see that the thread is inside. So up to
+/// `ufutex_deliver_blocked` the interrupted context is in rdx at the first instruction, and in r12 from the second: see
+/// [`interrupted_sleep`]. All registers are free here, because those of the interrupted code are in the context.
 #[unsafe(naked)]
 pub extern "C" fn deliver() {
     naked_asm!(
@@ -247,7 +247,7 @@ pub extern "C" fn deliver() {
         "pop rdi",
         "test rax, rax",
         "jz 2f",
-        // A mark of ours, if a call of ours was interrupted: the handler's calls must not have it.
+        // If a call of ours was interrupted, these registers may hold our mark. The handler's calls must not have it.
         "xor r8d, r8d",
         "xor r9d, r9d",
         "xor r10d, r10d",
@@ -263,13 +263,14 @@ pub extern "C" fn deliver() {
 }
 
 unsafe extern "C" {
-    // A place in `deliver`, not a function.
+    // A label in `deliver`, not a function.
     safe fn ufutex_deliver_blocked();
 }
 
 static EVERYTHING: u64 = u64::MAX;
 
-/// Whether the signal came while the thread slept, or at the beginning of the handler of another that did.
+/// Whether the signal came while the thread slept, or at the beginning of another signal's handler that interrupted the
+/// sleep.
 fn interrupted_sleep(context: &Context) -> bool {
     let window = deliver as *const () as u64..ufutex_deliver_blocked as *const () as u64;
     let rip = context.register(libc::REG_RIP);
@@ -278,17 +279,17 @@ fn interrupted_sleep(context: &Context) -> bool {
     }
     let register = if rip == window.start { libc::REG_RDX } else { libc::REG_R12 };
     let earlier = core::ptr::with_exposed_provenance_mut(context.register(register) as usize);
-    // SAFETY: there `deliver` has what it was called with, its third argument.
+    // SAFETY: at these instructions the register holds the third argument of `deliver`.
     interrupted_sleep(&unsafe { Context::new(earlier) })
 }
 
-/// Returns from a handler. In these very bytes: that is how unwinders and debuggers know the frame of a signal.
+/// Returns from a handler. Unwinders and debuggers recognise a signal's frame by exactly these bytes.
 #[unsafe(naked)]
 pub extern "C" fn restore() {
     naked_asm!(".byte 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00", "syscall")
 }
 
-/// The part of `ucontext_t` that the kernel writes and reads: libc's has a larger mask.
+/// The part of `ucontext_t` that the kernel writes and reads. libc's type has a larger mask.
 pub struct Context(*mut libc::ucontext_t);
 
 impl Context {
@@ -303,32 +304,32 @@ impl Context {
     }
 
     pub fn register(&self, register: i32) -> u64 {
-        // SAFETY: valid, says `new`.
+        // SAFETY: valid, as `new` requires.
         unsafe { (*self.0).uc_mcontext.gregs[register as usize] as u64 }
     }
 
     pub fn set_register(&self, register: i32, value: u64) {
-        // SAFETY: valid, says `new`.
+        // SAFETY: valid, as `new` requires.
         unsafe { (*self.0).uc_mcontext.gregs[register as usize] = value as i64 };
     }
 
     /// The flags of the thread's alternate stack, as they were before the signal.
     pub fn alternate_stack_flags(&self) -> u32 {
-        // SAFETY: valid, says `new`.
+        // SAFETY: valid, as `new` requires.
         unsafe { (*self.0).uc_stack.ss_flags as u32 }
     }
 
-    /// The mask that will hold after the handler, where it stands.
+    /// The place of the mask that the kernel restores after the handler.
     pub fn mask(&self) -> *mut u64 {
-        // SAFETY: valid, says `new`.
+        // SAFETY: valid, as `new` requires.
         unsafe { (&raw mut (*self.0).uc_sigmask).cast() }
     }
 }
 
-/// What becomes of a signal: the handler to go to, or 0.
+/// Decides about a signal. Returns the handler to jump to, or 0 if there is none.
 ///
 /// # Safety
-/// Called as a handler is.
+/// Called as a handler is called.
 unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) -> u64 {
     // SAFETY: a handler's third argument.
     let context = unsafe { Context::new(context) };
@@ -380,10 +381,10 @@ unsafe extern "C" fn decide(signal: i32, info: *mut libc::siginfo_t, context: *m
 /// Puts off a signal that came while its thread was inside the engine or was putting off another one. `false` if the
 /// thread was outside, where the signal can be handled.
 fn is_put_off(signal: i32, info: *mut libc::siginfo_t, context: &Context, installed: u64) -> bool {
-    // SAFETY: where the kernel will read it.
+    // SAFETY: the kernel reads the mask there.
     let mask = unsafe { &mut *context.mask() };
     if bit(signal) & gate::FAULTS != 0 && gate::blocks_all(*mask) {
-        // Another thread sent it: this one is inside by its mask, or has put off another signal.
+        // Another thread sent it: this thread is inside by its mask, or has put off another signal.
         gate::block(u64::MAX);
         send_again(signal, info);
         *mask |= bit(signal);
@@ -396,14 +397,14 @@ fn is_put_off(signal: i32, info: *mut libc::siginfo_t, context: &Context, instal
         return true;
     }
     if interrupted_sleep(context) {
-        // The other handler goes on, with all signals blocked, and will put off its own.
+        // The interrupted handler goes on, with all signals blocked, and will put off its own signal.
         gate::block(u64::MAX);
         send_again(signal, info);
         *mask = gate::ALL | bit(signal);
         return true;
     }
     let Some(gate) = Gate::find() else { return false };
-    // SAFETY: this thread's, as far as threads have one; those that share one are not inside by flag.
+    // SAFETY: this thread's gate. Threads that share a gate are not inside by flag.
     let is_busy = unsafe { Gate::is_busy(gate) };
     if is_busy {
         put_off(signal, info, context, gate, installed);
@@ -411,27 +412,27 @@ fn is_put_off(signal: i32, info: *mut libc::siginfo_t, context: &Context, instal
     is_busy
 }
 
-/// Whether another process asks for a report: SIGUSR1 by kill(2) from outside. A program that sends SIGUSR1 to itself
-/// means it for its own handler, and may do so any number of times.
+/// Whether another process asks for a report: SIGUSR1 by kill(2) from outside. If a program sends SIGUSR1 to itself,
+/// the signal is meant for its own handler, and may come any number of times.
 ///
 /// # Safety
 /// `info` must be a handler's second argument.
 unsafe fn asks_for_report(signal: i32, info: *const libc::siginfo_t) -> bool {
     signal == libc::SIGUSR1
         && settings::get().stats.is_some()
-        // SAFETY: says the caller; who sent it is known of signals with this code.
+        // SAFETY: the caller guarantees `info`. Signals with this code have a sender.
         && unsafe { (*info).si_code == libc::SI_USER && (*info).si_pid() != raw::pid() }
 }
 
-/// Sends the signal to its thread once more, where it waits until the thread is outside.
+/// Puts a signal off: sends it to its thread once more, where it stays pending until the thread is outside.
 fn put_off(signal: i32, info: *mut libc::siginfo_t, context: &Context, gate: *mut Gate, installed: u64) {
     let before = context.mask();
-    // Of faults there are none here.
+    // No fault happens in this code, so the faults' signals are blocked too.
     gate::block(u64::MAX);
     send_again(signal, info);
-    // Where the program has no handler it does not know of the signal.
+    // Without a handler the program does not notice the signal, so the call restarts.
     let restarts = installed & RESTART != 0 || installed & HANDLER <= IGN;
-    // SAFETY: the gate is this thread's, says the caller; the mask is where the kernel will read it.
+    // SAFETY: the caller guarantees that the gate is this thread's. The kernel reads the mask at `before`.
     unsafe {
         Gate::defer(gate, *before, restarts);
         *before = gate::ALL | bit(signal);
@@ -441,12 +442,12 @@ fn put_off(signal: i32, info: *mut libc::siginfo_t, context: &Context, gate: *mu
 fn send_again(signal: i32, info: *mut libc::siginfo_t) {
     const FIRST_QUEUED: i32 = 32;
     let (pid, tid) = (raw::pid() as u64, raw::tid() as u64);
-    // SAFETY: to itself a thread may send whatever it likes; the information is the kernel's own, or as good.
+    // SAFETY: a thread may send itself any signal. The information came from the kernel, or is a mark.
     let send = |info: *const libc::siginfo_t| unsafe {
         raw::own(libc::SYS_rt_tgsigqueueinfo, [pid, tid, signal as u64, info as u64])
     };
-    // Real-time signals come in the order in which they were sent. This one goes first again: those that wait already are
-    // sent once more after it, up to a mark that was sent before it.
+    // Real-time signals are delivered in the order in which they were sent. This signal has to be the first: the ones
+    // that are already pending are taken and sent once more after it, up to a mark that was sent before it.
     let mark = (signal >= FIRST_QUEUED && is_pending(signal)).then(mark);
     let is_marked = mark.is_some_and(|mark| send(&raw const mark) == 0);
     let sent = send(info);
@@ -457,13 +458,13 @@ fn send_again(signal: i32, info: *mut libc::siginfo_t) {
         send(&raw const next);
     }
     if sent != 0 {
-        // Too many wait to be delivered. Without what came along, it needs no memory.
-        // SAFETY: to itself.
+        // Too many signals are pending. Without its information the signal needs no memory.
+        // SAFETY: sent to the calling thread.
         unsafe { raw::own(libc::SYS_tgkill, [pid, tid, signal as u64]) };
     }
 }
 
-/// Whether a signal that is blocked waits for this thread.
+/// Whether a blocked signal is pending for this thread.
 fn is_pending(signal: i32) -> bool {
     let mut pending = 0u64;
     // SAFETY: stores into `pending`.
@@ -471,7 +472,7 @@ fn is_pending(signal: i32) -> bool {
     pending & bit(signal) != 0
 }
 
-/// Takes the first of the signals that wait, those for this thread before those for the process.
+/// Takes the first pending signal with this number. Those for this thread come before those for the process.
 fn take_pending(signal: i32) -> Option<libc::siginfo_t> {
     let (set, no_time) = (bit(signal), libc::timespec { tv_sec: 0, tv_nsec: 0 });
     let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
@@ -483,7 +484,7 @@ fn take_pending(signal: i32) -> Option<libc::siginfo_t> {
     }
 }
 
-/// The information of a signal as the kernel knows it, as far as marks need it.
+/// A signal's information as the kernel lays it out, as far as marks need it.
 #[repr(C)]
 struct Information {
     signal: i32,
@@ -493,12 +494,12 @@ struct Information {
     value: u64,
 }
 
-/// A mark, which no program sends.
+/// Makes a mark: the information of a signal that no program sends.
 fn mark() -> libc::siginfo_t {
-    // SAFETY: numbers, and so may be zeroes.
+    // SAFETY: the struct consists of numbers, which may be zero.
     let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
     let mark = (&raw mut info).cast::<Information>();
-    // SAFETY: the beginning of it.
+    // SAFETY: `Information` is the beginning of the struct.
     unsafe {
         (*mark).code = libc::SI_QUEUE;
         (*mark).value = raw::COOKIE;
@@ -507,12 +508,12 @@ fn mark() -> libc::siginfo_t {
 }
 
 fn is_mark(info: &libc::siginfo_t) -> bool {
-    // SAFETY: the beginning of it.
+    // SAFETY: `Information` is the beginning of the struct.
     let information = unsafe { &*core::ptr::from_ref(info).cast::<Information>() };
     information.code == libc::SI_QUEUE && information.value == raw::COOKIE
 }
 
-/// SA_RESETHAND, of which the kernel does not know.
+/// Does what `SA_RESETHAND` asks for. The kernel's action does not have this flag.
 fn reset(signal: i32) {
     let Some(process) = process() else { return };
     let mask = gate::block_all();
@@ -533,7 +534,7 @@ fn by_default(signal: i32, info: *mut libc::siginfo_t, is_own_fault: bool) {
     // The kernel ends the process when we return: the fault happens again, or the signal is delivered.
 }
 
-/// Puts a handler around one that libc installed by itself, unseen.
+/// Puts a handler that libc has installed by itself, by a call that we did not see, behind ours.
 pub fn adopt(signal: i32) {
     let Some(process) = process() else { return };
     let mask = gate::block_all();

@@ -1,5 +1,5 @@
-//! A stack of our own, for what needs much of it: an engine is made by the first thread that needs one, the report is written
-//! by the last, inside a signal handler perhaps, and threads may have 16 KiB in all.
+//! A stack of our own, for code that needs a large one. The first thread that needs an engine makes it, and the last
+//! one writes the report, perhaps inside a signal handler. These threads may have only 16 KiB of stack.
 
 use core::arch::naked_asm;
 
@@ -7,19 +7,19 @@ use crate::raw;
 
 const BYTES: u64 = 256 << 10;
 
-/// Runs `f` there; on the stack that we are on if there is no memory for it.
+/// Runs `f` on such a stack. If there is no memory for it, `f` runs on the calling thread's stack.
 pub fn run<F: FnMut()>(mut f: F) {
     /// # Safety
     /// `f` must be an `F`.
     unsafe extern "C" fn call<F: FnMut()>(f: *mut F) {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { (*f)() };
     }
     let Some(base) = raw::map(BYTES as usize) else {
         return f();
     };
-    // SAFETY: `call` is for an `F`, and the top of the mapping is aligned as a stack has to be. Nothing of it is used
-    // when `switch` has returned.
+    // SAFETY: `call` is for an `F`, and the top of the mapping is aligned as a stack has to be. The stack is no longer
+    // used when `switch` has returned.
     unsafe {
         switch((&raw mut f).cast(), call::<F> as *const () as u64, base + BYTES);
         raw::own(libc::SYS_munmap, [base, BYTES]);

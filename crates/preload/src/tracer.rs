@@ -33,7 +33,7 @@ const RESUMES: [c_int; 6] = [
 /// Whether this process has traced another.
 static TRACES: AtomicBool = AtomicBool::new(false);
 
-/// The child of vfork(2) that is to be traced from its execve(2) on; 0 if there is none. The child sets it in the
+/// The PID of the child of vfork(2) that becomes traced at its execve(2), or 0. The child sets it in the
 /// memory that it shares with its parent.
 static TRACED_LATER: AtomicI32 = AtomicI32::new(0);
 
@@ -113,7 +113,7 @@ pub fn before_exec() {
     }
 }
 
-/// If a thread has stopped because of our filter, resumes it. Answers whether it did.
+/// If a thread has stopped because of our filter, resumes it. Returns whether it did.
 fn passes_on(thread: libc::pid_t, status: c_int) -> bool {
     const STOPPED_BY_SIGSYS: c_int = libc::SIGSYS << 8 | 0x7f;
     if status != STOPPED_BY_SIGSYS {

@@ -33,13 +33,14 @@ pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// What the program wants SIGSYS to do. Guarded by the lock of actions.
+/// The action that the program has set for SIGSYS. Guarded by the lock of actions.
 struct Sigsys(UnsafeCell<Action>);
-// SAFETY: see above.
+// SAFETY: guarded by the lock of actions.
 unsafe impl Sync for Sigsys {}
 static SIGSYS: Sigsys = Sigsys(UnsafeCell::new(Action { handler: 0, flags: 0, restorer: 0, mask: 0 }));
 
-/// Changes it, and answers what it was. The caller holds the lock of actions, or changes nothing.
+/// Changes the program's action for SIGSYS, and returns the previous one. The caller holds the lock of actions, or
+/// changes nothing.
 pub fn change_sigsys(new: Option<&Action>) -> Action {
     // SAFETY: guarded by the caller's lock.
     let place = unsafe { &mut *SIGSYS.0.get() };
@@ -71,14 +72,14 @@ fn install_handler(on_stack: u64) {
     unsafe { raw::own(libc::SYS_rt_sigaction, [libc::SIGSYS as u64, (&raw const action) as u64, 0, 8]) };
 }
 
-/// What a child needs in its environment.
+/// The path of this library, and the entry of the settings, for the environment of a child.
 static LIBRARY: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 static SETTINGS: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 
 /// Installs the handler and the filter.
 ///
 /// # Safety
-/// `environment` is the process's own at its start; no other thread is there.
+/// `environment` is the process's own at its start, when there is no other thread.
 pub unsafe fn install(environment: *const *const c_char) {
     remember(environment);
     ON.store(true, Ordering::Relaxed);
@@ -88,7 +89,7 @@ pub unsafe fn install(environment: *const *const c_char) {
     unsafe { raw::own(libc::SYS_rt_sigprocmask, [libc::SIG_UNBLOCK as u64, (&raw const sigsys) as u64, 0, 8]) };
     let settings = settings::get();
     if is_filtered() && (!settings.timers || are_timers_filtered()) {
-        return; // what executed us was trapped, and a filter stays
+        return; // the program that executed this one was trapped, and a filter stays
     }
     match filter::program(settings.stats.is_some(), settings.watch, settings.timers) {
         Ok(filter) => {
@@ -125,15 +126,15 @@ fn apply(filter: &[seccompiler::sock_filter]) -> Result<(), isize> {
     if made == 0 { Ok(()) } else { Err(-made) }
 }
 
-/// Whether a futex call by an instruction arrives here.
+/// Whether a futex call made by an instruction arrives in this library.
 fn is_filtered() -> bool {
     // SAFETY: a wake that the kernel refuses.
     unsafe { raw::syscall6(libc::SYS_futex, [0, PROBE, 1, COOKIE, 0, 0]) == PROBED }
 }
 
-/// Whether a call of timers by an instruction does.
+/// Whether a call of timers made by an instruction arrives in this library.
 fn are_timers_filtered() -> bool {
-    // SAFETY: the kernel refuses it: there is no such timer.
+    // SAFETY: the kernel refuses the call: no timer has this ID.
     unsafe { raw::syscall6(libc::SYS_timer_getoverrun, [u64::MAX, 0, 0, COOKIE, 0, 0]) == PROBED }
 }
 
@@ -142,14 +143,14 @@ const PROBE: u64 = (libc::FUTEX_WAKE_BITSET | libc::FUTEX_PRIVATE_FLAG) as u64;
 const PROBED: isize = 0x7566_7574;
 
 fn remember(environment: *const *const c_char) {
-    // SAFETY: the process's own at its start, says `install`.
+    // SAFETY: the process's own environment at its start, as `install` requires.
     for entry in unsafe { environment::entries(environment) } {
         if environment::value_of(entry, environment::SETTINGS).is_some() {
             SETTINGS.store(leak(entry), Ordering::Relaxed);
         }
     }
     let mut info = core::mem::MaybeUninit::<libc::Dl_info>::uninit();
-    // SAFETY: an address in this library, and room for the answer.
+    // SAFETY: an address in this library, and room for the result.
     if unsafe { libc::dladdr(remember as *const c_void, info.as_mut_ptr()) } != 0 {
         // SAFETY: filled in; the name is a string.
         let path = unsafe { CStr::from_ptr(info.assume_init().dli_fname) };
@@ -157,7 +158,7 @@ fn remember(environment: *const *const c_char) {
     }
 }
 
-/// Keeps it for ever, in memory that a forked child has too.
+/// Copies `text` to a string that is never freed, in memory that a forked child has too.
 fn leak(text: &[u8]) -> *mut c_char {
     let mut copy = Vec::with_capacity(text.len() + 1);
     copy.extend_from_slice(text);
@@ -174,7 +175,7 @@ extern "C-unwind" fn on_sigsys(_: i32, info: *mut libc::siginfo_t, context: *mut
     // SAFETY: a handler's third argument.
     let context = unsafe { Context::new(context) };
     back::complete(&context);
-    // SAFETY: a handler's second argument; the number of the call stands behind its address.
+    // SAFETY: a handler's second argument. The call's number stands behind its address.
     let (code, tag, number) = unsafe { ((*info).si_code, (*info).si_errno, *info.cast::<i32>().add(6)) };
     let args = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9]
         .map(|register| context.register(register));
@@ -192,7 +193,7 @@ extern "C-unwind" fn on_sigsys(_: i32, info: *mut libc::siginfo_t, context: *mut
             unsafe { back::go(&context) };
         }
         Outcome::Again => {
-            // Two bytes back is the instruction; its number stands in rax.
+            // The instruction is two bytes long. It takes the call's number from rax.
             context.set_register(libc::REG_RIP, context.register(libc::REG_RIP) - 2);
             context.set_register(libc::REG_RAX, number as u64);
         }
@@ -200,7 +201,7 @@ extern "C-unwind" fn on_sigsys(_: i32, info: *mut libc::siginfo_t, context: *mut
     }
 }
 
-/// What the program gets.
+/// What happens after a trapped call.
 enum Outcome {
     Result(isize),
     /// As `Result`, if the signal mask has been the program's throughout.
@@ -218,7 +219,7 @@ struct Trapped<'a> {
 }
 
 impl Trapped<'_> {
-    /// Whether it is a call of our own that a filter of the program's has stopped.
+    /// Whether this is a call of our own that a filter of the program has stopped.
     fn is_marked(&self) -> bool {
         match self.number {
             libc::SYS_futex => {
@@ -264,8 +265,8 @@ impl Trapped<'_> {
             libc::SYS_prctl if a as u32 == timers::PR_TIMER_CREATE_RESTORE_IDS as u32 => self.timer(),
             libc::SYS_rt_sigtimedwait if timers::is_on() => self.inside(|inside| wait::sigtimedwait(self.args, inside)),
             libc::SYS_rt_sigtimedwait => self.inside(|inside| wait::kernel(self.args, inside)),
-            // Answers like a kernel without this operation: otherwise our handler's system calls and its return would
-            // be dispatched too.
+            // Returns the error of a kernel without this operation: otherwise our handler's system calls and its return
+            // would be dispatched too.
             libc::SYS_prctl if a as u32 == PR_SET_SYSCALL_USER_DISPATCH as u32 => {
                 Outcome::Result(-(libc::EINVAL as isize))
             }
@@ -283,7 +284,7 @@ impl Trapped<'_> {
             }
             libc::SYS_clone3 => {
                 self.note_clone3();
-                // The mark stays there, so not in a register that another rule looks at.
+                // The kernel does not write this register, so it keeps the mark. No other rule reads it.
                 self.context.set_register(libc::REG_R10, COOKIE);
                 Outcome::Again
             }
@@ -291,14 +292,15 @@ impl Trapped<'_> {
             libc::SYS_execveat => blocked(|| self.exec(Some(a), [b, c, d], e)),
             libc::SYS_exit_group => {
                 exit::report();
-                // SAFETY: what the program asked for.
+                // SAFETY: the program's own call.
                 Outcome::Result(unsafe { raw::own(libc::SYS_exit_group, [a]) })
             }
             _ => Outcome::NotOurs,
         }
     }
 
-    /// Without `--timers`, a filter has come along from a program that had it.
+    /// A call of timers. Without `--timers` the filter was installed in a program that had `--timers` and executed this
+    /// one.
     fn timer(&self) -> Outcome {
         if timers::is_on() {
             return self.inside(|_| timers::call(self.number, self.args));
@@ -323,8 +325,8 @@ impl Trapped<'_> {
         self.inside(|inside| engine::call(number, self.args, may_sleep, inside))
     }
 
-    /// Those of futex2 whose flags are in memory, where the filter cannot read them; and those that only stop to be
-    /// counted.
+    /// Makes calls that are left to the kernel: those of futex2 whose flags are in memory, where the filter cannot read
+    /// them, and those that trap only to be counted.
     fn kernel_futex(&self) -> Outcome {
         let mut args = self.args;
         if self.number == libc::SYS_futex && mixed::is_private_pi(args[1]) {
@@ -333,14 +335,14 @@ impl Trapped<'_> {
                     return -(libc::EINVAL as isize);
                 }
                 // SAFETY: the program's own call, which does not sleep. The kernel ignores the half of the argument
-                // that has the mark.
+                // that holds the mark.
                 unsafe {
                     raw::syscall6(libc::SYS_futex, [args[0], args[1], args[2] | COOKIE_HIGH, args[3], args[4], args[5]])
                 }
             });
         }
         if self.number == libc::SYS_futex {
-            // Waits and wakes, which have no second word.
+            // Waits and wakes, which do not use the fifth argument.
             args[4] = COOKIE;
             return self.inside(|inside| mixed::kernel_futex(args, inside));
         }
@@ -354,12 +356,12 @@ impl Trapped<'_> {
 
     /// Runs `f` inside the engine: see `gate.rs`.
     fn inside(&self, f: impl FnOnce(&Inside) -> isize) -> Outcome {
-        // SAFETY: where the kernel keeps it.
+        // SAFETY: the kernel keeps the mask there.
         let mask = unsafe { *self.context.mask() };
         let catches_faults = mask & (bit(libc::SIGSEGV) | bit(libc::SIGBUS)) == 0;
         let may_look = catches_faults && !RAW_THREADS.load(Ordering::Relaxed) && gate::is_found_without_a_call();
         // The gate is busy if a debugger calls a function in a thread that it has stopped inside the engine.
-        // SAFETY: this thread's own gate, here and below, unless there are threads that share one.
+        // SAFETY: this thread's own gate, here and below, unless some threads share a gate.
         let is_free = |gate: &*mut Gate| unsafe { !Gate::is_busy(*gate) };
         let Some(gate) = may_look.then(Gate::find).flatten().filter(is_free) else { return self.inside_by_mask(f) };
         // SAFETY: as above.
@@ -374,19 +376,19 @@ impl Trapped<'_> {
         }
     }
 
-    /// As [`inside`](Self::inside), for a thread that may not have a gate of its own.
+    /// Like [`inside`](Self::inside), for a thread that may not have a gate of its own.
     #[cold]
     fn inside_by_mask(&self, f: impl FnOnce(&Inside) -> isize) -> Outcome {
         gate::block_all();
         let mut gate = Gate::new();
-        // Where the program's mask is kept, SIGSYS apart.
+        // The context holds the program's mask, without SIGSYS.
         let result = f(&Inside { gate: &raw mut gate, mask: self.context.mask() });
-        // SAFETY: ours.
+        // SAFETY: on our own stack.
         let (deferred, restarts) = unsafe { (Gate::has_deferred(&raw const gate), Gate::restarts(&raw const gate)) };
         if deferred { after_signal(result, restarts) } else { Outcome::Result(result) }
     }
 
-    /// What the kernel puts back after this handler is the program's mask.
+    /// Changes the program's mask, which the kernel restores after this handler.
     fn sigprocmask(&self) -> isize {
         let [how, set, old, size, ..] = self.args;
         if size != 8 {
@@ -394,7 +396,7 @@ impl Trapped<'_> {
         }
         let Ok(set) = memory::read::<u64>(set) else { return -(libc::EFAULT as isize) };
         let mask = self.context.mask();
-        // SAFETY: where the kernel keeps it.
+        // SAFETY: the kernel keeps the mask there.
         let before = unsafe { *mask };
         let never = bit(libc::SIGSYS) | bit(libc::SIGKILL) | bit(libc::SIGSTOP);
         let after = match how as i32 {
@@ -409,8 +411,8 @@ impl Trapped<'_> {
         0
     }
 
-    /// A call that sleeps with another mask: made here with one like it that does not have SIGSYS. A handler of the
-    /// program that ends it runs on top of us, and may never return.
+    /// Makes a call that sleeps with another mask, with SIGSYS removed from that mask. A handler of the program that
+    /// ends the sleep runs on top of this function, and may never return.
     fn with_mask(&self, argument: usize, size: u64) -> isize {
         let mut args = self.args;
         let mask;
@@ -423,7 +425,7 @@ impl Trapped<'_> {
         self.make_marked(args)
     }
 
-    /// The same where mask and size stand in memory.
+    /// Like [`with_mask`](Self::with_mask), for the call whose mask and size stand in memory.
     fn pselect6(&self) -> isize {
         let mut args = self.args;
         let (mask, pair);
@@ -437,7 +439,7 @@ impl Trapped<'_> {
         self.make_marked(args)
     }
 
-    /// The program's call with other arguments, past the filter.
+    /// Makes the program's call with other arguments, marked so that it passes the filter.
     fn make_marked(&self, mut args: [u64; 6]) -> isize {
         match self.number {
             libc::SYS_pselect6 | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => {
@@ -445,18 +447,18 @@ impl Trapped<'_> {
             }
             _ => args[5] = COOKIE,
         }
-        // SAFETY: the program's own call, as good as it was.
+        // SAFETY: the program's own call, with arguments as valid as its own.
         unsafe { raw::syscall6(self.number, args) }
     }
 
-    /// execve(2) and execveat(2). A failure leaves `errno` as it was, which the looking at files changes: a program that makes
-    /// the call by an instruction does not expect that.
+    /// execve(2) and execveat(2). A failure leaves `errno` as it was: checking the files changes it, and a program that
+    /// makes the call by an instruction does not expect that.
     fn exec(&self, directory: Option<u64>, arguments: [u64; 3], flags: u64) -> isize {
-        // SAFETY: the thread has storage of glibc's, where this is.
+        // SAFETY: the thread has storage of glibc's, which contains `errno`.
         let errno = Gate::find().map(|_| unsafe { libc::__errno_location() });
         // SAFETY: as above.
         let before = errno.map(|errno| unsafe { *errno });
-        // SAFETY: where the kernel keeps it.
+        // SAFETY: the kernel keeps the mask there.
         let mask = unsafe { *self.context.mask() };
         let result = exec_checked(self.number, directory, arguments, flags, mask);
         if let (Some(errno), Some(before)) = (errno, before) {
@@ -489,7 +491,8 @@ fn blocked(f: impl FnOnce() -> isize) -> Outcome {
     Outcome::Result(f())
 }
 
-/// The filter goes along, so must the library. What cannot load it is not executed.
+/// Executes a program. The filter stays, so the program needs this library too. A program that cannot load it is
+/// refused.
 fn exec_checked(
     number: i64,
     directory: Option<u64>,
@@ -515,15 +518,15 @@ fn exec_checked(
                 "the library cannot be loaded from here (another root?), and the filter would stay without it",
             );
         }
-        // What the kernel has against the program it says itself.
+        // If the kernel refuses the program, its own error is returned.
         _ => {}
     }
     let Ok(complete) = complete(environment) else { return failed(libc::EFAULT) };
     let environment = complete.as_ref().map_or(environment, |list| list.as_ptr() as u64);
     tracer::before_exec();
-    // What is executed begins with the mask of who executes it, which is the program's and not our handler's.
+    // The new program begins with the mask of the calling thread. That must be the program's, not our handler's.
     gate::set_mask(mask);
-    // SAFETY: what the program asked for.
+    // SAFETY: the program's own call.
     let failed = unsafe {
         match directory {
             None => raw::own(number, [path, arguments, environment]),
@@ -536,7 +539,7 @@ fn exec_checked(
 
 fn library_is_there() -> bool {
     let library = LIBRARY.load(Ordering::Relaxed) as u64;
-    // SAFETY: a string that was kept for ever; asks about a file.
+    // SAFETY: a string that is never freed; the call only asks about a file.
     library == 0 || unsafe { raw::own(libc::SYS_faccessat, [libc::AT_FDCWD as u64, library, libc::R_OK as u64]) } == 0
 }
 
@@ -547,11 +550,11 @@ fn refuse(why: &str) -> isize {
     -(libc::EACCES as isize)
 }
 
-/// The program's environment with what it lacks for us; `None` when it lacks nothing.
+/// The program's environment, with the entries that the library needs added. `None` if it lacks none.
 fn complete(environment: u64) -> Result<Option<Vec<u64>>, ufutex::Fault> {
     let mut entries = Vec::new();
     let mut strings = Vec::new();
-    // A null pointer is an empty environment, as for the kernel.
+    // A null pointer means an empty environment, as for the kernel.
     let mut next = (environment != 0).then_some(environment);
     while let Some(at) = next {
         let entry = memory::read::<u64>(at)?;
@@ -565,7 +568,7 @@ fn complete(environment: u64) -> Result<Option<Vec<u64>>, ufutex::Fault> {
     if library.is_null() || settings.is_null() {
         return Ok(None);
     }
-    // SAFETY: strings that were kept for ever.
+    // SAFETY: strings that are never freed.
     let library = unsafe { CStr::from_ptr(library) }.to_bytes();
     let without_end = |string: &'_ Vec<u8>| string.len().saturating_sub(1);
     let missing = environment::missing(strings.iter().map(|string| &string[..without_end(string)]), library);
@@ -573,7 +576,7 @@ fn complete(environment: u64) -> Result<Option<Vec<u64>>, ufutex::Fault> {
         return Ok(None);
     }
     if let Some(before) = missing.preload {
-        // Of several entries the loader takes the last.
+        // Of several entries the loader uses the last.
         let entry = environment::preload_entry(library, before).concat();
         entries.retain(|&entry| !matches!(memory::read::<[u8; 11]>(entry), Ok(name) if name == *b"LD_PRELOAD="));
         entries.push(leak(&entry) as u64);
@@ -585,7 +588,7 @@ fn complete(environment: u64) -> Result<Option<Vec<u64>>, ufutex::Fault> {
     Ok(Some(entries))
 }
 
-/// A SIGSYS that no filter of ours has sent: what the program wants, which by default is its end.
+/// A SIGSYS that our filter has not caused: does what the program's action says. The default action ends the process.
 fn not_ours(context: &Context, info: *mut libc::siginfo_t) {
     gate::block_all();
     let wanted = process().map_or_else(Action::default, |process| {
@@ -594,10 +597,11 @@ fn not_ours(context: &Context, info: *mut libc::siginfo_t) {
     });
     match wanted.handler {
         handler if handler > libc::SIG_IGN as u64 => {
-            // It expects what the kernel would block for it. The mask is put back when we return.
+            // The handler runs with the mask that the kernel would set for it. The kernel restores the mask when we
+            // return.
             // SAFETY: where the kernel keeps the mask.
             gate::set_mask((unsafe { *context.mask() } | wanted.mask) & !bit(libc::SIGSYS));
-            // SAFETY: the program's own handler, and what the kernel gave us for it.
+            // SAFETY: the program's own handler, with the arguments that the kernel gave us.
             unsafe {
                 let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void) = core::mem::transmute(handler);
                 handler(libc::SIGSYS, info, context.as_ptr());
@@ -611,7 +615,7 @@ fn not_ours(context: &Context, info: *mut libc::siginfo_t) {
             }
             exit::report();
             let default = Action::default();
-            // SAFETY: the end of the process.
+            // SAFETY: ends the process.
             unsafe {
                 raw::own(libc::SYS_rt_sigaction, [libc::SIGSYS as u64, (&raw const default) as u64, 0, 8]);
                 raw::own(libc::SYS_tgkill, [raw::pid() as u64, raw::tid() as u64, libc::SIGSYS as u64]);

@@ -1,8 +1,9 @@
-//! Whether a library can be preloaded into a program, from the file alone: by the kernel's rules for what it would run, and
-//! the loader's for when it preloads.
+//! Checks whether a library can be preloaded into a program, from the file alone: by the kernel's rules for what it
+//! runs, and the loader's rules for when it preloads.
 //!
-//! The library asks this in a signal handler, for whatever its program executes. So there is no allocation here, little
-//! stack (below 2 KiB, which a test measures), and only functions that are async-signal-safe. They change `errno`.
+//! The library calls this in a signal handler, for every file that its program executes. So the code here does not
+//! allocate, needs little stack (below 2 KiB, which a test measures), and calls only async-signal-safe functions. It
+//! changes `errno`.
 
 mod privilege;
 mod script;
@@ -13,11 +14,11 @@ use core::mem::MaybeUninit;
 
 use script::{HEAD_BYTES, Name};
 
-/// So many scripts may name one another as interpreter, as in the kernel.
+/// The longest chain of scripts that name one another as interpreter, as in the kernel.
 const MAX_SCRIPTS: usize = 5;
 /// The file name of glibc's loader for x86-64, wherever it lies.
 const LOADER_NAME: &[u8] = b"ld-linux-x86-64.so.2";
-/// Where the ABI has it.
+/// The loader's path, as the ABI defines it.
 const LOADER: &CStr = c"/lib64/ld-linux-x86-64.so.2";
 
 const ELF_HEADER_BYTES: usize = 64;
@@ -34,46 +35,46 @@ const SEGMENT_INTERPRETER: u32 = 3;
 /// Why nothing can be preloaded into a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// The kernel would not run it at all: what `execve` would fail with.
+    /// The kernel would not run it. The value is the error of `execve`.
     NotRunnable(c_int),
-    /// It can be run but not read, with this error: what it is cannot be told.
+    /// It can be run but not read, with this error. So its kind is not known.
     NotReadable(c_int),
     /// For 32-bit x86, x32 or another 32-bit machine.
     Bits32,
     /// For another machine: its ELF number.
     Machine(u16),
-    /// Statically linked, at a fixed address or any.
+    /// Statically linked, at a fixed address or at any.
     Static,
     /// Linked with musl, which has a loader of its own.
     Musl,
-    /// Loaded by something else that is not glibc's loader.
+    /// Loaded by a loader that is neither glibc's nor musl's.
     Loader,
     /// It runs as another user (set-user-ID).
     SetUser,
     /// It runs as another group (set-group-ID).
     SetGroup,
-    /// It is given capabilities by the file.
+    /// The file gives it capabilities.
     Capabilities,
-    /// This process has the rights of another user or group than its own, and hands them on.
+    /// This process has the rights of another user or group than its own, and would pass them on.
     Process,
 }
 
-/// Why nothing can be preloaded into a program, and where it is a script, into which interpreter.
+/// Why nothing can be preloaded into a program. If the program is a script, also its interpreter.
 #[derive(Clone, Copy)]
 pub struct Refusal {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
     interpreter: Name,
 }
 
-/// Looks at the program that `execveat(directory, path, ...)` would run; `AT_FDCWD` for the directory makes it `execve`. An
-/// empty path stands for the file `directory` itself.
+/// Checks the program that `execveat(directory, path, ...)` would run. With `AT_FDCWD` as the directory it is `execve`.
+/// An empty path means the file `directory` itself.
 ///
-/// A script stands for its interpreter, the argument given to that notwithstanding. The answer is of the moment: whoever may
-/// write the file may change it before it is run.
+/// For a script the interpreter is checked, without regard to the interpreter's argument. The result may be outdated at
+/// once: a process that may write the file may change it before it is run.
 ///
 /// # Errors
-/// The first reason found: [`Refusal::about`] says it in a line.
+/// The first reason found. [`Refusal::about`] describes it in a line.
 #[expect(clippy::result_large_err, reason = "nothing can be boxed without an allocator")]
 pub fn check(directory: c_int, path: &CStr) -> Result<(), Refusal> {
     let mut interpreter = Name::none();
@@ -83,8 +84,8 @@ pub fn check(directory: c_int, path: &CStr) -> Result<(), Refusal> {
     }
 }
 
-/// From interpreter to interpreter. For the stack's sake all write the one name that there is, and those with much of their own
-/// are not inlined: what they need is needed one after another then.
+/// Goes from interpreter to interpreter. To save stack, all steps write the one name, and the functions with large
+/// frames are not inlined, so that their frames are not on the stack at the same time.
 fn follow(directory: c_int, path: &CStr, interpreter: &mut Name) -> Result<(), Reason> {
     let mut file = File::open(directory, path)?;
     for _ in 0..=MAX_SCRIPTS {
@@ -97,9 +98,9 @@ fn follow(directory: c_int, path: &CStr, interpreter: &mut Name) -> Result<(), R
 }
 
 enum Kind {
-    /// glibc's loader takes it, or is it.
+    /// glibc's loader loads it, or it is glibc's loader.
     Dynamic,
-    /// Its interpreter is known now.
+    /// The file is a script, and its interpreter has been stored.
     Script,
 }
 
@@ -115,7 +116,7 @@ fn kind(file: &File, interpreter: &mut Name) -> Result<Kind, Reason> {
     if !head.starts_with(b"\x7fELF") || bytes < ELF_HEADER_BYTES {
         return Err(Reason::NotRunnable(libc::ENOEXEC));
     }
-    // A 32-bit header has its machine in the same place, and other bytes' order is no 64-bit x86's either.
+    // A 32-bit header has its machine in the same place, and a big-endian file is not for 64-bit x86 either.
     let machine = half(&head, 18);
     if head[CLASS] != CLASS_64 {
         return Err(Reason::Bits32);
@@ -139,11 +140,12 @@ fn kind(file: &File, interpreter: &mut Name) -> Result<Kind, Reason> {
             return loader(file, quad(&header, 8), quad(&header, 32)).map(|()| Kind::Dynamic);
         }
     }
-    // The loader asks for no loader. `ld.so PROGRAM` preloads as it always does.
+    // The loader itself names no loader. `ld.so PROGRAM` preloads as usual.
     if file.is(LOADER) { Ok(Kind::Dynamic) } else { Err(Reason::Static) }
 }
 
-/// Whether the loader, whose path of `bytes` with its NUL stands in the file at `offset`, is glibc's: by the end of it.
+/// Whether the loader is glibc's, judged by the end of its path. The path, of `bytes` with its NUL, stands in the file
+/// at `offset`.
 #[inline(never)]
 fn loader(file: &File, offset: u64, bytes: u64) -> Result<(), Reason> {
     let mut end = [0; 64];
@@ -204,12 +206,12 @@ impl File {
         if descriptor < 0 { Err(Reason::NotReadable(errno())) } else { Ok(Self { descriptor }) }
     }
 
-    /// How many bytes were read: fewer than there is room for only at the end of the file.
+    /// Returns how many bytes were read. That is less than the room in `buffer` only at the end of the file.
     fn read(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Reason> {
         let mut read = 0;
         while read < buffer.len() {
             let room = &mut buffer[read..];
-            // An offset that is no off_t is past the end of any file.
+            // An offset that does not fit an off_t is past the end of any file.
             let Ok(at) = libc::off_t::try_from(offset.saturating_add(read as u64)) else { break };
             // SAFETY: `room` may be written for its length.
             match unsafe { libc::pread(self.descriptor, room.as_mut_ptr().cast(), room.len(), at) } {
@@ -224,7 +226,7 @@ impl File {
 
     fn status(&self) -> Option<libc::stat> {
         let mut status = MaybeUninit::uninit();
-        // SAFETY: room for the result, which a call that succeeds has filled.
+        // SAFETY: room for the result, which a successful call has filled.
         unsafe { (libc::fstat(self.descriptor, status.as_mut_ptr()) == 0).then(|| status.assume_init()) }
     }
 
@@ -241,7 +243,7 @@ impl File {
     }
 }
 
-/// A file that may have been opened for executing only is opened anew: so it can be read, and closed.
+/// Opens the file of a descriptor once more: the descriptor itself may allow executing only, and belongs to the caller.
 #[inline(never)]
 fn open_anew(descriptor: c_int, flags: c_int) -> c_int {
     let link = script::descriptor_link(descriptor);
@@ -251,18 +253,19 @@ fn open_anew(descriptor: c_int, flags: c_int) -> c_int {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: `descriptor` is this file's own, and nobody uses it after this.
+        // SAFETY: `descriptor` belongs to this file alone, and is not used after this.
         unsafe { libc::close(self.descriptor) };
     }
 }
 
 fn errno() -> c_int {
-    // SAFETY: the calling thread's own, always valid.
+    // SAFETY: the pointer to the calling thread's errno is always valid.
     unsafe { *libc::__errno_location() }
 }
 
 impl Refusal {
-    /// The error with which `execve` itself would fail, if it would: for whoever lets the kernel answer.
+    /// The error with which `execve` itself would fail, for a caller that lets the kernel report it. `None` if it would
+    /// not fail.
     #[must_use]
     pub const fn kernel_error(&self) -> Option<c_int> {
         match self.reason {
@@ -271,7 +274,7 @@ impl Refusal {
         }
     }
 
-    /// The line that says it: `path` is what was asked for.
+    /// The message in one line. `path` is the path that was asked for.
     pub fn about<'a>(&'a self, path: &'a [u8]) -> impl fmt::Display + 'a {
         fmt::from_fn(move |f| {
             write!(f, "{}", shown(path))?;
@@ -289,7 +292,7 @@ impl fmt::Debug for Refusal {
     }
 }
 
-/// What is said of a program: it goes on from its path.
+/// A predicate: it is written behind the program's path.
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -331,7 +334,7 @@ impl fmt::Display for Machine {
     }
 }
 
-/// An error in words, for those that come up here; `strerror` may allocate.
+/// An error in words, for those that occur here. `strerror` is not used because it may allocate.
 struct Errno(c_int);
 
 impl fmt::Display for Errno {
@@ -348,7 +351,7 @@ impl fmt::Display for Errno {
     }
 }
 
-/// Bytes of a path, in one line whatever they are.
+/// The bytes of a path in one line, with everything else escaped.
 fn shown(path: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| {
         for chunk in path.utf8_chunks() {

@@ -1,6 +1,6 @@
-//! What has to stand in the environment of a program for the library to be loaded into it and to know its settings.
+//! The environment entries that a program needs for the library to be loaded into it and to find its settings.
 //!
-//! The command writes it. The library looks after it where a program gives a child another environment.
+//! The command writes them. If a program gives a child another environment, the library adds them.
 
 use core::ffi::{CStr, c_char};
 
@@ -8,24 +8,24 @@ use core::ffi::{CStr, c_char};
 pub const SETTINGS: &str = "UFUTEX_RUN";
 /// The loader's variable: a list of libraries, separated by colons or spaces.
 pub const PRELOAD: &str = "LD_PRELOAD";
-/// The variable that tells the command where the library is.
+/// The variable from which the command takes the library's path.
 pub const LIBRARY: &str = "UFUTEX_PRELOAD";
 /// The library's file name.
 pub const LIBRARY_NAME: &str = "libufutex_preload.so";
 
-/// What of the environment entry `NAME=value` comes after `name=`.
+/// The value, if the environment entry `NAME=value` is one of the variable `name`.
 #[must_use]
 pub fn value_of<'e>(entry: &'e [u8], name: &str) -> Option<&'e [u8]> {
     entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
 }
 
-/// Whether a value of `LD_PRELOAD` names the library, by this very path.
+/// Whether a value of `LD_PRELOAD` names the library with exactly this path.
 #[must_use]
 pub fn preloads(list: &[u8], library: &[u8]) -> bool {
     list.split(is_separator).any(|one| one == library)
 }
 
-/// Whether the loader would read such a path as it is: its lists have no escapes, and `$` begins a token of its own.
+/// Whether the loader would read the path literally: its lists have no escapes, and `$` begins a token of its own.
 #[must_use]
 pub fn can_be_preloaded(library: &[u8]) -> bool {
     !library.is_empty() && !library.iter().any(|byte| is_separator(byte) || *byte == b'$')
@@ -35,8 +35,8 @@ fn is_separator(byte: &u8) -> bool {
     matches!(byte, b':' | b' ')
 }
 
-/// The entry of `LD_PRELOAD` with the library first, and what was there, as the pieces of it: whoever has no allocator copies
-/// them into a buffer.
+/// The entry of `LD_PRELOAD` with the library first and the previous list after it, in pieces. A caller without an
+/// allocator copies them into a buffer.
 ///
 /// ```
 /// use ufutex_program::environment::preload_entry;
@@ -52,17 +52,18 @@ pub const fn preload_entry<'a>(library: &'a [u8], before: Option<&'a [u8]>) -> [
     }
 }
 
-/// What an environment lacks for the library to be loaded and to know its settings.
+/// The entries that an environment lacks for the library to be loaded and to find its settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Missing<'e> {
-    /// `LD_PRELOAD` does not name the library; what it does name then.
+    /// Not `None` if `LD_PRELOAD` does not name the library. The inner value is the list in `LD_PRELOAD`, `None`
+    /// without one.
     pub preload: Option<Option<&'e [u8]>>,
-    /// There is no `UFUTEX_RUN`.
+    /// True if there is no `UFUTEX_RUN`.
     pub settings: bool,
 }
 
-/// Looks through an environment. A program may change what `UFUTEX_RUN` says, so any value will do. Of several entries with
-/// the same name the loader takes the last. Allocates nothing.
+/// Searches an environment. A program may change the value of `UFUTEX_RUN`, so any value is accepted. Of several
+/// entries with one name the loader uses the last. Allocates nothing.
 pub fn missing<'e>(entries: impl Iterator<Item = &'e [u8]>, library: &[u8]) -> Missing<'e> {
     let mut list = None;
     let mut settings = false;
@@ -74,25 +75,26 @@ pub fn missing<'e>(entries: impl Iterator<Item = &'e [u8]>, library: &[u8]) -> M
     Missing { preload: (!there).then_some(list), settings: !settings }
 }
 
-/// The entries of an environment as `execve` takes it. A null pointer is an empty one, as for the kernel.
+/// The entries of an environment as `execve` takes it. A null pointer means an empty environment, as for the kernel.
 ///
 /// # Safety
-/// `environment` is null, or a list of strings that ends with a null pointer and stays as it is for `'e`.
+/// `environment` is null, or a list of strings that ends with a null pointer and does not change during `'e`.
 pub unsafe fn entries<'e>(environment: *const *const c_char) -> impl Iterator<Item = &'e [u8]> {
     let mut next = environment;
     core::iter::from_fn(move || {
         if next.is_null() {
             return None;
         }
-        // SAFETY: the caller's: `next` has not passed the null pointer that ends the list, or we would have stopped there.
+        // SAFETY: the caller guarantees the list. `next` has not passed the null pointer that ends it, or we would have
+        // stopped there.
         let entry = unsafe { next.read() };
         if entry.is_null() {
             next = core::ptr::null();
             return None;
         }
-        // SAFETY: this was no end of the list, so there is an entry more.
+        // SAFETY: this entry is not the null pointer, so another entry follows.
         next = unsafe { next.add(1) };
-        // SAFETY: the caller's: a string that ends with NUL and stays as it is.
+        // SAFETY: the caller guarantees a string that ends with NUL and does not change.
         Some(unsafe { CStr::from_ptr(entry) }.to_bytes())
     })
 }

@@ -1,8 +1,8 @@
-//! What `ufutex run` and the library that it loads into programs agree on: how the one tells the other its settings, which
-//! programs the library can be loaded into, and what a program's children need in their environment.
+//! The interface between `ufutex run` and the library that it loads into programs: the settings that the command
+//! passes, which programs the library can be loaded into, and what a program's children need in their environment.
 //!
-//! The library uses this inside programs that it knows nothing of, in part inside a signal handler. So there are no
-//! threads, no locks and nothing of `std` here, and what runs in the handler says that it does not allocate.
+//! The library uses this inside arbitrary programs, in part inside a signal handler. So this crate has no threads and
+//! no locks and does not use `std`. Functions that run in the handler are documented not to allocate.
 
 #![cfg_attr(not(test), no_std)]
 

@@ -1,7 +1,7 @@
-//! What `ufutex run` was asked for, as one environment variable: `UFUTEX_RUN`.
+//! The settings of `ufutex run`, as one environment variable: `UFUTEX_RUN`.
 //!
-//! Its value is a comma list, in any order but for one item: `output=` is the last, and its path is all the rest, so that a path
-//! may hold whatever a path can. What is not there has its default.
+//! Its value is a comma-separated list in any order, except that `output=` must be last: its path is the whole rest of
+//! the value, so that a path may contain commas. An item that is missing has its default.
 
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
@@ -9,7 +9,7 @@ use core::fmt::{self, Write};
 /// How operations reach their bucket while tables change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Scheme {
-    /// No reference count at all.
+    /// No reference count.
     #[default]
     Live,
     /// The table never changes.
@@ -40,11 +40,11 @@ pub enum Policy {
     Load,
     /// The number of threads: the kernel's rule.
     Threads,
-    /// So many slots, a power of two.
+    /// A fixed number of slots, a power of two.
     Fixed(usize),
 }
 
-/// What a report looks like.
+/// The format of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// Lines for people.
@@ -53,47 +53,47 @@ pub enum Format {
     Json,
 }
 
-/// What `ufutex run` was asked for. Borrows the path from whatever it was read from.
+/// The settings of `ufutex run`. The output path is borrowed from the parsed text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings<'a> {
     /// How operations reach their bucket.
     pub scheme: Scheme,
     /// How a bucket is laid out.
     pub layout: Layout,
-    /// What decides the size of the table, where `slots` does not.
+    /// What decides the size of the table, if `slots` is `None`.
     pub policy: Policy,
-    /// The size that `prctl(PR_FUTEX_HASH)` is to have set before the program begins: 0 for the global table.
+    /// The number of slots to set with `prctl(PR_FUTEX_HASH)` before the program begins. 0 means the global table.
     pub slots: Option<usize>,
-    /// That size is for good. Not without `slots`.
+    /// The number of slots is set for good. Only together with `slots`.
     pub immutable: bool,
-    /// Futexes stay with the kernel, which is told of `slots`; all else that is said here does not matter. Not without them.
+    /// Futexes stay with the kernel, which gets `slots`. All other settings are ignored. Only together with `slots`.
     pub kernel: bool,
-    /// Futex instructions anywhere in the program are trapped.
+    /// Futex system call instructions anywhere in the program are trapped.
     pub trap: bool,
-    /// Somebody wants to know what the kernel's table would meet with: there is one from the start, as there, so that
-    /// calls which never wait contend for it, too; and with `trap`, waits and wakes of words that processes may share stop
-    /// to be counted.
+    /// For a measurement of the load that the kernel's table would get. The table exists from the start, as in the
+    /// kernel, so that calls which never wait contend for it, too. With `trap`, waits and wakes of words that processes
+    /// may share also trap, only to be counted.
     pub watch: bool,
-    /// timer_create(2) and its family are the engine's, too.
+    /// timer_create(2) and its family are done by the engine, too.
     pub timers: bool,
-    /// A report at exit.
+    /// Write a report at exit.
     pub stats: Option<Format>,
-    /// The process that `ufutex run` became: it reports whatever it did.
+    /// The PID of the process that `ufutex run` became. It writes a report even if it did nothing.
     pub process: Option<i32>,
-    /// Other processes report, too, if they did anything.
+    /// Other processes write a report, too, if they did anything.
     pub children: bool,
-    /// Where the report is appended, in place of stderr: a path, not empty.
+    /// The file that the report is appended to. `None` means stderr. The path is not empty.
     pub output: Option<&'a [u8]>,
 }
 
-/// The most slots that can be asked for, as with `PR_FUTEX_HASH`.
+/// The greatest number of slots, as with `PR_FUTEX_HASH`.
 pub const MAX_SLOTS: usize = 1 << 20;
 
 impl Scheme {
-    /// What [`parse`](Self::parse) takes.
+    /// The names that [`parse`](Self::parse) accepts.
     pub const ACCEPTED: &str = "live, fixed, atomic, percpu";
 
-    /// As it is written.
+    /// The name in `UFUTEX_RUN`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -112,10 +112,10 @@ impl Scheme {
 }
 
 impl Layout {
-    /// What [`parse`](Self::parse) takes.
+    /// The names that [`parse`](Self::parse) accepts.
     pub const ACCEPTED: &str = "lean, packed, split";
 
-    /// As it is written.
+    /// The name in `UFUTEX_RUN`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -133,10 +133,10 @@ impl Layout {
 }
 
 impl Policy {
-    /// What [`parse`](Self::parse) takes.
+    /// The values that [`parse`](Self::parse) accepts.
     pub const ACCEPTED: &str = "load, threads, or a power of two from 2 to 1048576";
 
-    /// The policy that is written so.
+    /// The policy with this text in `UFUTEX_RUN`.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         match text {
@@ -172,10 +172,10 @@ impl Format {
     }
 }
 
-/// What [`parse_slots`] takes.
+/// The values that [`parse_slots`] accepts.
 pub const SLOTS_ACCEPTED: &str = "0 for the global table, or a power of two from 2 to 1048576";
 
-/// A number of slots that can be asked for.
+/// Parses a number of slots. `None` if it is not accepted.
 #[must_use]
 pub fn parse_slots(text: &[u8]) -> Option<usize> {
     let slots = parse_digits(text)?;
@@ -186,13 +186,13 @@ fn parse_process(text: &[u8]) -> Option<i32> {
     i32::try_from(parse_digits(text)?).ok()
 }
 
-/// A number without a sign: `parse` would take one, but nobody who asks for +2 slots knows what they do.
+/// A number without a sign: `parse` would accept `+2`, which is more likely a mistake.
 fn parse_digits(text: &[u8]) -> Option<usize> {
     text.iter().all(u8::is_ascii_digit).then(|| core::str::from_utf8(text).ok()?.parse().ok())?
 }
 
 impl<'a> Settings<'a> {
-    /// What holds where nothing is asked for: a constant, unlike [`Default::default`].
+    /// The settings without any item. A constant, unlike [`Default::default`].
     pub const DEFAULT: Self = Self {
         scheme: Scheme::Live,
         layout: Layout::Lean,
@@ -263,7 +263,7 @@ impl<'a> Settings<'a> {
     /// ```
     ///
     /// # Errors
-    /// The first item that is not accepted, with what is.
+    /// The first item that is not accepted, with the accepted ones.
     pub fn parse(value: &'a [u8]) -> Result<Self, Invalid<'a>> {
         let mut settings = Self::default();
         let mut rest = value;
@@ -318,7 +318,7 @@ impl Default for Settings<'_> {
     }
 }
 
-/// `text` before and after the first `at`; all of it and nothing where there is none.
+/// `text` before and after the first `at`. Without an `at`: all of it, and nothing.
 fn split_once(text: &[u8], at: u8) -> (&[u8], &[u8]) {
     match text.iter().position(|byte| *byte == at) {
         Some(i) => (&text[..i], &text[i + 1..]),
@@ -338,9 +338,9 @@ impl Write for Bytes {
 /// An item of `UFUTEX_RUN` that is not accepted. Displayed in one line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Invalid<'a> {
-    /// The item as it stands there.
+    /// The item as it was written.
     pub item: &'a [u8],
-    /// What would be accepted.
+    /// The values that would be accepted.
     pub accepted: &'static str,
 }
 
@@ -374,7 +374,7 @@ mod tests {
             )),
         ];
         let stats = prop_oneof![Just(None), Just(Some(Format::Text)), Just(Some(Format::Json))];
-        // Whatever a path can hold, and what the variable's own marks are made of more often.
+        // Any byte that a path can contain. The marks that separate items come more often.
         let byte = prop_oneof![3 => 1..=255u8, 1 => prop::sample::select(&b",=%/ \n"[..])];
         let output = prop::option::of(prop::collection::vec(byte, 1..40));
         let process = prop::option::of(0..=i32::MAX);

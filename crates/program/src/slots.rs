@@ -1,7 +1,7 @@
-//! The kernel's own table of private futexes: prctl(PR_FUTEX_HASH), and what is said where the kernel refuses it.
+//! The kernel's own table of private futexes: prctl(PR_FUTEX_HASH), and the message if the kernel refuses it.
 //!
-//! The command tries it before the program starts, the library makes it in the program, whose own it is: it does not
-//! outlast exec(2), nor does the child of fork(2) have it.
+//! The command tries the call before the program starts. The library then makes it in the program, because the setting
+//! is the process's own: execve(2) ends it, and the child of fork(2) does not inherit it.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,13 +10,13 @@ use alloc::string::String;
 pub const PR_FUTEX_HASH: i32 = 78;
 /// Sets the number of slots.
 pub const SET_SLOTS: u64 = 1;
-/// Answers it: 0 where the process uses the global table.
+/// Returns the number of slots. 0 means that the process uses the global table.
 pub const GET_SLOTS: u64 = 2;
-/// For good; of Linux 6.16 alone.
+/// Sets the number for good. Only Linux 6.16 has this flag.
 pub const FLAG_IMMUTABLE: u64 = 1;
 
-/// What is said where the kernel answers with `errno`: what was tried, what it answered, what it would accept. `knows`: whether
-/// it knows [`GET_SLOTS`].
+/// The message for a call that failed with `errno`: what was tried, the error, and what would be accepted. `knows` says
+/// whether the kernel has [`GET_SLOTS`].
 ///
 /// ```
 /// let line = ufutex_program::slots::refusal(512, true, 22, true);

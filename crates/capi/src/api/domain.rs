@@ -14,15 +14,16 @@ use crate::types::{
     UFUTEX_POLICY_THREADS, ufutex_counters, ufutex_domain, ufutex_options, ufutex_system, ufutex_waited_word,
 };
 
-/// Makes a domain of a system. options: NULL for all defaults; what they point to is copied.
+/// Makes a domain of a system. options: NULL for all defaults. The structs that it points to are copied.
 ///
-/// Its tasks have their TIDs in the system's own PID namespace, or with UFUTEX_NEW_PID_NAMESPACE in one of its own. Tasks of
-/// different namespaces do not exist for each other: a TID in a lock's word is looked up among those of the caller's, and
-/// operations on a lock answer -EINVAL where a task of another one waits. Guests that do not trust each other get one each.
+/// The TIDs of its tasks are in the system's own PID namespace, or in a namespace of its own with
+/// UFUTEX_NEW_PID_NAMESPACE. Tasks of different namespaces do not exist for each other: a TID in a lock's word is
+/// looked up in the caller's namespace, and operations on a lock fail with -EINVAL if a task of another namespace waits
+/// for it. Give guests that do not trust each other a namespace each.
 ///
-/// Stores the handle in *domain and answers 0. No table is allocated before somebody waits. -EINVAL: NULL or misaligned, an
-/// unknown policy or flag, a size that is too small, a function that is missing from memory, clock or parker; -E2BIG: a
-/// struct sets what this library does not know; -EBADF: no handle of a system; -ENOMEM.
+/// Stores the handle in *domain and returns 0. No table is allocated before the first wait. -EINVAL: NULL or
+/// misaligned, an unknown policy or flag, a size that is too small, a function that is missing from memory, clock or
+/// parker; -E2BIG: a struct sets a field that this library does not know; -EBADF: not a handle of a system; -ENOMEM.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -32,14 +33,14 @@ pub unsafe extern "C" fn ufutex_domain_new(
     domain: *mut *mut ufutex_domain,
 ) -> c_int {
     let namespace = || Ok(Held::<SystemObject>::new(system)?.0.pid_namespace());
-    // SAFETY: the program promises us what is asked for there.
+    // SAFETY: the program guarantees what `make` requires.
     unsafe { make(namespace, options, domain) }
 }
 
-/// Makes a domain in the PID namespace of another one, and in its system: another process of that guest, as after fork(2).
-/// With UFUTEX_NEW_PID_NAMESPACE in the system alone.
+/// Makes a domain in the PID namespace and the system of another one: another process of the same guest, as after
+/// fork(2). With UFUTEX_NEW_PID_NAMESPACE the domain is in the same system, in a new namespace.
 ///
-/// As ufutex_domain_new(). -EBADF: other is no handle of a domain.
+/// Errors as for ufutex_domain_new(). -EBADF: other is not a handle of a domain.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -49,13 +50,13 @@ pub unsafe extern "C" fn ufutex_domain_new_beside(
     domain: *mut *mut ufutex_domain,
 ) -> c_int {
     let namespace = || Ok(Held::<DomainObject>::new(other)?.domain.pid_namespace());
-    // SAFETY: the program promises us what is asked for there.
+    // SAFETY: the program guarantees what `make` requires.
     unsafe { make(namespace, options, domain) }
 }
 
-/// The number of a domain's PID namespace, as set_priority_in is told it: 0 for the system's own.
+/// The number of a domain's PID namespace, as it is passed to set_priority_in. 0 means the system's own namespace.
 ///
-/// -EINVAL: NULL; -EBADF: no handle of a domain.
+/// -EINVAL: NULL; -EBADF: not a handle of a domain.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -63,11 +64,11 @@ pub unsafe extern "C" fn ufutex_domain_pid_namespace(domain: *mut ufutex_domain)
     Held::<DomainObject>::new(domain).map(|held| held.domain.pid_namespace().number() as usize).long()
 }
 
-/// Makes a domain in a namespace, or beside it.
+/// Makes a domain in a namespace, or in a new one of the same system.
 ///
 /// # Safety
-/// `options` is null or as large as it says, and what it points to is null or as large as that says, with functions that are
-/// what the types say. `domain` is null, or valid for a write.
+/// `options` is null or as large as its first field says, and so are the structs that it points to. Their functions do
+/// what `ufutex.h` requires. `domain` is null, or valid for a write.
 unsafe fn make(
     namespace: impl FnOnce() -> Result<PidNamespace, Errno>,
     options: *const ufutex_options,
@@ -76,11 +77,11 @@ unsafe fn make(
     let make = || {
         abi::check_out(domain)?;
         let mut namespace = namespace()?;
-        // SAFETY: the program gives null or options that are as large as they say.
+        // SAFETY: the program passes null, or options that are as large as they say.
         let said = unsafe { abi::read(options)? };
         let null = (core::ptr::null(), core::ptr::null(), core::ptr::null());
         let (memory, clock, parker) = said.map_or(null, |said| (said.memory, said.clock, said.parker));
-        // SAFETY: the same for what they point to, and the functions are what the types say.
+        // SAFETY: the same holds for the structs that they point to, and their functions do what `ufutex.h` requires.
         let (memory, time, parker) = unsafe { (Memory::read(memory)?, Time::read(clock)?, Parker::read(parker)?) };
         let options = said.map_or(Ok(Options::new()), |said| options_of(&said))?;
         let flags = said.map_or(0, |said| said.flags);
@@ -98,7 +99,7 @@ unsafe fn make(
             looks_first: flags & (UFUTEX_COUNT_OPERATIONS | UFUTEX_NO_EARLY_RETURN) == 0,
         };
         let handle = insert(boxed(object)?)?;
-        // SAFETY: checked above, and valid for a write.
+        // SAFETY: checked above; the program guarantees that it is valid for a write.
         unsafe { abi::store(domain, handle) }
     };
     make().map(|()| 0).int()
@@ -130,8 +131,8 @@ fn options_of(said: &ufutex_options) -> Result<Options, Errno> {
 
 /// Frees a domain and its tables.
 ///
-/// Answers 0. -EBUSY: somebody waits in it, or another thread is using it: it stays as it is. -EINVAL: NULL; -EBADF: no
-/// handle of a domain, or freed before.
+/// Returns 0. -EBUSY: a thread or task waits in it, or another thread is using it; then it stays as it is. -EINVAL:
+/// NULL; -EBADF: not a handle of a domain, or freed before.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -139,11 +140,11 @@ pub unsafe extern "C" fn ufutex_domain_free(domain: *mut ufutex_domain) -> c_int
     remove::<DomainObject>(domain).map(|_| 0).int()
 }
 
-/// Sets the number of slots (buckets) of a domain's table, a power of two from 2 to 2^24; 0 for the system's global table.
-/// In effect on return, with every waiter moved; no policy decides any more.
+/// Sets the number of slots (buckets) of a domain's table, a power of two from 2 to 2^24, or 0 for the system's global
+/// table. On return the table has this size and all waiters have been moved. From then on no policy changes the size.
 ///
-/// Answers 0. -EINVAL: another number; -ENOMEM, also where max_table_bytes forbids it; -EBUSY: the table was made immutable;
-/// -EBADF: no handle of a domain.
+/// Returns 0. -EINVAL: another number; -ENOMEM, also if max_table_bytes forbids it; -EBUSY: the table was made
+/// immutable; -EBADF: not a handle of a domain.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -152,9 +153,9 @@ pub unsafe extern "C" fn ufutex_domain_set_slots(domain: *mut ufutex_domain, slo
     set().map(|()| 0).int()
 }
 
-/// The number of slots (buckets) of a domain's own table: 0 before the first wait, and with the global table.
+/// The number of slots (buckets) of a domain's own table. 0 before the first wait, and with the global table.
 ///
-/// -EBADF: no handle of a domain.
+/// -EBADF: not a handle of a domain.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -162,9 +163,9 @@ pub unsafe extern "C" fn ufutex_domain_slots(domain: *mut ufutex_domain) -> c_lo
     Held::<DomainObject>::new(domain).map(|held| held.domain.slots()).long()
 }
 
-/// Says how many threads a process has now: UFUTEX_POLICY_THREADS grows the table by it.
+/// Sets the present number of a process's threads. UFUTEX_POLICY_THREADS grows the table accordingly.
 ///
-/// Answers 0. -EBADF: no handle of a domain.
+/// Returns 0. -EBADF: not a handle of a domain.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -172,10 +173,11 @@ pub unsafe extern "C" fn ufutex_domain_note_threads(domain: *mut ufutex_domain, 
     Held::<DomainObject>::new(domain).map(|held| held.domain.note_threads(threads)).map(|()| 0).int()
 }
 
-/// prctl(PR_FUTEX_HASH, op, slots, flags) for a domain, with the kernel's numbers and answers: 1 sets slots (0 for the
-/// global table, for good), 2 asks for them, 3 asks whether they are immutable, as flag 1 makes them.
+/// prctl(PR_FUTEX_HASH, op, slots, flags) for a domain, with the kernel's numbers and results: op 1 sets the slots (0
+/// for the global table, for good), 2 returns their number, 3 returns whether they are immutable. Flag 1 makes them
+/// immutable.
 ///
-/// -EINVAL, -EBUSY, -ENOMEM as the kernel; -EBADF: no handle of a domain.
+/// -EINVAL, -EBUSY, -ENOMEM as in the kernel; -EBADF: not a handle of a domain.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -191,9 +193,10 @@ pub unsafe extern "C" fn ufutex_prctl_futex_hash(
     }
 }
 
-/// Fills in counters, whose size the caller has set. They are read one after another, while others go on counting.
+/// Fills in counters, whose size the caller has set. The counts are read one after another, while other threads go on
+/// counting.
 ///
-/// Answers 0. -EINVAL: NULL, misaligned, a size that is too small; -E2BIG: a size above 4096; -EBADF: no handle of a
+/// Returns 0. -EINVAL: NULL, misaligned, a size that is too small; -E2BIG: a size above 4096; -EBADF: not a handle of a
 /// domain.
 ///
 /// Any thread; not async-signal-safe.
@@ -224,17 +227,17 @@ pub unsafe extern "C" fn ufutex_domain_get_counters(
             table_bytes: held.domain.table_bytes() as u64,
             refused_tables: counted.refused_tables,
         };
-        // SAFETY: the program gives null or counters that are as large as they say.
+        // SAFETY: the program passes null, or counters that are as large as they say.
         unsafe { abi::write(counters, &counted) }
     };
     get().map(|()| 0).int()
 }
 
-/// Who waits where in a domain: fills in up to capacity words, each of word_size bytes, sizeof(struct ufutex_waited_word).
-/// Nobody is stopped: a waiter that waits all the while is reported, once.
+/// Lists the waiters of a domain: fills in up to capacity words, each of word_size bytes, which is sizeof(struct
+/// ufutex_waited_word). No thread is stopped. A waiter that waits during the whole call is counted exactly once.
 ///
-/// Answers how many words somebody waits for, which may be more than there was room for. -EINVAL: words is NULL or
-/// misaligned, word_size is too small; -EBADF: no handle of a domain.
+/// Returns the number of words with waiters, which may be greater than capacity. -EINVAL: words is NULL or misaligned,
+/// word_size is too small; -EBADF: not a handle of a domain.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -246,7 +249,7 @@ pub unsafe extern "C" fn ufutex_domain_who_waits(
 ) -> c_long {
     let look = || {
         let held = Held::<DomainObject>::new(domain)?;
-        // SAFETY: the program gives room for so many words of that size.
+        // SAFETY: the program passes room for `capacity` words of that size.
         unsafe { store_words(words, word_size, capacity, |most| held.domain.who_waits(most)) }
     };
     look().long()

@@ -1,4 +1,4 @@
-//! The functions of the interface, by what they are about.
+//! The functions of the interface, by subject.
 
 mod domain;
 mod pi;
@@ -36,8 +36,8 @@ use crate::types::{
     ufutex_wait_options,
 };
 
-/// Gives functions their names in the libraries. Where the shared library has symbol versions (see build.rs) rustc must not
-/// know of the names.
+/// Gives functions their names in the libraries. If the shared library has symbol versions (see build.rs), rustc must
+/// not know the names.
 macro_rules! export {
     ($($name:ident),+ $(,)?) => {$(
         #[cfg(symbol_versions)]
@@ -74,14 +74,14 @@ pub(crate) use export;
 #[cfg(symbol_versions)]
 pub(crate) use jump;
 
-/// An object in use by an operation that may block.
+/// An object used by an operation that may block.
 enum InUse<T: Object> {
     Held(Held<T>),
     Counted(Counted<T>),
 }
 
 impl<T: Object> InUse<T> {
-    /// Held by this thread; counted, if the operation may go on in another one.
+    /// Held by this thread. If the operation may continue on another thread, counted instead.
     fn new(held: Held<T>, may_migrate: bool) -> Self {
         if may_migrate { Self::Counted(held.count()) } else { Self::Held(held) }
     }
@@ -110,7 +110,7 @@ fn to_block_as(task: *mut ufutex_task, domain: &DomainObject) -> Result<InUse<Ta
     Ok(InUse::new(Held::new(task)?, domain.parker.is_some()))
 }
 
-/// What a program says about a wait.
+/// A program's options of a wait.
 struct HowToWait {
     /// Without the timeout.
     options: WaitOptions,
@@ -122,7 +122,7 @@ impl HowToWait {
     /// # Safety
     /// As for [`abi::read`].
     unsafe fn read(from: *const ufutex_wait_options) -> Result<Self, Errno> {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         let Some(said) = (unsafe { abi::read(from)? }) else {
             return Ok(Self { options: WaitOptions::new(), timeout: None, task: core::ptr::null_mut() });
         };
@@ -150,7 +150,7 @@ impl HowToWait {
     }
 }
 
-/// How many: futex(2) knows no more than `INT_MAX`, which is all.
+/// A number of waiters. As in futex(2), `INT_MAX` or more means all.
 fn count(count: u32) -> usize {
     if count >= i32::MAX as u32 { usize::MAX } else { count as usize }
 }

@@ -10,16 +10,18 @@ use crate::registry::Held;
 use crate::types::{ufutex_domain, ufutex_task, ufutex_wait_options};
 use crate::word::Word;
 
-/// Locks the word of 32 bits at an address for a task, and blocks the caller until that is done: FUTEX_LOCK_PI2. A free lock
-/// holds 0, another one its owner's TID. Who owns it runs with the priority of who waits. flags: UFUTEX_U32, UFUTEX_SHARED.
-/// options: the timeout; NULL for none.
+/// Locks the word of 32 bits at an address for a task, and blocks the caller until the task has the lock:
+/// FUTEX_LOCK_PI2. The word holds 0 while the lock is free, and its owner's TID otherwise. The owner runs with the best
+/// priority of its waiters. flags: UFUTEX_U32, UFUTEX_SHARED. options: the timeout; NULL for none.
 ///
-/// Answers 0. -EDEADLK: the task owns it, or would wait for itself; -ESRCH: no such owner; -EPERM: the kernel's; -ETIMEDOUT;
-/// -EINTR: the task was interrupted, or the parker says so; -EFAULT: the word cannot be read and written; -EINVAL: the word
-/// and its waiters do not belong together, or it has not 32 bits, misaligned, unknown flags, a task of another domain, NULL;
-/// -EBUSY: the task waits elsewhere; -ENOMEM; -E2BIG; -EBADF: no handle of a domain or of a task.
+/// Returns 0. -EDEADLK: the task owns the lock, or would wait for itself; -ESRCH: no task has the owner's TID; -EPERM:
+/// the owner is a thread of the kernel; -ETIMEDOUT; -EINTR: the task was interrupted, or the parker returned -EINTR;
+/// -EFAULT: the word cannot be read and written; -EINVAL: the word and its waiters do not belong together, or it does
+/// not have 32 bits, misaligned, unknown flags, a task of another domain, NULL; -EBUSY: the task already waits;
+/// -ENOMEM; -E2BIG; -EBADF: not a handle of a domain or of a task.
 ///
-/// Any thread; not async-signal-safe. The thread must not be cancelled meanwhile, nor leave by longjmp().
+/// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
+/// longjmp().
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_lock_pi(
     domain: *mut ufutex_domain,
@@ -29,7 +31,7 @@ pub unsafe extern "C" fn ufutex_lock_pi(
     options: *const ufutex_wait_options,
 ) -> c_int {
     let lock = || {
-        // SAFETY: the program gives null or options that are as large as they say.
+        // SAFETY: the program passes null, or options that are as large as they say.
         let how = unsafe { HowToWait::read(options)? };
         let domain = to_block_in(domain)?;
         let task = to_block_as(task, &domain)?;
@@ -45,7 +47,7 @@ pub unsafe extern "C" fn ufutex_lock_pi(
 
 /// Locks the word at an address for a task if that needs no waiting: FUTEX_TRYLOCK_PI.
 ///
-/// Answers 0. -EAGAIN: it is locked; then FUTEX_WAITERS is set in the word, as in the kernel. Else as for
+/// Returns 0. -EAGAIN: the word is locked; then FUTEX_WAITERS is set in it, as in the kernel. Otherwise as for
 /// ufutex_lock_pi().
 ///
 /// Any thread; not async-signal-safe.
@@ -65,10 +67,10 @@ pub unsafe extern "C" fn ufutex_trylock_pi(
     lock().map(|()| 0).int()
 }
 
-/// Unlocks the word at an address, and hands it to the first waiter: FUTEX_UNLOCK_PI.
+/// Unlocks the word at an address, and hands the lock to the first waiter: FUTEX_UNLOCK_PI.
 ///
-/// Answers 0. -EPERM: the word does not name the task; -EAGAIN: the word changes meanwhile; -EFAULT, -EINVAL, -EBADF as for
-/// ufutex_lock_pi().
+/// Returns 0. -EPERM: the word does not name the task; -EAGAIN: the word changed meanwhile; -EFAULT, -EINVAL, -EBADF as
+/// for ufutex_lock_pi().
 ///
 /// Any thread; not async-signal-safe. Callbacks of waiters, unpark and set_priority are called by this thread.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -87,13 +89,14 @@ pub unsafe extern "C" fn ufutex_unlock_pi(
     unlock().map(|()| 0).int()
 }
 
-/// Blocks the caller while the word at from holds what is expected, until somebody requeues it to the lock at lock and it has
-/// that: FUTEX_WAIT_REQUEUE_PI. flags: of both words. options: the timeout; NULL for none.
+/// Blocks the caller while the word at from holds expected, until it has been requeued to the lock at lock and handed
+/// the lock: FUTEX_WAIT_REQUEUE_PI. flags: of both words. options: the timeout; NULL for none.
 ///
-/// Answers 0: the task owns the lock. -EAGAIN: the word differs, or the task was interrupted after it was requeued; -EINTR:
-/// before that; else as for ufutex_lock_pi().
+/// Returns 0 when the task owns the lock. -EAGAIN: the word differs, or the task was interrupted after it was requeued;
+/// -EINTR: it was interrupted before; otherwise as for ufutex_lock_pi().
 ///
-/// Any thread; not async-signal-safe. The thread must not be cancelled meanwhile, nor leave by longjmp().
+/// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
+/// longjmp().
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_wait_requeue_pi(
     domain: *mut ufutex_domain,
@@ -105,7 +108,7 @@ pub unsafe extern "C" fn ufutex_wait_requeue_pi(
     options: *const ufutex_wait_options,
 ) -> c_int {
     let wait = || {
-        // SAFETY: the program gives null or options that are as large as they say.
+        // SAFETY: the program passes null, or options that are as large as they say.
         let how = unsafe { HowToWait::read(options)? };
         let domain = to_block_in(domain)?;
         let task = to_block_as(task, &domain)?;
@@ -121,12 +124,13 @@ pub unsafe extern "C" fn ufutex_wait_requeue_pi(
     wait().int()
 }
 
-/// If the word at from holds what is expected, gives the lock at lock to the first waiter of from, if it is free, and has up
-/// to requeue of the others wait for it: FUTEX_CMP_REQUEUE_PI, which always wakes one. flags: of both words.
+/// If the word at from holds expected, gives the lock at lock to the first waiter of from if the lock is free, and
+/// makes up to requeue more waiters wait for it: FUTEX_CMP_REQUEUE_PI with a wake count of 1, the only one that it
+/// accepts. flags: of both words.
 ///
-/// Answers how many have the lock or wait for it now. -EAGAIN: the word differs; -EDEADLK: one of them would wait for
-/// itself; -EINVAL: both are the same word, or a waiter of from is not one to be requeued to lock; else as for
-/// ufutex_lock_pi().
+/// Returns how many waiters now have the lock or wait for it. -EAGAIN: the word differs; -EDEADLK: a waiter would wait
+/// for itself; -EINVAL: from and lock are one word, or a waiter of from does not wait to be requeued to lock; otherwise
+/// as for ufutex_lock_pi().
 ///
 /// Any thread; not async-signal-safe. Callbacks of waiters, unpark and set_priority are called by this thread.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]

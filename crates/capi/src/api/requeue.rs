@@ -10,12 +10,13 @@ use crate::registry::Held;
 use crate::types::ufutex_domain;
 use crate::word::Word;
 
-/// Wakes up to wake waiters of the word at from, and has up to requeue of the rest wait for the word at to: FUTEX_REQUEUE.
-/// flags: of both words. INT_MAX or more: all. Prefer ufutex_cmp_requeue(), which does not miss a change of the word.
+/// Wakes up to wake waiters of the word at from, and makes up to requeue of its other waiters wait for the word at to:
+/// FUTEX_REQUEUE. flags: of both words. A count of INT_MAX or more means all. Prefer ufutex_cmp_requeue(), which does
+/// not miss a change of the word.
 ///
-/// Answers how many were woken or moved; *requeued, unless that is NULL, how many were moved. -EINVAL: misaligned, unknown
-/// flags, NULL, or a waiter for a lock is in the way (what was done before stays done); -EFAULT: no address of a program, or
-/// a shared word that memory says nothing of; -EBADF: no handle of a domain.
+/// Returns how many waiters were woken or moved, and stores the number of moved ones in *requeued, unless that is NULL.
+/// -EINVAL: misaligned, unknown flags, NULL, or one of the waiters waits for a lock (earlier effects stay); -EFAULT: an
+/// address that no program has, or a shared word for which memory's scope fails; -EBADF: not a handle of a domain.
 ///
 /// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -29,15 +30,16 @@ pub unsafe extern "C" fn ufutex_requeue(
     requeued: *mut u32,
 ) -> c_int {
     let run = || {
-        // SAFETY: of the same arguments.
+        // SAFETY: the same arguments.
         unsafe { requeue_if(domain, from, None, to, [wake, requeue], flags, requeued) }
     };
     run().int()
 }
 
-/// The same, if the word at from holds what is expected: FUTEX_CMP_REQUEUE, in one step.
+/// Like ufutex_requeue(), if the word at from holds expected: FUTEX_CMP_REQUEUE, in one step.
 ///
-/// As for ufutex_requeue(); -EAGAIN: the word differs; -EFAULT: it cannot be read; -EINVAL: it cannot hold what is expected.
+/// Errors as for ufutex_requeue(). -EAGAIN: the word differs; -EFAULT: it cannot be read; -EINVAL: it cannot hold
+/// expected.
 ///
 /// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -52,7 +54,7 @@ pub unsafe extern "C" fn ufutex_cmp_requeue(
     requeued: *mut u32,
 ) -> c_int {
     let run = || {
-        // SAFETY: of the same arguments.
+        // SAFETY: the same arguments.
         unsafe { requeue_if(domain, from, Some(expected), to, [wake, requeue], flags, requeued) }
     };
     run().int()
@@ -80,7 +82,7 @@ unsafe fn requeue_if(
         None => held.domain.requeue(from, to, count(wake), count(requeue))?,
     };
     if !requeued.is_null() {
-        // SAFETY: checked above, and valid for a write.
+        // SAFETY: checked above; the program guarantees that it is valid for a write.
         unsafe { abi::store(requeued, u32::try_from(moved).unwrap_or(u32::MAX))? };
     }
     Ok(woken + moved)

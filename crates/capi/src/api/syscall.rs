@@ -14,16 +14,17 @@ use crate::types::{
     UFUTEX_RESUME_CONTINUE, UFUTEX_RESUME_RETURN, ufutex_domain, ufutex_memory, ufutex_task,
 };
 
-/// A system call of a task, by its number on x86-64 (or, with UFUTEX_GENERIC_NUMBER added, on aarch64): futex, futex_waitv,
-/// futex_wake, futex_wait, futex_requeue, set_robust_list, get_robust_list, restart_syscall. args: its six arguments.
-/// memory: where they point to; NULL for the domain's. Blocks when the call does.
+/// Makes a system call for a task, by its number on x86-64 (or on aarch64, with UFUTEX_GENERIC_NUMBER added): futex,
+/// futex_waitv, futex_wake, futex_wait, futex_requeue, set_robust_list, get_robust_list, restart_syscall. args: its six
+/// arguments. memory: the memory that they point to; NULL for the domain's. Blocks if the call does.
 ///
-/// Answers what the kernel would, from 0 up or -errno, with its order of errors. A call that the task's interrupt has ended
-/// answers -512, -513 or -516: ufutex_resume() says what becomes of it. Besides, -ENOSYS: another number; -EINVAL: NULL or
-/// misaligned args, NULL for the domain or the task, a function that is missing from memory; -E2BIG; -EBADF: no handle of a
-/// domain or of a task.
+/// Returns the kernel's result, from 0 up or -errno, with the kernel's order of errors. A call that the task's
+/// interrupt has ended returns -512, -513 or -516: pass that to ufutex_resume(). In addition, -ENOSYS: another number;
+/// -EINVAL: args is NULL or misaligned, domain or task is NULL, a function is missing from memory; -E2BIG; -EBADF: not
+/// a handle of a domain or of a task.
 ///
-/// Any thread; not async-signal-safe. The thread must not be cancelled meanwhile, nor leave by longjmp().
+/// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
+/// longjmp().
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_syscall(
     domain: *mut ufutex_domain,
@@ -35,7 +36,7 @@ pub unsafe extern "C" fn ufutex_syscall(
     let call = || {
         let domain = to_block_in(domain)?;
         let task = to_block_as(task, &domain)?;
-        // SAFETY: the program gives a memory that is as large as it says, and six arguments.
+        // SAFETY: the program passes a memory that is as large as it says, and six arguments.
         let (own_memory, number, args) = unsafe { (own_memory(memory)?, number_of(number)?, read_args(args)?) };
         let memory = own_memory.as_ref().unwrap_or(&domain.memory);
         if domain.blocks_natively {
@@ -48,12 +49,12 @@ pub unsafe extern "C" fn ufutex_syscall(
     call().long()
 }
 
-/// The memory of one call, if it is not the domain's.
+/// The memory of one call. `None` if it is the domain's.
 ///
 /// # Safety
 /// As for [`Memory::read`].
 pub(super) unsafe fn own_memory(memory: *const ufutex_memory) -> Result<Option<Memory>, Errno> {
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     if memory.is_null() { Ok(None) } else { unsafe { Memory::read(memory) }.map(Some) }
 }
 
@@ -66,16 +67,16 @@ pub(super) fn number_of(number: u64) -> Result<Number, Errno> {
 }
 
 /// # Safety
-/// `args` is null or valid for reading six numbers, if it is aligned.
+/// `args` is null, misaligned, or valid for reading six numbers.
 pub(super) unsafe fn read_args(args: *const u64) -> Result<[u64; 6], Errno> {
     if args.is_null() || !args.is_aligned() {
         return Err(Errno::INVALID);
     }
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     Ok(unsafe { args.cast::<[u64; 6]>().read() })
 }
 
-/// Begins a call. Lengths of time run by the domain's clock.
+/// Begins a call. Relative timeouts are measured by the domain's clock.
 pub(super) fn begin<'a>(
     domain: &'a DomainObject,
     task: &'a TaskObject,
@@ -88,12 +89,12 @@ pub(super) fn begin<'a>(
     call
 }
 
-/// What becomes of the result of a system call for the program. handler: UFUTEX_NO_HANDLER, UFUTEX_HANDLER or
-/// UFUTEX_HANDLER_RESTART, whichever signal handler of the guest runs before the program goes on; if one runs, call
-/// ufutex_task_forget_restart() too.
+/// Decides how the program continues after a system call with this result. handler: whether a signal handler of the
+/// guest runs before the program continues, UFUTEX_NO_HANDLER, UFUTEX_HANDLER or UFUTEX_HANDLER_RESTART. If one runs,
+/// call ufutex_task_forget_restart() too.
 ///
-/// Answers UFUTEX_RESUME_RETURN and stores in *value what the program gets; UFUTEX_RESUME_AGAIN; or UFUTEX_RESUME_CONTINUE.
-/// -EINVAL: another handler, value is NULL or misaligned.
+/// Returns UFUTEX_RESUME_RETURN, and stores the program's result in *value; UFUTEX_RESUME_AGAIN; or
+/// UFUTEX_RESUME_CONTINUE. -EINVAL: another handler, value is NULL or misaligned.
 ///
 /// Any thread; async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -108,7 +109,7 @@ pub unsafe extern "C" fn ufutex_resume(result: c_long, handler: u32, value: *mut
         abi::check_out(value)?;
         match engine::resume(result as isize, handler) {
             Resume::Return(result) => {
-                // SAFETY: checked above, and valid for a write.
+                // SAFETY: checked above; the program guarantees that it is valid for a write.
                 unsafe { abi::store(value, result as c_long)? };
                 Ok(UFUTEX_RESUME_RETURN)
             }

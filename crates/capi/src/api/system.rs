@@ -19,13 +19,13 @@ struct Told {
     context: *mut c_void,
 }
 
-/// Whether it is told of PID namespaces.
+/// The function, with or without the number of the PID namespace.
 enum Function {
     OfTid(unsafe extern "C" fn(*mut c_void, u32, u32)),
     OfNamespace(unsafe extern "C" fn(*mut c_void, u64, u32, u32)),
 }
 
-// SAFETY: the program promises that any thread may call the functions, several at a time.
+// SAFETY: the program promises that any thread may call the functions, and several at the same time.
 unsafe impl Send for Told {}
 // SAFETY: as above.
 unsafe impl Sync for Told {}
@@ -37,7 +37,7 @@ impl Scheduler for Told {
 
     fn set_priority_in(&self, namespace: u64, tid: u32, priority: Priority) {
         let priority = priority.as_realtime().into();
-        // SAFETY: a function of the program, with the context that came with it.
+        // SAFETY: a function of the program, with the context that was given with it.
         unsafe {
             match self.function {
                 Function::OfTid(function) => function(self.context, tid, priority),
@@ -47,7 +47,7 @@ impl Scheduler for Told {
     }
 }
 
-/// The scheduler that a program has given, if any.
+/// The scheduler that a program has given. `None` if both functions are null.
 fn scheduler_of(said: &ufutex_config) -> Option<Arc<Told>> {
     let of_namespace = said.set_priority_in.map(Function::OfNamespace);
     let function = of_namespace.or(said.set_priority.map(Function::OfTid))?;
@@ -56,16 +56,16 @@ fn scheduler_of(said: &ufutex_config) -> Option<Arc<Told>> {
 
 /// Makes a system. config: NULL for all defaults.
 ///
-/// Stores the handle in *system and answers 0. -EINVAL: a number of slots that is no power of two from 2 to 2^24, unknown
-/// flags, a size that is too small, system is NULL or misaligned; -E2BIG: config sets what this library does not know;
-/// -ENOMEM.
+/// Stores the handle in *system and returns 0. -EINVAL: a number of slots that is not a power of two from 2 to 2^24,
+/// unknown flags, a size that is too small, system is NULL or misaligned; -E2BIG: config sets a field that this library
+/// does not know; -ENOMEM.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_system_new(config: *const ufutex_config, system: *mut *mut ufutex_system) -> c_int {
     let make = || {
         abi::check_out(system)?;
-        // SAFETY: the program gives null or a config that is as large as it says.
+        // SAFETY: the program passes null, or a config that is as large as it says.
         let said = unsafe { abi::read(config)? };
         let made = match said {
             None => System::with_config(Config::new())?,
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn ufutex_system_new(config: *const ufutex_config, system:
             }
         };
         let handle = insert(boxed(SystemObject(made))?)?;
-        // SAFETY: checked above, and valid for a write.
+        // SAFETY: checked above; the program guarantees that it is valid for a write.
         unsafe { abi::store(system, handle) }
     };
     make().map(|()| 0).int()
@@ -107,9 +107,9 @@ fn config_of(said: &ufutex_config) -> Result<Config, Errno> {
     Ok(settings.into_iter().fold(config, |config, (value, set)| if value == 0 { config } else { set(config, value) }))
 }
 
-/// Frees a handle of a system. The system itself lives on as long as its domains and tasks.
+/// Frees a handle of a system. The system itself lives as long as its domains and tasks.
 ///
-/// Answers 0. -EINVAL: NULL; -EBADF: no handle of a system, or freed before; -EBUSY: another thread is using it.
+/// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a system, or freed before; -EBUSY: another thread is using it.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn ufutex_system_free(system: *mut ufutex_system) -> c_int
 
 /// Fills in counters, whose size the caller has set.
 ///
-/// Answers 0. -EINVAL: NULL, misaligned, a size that is too small; -E2BIG: a size above 4096; -EBADF: no handle of a
+/// Returns 0. -EINVAL: NULL, misaligned, a size that is too small; -E2BIG: a size above 4096; -EBADF: not a handle of a
 /// system.
 ///
 /// Any thread; not async-signal-safe.
@@ -137,13 +137,13 @@ pub unsafe extern "C" fn ufutex_system_get_counters(
             pi_chains_refused: held.0.pi_chains_refused(),
             table_bytes: held.0.table_bytes() as u64,
         };
-        // SAFETY: the program gives null or counters that are as large as they say.
+        // SAFETY: the program passes null, or counters that are as large as they say.
         unsafe { abi::write(counters, &counted) }
     };
     get().map(|()| 0).int()
 }
 
-/// Who waits for words of shared objects, in all domains of a system: as ufutex_domain_who_waits().
+/// Lists the waiters for words of shared objects, in all domains of a system. Otherwise as ufutex_domain_who_waits().
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -155,13 +155,13 @@ pub unsafe extern "C" fn ufutex_system_who_waits(
 ) -> c_long {
     let look = || {
         let held = Held::<SystemObject>::new(system)?;
-        // SAFETY: the program gives room for so many words of that size.
+        // SAFETY: the program passes room for `capacity` words of that size.
         unsafe { store_words(words, word_size, capacity, |most| held.0.who_waits(most)) }
     };
     look().long()
 }
 
-/// Copies what `look` finds into a program's array. How many words there are.
+/// Copies the words that `look` finds into a program's array. Returns the number of all words with waiters.
 ///
 /// # Safety
 /// `words` has room for `capacity` words, each of `word_size` bytes.
@@ -188,7 +188,7 @@ pub(super) unsafe fn store_words(
         let [threads, tasks, for_lock] = [word.threads, word.tasks, word.for_lock].map(|count| count as u64);
         let word =
             ufutex_waited_word { address: word.address, object, scope, bitset: word.bitset, threads, tasks, for_lock };
-        // SAFETY: `i` is less than the capacity, and there is room, says the caller.
+        // SAFETY: `i` is less than the capacity, and the caller guarantees the room.
         unsafe {
             let at = words.cast::<u8>().add(i * word_size);
             at.cast::<ufutex_waited_word>().write(word);

@@ -10,11 +10,11 @@ use crate::platform::Memory;
 use crate::registry::{Counted, Held, boxed, insert, remove};
 use crate::types::{UFUTEX_KERNEL_TASK, ufutex_domain, ufutex_memory, ufutex_task};
 
-/// Makes a task of a domain, with a TID from 1 to 2^30 - 1 that no other task of the domain's PID namespace has. flags: 0, or
-/// UFUTEX_KERNEL_TASK.
+/// Makes a task of a domain, with a TID from 1 to 2^30 - 1 that no other task of the domain's PID namespace has. flags:
+/// 0, or UFUTEX_KERNEL_TASK.
 ///
-/// Stores the handle in *task and answers 0. -EINVAL: another TID, unknown flags, task is NULL or misaligned; -EBUSY: the TID
-/// is taken; -ENOMEM; -EBADF: no handle of a domain.
+/// Stores the handle in *task and returns 0. -EINVAL: another TID, unknown flags, task is NULL or misaligned; -EBUSY:
+/// the TID is taken; -ENOMEM; -EBADF: not a handle of a domain.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -33,16 +33,17 @@ pub unsafe extern "C" fn ufutex_task_new(
             _ => return Err(Errno::INVALID),
         };
         let handle = insert(boxed(TaskObject::new(made))?)?;
-        // SAFETY: checked above, and valid for a write.
+        // SAFETY: checked above; the program guarantees that it is valid for a write.
         unsafe { abi::store(task, handle) }
     };
     make().map(|()| 0).int()
 }
 
-/// Frees a task. It has ended: locks that it owned and others wait for go to them, with FUTEX_OWNER_DIED in the word. Its
-/// robust lists are not walked: ufutex_task_exit() does that.
+/// Frees a task, which has ended. Each lock that it owned and that has waiters goes to the first waiter, with
+/// FUTEX_OWNER_DIED in the word. The task's robust lists are not walked: ufutex_task_exit() does that.
 ///
-/// Answers 0. -EBUSY: it waits, or another thread is using it; -EINVAL: NULL; -EBADF: no handle of a task, or freed before.
+/// Returns 0. -EBUSY: it waits, or another thread is using it; -EINVAL: NULL; -EBADF: not a handle of a task, or freed
+/// before.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -50,12 +51,13 @@ pub unsafe extern "C" fn ufutex_task_free(task: *mut ufutex_task) -> c_int {
     remove::<TaskObject>(task).map(|_| 0).int()
 }
 
-/// The end of a task, as of a thread in the kernel: its robust lists are walked, each lock on them that names the task is
-/// marked with FUTEX_OWNER_DIED and one of its waiters is woken; then as for ufutex_task_free(), but the handle is still to
-/// be freed. memory: NULL for the domain's.
+/// Ends a task, as the kernel ends a thread. Its robust lists are walked: each lock on them that names the task is
+/// marked with FUTEX_OWNER_DIED, and one of its waiters is woken. Then the task's locks go to their waiters as in
+/// ufutex_task_free(), but the handle must still be freed. memory: NULL for the domain's.
 ///
-/// Answers 0. -EBUSY: it waits; -EINVAL: a task of another domain, or one that has ended, NULL, or a function that is
-/// missing from memory; -E2BIG: memory sets what this library does not know; -EBADF: no handle of a domain or of a task.
+/// Returns 0. -EBUSY: it waits; -EINVAL: a task of another domain, or one that has ended, NULL, or a function that is
+/// missing from memory; -E2BIG: memory sets a field that this library does not know; -EBADF: not a handle of a domain
+/// or of a task.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -70,17 +72,18 @@ pub unsafe extern "C" fn ufutex_task_exit(
         if memory.is_null() {
             return Ok(domain.domain.exit(&task.task, &domain.memory)?);
         }
-        // SAFETY: the program gives a struct that is as large as it says, of functions as the types say.
+        // SAFETY: the program passes a struct that is as large as it says. Its functions do what `ufutex.h` requires.
         let memory = unsafe { Memory::read(memory)? };
         Ok(domain.domain.exit(&task.task, &memory)?)
     };
     exit().map(|()| 0).int()
 }
 
-/// Sets where a robust list begins: set_robust_list(2). pointer_bytes: 8 for a list of 64-bit code, 4 for one of 32-bit
-/// code. head: its address in the domain's memory, 0 for none. length: the size of a head in bytes, 3 * pointer_bytes.
+/// Sets the head of a robust list: set_robust_list(2). pointer_bytes: 8 for a list of 64-bit code, 4 for a list of
+/// 32-bit code. head: its address in the domain's memory, 0 for none. length: the size of a head in bytes, 3 *
+/// pointer_bytes.
 ///
-/// Answers 0. -EINVAL: another length or pointer_bytes, NULL; -EBADF: no handle of a task.
+/// Returns 0. -EINVAL: another length or pointer_bytes, NULL; -EBADF: not a handle of a task.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -104,7 +107,7 @@ pub unsafe extern "C" fn ufutex_task_set_robust_list(
 /// Sets a task's own priority: a real-time priority from 1 to 99, or 0 for none. It decides the order in which the task
 /// gets locks and is woken from its system calls, and is lent to the owners of locks that it waits for.
 ///
-/// Answers 0. -EINVAL: above 99, NULL; -EBADF: no handle of a task.
+/// Returns 0. -EINVAL: above 99, NULL; -EBADF: not a handle of a task.
 ///
 /// Any thread; not async-signal-safe. Calls the system's set_priority or set_priority_in.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -119,10 +122,10 @@ pub unsafe extern "C" fn ufutex_task_set_priority(task: *mut ufutex_task, priori
     set().int()
 }
 
-/// The real-time priority that a task runs with, from 1 to 99, or 0 for none: the best of its own and of those that wait for
-/// its locks.
+/// The real-time priority that a task runs with, from 1 to 99, or 0 for none: the best of its own and those of the
+/// waiters for its locks.
 ///
-/// -EINVAL: NULL; -EBADF: no handle of a task.
+/// -EINVAL: NULL; -EBADF: not a handle of a task.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -130,22 +133,23 @@ pub unsafe extern "C" fn ufutex_task_priority(task: *mut ufutex_task) -> c_int {
     Held::<TaskObject>::new(task).map(|held| c_int::from(held.task.priority().as_realtime())).int()
 }
 
-/// Interrupts a task, as a signal does: its wait, or its next one, ends with -EINTR, and every one after it until
-/// ufutex_task_clear_interrupt(). A waiter of ufutex_prepare_wait() and its like has its callback called.
+/// Interrupts a task, as a signal does: its wait ends with -EINTR, or its next one if it does not wait, and each later
+/// one until ufutex_task_clear_interrupt(). For a waiter of ufutex_prepare_wait() and its like the callback is called.
 ///
-/// Answers 0. -EINVAL: NULL; -EBADF: no handle of a task; -EBUSY: in a signal handler that has interrupted
+/// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task; -EBUSY: called in a signal handler that has interrupted
 /// ufutex_task_free() of this task.
 ///
-/// Any thread; async-signal-safe if what it calls is: the callback of the task's waiter or the parker's unpark, if any.
+/// Any thread; async-signal-safe if the functions that it may call are: the callback of the task's waiter, or the
+/// parker's unpark.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_task_interrupt(task: *mut ufutex_task) -> c_int {
-    // Counted: a signal handler had better not touch thread-local storage.
+    // Counted and not held, because a signal handler should not access thread-local storage.
     Counted::<TaskObject>::new(task).map(|task| task.interrupt()).map(|()| 0).int()
 }
 
-/// Takes an interrupt back: the task's waits sleep again.
+/// Clears a task's interrupt: the task's waits sleep again.
 ///
-/// Answers 0. -EINVAL: NULL; -EBADF: no handle of a task.
+/// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task.
 ///
 /// Any thread; async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -153,9 +157,10 @@ pub unsafe extern "C" fn ufutex_task_clear_interrupt(task: *mut ufutex_task) -> 
     Counted::<TaskObject>::new(task).map(|task| task.task.interrupt().clear()).map(|()| 0).int()
 }
 
-/// A signal handler of the guest runs: a system call that was interrupted before it is not continued after it.
+/// Call this when a signal handler of the guest runs. A system call that was interrupted before is then not continued
+/// by restart_syscall.
 ///
-/// Answers 0. -EINVAL: NULL; -EBADF: no handle of a task.
+/// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a task.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]

@@ -4,7 +4,7 @@ use super::export;
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
 
-/// The version of the library that runs, as "0.1.0".
+/// The version of the running library, as "0.1.0".
 ///
 /// Any thread; async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -19,7 +19,7 @@ const fn part(text: &str) -> u32 {
     }
 }
 
-/// The same as a number: major << 16 | minor << 8 | patch.
+/// The version of the running library as a number: major << 16 | minor << 8 | patch.
 ///
 /// Any thread; async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]

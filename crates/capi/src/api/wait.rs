@@ -11,16 +11,17 @@ use crate::registry::Held;
 use crate::types::{UFUTEX_U32, ufutex_domain, ufutex_task, ufutex_wait_options, ufutex_waitv_word};
 use crate::word::Word;
 
-/// Blocks the caller while the word at an address holds what is expected: FUTEX_WAIT, FUTEX_WAIT_BITSET. flags:
-/// UFUTEX_U8 to UFUTEX_U64, UFUTEX_SHARED. options: NULL for no timeout and any wake; times are in nanoseconds.
+/// Blocks the caller while the word at an address holds expected: FUTEX_WAIT, FUTEX_WAIT_BITSET. flags: UFUTEX_U8 to
+/// UFUTEX_U64, UFUTEX_SHARED. options: NULL for no timeout and any wake; times are in nanoseconds.
 ///
-/// Answers 0 for a wake: there are no spurious ones. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the options
-/// was interrupted, or the parker says so (a signal does not end the wait); -EFAULT: the word cannot be read; -EINVAL:
-/// misaligned, unknown flags, a word that cannot hold what is expected, a bitset of 0, a priority above 99, NULL for the
-/// domain; -ENOMEM: max_waiters wait, or no memory for a wait by a parker; -EBUSY: the task waits elsewhere; -E2BIG; -EBADF:
-/// no handle of a domain or of a task.
+/// Returns 0 for a wake: there are no spurious ones. -EAGAIN: the word differs; -ETIMEDOUT; -EINTR: the task of the
+/// options was interrupted, or the parker returned -EINTR (a signal does not end the wait); -EFAULT: the word cannot be
+/// read; -EINVAL: misaligned, unknown flags, a word that cannot hold expected, a bitset of 0, a priority above 99,
+/// domain is NULL; -ENOMEM: max_waiters already wait, or no memory for a wait with a parker; -EBUSY: the task already
+/// waits; -E2BIG; -EBADF: not a handle of a domain or of a task.
 ///
-/// Any thread; not async-signal-safe. The thread must not be cancelled meanwhile, nor leave by longjmp().
+/// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
+/// longjmp().
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_wait(
     domain: *mut ufutex_domain,
@@ -34,11 +35,11 @@ pub unsafe extern "C" fn ufutex_wait(
         Err(errno) => return Err::<c_int, _>(errno).int(),
     };
     if !(held.is_plain && flags == UFUTEX_U32 && options.is_null()) {
-        // SAFETY: of the same arguments.
+        // SAFETY: the same arguments.
         return unsafe { wait_in(held, address, expected, flags, options) }.int();
     }
     match (OwnWord::new(address), u32::try_from(expected)) {
-        // What the engine does first too; here without a stack frame for the rest of a wait.
+        // The engine does this first, too. Done here, it needs no stack frame for the rest of a wait.
         (Ok(word), Ok(expected)) if held.looks_first && word.load() != Ok(expected) => -libc::EAGAIN,
         (word, expected) => wait_plainly(&held.domain, word, expected),
     }
@@ -55,7 +56,7 @@ fn wait_plainly(
     wait().map(|()| 0).int()
 }
 
-/// Any other wait.
+/// All other waits.
 ///
 /// # Safety
 /// As for `ufutex_wait`.
@@ -67,7 +68,7 @@ unsafe fn wait_in(
     flags: u32,
     options: *const ufutex_wait_options,
 ) -> Result<c_long, Errno> {
-    // SAFETY: the program gives null or options that are as large as they say.
+    // SAFETY: the program passes null, or options that are as large as they say.
     let how = unsafe { HowToWait::read(options)? };
     let may_migrate = held.parker.is_some();
     let domain = InUse::new(held, may_migrate);
@@ -85,18 +86,19 @@ unsafe fn wait_in(
     block_on(&domain, task.as_deref(), operation, deadline)
 }
 
-/// The task of a wait, if it has one.
+/// The task of a wait. `None` if it has none.
 fn task_of(task: *mut ufutex_task, domain: &DomainObject) -> Result<Option<InUse<TaskObject>>, Errno> {
     if task.is_null() { Ok(None) } else { to_block_as(task, domain).map(Some) }
 }
 
-/// Blocks the caller while each of several words holds what is expected of it, until one is woken: futex_waitv(2). options:
-/// as for ufutex_wait().
+/// Blocks the caller while each of several words holds its expected value, until one of them is woken: futex_waitv(2).
+/// options: as for ufutex_wait().
 ///
-/// Answers the number of the word that was woken, from 0 up; of several the last. -EINVAL: no word at all, or more than
-/// max_waitv; else as for ufutex_wait().
+/// Returns the index of the word that was woken, from 0 up; if several were, the last of them. -EINVAL: count is 0, or
+/// greater than max_waitv; otherwise as for ufutex_wait().
 ///
-/// Any thread; not async-signal-safe. The thread must not be cancelled meanwhile, nor leave by longjmp().
+/// Any thread; not async-signal-safe. The thread must not be cancelled during the call, and must not leave it by
+/// longjmp().
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
 pub unsafe extern "C" fn ufutex_waitv(
     domain: *mut ufutex_domain,
@@ -105,11 +107,11 @@ pub unsafe extern "C" fn ufutex_waitv(
     options: *const ufutex_wait_options,
 ) -> c_int {
     let wait = || {
-        // SAFETY: the program gives null or options that are as large as they say.
+        // SAFETY: the program passes null, or options that are as large as they say.
         let how = unsafe { HowToWait::read(options)? };
         let domain = to_block_in(domain)?;
         let task = task_of(how.task, &domain)?;
-        // SAFETY: the program gives so many words.
+        // SAFETY: the program passes `count` words.
         let words = unsafe { read_words(&domain, words, count)? };
         if domain.blocks_natively && task.is_none() {
             return Ok(domain.domain.wait_any(&words, &how.with_timeout())? as c_long);
@@ -121,7 +123,7 @@ pub unsafe extern "C" fn ufutex_waitv(
     wait().int()
 }
 
-/// The words of a wait for several.
+/// Reads the words of a wait for several words.
 ///
 /// # Safety
 /// `words` is null or valid for reading `count` of them, if it is aligned.
@@ -135,12 +137,13 @@ pub(super) unsafe fn read_words(
     }
     let mut read = Words::new();
     for i in 0..count as usize {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         let word = unsafe { words.add(i).read() };
         if word.reserved != 0 {
             return Err(Errno::INVALID);
         }
-        // One after another: a count that is a mistake meets its first bad word before it has asked for much memory.
+        // Read one after another: if the count is a mistake, the first bad word ends this before much memory is
+        // allocated.
         read.try_reserve(1).map_err(|_| Errno::NO_MEMORY)?;
         read.push((Word::new(&domain.memory, word.address, word.flags, Access::Read)?, word.expected));
     }

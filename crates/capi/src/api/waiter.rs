@@ -25,17 +25,17 @@ use crate::types::{
 };
 use crate::word::Word;
 
-/// What a waiter calls when there is something to look at: the number is the context that came with it.
+/// A waiter's callback, called when the waiter should be checked. context is the pointer that was given with it.
 pub type ufutex_callback = Option<unsafe extern "C" fn(context: *mut c_void)>;
 
-/// A wait under way.
+/// A wait in progress.
 struct WaiterObject {
-    /// Whether some thread works with the rest. Stays set from when the wait has ended.
+    /// Whether a thread is using `waiting`. Stays set after the wait has ended.
     is_locked: AtomicBool,
     waiting: UnsafeCell<Waiting>,
 }
 
-// Dropped in this order: the operation uses what stands below it.
+// Dropped in this order, because the operation uses the fields below it.
 struct Waiting {
     operation: Operation<'static>,
     interruptible: Option<Interruptible<Counted<TaskObject>>>,
@@ -46,7 +46,8 @@ struct Waiting {
     _domain: Counted<DomainObject>,
 }
 
-/// The memory of one operation, which points to it. No box: one that is moved claims what it holds for itself alone.
+/// The memory of one operation, which points to it. Not a `Box`: moving a box asserts that there are no other pointers
+/// to its contents.
 struct OwnMemory(NonNull<Memory>);
 
 impl OwnMemory {
@@ -57,18 +58,19 @@ impl OwnMemory {
 
 impl Drop for OwnMemory {
     fn drop(&mut self) {
-        // SAFETY: from a box, and dropped once: behind the operation, says the order of the fields in `Waiting`.
+        // SAFETY: made from a box, and dropped only once, after the operation: see the order of the fields in
+        // `Waiting`.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
-// SAFETY: `waiting` belongs to whoever has locked it. Operations may be polled and dropped by any thread: what they hold of
-// the program are functions that any thread may call.
+// SAFETY: only the thread that has locked the object accesses `waiting`. Operations may be polled and dropped by any
+// thread: they hold functions of the program that any thread may call.
 unsafe impl Send for WaiterObject {}
 // SAFETY: as above.
 unsafe impl Sync for WaiterObject {}
 
-// SAFETY: nothing else has this kind.
+// SAFETY: no other type has this kind.
 unsafe impl Object for WaiterObject {
     type Opaque = ufutex_waiter;
     const KIND: u64 = 4;
@@ -80,16 +82,16 @@ impl WaiterObject {
     }
 }
 
-/// The right to work with a wait.
+/// The right to use a waiter's `waiting`.
 struct Locked<'w>(&'w WaiterObject);
 
 impl Locked<'_> {
     fn waiting(&mut self) -> &mut Waiting {
-        // SAFETY: locked by us.
+        // SAFETY: this thread has locked it.
         unsafe { &mut *self.0.waiting.get() }
     }
 
-    /// Looks whether it has ended. If not, the callback is called when there is something new.
+    /// Checks whether the wait has ended. If not, the callback is called when there is something new.
     fn look(&mut self) -> Option<c_long> {
         let waiting = self.waiting();
         if !waiting.bell.take_ring() {
@@ -98,7 +100,7 @@ impl Locked<'_> {
         waiting.poll()
     }
 
-    /// It has ended: nobody works with it any more.
+    /// Keeps the lock for ever: the wait has ended, and no thread uses it any more.
     fn keep(self) {
         core::mem::forget(self);
     }
@@ -112,7 +114,7 @@ impl Drop for Locked<'_> {
 
 impl Waiting {
     fn operation(&mut self) -> Pin<&mut Operation<'static>> {
-        // SAFETY: it lies on the heap, and stays there until it is dropped.
+        // SAFETY: it lies on the heap, and is not moved until it is dropped.
         unsafe { Pin::new_unchecked(&mut self.operation) }
     }
 
@@ -126,7 +128,7 @@ impl Waiting {
     }
 }
 
-/// What the functions that prepare a wait are given besides.
+/// The arguments that all functions which prepare a wait have.
 struct Prepare {
     domain: Counted<DomainObject>,
     task: Option<Counted<TaskObject>>,
@@ -138,7 +140,7 @@ struct Prepare {
 
 impl Prepare {
     /// # Safety
-    /// `waiter` is null or valid for a write, if it is aligned. The callback is what its type says.
+    /// `waiter` is null, misaligned, or valid for a write. The callback does what `ufutex.h` requires.
     unsafe fn new(
         domain: *mut ufutex_domain,
         task: *mut ufutex_task,
@@ -146,7 +148,7 @@ impl Prepare {
         context: *mut c_void,
         waiter: *mut *mut ufutex_waiter,
     ) -> Result<Self, Errno> {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { abi::store(waiter, core::ptr::null_mut())? };
         if callback.is_none() {
             return Err(Errno::INVALID);
@@ -156,7 +158,8 @@ impl Prepare {
         Ok(Self { domain, task, memory: None, callback, context, waiter })
     }
 
-    /// Begins an operation. Its answer, if it has ended; else `IN_PROGRESS`, with a handle for the program.
+    /// Begins an operation. Returns its result, if it has ended at once. Otherwise fails with `IN_PROGRESS`, and stores
+    /// a handle for the program.
     fn begin<F>(self, make: F) -> Result<c_long, Errno>
     where
         F: for<'a> FnOnce(
@@ -167,14 +170,14 @@ impl Prepare {
     {
         let Self { domain, task, memory, callback, context, waiter } = self;
         let Some(function) = callback else { return Err(Errno::INVALID) };
-        // SAFETY: the object counts itself in, in the waiter below, which drops the operation first.
+        // SAFETY: the waiter below counts a use of the domain, and drops the operation first.
         let lasting: &'static DomainObject = unsafe { &*core::ptr::from_ref(&*domain) };
-        // SAFETY: the same for the task.
+        // SAFETY: the same holds for the task.
         let lasting_task: Option<&'static TaskObject> =
             task.as_deref().map(|task| unsafe { &*core::ptr::from_ref(task) });
         let memory = memory.map(OwnMemory::new);
         let lasting_memory: &'static Memory = match &memory {
-            // SAFETY: the waiter below has it.
+            // SAFETY: the waiter below owns it, and drops the operation first.
             Some(memory) => unsafe { memory.0.as_ref() },
             None => &lasting.memory,
         };
@@ -198,22 +201,23 @@ impl Prepare {
             return Ok(answer);
         }
         let handle = insert(object)?;
-        // SAFETY: checked in `new`, and valid for a write.
+        // SAFETY: checked in `new`; the program guarantees that it is valid for a write.
         unsafe { abi::store(waiter, handle)? };
         Err(Errno::IN_PROGRESS)
     }
 }
 
-/// As ufutex_wait(), without a thread that sleeps: for schedulers. Queues a waiter if the word holds what is expected.
+/// Like ufutex_wait(), but no thread sleeps: for schedulers. Queues a waiter if the word holds expected.
 ///
-/// Answers -EINPROGRESS and stores the waiter's handle in *waiter; else what ufutex_wait() would, and stores NULL.
-/// callback(context) is called once when there is something to look at, by whichever thread has caused that, perhaps before
-/// this function returns; then call ufutex_waiter_finish(). The callback must not wait, and leaves this waiter alone: it
-/// tells a scheduler. It is not called any more when a function that has ended or freed the waiter has returned; that
-/// waits for a call that is under way, so do not hold what the callback waits for.
+/// Returns -EINPROGRESS and stores the waiter's handle in *waiter. If the wait does not begin, returns the result of
+/// ufutex_wait() and stores NULL. When the waiter should be checked, callback(context) is called once, by any thread,
+/// perhaps before this function returns. Then call ufutex_waiter_finish(). The callback must not wait and must not use
+/// this waiter: it only notifies a scheduler. When a function that has ended or freed the waiter has returned, the
+/// callback is not called any more. That function waits for a call in progress, so do not hold a lock that the callback
+/// takes.
 ///
-/// A timeout is the caller's to watch: ufutex_waiter_deadline(), ufutex_waiter_end(). Besides -EINVAL: callback or waiter is
-/// NULL.
+/// The caller has to watch the timeout: see ufutex_waiter_deadline(), ufutex_waiter_end(). Errors as for ufutex_wait(),
+/// and -EINVAL: callback or waiter is NULL.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -228,9 +232,9 @@ pub unsafe extern "C" fn ufutex_prepare_wait(
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
     let prepare = || {
-        // SAFETY: the program gives null or options that are as large as they say.
+        // SAFETY: the program passes null, or options that are as large as they say.
         let how = unsafe { HowToWait::read(options)? };
-        // SAFETY: `waiter` and `callback` are what their types say.
+        // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, how.task, callback, context, waiter)? };
         prepare.begin(|domain, _, memory| {
             let word = Word::new(memory, address, flags, Access::Read)?;
@@ -240,7 +244,7 @@ pub unsafe extern "C" fn ufutex_prepare_wait(
     prepare().long()
 }
 
-/// As ufutex_waitv(), without a thread that sleeps: see ufutex_prepare_wait(). The array is not used after the return.
+/// Like ufutex_waitv(), but no thread sleeps: see ufutex_prepare_wait(). The array is not used after the return.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -254,12 +258,12 @@ pub unsafe extern "C" fn ufutex_prepare_waitv(
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
     let prepare = || {
-        // SAFETY: the program gives null or options that are as large as they say.
+        // SAFETY: the program passes null, or options that are as large as they say.
         let how = unsafe { HowToWait::read(options)? };
-        // SAFETY: `waiter` and `callback` are what their types say.
+        // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, how.task, callback, context, waiter)? };
         prepare.begin(|domain, _, _| {
-            // SAFETY: the program gives so many words.
+            // SAFETY: the program passes `count` words.
             let words = unsafe { read_words(domain, words, count)? };
             Ok((Operation::WaitAny(domain.domain.wait_any_async(words, how.options)), how.timeout))
         })
@@ -267,7 +271,7 @@ pub unsafe extern "C" fn ufutex_prepare_waitv(
     prepare().long()
 }
 
-/// As ufutex_lock_pi(), without a thread that sleeps: see ufutex_prepare_wait().
+/// Like ufutex_lock_pi(), but no thread sleeps: see ufutex_prepare_wait().
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -282,9 +286,9 @@ pub unsafe extern "C" fn ufutex_prepare_lock_pi(
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
     let prepare = || {
-        // SAFETY: the program gives null or options that are as large as they say.
+        // SAFETY: the program passes null, or options that are as large as they say.
         let how = unsafe { HowToWait::read(options)? };
-        // SAFETY: `waiter` and `callback` are what their types say.
+        // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, task, callback, context, waiter)? };
         prepare.begin(|domain, task, memory| {
             let task = task.ok_or(Errno::INVALID)?;
@@ -295,7 +299,7 @@ pub unsafe extern "C" fn ufutex_prepare_lock_pi(
     prepare().long()
 }
 
-/// As ufutex_wait_requeue_pi(), without a thread that sleeps: see ufutex_prepare_wait().
+/// Like ufutex_wait_requeue_pi(), but no thread sleeps: see ufutex_prepare_wait().
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -312,9 +316,9 @@ pub unsafe extern "C" fn ufutex_prepare_wait_requeue_pi(
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
     let prepare = || {
-        // SAFETY: the program gives null or options that are as large as they say.
+        // SAFETY: the program passes null, or options that are as large as they say.
         let how = unsafe { HowToWait::read(options)? };
-        // SAFETY: `waiter` and `callback` are what their types say.
+        // SAFETY: the program guarantees `waiter` and `callback`.
         let prepare = unsafe { Prepare::new(domain, task, callback, context, waiter)? };
         prepare.begin(|domain, task, memory| {
             let task = task.ok_or(Errno::INVALID)?;
@@ -327,8 +331,9 @@ pub unsafe extern "C" fn ufutex_prepare_wait_requeue_pi(
     prepare().long()
 }
 
-/// As ufutex_syscall(), without a thread that sleeps: see ufutex_prepare_wait(). A call that does not wait is done on return.
-/// The structs of memory and args are not used after the return; the functions of memory are, as long as the waiter.
+/// Like ufutex_syscall(), but no thread sleeps: see ufutex_prepare_wait(). A call that does not wait has been made on
+/// return. The structs memory and args are not used after the return. The functions of memory are used as long as the
+/// waiter exists.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -343,9 +348,9 @@ pub unsafe extern "C" fn ufutex_prepare_syscall(
     waiter: *mut *mut ufutex_waiter,
 ) -> c_long {
     let prepare = || {
-        // SAFETY: `waiter` and `callback` are what their types say.
+        // SAFETY: the program guarantees `waiter` and `callback`.
         let mut prepare = unsafe { Prepare::new(domain, task, callback, context, waiter)? };
-        // SAFETY: the program gives a memory that is as large as it says, and six arguments.
+        // SAFETY: the program passes a memory that is as large as it says, and six arguments.
         let (own_memory, number, args) = unsafe { (own_memory(memory)?, number_of(number)?, read_args(args)?) };
         prepare.memory = own_memory.map(boxed).transpose()?;
         prepare.begin(|domain, task, memory| {
@@ -358,11 +363,11 @@ pub unsafe extern "C" fn ufutex_prepare_syscall(
     prepare().long()
 }
 
-/// When a waiter's time is up: stores UFUTEX_MONOTONIC or UFUTEX_REALTIME in *clock and what the domain's clock shows then, in
-/// nanoseconds, in *deadline; UFUTEX_NO_DEADLINE for never. Call ufutex_waiter_end() then.
+/// The deadline of a waiter: stores UFUTEX_MONOTONIC or UFUTEX_REALTIME in *clock, and in *deadline the time in
+/// nanoseconds by that clock of the domain, or UFUTEX_NO_DEADLINE for none. Call ufutex_waiter_end() at that time.
 ///
-/// Answers 0. -EINVAL: NULL or misaligned; -EBADF: no handle of a waiter, or it has ended; -EBUSY: another thread is using
-/// it.
+/// Returns 0. -EINVAL: NULL or misaligned; -EBADF: not a handle of a waiter, or it has ended; -EBUSY: another thread is
+/// using it.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -377,7 +382,7 @@ pub unsafe extern "C" fn ufutex_waiter_deadline(
         let counted = Counted::<WaiterObject>::new(waiter)?;
         let said = counted.try_lock()?.waiting().deadline;
         let (number, ns) = said.map_or((UFUTEX_MONOTONIC, UFUTEX_NO_DEADLINE), |d| (clock_number(d.clock), d.ns));
-        // SAFETY: checked above, and valid for a write.
+        // SAFETY: checked above; the program guarantees that both are valid for a write.
         unsafe {
             abi::store(clock, number)?;
             abi::store(deadline, ns)
@@ -386,11 +391,11 @@ pub unsafe extern "C" fn ufutex_waiter_deadline(
     tell().map(|()| 0).int()
 }
 
-/// Looks whether a waiter's wait has ended: after its callback was called, or at any time.
+/// Checks whether a waiter's wait has ended. Call it after the callback was called, or at any time.
 ///
-/// Answers what the function would have answered that blocks; the handle is freed then. -EINPROGRESS: it has not ended, and
-/// the callback will be called. -EINVAL: NULL; -EBADF: no handle of a waiter, or it has ended; -EBUSY: another thread is
-/// using it.
+/// Returns the result that the blocking function would have returned, and frees the handle. -EINPROGRESS: the wait has
+/// not ended, and the callback will be called. -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended;
+/// -EBUSY: another thread is using it.
 ///
 /// Any thread; not async-signal-safe. The callback may be called by this thread before it returns -EINPROGRESS.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -406,12 +411,12 @@ pub unsafe extern "C" fn ufutex_waiter_finish(waiter: *mut ufutex_waiter) -> c_l
     finish().long()
 }
 
-/// Ends a waiter's wait: cause is UFUTEX_TIMED_OUT or UFUTEX_INTERRUPTED. Unless what it waits for has come by then: that is
-/// the answer then.
+/// Ends a waiter's wait. cause: UFUTEX_TIMED_OUT or UFUTEX_INTERRUPTED. If the wait has completed meanwhile, its own
+/// result is returned.
 ///
-/// Answers what the function would have answered that blocks: -ETIMEDOUT or -EINTR, or what a system call has for it. The
-/// handle is freed. -EINVAL: NULL or another cause; -EBADF: no handle of a waiter, or it has ended; -EBUSY: another thread is
-/// using it.
+/// Returns the result that the blocking function would have returned: -ETIMEDOUT or -EINTR, or a system call's result
+/// for them. Frees the handle. -EINVAL: NULL or another cause; -EBADF: not a handle of a waiter, or it has ended;
+/// -EBUSY: another thread is using it.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -432,10 +437,10 @@ pub unsafe extern "C" fn ufutex_waiter_end(waiter: *mut ufutex_waiter, cause: u3
     end().long()
 }
 
-/// Frees a waiter without an answer. A wake that has come for it goes to the next waiter; a lock that it was given is
-/// unlocked.
+/// Frees a waiter without a result. A wake that it has received goes to the next waiter. A lock that it has been handed
+/// is unlocked.
 ///
-/// Answers 0. -EINVAL: NULL; -EBADF: no handle of a waiter, or it has ended; -EBUSY: another thread is using it.
+/// Returns 0. -EINVAL: NULL; -EBADF: not a handle of a waiter, or it has ended; -EBUSY: another thread is using it.
 ///
 /// Any thread; not async-signal-safe.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]

@@ -14,13 +14,14 @@ use crate::types::{
 };
 use crate::word::Word;
 
-/// Wakes up to count waiters of the word at an address whose bitset has a bit of bitset, real-time priorities first, then in
-/// the order they came: FUTEX_WAKE, FUTEX_WAKE_BITSET. INT_MAX or more: all. Change the word first. A private word is not
-/// touched, and may be gone. flags: as for ufutex_wait().
+/// Wakes up to count waiters of the word at an address whose bitset has a bit of bitset: FUTEX_WAKE, FUTEX_WAKE_BITSET.
+/// Waiters with a greater real-time priority are woken first, and otherwise in the order in which they came. A count of
+/// INT_MAX or more means all. Change the word before this call. A private word is not accessed, and may have been
+/// freed. flags: as for ufutex_wait().
 ///
-/// Answers how many were woken. -EINVAL: a bitset of 0, misaligned, unknown flags, NULL, or a waiter for a lock with priority
-/// inheritance is in the way (those before it have been woken); -EFAULT: no address of a program, or a shared word that
-/// memory says nothing of; -EBADF: no handle of a domain.
+/// Returns how many waiters were woken. -EINVAL: a bitset of 0, misaligned, unknown flags, NULL, or one of the waiters
+/// waits for a lock with priority inheritance (those before it have been woken); -EFAULT: an address that no program
+/// has, or a shared word for which memory's scope fails; -EBADF: not a handle of a domain.
 ///
 /// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -43,12 +44,12 @@ pub unsafe extern "C" fn ufutex_wake(
     wake().int()
 }
 
-/// Changes the word of 32 bits at second, wakes up to count waiters of first, and, if the comparison holds for what second
-/// held before, up to second_count of second: FUTEX_WAKE_OP, in one step. flags: of both words.
+/// Changes the word of 32 bits at second, wakes up to count waiters of first, and, if the comparison holds for the old
+/// value of second, up to second_count waiters of second: FUTEX_WAKE_OP, in one step. flags: of both words.
 ///
-/// Answers how many were woken in all. -EINVAL: second has not 32 bits, an unknown operation, comparison or flag,
-/// misaligned, NULL, or a waiter for a lock is in the way (what was done before stays done); -EFAULT: second cannot be read
-/// and written; -EBADF: no handle of a domain.
+/// Returns how many waiters were woken in all. -EINVAL: second does not have 32 bits, an unknown operation, comparison
+/// or flag, misaligned, NULL, or one of the waiters waits for a lock (earlier effects stay); -EFAULT: second cannot be
+/// read and written; -EBADF: not a handle of a domain.
 ///
 /// Any thread; not async-signal-safe. Callbacks of waiters and unpark are called by this thread.
 #[cfg_attr(not(symbol_versions), unsafe(no_mangle))]
@@ -66,7 +67,7 @@ pub unsafe extern "C" fn ufutex_wake_op(
         if operation.is_null() || !operation.is_aligned() {
             return Err(Errno::INVALID);
         }
-        // SAFETY: valid for a read, says the program.
+        // SAFETY: the program guarantees that it is valid for a read.
         let op = decoded(unsafe { operation.read() })?;
         let first = Word::new(&held.memory, first, flags, Access::Read)?;
         let second = Word::new(&held.memory, second, flags, Access::Write)?;

@@ -1,6 +1,6 @@
-//! What a program did with futexes, for people in the manner of `perf stat`, or as one line of JSON.
+//! The report on a program's use of futexes: for people, in the manner of `perf stat`, or as one line of JSON.
 //!
-//! Plain data: whoever ends the process fills it in.
+//! Plain data, which `exit.rs` fills in.
 
 pub mod place;
 mod text;
@@ -17,70 +17,70 @@ use ufutex_program::settings::Format;
 use crate::hot::Word;
 use crate::raw;
 
-/// What a program did with futexes.
+/// A program's use of futexes.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// The program and its arguments, with spaces between.
+    /// The program and its arguments, separated by spaces.
     pub command: String,
-    /// The process.
+    /// The process's PID.
     pub pid: i32,
     /// The scheme of its table.
     pub scheme: &'static str,
     /// The layout of its table.
     pub layout: &'static str,
-    /// Whether calls were taken as instructions, too.
+    /// Whether calls made by an instruction were trapped, too.
     pub trap: bool,
-    /// The slots of its table: 0 before the first wait, and for the global one.
+    /// The slots of its table. 0 before the first wait, and for the global table.
     pub slots: usize,
-    /// The memory of its tables.
+    /// The memory of its tables, in bytes.
     pub table_bytes: usize,
-    /// From the start of the process to the report.
+    /// The time from the start of the process to the report.
     #[serde(rename = "elapsed_ns", serialize_with = "nanoseconds")]
     pub elapsed: Duration,
-    /// The processor's time, all threads together, in the program and in the kernel for it.
+    /// The CPU time of all threads together, in the program and in the kernel.
     #[serde(flatten)]
     pub cpu: Cpu,
-    /// Calls that the engine got, by operation; those without any may be left out.
+    /// Calls that the engine made, by operation. Operations without calls may be left out.
     #[serde(serialize_with = "map")]
     pub calls: Vec<(&'static str, u64)>,
-    /// Calls that were left to the kernel, as far as they were seen.
+    /// Calls that were left to the kernel, as far as this library saw them.
     pub kernel_calls: u64,
-    /// Of those: of words that processes may share.
+    /// How many of those were on words that processes may share.
     pub shared_calls: u64,
-    /// The most threads at a time, as pthread_create(3) made them.
+    /// The greatest number of threads at a time, as far as pthread_create(3) made them.
     pub threads_most: u64,
-    /// The most threads that slept in a wait at a time.
+    /// The greatest number of threads that slept in a wait at a time.
     pub waiting_most: u64,
-    /// Words that calls named; no fewer than this …
+    /// The number of words that calls named. It may be greater, unless `words_exact`.
     pub words: u64,
-    /// … and no more, if it is exact.
+    /// Whether `words` is exact.
     pub words_exact: bool,
-    /// What the engine counted.
+    /// The engine's counters.
     #[serde(serialize_with = "counters")]
     pub counters: Counters,
     /// The words that most calls named.
     pub hottest: Vec<HotWord>,
-    /// What timers did, where they were the engine's.
+    /// Counts of the timers, if the engine had them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timers: Option<Timers>,
 }
 
-/// What the timers of a process did.
+/// Counts of the timers of a process.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Timers {
-    /// By timer_create(2).
+    /// Timers made by timer_create(2).
     pub made: u64,
-    /// By timer_settime(2).
+    /// Successful calls of timer_settime(2).
     pub settings: u64,
-    /// Expiries that somebody was to be told of.
+    /// Expiries of timers that notify the program.
     pub expiries: u64,
-    /// Signals that were delivered, threads that were started.
+    /// Signals delivered, and threads started.
     pub signals: u64,
-    /// Expiries that passed meanwhile: those of timer_getoverrun(2), added up.
+    /// Expiries that passed before the signal was delivered: the sum of all overruns, as in timer_getoverrun(2).
     pub overruns: u64,
 }
 
-/// The processor's time.
+/// CPU time.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Cpu {
     /// In the program.
@@ -94,19 +94,20 @@ pub struct Cpu {
 /// A word that many calls named.
 #[derive(Debug, Serialize)]
 pub struct HotWord {
-    /// Its address: as text, since numbers of JSON end at 2^53 for many readers.
+    /// The address, as text, since many readers of JSON cannot represent numbers beyond 2^53.
     #[serde(serialize_with = "hexadecimal")]
     pub address: u64,
-    /// What lies there: a file and the place in it from where it was loaded, `[heap]`, `[stack]`; `None` for other memory.
+    /// The kind of memory at the address: a file and the offset from where it was loaded, `[heap]`, `[stack]`. `None`
+    /// for other memory.
     pub place: Option<String>,
-    /// No fewer calls than there were.
+    /// An upper bound of the number of calls.
     pub calls_at_most: u64,
-    /// So many calls for certain.
+    /// A lower bound of the number of calls.
     pub calls_at_least: u64,
 }
 
 impl HotWord {
-    /// Says where the words lie in the calling process.
+    /// Adds the words' places in the calling process.
     pub fn of_this_process(words: &[Word]) -> Vec<Self> {
         let maps = if words.is_empty() { Vec::new() } else { std::fs::read("/proc/self/maps").unwrap_or_default() };
         let maps = String::from_utf8_lossy(&maps);
@@ -121,18 +122,17 @@ impl HotWord {
 }
 
 impl Report {
-    /// What is written.
+    /// The text of the report.
     pub fn render(&self, format: Format) -> String {
         match format {
             Format::Text => text::render(self),
-            // There is no map with keys that are not text, and no type of ours that fails.
+            // Serialising to a string does not fail: all keys are text, and no type here returns an error.
             Format::Json => serde_json::to_string(self).unwrap_or_else(|_| "{}".to_owned()) + "\n",
         }
     }
 }
 
-/// Writes what was rendered, in one piece if the file takes that. A reader that has gone is no reason to end the program by
-/// SIGPIPE.
+/// Writes a rendered report, in one piece if the file permits. If the reader is gone, SIGPIPE does not end the program.
 pub fn write(fd: i32, text: &str) {
     without_sigpipe(|| raw::write_all(fd, text.as_bytes()));
 }

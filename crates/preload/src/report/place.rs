@@ -1,4 +1,4 @@
-//! Where an address lies, so that it means something after the process has gone: by `/proc/self/maps`.
+//! Names an address so that the name is useful after the process has ended, from `/proc/self/maps`.
 
 use std::borrow::ToOwned;
 use std::format;
@@ -10,8 +10,9 @@ struct Mapping<'a> {
     path: &'a str,
 }
 
-/// `file+0x1234` from where the file was loaded, for memory of a file and for what follows its data (`.bss`); `[heap]` and
-/// the like as the kernel calls it; `None` for memory without a name.
+/// `file+0x1234`, with the offset from where the file was loaded, for memory of a file and for the anonymous memory
+/// right behind it (`.bss`). The kernel's name, such as `[heap]`, for other named memory. `None` for memory without a
+/// name.
 pub fn find(maps: &str, address: u64) -> Option<String> {
     let mut base = None;
     let mut before: Option<Mapping<'_>> = None;
@@ -45,7 +46,7 @@ fn name(path: &str, offset: u64) -> Option<String> {
     }
 }
 
-/// `start-end access offset device inode   path`
+/// Parses a line: `start-end access offset device inode   path`.
 fn parse(line: &str) -> Option<Mapping<'_>> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;

@@ -1,4 +1,4 @@
-//! The report for people: a count, what of, and behind `#` what it means. What is zero is left out.
+//! The report for people: a count, what it counts, and its meaning behind `#`. Counts of zero are left out.
 
 use core::fmt::{self, Write};
 use core::time::Duration;
@@ -9,10 +9,10 @@ use super::{HotWord, Report, Timers};
 
 /// The longest command line that is shown.
 const COMMAND_CHARS: usize = 120;
-/// Words with a smaller share of the calls say nothing.
+/// Words with a smaller share of the calls are left out.
 const SHARE_SHOWN: f64 = 0.01;
 
-/// The whole of it.
+/// Renders a whole report.
 pub fn render(report: &Report) -> String {
     let mut text = Text(String::new());
     // Writing to a string does not fail.
@@ -41,7 +41,7 @@ impl Text {
         self.times(report)
     }
 
-    /// A line: how many, of what, and what that means.
+    /// Writes a line: a count, what it counts, and a remark. Nothing if the count is 0.
     fn count(&mut self, count: u64, what: &str, remark: &str) -> fmt::Result {
         if count == 0 {
             return Ok(());
@@ -98,7 +98,7 @@ impl Text {
         let counted = &report.counters;
         let kind = format!("scheme {}, layout {}", report.scheme, report.layout);
         if report.slots == 0 && report.table_bytes == 0 && counted.contended_locks == 0 {
-            // Nobody has waited, so there is none.
+            // No thread has waited, so there is no table.
             return Ok(());
         }
         self.0.push('\n');
@@ -110,7 +110,7 @@ impl Text {
         }
         self.count(counted.resizes, "resizes", "")?;
         self.count(counted.contended_locks, "contended locks", "found their bucket locked")?;
-        // One word in a bucket is as it should be.
+        // A chain of one word is the normal case, and is left out.
         let longest = if counted.longest_chain > 1 { counted.longest_chain } else { 0 };
         self.count(longest, "longest chain", "words that stood in one bucket")
     }
@@ -157,7 +157,7 @@ impl Text {
 
 const KERNEL: &str = "shared futexes, PI locks, robust lists: left to the kernel";
 
-/// 1234567 as 1,234,567.
+/// The number with separators: 1234567 as 1,234,567.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -192,7 +192,7 @@ fn bytes(bytes: usize) -> String {
     }
 }
 
-/// In one line, and not longer than a line.
+/// The text in one line, with control characters escaped, and shortened if it is too long.
 fn shown(command: &str) -> String {
     let mut text = String::new();
     for (i, c) in command.chars().enumerate() {

@@ -4,7 +4,7 @@
 //! of these), a fork does not wait for it, and it takes no memory of the program's. `setuid` does not signal it; it
 //! ends before such a call and is started again after it (`credentials.rs`). It has no capabilities, and never gains
 //! privileges by executing a program (no_new_privs). Its thread-local storage is its own and empty; a function of libc
-//! may leave an `errno` there. It blocks all signals always, so it never runs a handler, and the kernel never chooses
+//! may leave an `errno` there. It always blocks all signals, so it never runs a handler, and the kernel never chooses
 //! it for a signal of the process. It has files open only for a moment, in a file table of its own: it uses up no file
 //! numbers of the program, and the program may close any number.
 //!
@@ -30,7 +30,7 @@ use crate::{engine, gate, raw};
 /// The machine's clocks.
 pub struct Host;
 
-/// Never.
+/// A time that never comes.
 pub const NEVER: u64 = u64::MAX;
 
 const BASES: [(Base, libc::clockid_t); 4] = [
@@ -44,14 +44,15 @@ impl Clocks for Host {
     fn now(&self, base: Base) -> Duration {
         let clock = BASES.iter().find(|(known, _)| *known == base).map_or(libc::CLOCK_MONOTONIC, |(_, clock)| *clock);
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // Without a system call, by libc. It does not fail, and so leaves no error in storage that need not be there.
+        // libc reads the clock without a system call. It does not fail, so it stores no error in storage that the
+        // thread may not have.
         // SAFETY: stores into `time`.
         unsafe { libc::clock_gettime(clock, &raw mut time) };
         Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
     }
 
     fn cpu_time(&self, of: CpuClock) -> Option<Duration> {
-        // As clock_getcpuclockid(3) and pthread_getcpuclockid(3) make them.
+        // The clock's number, as clock_getcpuclockid(3) and pthread_getcpuclockid(3) compute it.
         let clock = match of {
             CpuClock::Process(process) => !process << 3 | 2,
             CpuClock::Thread(thread) => !thread << 3 | 6,
@@ -73,7 +74,7 @@ impl Clocks for Host {
     }
 }
 
-/// What the monotonic clock shows, in nanoseconds.
+/// The monotonic clock's time in nanoseconds.
 pub fn now() -> u64 {
     nanoseconds(Host.now(Base::Monotonic))
 }
@@ -82,18 +83,18 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(NEVER)
 }
 
-/// What rings: a signal that functions of libc let nobody ignore, since it is libc's own.
+/// The signal of the kernel timers. It is one of libc's own two, so libc's functions let no program ignore it.
 const SIGNAL: i32 = 32;
 static SIGNALS: u64 = 1 << (SIGNAL - 1);
-/// The thread's memory, without variables.
+/// The size of the thread's memory, without the libraries' variables.
 const BYTES: u64 = 256 << 10;
-/// More than libc has of a thread.
+/// More than the size of libc's structure for a thread.
 const LIBC: u64 = 8192;
-/// How much the variables of libraries take of a thread's storage, as far down as anything that we call could write: libc's
-/// `errno`.
+/// The size of the libraries' variables in a thread's storage, down to the lowest variable that a function called here
+/// may write: libc's `errno`.
 static VARIABLES: AtomicU64 = AtomicU64::new(0);
 
-/// Looks how a thread's storage is laid out, before the program begins.
+/// Finds out how a thread's storage is laid out, before the program begins.
 pub fn begin() {
     let base: u64;
     // SAFETY: the first word of the storage is its own address, by the ABI.
@@ -105,14 +106,14 @@ pub fn begin() {
 
 /// See the top of this file.
 pub struct Alarm {
-    /// Of the kernel's timers, by their clocks. Guarded by `lock`, as what follows.
+    /// The IDs of the kernel timers, one for each clock. Guarded by `lock`, like `told`.
     timers: [AtomicI32; 4],
     /// The deadline that each timer was last set for.
     told: [AtomicU64; 4],
     /// How much earlier the timers are set, in nanoseconds. A hint, which only this thread changes.
     lead: AtomicU64,
     lock: SpinLock,
-    /// When the thread looks at its mail at the latest. Guarded by the mail's lock.
+    /// The latest time at which the thread checks its mail. Guarded by the mail's lock.
     looks_at: AtomicU64,
     /// The thread's number, once the thread and its kernel timers exist; 0 before.
     thread: AtomicI32,
@@ -123,7 +124,7 @@ pub struct Alarm {
     memory: AtomicU64,
     /// Whether there are timers to wait for, so that the thread has to exist. Guarded by the process's `making`.
     is_wanted: AtomicBool,
-    /// Tells the thread to end.
+    /// Makes the thread end.
     ends: AtomicBool,
 }
 
@@ -152,8 +153,8 @@ impl Alarm {
         self.thread.load(Ordering::Relaxed) != 0
     }
 
-    /// Starts the thread, if there is none; `false` if that is impossible. While another thread changes credentials,
-    /// starting is left to [`release`](Self::release).
+    /// Starts the thread, if it does not exist. Returns `false` if that is impossible. While another thread changes
+    /// credentials, starting is left to [`release`](Self::release).
     pub fn start(&self, process: &Process, timing: &'static Timing) -> bool {
         if self.has_thread() {
             return true;
@@ -163,8 +164,9 @@ impl Alarm {
         self.has_thread() || process.holds.load(Ordering::Relaxed) != 0 || self.start_now(timing)
     }
 
-    /// Called after credentials have been changed, by the thread that changed them: starts the thread again, if there
-    /// was one. `false` if it cannot be started and a timer waits for it. The caller holds the process's `making`.
+    /// Called after credentials have been changed, by the thread that changed them: starts the thread again, if it
+    /// existed. Returns `false` if it cannot be started and a timer waits for it. The caller holds the process's
+    /// `making`.
     pub fn release(&self, timing: &'static Timing) -> bool {
         !self.is_wanted.load(Ordering::Relaxed)
             || self.start_now(timing)
@@ -175,7 +177,7 @@ impl Alarm {
     fn start_now(&self, timing: &'static Timing) -> bool {
         let variables = VARIABLES.load(Ordering::Relaxed);
         let Some(memory) = self.memory(BYTES + variables) else { return false };
-        // Above the storage's address there is what libc knows of a thread; below, its libraries' variables.
+        // libc's structure for a thread lies above the storage's address, and the libraries' variables lie below it.
         let storage = memory + BYTES + variables - LIBC;
         let stack = storage - variables;
         for place in [0, 16] {
@@ -263,7 +265,7 @@ impl Alarm {
         true
     }
 
-    /// Sets the kernel's timers to when the driver has something to do.
+    /// Sets the kernel timers to the times at which the driver has something to do.
     pub fn program(&self, driver: &Driver) {
         let _locked = self.lock.lock();
         for (i, (base, _)) in BASES.iter().enumerate() {
@@ -276,19 +278,19 @@ impl Alarm {
         }
     }
 
-    /// Makes the thread look at its mail at that time. The caller holds the mail's lock.
+    /// Makes the thread check its mail at `at`. The caller holds the mail's lock.
     pub fn look_at(&self, at: u64) {
         if at < self.looks_at.swap(at.min(self.looks_at.load(Ordering::Relaxed)), Ordering::Relaxed) {
             send_wake(self.thread.load(Ordering::Relaxed));
         }
     }
 
-    /// Notes that the thread has looked, and will look again at that time. The caller holds the mail's lock.
+    /// Notes that the thread has checked its mail, and will check again at `at`. The caller holds the mail's lock.
     pub fn looks_at(&self, at: u64) {
         self.looks_at.store(at, Ordering::Relaxed);
     }
 
-    /// Sleeps until a clock rings, or until `at`.
+    /// Sleeps until a kernel timer fires, or until `at`.
     fn wait(&self, at: u64) {
         let left = at.saturating_sub(now());
         let time = libc::timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
@@ -336,7 +338,7 @@ const LONGEST_LEAD: u64 = 100_000;
 /// If the thread wakes farther from the deadline than this, `lead` does not change.
 const UNUSUAL: u64 = 1_000_000;
 
-/// As a thread of the program's, but for the storage.
+/// The flags of a thread of the program, but with storage of its own.
 const THREAD: u64 = (libc::CLONE_VM
     | libc::CLONE_FS
     | libc::CLONE_FILES
@@ -382,18 +384,19 @@ fn drop_privileges() {
     }
 }
 
-/// The thread's function: runs until it is told to end or the process ends.
+/// The thread's function: runs until `ends` is set or the process ends.
 unsafe extern "C" fn run(timing: *const Timing) -> ! {
     const CLOSE_RANGE_UNSHARE: u64 = 2;
     // SAFETY: a leaked box.
     let timing = unsafe { &*timing };
-    // Without that, which Linux has since 5.9, files are the program's for as long as one is open.
-    // SAFETY: closes what is open in a table of this thread's own; names the thread.
+    // Unsharing the file table needs Linux 5.9. Without it, a file that this thread has open takes a number of the
+    // program's.
+    // SAFETY: closes the files in a table of this thread's own; names the thread.
     unsafe {
         raw::own(libc::SYS_close_range, [0, u64::from(u32::MAX), CLOSE_RANGE_UNSHARE]);
         raw::own(libc::SYS_prctl, [libc::PR_SET_NAME as u64, c"ufutex-timers".as_ptr() as u64]);
     }
-    // While the thread has the capability that this may need.
+    // Done first, because it may need a capability of the maker.
     schedule::like_an_interrupt();
     drop_privileges();
     // Acquire pairs with the Release in `end`.

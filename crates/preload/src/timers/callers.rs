@@ -1,5 +1,6 @@
-//! SIGEV_THREAD: for each expiry a function of the program's is called, on a thread made for it. It is libc's own work, and
-//! is done as libc does it: a thread that nobody sees makes the others. With `--trap` libc does it, by calls that come here.
+//! SIGEV_THREAD: for each expiry a function of the program is called, on a thread made for the call. libc itself
+//! implements this, and here it is done in the same way: by a thread that the program does not see, which makes the
+//! other threads. With `--trap` libc does it, and its system calls trap.
 
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;
@@ -15,7 +16,7 @@ use super::{Count, Timing, count, timing, timing_or_make};
 use crate::process::{SpinLock, process};
 use crate::{gate, raw, real};
 
-/// The receiver of a timer that calls a function: no thread has that number.
+/// The receiver of a timer that calls a function. No thread has this number.
 pub const CALLER: i32 = i32::MIN;
 
 /// A `struct sigevent`.
@@ -32,23 +33,23 @@ pub struct Event {
 
 const _: () = assert!(size_of::<Event>() == size_of::<libc::sigevent>());
 
-/// What a timer calls.
+/// The call that a timer makes.
 struct Called {
     function: u64,
     value: u64,
     attributes: libc::pthread_attr_t,
 }
 
-/// Timers that call functions, and those that have expired.
+/// The timers that call functions, and the notices of those that have expired.
 pub struct Callers {
     lock: SpinLock,
     /// Guarded by `lock`. Never dropped.
     inner: UnsafeCell<ManuallyDrop<Inner>>,
-    /// What the thread that makes the others sleeps on: how often something has come.
+    /// The word that the thread which makes the other threads sleeps on. It counts the notices.
     bell: AtomicU32,
-    /// Whether there is that thread.
+    /// 1 if that thread has been started.
     started: AtomicU32,
-    /// How many timers there are that call: a hint to whoever has not locked.
+    /// The number of timers that call functions. A hint for threads that do not hold the lock.
     timers: AtomicU32,
 }
 
@@ -57,7 +58,7 @@ struct Inner {
     expired: VecDeque<Notice>,
 }
 
-// SAFETY: see the fields. Attributes are numbers, and copies of the program's.
+// SAFETY: see the fields. The attributes consist of numbers, and are copies of the program's.
 unsafe impl Sync for Callers {}
 // SAFETY: as above.
 unsafe impl Send for Callers {}
@@ -80,20 +81,20 @@ impl Callers {
         f(unsafe { &mut *self.inner.get() })
     }
 
-    /// One of these timers has expired.
+    /// Called when one of these timers has expired.
     pub fn put(&self, notice: Notice) {
         self.with(|inner| {
             if inner.expired.try_reserve(1).is_ok() {
                 inner.expired.push_back(notice);
             }
         });
-        self.bell.fetch_add(1, Ordering::Release); // pairs with `run`'s
+        self.bell.fetch_add(1, Ordering::Release); // pairs with the load in `run`
         let wake = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64;
         // SAFETY: a private wake touches no memory.
         unsafe { raw::syscall6(libc::SYS_futex, [self.bell.as_ptr() as u64, wake, 1, 0, raw::COOKIE, 0]) };
     }
 
-    /// The timer is gone, if it was one of these.
+    /// Called when a timer was deleted. Removes it, if it was one of these.
     pub fn forget(&self, id: i32) {
         if self.timers.load(Ordering::Relaxed) != 0 && self.with(|inner| inner.called.remove(&id).is_some()) {
             self.timers.fetch_sub(1, Ordering::Relaxed);
@@ -101,7 +102,8 @@ impl Callers {
     }
 }
 
-/// timer_create(3) with SIGEV_THREAD: the ID, or `-errno`. By a thread of libc's, whose signals are not blocked.
+/// timer_create(3) with SIGEV_THREAD. Returns the ID, or `-errno`. Called by a thread of libc's, whose signals are not
+/// blocked.
 pub fn create(clock: u64, event: &Event) -> isize {
     let no_memory = -(libc::EAGAIN as isize);
     let Some(process) = process() else { return no_memory };
@@ -127,10 +129,10 @@ pub fn create(clock: u64, event: &Event) -> isize {
     if result == 0 { id as isize } else { result }
 }
 
-/// A copy of the attributes, for threads that nobody joins.
+/// Copies the attributes, for detached threads.
 fn detached(given: *const libc::pthread_attr_t) -> Option<libc::pthread_attr_t> {
     let mut attributes = MaybeUninit::uninit();
-    // SAFETY: makes attributes; those that are given are the program's, for libc's function.
+    // SAFETY: initialises attributes; the given ones are the program's, which libc's function would read.
     unsafe {
         if libc::pthread_attr_init(attributes.as_mut_ptr()) != 0 {
             return None;
@@ -151,7 +153,7 @@ fn detached(given: *const libc::pthread_attr_t) -> Option<libc::pthread_attr_t> 
             pthread_attr_getscope(given, &raw mut number);
             pthread_attr_setscope(to, number);
             libc::pthread_attr_getstack(given, &raw mut stack, &raw mut size);
-            // Where none was chosen the address is less than nothing.
+            // If no stack was set, the address plus the size is 0.
             if (stack as usize).wrapping_add(size) == 0 || stack.is_null() {
                 libc::pthread_attr_setstacksize(to, size);
             } else {
@@ -173,9 +175,10 @@ unsafe extern "C" {
     ) -> libc::c_int;
 }
 
-/// Starts the thread that makes the others, if there is none. As a thread of libc's: it calls functions of libc.
+/// Starts the thread that makes the other threads, if it does not run. It is made by libc, because it calls functions
+/// of libc.
 fn start(timing: &'static Timing) -> bool {
-    /// libc's own two, which it sends to all its threads, and of which only one ends a thread.
+    /// libc's own two signals. libc sends them to all its threads, and only one of them ends a thread.
     const INTERNAL: u64 = 0b11 << 31;
     const STACK: usize = 256 << 10;
     let callers = &timing.callers;
@@ -201,12 +204,12 @@ fn start(timing: &'static Timing) -> bool {
     made == 0
 }
 
-/// What it does, until the process ends.
+/// The function of that thread. It runs until the process ends.
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let Some(timing) = timing() else { return core::ptr::null_mut() };
     let callers = &timing.callers;
     loop {
-        let seen = callers.bell.load(Ordering::Acquire); // pairs with `put`'s
+        let seen = callers.bell.load(Ordering::Acquire); // pairs with the increment in `put`
         while let Some(notice) = callers.with(|inner| inner.expired.pop_front()) {
             if let Some(expired) = timing.timers.take(notice) {
                 count(Count::Delivered, 1);
@@ -221,7 +224,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     }
 }
 
-/// What a new thread does.
+/// The function and argument of a new thread.
 #[repr(C)]
 struct Start {
     function: u64,
@@ -236,16 +239,16 @@ fn call(callers: &Callers, id: i32) {
     let Some((start, attributes)) = called else { return };
     let start = Box::into_raw(Box::new(start));
     let mut thread = 0;
-    // SAFETY: `begin` is for a start, which it frees.
+    // SAFETY: `begin` takes a `Start`, and frees it.
     unsafe {
         let begin: extern "C" fn(*mut c_void) -> *mut c_void = core::mem::transmute(begin as *const ());
         if real::pthread_create()(&raw mut thread, &raw const attributes, begin, start.cast()) != 0 {
-            drop(Box::from_raw(start)); // libc leaves it at that
+            drop(Box::from_raw(start)); // libc ignores the failure, too
         }
     }
 }
 
-/// The new thread: no frame of ours stays on its stack, so that it may end in whatever way it likes.
+/// The start of a new thread. It leaves no frame of ours on the stack, so the function may end the thread in any way.
 #[unsafe(naked)]
 unsafe extern "C" fn begin(start: *mut Start) {
     naked_asm!(
@@ -259,7 +262,7 @@ unsafe extern "C" fn begin(start: *mut Start) {
 }
 
 unsafe extern "C" fn prepare(start: *mut Start) -> Start {
-    // SAFETY: of `call`, and for us alone. Signals are blocked in these threads, as in libc's, and so cannot find the heap
-    // locked.
+    // SAFETY: `call` has made it for this thread alone. Signals are blocked in these threads, as in libc's, so no
+    // handler can find the heap locked.
     *unsafe { Box::from_raw(start) }
 }

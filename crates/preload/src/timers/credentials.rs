@@ -91,7 +91,7 @@ fn is_seccomp(number: i64, args: &[u64; 6]) -> bool {
     number == libc::SYS_seccomp || number == libc::SYS_prctl && args[0] as c_int == libc::PR_SET_SECCOMP
 }
 
-/// Makes such a call by a system call of our own. Answers its result, or `-errno`.
+/// Makes such a call by a system call of our own. Returns its result, or `-errno`.
 pub fn call(number: i64, args: [u64; 6]) -> isize {
     let [a, b, c, d, e, _] = args;
     // SAFETY: the program's own call.

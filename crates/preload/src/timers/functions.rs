@@ -1,4 +1,4 @@
-//! The functions of timers, and of signals that are waited for, that we take the place of.
+//! The functions of libc for timers, and for waiting for signals, that this library replaces.
 
 use core::arch::naked_asm;
 use core::ffi::{c_int, c_void};
@@ -9,8 +9,8 @@ use crate::entry::{fail, syscall};
 use crate::real::{REAL, Real};
 use crate::timers;
 
-/// `timer_create(3)`: a call of `syscall`, whose ID is what the program gets to know of the timer. With a trap it is libc's
-/// own, whose calls come to us.
+/// `timer_create(3)`: calls `syscall`, and gives the program the timer's ID as its `timer_t`. With `--trap` it is
+/// libc's own function, whose system calls trap.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn timer_create(clock: c_int, event: *mut c_void, timer: *mut *mut c_void) -> c_int {
@@ -57,20 +57,20 @@ pub unsafe extern "C" fn timer_create(clock: c_int, event: *mut c_void, timer: *
     )
 }
 
-/// The same with SIGEV_THREAD.
+/// Like `timer_create`, with SIGEV_THREAD.
 unsafe extern "C" fn timer_create_calling(clock: c_int, event: *const timers::Event, timer: *mut *mut c_void) -> c_int {
-    // SAFETY: the program's, for libc's function.
+    // SAFETY: the program's pointer, which libc's function would read.
     let id = timers::create_calling(clock as u64, unsafe { &*event });
     if id < 0 {
         return fail(id);
     }
-    // SAFETY: as above.
+    // SAFETY: the program's pointer, which libc's function would write through.
     unsafe { *timer = core::ptr::without_provenance_mut(id as usize) };
     0
 }
 
-/// A function of timers: a call of `syscall`, or libc's own where timers are the kernel's, and for its own timers, whose
-/// numbers are negative.
+/// A function of timers: calls `syscall`. It calls libc's own function if the kernel has the timers, and for libc's own
+/// timers, whose numbers are negative.
 macro_rules! timer_function {
     ($(#[$doc:meta])* $name:ident, $number:ident, $($shift:literal),*) => {
         $(#[$doc])*
@@ -110,7 +110,8 @@ timer_function!(
     /// `timer_delete(2)`.
     timer_delete, SYS_timer_delete,);
 
-/// `sigtimedwait(2)`: libc's own, in which a thread may be cancelled, until what comes is for the program.
+/// `sigtimedwait(2)`: calls libc's own function, in which a thread may be cancelled, until a signal arrives that the
+/// program is to see.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn sigtimedwait(set: *const libc::sigset_t) -> c_int {
@@ -176,7 +177,7 @@ pub unsafe extern "C" fn sigwaitinfo(set: *const libc::sigset_t) -> c_int {
     )
 }
 
-/// `sigwait(3)`, which no handler ends.
+/// `sigwait(3)`, which no handler interrupts.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn sigwait(set: *const libc::sigset_t) -> c_int {

@@ -3,26 +3,25 @@
 //! In the kernel, a timer's signal is queued at most once. When it is delivered, its overrun is computed and the timer
 //! continues; a signal of a timer that has been set again or deleted meanwhile is dropped. Signals that a process sends
 //! to itself do not work like that: two signals of one number below SIGRTMIN become one, the number of others is
-//! limited, and they are delivered whatever happens to the timer. So the notices of expired timers wait here in lines,
-//! one for each number and receiver (the process, or a thread). The signal is only a bell that says that there are
-//! notices. Each line has at most one bell out. When the bell arrives, [`arrive`] takes the first notice that is still
-//! good, writes it into the signal's information, and rings for the next. It is called before each of the program's
-//! handlers, and by sigwait(3) and its family.
+//! limited, and they are delivered even if the timer is set again or deleted. So the notices of expired timers wait
+//! here in lines, one for each number and receiver (the process, or a thread). The signal is only a *bell*: it says
+//! that there are notices. Each line has at most one bell on its way. When the bell arrives, [`arrive`] takes the first
+//! notice that is still valid, writes it into the signal's information, and rings for the next. It is called before
+//! each of the program's handlers, and by sigwait(3) and its family.
 //!
-//! Some signals are not seen there: a signalfd is read, or the signal is ignored. So the driver's thread checks whether
-//! a bell is still pending, half an interval after it was rung and then from time to time. If it is not pending, its
-//! notice has been delivered, and is taken. Then an interval timer continues with its next deadline. So nothing is lost
-//! as long as the program reads in time, and what it does not read in time becomes overruns. Half an interval is later
-//! than handlers take, and early enough for the next deadline.
+//! Some signals are not seen there: a signal may be read from a signalfd, or ignored. So the driver's thread checks
+//! whether a bell is still pending, half an interval after it was rung and then from time to time. If it is not
+//! pending, its notice has been delivered, and is taken. Then an interval timer continues with its next deadline. So
+//! nothing is lost as long as the program reads in time, and expiries that it does not read in time become overruns.
+//! Half an interval is later than handlers take, and early enough for the next deadline.
 //!
-//! If the program calls timer_getoverrun(2), that call makes the same check for one timer before it answers.
+//! If the program calls timer_getoverrun(2), that call makes the same check for one timer before it returns.
 //!
 //! A signal for the process goes to a running thread, if there is one. The kernel's own timers do the same, because
 //! their signals come from the interrupt of a clock (`running.rs`).
 //!
-//! A bell may be on its way from the kernel to [`arrive`] when the thread checks. That does no harm: the results of the
-//! last notices are remembered by the bells' numbers, and the handler gets them when the bell arrives.
-//! notices is remembered by the bells' numbers, and is what the handler is told when it arrives.
+//! A bell may be on its way from the kernel to [`arrive`] when the thread checks. That does no harm: the outcomes of
+//! the last notices are remembered by the bells' numbers, and the handler gets its outcome when the bell arrives.
 
 use core::cell::UnsafeCell;
 use core::mem::{ManuallyDrop, MaybeUninit, offset_of};
@@ -39,7 +38,7 @@ use crate::process::SpinLock;
 use crate::signals::bit;
 use crate::{gate, memory, raw};
 
-/// Where expired timers go: the mail of the process.
+/// The receiver of expired timers: puts them into the mail of the process.
 pub struct Post;
 
 impl Deliver for Post {
@@ -61,7 +60,8 @@ impl Deliver for Post {
     }
 }
 
-/// The `siginfo_t` of a timer's signal, as the kernel lays it out, and what of ours the kernel carries along behind.
+/// The `siginfo_t` of a timer's signal, as the kernel lays it out, and behind it our own fields, which the kernel
+/// passes along.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Bell {
@@ -73,23 +73,24 @@ struct Bell {
     overrun: i32,
     value: u64,
     private: i32,
-    /// Which bell it is.
+    /// The bell's number.
     number: u32,
-    /// That it is one of ours.
+    /// Marks the bell as ours.
     mark: u64,
     _rest: [u64; 10],
 }
 
 const _: () = assert!(size_of::<Bell>() == size_of::<libc::siginfo_t>() && offset_of!(Bell, mark) + 8 <= 48);
 
-/// From this one on, signals of one number wait in line.
+/// Signals from this number on are queued: two of them do not become one.
 const FIRST_QUEUED: i32 = 32;
-/// So many outcomes are remembered.
+/// How many outcomes are remembered.
 const REMEMBERED: usize = 32;
-/// Between looks: at least, and at most where that is not the timer's interval.
+/// The pause between checks of a bell, in nanoseconds: the shortest one, and the longest one if the timer's interval is
+/// not longer.
 const SHORTEST: u64 = 100_000;
 const LONGEST: u64 = 1_000_000_000;
-/// When others wait behind: the first look, and at most.
+/// The same if more notices wait behind the bell: the first pause, and the longest one.
 const SOON: u64 = 2_000_000;
 const LATER: u64 = 50_000_000;
 
@@ -100,7 +101,7 @@ pub struct Mail {
     lines: UnsafeCell<ManuallyDrop<Lines>>,
     /// How many bells are out, or could not be rung. A hint for threads that do not hold the lock.
     rung: AtomicUsize,
-    /// Signals below SIGRTMIN whose bells are out: the same.
+    /// The signals below SIGRTMIN whose bells are out. A hint, too.
     standard: AtomicU64,
 }
 
@@ -112,28 +113,28 @@ unsafe impl Send for Mail {}
 struct Lines {
     lines: Vec<Line>,
     last: u32,
-    /// Bells that are no longer out, by their numbers, and what became of them.
+    /// The last bells that are no longer out, by their numbers, with their outcomes.
     outcomes: [(u32, Outcome); REMEMBERED],
 }
 
 #[derive(Clone, Copy)]
 enum Outcome {
-    /// It was seen; there is nothing more to it.
+    /// The bell was seen, and its notice was handled then.
     Seen,
-    /// It had gone unseen, and its timer was told so: the overrun.
+    /// The bell was not seen in time, and its notice was taken. The value is the overrun.
     Unseen(i32),
-    /// It had gone unseen, and was void.
+    /// The bell was not seen in time, and its notice was no longer valid.
     Void,
 }
 
-/// What waits for one receiver and signal.
+/// The notices for one receiver and signal.
 struct Line {
-    /// 0 for the process.
+    /// The receiving thread. 0 means the process.
     thread: i32,
     signal: i32,
     waiting: VecDeque<Notice>,
     bell: Option<Rung>,
-    /// It could not be rung, and will be tried again.
+    /// When to ring again, if the bell could not be rung. `NEVER` otherwise.
     retry_at: u64,
 }
 
@@ -142,7 +143,7 @@ struct Rung {
     notice: Notice,
     number: u32,
     look_at: u64,
-    /// Between the last look and the next.
+    /// The time between the last check and the next.
     pause: u64,
     interval: u64,
 }
@@ -158,7 +159,7 @@ impl Mail {
         }
     }
 
-    /// With the lines locked. Signals must be blocked, or put off.
+    /// Runs `f` with the lines locked. Call with signals blocked, or put off.
     fn with<R>(&self, f: impl FnOnce(&mut Lines) -> R) -> R {
         let _locked = self.lock.lock();
         // SAFETY: guarded by the lock.
@@ -172,7 +173,7 @@ impl Mail {
         result
     }
 
-    /// A notice gets in line. By the driver's thread.
+    /// Adds a notice to its line. Called by the driver's thread.
     fn put(&self, timing: &Timing, thread: i32, signal: i32, notice: Notice) {
         self.with(|lines| {
             let at = lines.find_or_add(thread, signal);
@@ -181,7 +182,7 @@ impl Mail {
                 line.waiting.retain(|notice| timing.timers.is_current(notice));
             }
             if line.waiting.try_reserve(1).is_err() {
-                return; // an interval timer rests then, until it is set again
+                return; // an interval timer then stops until it is set again
             }
             line.waiting.push_back(notice);
             let may_be_unseen = line.bell.is_some() && thread == 0 && !line.is_pending();
@@ -196,7 +197,8 @@ impl Mail {
         });
     }
 
-    /// Looks after bells that are out; when to look again. By the driver's thread, which has all signals blocked.
+    /// Checks the bells that are out. Returns when to check again. Called by the driver's thread, which has all signals
+    /// blocked.
     pub fn look(&self, timing: &Timing) -> u64 {
         self.with(|lines| {
             let now = now();
@@ -216,8 +218,8 @@ impl Mail {
         })
     }
 
-    /// Called when the program asks for the timer's overrun: if its bell is out and not pending any more, the bell has
-    /// been delivered. Signals must be blocked, or put off.
+    /// Called when the program asks for the timer's overrun. If the timer's bell is out and no longer pending, it has
+    /// been delivered. Call with signals blocked, or put off.
     pub fn settle(&self, timing: &Timing, id: i32) {
         if self.rung.load(Ordering::Relaxed) == 0 {
             return;
@@ -235,7 +237,7 @@ impl Mail {
         gate::set_mask(mask);
     }
 
-    /// The timer was set or deleted: a bell for it is taken back, where it still is pending.
+    /// Called when the timer was set or deleted. Takes back a bell for it that is still pending.
     pub fn withdraw(&self, timing: &Timing, id: i32) {
         if self.rung.load(Ordering::Relaxed) == 0 {
             return;
@@ -260,7 +262,7 @@ impl Lines {
             return at;
         }
         if self.lines.len() >= MANY {
-            // Threads come and go.
+            // Threads come and go, so drop the lines that are not in use.
             self.lines.retain(|line| line.bell.is_some() || !line.waiting.is_empty());
         }
         self.lines.push(Line { thread, signal, waiting: VecDeque::new(), bell: None, retry_at: NEVER });
@@ -271,12 +273,12 @@ impl Lines {
         self.outcomes[number as usize % REMEMBERED] = (number, outcome);
     }
 
-    /// Rings for the first notice in this line that still is good.
+    /// Rings for the first notice in this line that is still valid.
     fn ring(&mut self, timing: &Timing, at: usize) {
         let line = &mut self.lines[at];
         line.retry_at = NEVER;
-        // A thread that makes a notice void from here on, or gets the bell, must know that there may be one. The lock
-        // of the notice's timer, which `is_current` takes, orders this store before the loads of later calls.
+        // A thread that makes a notice void from here on, or gets the bell, must see that there may be one. The lock of
+        // the notice's timer, which `is_current` takes, orders this store before the loads of later calls.
         timing.mail.rung.fetch_max(1, Ordering::Relaxed);
         if line.signal < FIRST_QUEUED {
             timing.mail.standard.fetch_or(bit(line.signal), Ordering::SeqCst);
@@ -289,17 +291,18 @@ impl Lines {
             let first = if line.thread == 0 && timing.alarm.is_this_thread() { running::thread() } else { None };
             let sent = send(line.thread, first, &bell(&notice, line.signal, self.last));
             if sent == -(libc::EAGAIN as isize) {
-                // The program's own have used up what may be pending.
+                // The program's own pending signals have reached the limit.
                 line.waiting.push_front(notice);
                 line.retry_at = now() + SOON;
                 timing.alarm.look_at(line.retry_at);
                 return;
             }
             if sent != 0 {
-                continue; // the thread has ended: the timer expires into nothing
+                continue; // the thread has ended, so the expiry has no receiver
             }
             let interval = timing.timers.gettime(notice.id()).map_or(0, |setting| setting.interval.as_nanos() as u64);
-            // Nothing depends on a lone one that does not come again: until there is another it may go unnoticed.
+            // Nothing depends on the check of a single notice without an interval: it may stay undone until another
+            // notice comes.
             let half = if interval == 0 { NEVER } else { interval / 2 };
             let pause = if line.waiting.is_empty() { half.max(SHORTEST) } else { half.clamp(SHORTEST, SOON) };
             let look_at = now().saturating_add(pause);
@@ -309,7 +312,7 @@ impl Lines {
         }
     }
 
-    /// The bell of this line has gone unseen.
+    /// Handles the bell of this line as delivered without being seen: takes its notice, and rings for the next.
     fn conclude(&mut self, timing: &Timing, at: usize) {
         if let Some(bell) = self.lines[at].bell.take() {
             let taken = timing.timers.take(bell.notice);
@@ -321,7 +324,8 @@ impl Lines {
         self.ring(timing, at);
     }
 
-    /// A bell has come: what the program is to be told, if anything.
+    /// Handles a bell that has arrived. Returns the information for the program, or `None` if it must not see the
+    /// signal. If `is_bare`, the signal has lost its information, and any bell of its number matches.
     fn seen(&mut self, timing: &Timing, bell: &Bell, is_bare: bool) -> Option<Bell> {
         let is_it = |line: &Line| {
             line.signal == bell.signal && line.bell.as_ref().is_some_and(|rung| is_bare || rung.number == bell.number)
@@ -346,11 +350,11 @@ impl Lines {
         told
     }
 
-    /// The same for one that was not seen in time.
+    /// Like [`seen`](Self::seen), for a bell that was not seen in time.
     fn late(&mut self, timing: &Timing, bell: &Bell) -> Option<Bell> {
         let (number, outcome) = self.outcomes[bell.number as usize % REMEMBERED];
         let overrun = match outcome {
-            // Long ago.
+            // So long ago that its outcome has been overwritten.
             _ if number != bell.number => timing.timers.getoverrun(bell.timer).ok()?,
             Outcome::Unseen(overrun) => overrun,
             Outcome::Seen | Outcome::Void => return None,
@@ -365,14 +369,15 @@ impl Line {
     fn is_pending(&self) -> bool {
         if self.thread == 0 {
             let mut pending = 0u64;
-            // SAFETY: stores into `pending`: what is pending for the process, since all is blocked here.
+            // SAFETY: stores into `pending` the signals pending for the process: this thread blocks all of them.
             unsafe { raw::own(libc::SYS_rt_sigpending, [(&raw mut pending) as u64, 8]) };
             return pending & bit(self.signal) != 0;
         }
         pending_for(self.thread).is_some_and(|pending| pending & bit(self.signal) != 0)
     }
 
-    /// It is blocked. As long as that is not for long, looks fall in the middle between deadlines.
+    /// Plans the next check of a bell whose signal is blocked. As long as that does not last long, the checks fall in
+    /// the middle between deadlines.
     fn look_later(&mut self, now: u64) {
         if let Some(bell) = &mut self.bell {
             let longest = if self.waiting.is_empty() { LONGEST.max(bell.interval) } else { LATER };
@@ -381,7 +386,7 @@ impl Line {
         }
     }
 
-    /// Takes the bell out of what is pending, if it is there: for the process, or for the calling thread.
+    /// Takes the bell back, if it is pending for the process or for the calling thread. Returns whether it was.
     fn take_back(&self) -> bool {
         const MANY: usize = 64;
         let Some(number) = self.bell.as_ref().map(|bell| bell.number) else { return false };
@@ -426,10 +431,11 @@ fn bell(notice: &Notice, signal: i32, number: u32) -> Bell {
     }
 }
 
-/// Sends the bell to a thread, or to the process. In the process, thread `first` gets it unless it blocks the signal.
+/// Sends the bell to a thread, or to the process. In the process, thread `first` gets it unless that thread blocks the
+/// signal.
 fn send(thread: i32, first: Option<i32>, bell: &Bell) -> isize {
     let (pid, signal, info) = (raw::pid() as u64, bell.signal as u64, core::ptr::from_ref(bell) as u64);
-    // SAFETY: reads the information. To itself a process may send whatever it likes.
+    // SAFETY: reads the information. A process may send itself any signal.
     let to_process = |by: u64| unsafe { raw::own(libc::SYS_rt_sigqueueinfo, [by, signal, info]) };
     if thread != 0 {
         // SAFETY: as above.
@@ -447,20 +453,22 @@ fn take_pending(signal: i32) -> Option<Bell> {
     let (set, no_time) = (bit(signal), [0u64; 2]);
     let mut info = MaybeUninit::<Bell>::uninit();
     let (set, time) = ((&raw const set) as u64, (&raw const no_time) as u64);
-    // SAFETY: reads the set and the time, fills in the information if there is a signal: numbers.
+    // SAFETY: reads the set and the time, and fills in the information if a signal is pending. The information consists
+    // of numbers.
     unsafe {
         let taken = raw::own(libc::SYS_rt_sigtimedwait, [set, info.as_mut_ptr() as u64, time, 8]);
         (taken == signal as isize).then(|| info.assume_init())
     }
 }
 
-/// What is pending for a thread alone. The kernel tells it in a file; this thread has numbers of its own for files.
+/// The signals that are pending for one thread alone, from the thread's file in /proc. The calling thread has a file
+/// table of its own.
 fn pending_for(thread: i32) -> Option<u64> {
     let mut path = [0u8; 40];
     write!(&mut path[..], "/proc/self/task/{thread}/status\0").ok()?;
     let mut text = [0u8; 4096];
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
-    // SAFETY: a string; room for what is read.
+    // SAFETY: a string that ends with NUL, and room for what is read.
     let read = unsafe {
         let file = raw::own(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, flags, 0]);
         if file < 0 {
@@ -475,14 +483,15 @@ fn pending_for(thread: i32) -> Option<u64> {
     u64::from_str_radix(line.trim(), 16).ok()
 }
 
-/// A signal has come to the program: whether it is to be told, with the information as it then is.
+/// Called when a signal has reached the program. Returns whether the program is to see it; if so, its information has
+/// been brought up to date.
 ///
 /// # Safety
 /// `info` is a signal's information, which may be written.
 pub unsafe fn arrive(signal: i32, info: *mut libc::siginfo_t) -> bool {
     let Some(timing) = timing() else { return true };
     let bell = info.cast::<Bell>();
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     let told = unsafe { &mut *bell };
     let is_ours = told.code == libc::SI_TIMER && told.mark == raw::COOKIE;
     let may_hide_ours = timing.mail.standard.load(Ordering::Relaxed) & bit(signal) != 0;
@@ -491,10 +500,11 @@ pub unsafe fn arrive(signal: i32, info: *mut libc::siginfo_t) -> bool {
     }
     let mask = gate::block(u64::MAX);
     let is_told = timing.mail.with(|lines| {
-        // Without memory for what comes along, a signal comes without it: by nobody, as it seems.
+        // If there was no memory for its information, a signal arrives without any, as if from an unknown sender.
         let is_bare = !is_ours && told.code == libc::SI_USER && told.timer == 0;
         if !is_ours && !is_bare {
-            // Of two pending signals with one number below SIGRTMIN the second is lost: that may have been ours.
+            // Of two pending signals with one number below SIGRTMIN the second is lost, and that may have been our
+            // bell.
             lines.ring_again(signal);
             return true;
         }
@@ -520,10 +530,11 @@ impl Lines {
     }
 }
 
-/// The same for a signal that was waited for: its information, which is the program's to read.
+/// Like [`arrive`], for a signal that a thread has waited for. `info` is the address of its information, which belongs
+/// to the program.
 pub fn arrive_at(signal: i32, info: u64) -> bool {
     let Ok(mut bell) = memory::read::<Bell>(info) else { return true };
-    // SAFETY: ours.
+    // SAFETY: on our own stack.
     let is_told = unsafe { arrive(signal, (&raw mut bell).cast()) };
     if is_told {
         let _same_place = memory::write(info, &bell);

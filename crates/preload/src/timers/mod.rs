@@ -2,15 +2,15 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | this one | what a process has; the calls |
+//! | `mod.rs` | the timers of a process; the calls |
 //! | `alarm.rs` | the clocks, and the thread that waits for them |
 //! | `schedule.rs` | how that thread is scheduled |
 //! | `mail.rs` | expired timers on their way to the program: signals |
 //! | `running.rs` | which thread of the program gets a signal of the process |
-//! | `wait.rs` | sigwait(3) and its family, which see signals before the program does |
+//! | `wait.rs` | sigwait(3) and its family, which take signals instead of a handler |
 //! | `callers.rs` | SIGEV_THREAD |
 //! | `credentials.rs` | calls that change what threads may do, around which the thread of `alarm.rs` is ended |
-//! | `functions.rs` | libc's functions that all this takes the place of |
+//! | `functions.rs` | the functions of libc that are replaced for all this |
 //!
 //! A process has none of this before its first call, and a forked child has nothing of its parent's: everything is in
 //! the mapping of `process.rs`. A child that shares its parent's memory (vfork) gets the kernel's timers, if it makes
@@ -40,10 +40,10 @@ pub use alarm::Host;
 pub use callers::{Event, create as create_calling};
 pub use mail::arrive;
 
-/// Of prctl(2).
+/// The operation of prctl(2).
 pub const PR_TIMER_CREATE_RESTORE_IDS: u64 = 77;
 
-/// The calls: they follow one another.
+/// The system calls of timers, whose numbers are consecutive.
 pub const TIMERS: [i64; 5] = [
     libc::SYS_timer_create,
     libc::SYS_timer_settime,
@@ -53,15 +53,16 @@ pub const TIMERS: [i64; 5] = [
 ];
 const _: () = assert!(TIMERS[0] == 222 && TIMERS[4] == 226);
 
-/// Whether timers are ours; read by the assembly of `entry.rs`.
+/// Whether the engine has the timers. Read by the assembly of `entry.rs`.
 pub static ON: AtomicBool = AtomicBool::new(false);
-/// Whether sigwait(3) and its family are ours by function: with a trap they are by instruction.
+/// Whether the functions of sigwait(3)'s family are replaced. With `--trap` they are not, because their system calls
+/// trap.
 pub static WAITS: AtomicBool = AtomicBool::new(false);
-/// Whether a process that borrows its parent's memory has made timers there: from then on each call has to check whose
-/// the memory is.
+/// Whether a process that borrows its parent's memory has made timers there. From then on each call has to check which
+/// process owns the memory.
 static BORROWED: AtomicBool = AtomicBool::new(false);
 
-/// Looks whether they are to be, before the program begins.
+/// Reads the settings, before the program begins.
 pub fn begin() {
     alarm::begin();
     let settings = settings::get();
@@ -69,7 +70,7 @@ pub fn begin() {
     WAITS.store(settings.timers && !settings.trap, Ordering::Relaxed);
 }
 
-/// Whether timers are ours.
+/// Whether the engine has the timers.
 #[inline]
 pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
@@ -84,7 +85,7 @@ pub struct Timing {
     callers: callers::Callers,
 }
 
-/// What is counted for the report.
+/// Counts for the report.
 #[derive(Clone, Copy)]
 pub enum Count {
     Made,
@@ -94,7 +95,7 @@ pub enum Count {
     Overruns,
 }
 
-/// How many there are of these.
+/// The number of counts.
 pub const COUNTS: usize = 5;
 
 fn count(what: Count, by: u64) {
@@ -105,7 +106,7 @@ fn count(what: Count, by: u64) {
     }
 }
 
-/// The process's, if it has made any call.
+/// The process's timers. `None` before its first call.
 fn timing() -> Option<&'static Timing> {
     // Acquire pairs with the Release of `make`.
     // SAFETY: null or a leaked box.
@@ -144,19 +145,19 @@ impl Timing {
     }
 }
 
-/// How many threads there are that wait for the clocks, if there is one: the program did not make it.
+/// The number of threads that wait for the clocks, 0 or 1. The program did not make them.
 pub fn own_threads() -> usize {
     timing().map_or(0, |timing| timing.alarm.has_thread().into())
 }
 
-/// One of these calls: its result. Signals must be blocked, or put off.
+/// Makes one of the calls, and returns its result. Call with signals blocked, or put off.
 pub fn call(number: i64, args: [u64; 6]) -> isize {
     let (Some(call), Some(process)) = (TimerCall::x86_64(number.cast_unsigned()), process()) else {
         return -(libc::ENOSYS as isize);
     };
     let makes = call == TimerCall::Create;
     if (makes || BORROWED.load(Ordering::Relaxed)) && process.is_borrowed() {
-        // Those of the memory are its parent's.
+        // The timers in this memory belong to the parent.
         BORROWED.store(true, Ordering::Relaxed);
         return kernel(number, args);
     }
@@ -184,16 +185,16 @@ pub fn call(number: i64, args: [u64; 6]) -> isize {
     result
 }
 
-/// Who calls, where that matters: for clocks of CPU time.
+/// The calling process and thread, if `matters` is set: only clocks of CPU time need them.
 fn caller(matters: bool) -> Caller {
     if matters { Caller { process: raw::pid(), thread: raw::tid() } } else { Caller { process: 0, thread: 0 } }
 }
 
-/// What libc's function asks for where the program does not: SIGALRM, and no value. The kernel would send the ID, which
-/// nobody knows yet.
+/// The event of libc's `timer_create` if the program passes none: SIGALRM, with the value 0. The kernel would send the
+/// timer's ID as the value, which is not known yet.
 pub static ALARM: [u64; 8] = [0, libc::SIGALRM as u64, 0, 0, 0, 0, 0, 0];
 
-/// The kernel's own.
+/// Makes the call in the kernel.
 pub fn kernel(number: i64, mut args: [u64; 6]) -> isize {
     args[5] = raw::COOKIE;
     // SAFETY: the program's own call.

@@ -1,9 +1,10 @@
 //! Chooses the thread of the program that gets a signal of the process.
 //!
 //! The kernel sends a timer's signal from a clock's interrupt. It prefers the thread that the interrupt has stopped, if
-//! that is a thread of the process, and the process's first thread otherwise. We cannot know which thread an interrupt
-//! has stopped. But a thread that was running then is still running, or about to run, when our thread looks. The kernel
-//! shows each thread's state in a file. If several threads run, they are chosen in turn. Only in programs with several
+//! that is a thread of the process, and the process's first thread otherwise. This library cannot know which thread an
+//! interrupt has stopped. But a thread that was running then is still running, or about to run, when the timers' thread
+//! checks. The kernel shows each thread's state in a file. If several threads run, they are chosen in turn. These files
+//! are read only in programs with several threads.
 //! threads are these files read.
 
 use core::mem::offset_of;
@@ -15,9 +16,9 @@ use crate::raw;
 
 /// Whether the program has made threads.
 static THREADED: AtomicBool = AtomicBool::new(false);
-/// The thread that was chosen last, or the first one that was not looked at. A hint.
+/// The thread that was chosen last, or the first one that was not checked. A hint.
 static LAST: AtomicI32 = AtomicI32::new(0);
-/// How many threads are looked at each time.
+/// How many threads are checked each time.
 const LOOKS: usize = 8;
 
 /// Notes that the program makes a thread.
@@ -39,7 +40,7 @@ pub fn thread() -> Option<i32> {
     let from = threads.iter().position(|thread| *thread > last).unwrap_or(0);
     let in_turn = threads[from..].iter().chain(&threads[..from]).filter(|thread| **thread != ours);
     let found = in_turn.take(LOOKS).copied().find(|thread| runs(*thread));
-    // The first thread that was not looked at this time begins the next search.
+    // The next search begins with the first thread that was not checked this time.
     let reached = found.unwrap_or_else(|| threads[(from + LOOKS.min(count.saturating_sub(1))) % count.max(1)]);
     LAST.store(if count == 0 { 0 } else { reached }, Ordering::Relaxed);
     found
@@ -54,7 +55,7 @@ struct Entry {
     kind: u8,
 }
 
-/// Fills `threads` with threads of the process, oldest first. Answers how many.
+/// Fills `threads` with threads of the process, oldest first. Returns how many.
 fn list(names: &mut [u8], threads: &mut [i32]) -> usize {
     const NAME: usize = offset_of!(Entry, kind) + 1;
     let Some(length) = read(b"/proc/self/task\0", libc::SYS_getdents64, libc::O_DIRECTORY, names) else { return 0 };

@@ -1,7 +1,7 @@
 //! How the thread of `alarm.rs` is scheduled.
 //!
-//! A thread inherits its scheduling policy, nice value and CPUs from the thread that makes it. Here that is whichever
-//! thread arms the first timer. But this thread works for all threads of the program, in place of the kernel's timer
+//! A thread inherits its scheduling policy, nice value and CPUs from the thread that makes it. Here that is any thread
+//! that arms the first timer. But this thread works for all threads of the program, in place of the kernel's timer
 //! interrupt, so it should run before them. Each setting is requested; one that the kernel refuses stays as it was.
 
 use crate::raw;
@@ -25,15 +25,16 @@ struct Attributes {
     period: u64,
 }
 
-/// Gives the calling thread the real-time priority of interrupt threads, or the greatest that RLIMIT_RTPRIO allows, and all CPUs of the
-/// process. If none is allowed, the thread keeps a real-time policy that it has inherited, and gets the default policy otherwise.
+/// Gives the calling thread the real-time priority of interrupt threads, or the greatest that RLIMIT_RTPRIO allows, and
+/// all CPUs of the process. If no real-time priority is allowed, the thread keeps a real-time policy that it has
+/// inherited, and gets the default policy otherwise.
 pub fn like_an_interrupt() {
     use_cpus_of_process();
     if realtime(INTERRUPTS) || realtime(allowed_priority().min(INTERRUPTS)) || now().is_realtime() {
         return;
     }
     let others = Attributes { policy: libc::SCHED_OTHER as u32, runtime: SLICE_NS, ..Attributes::default() };
-    // The maker's nice value: a lower one may be refused.
+    // With the maker's nice value, because a lower one may be refused.
     let as_nice = Attributes { nice: now().nice, runtime: SLICE_NS, ..Attributes::default() };
     let _ = set(others) || set(as_nice);
 }
@@ -42,10 +43,10 @@ fn realtime(priority: u32) -> bool {
     priority != 0 && set(Attributes { policy: libc::SCHED_FIFO as u32, priority, ..Attributes::default() })
 }
 
-/// The greatest real-time priority that the process may have without privileges; 0: none.
+/// The greatest real-time priority that the process may have without privileges. 0 means none.
 fn allowed_priority() -> u32 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: room for the answer.
+    // SAFETY: room for the result.
     unsafe { raw::own(libc::SYS_getrlimit, [libc::RLIMIT_RTPRIO as u64, (&raw mut limit) as u64]) };
     u32::try_from(limit.rlim_cur).unwrap_or(u32::MAX)
 }

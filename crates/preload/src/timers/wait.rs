@@ -1,4 +1,4 @@
-//! sigtimedwait(2): signals of timers are seen when they are waited for, as by a handler.
+//! sigtimedwait(2): a signal of a timer is handled as it is before a handler, when a thread waits for it.
 
 use super::alarm::now;
 use super::mail::arrive_at;
@@ -7,7 +7,7 @@ use crate::gate::{self, Gate, Sleep};
 use crate::memory;
 use crate::raw::COOKIE;
 
-/// The call for a thread that is inside.
+/// sigtimedwait(2) for a thread that is inside.
 pub fn sigtimedwait([set, info, timeout, size, ..]: [u64; 6], inside: &Inside) -> isize {
     let mut told = [0u64; 16];
     let told_at = (&raw mut told) as u64;
@@ -20,7 +20,7 @@ pub fn sigtimedwait([set, info, timeout, size, ..]: [u64; 6], inside: &Inside) -
             number: libc::SYS_rt_sigtimedwait as u64,
             args: [set, told_at, timeout, size, 0, COOKIE],
         };
-        // SAFETY: the program's own call, with room of ours for the information; our own gate and mask.
+        // SAFETY: the program's own call, with our own room for the information; our own gate and mask.
         let result = unsafe { gate::sleep(&sleep) };
         if result <= 0 {
             return result;
@@ -35,7 +35,7 @@ pub fn sigtimedwait([set, info, timeout, size, ..]: [u64; 6], inside: &Inside) -
     }
 }
 
-/// The kernel's own, for a thread that is inside.
+/// The kernel's own sigtimedwait(2), for a thread that is inside.
 pub fn kernel(mut args: [u64; 6], inside: &Inside) -> isize {
     (args[4], args[5]) = (0, COOKIE);
     let sleep = Sleep { gate: inside.gate, mask: inside.mask, number: libc::SYS_rt_sigtimedwait as u64, args };
@@ -43,18 +43,18 @@ pub fn kernel(mut args: [u64; 6], inside: &Inside) -> isize {
     unsafe { gate::sleep(&sleep) }
 }
 
-/// What is left of a timeout when the wait begins anew.
+/// The rest of a timeout when the wait begins anew.
 #[repr(C)]
 struct Left {
     time: [u64; 2],
-    /// When it ends; `None` where there is no timeout, or none that can be read: the kernel says so.
+    /// When the timeout ends. `None` if there is no timeout, or if it cannot be read, which the kernel then reports.
     until: Option<u64>,
     is_first: bool,
 }
 
 impl Left {
     fn of(timeout: u64) -> Self {
-        // A null pointer is not even looked at: whoever waits may have SIGSEGV blocked.
+        // A null pointer is not read: the waiting thread may have SIGSEGV blocked.
         let time = if timeout == 0 { None } else { memory::read::<[u64; 2]>(timeout).ok() };
         let until =
             time.map(|[seconds, ns]| now().saturating_add(seconds.saturating_mul(1_000_000_000)).saturating_add(ns));
@@ -74,7 +74,7 @@ impl Left {
     }
 }
 
-/// What `sigtimedwait` of `entry.rs` keeps while it is in libc's own.
+/// The state of `sigtimedwait` in `functions.rs`, which calls libc's own function in a loop.
 #[repr(C)]
 pub struct Waiting {
     pub set: u64,
@@ -85,21 +85,21 @@ pub struct Waiting {
     pub told: [u64; 16],
 }
 
-/// Before it begins.
+/// Called before the first wait.
 pub unsafe extern "C" fn begins(waiting: *mut Waiting) {
-    // SAFETY: the assembly's, which waits for us.
+    // SAFETY: on the stack of the assembly, which waits for this function.
     let waiting = unsafe { &mut *waiting };
     waiting.until = Left::of(waiting.timeout).until.unwrap_or(u64::MAX);
 }
 
-/// A signal has come: 0 if it is to wait on.
+/// Called when a signal has come. Returns 0 if the wait has to go on.
 pub unsafe extern "C" fn came(waiting: *mut Waiting, signal: i32) -> i32 {
-    // SAFETY: the assembly's, which waits for us.
+    // SAFETY: on the stack of the assembly, which waits for this function.
     let waiting = unsafe { &mut *waiting };
     if arrive_at(signal, (&raw mut waiting.told) as u64) {
         if waiting.info != 0 {
             let place: *mut [u64; 16] = core::ptr::with_exposed_provenance_mut(waiting.info as usize);
-            // SAFETY: the program's, for libc's function.
+            // SAFETY: the program's pointer, which libc's function would write through.
             unsafe { place.write(waiting.told) };
         }
         return signal;

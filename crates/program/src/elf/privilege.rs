@@ -1,7 +1,9 @@
-//! When the loader preloads nothing because a program has more rights than who runs it: the kernel's `AT_SECURE`.
+//! When the loader preloads nothing because a program gains rights that its caller does not have: the kernel's
+//! `AT_SECURE`.
 //!
-//! Set-user-ID root run by root is not such a case. Nor is a file system that is mounted `nosuid`. Where new privileges are
-//! forbidden (`no_new_privs`) the kernel would run the program without them, which is not what its owner meant: refused.
+//! A set-user-ID-root file that root runs gains nothing, and neither does a file on a file system that is mounted
+//! `nosuid`. If new privileges are forbidden (`no_new_privs`) the kernel would run the program without them. That is
+//! not what the file's owner meant, so it is refused here.
 
 use super::{File, Reason};
 use core::mem::MaybeUninit;
@@ -13,7 +15,7 @@ pub fn check(file: &File) -> Result<(), Reason> {
     let (user, group, effective_user, effective_group) =
         unsafe { (libc::getuid(), libc::getgid(), libc::geteuid(), libc::getegid()) };
     let sets_user = status.st_mode & libc::S_ISUID != 0;
-    // Without the group's right to execute, the bit meant mandatory locking.
+    // Without the group's right to execute, the bit used to mean mandatory locking.
     let sets_group = status.st_mode & (libc::S_ISGID | libc::S_IXGRP) == libc::S_ISGID | libc::S_IXGRP;
     let capable = user != 0 && has_capabilities(file);
     let heeded = (sets_user || sets_group || capable) && !on_nosuid(file);
@@ -21,7 +23,7 @@ pub fn check(file: &File) -> Result<(), Reason> {
         if heeded && sets_user { status.st_uid } else { effective_user },
         if heeded && sets_group { status.st_gid } else { effective_group },
     );
-    // Linux 6.16 compares with the effective ones, too.
+    // Linux 6.16 compares with the effective IDs, too.
     if becomes_user != user || becomes_user != effective_user {
         return Err(if becomes_user == effective_user { Reason::Process } else { Reason::SetUser });
     }
@@ -39,7 +41,7 @@ fn has_capabilities(file: &File) -> bool {
 #[inline(never)]
 fn on_nosuid(file: &File) -> bool {
     let mut system = MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: room for the result, which a call that succeeds has filled.
+    // SAFETY: room for the result, which a successful call has filled.
     unsafe {
         libc::fstatvfs(file.descriptor, system.as_mut_ptr()) == 0 && system.assume_init().f_flag & libc::ST_NOSUID != 0
     }

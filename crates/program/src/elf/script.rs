@@ -2,10 +2,10 @@
 
 use core::ffi::{CStr, c_int};
 
-/// As much of a file as the kernel looks at.
+/// How much of a file the kernel reads to find out what it is.
 pub const HEAD_BYTES: usize = 256;
 
-/// A path that ends with NUL, or nothing.
+/// A path that ends with NUL, or is empty.
 #[derive(Clone, Copy)]
 pub struct Name {
     bytes: [u8; HEAD_BYTES],
@@ -16,7 +16,7 @@ impl Name {
         Self { bytes: [0; HEAD_BYTES] }
     }
 
-    /// Makes it a path shorter than a script's head.
+    /// Sets the name to `path`, which is shorter than a script's head.
     pub fn set(&mut self, path: &[u8]) {
         self.bytes.fill(0);
         self.bytes[..path.len()].copy_from_slice(path);
@@ -27,8 +27,9 @@ impl Name {
     }
 }
 
-/// The interpreter of a script that begins with `head`, which a shorter file fills up with zeroes; empty if the file ends before
-/// it. None where the kernel sees no script: an empty line, or a path that may go on beyond the head.
+/// The interpreter of a script that begins with `head`. If the file is shorter than `head`, the rest of `head` is
+/// zeroes. The path is empty if the file ends before it. `None` if this is not a script to the kernel: the line is
+/// empty, or the path may go on beyond the head.
 pub fn interpreter(head: &[u8; HEAD_BYTES]) -> Option<&[u8]> {
     let line = &head[2..];
     let line = &line[..line.iter().position(|byte| *byte == b'\n').unwrap_or(line.len())];
@@ -40,7 +41,8 @@ pub fn interpreter(head: &[u8; HEAD_BYTES]) -> Option<&[u8]> {
         None if ended => path,
         None => return None,
     };
-    // Blanks and then zeroes name nothing, which to the kernel is the working directory: it is for `File::open` to refuse it.
+    // If only blanks and zeroes follow, the path is empty, which to the kernel is the working directory. `File::open`
+    // refuses it.
     Some(path)
 }
 
@@ -48,7 +50,7 @@ fn is_blank(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// `/proc/self/fd/N`.
+/// The path `/proc/self/fd/N`.
 pub fn descriptor_link(descriptor: c_int) -> Name {
     const DIRECTORY: &[u8] = b"/proc/self/fd/";
     let mut name = Name::none();

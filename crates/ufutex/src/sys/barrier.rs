@@ -2,7 +2,7 @@
 
 use crate::sync;
 
-/// **[D]** The side that runs often. Alone it only holds the compiler back; [`heavy`] makes it a barrier when it matters.
+/// **[D]** The side that runs often. Alone it is only a compiler barrier. A call of [`heavy`] makes it a full barrier.
 #[inline(always)]
 pub fn light() {
     if sync::MODEL {
@@ -14,11 +14,12 @@ pub fn light() {
     }
 }
 
-/// **[C]** The side that runs rarely: on return, every thread of this process has passed a full barrier since the call.
+/// **[C]** The side that runs rarely. When it returns, every thread of this process has passed a full barrier since the
+/// call.
 ///
-/// So for each thread that runs `store x; light(); load y` while we run `store y; heavy(); load x`, either we see its
-/// store or it sees ours. Answers whether that holds; where it does not (no membarrier(2) here), the caller must not
-/// rely on being seen, and has to look again by itself.
+/// So if one thread runs `store x; light(); load y` while another runs `store y; heavy(); load x`, at least one of them
+/// sees the other's store. Returns whether that holds. It does not hold without membarrier(2): then the caller must not
+/// rely on its store being seen, and has to check again by itself.
 pub fn heavy() -> bool {
     if sync::MODEL {
         if !sync::mutant(sync::Mutant::NoContendedBarrier) {
@@ -54,14 +55,14 @@ pub fn restart_sequences() -> bool {
     membarrier(PRIVATE_EXPEDITED_RSEQ, REGISTER_PRIVATE_EXPEDITED_RSEQ)
 }
 
-/// Miri knows no restartable sequences.
+/// Miri has no restartable sequences.
 #[cfg(all(feature = "lab", miri, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 pub fn restart_sequences() -> bool {
     false
 }
 
-/// The kernel wants a process to announce the use of a command first; announcing on demand needs no global state, and
-/// a second announcement is harmless.
+/// The kernel requires a process to register before it uses a command. Registering on demand needs no global state, and
+/// registering twice is harmless.
 #[cfg(all(feature = "std", target_os = "linux", not(any(feature = "sim", miri))))]
 fn membarrier(command: i32, register: i32) -> bool {
     // SAFETY: membarrier(2) reads and writes no memory of ours.

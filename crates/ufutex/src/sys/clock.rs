@@ -2,36 +2,36 @@
 
 use core::time::Duration;
 
-/// A clock of clock_gettime(2) that a wait can be limited by.
+/// A clock of clock_gettime(2) that can limit a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
     /// `CLOCK_MONOTONIC`.
     Monotonic,
-    /// `CLOCK_REALTIME`: a deadline moves when someone sets the clock.
+    /// `CLOCK_REALTIME`. A deadline moves when the clock is set.
     Realtime,
 }
 
 /// How long a wait may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timeout {
-    /// So long from the start of the wait, by the monotonic clock: futex(2)'s `FUTEX_WAIT`.
+    /// This long from the start of the wait, by the monotonic clock: futex(2)'s `FUTEX_WAIT`.
     After(Duration),
-    /// Until that clock shows that much since its epoch: futex(2)'s `FUTEX_WAIT_BITSET`.
+    /// Until that clock shows this time since its epoch: futex(2)'s `FUTEX_WAIT_BITSET`.
     At(Clock, Duration),
 }
 
 /// A timeout that has begun: a point in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Deadline {
-    /// The clock that shows it.
+    /// The clock by which `at` is measured.
     pub clock: Clock,
-    /// Since the clock's epoch.
+    /// The time since the clock's epoch.
     pub at: Duration,
 }
 
 #[cfg(feature = "std")]
 impl Timeout {
-    /// The point in time that this timeout means, if it begins now.
+    /// The point in time at which this timeout ends, if it begins now.
     pub fn begin(self) -> Deadline {
         match self {
             Self::After(length) => {
@@ -50,13 +50,14 @@ impl Deadline {
     }
 }
 
-/// What `clock` shows, since its epoch: on virtual cores the running one's, which began with the simulation.
+/// The time of `clock` since its epoch. On virtual cores: the time of the running core, which began with the
+/// simulation.
 #[cfg(feature = "sim")]
 pub fn now(_clock: Clock) -> Duration {
     Duration::from_nanos(ufutex_coherence::current::now_ns())
 }
 
-/// What `clock` shows, since its epoch.
+/// The time of `clock` since its epoch.
 #[cfg(all(feature = "std", not(feature = "sim")))]
 pub fn now(clock: Clock) -> Duration {
     let id = match clock {
@@ -69,7 +70,7 @@ pub fn now(clock: Clock) -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Nanoseconds on some clock that does not go backwards; `None` where the platform has no clock for us.
+/// Nanoseconds on a clock that does not go backwards. `None` if the platform has no such clock.
 pub fn monotonic_ns() -> Option<u64> {
     #[cfg(feature = "std")]
     return u64::try_from(now(Clock::Monotonic).as_nanos()).ok();

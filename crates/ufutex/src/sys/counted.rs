@@ -1,4 +1,4 @@
-//! Memory with a count of its users, which may be refused: `Arc`, where an allocation that fails is no reason to abort.
+//! A counted reference: an `Arc` whose allocation may fail without aborting the process.
 
 use alloc::alloc::{Layout, alloc, dealloc};
 use core::ops::Deref;
@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use crate::error::Error;
 use crate::sync::{AtomicUsize, Mutant, Ordering, mutant};
 
-/// One of several handles of a `T`, which lives as long as any of them.
+/// A handle of a `T`, which lives as long as any of its handles.
 pub struct Counted<T> {
     inner: NonNull<Inner<T>>,
 }
@@ -17,23 +17,23 @@ struct Inner<T> {
     value: T,
 }
 
-// SAFETY: handles give out shared references alone, and the last one drops the value: as `Arc`.
+// SAFETY: handles give out shared references alone, and the last one drops the value, as `Arc` does.
 unsafe impl<T: Send + Sync> Send for Counted<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for Counted<T> {}
 
 impl<T> Counted<T> {
-    /// The first handle. `value` is made once there is memory, and gets its address.
+    /// Makes the first handle. `value` is called once there is memory, with the address of the memory.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn new(value: impl FnOnce(usize) -> T) -> Result<Self, Error> {
-        // SAFETY: `Inner` has a size, by its count.
+        // SAFETY: `Inner` is not zero-sized, because of its count.
         let inner = NonNull::new(unsafe { alloc(Layout::new::<Inner<T>>()) }).ok_or(Error::NoMemory)?.cast();
         let value = value(inner.addr().get());
         // SAFETY: fresh memory of that type.
         unsafe { inner.write(Inner { handles: AtomicUsize::new(1), value }) };
-        // For `around`.
+        // `around` makes pointers from the address alone.
         let _address = inner.expose_provenance();
         Ok(Self { inner })
     }
@@ -54,18 +54,18 @@ impl<T> Counted<T> {
     /// `value` came from a handle, and its memory is still there: the thread that drops the last handle waits for the
     /// caller somewhere in the value's own `drop`.
     pub unsafe fn upgrade(value: NonNull<T>) -> Option<Self> {
-        // SAFETY: the value lies in an `Inner`, says the caller.
+        // SAFETY: the caller guarantees that the value lies in an `Inner`.
         let inner = unsafe { Self::around(value) };
-        // SAFETY: the memory is there, says the caller.
+        // SAFETY: the caller guarantees that the memory is there.
         let handles = unsafe { &inner.as_ref().handles };
         let more = |n: usize| (n != 0 || mutant(Mutant::HoldRevives)).then(|| n + 1);
         handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self { inner })
     }
 
-    /// Drops a handle of the value at `value` that was forgotten.
+    /// Drops a handle of the value at `value` that was forgotten with `mem::forget`.
     ///
     /// # Safety
-    /// There is one, which is dropped once.
+    /// Such a handle exists, and is dropped only once.
     pub unsafe fn let_go(value: NonNull<T>) {
         // SAFETY: a handle gave the value out.
         drop(Self { inner: unsafe { Self::around(value) } });
@@ -74,9 +74,10 @@ impl<T> Counted<T> {
     /// # Safety
     /// The value lies in an `Inner`.
     unsafe fn around(value: NonNull<T>) -> NonNull<Inner<T>> {
-        // What a reference to the value gave may not touch the count in front of it: so by its address alone.
+        // A reference to the value gives no access to the count in front of it. So the pointer is made from the address
+        // alone.
         let address = value.addr().get() - core::mem::offset_of!(Inner<T>, value);
-        // SAFETY: within memory, says the caller, and so not null.
+        // SAFETY: the caller guarantees that it is within an allocation, so it is not null.
         unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) }
     }
 }
@@ -92,7 +93,8 @@ impl<T> Deref for Counted<T> {
 impl<T> Clone for Counted<T> {
     fn clone(&self) -> Self {
         let handles = self.inner().handles.fetch_add(1, Ordering::Relaxed);
-        // As with `Arc`: only leaked handles get here, and a count that wraps would free what they mean.
+        // As with `Arc`: only leaked handles can get here. If the count wrapped, the value would be freed while handles
+        // exist.
         assert!(handles < isize::MAX as usize, "too many handles");
         Self { inner: self.inner }
     }

@@ -1,9 +1,9 @@
 //! A counter for each CPU, added to without a locked instruction.
 //!
 //! The counter is open or closed. While it is open, [`CpuCounter::try_take`] adds to the counter of the CPU that runs
-//! it, in a restartable sequence that looks whether it is open: the kernel starts a sequence again if it was preempted,
-//! migrated or interrupted by a signal before its last instruction. [`CpuCounter::close`] says "closed" and then has
-//! every sequence in flight end or start again, so that what it sums up is complete.
+//! it, in a restartable sequence that checks that the counter is open: the kernel starts a sequence again if it was
+//! preempted, migrated or interrupted by a signal before its last instruction. [`CpuCounter::close`] marks the counter
+//! closed and then makes every running sequence end or start again, so that its sum is complete.
 
 #[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
 pub use native::{CpuCounter, Taken};
@@ -28,14 +28,14 @@ mod native {
 
     /// See the module.
     pub struct CpuCounter {
-        /// `None`: closed for good.
+        /// `None` means closed for good.
         open: Option<rseq::Counters>,
-        /// What `open` counts in.
+        /// The slots that `open` counts in.
         slots: Vec<rseq::Slot>,
     }
 
     impl CpuCounter {
-        /// An open counter at zero; one that is closed for good where there are no restartable sequences, or no memory.
+        /// An open counter at zero. It is closed for good if there are no restartable sequences, or no memory.
         pub fn new() -> Self {
             let mut slots = Vec::new();
             let area = barrier::restart_sequences().then(rseq::Area::find).flatten();
@@ -50,13 +50,13 @@ mod native {
             Self { open, slots }
         }
 
-        /// Counts a reference, on this CPU; `None` if the counter is closed, and nothing was counted.
+        /// Counts a reference, on this CPU. `None` if the counter is closed; then nothing was counted.
         #[inline(always)]
         pub fn try_take(&self) -> Option<Taken<'_>> {
             self.open.as_ref()?.try_take()
         }
 
-        /// Closes the counter and answers how many references are out by it; it stands at zero then.
+        /// Closes the counter and sets it to zero. Returns how many references were taken and not given back.
         pub fn close(&self) -> i64 {
             let Some(counters) = &self.open else { return 0 };
             counters.state.store(CLOSED, Ordering::SeqCst); // [I]
@@ -71,10 +71,10 @@ mod native {
             })
         }
 
-        /// Opens it again.
+        /// Opens the counter again.
         pub fn open(&self) {
             if let Some(counters) = &self.open {
-                // [I]: who counts from now on sees the table that was published before.
+                // [I]: a thread that counts from now on sees the table that was published before.
                 counters.state.store(OPEN, Ordering::Release);
             }
         }
@@ -83,8 +83,8 @@ mod native {
 
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 mod model {
-    //! A restartable sequence as a model checker sees it: "hold this virtual CPU's mutex". Making all sequences in
-    //! flight end or start again: "lock and unlock each of them".
+    //! A restartable sequence in a model checker: the thread holds this virtual CPU's mutex. To make all running
+    //! sequences end or start again, [`CpuCounter::close`] locks and unlocks each mutex.
 
     use crate::sync::{AtomicU32, Mutant, Mutex, Ordering, fence, mutant};
 
@@ -114,14 +114,14 @@ mod model {
         }
 
         fn try_add(&self, delta: i64) -> bool {
-            // As if every operation were migrated between the two.
+            // Taking and returning use different slots, as if every operation were migrated between the two.
             let cpu = &self.slots[usize::from(delta < 0)];
             let mut section = cpu.lock().expect("never poisoned");
             if self.closed.load(Ordering::Acquire) != 0 {
                 return false;
             }
             if mutant(Mutant::PivotSkipsSections) {
-                // The last instruction comes late: nobody made the sequence start again.
+                // The last instruction comes late, because the sequence was not started again.
                 drop(section);
                 crate::sync::spin_loop();
                 section = cpu.lock().expect("never poisoned");

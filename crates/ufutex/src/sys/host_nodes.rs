@@ -1,4 +1,4 @@
-//! The nodes of the machine we run on, as Linux tells of them.
+//! The nodes of the machine that the program runs on, as Linux lists them.
 
 use core::alloc::Layout;
 use std::fs::File;
@@ -15,7 +15,7 @@ pub struct HostTopology {
 }
 
 impl HostTopology {
-    /// This machine's topology. It is looked at once: where Linux does not tell, there is one node.
+    /// This machine's topology. It is read once. If Linux does not list nodes, there is one node.
     pub fn get() -> &'static Self {
         static HOST: OnceLock<HostTopology> = OnceLock::new();
         HOST.get_or_init(|| {
@@ -47,7 +47,8 @@ impl Topology for HostTopology {
     }
 }
 
-/// One of Linux's lists of nodes. Nothing is allocated: a system has to say when it gets no memory.
+/// Reads one of Linux's lists of nodes. Allocates nothing, because making a system must be able to fail for lack of
+/// memory.
 fn read_nodes(list: &str) -> Option<NodeSet> {
     if cfg!(miri) {
         return None;
@@ -86,7 +87,7 @@ impl NodeSet {
         set
     }
 
-    /// From a list as Linux writes it: `0-1,4`.
+    /// Parses a list as Linux writes it: `0-1,4`.
     fn parse(list: &str) -> Option<Self> {
         let mut set = Self::EMPTY;
         for range in list.trim_end().split(',') {
@@ -102,20 +103,20 @@ impl NodeSet {
         self.0.get(node as usize / 64).is_some_and(|bits| bits >> (node % 64) & 1 != 0)
     }
 
-    /// One more than the last node.
+    /// One more than the number of the last node.
     fn end(&self) -> usize {
         let last = self.0.iter().rposition(|&bits| bits != 0).unwrap_or(0);
         64 * last + (64 - self.0[last].leading_zeros() as usize).max(1)
     }
 }
 
-/// This machine's memory, where it has several nodes.
+/// This machine's memory, if the machine has several nodes.
 struct HostMemory;
 
-/// Smaller pieces share a page with others. They come from the global allocator, and lie where they are touched first,
-/// which is where tables that small are made.
+/// Smaller pieces would share a page with others. They come from the global allocator. Their pages lie on the node of
+/// the first thread that touches them, which for small tables is the thread that makes the table.
 const SMALLEST: usize = 4096;
-/// What a mapping is aligned to at least.
+/// The least alignment of a mapping.
 const PAGE: usize = 4096;
 
 const MPOL_PREFERRED: libc::c_long = 1;
@@ -124,7 +125,7 @@ fn is_mapped(layout: Layout) -> bool {
     layout.size() >= SMALLEST && layout.align() <= PAGE
 }
 
-// SAFETY: a mapping of its own, or the global allocator's.
+// SAFETY: `allocate` returns a mapping of its own, or the global allocator's memory.
 unsafe impl NodeMemory for HostMemory {
     fn allocate(&self, layout: Layout, node: u32) -> *mut u8 {
         if !is_mapped(layout) {
@@ -142,22 +143,22 @@ unsafe impl NodeMemory for HostMemory {
 
     unsafe fn free(&self, memory: *mut u8, layout: Layout) {
         if is_mapped(layout) {
-            // SAFETY: a mapping of that size, says the caller, that nobody uses.
+            // SAFETY: the caller guarantees that this is a mapping of that size which is no longer used.
             unsafe { libc::munmap(memory.cast(), layout.size()) };
         } else {
-            // SAFETY: says the caller.
+            // SAFETY: the caller guarantees it.
             unsafe { AnyMemory.free(memory, layout) }
         }
     }
 }
 
-/// Asks for pages of `node` from now on. If that is refused, because the node has no memory or a sandbox allows no
-/// policies, the pages lie where they are touched first.
+/// Makes the kernel prefer `node` for the pages of `memory` from now on. If that is refused, because the node has no
+/// memory or a sandbox allows no policies, each page lies on the node of the thread that touches it first.
 fn prefer(memory: *mut libc::c_void, bytes: usize, node: u32) -> bool {
     let mut nodes = NodeSet::EMPTY;
     let Some(bits) = nodes.0.get_mut(node as usize / 64) else { return false };
     *bits = 1 << (node % 64);
-    // The kernel counts one bit less than it is told.
+    // The kernel uses one bit less than this number.
     let bits = MAX_NODES + 1;
     // SAFETY: mbind(2) reads the set, and changes no contents of our own mapping.
     unsafe { libc::syscall(libc::SYS_mbind, memory, bytes, MPOL_PREFERRED, nodes.0.as_ptr(), bits, 0) == 0 }
@@ -207,7 +208,7 @@ mod tests {
     fn policy(memory: *mut u8, node: u32) -> Option<(i32, bool)> {
         const MPOL_F_ADDR: libc::c_long = 2;
         let (mut mode, mut nodes) = (-1i32, NodeSet::EMPTY);
-        // SAFETY: get_mempolicy(2) writes the mode and as many bits as it is told there are.
+        // SAFETY: get_mempolicy(2) writes the mode and the given number of bits.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_get_mempolicy,
@@ -233,7 +234,7 @@ mod tests {
         for node in [here, MAX_NODES as u32 - 1, u32::MAX] {
             let memory = HostMemory.allocate(layout, node);
             assert!(!memory.is_null());
-            // SAFETY: that many bytes, which are ours.
+            // SAFETY: that many bytes, which no other code uses.
             let bytes = unsafe { core::slice::from_raw_parts_mut(memory, layout.size()) };
             assert!(bytes.iter().all(|&byte| byte == 0));
             bytes.fill(1);

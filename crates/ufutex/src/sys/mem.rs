@@ -1,10 +1,10 @@
 //! The memory that futex words live in.
 
-/// Why a word could not be reached.
+/// A word could not be accessed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault;
 
-/// What an access that faulted was meant to do.
+/// The kind of access that faulted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Read the word.
@@ -41,24 +41,24 @@ impl Width {
     }
 }
 
-/// Which guests share a futex word.
+/// The threads that share a futex word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// The threads of one domain: futex(2) with `FUTEX_PRIVATE_FLAG`. Looked up in the domain's own table.
+    /// The threads of one domain: futex(2) with `FUTEX_PRIVATE_FLAG`. The word is looked up in the domain's own table.
     Private,
-    /// All that map the object, each at an address of its own; the word lies at an offset in it.
+    /// All domains that map the object, each at an address of its own. The word lies at an offset in the object.
     Object {
-        /// Which object: a file or a piece of shared memory.
+        /// The object: a file or a piece of shared memory.
         id: ObjectId,
-        /// Where in it, in bytes.
+        /// The word's offset in the object, in bytes.
         offset: u64,
     },
-    /// The threads of one domain, by an operation without `FUTEX_PRIVATE_FLAG` on memory that nobody else maps. As in
-    /// the kernel, it does not meet private operations on the same address.
+    /// The threads of one domain, for an operation without `FUTEX_PRIVATE_FLAG` on memory that only this domain maps.
+    /// As in the kernel, it does not meet private operations on the same address.
     AddressSpace,
 }
 
-/// The number of a shared object, as the embedder gives them out: an inode's, for example. Below 2^61.
+/// The number of a shared object, given by the embedder, for example an inode's number. Below 2^61.
 ///
 /// ```
 /// use ufutex::ObjectId;
@@ -70,7 +70,7 @@ pub enum Scope {
 pub struct ObjectId(u64);
 
 impl ObjectId {
-    /// The object `id`; `None` from 2^61 on.
+    /// The object with the number `id`. `None` from 2^61 on.
     #[must_use]
     pub const fn new(id: u64) -> Option<Self> {
         if id < 1 << 61 { Some(Self(id)) } else { None }
@@ -85,15 +85,15 @@ impl ObjectId {
 
 /// A guest's memory, as an embedder gives it to the engine.
 ///
-/// The engine looks at a word, and changes it, while it holds a bucket's lock, so [`load`](Self::load) and
-/// [`compare_exchange`](Self::compare_exchange) must not block: where the page is not there they answer [`Fault`]. The
-/// engine then lets go of the lock, calls [`fault_in`](Self::fault_in), which may block as long as it likes, and starts
-/// over. Futex words are of 32 bits for a guest of Linux; system calls also read single bytes, and clear a pointer.
+/// The engine reads a word, and changes it, while it holds a bucket's lock. So [`load`](Self::load) and
+/// [`compare_exchange`](Self::compare_exchange) must not block: if the page is not present they return [`Fault`]. The
+/// engine then releases the lock, calls [`fault_in`](Self::fault_in), which may block for any time, and starts over.
+/// Futex words have 32 bits for a guest of Linux; system calls also read single bytes, and clear a pointer.
 ///
-/// Any of its functions may panic. The panic goes to the caller of the operation, with all locks released. An operation
+/// Any of its functions may panic. The panic reaches the caller of the operation, with all locks released. An operation
 /// does nothing before it has compared or changed the word, so if the panic comes earlier, nothing has happened. A
 /// [`compare_exchange`](Self::compare_exchange) that panics must not have changed the word. After such a panic, a
-/// future may be polled again, and [`Domain::exit`](crate::Domain::exit) may be called again and goes on where it was.
+/// future may be polled again. [`Domain::exit`](crate::Domain::exit) may be called again and goes on where it stopped.
 /// If a wait for a lock is dropped after it has been handed the lock, and a panic keeps it from unlocking the word, the
 /// task still has the lock.
 ///
@@ -131,39 +131,40 @@ impl ObjectId {
 /// assert_eq!(guest.compare_exchange(0x1004, Width::U32, 6, 8), Ok(Err(7)));
 /// ```
 pub trait UserMemory {
-    /// Reads the word of `width` at `address` in one piece, with acquire ordering or stronger; never blocks.
+    /// Reads the word of `width` at `address` atomically, with acquire ordering or stronger. Must not block.
     ///
-    /// A bucket is locked meanwhile, and perhaps what the system knows of owners and waiters of locks, so this must not
+    /// A bucket is locked during the call, and perhaps the graph of lock owners and waiters. So this function must not
     /// use any [`Domain`](crate::Domain), [`Task`](crate::Task) or [`System`](crate::System) either.
     ///
     /// # Errors
-    /// [`Fault`] when it cannot be read now.
+    /// [`Fault`] if the word cannot be read now.
     fn load(&self, address: u64, width: Width) -> Result<u64, Fault>;
 
-    /// Replaces the word of `width` at `address` with `new` if it holds `current`, in one piece, with acquire and release
-    /// ordering or stronger; never blocks and uses no domain, like [`load`](Self::load). `Ok(Err(value))` is what
-    /// it held instead.
+    /// Atomically replaces the word of `width` at `address` with `new` if it holds `current`, with acquire and release
+    /// ordering or stronger. Must not block and must not use any domain, like [`load`](Self::load). `Ok(Err(value))`
+    /// means that the word held `value`, and is unchanged.
     ///
     /// # Errors
-    /// [`Fault`] when it cannot be written now.
+    /// [`Fault`] if the word cannot be written now.
     fn compare_exchange(&self, address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault>;
 
-    /// Makes `address` accessible; called without any lock held, after a [`Fault`]. It may use domains, tasks and the system.
+    /// Makes `address` accessible. Called after a [`Fault`], with no lock held. It may use domains, tasks and the
+    /// system.
     ///
-    /// `Ok` means that the access will succeed, unless the memory goes away again: the engine tries again, a thousand
-    /// times at most.
+    /// `Ok` means that the access will succeed, unless the memory goes away again. The engine retries at most a
+    /// thousand times.
     ///
     /// # Errors
-    /// [`Fault`] when the access is not allowed at all: the operation then ends with `EFAULT`.
+    /// [`Fault`] if the access is not allowed at all: the operation then ends with `EFAULT`.
     fn fault_in(&self, address: u64, access: Access) -> Result<(), Fault>;
 
-    /// Copies memory from `address` on, in no particular order, faulting it in where necessary: a timeout, the
-    /// arguments of `futex_waitv`, an entry of a robust list. Called without any lock held.
+    /// Copies memory from `address` on, in any order, and faults it in where necessary: a timeout, the arguments of
+    /// `futex_waitv`, an entry of a robust list. Called with no lock held.
     ///
-    /// As given here it loads byte after byte; an embedder who can do better should.
+    /// The provided implementation loads byte after byte. An embedder that has a faster way should use it.
     ///
     /// # Errors
-    /// [`Fault`] when any of it cannot be read.
+    /// [`Fault`] if any of it cannot be read.
     fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         for (i, byte) in into.iter_mut().enumerate() {
             let at = address.checked_add(i as u64).ok_or(Fault)?;
@@ -172,13 +173,13 @@ pub trait UserMemory {
         Ok(())
     }
 
-    /// Copies memory to `address` on, in no particular order, faulting it in where necessary: what a call tells its guest.
-    /// Called without any lock held.
+    /// Copies memory to `address` on, in any order, and faults it in where necessary: the results of a system call.
+    /// Called with no lock held.
     ///
-    /// As given here it exchanges word after word; an embedder who can do better should.
+    /// The provided implementation exchanges word after word. An embedder that has a faster way should use it.
     ///
     /// # Errors
-    /// [`Fault`] when any of it cannot be written; the rest may have been.
+    /// [`Fault`] if any of it cannot be written; the rest may have been written.
     fn write(&self, address: u64, from: &[u8]) -> Result<(), Fault> {
         let mut rest = from;
         while !rest.is_empty() {
@@ -201,41 +202,42 @@ pub trait UserMemory {
         Ok(())
     }
 
-    /// Whether the guest may name these addresses at all: the kernel's `access_ok`. Of an address that it may not name
-    /// every operation says `EFAULT`, even one that touches no memory. As given here: what begins in the lower half
-    /// of the address space, as on x86-64 with 47 bits; the page behind it is never there.
+    /// Whether the guest may name these addresses at all: the kernel's `access_ok`. If not, every operation fails with
+    /// `EFAULT`, even one that accesses no memory. The provided implementation accepts addresses in the lower half of
+    /// the address space, as on x86-64 with 47 bits, except in its last page, which is never mapped.
     fn access_ok(&self, address: u64, bytes: u64) -> bool {
         let _ = bytes;
         address <= (1 << 47) - 4096
     }
 
-    /// Who shares the word at `address`, for operations without `FUTEX_PRIVATE_FLAG`. As given here nobody maps what
-    /// this guest maps.
+    /// Which domains share the word at `address`, for operations without `FUTEX_PRIVATE_FLAG`. With the provided
+    /// implementation no other domain maps this guest's memory.
     ///
     /// # Errors
-    /// [`Fault`] when there is no memory, or it is anonymous and `access` is not allowed; the kernel takes
-    /// read-only anonymous memory for a fault, too.
+    /// [`Fault`] if there is no memory, or if it is anonymous and `access` is not allowed: the kernel also treats
+    /// read-only anonymous memory as a fault.
     fn scope(&self, address: u64, access: Access) -> Result<Scope, Fault> {
         let _ = (address, access);
         Ok(Scope::AddressSpace)
     }
 
-    /// The node that the memory policy of `address` prefers, for `FUTEX2_MPOL`. As given here there are no policies.
+    /// The node that the memory policy of `address` prefers, for `FUTEX2_MPOL`. The provided implementation has no
+    /// policies.
     fn policy_node(&self, address: u64) -> Option<u32> {
         let _ = address;
         None
     }
 }
 
-/// How often an access is tried again that faults although it has been faulted in.
+/// How often an access that still faults after `fault_in` is retried.
 const FAULT_RETRIES: u32 = 1000;
 
-/// Counts how often one operation has met a fault.
+/// The number of faults in one operation.
 #[derive(Default)]
 pub struct Faults(u32);
 
 impl Faults {
-    /// Faults in, once more; gives up when that has not helped a thousand times.
+    /// Faults in the word. Fails after a thousand attempts.
     #[cold]
     pub fn resolve(&mut self, fault_in: impl FnOnce() -> Result<(), Fault>) -> Result<(), Fault> {
         self.0 += 1;
@@ -243,7 +245,7 @@ impl Faults {
     }
 }
 
-/// Tries `access` until it does not fault, faulting in between.
+/// Retries `access` until it does not fault, and faults in before each retry.
 fn retrying<R>(
     mut access: impl FnMut() -> Result<R, Fault>,
     mut fault_in: impl FnMut() -> Result<(), Fault>,

@@ -1,4 +1,5 @@
-//! The platform: guest memory, clocks, sleeping, barriers, nodes, restartable sequences. Nothing here knows of futexes.
+//! The platform: guest memory, clocks, sleeping, barriers, nodes, restartable sequences. No module here depends on
+//! futexes.
 
 pub(crate) mod barrier;
 pub(crate) mod clock;

@@ -9,7 +9,7 @@ use ufutex_coherence::current;
 /// Why [`Parker::park`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parked {
-    /// For some reason, perhaps none: look at the word again.
+    /// The thread was woken, or woke up for no reason. The caller checks the word again.
     Awake,
     /// The deadline passed.
     #[cfg_attr(not(feature = "std"), expect(dead_code, reason = "nobody can sleep there"))]
@@ -47,34 +47,35 @@ impl Parker {
     /// Replaces `current` by `new`. If the word holds something else, it stays, and the call orders nothing.
     ///
     /// # Errors
-    /// What the word holds, if that is not `current`.
+    /// The word's value, if it is not `current`.
     pub fn compare_exchange(&self, current: u32, new: u32, order: Ordering) -> Result<u32, u32> {
         self.word.compare_exchange(current, new, order, Ordering::Relaxed)
     }
 
-    /// Sets `bits` without waking any thread. Answers the new value. Orders nothing.
+    /// Sets `bits` without waking any thread. Returns the new value. Orders nothing.
     pub fn raise_to(&self, bits: u32) -> u32 {
         self.word.fetch_or(bits, Ordering::Relaxed) | bits
     }
 
-    /// One more: a word that is counted up tells each sleeper by itself. Orders nothing.
+    /// Adds 1. For words whose every value differs from the last, so that a sleeper notices each change. Orders
+    /// nothing.
     pub fn count(&self) {
         self.word.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes `bits` down. Answers the word before.
+    /// Clears `bits`. Returns the previous value.
     pub fn take_down(&self, bits: u32) -> u32 {
         self.word.fetch_and(!bits, Ordering::Acquire) // [N]
     }
 }
 
-/// Where a sleeper may be, which outlives the word that it sleeps on.
+/// The address of a sleeper's word. The word itself may have been freed.
 #[must_use = "the sleeper sleeps on"]
 pub struct Address(usize);
 
 #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
 impl Parker {
-    /// Sleeps while the word is `expected`, at most until `deadline`.
+    /// Sleeps while the word is `expected`, until `deadline` at the latest.
     #[cfg(not(feature = "sim"))]
     pub fn park(&self, expected: u32, deadline: Option<&Deadline>) -> Parked {
         let mut op = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
@@ -103,7 +104,8 @@ impl Parker {
         if result == -(libc::ETIMEDOUT as isize) { Parked::TimedOut } else { Parked::Awake }
     }
 
-    /// Sleeps while the word is `expected`, at most until `deadline`: off the virtual core.
+    /// Sleeps while the word is `expected`, until `deadline` at the latest. The thread is off its virtual core
+    /// meanwhile.
     #[cfg(feature = "sim")]
     pub fn park(&self, expected: u32, deadline: Option<&Deadline>) -> Parked {
         let until = deadline.map(|deadline| u64::try_from(deadline.at.as_nanos()).unwrap_or(u64::MAX));
@@ -113,26 +115,27 @@ impl Parker {
         }
     }
 
-    /// Stores `value` and wakes one sleeper. The word may be gone as soon as it is stored: the wake goes by address.
+    /// Stores `value` and wakes one sleeper. The word may be freed as soon as `value` is stored, so the wake uses the
+    /// address alone.
     ///
     /// # Safety
     /// `this` must be valid up to the store.
     #[inline]
     pub unsafe fn store_and_wake(this: *const Self, value: u32) {
-        // SAFETY: valid up to the store, says the caller.
+        // SAFETY: the caller guarantees that it is valid up to the store.
         let word = unsafe { &raw const (*this).word };
         // SAFETY: as above.
         unsafe { (*word).store(value, Ordering::Release) }; // [J]
         wake(word.expose_provenance(), 1);
     }
 
-    /// Wakes all sleepers; answers how many.
+    /// Wakes all sleepers. Returns their number.
     pub fn wake_all(&self) -> usize {
         wake(self.word.as_ptr().expose_provenance(), i32::MAX)
     }
 
-    /// Raises `bits`. The caller then wakes the threads that sleep on the word by the address alone: the word may have
-    /// been freed by then.
+    /// Sets `bits`. The caller then wakes the threads that sleep on the word by its address alone, because the word may
+    /// have been freed by then.
     pub fn raise(&self, bits: u32) -> Address {
         self.word.fetch_or(bits, Ordering::Release); // [N]
         Address(self.word.as_ptr().expose_provenance())
@@ -141,15 +144,15 @@ impl Parker {
 
 #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
 impl Address {
-    /// Wakes the sleeper there, if there is one.
+    /// Wakes the sleeper at the address, if a thread sleeps there.
     pub fn wake(self) {
         wake(self.0, 1);
     }
 }
 
-/// Wakes by address, which need not be mapped any more: futex(2) never reads the word of a private wake. If something
-/// else sleeps there by now it sees a spurious wakeup, which every user of futex(2) has to expect. To the kernel `count`
-/// is an `int`, and -1 wakes one.
+/// Wakes by address, which need not be mapped any more: futex(2) never reads the word of a private wake. If another
+/// word is at the address by now, its sleeper sees a spurious wakeup, which every user of futex(2) has to expect. To
+/// the kernel `count` is an `int`, and -1 wakes one.
 #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
 fn wake(address: usize, count: i32) -> usize {
     #[cfg(feature = "sim")]
@@ -166,8 +169,9 @@ fn wake_by_call(address: usize, count: i32) -> usize {
     usize::try_from(woken).unwrap_or(0)
 }
 
-/// Without an operating system there is nobody to sleep under: the loops around `park` spin. An embedder whose
-/// threads can be preempted while they hold a bucket's lock should do as kernels do, and hold off preemption.
+/// Without an operating system a thread cannot sleep: the loops around `park` spin. If an embedder's threads can be
+/// preempted while they hold a bucket's lock, the embedder should do as kernels do, and disable preemption for that
+/// time.
 #[cfg(not(any(feature = "std", feature = "loom", feature = "shuttle")))]
 impl Parker {
     pub fn park(&self, _expected: u32, _deadline: Option<&Deadline>) -> Parked {
@@ -178,7 +182,7 @@ impl Parker {
     /// # Safety
     /// `this` must be valid up to the store.
     pub unsafe fn store_and_wake(this: *const Self, value: u32) {
-        // SAFETY: valid up to the store, says the caller.
+        // SAFETY: the caller guarantees that it is valid up to the store.
         unsafe { (*this).word.store(value, Ordering::Release) }; // [J]
     }
 
@@ -217,7 +221,7 @@ mod model {
     }
 
     impl Parker {
-        /// With a deadline the model gives up at once: that is the interleaving worth exploring.
+        /// With a deadline the model times out at once: that is the interleaving worth exploring.
         pub fn park(&self, expected: u32, deadline: Option<&Deadline>) -> Parked {
             let guard = self.model.mutex.lock().expect("a model's mutex is never poisoned");
             if self.word.load(Ordering::Acquire) != expected {
@@ -231,7 +235,8 @@ mod model {
         }
 
         /// # Safety
-        /// `this` must be valid up to the store; in a model, where sleepers need the mutex, up to the end.
+        /// `this` must be valid up to the store. In a model, where sleepers need the mutex, it must be valid up to the
+        /// end.
         pub unsafe fn store_and_wake(this: *const Self, value: u32) {
             // SAFETY: a sleeper in a model leaves only with the mutex, so it cannot free the word before we are done.
             let this = unsafe { &*this };
@@ -257,15 +262,15 @@ mod model {
             0
         }
 
-        /// What the word holds, seen by someone who may free it next: waits for a waker to be done with it.
+        /// Waits until a waker has finished with the word. Then the caller may free it.
         pub fn settle(&self) {
             drop(self.model.mutex.lock());
         }
     }
 }
 
-/// Waits a moment for another thread's progress: some microseconds on the CPU in all, and asleep from then on. If a
-/// thread with a real-time priority only yielded, it could keep a thread without one off its CPU for ever.
+/// Waits a moment for another thread's progress: it first spins, for some microseconds in all, and sleeps from then on.
+/// If a thread with a real-time priority only yielded, it could keep a thread without one off its CPU for ever.
 #[cold]
 pub fn wait_a_moment(round: &mut u32) {
     const SPINS: u32 = 100;
@@ -280,7 +285,7 @@ pub fn wait_a_moment(round: &mut u32) {
     *round = SPINS.saturating_add(naps);
 }
 
-/// Lets another thread have the CPU.
+/// Gives up the CPU to another thread.
 pub fn yield_now() {
     #[cfg(feature = "sim")]
     current::yield_now();
@@ -289,7 +294,7 @@ pub fn yield_now() {
     let _always_0 = unsafe { super::syscall::syscall4(libc::SYS_sched_yield, 0, 0, 0, 0) };
 }
 
-/// Sleeps for a moment, a longer one each time; `false` where there is nothing to sleep by.
+/// Sleeps for a moment, twice as long each time up to a limit. Returns `false` if there is no way to sleep.
 pub fn nap(round: &mut u32) -> bool {
     #[cfg(all(feature = "std", not(any(feature = "loom", feature = "shuttle"))))]
     {
@@ -309,10 +314,11 @@ fn sleep_for(ns: i64) {
     current::nap(ns as u64);
 }
 
-/// Not by libc, whose sleep may end in the cancellation of the thread.
+/// Does not use libc's sleep, which is a cancellation point of the thread.
 #[cfg(feature = "_host")]
 fn sleep_for(ns: i64) {
     let length = libc::timespec { tv_sec: 0, tv_nsec: ns as _ };
-    // SAFETY: `length` outlives the call, which is not told where to leave the rest.
+    // SAFETY: `length` outlives the call. The kernel does not write the remaining time, because no address is given for
+    // it.
     unsafe { super::syscall::syscall4(libc::SYS_nanosleep, (&raw const length).expose_provenance(), 0, 0, 0) };
 }

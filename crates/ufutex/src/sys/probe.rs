@@ -1,6 +1,6 @@
-//! Static probes (SDT), for SystemTap, bpftrace, perf and gdb: a `nop` in the code and a note in the binary that says where
-//! it is and where its arguments are. They stand where somebody queues, is told or moves, and never on the way of a wait
-//! that finds another value or a wake that finds nobody.
+//! Static probes (SDT), for SystemTap, bpftrace, perf and gdb: a `nop` in the code, and a note in the binary with the
+//! addresses of the `nop` and its arguments. Probes stand where a waiter is queued, woken or moved. The path of a wait
+//! that finds another value, or of a wake that finds no waiter, has none.
 
 /// A probe of the provider `ufutex`: its name, and arguments that can be cast to `isize`.
 #[cfg(all(
@@ -9,7 +9,8 @@
     not(any(feature = "loom", feature = "shuttle", feature = "sim", miri))
 ))]
 macro_rules! probe {
-    // By the number of arguments, to have each evaluated here: the crate's macro does it within an `unsafe` block.
+    // One rule for each number of arguments, so that the arguments are evaluated here: the crate's macro evaluates them
+    // in an `unsafe` block.
     ($name:ident, $a:expr) => {{
         let a = $a as isize;
         ::probe::probe!(ufutex, $name, a)
@@ -24,7 +25,7 @@ macro_rules! probe {
     }};
 }
 
-/// Without probes the arguments are looked at by the compiler alone.
+/// Without probes the arguments are type-checked and never evaluated.
 #[cfg(not(all(
     feature = "probes",
     target_os = "linux",

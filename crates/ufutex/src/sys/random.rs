@@ -1,6 +1,6 @@
-//! Seeds that others cannot guess.
+//! Seeds that other programs cannot guess.
 
-/// A seed; `address` is the best there is without an operating system.
+/// A seed. Without an operating system it is only derived from `address`.
 #[cfg(feature = "_host")]
 pub fn seed(address: usize) -> u64 {
     use core::hash::BuildHasher;
@@ -10,7 +10,7 @@ pub fn seed(address: usize) -> u64 {
 
 #[cfg(not(feature = "_host"))]
 pub fn seed(address: usize) -> u64 {
-    // A model must behave the same each time, and so must a simulation.
+    // A model and a simulation must behave the same each time.
     if crate::sync::MODEL || cfg!(feature = "sim") { 1 } else { address as u64 }
 }
 

@@ -1,12 +1,12 @@
 //! Restartable sequences (rseq(2)), as glibc 2.35 and later register them for every thread.
 //!
-//! The sequence here retries inside the assembly and hands its verdict over in a register, so it needs nothing that is
-//! not in stable Rust. Its operands are fields of one structure, read inside: registers and instructions are what it
-//! costs.
+//! The sequence here retries inside the assembly and returns its result in a register, so it needs only stable Rust.
+//! Its operands are fields of one structure and are read inside the sequence, because each operand would take a
+//! register and instructions.
 
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// Where a thread's `struct rseq` lies, relative to its thread pointer; the same for all threads.
+/// The offset of a thread's `struct rseq` from its thread pointer. All threads have the same offset.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Area {
@@ -18,8 +18,8 @@ pub struct Area {
 }
 
 impl Area {
-    /// The area, if the C library has registered one: it has not under valgrind, under qemu-user, with
-    /// `GLIBC_TUNABLES=glibc.pthread.rseq=0`, or in an older or other C library.
+    /// The area, if the C library has registered one. It has not under valgrind, under qemu-user, with
+    /// `GLIBC_TUNABLES=glibc.pthread.rseq=0`, and if it is older or another one.
     pub fn find() -> Option<Self> {
         if cfg!(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64")))) {
             return None;
@@ -37,14 +37,15 @@ impl Area {
     }
 }
 
-/// One more than the greatest number that a CPU can have here, or a little less: a CPU beyond is not counted for.
+/// One more than the greatest number that a CPU can have here, or a little less. References are not counted on CPUs
+/// beyond.
 pub fn possible_cpus() -> usize {
     // SAFETY: sysconf(3) has no preconditions.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).unwrap_or(1).max(1)
 }
 
-/// What one CPU has counted: references taken and references given back. Two words, so that taking one need not wait for
-/// the store of the last one's return.
+/// The counts of one CPU: references taken and references given back. They are two words, so that taking a reference
+/// need not wait for the store that counted the last return.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct Slot {
@@ -52,12 +53,13 @@ pub struct Slot {
     pub returned: AtomicU64,
 }
 
-/// The counters of all CPUs, which can be counted in as long as they are open: what a sequence works on.
+/// The counters of all CPUs. References can be counted as long as the counters are open. The sequence works on this
+/// structure.
 #[repr(C)]
 pub struct Counters {
-    /// 0: open.
+    /// 0 means open.
     pub state: AtomicU32,
-    /// How many slots there are.
+    /// The number of slots.
     cpus: u32,
     area: Area,
     slots: *const Slot,
@@ -68,7 +70,7 @@ unsafe impl Send for Counters {}
 // SAFETY: as above.
 unsafe impl Sync for Counters {}
 
-/// Where a reference was counted.
+/// A counted reference: the slot and the CPU where it was counted.
 #[derive(Clone, Copy)]
 pub struct Taken<'a> {
     slot: &'a Slot,
@@ -77,11 +79,12 @@ pub struct Taken<'a> {
 }
 
 impl Taken<'_> {
-    /// Counts the reference as given back. `false`: the counters are not open, and nothing was counted.
+    /// Counts the reference as given back. `false` if the counters are not open; then nothing was counted.
     #[inline(always)]
     pub fn try_return(self) -> bool {
-        // Most are given back on the CPU where they were taken. That the slot is known and only the CPU's number is
-        // compared takes the look-up of the slot out of the chain of loads behind the bucket's locked instruction.
+        // Most references are given back on the CPU where they were taken. The slot is known then, and only the CPU's
+        // number is compared. That takes the look-up of the slot out of the chain of loads behind the bucket's locked
+        // instruction.
         self.counters.try_return_to(self) || self.counters.try_return_here().is_some()
     }
 }
@@ -94,9 +97,9 @@ impl Counters {
     }
 }
 
-/// Defines a function that counts 1 in one word of the slot of the CPU it runs on if `state` is 0, both in one piece.
-/// `None`, and nothing counted, if it is not 0 or the CPU's number is not below `cpus`, as in a thread whose area is
-/// not registered.
+/// Defines a function that adds 1 to one word of the slot of the CPU it runs on if `state` is 0. The check and the
+/// addition are one restartable sequence. It returns `None`, and counts nothing, if `state` is not 0 or the CPU's
+/// number is not below `cpus`, as in a thread whose area is not registered.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! count_here {
     ($name:ident, $offset:literal) => {
@@ -104,9 +107,9 @@ macro_rules! count_here {
             #[inline(always)]
             pub fn $name(&self) -> Option<Taken<'_>> {
                 let (slot, cpu): (*const Slot, u32);
-                // SAFETY: the sequence writes this thread's rseq_cs, which is its to write, and one slot in bounds. It
-                // lies between 22 and 33; its only store is its last instruction; before it only registers change, and
-                // it starts again from 55, which needs none of those.
+                // SAFETY: the sequence writes this thread's rseq_cs, which only this thread writes, and one slot in
+                // bounds. The sequence lies between labels 22 and 33. Its only store is its last instruction. Before
+                // that only registers change, and a restart at label 55 needs none of those.
                 unsafe {
                     core::arch::asm!(
                         ".pushsection __rseq_cs, \"aw\"",
@@ -141,7 +144,7 @@ macro_rules! count_here {
                         options(nostack),
                     );
                 }
-                // SAFETY: null, or a slot of ours.
+                // SAFETY: null, or one of the slots.
                 unsafe { slot.as_ref() }.map(|slot| Taken { slot, counters: self, cpu })
             }
         }
@@ -150,11 +153,12 @@ macro_rules! count_here {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 impl Counters {
-    /// Counts 1 as given back in the slot of `taken` if open and still on its CPU.
+    /// Counts 1 as given back in the slot of `taken` if the counters are open and the thread is still on that slot's
+    /// CPU.
     #[inline(always)]
     fn try_return_to(&self, taken: Taken<'_>) -> bool {
         let refused: u32;
-        // SAFETY: as for `count_here`; `taken` points to a slot of ours.
+        // SAFETY: as for `count_here`; `taken` points to one of the slots.
         unsafe {
             core::arch::asm!(
                 ".pushsection __rseq_cs, \"aw\"",
@@ -191,7 +195,7 @@ impl Counters {
     }
 }
 
-/// As for x86-64; the word is written by the store right before 33.
+/// As for x86-64. The word is written by the store right before label 33.
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 macro_rules! count_here {
     ($name:ident, $offset:literal) => {
@@ -238,7 +242,7 @@ macro_rules! count_here {
                         options(nostack),
                     );
                 }
-                // SAFETY: null, or a slot of ours.
+                // SAFETY: null, or one of the slots.
                 unsafe { slot.as_ref() }.map(|slot| Taken { slot, counters: self, cpu })
             }
         }
@@ -247,14 +251,14 @@ macro_rules! count_here {
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 impl Counters {
-    /// Here the look-up of the slot is repeated: whether a short cut pays has not been measured.
+    /// Here the look-up of the slot is always repeated. It has not been measured whether a short cut pays.
     fn try_return_to(&self, taken: Taken<'_>) -> bool {
         let _ = (taken.slot, taken.cpu);
         false
     }
 }
 
-/// No sequence is written for this architecture: nothing is ever counted.
+/// This architecture has no sequence: nothing is ever counted.
 #[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
 macro_rules! count_here {
     ($name:ident, $offset:literal) => {

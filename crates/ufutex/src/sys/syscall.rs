@@ -1,25 +1,24 @@
-//! System calls made directly. Going through libc's `syscall` would make them interposable: a program that runs with
-//! its own futex calls redirected to this engine must not have the engine's redirected as well.
+//! System calls made directly. Calls through libc's `syscall` could be interposed: if a program's own futex calls are
+//! redirected to this engine, the engine's calls must not be redirected as well.
 
-/// What the engine's own calls of futex(2) carry as `uaddr2`, which the kernel does not look at when a thread waits or
-/// wakes. A seccomp filter that hands a program's futex calls to the engine knows by it which to let through.
+/// The `uaddr2` of the engine's own calls of futex(2). The kernel ignores it when a thread waits or wakes. A seccomp
+/// filter that hands a program's futex calls to the engine recognises the engine's calls by it and lets them through.
 pub const OWN_CALL: u64 = u64::from_le_bytes(*b"ufutex\xf7\x0f");
 
 /// Issues the system call `number` with four arguments; a negative result is `-errno`.
 ///
 /// # Safety
-/// The arguments must be what that system call takes, and what it does must be sound in this process.
+/// The arguments must be valid for that system call, and its effect must be sound in this process.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> isize {
     let result: isize;
-    // SAFETY: the kernel preserves every register but rax, rcx and r11, and uses no stack of ours; the caller answers
-    // for what the call does. r8 and r9 are futex(2)'s uaddr2 (see
-    // `OWN_CALL`) and bitset (any).
+    // SAFETY: the kernel preserves every register but rax, rcx and r11, and uses no stack of ours. The caller answers
+    // for the effect of the call. r8 and r9 are futex(2)'s uaddr2 (see `OWN_CALL`) and bitset (any).
     unsafe {
         core::arch::asm!(
             "syscall",
-            "xor r8d, r8d", // or the program's next call would look like ours
+            "xor r8d, r8d", // otherwise the program's next call would carry `OWN_CALL`
             inlateout("rax") number as isize => result,
             in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
             inlateout("r8") OWN_CALL => _, in("r9") u32::MAX as usize,
@@ -33,12 +32,12 @@ pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> i
 /// Issues the system call `number` with four arguments; a negative result is `-errno`.
 ///
 /// # Safety
-/// The arguments must be what that system call takes, and what it does must be sound in this process.
+/// The arguments must be valid for that system call, and its effect must be sound in this process.
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 #[inline]
 pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> isize {
     let result: isize;
-    // SAFETY: the kernel preserves every register but x0; the caller answers for what the call does.
+    // SAFETY: the kernel preserves every register but x0. The caller answers for the effect of the call.
     unsafe {
         core::arch::asm!(
             "svc 0",
@@ -55,28 +54,28 @@ pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> i
 /// Issues the system call `number` with four arguments; a negative result is `-errno`.
 ///
 /// # Safety
-/// The arguments must be what that system call takes, and what it does must be sound in this process.
+/// The arguments must be valid for that system call, and its effect must be sound in this process.
 #[cfg(all(not(any(target_arch = "x86_64", target_arch = "aarch64")), not(miri)))]
 pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> isize {
-    // SAFETY: as for this function.
+    // SAFETY: the caller guarantees what this function requires.
     negated_errno(unsafe { libc::syscall(number as libc::c_long, a, b, c, d, OWN_CALL as usize, u32::MAX as usize) })
 }
 
-/// Issues the system call `number` with four arguments; a negative result is `-errno`. Miri can do system calls only
-/// through those functions of libc that it knows, and checks that each argument has its C type.
+/// Issues the system call `number` with four arguments; a negative result is `-errno`. Miri supports system calls only
+/// through the functions of libc that it knows, and checks that each argument has its C type.
 ///
 /// # Safety
-/// The arguments must be what that system call takes, and what it does must be sound in this process. The provenance of
+/// The arguments must be valid for that system call, and its effect must be sound in this process. The provenance of
 /// pointers has been exposed.
 #[cfg(miri)]
 pub unsafe fn syscall4(number: i64, a: usize, b: usize, c: usize, d: usize) -> isize {
     use core::ptr::{null, null_mut, with_exposed_provenance as pointer};
-    // SAFETY: as for this function.
+    // SAFETY: the caller guarantees what this function requires.
     let result = unsafe {
         match number {
             libc::SYS_futex => {
                 let (word, time) = (pointer::<u32>(a), pointer::<libc::timespec>(d));
-                // Miri wants no second word. `OWN_CALL` stands there elsewhere, for a filter that does not exist here.
+                // Miri wants no second word. Elsewhere `OWN_CALL` is passed there, for a filter that Miri does not have.
                 libc::syscall(number, word, b as libc::c_int, c as u32, time, null::<u32>(), u32::MAX)
             }
             libc::SYS_sched_yield => libc::sched_yield().into(),

@@ -1,21 +1,21 @@
-//! The nodes of a machine: how many there are, which one a thread is on, and memory that is near to one.
+//! The nodes of a machine: how many it has, which one a thread is on, and memory near to a node.
 
 use alloc::alloc::{alloc_zeroed, dealloc};
 use alloc::sync::Arc;
 use core::alloc::Layout;
 use core::fmt;
 
-/// The most nodes that there can be, as in the kernel.
+/// The greatest number of nodes, as in the kernel.
 pub const MAX_NODES: usize = 1024;
 
 /// The nodes of a machine, or of the machine that a guest believes it runs on.
 ///
 /// Its functions are called while a system or a domain is made, while a word without a node is looked up, and while a
 /// thread makes a table. In the last case the domain cannot be resized until they return, so they must not use the
-/// domain. They may panic: then nothing has been made, the table in use stays in use, and the panic goes to the caller.
+/// domain. They may panic: then nothing has been made, the table in use stays in use, and the panic reaches the caller.
 ///
-/// A [`System`](crate::System) has a global table for each node. A topology of an embedder's own gives a guest the nodes
-/// that it was promised, and a test several of them where there is one.
+/// A [`System`](crate::System) has a global table for each node. With a topology of its own, an embedder can give a
+/// guest the nodes that the guest was promised, and a test can have several nodes on a machine with one.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -38,20 +38,20 @@ pub const MAX_NODES: usize = 1024;
 /// # Ok::<(), ufutex::Error>(())
 /// ```
 pub trait Topology: Send + Sync {
-    /// One more than the number of the last node; at least 1, at most 1024. Asked when a system is made.
+    /// One more than the number of the last node, from 1 to 1024. Called when a system is made.
     fn nodes(&self) -> usize;
 
-    /// Whether there is a node of this number: some machines leave numbers out. Asked when a system is made, for every
-    /// number below [`nodes`](Self::nodes).
+    /// Whether a node has this number: some machines leave numbers out. Called when a system is made, for every number
+    /// below [`nodes`](Self::nodes).
     fn has_node(&self, node: u32) -> bool {
         (node as usize) < self.nodes()
     }
 
-    /// The node that the calling thread runs on. Where there is no such node the system takes its first.
+    /// The node that the calling thread runs on. If no node has this number, the system uses its first node.
     fn current_node(&self) -> u32;
 
-    /// Where tables get their memory. Asked when a system is made. As given here: the global allocator, which knows of
-    /// no nodes.
+    /// The source of memory for tables. Called when a system is made. The provided implementation returns the global
+    /// allocator, which ignores nodes.
     fn memory(&self) -> &'static dyn NodeMemory {
         &AnyMemory
     }
@@ -60,26 +60,27 @@ pub trait Topology: Send + Sync {
 /// Memory that is near to a node.
 ///
 /// # Safety
-/// What [`allocate`](Self::allocate) answers is null, or memory of that layout, all zeroes, that is nobody else's until
+/// [`allocate`](Self::allocate) returns null, or zeroed memory of that layout, which has no other user until
 /// [`free`](Self::free) takes it back.
 ///
 /// `allocate` may panic, as the functions of a [`Topology`] may. `free` must not panic: if it does, the rest of what
 /// was being freed leaks.
 pub unsafe trait NodeMemory: Sync {
-    /// Zeroed memory of `layout`, whose size is not 0, on `node` or as near as there is some; null when none can be had.
+    /// Zeroed memory of `layout`, whose size is not 0, on `node` or as near to it as possible. Returns null if there is
+    /// no memory.
     fn allocate(&self, layout: Layout, node: u32) -> *mut u8;
 
     /// Takes memory back.
     ///
     /// # Safety
-    /// `memory` came from `allocate` with this `layout`, and nobody uses it.
+    /// `memory` came from `allocate` with this `layout`, and is no longer used.
     unsafe fn free(&self, memory: *mut u8, layout: Layout);
 }
 
-/// The global allocator's memory, wherever it lies: on Linux, where it is touched first.
+/// The global allocator's memory, on any node. On Linux a page lies on the node of the thread that touches it first.
 pub struct AnyMemory;
 
-// SAFETY: what a global allocator promises, whose `alloc_zeroed` this is.
+// SAFETY: these are the global allocator's functions, which promise the same.
 unsafe impl NodeMemory for AnyMemory {
     fn allocate(&self, layout: Layout, _node: u32) -> *mut u8 {
         // SAFETY: the layout's size is not 0.
@@ -87,12 +88,12 @@ unsafe impl NodeMemory for AnyMemory {
     }
 
     unsafe fn free(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { dealloc(memory, layout) }
     }
 }
 
-/// One node, and nothing known of it.
+/// A machine of which nothing is known: one node.
 #[cfg_attr(feature = "_host", expect(dead_code, reason = "the host's topology is known there"))]
 struct OneNode;
 
@@ -105,7 +106,7 @@ impl Topology for OneNode {
     }
 }
 
-/// The topology that a system was made with, and the memory that it named then: a handle.
+/// A handle of the topology that a system was made with, and of the memory that the topology named then.
 #[derive(Clone)]
 pub struct Nodes {
     topology: Source,
@@ -119,7 +120,7 @@ enum Source {
 }
 
 impl Nodes {
-    /// `given`, or the host's.
+    /// Uses `given`, or the host's topology if it is `None`.
     pub fn new(given: Option<Arc<dyn Topology>>) -> Self {
         let topology = given.map_or_else(|| Source::Host(host()), Source::Given);
         let memory = topology.get().memory();
@@ -131,7 +132,7 @@ impl Nodes {
         self.topology.get()
     }
 
-    /// Where memory comes from, and goes back to.
+    /// The source of memory, which also takes it back.
     pub fn memory(&self) -> &'static dyn NodeMemory {
         self.memory
     }
@@ -151,7 +152,7 @@ fn host() -> &'static dyn Topology {
     super::host_nodes::HostTopology::get()
 }
 
-/// A model must behave the same each time, and without an operating system nothing is known.
+/// One node. A model must behave the same each time, and without an operating system the nodes are not known.
 #[cfg(not(feature = "_host"))]
 fn host() -> &'static dyn Topology {
     &OneNode

@@ -1,5 +1,5 @@
-//! A counter for each virtual core. A restartable sequence there: the core's word is fetched, and then, with nobody else's
-//! turn between, the state is looked at and the word changed.
+//! A counter for each virtual core. It stands for a restartable sequence: the core's word is fetched, and then the
+//! state is checked and the word changed, while no other virtual core runs.
 
 use alloc::vec::Vec;
 
@@ -10,10 +10,10 @@ use ufutex_coherence::current;
 const OPEN: u32 = 0;
 const CLOSED: u32 = 1;
 
-/// As many cores as a virtual machine can have.
+/// The greatest number of cores of a virtual machine.
 const CPUS: usize = ufutex_coherence::CORES;
 
-/// As `rseq::Slot`.
+/// Like `rseq::Slot`.
 #[repr(C, align(64))]
 #[derive(Default)]
 struct Slot {
@@ -26,7 +26,7 @@ struct Slot {
 pub struct Taken<'a>(&'a CpuCounter);
 
 impl Taken<'_> {
-    /// Counts it as given back. `false`: the counter is closed, and nothing was counted.
+    /// Counts the reference as given back. `false` if the counter is closed; then nothing was counted.
     #[inline]
     pub fn try_return(self) -> bool {
         self.0.try_count(|slot| &slot.returned)
@@ -50,7 +50,7 @@ impl CpuCounter {
         Self { state: AtomicU32::new(OPEN), slots }
     }
 
-    /// Counts a reference, on this core; `None` if the counter is closed, and nothing was counted.
+    /// Counts a reference, on this core. `None` if the counter is closed; then nothing was counted.
     #[inline]
     pub fn try_take(&self) -> Option<Taken<'_>> {
         self.try_count(|slot| &slot.taken).then_some(Taken(self))
@@ -62,8 +62,8 @@ impl CpuCounter {
             return false;
         }
         let word = word(&self.slots[current::cpu()]);
-        word.add_unlocked(0); // what it costs
-        // SAFETY: all virtual cores are one thread of the host, and none has its turn between these two.
+        word.add_unlocked(0); // charges the cost of the access
+        // SAFETY: all virtual cores are one thread of the host, and no other one runs between these two accesses.
         unsafe {
             let is_open = *self.state.as_ptr() == OPEN;
             *word.as_ptr() += u64::from(is_open);
@@ -71,7 +71,7 @@ impl CpuCounter {
         }
     }
 
-    /// Closes the counter and answers how many references are out by it; it stands at zero then.
+    /// Closes the counter and sets it to zero. Returns how many references were taken and not given back.
     pub fn close(&self) -> i64 {
         self.state.store(CLOSED, Ordering::SeqCst);
         current::membarrier();
@@ -81,12 +81,12 @@ impl CpuCounter {
         })
     }
 
-    /// Opens it again.
+    /// Opens the counter again.
     pub fn open(&self) {
         self.state.store(OPEN, Ordering::Release);
     }
 
-    /// Where the word is that all cores read.
+    /// The address of the word that all cores read.
     pub fn state_address(&self) -> usize {
         self.state.as_ptr().addr()
     }

@@ -1,4 +1,4 @@
-//! What stands in a queue for one who waits for a lock.
+//! The queue entry of a task that waits for a lock, or waits to be requeued to one.
 
 use core::ptr::NonNull;
 
@@ -10,33 +10,34 @@ use crate::table::hash::Key;
 use crate::table::list::Node;
 use crate::wait::Told;
 
-/// An [`Entry`] that no wake is meant for, and what it waits for.
+/// An [`Entry`] that no plain wake takes, and what its task waits for.
 #[repr(C)]
 pub(crate) struct PiEntry {
-    // First, so that a pointer to the node is one to this.
+    // First, so that a pointer to the node is also a pointer to this struct.
     pub entry: Entry,
-    /// The home of the task that waits: what it waits for is in the same region.
+    /// The home of the task that waits. The lock that it waits for is in the same region.
     pub home: HomeRef,
     /// Guarded by the lock of the bucket where it is queued.
     purpose: UnsafeCell<Purpose>,
     outcome: AtomicU32,
 }
 
-/// What an entry waits for.
+/// The purpose of an entry's wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
-    /// To be requeued.
+    /// To be requeued to a lock.
     Requeue {
         /// The key of the lock.
         to: Key,
-        /// Who is to have it.
+        /// The task that is to get the lock.
         task: TaskId<EntryRef>,
     },
-    /// For this lock, whose word's key it is queued by.
+    /// For this lock. The entry is queued by the key of the lock's word.
     Lock(LockId<EntryRef>),
 }
 
-/// It is the holder of a lock whose owner has died, still queued, and has to put the word right.
+/// The owner of the lock has died and this waiter has inherited the lock. It is still queued, and has to write its TID
+/// into the word.
 const HEIR: u32 = 1;
 
 impl PiEntry {
@@ -50,27 +51,27 @@ impl PiEntry {
     }
 
     /// # Safety
-    /// The caller holds the lock of the bucket where it is queued.
+    /// The caller holds the lock of the bucket where the entry is queued.
     pub unsafe fn purpose(&self) -> Purpose {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         self.purpose.with(|p| unsafe { *p })
     }
 
     /// # Safety
     /// As for [`purpose`](Self::purpose).
     pub unsafe fn set_purpose(&self, purpose: Purpose) {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         self.purpose.with_mut(|p| unsafe { *p = purpose });
     }
 
-    /// Whether its owner has to put the word right.
+    /// Whether the entry's task has to write its TID into the word.
     pub fn is_heir(&self) -> bool {
-        self.outcome.load(Ordering::Relaxed) == HEIR // [O]: it proves nothing but itself
+        self.outcome.load(Ordering::Relaxed) == HEIR // [O]: the flag guards no other data
     }
 
-    /// Only with the region locked.
+    /// Marks the waiter as heir. Call only with the region locked.
     pub fn make_heir(&self) {
-        self.outcome.store(HEIR, Ordering::Relaxed); // [O]: before the waiter is told
+        self.outcome.store(HEIR, Ordering::Relaxed); // [O]: before the waiter is notified
     }
 }
 
@@ -78,7 +79,7 @@ impl PiEntry {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntryRef(pub NonNull<PiEntry>);
 
-// SAFETY: an address; whoever follows it answers for that.
+// SAFETY: only an address. Code that dereferences it guarantees its validity.
 unsafe impl Send for EntryRef {}
 
 impl EntryRef {
@@ -97,10 +98,10 @@ impl EntryRef {
     }
 
     /// # Safety
-    /// It is queued, or in a graph, and stays so as long as the result is used: the caller holds the lock of its bucket
-    /// or of its region.
+    /// The entry is queued, or in a graph, and stays so as long as the result is used: the caller holds the lock of its
+    /// bucket or of its region.
     pub unsafe fn get<'a>(self) -> &'a PiEntry {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { self.0.as_ref() }
     }
 }

@@ -43,7 +43,7 @@ impl Homes {
         Self { inner: Lock::new(inner) }
     }
 
-    /// A free home and a free region. `graph` makes the empty graph of a new region.
+    /// Takes a free home and a free region. `graph` makes the empty graph of a new region.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -59,7 +59,7 @@ impl Homes {
         })
     }
 
-    /// A free region, if there is one.
+    /// Takes a free region, if there is one.
     pub fn take_region(&self) -> Option<NonNull<Region>> {
         self.inner.lock().with(|inner| inner.free_regions.pop())
     }

@@ -27,7 +27,8 @@ use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
 use crate::wait::Told;
 
-/// The future of [`Domain::lock_pi_async`]. Dropped before it is ready it takes back the wait, or the lock.
+/// The future of [`Domain::lock_pi_async`]. If it is dropped before it is ready, it ends the wait, or unlocks the lock
+/// that it has been handed.
 #[must_use = "futures do nothing unless polled"]
 pub struct LockPi<'d, 't, T: Target, S: Scheme<L> = Live, L: Layout = Lean> {
     domain: &'d Domain<S, L>,
@@ -76,7 +77,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         block_on(lock, &task.interrupt().sleeper, deadline.as_ref())
     }
 
-    /// As [`lock_pi`](Self::lock_pi), as a task of some executor.
+    /// Like [`lock_pi`](Self::lock_pi), as a future.
     pub fn lock_pi_async<'d, 't, T: Target>(&'d self, word: T, task: &'t Task<L>) -> LockPi<'d, 't, T, S, L> {
         LockPi { domain: self, task, word, timeout: None, limit: Limit::new(), is_done: false, waiter: PiWaiter::new() }
     }
@@ -84,8 +85,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Locks `word` for `task` if that needs no waiting: `FUTEX_TRYLOCK_PI`.
     ///
     /// # Errors
-    /// [`Error::Again`] when it is locked; then `FUTEX_WAITERS` is set in the word, as the kernel does it. Otherwise as
-    /// for [`lock_pi`](Self::lock_pi).
+    /// [`Error::Again`] if the word is locked; `FUTEX_WAITERS` is then set in the word, as the kernel does it.
+    /// Otherwise as for [`lock_pi`](Self::lock_pi).
     pub fn try_lock_pi<T: Target>(&self, word: T, task: &Task<L>) -> Result<(), Error> {
         if self.locked_at_once(&word, task) {
             return Ok(());
@@ -106,8 +107,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
     }
 
-    /// Takes the lock of `word` for `task`; `false` if the task would have to wait. The word's bucket, that of `place`,
-    /// is locked.
+    /// Takes the lock of `word` for `task`. Returns `false` if the task would have to wait. The word's bucket, that of
+    /// `place`, is locked.
     fn try_acquire<T: Target>(
         &self,
         turns: &mut Turns<'_>,
@@ -127,16 +128,15 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             let is_ours = g.owner(lock) == Some(task.id());
             g.drop_if_idle(lock);
             if is_ours {
-                // [S6], but the task is not ending: somebody else has written the word. The kernel repairs the word
-                // here.
+                // [S6], but the task is not ending: the program has changed the word. The kernel repairs the word here.
                 exchange(word, word.load32()?, task.tid() | WAITERS | OWNER_DIED)?;
             }
             Ok(false)
         })
     }
 
-    /// What every program does itself before it calls futex(2): changes the word from 0 to the task's TID. Not if
-    /// waiters are queued, which may be of the wrong kind.
+    /// Changes the word from 0 to the task's TID, as every program does before it calls futex(2). It does not if
+    /// waiters are queued, because they may be of the wrong kind.
     #[inline]
     fn locked_at_once<T: Target>(&self, word: &T, task: &Task<L>) -> bool {
         word.width() == Width::U32
@@ -149,10 +149,13 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if word.width() == Width::U32 && task.belongs_to(self) { Ok(()) } else { Err(Error::Invalid) }
     }
 
-    /// The home in whose region the word's lock is. If waiters are queued, it is the first one's home; otherwise it is
-    /// the home of the owner, if the word is one whose owner may be another domain's task. If the first waiter belongs
-    /// to another PID namespace, its region must not be locked, and the answer is [`Error::Deadlock`] if the word names
-    /// the caller, `tid`, and [`Error::Invalid`] otherwise. The word's bucket, that of `place`, is locked.
+    /// The home in whose region the word's lock is. If waiters are queued, it is the first one's home. Otherwise it is
+    /// the home of the owner, if the word is in a shared object, whose owner may be another domain's task. `None` means
+    /// that the task's own region is enough.
+    ///
+    /// If the first waiter belongs to another PID namespace, its region must not be locked. The error is then
+    /// [`Error::Deadlock`] if the word names the caller, `tid`, and [`Error::Invalid`] otherwise. The word's bucket,
+    /// that of `place`, is locked.
     pub(super) fn met<T: Target>(
         &self,
         bucket: &mut Guard<'_, L>,
@@ -191,9 +194,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         turns.region(task.home(), met)
     }
 
-    /// Takes the lock of `word` for the task with this TID, or finds the lock that it has to wait for, by the table in
-    /// `pi`. The word's bucket, that of `place`, is locked, and so is the region of the home that [`met`](Self::met)
-    /// answers.
+    /// Takes the lock of `word` for the task with this TID, or finds the lock that the task has to wait for, by the
+    /// table in `pi`. The word's bucket, that of `place`, is locked, and so is the region of the home that
+    /// [`met`](Self::met) returns.
     ///
     /// With `sets_waiters`, a free lock is taken with [`WAITERS`] set and added to the graph, since another task is
     /// about to wait for it.
@@ -216,7 +219,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             return unsafe { check_state(graph, first, value) }.map(Acquired::Contended);
         }
         if value & TID_MASK == 0 {
-            // [S1]. With room in the graph, if it has to stand there, before the word is written.
+            // [S1]. If the lock has to be in the graph, it is added before the word is written, because that may need
+            // memory.
             let new = value & OWNER_DIED | tid;
             if !sets_waiters {
                 return exchange(word, value, new).map(|()| Acquired::Owned(None));
@@ -227,11 +231,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             forget.disarm();
             return Ok(Acquired::Owned(Some(lock)));
         }
-        // [S2]. From here on the owner cannot unlock without us.
+        // [S2]. From here on the owner cannot unlock without the engine.
         let waiters = if mutant(Mutant::LockHidesWaiter) { 0 } else { WAITERS };
         exchange(word, value, value | waiters)?;
         let Some(owner) = self.find_owner(graph, key, value & TID_MASK, task)? else {
-            // Perhaps it has ended a moment ago, and its robust list has changed the word.
+            // The owner may have just ended, and its robust list changed the word.
             return Err(if word.load32()? == value | WAITERS { Error::NoTask.into() } else { Refused::Retry });
         };
         if graph.is_kernel(owner) {
@@ -261,21 +265,21 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 }
 
-/// What [`Domain::acquire`] came to.
+/// The result of [`Domain::acquire`].
 #[derive(Clone, Copy)]
 pub(super) enum Acquired {
-    /// The task has it. It stands in the graph if it was to.
+    /// The task has the lock. `Some` if the lock was added to the graph, as `sets_waiters` asks for.
     Owned(Option<LockId<EntryRef>>),
-    /// This is what to wait for; if nobody does in the end, see [`Graph::drop_if_idle`].
+    /// The task has to wait for this lock. If it does not wait in the end, call [`Graph::drop_if_idle`].
     Contended(LockId<EntryRef>),
 }
 
-/// Why an attempt has failed.
+/// Why an attempt has failed. The operation goes on with [`resolve`](Self::resolve).
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// The word cannot be reached with locks held.
+    /// The word has to be faulted in, with no lock held.
     Fault,
-    /// It changed meanwhile.
+    /// The word changed meanwhile.
     Retry,
     /// Another thread holds the region of this home.
     Busy(HomeRef),
@@ -295,7 +299,7 @@ impl From<Fault> for Refused {
 }
 
 impl Refused {
-    /// Prepares another attempt, or answers the error that ends the operation. No lock is held except by `turns`.
+    /// Prepares another attempt, or returns the error that ends the operation. No lock is held except by `turns`.
     pub fn resolve<T: Target>(self, word: &T, faults: &mut Faults, turns: &mut Turns<'_>) -> Result<(), Error> {
         turns.let_go();
         match self {
@@ -321,7 +325,8 @@ fn exchange<T: Target>(word: &T, current: u32, new: u32) -> Result<(), Refused> 
     }
 }
 
-/// [S3] to [S10]: somebody is queued, and the word holds `value`.
+/// The lock that `first` waits for, if the state is valid: [S3] to [S10], in which a waiter is queued. The word holds
+/// `value`.
 ///
 /// # Safety
 /// `first` is queued, and its bucket locked.
@@ -330,7 +335,7 @@ unsafe fn check_state(
     first: core::ptr::NonNull<crate::table::list::Node>,
     value: u32,
 ) -> Result<LockId<EntryRef>, Refused> {
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees that it is queued, and its bucket locked.
     let purpose = unsafe { EntryRef::of(first).map(|entry| entry.get().purpose()) };
     let Some(Purpose::Lock(lock)) = purpose else {
         return Err(Error::Invalid.into()); // [S3]
@@ -344,10 +349,10 @@ unsafe fn check_state(
 }
 
 impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
-    /// Ends the wait with [`Error::TimedOut`] at that time; a relative time begins with the first poll. The system's
-    /// [`driver`](crate::System::driver) watches it.
+    /// Ends the wait with [`Error::TimedOut`] when `timeout` has passed. A relative timeout begins with the first poll.
+    /// The system's [`driver`](crate::System::driver) watches it.
     ///
-    /// The future answers [`Error::NoMemory`] if there is no memory for the timeout, and [`Error::Invalid`] if there
+    /// The future returns [`Error::NoMemory`] if there is no memory for the timeout, and [`Error::Invalid`] if there
     /// are no clocks: without `std` and without an embedder's [`clocks`](crate::Config::clocks).
     pub fn timeout(mut self, timeout: Timeout) -> Self {
         self.timeout = Some(timeout);
@@ -398,13 +403,14 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
         }
     }
 
-    /// Whether the lock is ours already.
+    /// Takes the lock or queues the waiter. Returns whether the task has the lock already.
     fn try_begin(&mut self, by: By<'_>) -> Result<bool, Error> {
         let domain = self.domain;
         domain.check_lock(&self.word, self.task)?;
         let place = domain.hashed(&self.word);
         let mut faults = Faults::default();
-        // Cloned before a lock is taken and dropped after all are released: a waker's clone and drop are an embedder's code.
+        // Cloned before a lock is taken and dropped after all are released, because a waker's clone and drop run an
+        // embedder's code.
         let mut told = Some(by.told());
         let mut turns = Turns::new(domain.system.regions());
         loop {
@@ -436,8 +442,8 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
 }
 
 impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
-    /// Takes the lock, or queues the waiter for it. Answers whether the task has the lock. The word's bucket is locked,
-    /// and so is a region with the homes of all that take part.
+    /// Takes the lock, or queues the waiter for it. Returns whether the task has the lock. The word's bucket is locked,
+    /// and so is a region with the homes of all tasks that take part.
     fn lock_or_queue(
         &mut self,
         bucket: &mut Guard<'_, L>,
@@ -456,19 +462,19 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
             return Err(Refused::Error(error));
         }
         let priority = self.task.own_priority().level();
-        // Moved into the entry. On an error, what is left of either is dropped with no lock held, since dropping a
+        // Moved into the entry. On an error, the value that is left is dropped with no lock held, since dropping a
         // waker runs an embedder's code.
         let told = told.take().unwrap_or(Told::Thread);
         let key = domain.key(place.address, place.shared_space);
         let entry = PiEntry::new(key, place.hash, priority, told, self.task.home(), Purpose::Lock(lock));
         let entry = self.waiter.set(domain, self.task, entry);
-        // SAFETY: not queued yet, and so nobody else's.
+        // SAFETY: not queued yet, so no other thread reaches it.
         unsafe { entry.get().entry.set_since(domain.system.now()) };
         if let Err(error) = graph.block(task, lock, entry) {
             let is_ours = graph.owner(lock) == Some(task);
             graph.drop_if_idle(lock);
-            // [S6], after somebody else has written the word: the kernel finds a deadlock, and then that the task has
-            // the lock.
+            // [S6], after the program has changed the word: the kernel finds a deadlock, and then that the task has the
+            // lock.
             return if is_ours { Ok(true) } else { Err(Refused::Error(error)) };
         }
         // SAFETY: new and not queued; it stays in place until it has left queue and graph.

@@ -11,18 +11,18 @@
 //!
 //! | state | queued | owner | TID | DIED | means | lock_pi |
 //! |---|---|---|---|---|---|---|
-//! | [S1] | nobody | | 0 | any | free, perhaps after a death | takes it; DIED stays |
-//! | [S2] | nobody | | not 0 | any | owned, nobody waits yet | sets WAITERS and waits for that task; none such: `ESRCH`; a kernel's: `EPERM` |
+//! | [S1] | no waiter | | 0 | any | free, perhaps after a death | takes it; DIED stays |
+//! | [S2] | no waiter | | not 0 | any | owned, no task waits yet | sets WAITERS and waits for that task; no such task: `ESRCH`; a task of the kernel: `EPERM` |
 //! | [S3] | one that waits for no lock | | any | any | misused as two kinds of futex | `EINVAL` |
-//! | [S4] | a waiter | none: it died | 0 | yes | the first waiter has the lock, and is about to write its TID | waits |
-//! | [S5] | a waiter | none | not 0 | yes | somebody else wrote the word | `EINVAL` |
+//! | [S4] | a waiter | none: it died | 0 | yes | the first waiter has inherited the lock, and is about to write its TID | waits |
+//! | [S5] | a waiter | none | not 0 | yes | the program changed the word | `EINVAL` |
 //! | [S6] | a waiter | a task | 0 | yes | the task is ending, its robust list has been walked | waits |
-//! | [S7] | a waiter | none | any | no | somebody else wrote the word | `EINVAL` |
+//! | [S7] | a waiter | none | any | no | the program changed the word | `EINVAL` |
 //! | [S8] | a waiter | a task | the task's | any | owned and waited for | waits |
-//! | [S9] | a waiter | a task | 0 | no | somebody else wrote the word | `EINVAL` |
-//! | [S10] | a waiter | a task | another's | any | somebody else wrote the word | `EINVAL` |
+//! | [S9] | a waiter | a task | 0 | no | the program changed the word | `EINVAL` |
+//! | [S10] | a waiter | a task | another's | any | the program changed the word | `EINVAL` |
 //!
-//! Before any state is looked at, the answer is `EDEADLK` if the TID is the caller's own. It is also `EDEADLK` for a
+//! Before any state is checked, the result is `EDEADLK` if the TID is the caller's own. It is also `EDEADLK` for a
 //! wait that would close a circle, or make a chain longer than the system allows. A queued waiter of another PID
 //! namespace is `EINVAL` for every caller ([`namespace`]). WAITERS stays set if `lock_pi` fails after setting it, and
 //! if the last waiter gives up: the owner's unlock then finds no waiter, and writes 0. These are the kernel's states,
@@ -30,9 +30,10 @@
 //!
 //! # Changes
 //!
-//! - **Unlock** ([`unlock`]) of [S8] writes `WAITERS | TID` of the first waiter, makes it the owner and takes it off the
-//!   queue, in one step under the locks of bucket and region. It has the lock before it runs; nobody can steal it. In
-//!   [S1] and [S2] it writes 0. In every other state the owner is not the caller: `EPERM` by the word, else `EINVAL`.
+//! - **Unlock** ([`unlock`]) of [S8] writes `WAITERS | TID` of the first waiter, makes it the owner and takes it off
+//!   the queue, in one step under the locks of bucket and region. The new owner has the lock before it runs; no task
+//!   can steal it. In [S1] and [S2] unlock writes 0. In every other state the owner is not the caller: `EPERM` by the
+//!   word, else `EINVAL`.
 //! - **Death of the owner** (`Task`'s drop) makes the first waiter the holder without writing the word, because the
 //!   task that ends may map the word elsewhere, or not at all any more. That waiter stays queued and is prodded. It
 //!   then writes its own TID with WAITERS and DIED ([`waiter`]): from [S4] to [S8]. If it is dropped before, the next
@@ -68,7 +69,7 @@ mod waiter;
 
 pub(crate) use entry::EntryRef;
 
-/// In a lock's word: somebody waits for it.
+/// In a lock's word: a task waits for the lock.
 pub const WAITERS: u32 = 0x8000_0000;
 /// In a lock's word: an owner has ended without unlocking it.
 pub const OWNER_DIED: u32 = 0x4000_0000;

@@ -1,8 +1,8 @@
-//! PID namespaces: which task a TID names, and to which domains.
+//! PID namespaces: which task a TID names.
 //!
-//! Nothing follows a TID out of its namespace: look-ups ask the caller's [`Names`], and an operation that finds a
-//! waiter of another namespace queued fails ([`Domain::is_of_namespace`]). So a region never contains tasks of two
-//! namespaces.
+//! A TID is looked up only in the namespace of the caller: look-ups ask the caller's [`Names`], and an operation that
+//! finds a waiter of another namespace queued fails ([`Domain::is_of_namespace`]). So a region never contains tasks of
+//! two namespaces.
 
 use super::region::HomeRef;
 use super::tids::Tids;
@@ -23,10 +23,10 @@ use crate::table::refs::Scheme;
 ///
 /// Domains of two namespaces may share objects. Plain waits, wakes and requeues work across namespaces; locks do not.
 /// [`lock_pi`](Domain::lock_pi), [`try_lock_pi`](Domain::try_lock_pi), [`unlock_pi`](Domain::unlock_pi) and
-/// [`cmp_requeue_pi`](Domain::cmp_requeue_pi) look up a TID in the word in the caller's own namespace, and answer
-/// [`Error::Invalid`] if they find a waiter of another namespace queued. Linux behaves alike, where a caller sees a TID
-/// of 0 for an owner outside its namespace, with one exception: there a task of another namespace may wait for a lock
-/// whose owner has died.
+/// [`cmp_requeue_pi`](Domain::cmp_requeue_pi) look up a TID in the word in the caller's own namespace, and fail with
+/// [`Error::Invalid`] if they find a waiter of another namespace queued. Linux does alike: a caller sees a TID of 0 for
+/// an owner outside its namespace. There is one exception: there a task of another namespace may wait for a lock whose
+/// owner has died.
 ///
 /// A system has one namespace of its own ([`System::pid_namespace`]), which [`Domain::new`] and
 /// [`Domain::with_options`] use. Namespaces are not nested: none has ancestors that could see its tasks.
@@ -57,8 +57,8 @@ pub(crate) struct Names {
     tids: Lock<Tids<HomeRef>>,
 }
 
-/// Keeps the [`Names`] of a namespace alive. `None` means those of the system's own namespace, which live as long as
-/// the system.
+/// Keeps the [`Names`] of a namespace alive. `None` means the system's own namespace, whose names live as long as the
+/// system.
 #[derive(Clone)]
 pub(crate) struct NamesHandle(Option<Counted<Names>>);
 
@@ -123,7 +123,7 @@ impl Names {
     /// Notes that the TID is that of a task of this home.
     ///
     /// # Errors
-    /// [`Error::Busy`] when another task has the TID; [`Error::NoMemory`].
+    /// [`Error::Busy`] if another task has the TID; [`Error::NoMemory`].
     pub fn name(&self, tid: u32, home: HomeRef) -> Result<(), Error> {
         self.tids.lock().with(|tids| tids.insert(tid, home))
     }
@@ -140,7 +140,7 @@ impl Names {
 }
 
 impl<L: Layout> System<L> {
-    /// The system's own namespace, in which domains are that were made without naming one.
+    /// The system's own namespace. Domains that are made without naming a namespace belong to it.
     #[must_use]
     pub fn pid_namespace(&self) -> PidNamespace<L> {
         PidNamespace { names: NamesHandle(None), system: self.clone() }
@@ -154,8 +154,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         PidNamespace { names: self.names.clone(), system: self.system.clone() }
     }
 
-    /// The domain's namespace: says which task a TID means, whether a task of the domain passes the TID or a word holds
-    /// it.
+    /// The TIDs of the domain's namespace. They say which task a TID means, whether a task of the domain passes the TID
+    /// or a word holds it.
     pub(crate) fn names(&self) -> &Names {
         self.names.of(&self.system)
     }

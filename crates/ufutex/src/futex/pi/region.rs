@@ -106,7 +106,7 @@ impl Regions {
         Self { homes: Homes::new(), max_depth, tells_changes, chains_refused: AtomicU64::new(0) }
     }
 
-    /// How many waits were refused because a chain would have been too long.
+    /// How many waits were refused because a chain of owners would have been too long.
     pub fn chains_refused(&self) -> u64 {
         self.chains_refused.load(Ordering::Relaxed)
     }
@@ -134,8 +134,8 @@ impl Regions {
         }
     }
 
-    /// Locks the region of a home; `None` if its domain is gone. It waits, so call it with no bucket and no other
-    /// region locked.
+    /// Locks the region of a home. Returns `None` if the home's domain is gone. It waits, so call it with no bucket and
+    /// no other region locked.
     pub fn lock(&self, home: HomeRef) -> Option<Guard<'_>> {
         loop {
             let region = home.get().region()?;
@@ -201,12 +201,12 @@ impl Guard<'_> {
         home.get().region() == Some(self.region)
     }
 
-    /// Moves everything in the home's region to this one. `false` if that region is busy, if the home has just changed
-    /// its region, or if the home now belongs to a domain of another PID namespace. In that case release this region
-    /// before waiting for the other.
+    /// Moves everything in the home's region to this one. Returns `false` if that region is busy, if the home has just
+    /// changed its region, or if the home now belongs to a domain of another PID namespace. In that case unlock this
+    /// region before waiting for the other.
     ///
     /// # Errors
-    /// [`Error::NoMemory`]; then nothing has changed.
+    /// [`Error::NoMemory`]. Nothing has changed then.
     pub fn include(&mut self, home: HomeRef) -> Result<bool, Error> {
         let Some(other) = home.get().region().filter(|other| *other != self.region) else { return Ok(true) };
         // SAFETY: regions live as long as the system.
@@ -226,8 +226,8 @@ impl Guard<'_> {
         Ok(true)
     }
 
-    /// Removes the parts of domains that are gone, and gives parts without ties regions of their own. Answers the
-    /// removed part, or the last of several; the caller frees its memory after unlocking the region.
+    /// Removes the parts of domains that are gone, and gives parts without ties regions of their own. Returns the
+    /// removed part, or the last of several. The caller frees its memory after unlocking the region.
     #[cold]
     fn settle(&mut self) -> Option<Part<EntryRef, HomeRef>> {
         let mut finished = None;

@@ -30,7 +30,8 @@ use crate::table::refs::{Live, Scheme};
 use crate::wait::{Rest, Signal};
 use core::ptr::NonNull;
 
-/// The future of [`Domain::wait_requeue_pi_async`]. Dropped before it is ready it takes back the wait, or the lock.
+/// The future of [`Domain::wait_requeue_pi_async`]. If it is dropped before it is ready, it ends the wait, or unlocks
+/// the lock that it has been handed.
 #[must_use = "futures do nothing unless polled"]
 pub struct WaitRequeuePi<'d, 't, T: Target, U: Target, S: Scheme<L> = Live, L: Layout = Lean> {
     domain: &'d Domain<S, L>,
@@ -51,7 +52,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// # Errors
     /// [`Error::Again`] if the word does not hold `expected`, and if the task is interrupted after it was requeued;
     /// [`Error::Interrupted`] if it is interrupted before; [`Error::TimedOut`]; [`Error::Fault`]; [`Error::Invalid`] if
-    /// both are one word; otherwise as for [`lock_pi`](Self::lock_pi).
+    /// `from` and `lock` are one word; otherwise as for [`lock_pi`](Self::lock_pi).
     #[cfg(feature = "std")]
     pub fn wait_requeue_pi<T: Target, U: Target>(
         &self,
@@ -66,7 +67,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         block_on(wait, &task.interrupt().sleeper, deadline.as_ref())
     }
 
-    /// As [`wait_requeue_pi`](Self::wait_requeue_pi), as a task of some executor.
+    /// Like [`wait_requeue_pi`](Self::wait_requeue_pi), as a future.
     pub fn wait_requeue_pi_async<'d, 't, T: Target, U: Target>(
         &'d self,
         from: T,
@@ -79,20 +80,20 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// If `from` holds `expected`, gives `lock` to the first waiter of `from` if the lock is free, and makes up to
-    /// `requeue` of the others wait for it: `FUTEX_CMP_REQUEUE_PI` with a wake count of 1, the only one that it takes.
-    /// If the lock is not free, the first waiter waits for it too, whatever `requeue` is. Answers how many waiters now
+    /// `requeue` more waiters wait for it: `FUTEX_CMP_REQUEUE_PI` with a wake count of 1, the only one that it accepts.
+    /// If the lock is not free, the first waiter waits for it too, whatever `requeue` is. Returns how many waiters now
     /// have the lock or wait for it.
     ///
     /// In a domain's own table this is one step. It may take several steps for more than 256 waiters, if other domains
     /// use a bucket of the two words or if the waiters belong to several domains. The word is compared in each step.
-    /// The first step in which it differs ends the operation, which answers what was done before. Waiters that came
-    /// after the first step stay where they are.
+    /// The first step in which it differs ends the operation, which returns the number of waiters handled until then.
+    /// Waiters that came after the first step stay where they are.
     ///
     /// # Errors
-    /// [`Error::Again`] if the word does not hold `expected`. [`Error::Invalid`] if both are one word, or if a waiter
-    /// of `from` does not wait to be requeued to `lock` or belongs to another [`PidNamespace`](crate::PidNamespace).
-    /// [`Error::Deadlock`] if a waiter would wait for itself. Otherwise as for [`lock_pi`](Self::lock_pi). Waiters that
-    /// were requeued before the error stay requeued.
+    /// [`Error::Again`] if the word does not hold `expected`. [`Error::Invalid`] if `from` and `lock` are one word, or
+    /// if a waiter of `from` does not wait to be requeued to `lock` or belongs to another
+    /// [`PidNamespace`](crate::PidNamespace). [`Error::Deadlock`] if a waiter would wait for itself. Otherwise as for
+    /// [`lock_pi`](Self::lock_pi). Waiters that were requeued before the error stay requeued.
     pub fn cmp_requeue_pi<T: Target, U: Target>(
         &self,
         from: T,
@@ -148,7 +149,7 @@ struct Requeuing<'a, 'd, T: Target, U: Target, S: Scheme<L>, L: Layout> {
     done: Done,
 }
 
-/// What a requeue has done so far.
+/// The progress of a requeue.
 #[derive(Default)]
 struct Done {
     /// How many have the lock or wait for it.
@@ -159,7 +160,7 @@ struct Done {
     new_chain: Option<u32>,
 }
 
-/// What is left to do after a piece, with nothing locked.
+/// The work left after a piece, to be done with nothing locked.
 #[derive(Default)]
 struct Owed {
     /// Wakes the waiter that has been given the lock.
@@ -219,15 +220,14 @@ impl<'d, T: Target, U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, 'd, T, U, 
     }
 
     /// Handles a word that does not hold the expected value, or cannot be read. In the first piece that is an error. In
-    /// a later piece the answer is what has been done before.
+    /// a later piece the operation ends with the number of waiters handled before.
     fn stop(&self, error: Error) -> Result<(), Error> {
         if self.began.is_some() { Ok(()) } else { Err(error) }
     }
 
-    /// Does one piece. Answers whether it was the last.
+    /// Does one piece. Returns whether it was the last.
     fn piece(&mut self, pair: &mut Pair<'d, S, L>, turns: &mut Turns<'d>, owed: &mut Owed) -> Result<bool, Refused> {
-        // The kernel reads the lock's word first, and so answers an unreadable one with an error even if there are no
-        // waiters.
+        // The kernel reads the lock's word first, and so fails on an unreadable one even if there are no waiters.
         self.lock.load32()?;
         let Some(first) = self.first(pair) else { return Ok(true) };
         let (entry, task) = self.meant_for_lock(first)?;
@@ -392,10 +392,10 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Drop for Requeuing<'_, '_, T
 }
 
 impl<T: Target, U: Target, S: Scheme<L>, L: Layout> WaitRequeuePi<'_, '_, T, U, S, L> {
-    /// Ends the wait with [`Error::TimedOut`] at that time; a relative time begins with the first poll. The system's
-    /// [`driver`](crate::System::driver) watches it.
+    /// Ends the wait with [`Error::TimedOut`] when `timeout` has passed. A relative timeout begins with the first poll.
+    /// The system's [`driver`](crate::System::driver) watches it.
     ///
-    /// The future answers [`Error::NoMemory`] if there is no memory for the timeout, and [`Error::Invalid`] if there
+    /// The future returns [`Error::NoMemory`] if there is no memory for the timeout, and [`Error::Invalid`] if there
     /// are no clocks: without `std` and without an embedder's [`clocks`](crate::Config::clocks).
     pub fn timeout(mut self, timeout: Timeout) -> Self {
         self.timeout = Some(timeout);
@@ -435,7 +435,8 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Operation for WaitRequeuePi<
         let this = unsafe { self.get_unchecked_mut() };
         match this.waiter.leave() {
             Left::Unrequeued => Err(cause.into()),
-            // The word has changed since, so the same call again would find that; the kernel saves it the detour.
+            // The word has changed since the wait began, so a repeated call would end with `Again`. The kernel returns
+            // that at once.
             Left::Unlocked if cause == Cause::Interrupted => Err(Error::Again),
             Left::Unlocked => Err(cause.into()),
             Left::Locked => Ok(()),

@@ -14,8 +14,8 @@ impl Priority {
     /// No real-time priority.
     pub const NORMAL: Self = Self(NORMAL);
 
-    /// A real-time priority, as sched_setscheduler(2) counts them: 99 runs first. 0 is none, and anything beyond 99
-    /// counts as 99.
+    /// A real-time priority, as sched_setscheduler(2) counts them: 99 runs first. 0 means no real-time priority, and
+    /// anything beyond 99 counts as 99.
     #[must_use]
     pub const fn realtime(priority: u8) -> Self {
         match priority {
@@ -25,13 +25,13 @@ impl Priority {
         }
     }
 
-    /// As sched_setscheduler(2) counts it; 0 for none.
+    /// The priority as sched_setscheduler(2) counts it. 0 means no real-time priority.
     #[must_use]
     pub const fn as_realtime(self) -> u8 {
         if self.0 == NORMAL { 0 } else { NORMAL - 1 - self.0 }
     }
 
-    /// 0 is the best, 100 none: the kernel's count.
+    /// The priority as the kernel counts it: 0 is the best, 100 means no real-time priority.
     pub(crate) const fn level(self) -> u8 {
         self.0
     }
@@ -41,7 +41,7 @@ impl Priority {
     }
 }
 
-/// More important is greater.
+/// A greater priority runs first.
 impl Ord for Priority {
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
         other.0.cmp(&self.0)
@@ -86,19 +86,19 @@ impl PartialOrd for Priority {
 /// # Ok::<(), ufutex::Error>(())
 /// ```
 pub trait Scheduler: Send + Sync {
-    /// The task runs with this priority from now on.
+    /// Called when the task runs with this priority from now on.
     ///
-    /// Called with no lock held, by any thread, and by several at the same time. The last call for a task has the
-    /// priority that holds. It may use domains, tasks and the system, but must not wait for another thread's operation
-    /// on the system, which may itself be waiting for this call to return.
+    /// Called with no lock held, by any thread, and by several at the same time. The last call for a task reports its
+    /// current priority. The function may use domains, tasks and the system, but must not wait for another thread's
+    /// operation on the system, which may itself be waiting for this call to return.
     ///
-    /// It may panic. The panic goes to the caller of the operation, which has been done: the lock has its new owner,
-    /// the new owner has been woken, and the counters say so. The change counts as reported although the call panicked.
-    /// Other changes are reported before the panic goes on.
+    /// It may panic. The panic reaches the caller of the operation, which has been done: the lock has its new owner,
+    /// the new owner has been woken, and the counters include it. The change counts as reported although the call
+    /// panicked. Other changes are reported before the panic continues.
     fn set_priority(&self, tid: u32, priority: Priority);
 
-    /// As [`set_priority`](Self::set_priority), for systems in which several tasks may have one TID. The engine calls
-    /// this one, with the [number](crate::PidNamespace::number) of the task's PID namespace. The provided
+    /// Like [`set_priority`](Self::set_priority), for systems in which several tasks may have one TID. The engine calls
+    /// this function, with the [number](crate::PidNamespace::number) of the task's PID namespace. The provided
     /// implementation ignores the namespace and calls `set_priority`.
     fn set_priority_in(&self, namespace: u64, tid: u32, priority: Priority) {
         let _ = namespace;
@@ -106,7 +106,7 @@ pub trait Scheduler: Send + Sync {
     }
 }
 
-/// A task by its home, namespace and TID. These may be kept after the task has ended, even when the home has become
+/// Names a task by its home, namespace and TID. It may be kept after the task has ended, even when the home has become
 /// another domain's.
 #[derive(Clone, Copy)]
 struct Named {
@@ -130,9 +130,9 @@ impl<L: Layout> System<L> {
         }
     }
 
-    /// Reports one change. If another thread has reported a later change of this task meanwhile, it reports again, so
-    /// that the last report is right. If the scheduler panics, the change counts as reported, and everything else in
-    /// the region of `home` is reported before the panic goes on.
+    /// Reports one change. If the task's priority has changed again meanwhile, it reports that too, so that the last
+    /// report is right. If the scheduler panics, the change counts as reported, and everything else in the region of
+    /// `home` is reported before the panic continues.
     fn tell_of(&self, scheduler: &dyn Scheduler, home: HomeRef, task: Named, level: u8) {
         let mut told = level;
         loop {

@@ -1,4 +1,4 @@
-//! Values by number, in memory whose lack is an error and not a panic.
+//! A slab: values by number. Running out of memory is an error and not a panic.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -49,7 +49,7 @@ impl<T> core::fmt::Debug for Id<T> {
 
 enum Slot<T> {
     Used(T),
-    /// The next that is free.
+    /// Free. The value is the next free slot, `None` for the last.
     Free(Option<u32>),
 }
 

@@ -38,22 +38,22 @@ pub struct Task<L: Layout = Lean> {
     tid: u32,
     space: u64,
     own: AtomicU8,
-    /// Whether an entry of the task stands in a queue. If the task is dropped nevertheless, its future was forgotten. A flag
-    /// that guards nothing: a future borrows the task, so it has let go of it before the task is dropped.
+    /// Whether an entry of the task stands in a queue. If it does when the task is dropped, its future was forgotten.
+    /// The flag orders nothing: a future borrows the task, so it is gone before the task is dropped.
     waits: AtomicU8,
-    /// Whether it has ended.
+    /// Whether the task has ended.
     ended: AtomicU8,
     interrupt: Interrupt,
-    /// A wait with a timeout that was interrupted.
+    /// A wait with a timeout that was interrupted, and can be continued.
     restart: Lock<Option<Continued>>,
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// A task with this TID, from 1 to 2^30 - 1. No other task of the domain's [`PidNamespace`](crate::PidNamespace)
-    /// may have the TID.
+    /// Makes a task with this TID, from 1 to 2^30 - 1. No other task of the domain's
+    /// [`PidNamespace`](crate::PidNamespace) may have the TID.
     ///
-    /// In memory of the domain's own, only a task of this domain counts as a lock's owner that others can wait for; in
-    /// a shared object any task of the namespace does.
+    /// A lock in the domain's own memory can be owned only by a task of this domain. A lock in a shared object can be
+    /// owned by any task of the namespace.
     ///
     /// # Errors
     /// [`Error::Invalid`] for any other number; [`Error::Busy`] if the TID is taken; [`Error::NoMemory`].
@@ -61,8 +61,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.make_task(tid, false)
     }
 
-    /// As [`task`](Self::task), for a thread of the kernel itself: a task that would have to wait for a lock of such an
-    /// owner gets [`Error::NotPermitted`].
+    /// Like [`task`](Self::task), for a thread of the kernel itself. A task that would have to wait for a lock of such
+    /// an owner gets [`Error::NotPermitted`].
     ///
     /// # Errors
     /// As for `task`.
@@ -96,39 +96,39 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 }
 
 impl<L: Layout> Task<L> {
-    /// Its number.
+    /// The task's TID.
     #[must_use]
     pub fn tid(&self) -> u32 {
         self.tid
     }
 
-    /// What ends its waits.
+    /// Interrupts the task's waits.
     #[must_use]
     pub fn interrupt(&self) -> &Interrupt {
         &self.interrupt
     }
 
-    /// Sets its own priority: the order in which it is woken, and what it lends the owners of locks that it waits for. A
-    /// wait that goes on keeps its place in a queue, except for a lock's.
+    /// Sets the task's own priority: the order in which it is woken, and the priority that it lends the owners of locks
+    /// that it waits for. A wait in progress keeps its place in the queue, unless it waits for a lock.
     pub fn set_priority(&self, priority: Priority) {
         self.own.store(priority.level(), Ordering::Relaxed);
         self.in_region(|g| g.set_own(self.id, priority.level()));
         self.system.tell_scheduler(self.home);
     }
 
-    /// The priority that it runs with: the best of its own and of those that wait for its locks.
+    /// The priority that the task runs with: the best of its own and those of the waiters for its locks.
     #[must_use]
     pub fn priority(&self) -> Priority {
         self.in_region(|g| Priority::from_level(g.effective(self.id))).unwrap_or(Priority::NORMAL)
     }
 
-    /// A signal handler runs: a wait that was interrupted before it is not continued after it, by
+    /// Call this when a signal handler runs. A wait that was interrupted before is then not continued by
     /// [`Number::RestartSyscall`](crate::Number::RestartSyscall).
     pub fn forget_restart(&self) {
         self.take_restart();
     }
 
-    /// One wait at a time: `Busy` while there is another one.
+    /// Notes that the task waits. `Busy` if it already waits elsewhere.
     pub(crate) fn begins_to_wait(&self) -> Result<(), Error> {
         if self.waits.swap(1, Ordering::Relaxed) == 0 { Ok(()) } else { Err(Error::Busy) }
     }
@@ -169,7 +169,7 @@ impl<L: Layout> Task<L> {
         self.restart.lock().with(Option::take)
     }
 
-    /// Whether it is a task of the domain with this space, in the system of that domain, and has not ended.
+    /// Whether this is a task of `domain`, and has not ended.
     pub(crate) fn belongs_to<S: Scheme<L>>(&self, domain: &Domain<S, L>) -> bool {
         self.space == domain.tables.space
             && self.system.is_same(&domain.system)
@@ -178,8 +178,8 @@ impl<L: Layout> Task<L> {
 }
 
 impl<L: Layout> Task<L> {
-    /// Nobody finds the task any more, and its locks go to those who wait for them. `Busy` if it waits itself: then its
-    /// future may be polled or dropped yet, or was forgotten, and names the task and its locks for ever.
+    /// Ends the task: it is no longer found, and its locks go to their first waiters. `Busy` if the task itself waits.
+    /// Its future may then still be polled or dropped, or was forgotten and refers to the task and its locks for ever.
     pub(crate) fn end(&self) -> Result<(), Error> {
         if self.waits.load(Ordering::Relaxed) != 0 {
             return Err(Error::Busy);
@@ -202,7 +202,7 @@ impl<L: Layout> Task<L> {
     }
 
     fn pass_on_locks(&self) {
-        /// Goes on after a waker that panicked.
+        /// Passes on the remaining locks if a waker panics.
         struct Rest<'a, L: Layout>(&'a Task<L>);
         impl<L: Layout> Drop for Rest<'_, L> {
             fn drop(&mut self) {
@@ -222,7 +222,7 @@ impl<L: Layout> Task<L> {
         }
     }
 
-    /// A batch of them. Whether there are more.
+    /// Passes on a batch of locks. Returns whether there may be more.
     fn pass_on_some(&self, graph: &mut PiGraph, rests: &mut Rests) -> bool {
         for _ in 0..BATCH {
             let Some(lock) = graph.any_held(self.id) else { return false };

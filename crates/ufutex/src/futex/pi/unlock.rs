@@ -37,7 +37,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.check_lock(word, task)?;
         let place = self.hashed(word);
         let tid = task.tid();
-        // What a program does itself if the word holds nothing but its TID. Not if waiters are queued.
+        // Unlocks as a program does itself if the word holds only its TID. Not done if waiters are queued.
         if self.nobody_waits(&place) {
             let seen = if mutant(Mutant::UnlockTrustsGlance) { word.load32()? } else { tid };
             if matches!(word.compare_exchange32(seen, 0), Ok(Ok(_))) {
@@ -47,10 +47,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.unlock_slowly(word, &place, task)
     }
 
-    /// Unlocks for a task that was given the lock and does not know of it: there is nobody to whom `Again` could be said.
+    /// Unlocks a word whose lock was handed to a task that no longer wants it. There is no caller that could handle
+    /// `Again`.
     pub(super) fn give_back<T: Target>(&self, word: &T, task: &Task<L>) {
-        // A word that can no longer be written is left as it is. After `Again` try once more: another operation has
-        // changed the word and so made progress, and there is no lock to wait for.
+        // A word that can no longer be written is left as it is. After `Again` the unlock is tried once more: another
+        // operation has changed the word and so made progress, and there is no lock to wait for.
         while !mutant(Mutant::DropKeepsLock) && self.unlock_word(word, task) == Err(Error::Again) {
             spin_loop();
         }
@@ -80,7 +81,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Writes the next owner's TID, or 0, and makes that task the owner. The bucket is locked.
     ///
     /// The word is read with its bucket locked, so a waiter that sets [`WAITERS`] at the same time causes no error. The
-    /// kernel reads the word before it locks the bucket, and so answers `EINVAL` or `EAGAIN` in such races.
+    /// kernel reads the word before it locks the bucket, and so fails with `EINVAL` or `EAGAIN` in such races.
     fn hand_over<T: Target>(
         &self,
         turns: &mut Turns<'_>,
@@ -115,7 +116,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 }
 
-/// Makes the first waiter the owner, and answers its entry. Bucket and region are locked.
+/// Makes the first waiter the owner, and returns its entry. Bucket and region are locked.
 fn pass<T: Target, L: Layout>(
     graph: &mut PiGraph,
     lock: LockId<EntryRef>,

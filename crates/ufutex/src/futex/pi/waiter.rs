@@ -42,14 +42,14 @@ unsafe impl<S: Scheme<L>, L: Layout> Send for PiWaiter<'_, '_, S, L> {}
 // SAFETY: a shared reference to a waiter gives access to nothing in it; its future has it to itself.
 unsafe impl<S: Scheme<L>, L: Layout> Sync for PiWaiter<'_, '_, S, L> {}
 
-/// What a waiter sees when it looks.
+/// The state in which a waiter finds itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Seen {
-    /// It still waits, and its signal now has the new waker.
+    /// It still waits. Its signal now has the new waker.
     Waiting,
     /// It has the lock, and is not queued any more.
     Locked,
-    /// It has the lock, and must put the word right.
+    /// It has inherited the lock of an owner that died, and must write its TID into the word.
     Heir,
 }
 
@@ -75,23 +75,23 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
         self.busy.get().is_some()
     }
 
-    /// Whether one more waiter may join the bucket, and the task may wait: then [`set`](Self::set) must follow.
+    /// Counts one more waiter in the bucket and lets the task wait. On success [`set`](Self::set) must follow.
     pub fn admit(domain: &Domain<S, L>, task: &Task<L>, bucket: &Guard<'_, L>) -> Result<(), Error> {
         domain.admit_waiter(bucket.waiters())?;
         task.begins_to_wait().inspect_err(|_| domain.dismiss_waiter())
     }
 
-    /// Makes it busy with `entry`, which has been admitted, and which the caller queues, or takes back with
+    /// Makes the waiter busy with `entry`, which has been admitted. The caller queues it, or takes it back with
     /// [`release`](Self::release).
     pub fn set(&self, domain: &'d Domain<S, L>, task: &'t Task<L>, entry: PiEntry) -> EntryRef {
         debug_assert!(!self.is_busy());
-        // SAFETY: idle, so nobody else reaches it.
+        // SAFETY: idle, so no other thread reaches it.
         self.entry.with_mut(|e| _ = unsafe { (*e).write(entry) });
         self.busy.set(Some((domain, task)));
         self.entry_ref()
     }
 
-    /// The entry is ours alone: idle again.
+    /// Makes the waiter idle. No other thread reaches its entry any more.
     pub fn release(&self) {
         if let Some((domain, task)) = self.busy.take() {
             task.waits_no_more();
@@ -99,9 +99,9 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
             // SAFETY: initialised as it was not idle.
             let entry = unsafe { self.entry_ref().0.as_ref() };
             let has_lock = || entry.entry.signal.is_woken() || entry.is_heir();
-            // SAFETY: nobody else reaches it any more.
+            // SAFETY: no other thread reaches it any more.
             probe!(wait_end, unsafe { entry.entry.node.key() }.0.address, has_lock());
-            // SAFETY: initialised as it was not idle, and nobody else reaches it any more.
+            // SAFETY: initialised as it was not idle, and no other thread reaches it any more.
             self.entry.with_mut(|e| unsafe { (*e).assume_init_drop() });
         }
     }
@@ -113,11 +113,11 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
 
     fn entry(&self) -> &PiEntry {
         debug_assert!(self.is_busy());
-        // SAFETY: initialised while not idle, and every caller is not.
+        // SAFETY: initialised while the waiter is busy, and callers call this only then.
         unsafe { self.entry_ref().0.as_ref() }
     }
 
-    /// Looks again. If there is nothing new, `by` is told when there is.
+    /// Checks the waiter's state. If it still waits, `by` is notified of the next change.
     pub fn look(&self, by: By<'_>) -> Seen {
         let Some((domain, _)) = self.busy.get() else { return Seen::Locked };
         let entry = self.entry();
@@ -139,7 +139,7 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
                         Seen::Waiting
                     });
                     if seen.is_none() {
-                        // Taken, and about to tell a waker that may not be this task's any more. Come again.
+                        // Taken by a waker that is about to wake an outdated waker of this task. Poll once more.
                         waker.wake_by_ref();
                     }
                     return seen.unwrap_or(Seen::Waiting);
@@ -150,7 +150,7 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
         Seen::Locked
     }
 
-    /// Leaves queue and graph, unless it is too late.
+    /// Leaves queue and graph, unless the waiter has the lock already.
     pub fn leave(&self) -> Left {
         let Some((domain, task)) = self.busy.get() else { return Left::Unrequeued };
         let (entry, node) = (self.entry(), self.entry_ref().node());
@@ -187,8 +187,8 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
         }
     }
 
-    /// For an heir: writes its TID into the lock's word, and is the owner then. From [S4] to [S8]. It is the owner even if
-    /// the word cannot be written, and the next waiter goes on waiting for it: as in the kernel.
+    /// For an heir: writes its TID into the lock's word, and so becomes the owner. From [S4] to [S8]. It owns the lock
+    /// even if the word cannot be written, and the next waiter goes on waiting for it, as in the kernel.
     pub fn put_word_right<T: Target>(&self, word: &T) -> Result<(), Error> {
         let Some((domain, task)) = self.busy.get() else { return Ok(()) };
         let mut faults = Faults::default();
@@ -224,7 +224,7 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
             }
             Ok(())
         });
-        // Nobody takes an heir off its queue but itself.
+        // Only the heir itself removes its entry from the queue.
         if written.is_none_or(|result: Result<(), Fault>| result.is_ok()) {
             self.release();
             return Ok(());
@@ -232,7 +232,7 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
         Err(Fault)
     }
 
-    /// For an heir that will not have the lock: the next waiter is the heir.
+    /// For an heir that does not want the lock: makes the next waiter the heir.
     pub fn renounce(&self) {
         let Some((domain, task)) = self.busy.get() else { return };
         let (entry, node) = (self.entry(), self.entry_ref().node());
@@ -253,7 +253,7 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
             }
             rests
         });
-        // The scheduler is told before the next heir runs. Both happen even if the waker's drop panics.
+        // The scheduler is notified before the next heir runs. Both happen even if the waker's drop panics.
         let _rests = rests;
         let _told = Otherwise::new(|| domain.system.tell_scheduler(task.home()));
         self.release();
@@ -286,7 +286,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 }
 
-/// Writes the TID of a lock's new owner after the death of the one before.
+/// Writes the TID of a lock's new owner after the previous owner has died.
 fn write_heir<T: Target>(word: &T, tid: u32) -> Result<(), Fault> {
     debug_assert_eq!(tid & !TID_MASK, 0);
     let mut current = word.load32()?;

@@ -27,12 +27,12 @@ pub(super) struct Change<E> {
 }
 
 impl<E: Copy, H: Copy> Graph<E, H> {
-    /// `Deadlock` if `task` must not wait for `lock`, because the chain of holders leads back to `task` or would become
-    /// too long.
+    /// Fails with `Deadlock` if `task` must not wait for `lock`, because the chain of holders leads back to `task` or
+    /// would become too long.
     ///
     /// Each holder must be higher than the task that waits for it. The walk raises the height step by step, and ends at
-    /// the first holder that is high enough already. There the rest of the chain need not be walked: heights rise along
-    /// a chain, so no height behind that holder changes, and `task`, which is lower, cannot be behind it.
+    /// the first holder that is high enough already. The rest of the chain need not be walked: heights rise along a
+    /// chain, so no height behind that holder changes, and `task`, which is lower, cannot be behind it.
     pub(super) fn look_for_deadlock(&mut self, task: TaskId<E>, lock: LockId<E>) -> Result<(), Error> {
         let mut holder = self[lock].holder;
         let mut height = self[task].height;
@@ -75,8 +75,9 @@ impl<E: Copy, H: Copy> Graph<E, H> {
         }
     }
 
-    /// Computes the task's priority and height from its own priority and its locks' contributions. Answers the change
-    /// that this makes for the holder of the lock that the task waits for.
+    /// Computes the task's priority and height from its own priority and its locks' contributions. Returns the
+    /// resulting change for the holder of the lock that the task waits for. `None` if nothing changes, or the task does
+    /// not wait.
     pub(super) fn adjust(&mut self, id: TaskId<E>) -> Option<Change<E>> {
         let task = &mut self[id];
         let effective = task.own.min(task.lent.best()).min(NORMAL);

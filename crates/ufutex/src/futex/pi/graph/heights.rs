@@ -1,4 +1,4 @@
-//! A multiset of heights that knows its greatest.
+//! A multiset of heights that keeps track of the greatest one.
 
 use alloc::vec::Vec;
 

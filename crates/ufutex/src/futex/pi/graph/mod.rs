@@ -157,7 +157,7 @@ impl<E: Copy, H: Copy> Graph<E, H> {
         self.parts.of_mut(task.part()).tasks.remove(task.index());
     }
 
-    /// Removes the task from look-ups by TID. Its slot stays, since locks or waiters may still refer to it. Answers
+    /// Removes the task from look-ups by TID. Its slot stays, since locks or waiters may still refer to it. Returns
     /// whether the task could be looked up before.
     pub fn hide(&mut self, task: TaskId<E>) -> bool {
         let tid = self[task].tid;
@@ -282,7 +282,7 @@ impl<E: Copy, H: Copy> Graph<E, H> {
         heir
     }
 
-    /// Gives the lock to its first waiter because the holder has died. The waiter then has to write the word. Answers
+    /// Gives the lock to its first waiter because the holder has died. The waiter then has to write the word. Returns
     /// the waiter and its entry. A lock without waiters is removed.
     pub fn orphan(&mut self, lock: LockId<E>) -> Option<(TaskId<E>, E)> {
         let entry = self.first_waiter(lock).and_then(|heir| self.blocked_on(heir)).map(|(_, entry)| entry);

@@ -101,10 +101,10 @@ impl<E: Copy, H: Copy> Graph<E, H> {
         self.parts.0.insert(at, part);
     }
 
-    /// Moves all parts of `other` to this graph. `seen` is called with the home of each.
+    /// Moves all parts of `other` to this graph. Calls `seen` with the home of each.
     ///
     /// # Errors
-    /// [`Error::NoMemory`]; then nothing has changed.
+    /// [`Error::NoMemory`]. Nothing has changed then.
     pub fn absorb(&mut self, other: &mut Self, mut seen: impl FnMut(H)) -> Result<(), Error> {
         self.parts.0.try_reserve(other.parts.0.len()).map_err(|_| Error::NoMemory)?;
         other.parts.0.iter().for_each(|part| seen(part.home));
@@ -120,7 +120,7 @@ impl<E: Copy, H: Copy> Graph<E, H> {
         self.parts.0.len()
     }
 
-    /// Whether [`take_finished`](Self::take_finished) or [`take_loose`](Self::take_loose) may answer a part.
+    /// Whether [`take_finished`](Self::take_finished) or [`take_loose`](Self::take_loose) may return a part.
     pub fn may_shrink(&self) -> bool {
         match &*self.parts.0 {
             [] => false,
@@ -143,7 +143,7 @@ impl<E: Copy, H: Copy> Graph<E, H> {
         Some(self.parts.0.remove(at))
     }
 
-    /// Whether [`take_loose`](Self::take_loose) has a part to answer.
+    /// Whether [`take_loose`](Self::take_loose) has a part to return.
     pub fn has_loose(&self) -> bool {
         // A part with unreported changes stays: the thread that reports them looks for them in the graph of its own
         // part.

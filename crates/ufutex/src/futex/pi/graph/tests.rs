@@ -74,7 +74,7 @@ impl Plain {
         false
     }
 
-    /// How many waits the chain has that begins with a wait of `task`.
+    /// The number of waits in the chain that begins with a wait of `task`.
     fn waits_from(&self, task: usize) -> usize {
         let next = self.waits_for[task].and_then(|lock| self.holder[lock]);
         next.map_or(0, |holder| 1 + self.waits_from(holder))
