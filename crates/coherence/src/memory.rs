@@ -89,7 +89,7 @@ unsafe impl GlobalAlloc for Allocator {
             // SAFETY: it is the C library's, and what needs no more alignment than this keeps it.
             return unsafe { libc::realloc(place.cast(), size) }.cast();
         }
-        // SAFETY: the caller answers for the size, which is not 0 and does not overflow.
+        // SAFETY: the caller returns for the size, which is not 0 and does not overflow.
         let new = unsafe { self.alloc(Layout::from_size_align_unchecked(size, layout.align())) };
         if !new.is_null() {
             // SAFETY: both have as many bytes, and the old ones are the caller's to give up.

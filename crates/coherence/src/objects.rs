@@ -82,7 +82,7 @@ pub fn forget(from: usize, to: usize) {
     });
 }
 
-/// How often names have been given or forgotten: as long as that stays, [`at`] has the same answers.
+/// How often names have been given or forgotten: as long as that stays, [`at`] has the same returns.
 pub(crate) fn changes() -> u64 {
     CHANGES.get()
 }

@@ -103,7 +103,7 @@ impl Machine {
             }
             self.threads[thread].stores += 1;
         } else if access == Access::Load && self.threads[thread].stores > 0 && self.waits_for(line, thread) {
-            // The store buffer answers what it has.
+            // The store buffer returns what it has.
             return Next::Go;
         }
         let (since, in_sight) = (self.clock(), self.in_sight());

@@ -74,7 +74,7 @@ impl Earliest {
     /// # Safety
     /// `node` belongs to the lock, and is in this wheel or in none.
     unsafe fn remove(&mut self, node: *mut Node) {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe {
             self.ready -= usize::from((*node).is_ready());
             self.wheel.remove(node);
@@ -86,7 +86,7 @@ impl Earliest {
     /// # Safety
     /// `node` belongs to the lock, and is in no wheel; its owner takes it out before freeing it.
     unsafe fn make_ready(&mut self, node: *mut Node) {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { self.wheel.make_ready(node) };
         self.ready += 1;
     }
@@ -186,7 +186,7 @@ impl Driver {
         }
     }
 
-    /// Expires what is due by now, on the calling thread, which delivers the timers and wakes the tasks. Answers how
+    /// Expires what is due by now, on the calling thread, which delivers the timers and wakes the tasks. Returns how
     /// many deadlines have passed. Several threads may turn at once.
     ///
     /// The owners of deadlines are processes, which have timers, and domains, which have timeouts. Each owner in line
@@ -194,7 +194,7 @@ impl Driver {
     /// the turn waits for at most 64 deadlines of each other owner on its clock, however many the other owners have,
     /// and for as many on each of the other clocks. How long that takes depends on how long 64 calls of each
     /// [`Deliver`](crate::timer::Deliver) take. The turn ends when all deadlines have passed that were due at its
-    /// beginning. Deadlines that have come since may be left; then [`next`](Self::next) answers a time that has passed.
+    /// beginning. Deadlines that have come since may be left; then [`next`](Self::next) returns a time that has passed.
     ///
     /// If a waker or a delivery panics, the other clocks are still served, and then the panic goes on to the caller.
     /// What else is due by the panic's clock is left to the next turn.

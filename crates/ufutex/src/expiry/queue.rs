@@ -14,7 +14,7 @@ pub(crate) trait Owner: Sync {
     /// Keeps the owner; `None` when it is being dropped.
     fn hold(&self) -> Option<Held>;
 
-    /// Expires a share of what is due on `base`, and schedules the rest. Answers how many deadlines have passed.
+    /// Expires a share of what is due on `base`, and schedules the rest. Returns how many deadlines have passed.
     fn expire(&self, base: Base, visit: &mut Visit) -> usize;
 }
 
@@ -63,7 +63,7 @@ impl Held {
     /// `owner` is what a [`Counted`] holds, whose memory is there: see [`Counted::upgrade`].
     pub unsafe fn of<T: Owner + 'static>(owner: &T) -> Option<Self> {
         let owner = NonNull::from(owner);
-        // SAFETY: says the caller. The handle that is forgotten is the one that is let go.
+        // SAFETY: the caller guarantees it. The handle that is forgotten is the one that is let go.
         core::mem::forget(unsafe { Counted::upgrade(owner) }?);
         // SAFETY: once, says `drop`.
         Some(Self { owner, let_go: |owner| unsafe { Counted::let_go(owner.cast::<T>()) } })
@@ -180,14 +180,14 @@ impl Queue {
         ready: impl FnOnce(*mut Node),
     ) -> Tell {
         self.state.lock().with(|state| {
-            // SAFETY: says the caller.
+            // SAFETY: the caller guarantees it.
             unsafe {
                 state.wheel.remove(node);
                 ready(node);
             }
             let is_earlier = deadline < state.scheduled;
             let tell = if is_earlier { self.schedule(driver, state, deadline, now) } else { Tell(false) };
-            // SAFETY: says the caller; and it has been taken out.
+            // SAFETY: the caller guarantees it; and it has been taken out.
             unsafe { state.wheel.insert(node, deadline, now) };
             tell
         })
@@ -200,7 +200,7 @@ impl Queue {
     /// `node` is valid, and in this queue or in none.
     pub unsafe fn disarm(&self, driver: &Inner, node: *mut Node, lazy: bool) -> Tell {
         self.state.lock().with(|state| {
-            // SAFETY: says the caller.
+            // SAFETY: the caller guarantees it.
             let was_armed = unsafe { state.wheel.remove(node) };
             let is_last = state.wheel.is_empty() || mutant(Mutant::DisarmSilencesOthers);
             if was_armed && !lazy && is_last { self.unschedule(driver, state) } else { Tell(false) }

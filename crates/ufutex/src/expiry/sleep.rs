@@ -184,7 +184,7 @@ impl<'d> Sleep<'d> {
         too_early.unwrap_or_else(is_over)
     }
 
-    /// The time is up. Answers whom to wake.
+    /// The time is up. Returns whom to wake.
     ///
     /// # Safety
     /// `node` is a sleep's, whose queue is locked.

@@ -90,7 +90,7 @@ impl<'d> Turn<'d> {
         Self { driver, rounds }
     }
 
-    /// Answers how many deadlines have passed.
+    /// Returns how many deadlines have passed.
     pub fn run(mut self) -> usize {
         self.serve()
     }

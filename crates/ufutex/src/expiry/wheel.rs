@@ -217,7 +217,7 @@ impl Wheel {
     /// # Safety
     /// `node` is valid and in no wheel; it stays where it is until it has been taken out.
     pub unsafe fn make_ready(&mut self, node: *mut Node) {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { self.link_ring(node, READY) };
     }
 
@@ -318,7 +318,7 @@ impl Wheel {
         self.gathers = true;
     }
 
-    /// Places a batch of the nodes to be placed. Answers whether all have been placed.
+    /// Places a batch of the nodes to be placed. Returns whether all have been placed.
     pub fn settle(&mut self) -> bool {
         for _ in 0..BATCH {
             if self.is_settled() {
@@ -348,7 +348,7 @@ impl Wheel {
     /// `node` is valid and in no wheel.
     unsafe fn place(&mut self, node: *mut Node) {
         if self.gathers {
-            // SAFETY: says the caller.
+            // SAFETY: the caller guarantees it.
             return unsafe { self.link_ring(node, self.pool()) };
         }
         // SAFETY: valid, says the caller.
@@ -358,7 +358,7 @@ impl Wheel {
         let slot = level as usize * SLOTS + digit;
         self.levels |= 1 << level;
         self.slots[level as usize] |= 1 << digit;
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { self.link(node, slot as u16) };
     }
 
@@ -366,7 +366,7 @@ impl Wheel {
     /// As for `place`.
     unsafe fn link_ring(&mut self, node: *mut Node, ring: u16) {
         self.levels |= RING << (ring - RINGS[0]);
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { self.link(node, ring) };
     }
 

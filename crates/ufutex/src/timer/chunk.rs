@@ -66,7 +66,7 @@ pub fn make(timers: usize, next: *mut Chunk, free: *mut Timer) -> Option<NonNull
 /// # Safety
 /// It was made by [`make`], and nobody uses its timers any more.
 pub unsafe fn free(chunk: NonNull<Chunk>) {
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     unsafe {
         for index in 0..chunk.as_ref().timers {
             timer(chunk, index).drop_in_place();

@@ -22,7 +22,7 @@ const TRIES: usize = 128;
 const WALKS: usize = 64;
 
 impl Timers {
-    /// Makes a timer, which is not set yet: timer_create(2). Answers its ID. Without `notify` it sends `SIGALRM`, with the
+    /// Makes a timer, which is not set yet: timer_create(2). Returns its ID. Without `notify` it sends `SIGALRM`, with the
     /// ID for a value.
     ///
     /// IDs follow one another, also over those of timers that could not be made, and begin again at 0 after 2^31. Where

@@ -31,7 +31,7 @@ pub trait Deliver: Send + Sync {
         Ok(())
     }
 
-    /// Whether the process has a thread with this number, for `SIGEV_THREAD_ID`. The provided implementation answers
+    /// Whether the process has a thread with this number, for `SIGEV_THREAD_ID`. The provided implementation returns
     /// `true`. Called with nothing locked. If it panics, no timer has been made, but an ID has been used up.
     fn has_thread(&self, thread: i32) -> bool {
         let _ = thread;

@@ -217,7 +217,7 @@ impl Rest {
     /// `this` is valid for writes, and nobody else's.
     pub unsafe fn make(this: NonNull<Self>, index: u16, next: *mut Timer) {
         let this = this.as_ptr();
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe {
             (&raw mut (*this).node).write(cell::UnsafeCell::new(Node::keeping(index, next)));
             if MODEL {

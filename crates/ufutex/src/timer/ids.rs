@@ -358,7 +358,7 @@ impl Ids {
         });
     }
 
-    /// Moves a group to those that take its place, which nobody can lock before it is done. Answers what that took.
+    /// Moves a group to those that take its place, which nobody can lock before it is done. Returns what that took.
     fn move_group(&self, from: Table, to: Table, group: usize) -> usize {
         let source = from.group(group);
         while source.lock.lock().is_none() {}

@@ -13,7 +13,7 @@ impl Timers {
     /// How many intervals had passed unnoticed when the last signal was delivered: timer_getoverrun(2). At most
     /// `i32::MAX`.
     ///
-    /// Takes no lock: what it answers stands in one word with the timer's ID.
+    /// Takes no lock: what it returns stands in one word with the timer's ID.
     ///
     /// # Errors
     /// [`Error::Invalid`]: no such timer.
@@ -90,7 +90,7 @@ impl Timers {
 }
 
 impl State {
-    /// What is on its way is void. Answers in which queue the timer stands, if it is armed, from where it is to be taken.
+    /// What is on its way is void. Returns in which queue the timer stands, if it is armed, from where it is to be taken.
     #[inline(always)]
     pub(super) fn stand_down(&mut self) -> Option<Base> {
         if !mutant(Mutant::DisarmKeepsNumber) {

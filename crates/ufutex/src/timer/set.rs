@@ -23,7 +23,7 @@ pub(super) struct Shown {
 }
 
 impl Timers {
-    /// Sets a timer, and answers what it was set to: timer_settime(2). The value is a point in time if `absolute`, and
+    /// Sets a timer, and returns what it was set to: timer_settime(2). The value is a point in time if `absolute`, and
     /// else so much time from now. What was on its way, a notice that has not been taken or an overrun, is void.
     ///
     /// # Errors

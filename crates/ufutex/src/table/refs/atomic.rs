@@ -119,7 +119,7 @@ impl<L: Layout> Scheme<L> for Atomic {
     }
 }
 
-/// Waits until no operation is between look-up and unlock. If `keep_trying` answers `false` before, or panics, nothing
+/// Waits until no operation is between look-up and unlock. If `keep_trying` returns `false` before, or panics, nothing
 /// has changed.
 pub fn wait_until_frozen(count: &Count, keep_trying: &mut dyn FnMut() -> bool) -> Result<(), Error> {
     let mut round = 0;

@@ -78,7 +78,7 @@ pub trait Scheme<L: Layout>: Sealed + Sized + Send + Sync + 'static {
 
     /// Moves to a table with `1 << slots_log2` buckets, if the table in use is smaller. A scheme that would have to
     /// wait long tries for a moment only. If there is no memory, the table in use stays in use. `is_wanted` is called
-    /// under the lock that a request for a size takes; if it answers `false`, nothing happens. The answer is `false` if
+    /// under the lock that a request for a size takes; if it returns `false`, nothing happens. The answer is `false` if
     /// nothing was decided because another move is going on.
     #[doc(hidden)]
     fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool;
