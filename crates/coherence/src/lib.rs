@@ -13,10 +13,10 @@
 //!
 //! | to change | look in |
 //! |---|---|
-//! | what a machine looks like, what its transfers take | `topology.rs`, `topologies/*.toml` |
-//! | who holds a line, and who has to give it up | `directory.rs` |
+//! | the description of a machine, with the times of transfers | `topology.rs`, `topologies/*.toml` |
+//! | which cores hold a line, and which have to give it up | `directory.rs` |
 //! | the queue at a line; what an access costs | `machine/line.rs`, `machine/access.rs` |
-//! | whose turn it is; sleeping, waking, sharing a core | `machine/schedule.rs`, `machine/sleep.rs` |
+//! | which thread runs next; sleeping, waking, sharing a core | `machine/schedule.rs`, `machine/sleep.rs` |
 //! | what is counted | `statistics.rs`, `objects.rs` |
 //! | what code under test calls | `atomic.rs`, `current.rs`, `memory.rs` |
 

@@ -117,7 +117,7 @@ impl<I: Index> Emulated<I> {
         self.signals.own.0.timers.count()
     }
 
-    /// The process's number in the index.
+    /// Identifies the process in the index: the address of its signals.
     #[cfg(not(feature = "sim"))]
     pub(super) fn owner(&self) -> usize {
         std::ptr::from_ref(&*self.signals).addr()

@@ -357,7 +357,7 @@ fn tables_of_several_processes_are_counted_once_if_they_share_them() {
 
 #[test]
 fn the_scaled_hash_spreads_the_ids_of_a_process() {
-    // 20,000 IDs over 512 buckets: a random hash has no chain of twice the mean, which one bit less would have.
+    // With 20,000 IDs in 512 buckets, a random hash has no chain of twice the mean length. With one bit less it would.
     let scaled = Scaled::new(1);
     let mut chains = vec![0; 512];
     for id in 0..20_000 {

@@ -116,7 +116,7 @@ pub(crate) fn parked(place: PlaceRef, has_timeout: bool) -> IsParked {
     IsParked
 }
 
-/// See [`parked`].
+/// Marks the calling thread as parked as long as it lives: see [`parked`].
 pub(crate) struct IsParked;
 
 impl Drop for IsParked {
