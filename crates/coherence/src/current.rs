@@ -199,7 +199,7 @@ pub fn sleep_while(word: &AtomicU32, expected: u32, until_ns: Option<u64>) -> Sl
     }
 }
 
-/// Wakes at most `count` threads that sleep at `address`, and returns how many it has woken. The word need not exist any more.
+/// Wakes at most `count` threads that sleep at `address`, and returns how many. The word need not exist any more.
 pub fn wake(address: usize, count: usize) -> usize {
     wait_for(Machine::turn);
     with(|machine| machine.wake(address, count)).unwrap_or(0)
