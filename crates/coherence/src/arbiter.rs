@@ -1,6 +1,6 @@
-//! Chance, by seed: the same numbers each time.
+//! Random choices by seed: the same numbers for the same seed.
 
-/// A generator of numbers (SplitMix64), small enough to be looked through.
+/// A random number generator (SplitMix64), small enough to be read in full.
 #[derive(Clone, Debug)]
 pub struct Arbiter(u64);
 
@@ -17,19 +17,19 @@ impl Arbiter {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// A random number below `bound`, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
-    /// Whose request a line goes to next, of some in order of age: that of the oldest of those who are nearest to it, or of
-    /// the oldest of all. A core's own threads meet in its caches, a chiplet's cores in theirs, and only what they leave over
-    /// is seen by those beyond.
+    /// Picks the request that gets a line next, from requests in order of age: the oldest of those nearest to the line
+    /// or, by chance, the oldest of all. Threads of a core meet in its caches and cores of a chiplet in theirs, and
+    /// cores beyond see only what these leave over.
     pub fn pick<D: Ord + Copy>(&mut self, distances: impl Iterator<Item = D>) -> usize {
         let nearest = distances.enumerate().min_by_key(|(_, distance)| *distance).map_or(0, |(number, _)| number);
         if nearest == 0 || self.below(UNFAIR) == 0 { 0 } else { nearest }
     }
 }
 
-/// One in so many requests is served by age alone.
+/// One in this many requests is served by age alone.
 const UNFAIR: u64 = 4;

@@ -1,4 +1,4 @@
-//! Atomics, cells and barriers with the interface of `core`'s, each access of which takes virtual time.
+//! Atomics, cells and barriers with the interface of those in `core`. Each access takes virtual time.
 
 use std::panic::Location;
 use std::sync::atomic as host;
@@ -8,7 +8,7 @@ use crate::machine::Access;
 
 pub use std::sync::atomic::Ordering;
 
-/// A barrier: only a full one costs something, as on machines that order stores.
+/// A barrier. Only a full barrier takes time, as on machines that order stores.
 pub fn fence(order: Ordering) {
     host::fence(order);
     if order == Ordering::SeqCst {
@@ -16,12 +16,12 @@ pub fn fence(order: Ordering) {
     }
 }
 
-/// A turn of a loop that waits for another core.
+/// One turn of a loop that waits for another core.
 pub fn spin_loop() {
     if current::is_simulated() { current::pause() } else { std::hint::spin_loop() }
 }
 
-/// What all atomics have.
+/// The methods of all atomics.
 macro_rules! accesses {
     ($value:ty) => {
         #[inline]
@@ -30,7 +30,7 @@ macro_rules! accesses {
             access(kind, self.0.as_ptr().addr(), size_of::<$value>(), Location::caller());
         }
 
-        /// What it holds.
+        /// Returns the value.
         #[inline]
         #[track_caller]
         pub fn load(&self, order: Ordering) -> $value {
@@ -38,7 +38,7 @@ macro_rules! accesses {
             self.0.load(order)
         }
 
-        /// Lets it hold `value`. A sequentially consistent store is a locked instruction.
+        /// Sets the value. A sequentially consistent store is a locked instruction.
         #[inline]
         #[track_caller]
         pub fn store(&self, value: $value, order: Ordering) {
@@ -46,7 +46,7 @@ macro_rules! accesses {
             self.0.store(value, order);
         }
 
-        /// Lets it hold `value`; what it held.
+        /// Sets the value, and returns the old one.
         #[inline]
         #[track_caller]
         pub fn swap(&self, value: $value, order: Ordering) -> $value {
@@ -54,10 +54,10 @@ macro_rules! accesses {
             self.0.swap(value, order)
         }
 
-        /// Lets it hold `new` if it holds `current`; what it held.
+        /// Sets the value to `new` if it is `current`, and returns the old one.
         ///
         /// # Errors
-        /// What it held, if that was not `current`.
+        /// The value, if it is not `current`.
         #[inline]
         #[track_caller]
         pub fn compare_exchange(
@@ -71,10 +71,10 @@ macro_rules! accesses {
             self.0.compare_exchange(current, new, success, failure)
         }
 
-        /// As [`compare_exchange`](Self::compare_exchange): here it never fails for no reason.
+        /// As [`compare_exchange`](Self::compare_exchange). It never fails spuriously here.
         ///
         /// # Errors
-        /// What it held, if that was not `current`.
+        /// The value, if it is not `current`.
         #[inline]
         #[track_caller]
         pub fn compare_exchange_weak(
@@ -87,10 +87,11 @@ macro_rules! accesses {
             self.compare_exchange(current, new, success, failure)
         }
 
-        /// Changes it by `change` as long as that has an answer; what it held.
+        /// Replaces the value by the result of `change`, again and again until no other thread interferes. Returns the
+        /// old value.
         ///
         /// # Errors
-        /// What it holds, if `change` has no answer.
+        /// The value for which `change` returned `None`.
         #[inline]
         #[track_caller]
         pub fn fetch_update(
@@ -109,17 +110,17 @@ macro_rules! accesses {
             Err(held)
         }
 
-        /// What it holds, for who has it alone.
+        /// The value, for a caller with exclusive access.
         pub fn get_mut(&mut self) -> &mut $value {
             self.0.get_mut()
         }
 
-        /// What it holds, at its end.
+        /// Consumes the atomic, and returns the value.
         pub fn into_inner(self) -> $value {
             self.0.into_inner()
         }
 
-        /// Where it lies. What is done there takes no time.
+        /// The address of the value. Accesses through it take no time.
         pub const fn as_ptr(&self) -> *mut $value {
             self.0.as_ptr()
         }
@@ -148,7 +149,7 @@ macro_rules! integer {
         pub struct $name(host::$name);
 
         impl $name {
-            /// Holds `value`.
+            /// Makes an atomic that holds `value`.
             pub const fn new(value: $value) -> Self {
                 Self(host::$name::new(value))
             }
@@ -167,8 +168,8 @@ macro_rules! integer {
                 fetch_min
             );
 
-            /// Adds `value` by one instruction that is not locked: what nobody else writes to, or what a restartable
-            /// sequence guards.
+            /// Adds `value` with one instruction that is not locked: for a value to which no other thread writes, or
+            /// that a restartable sequence guards.
             #[inline]
             #[track_caller]
             pub fn add_unlocked(&self, value: $value) {
@@ -207,7 +208,7 @@ integer!(AtomicIsize, isize);
 pub struct AtomicBool(host::AtomicBool);
 
 impl AtomicBool {
-    /// Holds `value`.
+    /// Makes an atomic that holds `value`.
     pub const fn new(value: bool) -> Self {
         Self(host::AtomicBool::new(value))
     }
@@ -221,7 +222,7 @@ impl AtomicBool {
 pub struct AtomicPtr<T>(host::AtomicPtr<T>);
 
 impl<T> AtomicPtr<T> {
-    /// Holds `value`.
+    /// Makes an atomic that holds `value`.
     pub const fn new(value: *mut T) -> Self {
         Self(host::AtomicPtr::new(value))
     }
@@ -241,16 +242,17 @@ impl<T> std::fmt::Debug for AtomicPtr<T> {
     }
 }
 
-/// Up to how many lines of a cell an access to it touches: who has a page in a cell does not walk through it.
+/// The largest number of a cell's lines that an access touches: an access to a cell of a page does not walk through all
+/// of it.
 const CELL_LINES: usize = 4;
 
-/// A cell whose guard is a lock elsewhere. Reading it loads its lines; who may write has them alone.
+/// A cell that a lock elsewhere guards. Reading it loads its lines; changing it needs them exclusively.
 #[repr(transparent)]
 #[derive(Default)]
 pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 impl<T> UnsafeCell<T> {
-    /// Holds `value`.
+    /// Makes a cell that holds `value`.
     pub const fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))
     }
@@ -261,7 +263,7 @@ impl<T> UnsafeCell<T> {
         access(kind, self.0.get().addr(), size_of::<T>().min(CELL_LINES * crate::machine::LINE), Location::caller());
     }
 
-    /// For who reads it.
+    /// Reads the value.
     #[inline]
     #[track_caller]
     pub fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
@@ -269,7 +271,7 @@ impl<T> UnsafeCell<T> {
         read(self.0.get())
     }
 
-    /// For who changes it.
+    /// Changes the value.
     #[inline]
     #[track_caller]
     pub fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
@@ -277,12 +279,12 @@ impl<T> UnsafeCell<T> {
         write(self.0.get())
     }
 
-    /// What it holds, for who has it alone.
+    /// The value, for a caller with exclusive access.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }
 
-    /// What it holds, at its end.
+    /// Consumes the cell, and returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }

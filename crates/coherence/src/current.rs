@@ -1,4 +1,4 @@
-//! What code on a virtual core can ask and do. Outside of a simulation all of it does nothing and costs nothing.
+//! What code on a virtual core can ask and do. Outside of a simulation these functions do nothing and cost nothing.
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -10,9 +10,9 @@ use crate::coroutine::suspend;
 use crate::machine::{self, Access, LINE, Machine, Next, Time};
 
 thread_local! {
-    /// The machine, while one of its threads runs.
+    /// The machine, while one of its threads runs; otherwise null.
     static MACHINE: Cell<*const RefCell<Machine>> = const { Cell::new(null()) };
-    /// The machine itself is at work: what it allocates is no business of its threads.
+    /// The machine itself is at work: its own allocations and accesses are not those of a virtual thread.
     static IS_BUSY: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -21,13 +21,13 @@ thread_local! {
 pub enum Slept {
     /// The word held another value.
     Differs,
-    /// By a wake.
+    /// The thread was woken.
     Woken,
-    /// By its deadline.
+    /// The deadline came.
     TimedOut,
 }
 
-/// Sets a flag, and back at the end.
+/// Sets `IS_BUSY`, and restores it when dropped.
 struct Busy(bool);
 
 impl Busy {
@@ -42,13 +42,13 @@ impl Drop for Busy {
     }
 }
 
-/// Runs what is no access of a virtual thread's, although one may be running.
+/// Runs work that does not count as accesses of the running virtual thread.
 pub(crate) fn uncounted<R>(work: impl FnOnce() -> R) -> R {
     let _busy = Busy::new();
     work()
 }
 
-/// Runs `thread`, which is one of `machine`'s, until it waits.
+/// Runs `thread`, a thread of `machine`, until it waits.
 pub(crate) fn run<R>(machine: &RefCell<Machine>, thread: impl FnOnce() -> R) -> R {
     struct Back;
     impl Drop for Back {
@@ -61,7 +61,7 @@ pub(crate) fn run<R>(machine: &RefCell<Machine>, thread: impl FnOnce() -> R) -> 
     thread()
 }
 
-/// The machine of the running virtual thread, for one step.
+/// Runs one step on the machine of the running virtual thread. `None` outside of a simulation.
 #[inline]
 pub(crate) fn with<R>(step: impl FnOnce(&mut Machine) -> R) -> Option<R> {
     let machine = MACHINE.get();
@@ -69,12 +69,12 @@ pub(crate) fn with<R>(step: impl FnOnce(&mut Machine) -> R) -> Option<R> {
         return None;
     }
     let _busy = Busy::new();
-    // SAFETY: it is set while `run` has it borrowed, and nobody else borrows it meanwhile: the loop that resumes
-    // threads waits for `run`, and a step neither waits nor steps again.
+    // SAFETY: it is set while `run` borrows the machine, and no other borrow exists meanwhile: the loop that resumes
+    // threads waits for `run`, and a step neither waits nor begins another step.
     Some(step(&mut unsafe { &*machine }.borrow_mut()))
 }
 
-/// Does `step`, and waits where it says so. `false` outside of a simulation.
+/// Does `step`, and waits if it returns `Wait`. Returns `false` outside of a simulation.
 #[inline]
 fn wait_for(step: impl FnOnce(&mut Machine) -> Next) -> bool {
     match with(step) {
@@ -85,7 +85,7 @@ fn wait_for(step: impl FnOnce(&mut Machine) -> Next) -> bool {
     true
 }
 
-/// An access of `bytes` at `address`.
+/// Makes an access to `bytes` bytes at `address`.
 #[inline]
 pub(crate) fn access(access: Access, address: usize, bytes: usize, site: &'static Location<'static>) {
     if bytes == 0 {
@@ -104,7 +104,7 @@ pub(crate) fn access(access: Access, address: usize, bytes: usize, site: &'stati
     }
 }
 
-/// A full barrier.
+/// Passes a full barrier.
 pub(crate) fn barrier() {
     if wait_for(Machine::turn) {
         wait_for(Machine::drain);
@@ -112,12 +112,12 @@ pub(crate) fn barrier() {
     }
 }
 
-/// A turn of a loop that spins.
+/// Waits for one turn of a loop that spins.
 pub(crate) fn pause() {
     wait_for(Machine::pause);
 }
 
-/// Whether the caller is a virtual thread's own code, and not the machine at work for it.
+/// Whether the caller is a virtual thread's own code, and not the machine that works for it.
 pub(crate) fn is_counted() -> bool {
     is_simulated() && !IS_BUSY.get()
 }
@@ -140,48 +140,48 @@ pub fn thread() -> usize {
     with(|machine| machine.running).unwrap_or(0)
 }
 
-/// The number of the hardware thread it runs on; 0 outside of a simulation.
+/// The number of the hardware thread that the thread runs on; 0 outside of a simulation.
 #[must_use]
 pub fn cpu() -> usize {
     with(|machine| machine.cpu()).unwrap_or(0)
 }
 
-/// How many hardware threads the machine has; 1 outside of a simulation.
+/// The number of hardware threads of the machine; 1 outside of a simulation.
 #[must_use]
 pub fn cpus() -> usize {
     with(|machine| machine.topology.cpus()).unwrap_or(1)
 }
 
-/// A number below `bound`, which is not 0, by chance and the simulation's seed; 0 outside of a simulation.
+/// A random number below `bound`, which is not 0, by the simulation's seed; 0 outside of a simulation.
 #[must_use]
 pub fn below(bound: u64) -> u64 {
     with(|machine| machine.below(bound)).unwrap_or(0)
 }
 
-/// Computes for so many nanoseconds without touching shared memory.
+/// Computes for `ns` nanoseconds without touching shared memory.
 pub fn compute(ns: f64) {
     with(|machine| machine.advance((ns * 1000.0) as Time));
 }
 
-/// An operation is done, or several: what figures by the operation are by.
+/// Notes that this many operations are done. Figures per operation refer to these.
 pub fn done(operations: u64) {
     with(|machine| machine.done(operations));
 }
 
-/// Whether the simulation has been measured for as long as it was to be.
+/// Whether the measured part of the simulation is over.
 #[must_use]
 pub fn is_over() -> bool {
     with(|machine| machine.is_over()).unwrap_or(true)
 }
 
-/// Waits for all other threads that have not ended: then all clocks are the same but for a moment, and warming up begins.
+/// Waits for all other threads that have not ended. Then all clocks are nearly equal, and warming up begins.
 pub fn rendezvous() {
     if with(Machine::rendezvous).is_some() {
         suspend();
     }
 }
 
-/// Sleeps as long as `word` is `expected` and nobody wakes, at most until `until_ns`.
+/// Sleeps while `word` is `expected`, until a wake or until `until_ns`.
 #[track_caller]
 pub fn sleep_while(word: &AtomicU32, expected: u32, until_ns: Option<u64>) -> Slept {
     with(Machine::syscall);
@@ -199,13 +199,13 @@ pub fn sleep_while(word: &AtomicU32, expected: u32, until_ns: Option<u64>) -> Sl
     }
 }
 
-/// Wakes at most `count` of those who sleep while the word at `address` is what it is; how many. The word need not be there.
+/// Wakes at most `count` threads that sleep at `address`, and returns how many. The word need not exist any more.
 pub fn wake(address: usize, count: usize) -> usize {
     wait_for(Machine::turn);
     with(|machine| machine.wake(address, count)).unwrap_or(0)
 }
 
-/// Sleeps for so long, off its core.
+/// Sleeps for `ns` nanoseconds, off its core.
 pub fn nap(ns: u64) {
     let nobody_wakes_here = 0;
     if with(|machine| machine.sleep(nobody_wakes_here, Some(machine.clock() + ns * 1000))).is_some() {
@@ -213,7 +213,7 @@ pub fn nap(ns: u64) {
     }
 }
 
-/// Lets other threads of this core go first.
+/// Lets other threads of this core run first.
 pub fn yield_now() {
     let yields = |machine: &mut Machine| {
         machine.syscall();
@@ -223,7 +223,7 @@ pub fn yield_now() {
     wait_for(yields);
 }
 
-/// On return every core has passed a full barrier. What it costs the others is not modelled.
+/// When this returns, every core has passed a full barrier. The cost for the other cores is not modelled.
 pub fn membarrier() {
     with(Machine::membarrier);
 }

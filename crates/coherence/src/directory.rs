@@ -1,4 +1,4 @@
-//! Who holds a cache line: MESI, as a directory sees it.
+//! The holders of a cache line: MESI, as a directory sees it.
 
 use crate::set::Set;
 use crate::topology::{Distance, Topology};
@@ -6,29 +6,29 @@ use crate::topology::{Distance, Topology};
 /// A line's holders.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Line {
-    /// Nobody: it is in memory.
+    /// No core: the line is only in memory.
     #[default]
     Invalid,
-    /// One core, as memory has it.
+    /// One core; the line is unchanged from memory.
     Exclusive(u16),
-    /// One core, newer than memory.
+    /// One core; the line is newer than memory.
     Modified(u16),
-    /// These, as memory has it.
+    /// These cores; the line is unchanged from memory.
     Shared(Box<Set>),
 }
 
 /// Where an access gets its line from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Supply {
-    /// It is here.
+    /// The core has the line.
     Hit,
-    /// From memory.
+    /// Memory.
     Memory,
-    /// From the core at this distance, or after the one at this distance has given it up.
+    /// The core at this distance, or any supplier after the core at this distance has given the line up.
     Core {
-        /// How far.
+        /// The distance.
         distance: Distance,
-        /// That core had written to it: what perf c2c calls HITM.
+        /// Whether that core had written to the line: what perf c2c calls HITM.
         modified: bool,
     },
 }
@@ -51,7 +51,7 @@ impl Line {
         }
     }
 
-    /// Where `core` would get the line from to write to it: it must have it alone.
+    /// Where `core` would get the line from to write to it, for which it must be the only holder.
     #[must_use]
     pub fn supply_write(&self, core: u16, topology: &Topology) -> Supply {
         match self {
@@ -65,7 +65,7 @@ impl Line {
         }
     }
 
-    /// Who has it alone.
+    /// The only holder, if one core holds the line alone.
     #[must_use]
     pub fn owner(&self) -> Option<u16> {
         match self {
@@ -74,7 +74,7 @@ impl Line {
         }
     }
 
-    /// `core` has read it.
+    /// Notes that `core` has read the line.
     pub fn read(&mut self, core: u16) {
         match self {
             Self::Invalid => *self = Self::Exclusive(core),
@@ -86,7 +86,7 @@ impl Line {
         }
     }
 
-    /// `core` has written to it.
+    /// Notes that `core` has written to the line.
     pub fn write(&mut self, core: u16) {
         *self = Self::Modified(core);
     }

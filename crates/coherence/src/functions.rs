@@ -1,9 +1,9 @@
-//! Which function a line of source is in. The compiler tells a caller's file and line, and people want to read names.
+//! Names of functions by line of source. The compiler gives a caller's file and line, and people want to read names.
 
 /// Files by their paths below the source's root, each with the lines where functions begin, in order.
 pub type Table = &'static [(&'static str, &'static [(u32, &'static str)])];
 
-/// The function that `line` of `file` is in. `file` is a path as the compiler was given it.
+/// The function that `line` of `file` is in. `file` is a path as it was given to the compiler.
 #[must_use]
 pub fn at(table: Table, file: &str, line: u32) -> Option<&'static str> {
     let (_, begins) = table.iter().filter(|(path, _)| ends_with(file, path)).max_by_key(|(path, _)| path.len())?;

@@ -1,21 +1,22 @@
-//! What shared memory costs on a machine that we do not have: atomics on virtual cores, in virtual time.
+//! Estimates what shared memory costs on a machine that is not at hand: atomics on virtual cores, in virtual time.
 //!
-//! A [`Simulation`] runs a closure on as many virtual threads as wanted, all of them on one thread of the host. Each access
-//! of an [`atomic`] is an event: the core with the smallest clock goes on, a directory says where the line is, and the
-//! clock of who wants it advances by what the [`Topology`] says that a transfer takes. Requests for a line that is on its way
-//! queue. Statistics tell which field of which [object](objects) moved, and for whom.
+//! A [`Simulation`] runs a closure on any number of virtual threads, all of them on one thread of the host. Each access
+//! to an [`atomic`] is an event. The core with the smallest clock goes on, a directory says where the line is, and the
+//! clock of the core that needs the line advances by the time that the [`Topology`] gives for the transfer. Requests
+//! for a line that is in transfer queue. Statistics show which field of which [object](objects) was transferred, and
+//! which code asked for it.
 //!
-//! Outside of a simulation the same atomics are plain ones, so what is set up before and looked at afterwards costs nothing.
+//! Outside of a simulation the atomics are plain ones, so setting up before and checking afterwards costs nothing.
 //!
-//! Values are sequentially consistent: an access takes effect when it is made. What a store buffer does is modelled in
-//! time alone. Orderings that are too weak are not found here; crates/models/loom is for that.
+//! Values are sequentially consistent: an access takes effect when it is made. A store buffer is modelled only in its
+//! effect on time. Orderings that are too weak are not found here; crates/models/loom is for that.
 //!
 //! | to change | look in |
 //! |---|---|
-//! | what a machine looks like, what its transfers take | `topology.rs`, `topologies/*.toml` |
-//! | who holds a line, and who has to give it up | `directory.rs` |
+//! | the description of a machine, with the times of transfers | `topology.rs`, `topologies/*.toml` |
+//! | which cores hold a line, and which have to give it up | `directory.rs` |
 //! | the queue at a line; what an access costs | `machine/line.rs`, `machine/access.rs` |
-//! | whose turn it is; sleeping, waking, sharing a core | `machine/schedule.rs`, `machine/sleep.rs` |
+//! | which thread runs next; sleeping, waking, sharing a core | `machine/schedule.rs`, `machine/sleep.rs` |
 //! | what is counted | `statistics.rs`, `objects.rs` |
 //! | what code under test calls | `atomic.rs`, `current.rs`, `memory.rs` |
 

@@ -1,9 +1,10 @@
-//! Memory whose place in cache lines is the same each time, and known to the machine when it is new.
+//! An allocator that gives each run the same placement in cache lines, and tells the machine about new memory.
 //!
-//! What an allocator places where depends on what it did before, and two objects that share a line by chance would change
-//! a result. A binary that simulates has
+//! The placement of an allocation depends on what the allocator did before, and two objects that share a line by chance
+//! would change a result. So a binary that simulates has
 //! `#[global_allocator] static ALLOCATOR: ufutex_coherence::memory::Allocator = ufutex_coherence::memory::Allocator;`
-//! With it each allocation of a virtual thread begins a line of its own, and so does what is made within [`by_line`].
+//! With it each allocation of a virtual thread begins a line of its own, and so does each allocation within
+//! [`by_line`].
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -15,10 +16,10 @@ thread_local! {
     static BY_LINE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The C library's allocator, except for what a simulation needs.
+/// The C library's allocator, with a different alignment for allocations that belong to a simulation.
 pub struct Allocator;
 
-/// Makes something for a simulation before it begins: each allocation begins a line of its own.
+/// Makes objects for a simulation before it begins: each allocation begins a line of its own.
 pub fn by_line<R>(make: impl FnOnce() -> R) -> R {
     struct Back(bool);
     impl Drop for Back {
@@ -30,7 +31,7 @@ pub fn by_line<R>(make: impl FnOnce() -> R) -> R {
     make()
 }
 
-/// What `malloc` aligns to on every system that this runs on.
+/// The alignment of `malloc` on every system that this runs on.
 const MALLOC_ALIGN: usize = 16;
 
 #[inline]
@@ -38,7 +39,7 @@ fn align(layout: Layout) -> usize {
     if BY_LINE.get() || current::is_simulated() { layout.align().max(LINE) } else { layout.align() }
 }
 
-// SAFETY: memory is `malloc`'s or `posix_memalign`'s, both of which `free` takes, in the size and alignment asked for.
+// SAFETY: the memory is from `malloc` or `posix_memalign`, with the requested size and alignment. `free` takes both.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -64,10 +65,10 @@ unsafe impl GlobalAlloc for Allocator {
             // SAFETY: calloc(3) has no preconditions.
             return unsafe { libc::calloc(1, layout.size()) }.cast();
         }
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let place = unsafe { self.alloc(layout) };
         if !place.is_null() {
-            // SAFETY: it is new and of this size.
+            // SAFETY: the memory is new and of this size.
             unsafe { place.write_bytes(0, layout.size()) };
         }
         place
@@ -75,24 +76,24 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // What the machine itself frees has no names, and it may be at work on these.
+        // Memory that the machine itself frees has no names, and the machine may be changing the names right now.
         if current::is_counted() && layout.size() > 0 {
             crate::objects::forget(place.addr(), place.addr() + layout.size());
         }
-        // SAFETY: it is the C library's.
+        // SAFETY: the memory is from the C library.
         unsafe { libc::free(place.cast()) };
     }
 
     #[inline]
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if align(layout) <= MALLOC_ALIGN {
-            // SAFETY: it is the C library's, and what needs no more alignment than this keeps it.
+            // SAFETY: the memory is from the C library, and `realloc` keeps the alignment that is needed here.
             return unsafe { libc::realloc(place.cast(), size) }.cast();
         }
-        // SAFETY: the caller answers for the size, which is not 0 and does not overflow.
+        // SAFETY: the caller guarantees that the size is not 0 and does not overflow.
         let new = unsafe { self.alloc(Layout::from_size_align_unchecked(size, layout.align())) };
         if !new.is_null() {
-            // SAFETY: both have as many bytes, and the old ones are the caller's to give up.
+            // SAFETY: both have this many bytes, and the old memory belongs to the caller.
             unsafe {
                 new.copy_from_nonoverlapping(place, layout.size().min(size));
                 self.dealloc(place, layout);

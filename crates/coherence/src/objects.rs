@@ -1,6 +1,6 @@
-//! Names of memory: which object and which of its fields lies at an address.
+//! Names of memory: which object, and which of its fields, is at an address.
 //!
-//! They are kept for each thread of the host, so that what is made before a simulation can be named, too.
+//! Each thread of the host has names of its own, so that objects that are made before a simulation can be named, too.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -8,26 +8,26 @@ use std::collections::BTreeMap;
 /// A part of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Field {
-    /// Where it begins.
+    /// The offset of its first byte.
     pub offset: usize,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub bytes: usize,
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
 }
 
-/// What lies at an address.
+/// The object and the field at an address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Place {
     /// The object.
     pub object: &'static str,
-    /// The field; empty where none was named.
+    /// The field; empty if none was named.
     pub field: &'static str,
-    /// Where the field begins, or where the access was if none was named.
+    /// The offset of the field, or of the access if no field was named.
     pub offset: usize,
 }
 
-/// What nobody has named.
+/// The name of objects that were not named.
 pub const UNNAMED: &str = "(unnamed)";
 
 struct Range {
@@ -42,7 +42,8 @@ thread_local! {
     static CHANGES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Names `count` objects of `bytes` each that begin at `address`, one after the other. What was there before is forgotten.
+/// Names `count` adjacent objects of `bytes` bytes each, the first of them at `address`. Earlier names there are
+/// forgotten.
 pub fn name(address: usize, bytes: usize, count: usize, name: &'static str, fields: &'static [Field]) {
     if bytes == 0 || count == 0 {
         return;
@@ -55,12 +56,12 @@ pub fn name(address: usize, bytes: usize, count: usize, name: &'static str, fiel
     });
 }
 
-/// Forgets all names: what is made for the next simulation may lie where something else did.
+/// Forgets all names. Objects of the next simulation may be at addresses where others were.
 pub fn forget_all() {
     forget(0, usize::MAX);
 }
 
-/// Forgets what was named between two addresses: all objects that begin there, and an array that reaches in.
+/// Forgets the names between two addresses: all objects that begin there, and an array that reaches in.
 pub fn forget(from: usize, to: usize) {
     crate::current::uncounted(|| {
         NAMES.with_borrow_mut(|names| {
@@ -82,7 +83,7 @@ pub fn forget(from: usize, to: usize) {
     });
 }
 
-/// How often names have been given or forgotten: as long as that stays, [`at`] has the same answers.
+/// The number of times that names have been given or forgotten. While it stays the same, [`at`] gives the same answers.
 pub(crate) fn changes() -> u64 {
     CHANGES.get()
 }
@@ -91,7 +92,7 @@ fn note_change() {
     CHANGES.set(CHANGES.get() + 1);
 }
 
-/// What lies at `address`. Of what nobody has named, the offset is the one in its line.
+/// The object and the field at `address`. Without a name, the offset is that in the cache line.
 #[must_use]
 pub fn at(address: usize) -> Place {
     NAMES.with_borrow(|names| {

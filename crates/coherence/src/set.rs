@@ -1,31 +1,31 @@
 //! A set of cores.
 
-/// How many hardware threads a machine can have.
+/// The largest number of hardware threads that a machine can have.
 pub const CORES: usize = 1024;
 
-/// Which cores hold a line.
+/// The cores that hold a line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Set([u64; CORES / 64]);
 
 impl Set {
-    /// Nobody.
+    /// The empty set.
     #[must_use]
     pub const fn new() -> Self {
         Self([0; CORES / 64])
     }
 
-    /// `core` is in it from now on.
+    /// Adds `core`.
     pub fn insert(&mut self, core: u16) {
         self.0[usize::from(core) / 64] |= 1 << (core % 64);
     }
 
-    /// Whether `core` is in it.
+    /// Whether `core` is in the set.
     #[must_use]
     pub fn contains(&self, core: u16) -> bool {
         self.0[usize::from(core) / 64] >> (core % 64) & 1 == 1
     }
 
-    /// Who is in it, in order.
+    /// The cores in the set, in order.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         self.0.iter().enumerate().flat_map(|(number, &word)| {
             let mut left = word;

@@ -12,35 +12,36 @@ use crate::topology::Topology;
 
 static GIVEN_UP: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// For a program that may be interrupted: all its simulations ask this all the time, and end where it says so, with threads that
-/// are [`stuck`](Report::stuck). What is said first holds.
+/// Sets a function that ends simulations early, for a program that may be interrupted. All simulations of the program
+/// call it again and again. If it returns `true`, they end, and their threads are [`stuck`](Report::stuck). Only the
+/// first call of `give_up_when` has an effect.
 pub fn give_up_when(asked: fn() -> bool) {
     let _ = GIVEN_UP.set(asked);
 }
 
-/// What part of a simulation is measured. Warming up begins when all threads have met ([`current::rendezvous`]), or with the
-/// simulation if they never do.
+/// The part of a simulation that is measured. Warming up begins when all threads have met ([`current::rendezvous`]), or
+/// with the simulation if they never do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Length {
-    /// All of it.
+    /// The whole simulation.
     Whole,
-    /// For so many virtual nanoseconds.
+    /// A time in virtual nanoseconds.
     Time {
-        /// Not measured, before.
+        /// The time before measuring begins.
         warm_up_ns: u64,
-        /// Measured.
+        /// The time that is measured.
         measured_ns: u64,
     },
-    /// For so many operations of all threads together.
+    /// A number of operations of all threads together.
     Operations {
-        /// Not measured, before.
+        /// The operations before measuring begins.
         warm_up: u64,
-        /// Measured.
+        /// The operations that are measured.
         measured: u64,
     },
 }
 
-/// A run of virtual threads that is about to begin.
+/// The settings for a run of virtual threads.
 ///
 /// ```ignore
 /// let counter = AtomicU64::new(0);
@@ -66,7 +67,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// On this machine: one thread, seed 0, measured whole, for a virtual minute at most.
+    /// A simulation on this machine: one thread, seed 0, measured as a whole, for at most a virtual minute.
     #[must_use]
     pub fn new(topology: &Topology) -> Self {
         Self {
@@ -78,14 +79,14 @@ impl Simulation {
         }
     }
 
-    /// Thread `i` runs on hardware thread `i`; with more threads than those they share.
+    /// Runs thread `i` on hardware thread `i`. If there are more threads than hardware threads, they share them.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.placement = (0..threads).map(|thread| (thread % self.topology.cpus()) as u16).collect();
         self
     }
 
-    /// Thread `i` runs on hardware thread `placement[i]`.
+    /// Runs thread `i` on hardware thread `placement[i]`.
     ///
     /// # Panics
     /// If there is no such hardware thread.
@@ -99,35 +100,36 @@ impl Simulation {
         self
     }
 
-    /// Chance comes from this.
+    /// Sets the seed of all random choices.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// What is measured.
+    /// Sets which part is measured.
     #[must_use]
     pub fn length(mut self, length: Length) -> Self {
         self.length = length;
         self
     }
 
-    /// When it is given up, in virtual nanoseconds: threads that still run then are [`stuck`](Report::stuck).
+    /// Sets when the simulation is given up, in virtual nanoseconds. Threads that still run then are
+    /// [`stuck`](Report::stuck).
     #[must_use]
     pub fn limit_ns(mut self, limit_ns: u64) -> Self {
         self.limit_ns = limit_ns;
         self
     }
 
-    /// Runs `body` on every thread, with its number, until all have ended or none can go on. What a thread that cannot
-    /// go on holds is never dropped. Without memory for all of their stacks none begins, and all are
+    /// Runs `body` on every thread, with the thread's number, until all have ended or none can go on. A thread that
+    /// cannot go on never drops what it holds. If there is no memory for all stacks, no thread begins, and all are
     /// [`stuck`](Report::stuck).
     pub fn run(&self, body: impl Fn(usize)) -> Report {
         let machine = RefCell::new(Machine::new(self.topology.clone(), &self.placement, self.seed, self.length));
         let body = &body;
         let thread = |number: usize| {
-            // SAFETY: `body` outlives this function, and what has not ended by then never goes on.
+            // SAFETY: `body` outlives this function, and a thread that has not ended by then never goes on.
             unsafe { VirtualThread::new(Box::new(move || body(number))) }
         };
         let Ok(mut threads) = (0..self.placement.len()).map(thread).collect::<io::Result<Vec<_>>>() else {

@@ -1,4 +1,4 @@
-//! What is counted, and what a simulation reports.
+//! The counts of a simulation, and its report.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -9,7 +9,7 @@ use crate::machine::LineHasher;
 use crate::objects::{self, Place};
 use crate::topology::Distance;
 
-/// Accesses and what they met.
+/// Accesses, and the transfers that they caused.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counts {
     /// Plain loads, and the loads of locked instructions.
@@ -54,32 +54,32 @@ impl Counts {
         self.from_sibling + self.from_chiplet
     }
 
-    /// Lines that came from beyond it, out of another core.
+    /// Lines that came from another core beyond the chiplet.
     #[must_use]
     pub fn far(&self) -> u64 {
         self.from_socket + self.from_far
     }
 }
 
-/// What one field, or one place in an unnamed line, had to do with transfers.
+/// The transfers that one field, or one place in an unnamed line, caused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hot {
-    /// Which.
+    /// The field or place.
     pub place: Place,
-    /// Loads that found it modified in a core of the chiplet.
+    /// Loads that found the line modified in a core of the chiplet.
     pub hitm_near: u64,
-    /// Loads that found it modified in a core beyond.
+    /// Loads that found the line modified in a core beyond the chiplet.
     pub hitm_far: u64,
-    /// Transfers of its line that an access to it asked for, these and all others.
+    /// All transfers of the line that an access to this place asked for, including those above.
     pub transfers: u64,
-    /// For how long its accesses waited for the line, in all, in nanoseconds.
+    /// The total time that accesses to this place waited for the line, in nanoseconds.
     pub waited_ns: u64,
-    /// Where in the source these accesses are, and how many of the transfers each asked for; most first.
+    /// Where these accesses are in the source, with the number of transfers that each asked for; most first.
     pub sites: Vec<Site>,
 }
 
 impl Hot {
-    /// Loads that found it modified in another core.
+    /// Loads that found the line modified in another core.
     #[must_use]
     pub fn hitm(&self) -> u64 {
         self.hitm_near + self.hitm_far
@@ -108,11 +108,11 @@ impl Hot {
 /// A place in the source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Site {
-    /// The file, as the compiler was given it.
+    /// The file, as it was given to the compiler.
     pub file: &'static str,
     /// The line.
     pub line: u32,
-    /// Transfers.
+    /// The number of transfers.
     pub transfers: u64,
 }
 
@@ -122,23 +122,23 @@ impl Site {
     }
 }
 
-/// What a simulation was like. Everything but `ended_ns` and `stuck` is of the measured window alone.
+/// The result of a simulation. All fields except `ended_ns` and `stuck` refer to the measured part only.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
-    /// Operations, as [`current::done`](crate::current::done) was told.
+    /// The operations that [`current::done`](crate::current::done) has noted.
     pub operations: u64,
     /// Operations of each thread.
     pub by_thread: Vec<u64>,
-    /// How long the window was, in virtual nanoseconds.
+    /// The length of the measured part, in virtual nanoseconds.
     pub window_ns: f64,
-    /// What was counted.
+    /// The counts of accesses and transfers.
     pub counts: Counts,
-    /// By field, most HITM first; then most transfers.
+    /// By field: most HITM first, then most transfers.
     pub hot: Vec<Hot>,
     /// When the last thread ended, in virtual nanoseconds.
     pub ended_ns: f64,
-    /// Threads that slept, or spun, when nothing could go on any more, the limit of time was reached or it was
-    /// [given up](crate::give_up_when); all of them where there was no memory for their stacks.
+    /// The number of threads that had not ended when no thread could go on, when the time limit was reached, or when
+    /// the simulation was [given up](crate::give_up_when). If there was no memory for the stacks, all threads.
     pub stuck: usize,
 }
 
@@ -149,7 +149,7 @@ impl Report {
         if self.window_ns > 0.0 { self.operations as f64 * 1e9 / self.window_ns } else { 0.0 }
     }
 
-    /// Adds another simulation of the same: its window counts on top.
+    /// Adds the report of another simulation with the same settings. The lengths of the measured parts add up.
     pub fn add(&mut self, other: &Self) {
         self.operations += other.operations;
         self.by_thread.iter_mut().zip(&other.by_thread).for_each(|(mine, theirs)| *mine += theirs);
@@ -166,7 +166,7 @@ impl Report {
         self.stuck += other.stuck;
     }
 
-    /// `count` for one operation.
+    /// `count` divided by the number of operations.
     #[must_use]
     pub fn per_operation(&self, count: u64) -> f64 {
         if self.operations > 0 { count as f64 / self.operations as f64 } else { 0.0 }
@@ -182,25 +182,25 @@ struct Entry {
     sites: Vec<(&'static Location<'static>, u64)>,
 }
 
-/// The counting of a running simulation.
+/// The counts of a running simulation.
 #[derive(Default)]
 pub(crate) struct Statistics {
     pub is_measuring: bool,
     pub counts: Counts,
     hot: Vec<(Place, Entry)>,
     by_place: HashMap<Place, usize>,
-    /// Which entry an address has: names are compared once for each, as long as no memory gets another name.
+    /// The index in `hot` for an address. Names are looked up once for each address, until names change.
     by_address: HashMap<usize, usize, LineHasher>,
     names: u64,
 }
 
 impl Statistics {
-    /// Begins anew, and counts from now on.
+    /// Resets all counts, and counts from now on.
     pub fn begin(&mut self) {
         *self = Self { is_measuring: true, ..Self::default() };
     }
 
-    /// A line that had to come, for an access at `address`.
+    /// Counts a transfer of a line for an access at `address`.
     pub fn transfer(&mut self, supply: Supply, loads: bool, address: usize, site: &'static Location<'static>) {
         if !self.is_measuring {
             return;
@@ -233,7 +233,7 @@ impl Statistics {
         }
     }
 
-    /// An access at `address` has waited for its line.
+    /// Counts the time that an access at `address` has waited for its line.
     pub fn waited(&mut self, address: usize, ps: u64) {
         if self.is_measuring {
             self.entry(address).waited_ps += ps;
@@ -256,7 +256,7 @@ impl Statistics {
         &mut self.hot[number].1
     }
 
-    /// By field, most HITM first.
+    /// The counts by field, most HITM first.
     pub fn hot(&self) -> Vec<Hot> {
         let mut hot: Vec<Hot> = self.hot.iter().map(|(place, entry)| entry.told(*place)).collect();
         hot.sort_by_key(Hot::rank);
@@ -266,7 +266,7 @@ impl Statistics {
 
 impl Entry {
     fn told(&self, place: Place) -> Hot {
-        // The same site may have several addresses, one in each copy of a generic function.
+        // A site may have several addresses, one in each copy of a generic function.
         let mut by_site = BTreeMap::new();
         for (at, transfers) in &self.sites {
             *by_site.entry((at.file(), at.line(), at.column())).or_insert(0) += transfers;

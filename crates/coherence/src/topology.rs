@@ -1,4 +1,4 @@
-//! What a machine looks like: cores in chiplets in sockets, and what it takes from one to the other.
+//! Descriptions of machines: cores in chiplets in sockets, and the times of transfers between them.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use crate::set::CORES;
 pub enum Distance {
     /// On the same core.
     Smt,
-    /// On the same chiplet: under one last level of cache.
+    /// On the same chiplet, under one last-level cache.
     Chiplet,
     /// In the same socket.
     Socket,
@@ -22,39 +22,39 @@ pub enum Distance {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
-    /// What it is called.
+    /// The machine's name.
     pub name: String,
-    /// What it is.
+    /// What machine it is.
     #[serde(default)]
     pub description: String,
-    /// Cycles a nanosecond.
+    /// Cycles per nanosecond.
     pub ghz: f64,
-    /// How many sockets.
+    /// The number of sockets.
     pub sockets: usize,
-    /// Groups of cores under one last level of cache, in each socket.
+    /// The number of groups of cores under one last-level cache, in each socket.
     pub chiplets_per_socket: usize,
-    /// Cores of such a group.
+    /// The number of cores in such a group.
     pub cores_per_chiplet: usize,
-    /// Hardware threads of a core: siblings are numbered last.
+    /// The number of hardware threads of a core. Siblings are numbered last.
     #[serde(default = "one")]
     pub threads_per_core: usize,
-    /// What accesses take.
+    /// The times of accesses.
     pub latency: Latency,
-    /// What threads take of an operating system.
+    /// The times of threads in an operating system.
     #[serde(default)]
     pub thread: Thread,
-    /// Where each figure is from.
+    /// The source of each figure.
     #[serde(default)]
     pub source: BTreeMap<String, String>,
 }
 
-/// What accesses take, in nanoseconds.
+/// Times of accesses, in nanoseconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Latency {
-    /// A load of a line that the core has, on average of its own caches.
+    /// A load of a line that the core has, on average over its own caches.
     pub hit: f64,
-    /// A store to a line that the core owns: into the store buffer.
+    /// A store to a line that the core owns, into the store buffer.
     #[serde(default = "store")]
     pub store: f64,
     /// A locked instruction on a line that the core owns.
@@ -64,13 +64,13 @@ pub struct Latency {
     /// A turn of a loop that spins (`pause`).
     #[serde(default = "pause")]
     pub pause: f64,
-    /// For how long a core keeps a line that others wait for, after the access that it got it for.
+    /// How long a core keeps a line that others wait for, after the access for which it got the line.
     #[serde(default)]
     pub hold: f64,
-    /// How far ahead a core sees what comes: for so long before an access it has asked for its line.
+    /// How far ahead a core sees its accesses coming: it asks for a line up to this long before the access.
     #[serde(default)]
     pub window: f64,
-    /// What a core's work takes longer for each sibling that works there too, as a share of it.
+    /// By which share a core's work takes longer for each sibling that works too.
     #[serde(default)]
     pub sibling: f64,
     /// From the sibling thread of the core.
@@ -81,31 +81,31 @@ pub struct Latency {
     pub socket: f64,
     /// From another socket.
     pub far: f64,
-    /// From memory: nobody has it.
+    /// From memory, if no core has the line.
     pub memory: f64,
 }
 
-/// What threads take of an operating system, in nanoseconds.
+/// Times of threads in an operating system, in nanoseconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Thread {
-    /// Into the kernel and out again.
+    /// A system call.
     pub syscall: f64,
-    /// Going to sleep, for who sleeps.
+    /// Going to sleep, for the thread that sleeps.
     pub sleep: f64,
-    /// Waking one thread, for who wakes.
+    /// Waking one thread, for the thread that wakes it.
     pub wake: f64,
-    /// From there until the thread runs on its idle core.
+    /// From the wake until the woken thread runs on its idle core.
     pub wakeup: f64,
-    /// From one thread to the next on one core.
+    /// A switch from one thread to the next on one core.
     pub switch: f64,
-    /// How long a thread has its core while others wait for it.
+    /// How long a thread has its core while others wait for the core.
     pub slice: f64,
-    /// A barrier on all cores (membarrier(2)), for who asks for it.
+    /// A barrier on all cores (membarrier(2)), for the thread that asks for it.
     pub membarrier: f64,
 }
 
-/// Plausible on a server of today; measured ones belong in the machine's file.
+/// Plausible values for a server of today. Measured ones belong into the machine's file.
 impl Default for Thread {
     fn default() -> Self {
         Self {
@@ -144,7 +144,7 @@ const GIVEN: &[(&str, &str)] = &[
 ];
 
 impl Topology {
-    /// Reads a description.
+    /// Parses a description.
     ///
     /// # Errors
     /// A line that says what is wrong.
@@ -158,31 +158,31 @@ impl Topology {
         Ok(topology)
     }
 
-    /// One of those that come with this crate.
+    /// One of the machines that come with this crate.
     #[must_use]
     pub fn given(name: &str) -> Option<Self> {
         let (_, text) = GIVEN.iter().find(|(given, _)| *given == name)?;
         Some(Self::parse(text).expect("a test parses all given topologies"))
     }
 
-    /// What [`given`](Self::given) knows.
+    /// The names that [`given`](Self::given) knows.
     pub fn names() -> impl Iterator<Item = &'static str> {
         GIVEN.iter().map(|(name, _)| *name)
     }
 
-    /// How many hardware threads there are.
+    /// The number of hardware threads.
     #[must_use]
     pub fn cpus(&self) -> usize {
         self.cores() * self.threads_per_core
     }
 
-    /// How many cores there are.
+    /// The number of cores.
     #[must_use]
     pub fn cores(&self) -> usize {
         self.sockets * self.chiplets_per_socket * self.cores_per_chiplet
     }
 
-    /// How far two hardware threads are apart.
+    /// The distance between two hardware threads.
     #[must_use]
     pub fn distance(&self, one: u16, other: u16) -> Distance {
         let core = |cpu: u16| usize::from(cpu) % self.cores();
@@ -199,7 +199,7 @@ impl Topology {
         }
     }
 
-    /// What a transfer over this distance takes, in nanoseconds.
+    /// The time of a transfer over this distance, in nanoseconds.
     #[must_use]
     pub fn transfer(&self, distance: Distance) -> f64 {
         match distance {
@@ -211,7 +211,7 @@ impl Topology {
     }
 
     fn check(&self) -> Result<(), String> {
-        // They are printed, and part of rows.
+        // The texts are printed, and are parts of rows.
         for (key, text) in [("name", &self.name), ("description", &self.description)] {
             if text.chars().any(char::is_control) {
                 return Err(format!("{key} = {text:?}: one line without control characters is accepted"));

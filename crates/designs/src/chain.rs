@@ -1,9 +1,9 @@
-//! The chains of the hashes: linked through the timers, changed under a lock, walked without one.
+//! The chains of the hashes: linked through the timers, changed under a lock, walked without a lock.
 //!
-//! The kernel keeps a deleted timer's memory until every walk has ended (RCU). Here a timer may be in another chain before
-//! a walk leaves it, and the walk then ends in that one. So the last link of a chain holds its number, and a walk that
-//! finds nothing and ends elsewhere begins again. A timer that comes back into its own chain comes first there: the
-//! walk meets all others once more, and misses none.
+//! The kernel keeps a deleted timer's memory until every walk has ended (RCU). Here a timer may enter another chain
+//! before a walk leaves it, and the walk then ends in that chain. So the last link of a chain holds the chain's number.
+//! A walk that finds nothing and ends at another number begins again. A timer that returns to its own chain becomes the
+//! first there: the walk passes all other timers once more, and misses none.
 
 use crate::sync::AtomicUsize;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
@@ -14,18 +14,19 @@ use crate::timer::Timer;
 pub struct Chain(AtomicUsize);
 
 impl Chain {
-    /// An empty one.
+    /// Makes an empty chain.
     pub fn new(number: usize) -> Chain {
         Chain(AtomicUsize::new(end(number)))
     }
 
-    /// The first timer that is wanted, without a lock.
+    /// The first timer for which `wanted` returns `true`. Takes no lock.
     #[inline]
     pub fn find(&self, number: usize, wanted: impl Fn(&Timer) -> bool) -> Option<&Timer> {
         loop {
             let mut link = self.0.load(Acquire);
             while link & 1 == 0 {
-                // SAFETY: links hold timers of this sample's memory, deleted ones as well.
+                // SAFETY: links hold addresses of timers in this sample's memory, which stays valid after they are
+                // deleted.
                 let timer = unsafe { Timer::at(link) };
                 if wanted(timer) {
                     return Some(timer);
@@ -38,7 +39,7 @@ impl Chain {
         }
     }
 
-    /// Puts a timer first; the chain's lock is held.
+    /// Puts a timer first. The caller holds the chain's lock.
     #[inline]
     pub fn push(&self, timer: &Timer) {
         let first = self.0.load(Relaxed);
@@ -52,11 +53,11 @@ impl Chain {
     }
 }
 
-/// Takes a timer out of the chain that it is in; that chain's lock is held.
+/// Takes a timer out of its chain, whose lock the caller holds.
 #[inline]
 pub fn unlink(timer: &Timer) {
     let (before, next) = (timer.before.load(Relaxed), timer.next.load(Relaxed));
-    // SAFETY: the address of a chain's first link, or of the link of a timer before: both live as long as the sample.
+    // SAFETY: the address of a chain's first link, or of the link of the timer before. Both live as long as the sample.
     let link = unsafe { &*std::ptr::with_exposed_provenance::<AtomicUsize>(before) };
     if next & 1 == 0 {
         // SAFETY: as in `find`.

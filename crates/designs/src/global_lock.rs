@@ -8,10 +8,10 @@ use crate::sync::AtomicU32;
 use crate::sync::Ordering::Relaxed;
 use crate::timer::Timer;
 
-/// As many as the kernel had, whatever the machine.
+/// The kernel's number of buckets, which did not depend on the machine.
 const BUCKETS: usize = 512;
 
-/// The hash; with `PRECHECK` as in `precheck.rs`.
+/// The hash. With `PRECHECK` it works as described in `precheck.rs`.
 pub struct Hash<const PRECHECK: bool> {
     lock: OwnLine<Spin>,
     chains: Vec<Chain>,
@@ -24,7 +24,7 @@ impl<const PRECHECK: bool> Default for Hash<PRECHECK> {
 }
 
 impl<const PRECHECK: bool> Hash<PRECHECK> {
-    /// Whether a timer has the ID, valid or not; with the lock or without.
+    /// Whether a timer has the ID, valid or not. The caller may hold the lock or not.
     #[inline]
     pub(super) fn is_taken(&self, owner: usize, id: i32) -> bool {
         let bucket = bucket(owner, id);
@@ -46,7 +46,8 @@ impl<const PRECHECK: bool> Index for Hash<PRECHECK> {
         true
     }
 
-    /// The next ID was under the hash's lock, too, until the look before it came: that one made it an atomic number.
+    /// Before Eric Dumazet's check, the hash's lock also guarded the next ID. With the check it became an atomic
+    /// number.
     #[inline]
     fn insert_next(&self, owner: usize, next: &AtomicU32, timer: &Timer) -> Option<i32> {
         if PRECHECK {
@@ -89,7 +90,8 @@ impl<const PRECHECK: bool> Index for Hash<PRECHECK> {
     }
 }
 
-/// The process's address folded, the ID mixed in, and the upper bits of a product with the golden ratio.
+/// The index of a bucket: the folded address of the process is mixed with the ID and multiplied by the golden ratio,
+/// and the upper bits are taken.
 #[inline]
 pub(super) fn bucket(owner: usize, id: i32) -> usize {
     let folded = owner as u32 ^ (owner >> 32) as u32;

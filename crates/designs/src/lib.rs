@@ -1,8 +1,9 @@
-//! The designs of a timer table that seeds/004 compares, each in a file of its own: [`global_lock`], [`precheck`],
-//! [`scaled`] and [`radix`]. Each is a [`Process`], and so is ours, where it is compared with them.
+//! The designs of a timer table that a mail of March 2025 compares ([timer-hash] in docs/REFERENCES.md), each in a file
+//! of its own: [`global_lock`], [`precheck`], [`scaled`] and [`radix`]. Each implements [`Process`]. So does the
+//! engine's table, where it is compared with them.
 //!
-//! `ufutex bench timers` measures them over the host's atomics. The package in `crates/models/designs-sim` compiles this same
-//! source over those of the coherence model, for `ufutex sim timers`.
+//! `ufutex bench timers` measures them with the host's atomics. The package in `crates/models/designs-sim` compiles
+//! this source with the atomics of the coherence model, for `ufutex sim timers`.
 
 mod chain;
 pub mod global_lock;
@@ -29,20 +30,20 @@ pub use spin::prepare;
 
 use serde::{Deserialize, Serialize};
 
-/// As the kernel numbers it.
+/// An error number, as in the kernel.
 pub type Errno = i32;
 
-/// What a timer does when it expires. None that is measured ever does.
+/// What a timer does when it expires. No timer that is measured ever expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notify {
-    /// Nothing: it is only looked at.
+    /// Nothing. The timer is only queried.
     Nothing,
     /// A signal.
     Signal,
 }
 
 impl Notify {
-    /// `sigev_notify`.
+    /// The value of `sigev_notify`.
     pub fn number(self) -> i32 {
         match self {
             Notify::Nothing => libc::SIGEV_NONE,
@@ -51,33 +52,33 @@ impl Notify {
     }
 }
 
-/// What all of it takes, in bytes.
+/// Memory in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bytes {
-    /// Where timers are found, without them.
+    /// The structures that find timers, without the timers.
     pub table: usize,
-    /// With the timers.
+    /// The same structures with the timers.
     pub all: usize,
 }
 
-/// The timers of one process, by one design.
+/// The timers of one process, in one design.
 pub trait Process: Send + Sync + 'static {
-    /// What each thread has for itself.
+    /// The state that each thread keeps for itself.
     type Thread;
 
-    /// For the calling thread.
+    /// Makes the state of the calling thread.
     fn thread(&self) -> Self::Thread;
 
-    /// A timer of the monotonic clock, and its ID.
+    /// Creates a timer on the monotonic clock, and returns its ID.
     fn create(&self, thread: &mut Self::Thread, notify: Notify) -> Result<i32, Errno>;
 
-    /// The same with an ID of the caller's.
+    /// Creates a timer with an ID that the caller chooses.
     fn create_as(&self, thread: &mut Self::Thread, id: i32, notify: Notify) -> Result<(), Errno>;
 
-    /// The overruns of a timer's last signal.
+    /// The overrun of a timer's last signal.
     fn getoverrun(&self, id: i32) -> Result<i32, Errno>;
 
-    /// Arms a timer, for so many seconds from now.
+    /// Arms a timer to expire in `seconds` seconds.
     fn settime(&self, _id: i32, _seconds: u64) -> Result<(), Errno> {
         Err(libc::ENOSYS)
     }
@@ -85,8 +86,8 @@ pub trait Process: Send + Sync + 'static {
     /// Deletes a timer.
     fn delete(&self, thread: &mut Self::Thread, id: i32) -> Result<(), Errno>;
 
-    /// What the structures take by which these processes find timers, and what all takes with so many timers; none where
-    /// that cannot be seen.
+    /// The memory of the structures with which these processes find timers, alone and together with `timers` timers.
+    /// `None` if it is not known.
     fn bytes(processes: &[Self], timers: usize) -> Option<Bytes>
     where
         Self: Sized;

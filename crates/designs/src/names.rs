@@ -1,4 +1,4 @@
-//! What the coherence model calls the designs' memory.
+//! The names of the designs' memory in the coherence model.
 
 use crate::timer::Timer;
 use std::mem::offset_of;
@@ -17,12 +17,12 @@ const TIMER: &[Field] = &[
     field(Timer::LIST, 16, "list"),
 ];
 
-/// Names objects of one kind that follow each other, and have no parts worth telling apart.
+/// Names adjacent objects of one kind, without names for their parts.
 pub fn name<T>(name: &'static str, objects: &[T]) {
     objects::name(objects.as_ptr().addr(), size_of::<T>(), objects.len(), name, &[]);
 }
 
-/// The timers of a slab.
+/// Names the timers of a slab.
 pub fn timers(first: usize, count: usize) {
     objects::name(first, size_of::<Timer>(), count, "Timer", TIMER);
 }

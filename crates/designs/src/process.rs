@@ -1,9 +1,10 @@
-//! What the four designs have in common: an emulated process, around the design's own index of timers.
+//! The common part of the four designs: an emulated process, around the design's own index of timers.
 //!
-//! As in the kernel: every timer is linked into its process's list under a lock of the process (`siglock`); a look-up
-//! takes no lock of the index, locks the timer, and looks again. Left out, to the designs' advantage: the accounting of
-//! pending signals by user, the references to threads, and the way into the kernel and back. The coherence model has the first
-//! (`charge`): seeds/004 names it as what bounds its fourth and fifth tests, and only many cores show it.
+//! As in the kernel, every timer is linked into its process's list under a lock of the process (`siglock`). A look-up
+//! takes no lock of the index, locks the timer, and checks it again. Three things are left out, to the designs'
+//! advantage: counting the pending signals of each user, references to threads, and the way into the kernel and back.
+//! The coherence model has the first (`charge`). The mail [timer-hash] (docs/REFERENCES.md) says that it limits its
+//! fourth and fifth tests, and only many cores show it.
 
 use crate::spin::Spin;
 use crate::sync::AtomicU32;
@@ -14,29 +15,29 @@ use crate::timer::{Desk, INVALID, List, Memory, Timer};
 use crate::{Bytes, Errno, Notify, OwnLine, Process};
 use std::sync::Arc;
 
-/// How a design finds timers.
+/// A design's way to find timers.
 pub trait Index: Send + Sync + 'static {
-    /// Enters a reserved timer; false if that process has one of that ID.
+    /// Inserts a reserved timer. `false` if the process already has a timer with that ID.
     fn insert(&self, owner: usize, id: i32, timer: &Timer) -> bool;
-    /// Reserves a timer under the process's next ID and enters it; none if that ID is taken.
+    /// Reserves a timer under the process's next ID and inserts it. `None` if that ID is taken.
     #[inline]
     fn insert_next(&self, owner: usize, next: &AtomicU32, timer: &Timer) -> Option<i32> {
         let id = to_id(next.fetch_add(1, Relaxed));
         timer.reserve(owner, id);
         self.insert(owner, id, timer).then_some(id)
     }
-    /// A valid timer; it may have been deleted meanwhile.
+    /// Finds a valid timer. It may be deleted at any time.
     fn find(&self, owner: usize, id: i32) -> Option<&Timer>;
-    /// Takes it out. It is in.
+    /// Removes a timer that is in the index.
     fn remove(&self, owner: usize, id: i32, timer: &Timer);
-    /// All of it, without the timers.
+    /// The memory of the index in bytes, without the timers.
     fn bytes(&self) -> usize;
-    /// Tells the coherence model what it is called.
+    /// Names the index's memory for the coherence model.
     #[cfg(feature = "sim")]
     fn name(&self);
 }
 
-/// IDs are not negative.
+/// Converts a counter to an ID, which is not negative.
 #[inline]
 pub(super) fn to_id(number: u32) -> i32 {
     (number & i32::MAX as u32) as i32
@@ -49,29 +50,29 @@ pub struct Emulated<I> {
     signals: Box<Signals>,
     #[cfg(feature = "sim")]
     user: User,
-    /// Its name in the index: a result must not depend on where memory lies.
+    /// The process's number in the index. An address would make results depend on the placement of memory.
     #[cfg(feature = "sim")]
     number: usize,
 }
 
-/// Signals that all processes of a user have pending or reserved.
+/// The number of signals that all processes of a user have pending or reserved.
 #[cfg(feature = "sim")]
 type User = Arc<OwnLine<AtomicU64>>;
 
 #[cfg(feature = "sim")]
 const FIRST_OWNER: usize = 0x7F00_0000_0000;
-/// As a kernel's allocator places its structures for processes.
+/// The distance at which the kernel's allocator places its structures for processes.
 #[cfg(feature = "sim")]
 const OWNERS_APART: usize = 1536;
 
-/// What the kernel has in `signal_struct` and `sighand_struct`; its address names the process.
+/// The fields of the kernel's `signal_struct` and `sighand_struct`. Its address identifies the process.
 #[derive(Default)]
 struct Signals {
     siglock: OwnLine<Spin>,
     own: OwnLine<Own>,
 }
 
-/// Side by side, as in the kernel.
+/// The fields are side by side, as in the kernel.
 #[derive(Default)]
 struct Own {
     next_id: AtomicU32,
@@ -79,7 +80,7 @@ struct Own {
 }
 
 impl<I: Index> Emulated<I> {
-    /// So many processes that share an index.
+    /// Makes processes that share an index.
     pub fn sharing(index: I, processes: usize) -> Vec<Emulated<I>> {
         let (index, memory) = (Arc::new(index), Arc::new(Memory::default()));
         #[cfg(feature = "sim")]
@@ -101,7 +102,7 @@ impl<I: Index> Emulated<I> {
         processes
     }
 
-    /// So many processes, each with an index of its own.
+    /// Makes processes with an index each.
     pub fn apart(index: impl Fn() -> I, processes: usize) -> Vec<Emulated<I>> {
         let processes: Vec<_> = (0..processes).flat_map(|_| Self::sharing(index(), 1)).collect();
         #[cfg(feature = "sim")]
@@ -109,14 +110,14 @@ impl<I: Index> Emulated<I> {
         processes
     }
 
-    /// How many timers its list has.
+    /// The number of timers in its list.
     #[cfg(test)]
     pub fn listed(&self) -> usize {
         let _held = self.signals.siglock.0.lock();
         self.signals.own.0.timers.count()
     }
 
-    /// Its name in the index.
+    /// Identifies the process in the index: the address of its signals.
     #[cfg(not(feature = "sim"))]
     pub(super) fn owner(&self) -> usize {
         std::ptr::from_ref(&*self.signals).addr()
@@ -146,7 +147,7 @@ impl<I: Index> Emulated<I> {
         self.index.name();
     }
 
-    /// Counts a timer's signal for the user.
+    /// Adds to the user's count of pending signals.
     #[inline]
     fn charge(&self, _timers: u64) {
         #[cfg(feature = "sim")]
@@ -158,7 +159,7 @@ impl<I: Index> Emulated<I> {
         self.index.insert(self.owner(), id, timer)
     }
 
-    /// The second step: the timer becomes valid.
+    /// The second step of making a timer: the timer becomes valid.
     fn publish(&self, timer: &Timer, notify: Notify) {
         timer.fill(libc::CLOCK_MONOTONIC, notify);
         let _held = self.signals.siglock.0.lock();
@@ -166,7 +167,7 @@ impl<I: Index> Emulated<I> {
         timer.owner.store(self.owner(), Release);
     }
 
-    /// Finds, locks, looks again, and only then does it.
+    /// Finds the timer, locks it, checks it again, and only then calls `act`.
     #[inline]
     fn with<R>(&self, id: i32, act: impl FnOnce(&Timer) -> R) -> Option<R> {
         let timer = self.index.find(self.owner(), id)?;
@@ -224,7 +225,7 @@ impl<I: Index> Process for Emulated<I> {
             timer.address()
         };
         let address = self.with(id, invalidate).ok_or(libc::EINVAL)?;
-        // SAFETY: the memory is this process's; whoever made the timer invalid is the only one to take it out.
+        // SAFETY: the memory belongs to this process. Only the thread that made the timer invalid takes it out.
         let timer = unsafe { Timer::at(address) };
         self.index.remove(self.owner(), id, timer);
         self.charge(u64::MAX);

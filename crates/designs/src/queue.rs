@@ -1,43 +1,43 @@
-//! The lock of all four designs in the coherence model: who waits queues, as at the kernel's `qspinlock`.
+//! The lock of all four designs in the coherence model. Waiters queue, as in the kernel's `qspinlock`.
 //!
 //! | half of the word | means |
 //! |---|---|
-//! | `locked` | somebody has it |
-//! | `tail` | the last one in the queue, by its thread's number from 1; 0 for none |
+//! | `locked` | 1 if a thread holds the lock |
+//! | `tail` | the number, from 1, of the last thread in the queue; 0 if the queue is empty |
 //!
-//! Each waiter looks at a place of its own. Only the first in the queue looks at the word, and whoever unlocks need not
-//! know of any of them: it stores one half. A waiter that is not the first sleeps in the model, which must take no time there: its core has
-//! nothing else to do, and a loop would only be more events.
+//! Each waiter checks a place of its own. Only the first waiter of the queue checks the word. The unlocking thread need
+//! not know of any waiter: it stores one half of the word. A waiter that is not the first sleeps in the model. The
+//! sleep has to take no time there: the waiter's core has nothing else to do, and a loop would only cause more events.
 
 use crate::line::OwnLine;
 use crate::sync::{AtomicU16, AtomicU32, Ordering, spin_loop};
 use ufutex_coherence::current;
 
-/// Where a thread waits. It waits for one lock at a time.
+/// The place where a thread waits. A thread waits for one lock at a time.
 struct Place {
     waits: AtomicU32,
     /// The number of the next thread in the queue. `0` until there is one.
     next: AtomicU32,
 }
 
-/// As many as the model has hardware threads.
+/// The largest number of hardware threads in the model.
 const PLACES_MAX: usize = 1024;
 
 thread_local! {
-    /// All virtual threads of a simulation run on one thread of the host, and another one may have another simulation. What is
-    /// leaked is used by all simulations of that thread.
+    /// All virtual threads of a simulation run on one thread of the host, and other host threads may run other
+    /// simulations. The memory is leaked; all simulations of this host thread use it.
     static PLACES: &'static [OwnLine<Place>] = {
         let place = |_| OwnLine(Place { waits: AtomicU32::new(0), next: AtomicU32::new(0) });
         Box::leak((0..PLACES_MAX).map(place).collect())
     };
 }
 
-/// Makes the places before a simulation that may queue at them.
+/// Makes the places, before a simulation whose threads may queue.
 pub fn prepare() {
     PLACES.with(|_| ());
 }
 
-/// Four bytes, as a `spinlock_t`.
+/// Four bytes, as in a `spinlock_t`.
 #[derive(Default)]
 #[repr(C, align(4))]
 pub struct Spin {
@@ -45,7 +45,7 @@ pub struct Spin {
     tail: AtomicU16,
 }
 
-/// Unlocks at its end.
+/// Holds the lock. Unlocks when dropped.
 pub struct Held<'a>(&'a Spin);
 
 impl Spin {
@@ -56,7 +56,7 @@ impl Spin {
             if self.tail.load(Ordering::Relaxed) == 0 {
                 return Held(self);
             }
-            // The kernel compares both halves at once: nobody passes those who queue.
+            // The kernel compares both halves at once, so no thread overtakes the queue.
             self.locked.store(0, Ordering::Relaxed);
         }
         self.queue();

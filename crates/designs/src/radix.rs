@@ -1,11 +1,13 @@
-//! `radix`: a radix tree in each process, as the kernel's xarray: 64-way nodes, as high as the largest ID needs.
+//! `radix`: a radix tree in each process, like the kernel's xarray: nodes have 64 slots, and the tree is as high as the
+//! largest ID requires.
 //!
-//! Insertion and removal take the process's lock, a look-up takes none. A node that becomes empty is freed; a root with
-//! nothing but its first slot gives way to what is in that slot, down to a lone timer with ID 0.
+//! Insertion and removal take the process's lock; a look-up takes none. A node that becomes empty is freed. A root in
+//! which only the first slot is used is replaced by what is in that slot, down to a lone timer with ID 0.
 //!
-//! In the kernel a freed node stays until every look-up has ended (RCU). Here its memory goes to a list of the process and
-//! stays a node, so that a look-up may stand on one that is in use elsewhere. For an ID that is in the tree this
-//! happens only where a root gave way, which is counted: a look-up that finds nothing and sees another count begins again.
+//! In the kernel a freed node stays valid until every look-up has ended (RCU). Here it goes to a free list of the
+//! process and stays a node, so a look-up may be at a node that is by now in use elsewhere in the tree. For an ID that
+//! is in the tree this happens only where a root was replaced. These replacements are counted: a look-up that finds
+//! nothing and sees a changed count begins again.
 
 use crate::OwnLine;
 use crate::process::Index;
@@ -18,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 
 const SLOTS: usize = 64;
 const BITS: u8 = SLOTS.ilog2() as u8;
-/// In an entry: it is a node and no timer.
+/// A bit of an entry: the entry is a node, not a timer.
 const NODE: usize = 2;
 
 /// The kernel's `xa_node`.
@@ -26,15 +28,15 @@ const NODE: usize = 2;
 #[derive(Default)]
 struct Node {
     shift: AtomicU8,
-    /// Where it is in its parent.
+    /// The index of its slot in the parent.
     offset: AtomicU8,
-    /// Slots in use.
+    /// The number of slots in use.
     count: AtomicU8,
     _values: AtomicU8,
-    /// As an entry; 0 for the root.
+    /// The parent as an entry; 0 for the root.
     parent: AtomicUsize,
     _tree: AtomicUsize,
-    /// The next free one; the second is RCU's.
+    /// The next free node. The second word is RCU's in the kernel.
     list: [AtomicUsize; 2],
     slots: Slots,
     _marks: [AtomicUsize; 3],
@@ -61,13 +63,13 @@ impl Node {
         self.shift.load(Relaxed)
     }
 
-    /// Where an ID goes on.
+    /// The slot under which an ID is found.
     #[inline]
     fn offset_of(&self, id: i32) -> usize {
         (id >> self.shift()) as usize % SLOTS
     }
 
-    /// Whether an ID has its place below.
+    /// Whether an ID belongs below this node.
     #[inline]
     fn covers(&self, id: i32) -> bool {
         (id as u64 >> self.shift()) < SLOTS as u64
@@ -79,7 +81,7 @@ impl Node {
         self.count.store(self.count.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Empties a slot; how many are in use then.
+    /// Empties a slot, and returns the number of slots in use afterwards.
     fn clear(&self, offset: usize) -> u8 {
         self.slots.0[offset].store(0, Release);
         let left = self.count.load(Relaxed) - 1;
@@ -97,7 +99,7 @@ impl Node {
 /// The tree of one process.
 #[derive(Default)]
 pub struct Radix {
-    /// The kernel's `xarray`, which is smaller than a line.
+    /// The counterpart of the kernel's `xarray`, which is smaller than a line.
     root: OwnLine<Root>,
     all: Mutex<Nodes>,
 }
@@ -107,24 +109,24 @@ struct Root {
     lock: Spin,
     /// The root node, a lone timer with ID 0, or 0.
     head: AtomicUsize,
-    /// How often a root has given way.
+    /// The number of times that a root was replaced.
     shrinks: AtomicUsize,
-    /// Free nodes, linked.
+    /// The first free node, which links to the next.
     free: AtomicUsize,
     in_use: AtomicUsize,
 }
 
-/// Every node that was ever allocated.
+/// All nodes that were ever allocated.
 #[derive(Default)]
 struct Nodes(Vec<NonNull<Node>>);
 
-// SAFETY: nodes are all atomic, and freed with the tree, when nobody else has it.
+// SAFETY: all fields of nodes are atomic. Nodes are freed with the tree, when no other thread uses it.
 unsafe impl Send for Nodes {}
 
 impl Drop for Nodes {
     fn drop(&mut self) {
         for node in &self.0 {
-            // SAFETY: it came out of a box, once.
+            // SAFETY: the node came from a box, and is freed once.
             drop(unsafe { Box::from_raw(node.as_ptr()) });
         }
     }
@@ -205,7 +207,7 @@ impl Index for Radix {
         self.shrink();
     }
 
-    /// Nodes in use: the kernel's allocator can use the others for any process.
+    /// Counts only nodes in use: the kernel's allocator could use the others for any process.
     fn bytes(&self) -> usize {
         size_of::<Root>() + self.root.0.in_use.load(Relaxed) * size_of::<Node>()
     }
@@ -217,7 +219,7 @@ impl Index for Radix {
 }
 
 impl Radix {
-    /// Where an ID leads, which may be another timer, or a deleted one.
+    /// The timer to which an ID leads. It may be another timer, or a deleted one.
     #[inline]
     fn walk(&self, id: i32) -> Option<&Timer> {
         let mut entry = self.root.0.head.load(Acquire);
@@ -227,7 +229,7 @@ impl Radix {
         if !root.covers(id) {
             return None;
         }
-        // Also through nodes that are in use elsewhere: in any tree the way down ends.
+        // The walk may pass through nodes that are in use elsewhere: the way down ends in any tree.
         while let Some(node) = self.node(entry) {
             entry = node.slots.0[node.offset_of(id)].load(Acquire);
         }
@@ -236,18 +238,18 @@ impl Radix {
 
     #[inline]
     fn node(&self, entry: usize) -> Option<&Node> {
-        // SAFETY: what is marked as a node is one of `all`, which live as long as this.
+        // SAFETY: an entry that is marked as a node is one of `all`, which live as long as `self`.
         (entry & NODE != 0).then(|| unsafe { &*std::ptr::with_exposed_provenance::<Node>(entry & !NODE) })
     }
 
-    /// The root, made high enough for an ID. The lock is held; there is more than the lone timer 0.
+    /// The root, raised until it covers `id`. The caller holds the lock. The tree is more than the lone timer 0.
     fn root_for(&self, id: i32) -> &Node {
         let head = &self.root.0.head;
         let mut root = match self.node(head.load(Relaxed)) {
             Some(node) => node,
             None => {
                 let lone = head.load(Relaxed);
-                // An empty tree begins as high as it must be.
+                // An empty tree begins with the height that the ID requires.
                 let mut shift = 0;
                 while lone == 0 && id as u64 >> shift >= SLOTS as u64 {
                     shift += BITS;
@@ -269,7 +271,7 @@ impl Radix {
         root
     }
 
-    /// Roots with nothing but their first slot give way.
+    /// Replaces roots in which only the first slot is used.
     fn shrink(&self) {
         let Root { head, shrinks, .. } = &self.root.0;
         while let Some(root) = self.node(head.load(Relaxed)) {
@@ -280,8 +282,8 @@ impl Radix {
             if let Some(child) = self.node(first) {
                 child.parent.store(0, Relaxed);
             }
-            // In this order: whoever sees the slot empty, or used anew, sees the count; whoever began with the count sees
-            // the new root.
+            // The order matters: a look-up that sees the slot empty or reused also sees the new count, and a look-up
+            // that began with the new count sees the new root.
             head.store(first, Release);
             shrinks.fetch_add(1, AcqRel);
             root.clear(0);
@@ -289,7 +291,7 @@ impl Radix {
         }
     }
 
-    /// An empty node without a parent; the lock is held.
+    /// Allocates an empty node without a parent. The caller holds the lock.
     fn allocate(&self, shift: u8) -> &Node {
         let Root { free, in_use, .. } = &self.root.0;
         let node = match self.node(free.load(Relaxed)) {
@@ -300,7 +302,7 @@ impl Radix {
             None => {
                 let node = NonNull::from(Box::leak(Box::<Node>::default()));
                 self.all.lock().unwrap_or_else(PoisonError::into_inner).0.push(node);
-                // SAFETY: it is freed with the tree, of which this borrows.
+                // SAFETY: it is freed with the tree, which this borrows.
                 let node = unsafe { node.as_ref() };
                 #[cfg(feature = "sim")]
                 crate::names::name("xa_node", std::slice::from_ref(node));
@@ -313,7 +315,7 @@ impl Radix {
         node
     }
 
-    /// Takes an empty node back; the lock is held.
+    /// Frees an empty node. The caller holds the lock.
     fn free(&self, node: &Node) {
         let Root { free, in_use, .. } = &self.root.0;
         in_use.store(in_use.load(Relaxed) - 1, Relaxed);
@@ -324,6 +326,6 @@ impl Radix {
 
 #[inline]
 fn timer<'a>(entry: usize) -> Option<&'a Timer> {
-    // SAFETY: what is no node and not 0 is a timer of this sample's memory.
+    // SAFETY: an entry that is neither 0 nor a node is a timer of this sample's memory.
     (entry != 0).then(|| unsafe { Timer::at(entry) })
 }

@@ -1,7 +1,7 @@
-//! `scaled`: Linux since 6.15. One hash for all processes, sized by the CPUs, with a lock in each bucket.
+//! `scaled`: Linux since 6.15. One hash for all processes, sized by the number of CPUs, with a lock in each bucket.
 //!
-//! An ID is reserved by a timer that is not valid yet, which only other insertions see, and becomes valid when all of the
-//! timer is filled in (`process.rs`).
+//! An ID is reserved by inserting a timer that is not valid yet, which only other insertions see. The timer becomes
+//! valid when all its fields have been written (`process.rs`).
 
 use crate::chain::{self, Chain};
 use crate::process::Index;
@@ -10,7 +10,7 @@ use crate::timer::Timer;
 
 const BUCKETS_PER_CPU: usize = 512;
 
-/// Four to a cache line.
+/// Four buckets fit into a cache line.
 #[repr(C, align(16))]
 struct Bucket {
     lock: Spin,
@@ -25,7 +25,7 @@ pub struct Scaled {
 }
 
 impl Scaled {
-    /// An empty one, for a machine with so many CPUs.
+    /// Makes an empty hash for a machine with `cpus` CPUs.
     pub fn new(cpus: usize) -> Scaled {
         let count = (BUCKETS_PER_CPU * cpus).next_power_of_two();
         Scaled {
@@ -74,7 +74,8 @@ impl Index for Scaled {
     }
 }
 
-/// Three words into one by Bob Jenkins's last rounds, as the kernel's jhash2: each round takes one word out of another.
+/// Hashes three words with the last rounds of Bob Jenkins's hash, as the kernel's jhash2. Each round mixes one word
+/// into another.
 #[inline]
 fn hash(owner: usize, id: i32) -> u32 {
     let start = 0xDEAD_BEEF + (3 << 2);

@@ -1,16 +1,17 @@
-//! The lock of all four designs: as the kernel's, it spins; but threads have no CPU for themselves, so it yields.
+//! The lock of all four designs. It spins, as the kernel's does. But threads here have no CPU of their own, so it also
+//! yields.
 
 use crate::sync::{AtomicU32, Ordering, spin_loop, yield_now};
 
-/// So often a waiter looks before it leaves its CPU to others, who may have the lock.
+/// The number of times that a waiter checks the lock before it yields its CPU, perhaps to the lock's holder.
 const SPINS: u32 = 100;
 
-/// Four bytes, as a `spinlock_t`.
+/// Four bytes, as in a `spinlock_t`.
 #[derive(Default)]
 #[repr(transparent)]
 pub struct Spin(AtomicU32);
 
-/// Unlocks at its end.
+/// Holds the lock. Unlocks when dropped.
 pub struct Held<'a>(&'a Spin);
 
 impl Spin {

@@ -1,4 +1,4 @@
-//! The only file that names where atomics come from: `std`, or the coherence model.
+//! The only file that names the source of the atomics: `std`, or the coherence model.
 
 #[cfg(not(feature = "sim"))]
 mod backend {

@@ -1,4 +1,4 @@
-//! Every design must be a timer table before it is worth measuring: one body, run on each of them.
+//! Every design must work as a timer table before it is worth measuring: each test body runs on all designs.
 
 use super::global_lock::Hash;
 use super::process::{Emulated, Index};
@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Fresh processes of one design.
+/// Makes new processes of one design.
 trait Design {
     type Of: Index;
     fn processes(count: usize) -> Vec<Emulated<Self::Of>>;
@@ -48,7 +48,7 @@ impl Design for Tree {
     }
 }
 
-/// A test of its own for each design.
+/// Makes a test for each design.
 macro_rules! on_every_design {
     ($($test:ident)*) => {
         on_every_design! { @ global_lock GlobalLock: $($test)* }
@@ -122,7 +122,7 @@ fn ids_wrap_to_zero<D: Design>() {
 }
 
 fn processes_do_not_see_each_others_timers<D: Design>() {
-    // So many that in a shared hash some chains have the same ID of two processes.
+    // So many IDs that in a shared hash some chains contain the same ID of two processes.
     const EACH: i32 = 3000;
     let processes = D::processes(3);
     let mut threads: Vec<_> = processes.iter().map(Process::thread).collect();
@@ -164,7 +164,7 @@ fn chains_and_trees_keep_their_order_under_any_deletions<D: Design>() {
     let (mut there, mut state) = (HashSet::new(), 1u64);
     for step in 0..60_000 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // Few IDs close together, few far apart: chains of several, trees that grow and shrink.
+        // A few IDs close together, a few far apart: chains of several timers, and trees that grow and shrink.
         let id = ((state >> 40) % 300) as i32 * if state >> 63 == 0 { 1 } else { 65_537 };
         if there.contains(&id) {
             assert_eq!(process.delete(&mut thread, id), Ok(()), "step {step}, {id}");
@@ -179,13 +179,13 @@ fn chains_and_trees_keep_their_order_under_any_deletions<D: Design>() {
             assert_eq!(process.listed(), there.len(), "step {step}");
         }
         if step % 7000 == 0 {
-            // All of them go: the tree becomes empty, and low again.
+            // All timers are deleted: the tree becomes empty, and low again.
             assert!(there.drain().all(|id| process.delete(&mut thread, id).is_ok()), "step {step}");
         }
     }
 }
 
-/// Threads create, look up and delete their own, and one looks up what others may have deleted.
+/// Threads create, look up and delete their own timers. One thread looks up timers that others may have deleted.
 fn threads_find_their_own_timers_and_never_anothers<D: Design>() {
     let processes = D::processes(2);
     let (stop, start) = (AtomicBool::new(false), Barrier::new(4));
@@ -209,7 +209,7 @@ fn threads_find_their_own_timers_and_never_anothers<D: Design>() {
         let (stop, start, process) = (&stop, &start, &processes[0]);
         let watch = scope.spawn(move || {
             start.wait();
-            // The only timer of this ID is there all the time, and roots above it come and go.
+            // The only timer with this ID is there all the time, while roots above it come and go.
             while !stop.load(Ordering::Relaxed) {
                 assert_eq!(process.getoverrun(i32::MAX), Err(libc::EINVAL));
                 let _ = process.getoverrun(9000);
@@ -226,7 +226,7 @@ fn threads_find_their_own_timers_and_never_anothers<D: Design>() {
     });
 }
 
-/// The table is nearly empty, so that all of them change the same links and nodes.
+/// The table is nearly empty, so all threads change the same links and nodes.
 fn threads_that_create_and_delete_in_a_loop_leave_nothing<D: Design>() {
     let process = &D::processes(1);
     let before = Process::bytes(process, 0);
@@ -246,7 +246,7 @@ fn threads_that_create_and_delete_in_a_loop_leave_nothing<D: Design>() {
     assert!((0..150_000).all(|id| process[0].getoverrun(id) == Err(libc::EINVAL)));
 }
 
-/// Each thread creates and deletes its own, whose links stand next to those of the other's.
+/// Each thread creates and deletes its own timers, whose links are next to those of the other threads' timers.
 fn threads_in_one_chain_lose_no_timers<I: Index>(process: &Emulated<I>, bucket: impl Fn(usize, i32) -> usize) {
     let together: Vec<i32> = (0..).filter(|id| bucket(process.owner(), *id) == 0).take(16).collect();
     let work = &|ids: Vec<i32>| {
@@ -315,7 +315,7 @@ fn a_look_up_finds_a_timer_while_roots_above_it_come_and_go() {
             }
         });
         for round in 0..200_000 {
-            // In turn as a root and in the middle of another branch.
+            // The freed nodes serve alternately as a root and in the middle of another branch.
             let id = if round % 2 == 0 { 4096 } else { 70_000_000 };
             assert_eq!(process.create_as(&mut thread, id, Notify::Nothing), Ok(()));
             assert_eq!(process.delete(&mut thread, id), Ok(()));
@@ -357,7 +357,7 @@ fn tables_of_several_processes_are_counted_once_if_they_share_them() {
 
 #[test]
 fn the_scaled_hash_spreads_the_ids_of_a_process() {
-    // 20,000 IDs over 512 buckets: a random hash has no chain of twice the mean, which one bit less would have.
+    // With 20,000 IDs in 512 buckets, a random hash has no chain of twice the mean length. With one bit less it would.
     let scaled = Scaled::new(1);
     let mut chains = vec![0; 512];
     for id in 0..20_000 {

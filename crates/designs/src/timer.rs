@@ -1,7 +1,8 @@
-//! The timer of the four designs, and the memory it comes from.
+//! The timer of the four designs, and the memory that it comes from.
 //!
-//! All of a timer is atomic, most of it relaxed, which costs nothing: look-ups take no lock of the table, so they may meet a
-//! timer that is just being deleted, or made into another one. Its memory stays a timer as long as the sample lasts.
+//! All fields of a timer are atomic, and most accesses are relaxed, which costs nothing. Look-ups take no lock of the
+//! table, so they may find a timer that is just being deleted or made into another one. Its memory stays a timer as
+//! long as the sample lasts.
 
 use crate::Notify;
 use crate::spin::{Held, Spin};
@@ -11,23 +12,23 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
-/// In `owner`: reserved, and not valid yet (or no longer). Processes have even addresses.
+/// A bit of `owner`: the timer is reserved and not valid yet, or no longer valid. Processes have even addresses.
 pub const INVALID: usize = 1;
 
-/// What one timer needs, with as many bytes as the engine's own.
+/// The fields that a timer needs. It has as many bytes as the engine's timer.
 #[repr(C, align(128))]
 #[derive(Default)]
 pub struct Timer {
-    /// The chain's next link, see `chain.rs`.
+    /// The next link of the chain: see `chain.rs`.
     pub next: AtomicUsize,
-    /// The address of the link that points here.
+    /// The address of the link that points to this timer.
     pub before: AtomicUsize,
-    /// The process, by its address; with [`INVALID`] when it is not valid; 0 for none.
+    /// The address of the process; with [`INVALID`] if the timer is not valid; 0 if it has no process.
     pub owner: AtomicUsize,
-    /// Unique in its process.
+    /// Unique within its process.
     pub id: AtomicI32,
     lock: Spin,
-    /// The process's list of timers, as the chain's links; under the process's lock.
+    /// Links of the process's list of timers, as the chain's; guarded by the process's lock.
     list_next: AtomicUsize,
     list_before: AtomicUsize,
     clock: AtomicI32,
@@ -48,55 +49,55 @@ pub struct Timer {
 const _: () = assert!(size_of::<Timer>() == 128);
 
 impl Timer {
-    /// Where its lock lies, for the model's names …
+    /// The offset of the lock, for the names in the model.
     #[cfg(feature = "sim")]
     pub(crate) const LOCK: usize = std::mem::offset_of!(Timer, lock);
-    /// … and its links in the process's list.
+    /// The offset of the links in the process's list.
     #[cfg(feature = "sim")]
     pub(crate) const LIST: usize = std::mem::offset_of!(Timer, list_next);
 
     /// The timer at an address that a link holds.
     ///
     /// # Safety
-    /// The address is that of a [`Timer`] of a [`Memory`] that lives as long as `'a`.
+    /// The address belongs to a [`Timer`] of a [`Memory`] that lives as long as `'a`.
     #[inline]
     pub unsafe fn at<'a>(address: usize) -> &'a Timer {
-        // SAFETY: the caller says so; a timer is all atomic, so shared references are all there ever is.
+        // SAFETY: the caller guarantees it. All fields of a timer are atomic, so only shared references exist.
         unsafe { &*std::ptr::with_exposed_provenance::<Timer>(address) }
     }
 
-    /// What links hold.
+    /// The address that links hold.
     #[inline]
     pub fn address(&self) -> usize {
         std::ptr::from_ref(self).expose_provenance()
     }
 
-    /// Locks it: its owner and what it says stay as they are.
+    /// Locks the timer: its owner and its state do not change meanwhile.
     #[inline]
     pub fn lock(&self) -> Held<'_> {
         self.lock.lock()
     }
 
-    /// Whether it is this valid timer.
+    /// Whether this is the valid timer with this owner and ID.
     #[inline]
     pub fn is(&self, owner: usize, id: i32) -> bool {
         self.owner.load(Acquire) == owner && self.id.load(Relaxed) == id
     }
 
-    /// Whether it is this timer, valid or only reserved.
+    /// Whether this is the timer with this owner and ID, valid or only reserved.
     #[inline]
     pub fn holds(&self, owner: usize, id: i32) -> bool {
         self.owner.load(Relaxed) & !INVALID == owner && self.id.load(Relaxed) == id
     }
 
-    /// Whose it will be, under which ID; nobody finds it yet.
+    /// Sets the timer's future owner and ID. It cannot be found yet.
     #[inline]
     pub fn reserve(&self, owner: usize, id: i32) {
         self.id.store(id, Relaxed);
         self.owner.store(owner | INVALID, Relaxed);
     }
 
-    /// All that timer_create says of a timer.
+    /// Sets all fields that timer_create(2) gives a timer.
     #[inline]
     pub fn fill(&self, clock: i32, notify: Notify) {
         self.clock.store(clock, Relaxed);
@@ -112,14 +113,14 @@ impl Timer {
         self.sequence.store(0, Relaxed);
     }
 
-    /// What timer_getoverrun says; for whoever has locked it.
+    /// The result of timer_getoverrun(2). The caller has locked the timer.
     #[inline]
     pub fn overrun(&self) -> i32 {
         self.overrun_last.load(Relaxed).min(i64::from(i32::MAX)) as i32
     }
 }
 
-/// A process's list of its timers; its lock is held.
+/// A process's list of its timers. All methods are called with the process's lock held.
 #[derive(Default)]
 pub struct List(AtomicUsize);
 
@@ -137,7 +138,7 @@ impl List {
         self.0.store(timer.address(), Relaxed);
     }
 
-    /// How many it has.
+    /// The number of timers in the list.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         // SAFETY: the list holds timers of this sample's memory.
@@ -145,7 +146,7 @@ impl List {
         std::iter::successors(Some(self.0.load(Relaxed)).filter(|link| *link != 0), next).count()
     }
 
-    /// Takes a timer out that is in it.
+    /// Removes a timer that is in the list.
     #[inline]
     pub fn remove(&self, timer: &Timer) {
         let (before, next) = (timer.list_before.load(Relaxed), timer.list_next.load(Relaxed));
@@ -155,22 +156,23 @@ impl List {
             before => unsafe { Timer::at(before) }.list_next.store(next, Relaxed),
         }
         if next != 0 {
-            // SAFETY: the same.
+            // SAFETY: the list holds timers of this sample's memory.
             unsafe { Timer::at(next) }.list_before.store(before, Relaxed);
         }
     }
 }
 
-/// The memory of all timers of a sample. It stays until the sample ends, as look-ups without a lock need it.
+/// The memory of all timers of a sample. It stays valid until the sample ends, because look-ups without a lock need it.
 ///
-/// The kernel's allocator keeps slabs, with free objects by CPU that are taken without any lock. So do these: a thread
-/// keeps what it frees and asks for a slab when it has none. The general allocator, asked for each timer, takes longer.
+/// The kernel's allocator keeps slabs, with free objects of each CPU that are taken without a lock. This memory does
+/// the same: a thread keeps the timers that it frees, and asks for a slab when it has none. Asking the general
+/// allocator for each timer would take longer.
 #[derive(Default)]
 pub struct Memory {
     slabs: Mutex<Vec<NonNull<Timer>>>,
 }
 
-/// As large as the kernel makes its slabs.
+/// The size that the kernel gives its slabs.
 const SLAB: Layout = match Layout::array::<Timer>(SLAB_TIMERS) {
     Ok(layout) => layout,
     Err(_) => panic!("a slab fits into memory"),
@@ -190,15 +192,15 @@ impl Memory {
     }
 }
 
-// SAFETY: the pointers are the slabs' owners, and are only freed with the whole, when nobody else has it.
+// SAFETY: the pointers own the slabs, which are freed only with the whole, when no other thread uses it.
 unsafe impl Send for Memory {}
-// SAFETY: the list of slabs is under its lock.
+// SAFETY: the list of slabs is behind a lock.
 unsafe impl Sync for Memory {}
 
 impl Drop for Memory {
     fn drop(&mut self) {
         for slab in self.slabs.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            // SAFETY: it was allocated with this layout, and links to its timers end with this sample.
+            // SAFETY: the slab was allocated with this layout, and links to its timers end with this sample.
             unsafe { dealloc(slab.as_ptr().cast(), SLAB) };
         }
     }
@@ -207,18 +209,19 @@ impl Drop for Memory {
 /// Free timers of one thread.
 #[derive(Default)]
 pub struct Desk {
-    /// Freed ones, linked; the first is the hottest.
+    /// The address of the first freed timer, which links to the next; the most recently freed is first. 0 if there is
+    /// none.
     freed: usize,
-    /// Never used ones of the last slab: the first one's address, and how many.
+    /// The timers of the last slab that were never used: the address of the first one, and their number.
     fresh: (usize, usize),
 }
 
 impl Desk {
-    /// A timer for the calling thread alone.
+    /// Takes a timer for the calling thread alone.
     #[inline]
     pub fn take<'a>(&mut self, memory: &'a Memory) -> &'a Timer {
         if self.freed != 0 {
-            // SAFETY: what was freed here came from this memory.
+            // SAFETY: timers that were freed here came from this memory.
             let timer = unsafe { Timer::at(self.freed) };
             self.freed = timer.free.load(Relaxed);
             return timer;
@@ -228,11 +231,11 @@ impl Desk {
         }
         let address = self.fresh.0;
         self.fresh = (address + size_of::<Timer>(), self.fresh.1 - 1);
-        // SAFETY: it lies in the slab, whose zeroes are a timer.
+        // SAFETY: it is in the slab, where all zeroes are a valid timer.
         unsafe { Timer::at(address) }
     }
 
-    /// Takes it back. Its links stay, for those who still look at them.
+    /// Frees a timer. Its links stay, for look-ups that still read them.
     #[inline]
     pub fn put(&mut self, timer: &Timer) {
         timer.owner.store(0, Release);

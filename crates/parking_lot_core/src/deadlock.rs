@@ -1,12 +1,14 @@
-//! Finds threads that wait for one another for ever.
+//! Finds threads that wait for each other for ever.
 //!
-//! Each thread keeps a list of the keys that it owns, and says where it is parked while it is. A thread that is parked at
-//! a key waits for all that own it; a set of threads each of which is waited for, over some way, by every other (or one that
-//! waits for itself) is a deadlock. Threads with a timeout are left out: they will go on.
+//! Each thread keeps a list of the keys that it owns, and notes where it is parked while it is. A thread that is parked
+//! at a key waits for all threads that own it. A deadlock is a set of threads in which each one waits, directly or
+//! through others, for every other, or one thread that waits for itself. Threads with a timeout are left out, because
+//! they will go on.
 //!
-//! Nothing is stopped for a look at all threads. Instead they are looked at twice. Who is found in the same park at
-//! the same key both times has been queued there all the time between, because a park is queued once. So in the
-//! moment between the two looks all of them were, and what they own had not changed: a parked thread changes nothing.
+//! The detector stops no thread to look at all of them. It looks at them twice instead. A thread that is found in the
+//! same park at the same key both times has been queued there all the time in between, because each park queues once.
+//! So at a moment between the two looks all these threads were queued, and what they own had not changed: a parked
+//! thread changes nothing.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{self, Sender};
@@ -29,42 +31,42 @@ pub struct DeadlockedThread {
 }
 
 impl DeadlockedThread {
-    /// Which thread.
+    /// The thread's ID.
     #[must_use]
     pub fn thread_id(&self) -> ThreadId {
         self.thread_id
     }
 
-    /// Where it is parked.
+    /// The place where the thread is parked.
     #[must_use]
     pub fn backtrace(&self) -> &Backtrace {
         &self.backtrace
     }
 }
 
-/// What the detector knows of a thread.
+/// The detector's data of one thread.
 struct Thread(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// What it owns, as often as it has acquired it.
+    /// The keys that the thread owns, each as often as the thread has acquired it.
     owns: Vec<usize>,
-    /// Where it is parked without a timeout. Only while the place is there.
+    /// Where the thread is parked without a timeout. Set only while the place is valid.
     place: Option<PlaceRef>,
-    /// How often it has parked.
+    /// The number of times that the thread has parked.
     parks: u64,
-    /// It has been found in a deadlock, and is to say where.
+    /// Set if the thread has been found in a deadlock: it has to send its report here.
     found: Option<Sender<DeadlockedThread>>,
 }
 
-/// All threads that have owned or parked and are still there.
+/// All living threads that have owned a key or parked.
 static THREADS: Mutex<Vec<Arc<Thread>>> = Mutex::new(Vec::new());
 
 thread_local! {
     static THIS: This = This::register();
 }
 
-/// A thread's entry in `THREADS`, as long as the thread lives.
+/// A thread's entry in `THREADS`. It lives as long as the thread.
 struct This(Arc<Thread>);
 
 impl This {
@@ -81,22 +83,22 @@ impl Drop for This {
     }
 }
 
-/// Nothing here panics with a lock held that leaves the value half changed.
+/// Locks a mutex, poisoned or not: no code here that can panic with a lock held leaves the value half changed.
 fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The state of the calling thread; `None` when it is ending and has none any more.
+/// Runs `f` on the state of the calling thread. `None` if the thread is ending and has no state any more.
 fn with_own<R>(f: impl FnOnce(&mut State) -> R) -> Option<R> {
     THIS.try_with(|this| f(&mut hold(&this.0.0))).ok()
 }
 
-/// The calling thread has acquired `key`.
+/// Notes that the calling thread has acquired `key`.
 pub fn acquire(key: usize) {
     with_own(|state| state.owns.push(key));
 }
 
-/// The calling thread is about to release `key`. `false`: it has not acquired it.
+/// Notes that the calling thread is about to release `key`. `false` if it has not acquired the key.
 pub fn release(key: usize) -> bool {
     with_own(|state| {
         let last = state.owns.iter().rposition(|owned| *owned == key);
@@ -105,7 +107,7 @@ pub fn release(key: usize) -> bool {
     .unwrap_or(true)
 }
 
-/// The calling thread is parked, as long as the result lives.
+/// Notes that the calling thread is parked, as long as the result lives.
 pub(crate) fn parked(place: PlaceRef, has_timeout: bool) -> IsParked {
     with_own(|state| {
         state.parks += 1;
@@ -114,28 +116,29 @@ pub(crate) fn parked(place: PlaceRef, has_timeout: bool) -> IsParked {
     IsParked
 }
 
-/// See [`parked`].
+/// Marks the calling thread as parked as long as it lives: see [`parked`].
 pub(crate) struct IsParked;
 
 impl Drop for IsParked {
     fn drop(&mut self) {
-        // Whoever looks at the place does so with the state locked.
+        // The detector reads the place only with the state locked.
         with_own(|state| state.place = None);
     }
 }
 
-/// After an unpark: if it was the detector's, the thread says where it is, and stays for good.
+/// Called after an unpark. If the detector unparked the thread, the thread sends its report, and stays blocked for
+/// good.
 pub(crate) fn stay_if_found() {
     let Some(Some(sender)) = with_own(|state| state.found.take()) else { return };
     let found = DeadlockedThread { thread_id: std::thread::current().id(), backtrace: Backtrace::new() };
-    // The detector waits for it.
+    // The detector waits for this report.
     _ = sender.send(found);
     loop {
         std::thread::park();
     }
 }
 
-/// A parked thread at the first look.
+/// A thread that was parked at the first look.
 struct Waiting {
     thread: Arc<Thread>,
     parks: u64,
@@ -143,11 +146,11 @@ struct Waiting {
     owns: Vec<usize>,
 }
 
-/// Finds all deadlocks. Their threads are taken off their queues, say where they are, and stay blocked for good; so each
-/// deadlock is reported once.
+/// Finds all deadlocks. Their threads are taken off their queues, report where they are, and stay blocked for good. So
+/// each deadlock is reported once.
 #[must_use]
 pub fn check() -> Vec<Vec<DeadlockedThread>> {
-    // One look at a time: two would report parts of the same deadlock.
+    // One check at a time: two at once would each report a part of one deadlock.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = hold(&ONE);
     let waiting = first_look();
@@ -171,9 +174,9 @@ fn first_look() -> Vec<Waiting> {
 }
 
 impl State {
-    /// Where the thread is queued.
+    /// The key at which the thread is queued.
     fn key(&self) -> Option<usize> {
-        // SAFETY: the place is taken back, with the state locked, before it goes.
+        // SAFETY: the place is removed from the state, under the state's lock, before it becomes invalid.
         self.place.and_then(|place| unsafe { lot().key_of(place) })
     }
 
@@ -188,7 +191,7 @@ impl Waiting {
         hold(&self.thread.0).is_in(self)
     }
 
-    /// Has the thread say where it is, and stay. `None` if somebody has unparked it after all.
+    /// Makes the thread report where it is, and stay. `None` if another thread has unparked it after all.
     fn report(&self) -> Option<DeadlockedThread> {
         let (sender, receiver) = mpsc::channel();
         let mut state = hold(&self.thread.0);

@@ -1,20 +1,21 @@
-//! The 0.9 line's eventual fairness: now and then an unlock should hand the lock over, so that nobody starves.
+//! Eventual fairness, as in the 0.9 line: now and then an unlock should hand the lock over, so that no thread starves.
 //!
-//! Each key has a point in time, half a millisecond ahead on average, after which the next unpark is to be fair; then a new
-//! one is drawn. Keys share these points by hash, as they share buckets.
+//! Each key has a point in time, on average half a millisecond ahead. The first unpark after it should be fair; then a
+//! new point is drawn. Keys share these points by hash, as they share buckets.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-/// The longest time from one fair unpark of a key to the next; on average it is half of it.
+/// The longest time from one fair unpark of a key to the next. The average is half of it.
 const LONGEST_NS: u32 = 1_000_000;
 const CLOCKS: usize = 64;
 
-/// One for the keys of a hash. Only a hint: who races with another loses a draw, and nothing else.
+/// The clock of all keys with one hash. It is only a hint: a thread that races with another loses a draw, and nothing
+/// else.
 #[repr(align(64))]
 struct Clock {
-    /// In nanoseconds since `START`; 0 before the first use.
+    /// In nanoseconds since `START`. 0 means that the clock has not been used yet.
     fair_at: AtomicU64,
     random: AtomicU32,
 }
@@ -42,11 +43,11 @@ impl Clock {
         }
         let ahead = self.draw(seed);
         self.fair_at.store(now + u64::from(ahead), Relaxed);
-        // The first use only begins to count.
+        // The first use only starts the clock.
         fair_at != 0
     }
 
-    /// Xorshift, from a number that is not zero.
+    /// Draws a random number with xorshift, whose state is never zero.
     fn draw(&self, seed: u32) -> u32 {
         let mut x = self.random.load(Relaxed);
         if x == 0 {
@@ -69,7 +70,7 @@ mod tests {
         for seed in [0, 1, 2, CLOCKS as u32 - 1] {
             let clock = Clock { fair_at: AtomicU64::new(0), random: AtomicU32::new(0) };
             assert!(!clock.is_due(1, seed));
-            // A key that is unparked every two microseconds, for two seconds.
+            // A key that is unparked every two microseconds for two seconds.
             let fair = (1..1_000_000).filter(|number| clock.is_due(2000 * number, seed)).count();
             assert!((3600..4400).contains(&fair), "seed {seed}: {fair} fair unparks in two seconds");
         }

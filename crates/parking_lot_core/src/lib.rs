@@ -1,7 +1,7 @@
-//! `parking_lot_core` on ufutex: what its lines 0.9 and 0.10 have in common.
+//! `parking_lot_core` on ufutex: the part that the lines 0.9 and 0.10 share.
 //!
-//! Not for direct use: the packages named `parking_lot_core` in `v0_9` and `v0_10` are. A program that has both lines has
-//! one lot. See the README.
+//! Programs do not use this package directly, but the packages named `parking_lot_core` in `v0_9` and `v0_10`. If a
+//! program has both lines, they share one lot. See the README.
 
 #[cfg(feature = "deadlock_detection")]
 pub mod deadlock;
@@ -18,7 +18,7 @@ use ufutex::{System, Timeout};
 pub use spin_wait::SpinWait;
 pub use token::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN, FilterOp, ParkResult, ParkToken, RequeueOp, UnparkToken};
 
-/// Where every thread of the program parks. It is there before the first park or unpark, and never goes.
+/// The lot in which all threads of the program park. The first park or unpark makes it, and it is never freed.
 static LOT: OnceLock<ParkingLot> = OnceLock::new();
 
 /// The program's lot.
@@ -36,21 +36,21 @@ fn make_lot() -> &'static ParkingLot {
     LOT.get_or_init(|| ParkingLot::new(&System::new()))
 }
 
-/// What an unpark does: the fields that both lines' `UnparkResult` has.
+/// The effect of an unpark: the fields that both lines' `UnparkResult` has.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// How many threads are unparked.
+    /// The number of threads that are unparked.
     pub unparked: usize,
-    /// How many are moved to another key.
+    /// The number of threads that are moved to another key.
     pub requeued: usize,
-    /// Whether others stay parked at the key.
+    /// Whether other threads stay parked at the key.
     pub others: bool,
 }
 
 /// Parks the calling thread: see either line's `park`.
 ///
 /// # Safety
-/// The callbacks that run with the queue locked do not park or unpark anybody. (It would be a deadlock.)
+/// The callbacks that run with the queue locked do not park or unpark any thread. (It would be a deadlock.)
 #[inline]
 pub unsafe fn park(
     key: usize,
@@ -63,7 +63,7 @@ pub unsafe fn park(
     let deadline = timeout.map(deadline);
     let before_sleep = |_place| {
         before_sleep();
-        // After it: it may release locks, which the detector has to know of first.
+        // Called last: `before_sleep` may release locks, and the detector has to know of that first.
         #[cfg(feature = "deadlock_detection")]
         deadlock::parked(_place, deadline.is_some())
     };
@@ -78,7 +78,7 @@ pub unsafe fn park(
     }
 }
 
-/// std does not tell what clock an `Instant` is of, so it takes two looks at the time.
+/// Converts a deadline. std does not say which clock an `Instant` is on, so the clock is read twice.
 fn deadline(at: Instant) -> Deadline {
     Timeout::After(at.saturating_duration_since(Instant::now())).begin()
 }
@@ -105,7 +105,7 @@ pub unsafe fn unpark_all(key: usize, unpark_token: UnparkToken) -> usize {
     lot().lock(key).unpark_all(unpark_token.0)
 }
 
-/// Unparks one thread and moves others: see either line's `unpark_requeue`.
+/// Unparks a thread, moves threads, or both: see either line's `unpark_requeue`.
 ///
 /// # Safety
 /// As for [`park`].
@@ -125,7 +125,7 @@ pub unsafe fn unpark_requeue(
         RequeueOp::UnparkOne => (1, 0),
         RequeueOp::RequeueOne => (0, 1),
     };
-    // One more than are taken, to know whether others are left.
+    // Counts one thread more than are taken, to know whether others are left.
     let waiting = queues.count((unpark + requeue).saturating_add(1));
     let unparked = unpark.min(waiting);
     let requeued = requeue.min(waiting - unparked);
@@ -157,14 +157,14 @@ pub unsafe fn unpark_filter(
     outcome
 }
 
-/// For a line that does not unwind: a panic within `operation` ends the program.
+/// Runs `operation`, and ends the program if it panics: for a line that does not unwind.
 #[inline(always)]
 pub fn without_unwinding<R>(operation: impl FnOnce() -> R) -> R {
     struct Abort;
     impl Drop for Abort {
         #[cold]
         fn drop(&mut self) {
-            // The panic that brought us here has been reported already.
+            // The panic has been reported already.
             std::process::abort();
         }
     }

@@ -1,18 +1,18 @@
-//! The types that both lines have, with the same names and fields.
+//! The types that both lines have, with the names and fields that they have there.
 
 /// How a park ended.
 #[derive(Copy, Clone, Eq, PartialEq, Debug)]
 pub enum ParkResult {
-    /// Another thread unparked us, with this token.
+    /// Another thread unparked this thread, with this token.
     Unparked(UnparkToken),
-    /// `validate` said no.
+    /// `validate` returned `false`.
     Invalid,
     /// The timeout passed.
     TimedOut,
 }
 
 impl ParkResult {
-    /// Whether another thread unparked us.
+    /// Whether another thread unparked this thread.
     #[inline]
     #[must_use]
     pub const fn is_unparked(self) -> bool {
@@ -20,7 +20,7 @@ impl ParkResult {
     }
 }
 
-/// What `unpark_requeue` is to do.
+/// What `unpark_requeue` has to do.
 #[derive(Copy, Clone, Eq, PartialEq, Debug)]
 pub enum RequeueOp {
     /// Nothing.
@@ -29,33 +29,33 @@ pub enum RequeueOp {
     UnparkOneRequeueRest,
     /// Move all threads to the second key.
     RequeueAll,
-    /// Unpark one thread and move nobody.
+    /// Unpark one thread and move none.
     UnparkOne,
     /// Move one thread to the second key.
     RequeueOne,
 }
 
-/// What `unpark_filter` is to do with a thread.
+/// What `unpark_filter` has to do with a thread.
 #[derive(Copy, Clone, Eq, PartialEq, Debug)]
 pub enum FilterOp {
     /// Unpark it and go on.
     Unpark,
     /// Leave it parked and go on.
     Skip,
-    /// Leave it parked, and all behind it.
+    /// Leave this thread and all behind it parked.
     Stop,
 }
 
-/// What whoever unparks tells the thread.
+/// A value that an unpark passes to the thread that it unparks.
 #[derive(Copy, Clone, Eq, PartialEq, Debug)]
 pub struct UnparkToken(pub usize);
 
-/// What a parked thread says of itself, for `unpark_filter`.
+/// A value that a parked thread shows to `unpark_filter`.
 #[derive(Copy, Clone, Eq, PartialEq, Debug)]
 pub struct ParkToken(pub usize);
 
-/// For those who have nothing to tell.
+/// For callers that have no value to pass.
 pub const DEFAULT_UNPARK_TOKEN: UnparkToken = UnparkToken(0);
 
-/// For those who have nothing to say.
+/// For threads that have no value to show.
 pub const DEFAULT_PARK_TOKEN: ParkToken = ParkToken(0);

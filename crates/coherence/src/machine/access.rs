@@ -1,4 +1,4 @@
-//! One access: what it needs of its line, what it costs, what it waits for.
+//! One access: what it needs of its line, what it costs, and what it waits for.
 
 use std::panic::Location;
 
@@ -17,38 +17,38 @@ pub enum Access {
     Store,
     /// A load and then a store by the same core, which must have the line for both.
     Update,
-    /// A locked instruction: all stores before it first.
+    /// A locked instruction, which waits for all stores before it.
     Locked,
 }
 
 impl Access {
-    /// Whether the core must have the line alone.
+    /// Whether the core must be the line's only holder.
     pub fn writes(self) -> bool {
         self != Self::Load
     }
 
-    /// Whether it reads.
+    /// Whether the access reads.
     pub fn loads(self) -> bool {
         self != Self::Store
     }
 
-    /// Whether the thread goes on before it is done.
+    /// Whether the thread goes on before the access is done.
     pub fn is_buffered(self) -> bool {
         self == Self::Store
     }
 }
 
-/// What a thread has to do before it can go on.
+/// What a thread has to do next.
 #[must_use]
 pub enum Next {
-    /// Nothing.
+    /// Go on.
     Go,
-    /// Give up its turn; it is resumed when it can go on.
+    /// Give up its turn. It is resumed when it can go on.
     Wait,
 }
 
 impl Machine {
-    /// What an access takes when the line is there.
+    /// The time that an access takes if the core has the line.
     pub(super) fn cost(&self, access: Access) -> Time {
         match access {
             Access::Load => self.costs.hit,
@@ -58,7 +58,7 @@ impl Machine {
         }
     }
 
-    /// Before an access: nobody else's clock is behind, and this thread may keep its core.
+    /// Called before an access: waits until no event is due earlier and the thread may keep its core.
     pub fn turn(&mut self) -> Next {
         let thread = self.running;
         let clock = self.threads[thread].clock;
@@ -66,7 +66,7 @@ impl Machine {
             self.yield_cpu(thread);
             return Next::Wait;
         }
-        // What happens at the same time happens first: a line that is due to leave does not stay for one more access.
+        // An event at the same time happens first: a line that is due to leave does not stay for one more access.
         if self.events.peek().is_some_and(|event| event.0.0 <= clock) {
             self.at(clock, Event::Resume(thread));
             return Next::Wait;
@@ -75,7 +75,7 @@ impl Machine {
         Next::Go
     }
 
-    /// Before a locked instruction or a barrier: all stores have their lines.
+    /// Called before a locked instruction or a barrier: waits until all stores have their lines.
     pub fn drain(&mut self) -> Next {
         let thread = &mut self.threads[self.running];
         if thread.stores == 0 {
@@ -86,7 +86,7 @@ impl Machine {
         Next::Wait
     }
 
-    /// The access itself; when the thread goes on, the line is there and it is its turn.
+    /// Makes the access. When the thread goes on, the core has the line and it is the thread's turn.
     pub fn access(&mut self, access: Access, address: usize, site: &'static Location<'static>) -> Next {
         self.count(access);
         let (thread, line) = (self.running, address / LINE);
@@ -103,7 +103,7 @@ impl Machine {
             }
             self.threads[thread].stores += 1;
         } else if access == Access::Load && self.threads[thread].stores > 0 && self.waits_for(line, thread) {
-            // The store buffer answers what it has.
+            // The load is answered from the store buffer.
             return Next::Go;
         }
         let (since, in_sight) = (self.clock(), self.in_sight());
@@ -115,7 +115,7 @@ impl Machine {
         Next::Wait
     }
 
-    /// After an access.
+    /// Advances the clock after an access.
     pub fn pay(&mut self, access: Access) {
         let cost = self.cost(access);
         self.advance(cost);
@@ -124,7 +124,7 @@ impl Machine {
         }
     }
 
-    /// A full barrier with the store buffer empty.
+    /// Advances the clock for a full barrier with an empty store buffer.
     pub fn pay_barrier(&mut self) {
         if self.statistics.is_measuring {
             self.statistics.counts.barriers += 1;
@@ -133,7 +133,7 @@ impl Machine {
         self.fence();
     }
 
-    /// A barrier on all cores.
+    /// Advances the clock for a barrier on all cores.
     pub fn membarrier(&mut self) {
         self.advance(self.costs.membarrier);
     }

@@ -1,10 +1,10 @@
-//! A topology's nanoseconds as the clock counts them.
+//! The times of a topology, in the units of the clock.
 
 use super::Time;
 use crate::directory::Supply;
 use crate::topology::{Distance, Topology};
 
-/// What things take, in picoseconds.
+/// Times in picoseconds.
 pub struct Costs {
     pub hit: Time,
     pub store: Time,
@@ -20,13 +20,13 @@ pub struct Costs {
     pub switch: Time,
     pub slice: Time,
     pub membarrier: Time,
-    /// How far apart cores begin.
+    /// The range of the random differences between the times at which cores begin.
     pub stagger: Time,
     memory: Time,
     transfers: [Time; 4],
 }
 
-/// Nanoseconds of a file, or of a caller.
+/// Converts nanoseconds, as a topology's file or a caller gives them, to picoseconds.
 pub fn ps(ns: f64) -> Time {
     (ns * 1000.0) as Time
 }
@@ -56,7 +56,7 @@ impl Costs {
         }
     }
 
-    /// How long a line is on its way.
+    /// How long a line takes to arrive.
     pub fn supply(&self, supply: Supply) -> Time {
         match supply {
             Supply::Hit => 0,

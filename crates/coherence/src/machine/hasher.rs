@@ -1,12 +1,12 @@
-//! Lines by number: one multiplication, and the same places each time.
+//! A hash function for line numbers: one multiplication, and the same result in each run.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// For keys that are one number.
+/// Hashes keys that are one number.
 #[derive(Default)]
 pub struct OneNumber(u64);
 
-/// Builds it.
+/// Builds a [`OneNumber`].
 pub type LineHasher = BuildHasherDefault<OneNumber>;
 
 impl Hasher for OneNumber {

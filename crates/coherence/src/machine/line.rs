@@ -1,8 +1,9 @@
-//! The queue at a line: one transfer at a time, and who waits for the next.
+//! The queue at a line: one transfer at a time, and the requests that wait for the next.
 //!
-//! A transfer has three legs: the request to the directory, from there to whoever has the line, and the line itself to
-//! who asked. Until the last of them its holder keeps the line and may use it. For who waits in the queue the first is
-//! the word that the transfer before is over, which a directory that blocks meanwhile waits for.
+//! A transfer has three legs: the request to the directory, the directory's message to the line's holder, and the
+//! line's way to the requester. Until the third leg begins, the holder keeps the line and may use it. For a request in
+//! the queue, the first leg is the message that the transfer before is over: a directory that blocks during a transfer
+//! waits for it.
 
 use std::collections::VecDeque;
 use std::panic::Location;
@@ -12,43 +13,43 @@ use super::{Access, Event, Machine, Time};
 use crate::directory::{Line, Supply};
 use crate::topology::{Distance, Topology};
 
-/// Legs of a transfer, of equal length.
+/// The legs of a transfer, which take equal times.
 const LEGS: Time = 3;
 
-/// A line, and who waits for it.
+/// A line, and the requests that wait for it.
 #[derive(Default)]
 pub struct AtLine {
     holders: Line,
-    /// Who has been granted it, and waits for its last leg to begin.
+    /// The request to which the line has been granted, until its last leg begins.
     coming: Option<Coming>,
-    /// Until when it is on its way, or kept by who has just got it.
+    /// The time until which the line is in transfer, or kept by the core that has just got it.
     free_at: Time,
-    /// When it was last written to.
+    /// The time at which the line was last written to.
     written_at: Time,
     waiting: VecDeque<Request>,
     pub spinners: Spinners,
-    /// An event will serve the next.
+    /// An event is scheduled that will serve the next request.
     is_served: bool,
 }
 
-/// A line that its holder still has, and whose it will be.
+/// A grant of a line that its holder still has.
 struct Coming {
     request: Request,
     arrives: Time,
-    /// Who gets a copy on the same occasion.
+    /// Reads that get a copy with this transfer.
     readers: VecDeque<Request>,
 }
 
-/// Somebody wants a line.
+/// A request for a line.
 #[derive(Clone, Copy)]
 pub struct Request {
     pub thread: usize,
     pub access: Access,
     pub address: usize,
     pub site: &'static Location<'static>,
-    /// When it was made.
+    /// The time of the request.
     pub since: Time,
-    /// For how long before its core had it in sight, and could ask for the line.
+    /// How long the core had seen the access coming by then, and could have asked for the line.
     pub in_sight: Time,
 }
 
@@ -59,7 +60,7 @@ impl AtLine {
 }
 
 impl Machine {
-    /// Whether `cpu` has the line as `access` needs it.
+    /// Whether `cpu` holds the line in the state that `access` needs.
     pub fn has_line(&mut self, line: usize, cpu: u16, access: Access) -> bool {
         let now = self.clock();
         let Self { lines, topology, .. } = self;
@@ -74,7 +75,7 @@ impl Machine {
         true
     }
 
-    /// Whether a store of this thread waits for the line already, which then takes this one along.
+    /// Whether a request of this thread waits for the line already. A further store goes along with it.
     pub fn waits_for(&self, line: usize, thread: usize) -> bool {
         self.lines.get(&line).is_some_and(|at| {
             let coming = at.coming.iter().map(|coming| &coming.request);
@@ -82,12 +83,12 @@ impl Machine {
         })
     }
 
-    /// Asks for a line; the thread is resumed, or its store done, when it has it.
+    /// Asks for a line. When the line has arrived, the thread is resumed, or its store done.
     pub fn ask(&mut self, line: usize, request: Request) {
         let now = request.since;
         let at = self.lines.entry(line).or_default();
         if at.free_at <= now && at.waiting.is_empty() && at.coming.is_none() {
-            // The core has had the access in sight for a while, and has asked for the line then, unless it was in use.
+            // The core has seen the access coming for a while, and asked for the line then, or as soon as it was free.
             let asked = now.saturating_sub(request.in_sight).max(at.free_at);
             self.grant(line, request, now, asked, VecDeque::new());
             return;
@@ -106,7 +107,7 @@ impl Machine {
         self.at(next, Event::Serve(line));
     }
 
-    /// The line is free: it goes to the next.
+    /// The line is free: grants it to the next request.
     pub(super) fn serve(&mut self, line: usize, now: Time) {
         let Self { lines, arbiter, threads, topology, .. } = self;
         let Some(at) = lines.get_mut(&line) else {
@@ -121,7 +122,7 @@ impl Machine {
         };
         let picked = arbiter.pick(at.waiting.iter().map(far));
         let request = at.waiting.remove(picked).expect("it was picked among these");
-        // Whoever wants to read it gets a copy on this occasion.
+        // All requests that only read get a copy with this transfer.
         let mut readers = VecDeque::new();
         if !request.access.writes() {
             (readers, at.waiting) = std::mem::take(&mut at.waiting).into_iter().partition(|w| !w.access.writes());
@@ -129,20 +130,20 @@ impl Machine {
         self.grant(line, request, now, now, readers);
     }
 
-    /// `request`, made when it was `asked`, gets the line.
+    /// Grants the line to `request`, which was made at the time `asked`.
     fn grant(&mut self, line: usize, request: Request, now: Time, asked: Time, readers: VecDeque<Request>) {
         let cpu = self.threads[request.thread].cpu as u16;
         let kept = self.cost(request.access) + self.costs.hold;
         let at = self.lines.entry(line).or_default();
         let supply = at.supply(request.access, cpu, &self.topology);
         let last_leg = self.costs.supply(supply) / LEGS;
-        // Who has copies in another socket, only the directory in the memory there knows.
+        // Only the directory in the other socket's memory knows which cores there have copies.
         let is_far = matches!(supply, Supply::Core { distance: Distance::Far, .. });
         let looks_up = is_far && request.access.writes() && matches!(at.holders, Line::Shared(_));
         let transfer = self.costs.supply(supply) + if looks_up { self.costs.supply(Supply::Memory) } else { 0 };
         let arrives = now.max(asked + transfer).max(at.written_at + last_leg);
         let leaves = now.max(arrives - last_leg);
-        // Copies are made of copies, and hold up nobody.
+        // A copy is made from another copy, and delays no other request.
         let is_copied = matches!(at.holders, Line::Shared(_)) && !request.access.writes();
         let coming = Coming { request, arrives, readers };
         if is_copied {
@@ -158,7 +159,7 @@ impl Machine {
         }
     }
 
-    /// The last leg begins.
+    /// Begins the last leg.
     pub(super) fn leave(&mut self, line: usize, now: Time) {
         let coming = self.lines.get_mut(&line).and_then(|at| at.coming.take());
         if let Some(coming) = coming {
@@ -177,7 +178,7 @@ impl Machine {
         self.serve_later(line, now);
     }
 
-    /// The line is whose request this is, and will have arrived.
+    /// Makes the core of `request` a holder of the line, which arrives at `arrives`.
     fn has_it(&mut self, line: usize, request: &Request, arrives: Time) {
         let cpu = self.threads[request.thread].cpu as u16;
         let at = self.lines.entry(line).or_default();
@@ -200,7 +201,7 @@ impl Machine {
         }
     }
 
-    /// New memory: who has asked for it has it, as if it had just cleared it.
+    /// Notes new memory. The core that has allocated it holds its lines, as if it had just cleared them.
     pub fn renew_lines(&mut self, first: usize, last: usize) {
         let cpu = self.cpu() as u16;
         for line in first..=last {

@@ -1,4 +1,4 @@
-//! The machine: threads on cores, the lines between them, and the time that it takes.
+//! The machine: threads on cores, the lines that move between them, and the time that this takes.
 //!
 //! A thread waits for one thing at a time, and each wait ends with an event that resumes it:
 //!
@@ -8,7 +8,7 @@
 //! | waiting for a line | `line.rs` has granted it and the transfer is over |
 //! | draining | its last store has its line |
 //! | ready | the core that it shares is free (`schedule.rs`) |
-//! | spinning | the line that it looks at has been written to, and it is the first who spins on it (`spin.rs`) |
+//! | spinning | the line that it reads has been written to, and it is the first that spins on it (`spin.rs`) |
 //! | asleep | it is woken, or its deadline comes (`sleep.rs`) |
 //! | at the gate | all threads are (`current::rendezvous`) |
 //!
@@ -42,38 +42,38 @@ use spin::Spinner;
 /// Virtual time, in picoseconds.
 pub type Time = u64;
 
-/// Something that happens at a point of time.
+/// Something that happens at a point in time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Event {
     /// A thread goes on.
     Resume(usize),
-    /// A line goes to the next who waits for it.
+    /// A line goes to the next request that waits for it.
     Serve(usize),
-    /// A line leaves its holder for who has been granted it.
+    /// A line leaves its holder for the core to which it has been granted.
     Leave(usize),
     /// A thread's store has its line.
     Stored(usize),
     /// The deadline of a thread's sleep, by the sleep's number.
     Deadline(usize, u64),
-    /// A turn of a thread's loop has lasted long enough, by its number.
+    /// A turn of a thread's spinning loop has lasted long enough. With the number of the turn.
     Spun(usize, u64),
 }
 
 /// A virtual thread as the machine sees it.
 struct Thread {
     clock: Time,
-    /// From when on its core has had in sight what comes: nothing before could be known earlier.
+    /// The time from which on the core could see the thread's next accesses coming.
     sees_since: Time,
-    /// The hardware thread it runs on.
+    /// The hardware thread that the thread runs on.
     cpu: usize,
-    /// Stores that wait for their lines.
+    /// The number of stores that wait for their lines.
     stores: u32,
-    /// It waits for those.
+    /// The thread waits until no store waits.
     is_draining: bool,
-    /// It waits for memory, and leaves its core to the siblings meanwhile.
+    /// The thread waits for memory, and leaves its core to the siblings meanwhile.
     is_stalled: bool,
     has_ended: bool,
-    /// Where it sleeps, and how the sleep ended.
+    /// The address at which the thread sleeps; `slept` says how its last sleep ended.
     sleeps_on: Option<usize>,
     slept: Slept,
     sleeps: u64,
@@ -81,7 +81,7 @@ struct Thread {
     operations: u64,
 }
 
-/// All of it.
+/// The state of a simulation.
 pub struct Machine {
     pub topology: Topology,
     costs: Costs,
@@ -98,24 +98,24 @@ pub struct Machine {
     window: Window,
 }
 
-/// When it is measured.
+/// The measured part of a simulation.
 struct Window {
     length: Length,
-    /// Operations, ever.
+    /// The number of operations since the gate opened, or since the beginning.
     operations: u64,
-    /// When the gate opened.
+    /// The time at which the gate opened.
     origin: Time,
     begin: Time,
     end: Option<Time>,
 }
 
-/// A point in time as who looks at the clock sees it.
+/// Converts a time to nanoseconds.
 pub fn ns(time: Time) -> f64 {
     time as f64 / 1000.0
 }
 
 impl Machine {
-    /// Thread `i` runs on hardware thread `placement[i]`.
+    /// Makes a machine on which thread `i` runs on hardware thread `placement[i]`.
     pub fn new(topology: Topology, placement: &[u16], seed: u64, length: Length) -> Self {
         let thread = |cpu: &u16| Thread {
             clock: 0,
@@ -155,7 +155,7 @@ impl Machine {
         machine
     }
 
-    /// The next thread to resume; `None` when no event is left, or only such as come after `limit`.
+    /// The next thread to resume; `None` if no event is left, or none before `limit`.
     pub fn next_thread(&mut self, limit: Time) -> Option<usize> {
         while let Some(Reverse((time, _, event))) = self.events.pop() {
             if time > limit {
@@ -178,7 +178,7 @@ impl Machine {
         None
     }
 
-    /// The running thread goes on. Where it had to wait, what it waited for decides what comes next.
+    /// Resumes the running thread. If it had to wait, the core sees its next accesses only from `time` on.
     fn resume(&mut self, time: Time) {
         let thread = &mut self.threads[self.running];
         thread.is_stalled = false;
@@ -188,19 +188,19 @@ impl Machine {
         }
     }
 
-    /// The running thread has done what later accesses do not overtake.
+    /// Notes that the running thread has passed a barrier, which later accesses do not overtake.
     fn fence(&mut self) {
         let thread = &mut self.threads[self.running];
         thread.sees_since = thread.clock;
     }
 
-    /// For how long the running thread's core has had its next access in sight.
+    /// How long the running thread's core has seen the thread's next access coming.
     fn in_sight(&self) -> Time {
         let thread = &self.threads[self.running];
         (thread.clock - thread.sees_since).min(self.costs.window)
     }
 
-    /// The running thread has ended.
+    /// Ends the running thread.
     pub fn end_thread(&mut self) {
         let thread = self.running;
         self.threads[thread].has_ended = true;
@@ -217,7 +217,7 @@ impl Machine {
         self.threads[self.running].clock
     }
 
-    /// The running thread computes for a while, which takes longer where siblings use the same core.
+    /// Computes for `time` on the running thread. This takes longer if siblings use the core too.
     pub fn advance(&mut self, time: Time) {
         let more = match self.busy_siblings() {
             0 => 0,
@@ -226,17 +226,17 @@ impl Machine {
         self.threads[self.running].clock += time + more;
     }
 
-    /// A number below `bound`, which is not 0, by chance.
+    /// A random number below `bound`, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.arbiter.below(bound)
     }
 
-    /// Whose hardware thread the running thread is on.
+    /// The hardware thread that the running thread is on.
     pub fn cpu(&self) -> usize {
         self.threads[self.running].cpu
     }
 
-    /// The running thread has done `operations`.
+    /// Notes that the running thread has done `operations`.
     pub fn done(&mut self, operations: u64) {
         let (running, clock) = (self.running, self.clock());
         self.look_at_window(clock);
@@ -253,7 +253,7 @@ impl Machine {
         }
     }
 
-    /// Whether the window has closed.
+    /// Whether the measured part is over.
     pub fn is_over(&self) -> bool {
         self.window.end.is_some()
     }
@@ -281,7 +281,7 @@ impl Machine {
         self.window.end = Some(now);
     }
 
-    /// The running thread waits for all others that have not ended, off its core.
+    /// Makes the running thread wait, off its core, for all other threads that have not ended.
     pub fn rendezvous(&mut self) {
         let running = self.running;
         self.at_gate.push(running);
@@ -296,13 +296,13 @@ impl Machine {
             self.window = Window { operations: 0, origin: last, begin: last, end: None, ..self.window };
         }
         for thread in waiting {
-            // Cores that begin in step stay in step, which real ones do not.
+            // Cores that begin in step would stay in step, which real ones do not.
             let stagger = self.arbiter.below(self.costs.stagger);
             self.make_ready(thread, last + stagger);
         }
     }
 
-    /// What is left to say at the end.
+    /// The report at the end.
     pub fn report(&self) -> crate::Report {
         let ended = self.threads.iter().map(|thread| thread.clock).max().unwrap_or(0);
         let end = self.window.end.unwrap_or(ended);

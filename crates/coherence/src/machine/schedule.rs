@@ -1,5 +1,5 @@
-//! Who has a hardware thread, where several threads share one: a thread keeps it until it sleeps, gives it away, or has
-//! had its slice while others wait.
+//! Threads that share a hardware thread: a thread keeps it until it sleeps, gives it away, or has used its slice while
+//! other threads wait.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use crate::topology::Topology;
 
 /// A hardware thread.
 pub struct Cpu {
-    /// Those of the same core.
+    /// The other hardware threads of the core.
     siblings: Box<[usize]>,
     has: Option<usize>,
     ready: VecDeque<usize>,
@@ -16,7 +16,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Hardware thread `cpu`: those of a core are as far apart as there are cores.
+    /// Makes hardware thread `cpu`. The distance of two siblings' numbers is a multiple of the number of cores.
     pub fn new(cpu: usize, topology: &Topology) -> Self {
         let cores = topology.cores();
         let siblings = (cpu % cores..topology.cpus()).step_by(cores).filter(|sibling| *sibling != cpu).collect();
@@ -25,7 +25,7 @@ impl Cpu {
 }
 
 impl Machine {
-    /// `thread` can run from `time` on, as soon as its core is free.
+    /// Makes `thread` run from `time` on, as soon as its core is free.
     pub(super) fn make_ready(&mut self, thread: usize, time: Time) {
         let slice = self.costs.slice;
         let cpu = &mut self.cpus[self.threads[thread].cpu];
@@ -40,7 +40,7 @@ impl Machine {
         self.at(time, Event::Resume(thread));
     }
 
-    /// `thread` gives its core to the next that is ready.
+    /// Gives the core of `thread` to the next thread that is ready.
     pub(super) fn leave_cpu(&mut self, thread: usize) {
         let now = self.threads[thread].clock + self.costs.switch;
         let slice = self.costs.slice;
@@ -53,25 +53,25 @@ impl Machine {
         }
     }
 
-    /// Whether the running thread has had its slice and others wait for its core.
+    /// Whether the running thread has used its slice while others wait for its core.
     pub(super) fn is_preempted(&self, thread: usize) -> bool {
         let cpu = &self.cpus[self.threads[thread].cpu];
         !cpu.ready.is_empty() && self.threads[thread].clock >= cpu.slice_ends
     }
 
-    /// Whether nobody waits for the core of `thread`.
+    /// Whether no other thread waits for the core of `thread`.
     pub(super) fn is_alone(&self, thread: usize) -> bool {
         self.cpus[self.threads[thread].cpu].ready.is_empty()
     }
 
-    /// How many other threads compute on the core of the running one.
+    /// The number of siblings on which a thread computes, on the core of the running thread.
     pub(super) fn busy_siblings(&self) -> usize {
         let is_busy =
             |sibling: &&usize| self.cpus[**sibling].has.is_some_and(|thread| !self.threads[thread].is_stalled);
         self.cpus[self.cpu()].siblings.iter().filter(is_busy).count()
     }
 
-    /// The running thread lets others of its core go first; whether there were any.
+    /// Lets other threads of the core go first. Returns whether there were any.
     pub fn yield_cpu(&mut self, thread: usize) -> bool {
         let cpu = self.threads[thread].cpu;
         if self.cpus[cpu].ready.is_empty() {
@@ -82,7 +82,7 @@ impl Machine {
         true
     }
 
-    /// Into the kernel and out again.
+    /// Advances the clock for a system call.
     pub fn syscall(&mut self) {
         self.advance(self.costs.syscall);
     }

@@ -1,4 +1,4 @@
-//! Sleeping by address, as futex(2) has it: who sleeps is off its core until woken.
+//! Sleeping by address, as with futex(2): a thread that sleeps is off its core until it is woken.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,17 +8,17 @@ use super::{Event, Machine, Time};
 /// How a sleep ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slept {
-    /// By a wake.
+    /// The thread was woken.
     Woken,
-    /// By its deadline.
+    /// The deadline came.
     TimedOut,
 }
 
-/// Who sleeps where, in order of arrival.
+/// The threads that sleep at each address, in order of arrival.
 pub type Sleepers = HashMap<usize, VecDeque<usize>, LineHasher>;
 
 impl Machine {
-    /// The running thread goes to sleep at `address`, which it has looked at: its core is free for others.
+    /// Puts the running thread to sleep at `address`, whose word it has compared. Its core is free for other threads.
     pub fn sleep(&mut self, address: usize, until: Option<Time>) {
         let thread = self.running;
         self.advance(self.costs.sleep);
@@ -38,7 +38,7 @@ impl Machine {
         self.threads[self.running].slept
     }
 
-    /// Wakes as many as `count` of those who sleep at `address`, first come, first woken; how many.
+    /// Wakes up to `count` threads that sleep at `address`, in order of arrival. Returns the number of threads woken.
     pub fn wake(&mut self, address: usize, count: usize) -> usize {
         self.advance(self.costs.syscall);
         let mut woken = 0;

@@ -1,40 +1,42 @@
-//! Loops that look at a line again and again until somebody else writes to it.
+//! Loops that read a line again and again until another thread writes to it.
 //!
-//! They queue. All of them looking at once would ask for the line together after each write, and what locks cost would be
-//! drowned by test-and-set convoys: fair locks, and hardware with backoff, let one go first. So a turn of such a loop ends
-//! when the line has been written to, for the first in the queue; or after a while, since what the loop waits for may
-//! lie elsewhere, or have come before it began to wait.
+//! The threads that spin on a line queue. If all of them read at once, they would all ask for the line after each
+//! write, and these test-and-set convoys would hide what locks cost. Fair locks, and hardware with backoff, let one
+//! thread go first. So, for the first thread in the queue, a turn of such a loop ends when the line has been written
+//! to. For every thread it ends after a while, because what the loop waits for may be on another line, or may have
+//! happened before the loop began to wait.
 
 use std::collections::VecDeque;
 
 use super::access::Next;
 use super::{Event, Machine, Time};
 
-/// How long a turn lasts at most, as many pauses.
+/// The longest time that a turn lasts, in pauses.
 const PAUSES_MAX: Time = 100;
 
-/// What a thread knows of its spinning.
+/// The spinning of one thread.
 #[derive(Default)]
 pub struct Spinner {
-    /// The line of its last load.
+    /// The line that the thread has loaded last.
     looked_at: usize,
-    /// The line in whose queue it is, and for the how manieth time it queues.
+    /// The line in whose queue the thread is. `turns` counts how many times it has queued.
     waits_at: Option<usize>,
     turns: u64,
-    /// It came first in this line's queue, and its look was in vain if it comes back.
+    /// The line in whose queue the thread was first in its last turn. If it spins on that line again, it looked in
+    /// vain, and is first again.
     was_first_at: Option<usize>,
 }
 
-/// Who spins on a line, the first in front.
+/// The threads that spin on a line, the first in front.
 pub type Spinners = VecDeque<usize>;
 
 impl Machine {
-    /// The running thread has looked at `line`.
+    /// Notes that the running thread has loaded from `line`.
     pub(super) fn note_look(&mut self, line: usize) {
         self.threads[self.running].spinner.looked_at = line;
     }
 
-    /// A turn of a loop that spins.
+    /// Begins a turn of a loop that spins.
     pub fn pause(&mut self) -> Next {
         let thread = self.running;
         let line = self.threads[thread].spinner.looked_at;
@@ -59,19 +61,19 @@ impl Machine {
         Next::Wait
     }
 
-    /// Somebody has `line` to write to it, from `now` on: the first who spins on it looks again.
+    /// A core has `line` for writing from `now` on: the first thread that spins on the line reads it again.
     pub(super) fn let_first_look(&mut self, line: usize, now: Time) {
         let Some(first) = self.lines.get_mut(&line).and_then(|at| at.spinners.pop_front()) else {
             return;
         };
         let spinner = &mut self.threads[first].spinner;
         (spinner.waits_at, spinner.was_first_at) = (None, Some(line));
-        // It comes in the middle of a pause.
+        // On average the thread is in the middle of a pause.
         let next = now.max(self.threads[first].clock) + self.costs.pause / 2;
         self.at(next, Event::Resume(first));
     }
 
-    /// The turn of a thread has lasted long enough.
+    /// Ends the turn of a thread, because it has lasted long enough.
     pub(super) fn spun(&mut self, thread: usize, turn: u64, now: Time) {
         let spinner = &mut self.threads[thread].spinner;
         if spinner.turns != turn {

@@ -1,4 +1,4 @@
-//! What timers and timeouts run by.
+//! The clocks that timers and timeouts run by.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -22,7 +22,7 @@ pub enum Base {
 }
 
 impl Base {
-    /// All of them, in the order of their numbers here.
+    /// All clocks, in the order of their numbers here.
     pub(crate) const ALL: [Self; 4] = [Self::Monotonic, Self::Realtime, Self::Boottime, Self::Tai];
 }
 
@@ -50,29 +50,29 @@ pub enum CpuClock {
 /// driver, timers, or futures with a timeout.
 ///
 /// They may panic. The panic goes to the caller, with all locks released, and nothing has changed: a timer that was
-/// being set is as it was, a notice that was being taken may be taken again, and a future whose timeout could not begin
-/// may be polled again. If the clock of a CPU-time timer panics in a turn, a turn looks at the timer again a
+/// being set keeps its setting, a notice that was being taken may be taken again, and a future whose timeout could not
+/// begin may be polled again. If the clock of a CPU-time timer panics in a turn, a turn checks the timer again a
 /// millisecond later.
 pub trait Clocks: Send + Sync {
-    /// What `base` shows, since its epoch.
+    /// The time on `base`, since its epoch.
     fn now(&self, base: Base) -> Duration;
 
-    /// The CPU time that `of` has had; `None` if there is no such process, or no such thread in the process that asks.
-    /// As given here there are none.
+    /// The CPU time that `of` has used; `None` if there is no such process, or no such thread in the calling process.
+    /// The provided implementation returns `None`.
     fn cpu_time(&self, of: CpuClock) -> Option<Duration> {
         let _ = of;
         None
     }
 
-    /// How many CPUs the threads of a process can use at the same time: so much faster than time its CPU time may go. Asked
-    /// once. As given here one.
+    /// The number of CPUs that the threads of a process can use at the same time, which is how many times faster than a
+    /// clock its CPU time may advance. Called once. The provided implementation returns 1.
     fn cpus(&self) -> usize {
         1
     }
 
-    /// [`Driver::next`](super::Driver::next) may have become earlier. Called with nothing locked, by the thread that
-    /// has armed something; it may be called more often than needed. It may use the driver and timers. If it panics,
-    /// what was armed stays armed, and the panic goes to that thread's caller.
+    /// Called when [`Driver::next`](super::Driver::next) may have become earlier: with nothing locked, by the thread
+    /// that has armed a deadline. It may be called more often than needed. It may use the driver and timers. If it
+    /// panics, the deadline stays armed, and the panic goes to that thread's caller.
     fn changed(&self);
 }
 
@@ -86,9 +86,9 @@ impl fmt::Debug for GivenClocks {
     }
 }
 
-/// Nanoseconds, at most what the kernel's clocks can show: some 292 years.
+/// Converts a time to nanoseconds, at most what the kernel's clocks can show: some 292 years.
 ///
-/// Times in the last second of that range become the greatest value, which means for ever, as in the kernel.
+/// Times in the last second of that range become the highest value, which means for ever, as in the kernel.
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
     if time.as_secs() >= KTIME_MAX / SECOND { LAST } else { LAST.min(time.as_nanos() as u64) }
 }

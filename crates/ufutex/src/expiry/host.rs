@@ -12,27 +12,29 @@ use crate::error::Error;
 use crate::sys::counted::Counted;
 use crate::table::lock::Lock;
 
-/// What the thread waits with: one timerfd for each clock, and a bell.
+/// The files that the thread waits for: one timerfd for each clock, and an eventfd as a bell.
 struct Files {
     timers: [OwnedFd; 4],
     bell: OwnedFd,
-    /// Who made them. After fork(2) the child has them too, and what it programmed would be its parent's.
+    /// The process that opened the files. After fork(2) the child has the files too, and setting them would affect its
+    /// parent.
     process: libc::pid_t,
-    /// Whose thread it is, as long as its memory is there: not a handle, which would keep it for ever.
+    /// The driver, or `None` once its memory is about to be freed. This is no handle, which would keep the driver for
+    /// ever.
     driver: Lock<Option<Address>>,
 }
 
 /// The host's side of a driver.
 pub(super) struct Host {
-    /// Empty until the thread has been started. A thread that finds it full also sees the files as they were made,
-    /// which `OnceLock` guarantees.
+    /// Empty until the thread has been started. `OnceLock` guarantees that a thread that finds it set sees the files as
+    /// they were opened.
     files: OnceLock<Arc<Files>>,
-    /// Held while the thread is being started, so that only one is. A contender sleeps.
+    /// Held while the thread is being started, so that only one is. Contenders sleep.
     starting: Lock<()>,
     thread: DriverThread,
 }
 
-/// The thread needs little: what it calls are deliveries and wakers.
+/// The name of the driver's thread. Its stack is small, because it only calls deliveries and wakers.
 const NAME: &str = "ufutex-timers";
 
 impl Host {
@@ -44,16 +46,16 @@ impl Host {
         self.files.get().map(|files| &**files)
     }
 
-    /// The files, unless they are a parent's.
+    /// The files, unless they were inherited from a parent process.
     fn own_files(&self) -> Option<&Files> {
         // SAFETY: has no conditions.
         self.files().filter(|files| files.process == unsafe { libc::getpid() })
     }
 
-    /// Starts the thread, if there is none.
+    /// Starts the thread, if it has not been started.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] when the host refuses a file or the thread.
+    /// [`Error::NoMemory`] if the host refuses a file or the thread.
     pub fn start(&self, driver: &Driver) -> Result<(), Error> {
         if self.files().is_some() { Ok(()) } else { self.start_slowly(driver) }
     }
@@ -68,23 +70,24 @@ impl Host {
         let files = Arc::new(Files::open(Address(NonNull::from(&*driver.inner)))?);
         let (theirs, settings) = (files.clone(), self.thread.clone());
         let thread = std::thread::Builder::new().name(NAME.into()).stack_size(256 << 10);
-        let signals = SignalsBlocked::new(); // the thread inherits that: handlers are the program's
+        let signals = SignalsBlocked::new(); // inherited by the thread, so that it runs no handlers of the program
         let spawned = thread.spawn(move || {
-            // Another thing that the thread must not inherit: the scheduling of the thread that starts it.
+            // Nor must the thread inherit the scheduling of the thread that starts it.
             settings.apply();
             theirs.run();
         });
         drop(signals);
         spawned.map_err(|_| Error::NoMemory)?;
-        // Sets the files: they were not set before, and `starting` is held.
+        // Sets the files: they were not set before, and this thread holds `starting`.
         self.files.get_or_init(|| files);
         Ok(())
     }
 
-    /// Makes the thread turn at `at`, by `base`.
+    /// Makes the thread turn at time `at` of `base`.
     pub fn program(&self, base: Base, at: u64) {
         let Some(files) = self.own_files() else { return };
-        // There are no timerfds of CLOCK_TAI. It is set together with CLOCK_REALTIME, and so stays as far from it.
+        // There are no timerfds of CLOCK_TAI. It is set together with CLOCK_REALTIME, so the difference of the two is
+        // constant.
         let at = match base {
             Base::Tai if at != NEVER => at.saturating_sub(now(Base::Tai).saturating_sub(now(Base::Realtime))),
             _ => at,
@@ -105,72 +108,73 @@ impl Drop for Host {
         if let Some(files) = self.files() {
             files.driver.lock().with(Option::take);
             self.wake();
-            // The thread is not waited for: it may be the one that drops the driver.
+            // The thread is not waited for: it may be the thread that drops the driver.
         }
     }
 }
 
-/// Where a driver is.
+/// The address of a driver.
 #[derive(Clone, Copy)]
 struct Address(NonNull<Inner>);
 
-// SAFETY: a driver can be used by all threads.
+// SAFETY: a driver can be used from all threads.
 unsafe impl Send for Address {}
 
 impl Files {
     fn open(driver: Address) -> Result<Self, Error> {
         let timer = |base| {
-            // SAFETY: makes a file, or says that it cannot.
+            // SAFETY: opens a file or fails.
             owned(unsafe { libc::timerfd_create(waited_on(base), libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) })
         };
         let [monotonic, realtime, boottime, tai] = Base::ALL.map(timer);
-        // SAFETY: as above.
+        // SAFETY: opens a file or fails.
         let bell = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         // SAFETY: has no conditions.
         let process = unsafe { libc::getpid() };
         Ok(Self { timers: [monotonic?, realtime?, boottime?, tai?], bell, process, driver: Lock::new(Some(driver)) })
     }
 
-    /// Lets the timer of `base` ring at `at`; 0: never.
+    /// Sets the timer of `base` to ring at `at`; 0 means never.
     fn set(&self, base: Base, at: u64) {
         let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let value = libc::timespec { tv_sec: (at / 1_000_000_000) as i64, tv_nsec: (at % 1_000_000_000) as i64 };
         let setting = libc::itimerspec { it_interval: none, it_value: value };
         let fd = self.timers[base as usize].as_raw_fd();
-        // Points in time: when the clock is set, the file rings when it shows that time, and no news of it is needed.
+        // An absolute time: if the clock is set, the timerfd rings when it shows that time, so setting it needs no
+        // action here.
         // SAFETY: `setting` outlives the call. It cannot fail: the file is a timer and the time is valid.
         unsafe { libc::timerfd_settime(fd, libc::TFD_TIMER_ABSTIME, &raw const setting, core::ptr::null_mut()) };
     }
 
     fn ring(&self) {
         let one = 1u64;
-        // SAFETY: eight bytes, as an eventfd takes them. If it is full, it rings already.
+        // SAFETY: an eventfd takes eight bytes. If it is full, it rings already.
         unsafe { libc::write(self.bell.as_raw_fd(), (&raw const one).cast(), 8) };
     }
 
-    /// What the thread does until the driver goes.
+    /// The thread's loop. It ends with the driver.
     fn run(&self) {
         while let Some(driver) = self.driver() {
             // If a waker or a delivery panics, the panic hook has reported it, and the thread goes on serving the other
-            // timers. The payload is leaked, since its drop may panic. Dropping the last handle of the driver may panic
-            // too.
+            // timers. The payload is leaked, because its drop may panic. Dropping the last handle of the driver may
+            // panic too.
             core::mem::forget(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| driver.turn())));
             core::mem::forget(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(driver))));
             self.wait();
         }
     }
 
-    /// The driver, kept; `None` when it is gone, or going.
+    /// A handle of the driver; `None` if it has been freed, or is about to be.
     fn driver(&self) -> Option<Driver> {
         self.driver.lock().with(|driver| {
-            // SAFETY: the thread that drops the last handle takes the address away, with this lock, before the memory
+            // SAFETY: the thread that drops the last handle takes the address out, under this lock, before the memory
             // is freed.
             let inner = unsafe { Counted::upgrade((*driver)?.0) }?;
             Some(Driver { inner })
         })
     }
 
-    /// Sleeps until something rings.
+    /// Sleeps until a file rings.
     fn wait(&self) {
         let fds =
             [&self.timers[0], &self.timers[1], &self.timers[2], &self.timers[3], &self.bell].map(AsRawFd::as_raw_fd);
@@ -183,32 +187,32 @@ impl Files {
     }
 }
 
-/// Takes what rings: expirations, rings of the bell.
+/// Reads a file that rings, which stops it.
 fn silence(fd: RawFd) {
     let mut count = 0u64;
-    // SAFETY: room for eight bytes, which is what both kinds of files give.
+    // SAFETY: there is room for eight bytes, which is what reading a timerfd or an eventfd returns.
     unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
 }
 
 fn owned(fd: RawFd) -> Result<OwnedFd, Error> {
-    // SAFETY: just made, and nobody else's.
+    // SAFETY: just opened, and not owned by anything else.
     if fd < 0 { Err(Error::NoMemory) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
 }
 
-/// How many CPUs there are. By no way that allocates: a system can be made without memory to spare.
+/// The number of CPUs. It must not allocate: a system can be made when there is no memory left.
 pub(super) fn cpus() -> u64 {
-    // SAFETY: asks for a number.
+    // SAFETY: returns a number.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1).max(1)
 }
 
-/// What `base` shows.
+/// The time on `base`, in nanoseconds.
 pub(super) fn now(base: Base) -> u64 {
     read(shown_by(base)).unwrap_or(0)
 }
 
-/// The CPU time that `of` has had.
+/// The CPU time that `of` has used, in nanoseconds.
 pub(super) fn cpu_time(of: CpuClock) -> Option<u64> {
-    // As clock_getcpuclockid(3) and pthread_getcpuclockid(3) make them.
+    // The clock IDs are built as clock_getcpuclockid(3) and pthread_getcpuclockid(3) build them.
     read(match of {
         CpuClock::Process(process) => !process << 3 | 2,
         CpuClock::Thread(thread) => !thread << 3 | 6,
@@ -235,12 +239,12 @@ fn waited_on(base: Base) -> libc::clockid_t {
     if base == Base::Tai { libc::CLOCK_REALTIME } else { shown_by(base) }
 }
 
-/// The calling thread's signals, blocked until this is dropped.
+/// Blocks the calling thread's signals until it is dropped.
 struct SignalsBlocked(libc::sigset_t);
 
 impl SignalsBlocked {
     fn new() -> Self {
-        // SAFETY: a set of bits, which `sigfillset` sets; `before` is written by the call.
+        // SAFETY: `all` is a set of bits, which `sigfillset` sets; `before` is written by the call.
         unsafe {
             let (mut all, mut before) = (core::mem::zeroed(), core::mem::zeroed());
             libc::sigfillset(&raw mut all);
@@ -252,7 +256,7 @@ impl SignalsBlocked {
 
 impl Drop for SignalsBlocked {
     fn drop(&mut self) {
-        // SAFETY: as it was before.
+        // SAFETY: restores the mask from before.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, core::ptr::null_mut()) };
     }
 }

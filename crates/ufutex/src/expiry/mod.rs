@@ -1,9 +1,9 @@
 //! Expiry: the deadlines of many owners, and the driver that expires them.
 //!
-//! An owner of deadlines (a process with its timers, a domain with its tasks' sleeps) keeps them in a [`Queue`] for
-//! each clock, which has a lock of its own. The driver's wheel contains each queue with its earliest deadline. So
-//! arming locks only what belongs to the owner, unless the earliest deadline changes. Nothing in this module knows of
-//! timers or futexes.
+//! An owner of deadlines (a process with its timers, or a domain with the sleeps of its tasks) keeps them in a
+//! [`Queue`] for each clock. Each queue has a lock of its own. The driver's wheel contains each queue with its earliest
+//! deadline. So arming locks only the owner's queue, unless the earliest deadline changes. Nothing in this module knows
+//! of timers or futexes.
 
 pub mod clocks;
 #[cfg(feature = "_host")]
@@ -34,13 +34,14 @@ use thread::DriverThread;
 use turn::Turn;
 use wheel::{Node, Wheel};
 
-/// Expires timers and timeouts. Each [`System`](crate::System) has one; one can also be made alone, for timers only.
+/// Expires timers and timeouts. Each [`System`](crate::System) has a driver. A driver can also be made alone, for
+/// timers only.
 ///
-/// With the host's clocks it sleeps in a thread of its own, which the first timer starts, and which does not wake up
-/// while nothing is armed. With an embedder's clocks ([`Clocks`]) it does nothing by itself: the embedder asks
-/// [`next`](Self::next), waits as it likes, and calls [`turn`](Self::turn).
+/// With the host's clocks the driver has a thread of its own. The first timer starts it, and it does not wake up while
+/// nothing is armed. With an embedder's clocks ([`Clocks`]) the driver does nothing by itself: the embedder calls
+/// [`next`](Self::next), waits in its own way, and calls [`turn`](Self::turn).
 ///
-/// A `Driver` is a handle; its clones stand for one driver. It does not survive fork(2): a child process does not have
+/// A `Driver` is a handle; its clones refer to one driver. It does not survive fork(2): a child process does not have
 /// the thread, and has to make a system of its own.
 #[derive(Clone)]
 pub struct Driver {
@@ -58,11 +59,11 @@ pub(crate) struct Inner {
 /// The queues of one clock, by their earliest deadlines.
 struct Earliest {
     wheel: Wheel,
-    /// How many nodes are in the ready line: their deadlines have passed.
+    /// The number of nodes in the ready line. Their deadlines have passed.
     ready: usize,
     /// The time of the next turn, as it was last announced to the thread or embedder that turns the driver.
     told: u64,
-    /// How many times [`Driver::next`] has been called for this clock.
+    /// The number of calls of [`Driver::next`] for this clock.
     looks: u64,
 }
 
@@ -74,7 +75,7 @@ impl Earliest {
     /// # Safety
     /// `node` belongs to the lock, and is in this wheel or in none.
     unsafe fn remove(&mut self, node: *mut Node) {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe {
             self.ready -= usize::from((*node).is_ready());
             self.wheel.remove(node);
@@ -86,27 +87,27 @@ impl Earliest {
     /// # Safety
     /// `node` belongs to the lock, and is in no wheel; its owner takes it out before freeing it.
     unsafe fn make_ready(&mut self, node: *mut Node) {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { self.wheel.make_ready(node) };
         self.ready += 1;
     }
 }
 
-/// Never: later than any clock can show.
+/// A time later than any clock can show.
 const NEVER: u64 = u64::MAX;
 
-/// Where time comes from.
+/// The source of time.
 enum Source {
     #[cfg(feature = "_host")]
     Host(host::Host),
     Given(Arc<dyn Clocks>),
-    /// There is no time: no operating system, and no embedder's clocks.
+    /// There are no clocks: neither an operating system nor an embedder's.
     #[cfg_attr(feature = "_host", expect(dead_code))]
     None,
 }
 
 impl Driver {
-    /// A driver that runs by the host's clocks. Its thread is started with the first timer.
+    /// Makes a driver that runs by the host's clocks. Its thread is started with the first timer.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -115,7 +116,7 @@ impl Driver {
         Self::host_with(DriverThread::new())
     }
 
-    /// As [`host`](Self::host), with a thread that is scheduled as `thread` says.
+    /// As [`host`](Self::host), with a thread that is scheduled according to `thread`.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -124,7 +125,7 @@ impl Driver {
         Self::make(Source::Host(host::Host::new(thread)))
     }
 
-    /// A driver that runs by an embedder's clocks, and in its turns.
+    /// Makes a driver that runs by an embedder's clocks, and only while the embedder calls [`turn`](Self::turn).
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -132,7 +133,7 @@ impl Driver {
         Self::make(Source::Given(clocks))
     }
 
-    /// The host's, an embedder's, or one for which time stands still.
+    /// Makes a driver with the given clocks or else the host's. Without either, its time stands still.
     pub(crate) fn of(clocks: Option<Arc<dyn Clocks>>, thread: DriverThread) -> Result<Self, Error> {
         match clocks {
             Some(clocks) => Self::with_clocks(clocks),
@@ -163,9 +164,9 @@ impl Driver {
         Ok(Self { inner })
     }
 
-    /// When there is something to do, by `base`: never later than the earliest deadline. It is earlier if what was
-    /// armed has been disarmed since, or if many deadlines are close together. It is a time that has passed if a turn
-    /// is going on, or has left deadlines that are due. `None` if nothing is armed.
+    /// The time by `base` at which the next turn is needed: never later than the earliest deadline. It is earlier if
+    /// nodes have been disarmed since, or if many deadlines are close together. It has passed already if a turn is
+    /// going on or has left deadlines that are due. `None` if nothing is armed.
     #[must_use]
     pub fn next(&self, base: Base) -> Option<Duration> {
         loop {
@@ -180,36 +181,36 @@ impl Driver {
                 earliest.wheel.settle().then(|| earliest.wheel.peek())
             });
             if let Some(at) = at {
-                // An embedder may pass the time on to a timer of its own. Many of those take 0 for "never".
+                // An embedder may pass the time on to a timer of its own. For many of those, 0 means "never".
                 return at.map(|at| Duration::from_nanos(at.max(1)));
             }
         }
     }
 
-    /// Expires what is due by now, on the calling thread, which delivers the timers and wakes the tasks. Answers how
-    /// many deadlines have passed. Several threads may turn at once.
+    /// Expires all deadlines that are due, on the calling thread, which delivers the timers and wakes the tasks.
+    /// Returns the number of deadlines that have passed. Several threads may turn at once.
     ///
     /// The owners of deadlines are processes, which have timers, and domains, which have timeouts. Each owner in line
     /// is served 64 deadlines, and the clocks are read before the next one is served. So a deadline that comes during
     /// the turn waits for at most 64 deadlines of each other owner on its clock, however many the other owners have,
     /// and for as many on each of the other clocks. How long that takes depends on how long 64 calls of each
     /// [`Deliver`](crate::timer::Deliver) take. The turn ends when all deadlines have passed that were due at its
-    /// beginning. Deadlines that have come since may be left; then [`next`](Self::next) answers a time that has passed.
+    /// beginning. Deadlines that have come since may be left; then [`next`](Self::next) returns a time that has passed.
     ///
     /// If a waker or a delivery panics, the other clocks are still served, and then the panic goes on to the caller.
-    /// What else is due by the panic's clock is left to the next turn.
+    /// Other deadlines that are due by the panic's clock are left to the next turn.
     pub fn turn(&self) -> usize {
         Turn::begin(self).run()
     }
 
-    /// Says that the embedder's `CLOCK_REALTIME`, and `CLOCK_TAI` with it, have been set. Of the host's clocks nobody need say
-    /// so.
+    /// Notes that the embedder's `CLOCK_REALTIME`, and `CLOCK_TAI` with it, have been set. The host's clocks need no
+    /// such call.
     pub fn clock_was_set(&self) {
-        // A turn asks the clocks anew; what is due by them is due.
+        // A turn reads the clocks again, and expires what is due by them.
         self.inner.changed();
     }
 
-    /// What `base` shows.
+    /// The time on `base`, in nanoseconds.
     pub(crate) fn now(&self, base: Base) -> u64 {
         self.inner.now(base)
     }
@@ -218,12 +219,12 @@ impl Driver {
         self.inner.cpu_time(of)
     }
 
-    /// How many CPUs the threads of a process may use at once.
+    /// The number of CPUs that the threads of a process may use at once.
     pub(crate) fn cpus(&self) -> u64 {
         self.inner.cpus
     }
 
-    /// A number that nobody can guess, another one for each owner.
+    /// A secret number, different for each owner.
     pub(crate) fn seed(&self) -> u64 {
         let owner = self.inner.owners.fetch_add(1, Ordering::Relaxed);
         random::mixed(self.inner.seed.wrapping_add(random::mixed(owner)))
@@ -276,7 +277,7 @@ impl Inner {
         }
     }
 
-    /// The embedder is told to look, with nothing locked.
+    /// Notifies the embedder, or wakes the host's thread, to look for the next deadline. Called with nothing locked.
     fn changed(&self) {
         match &self.source {
             #[cfg(feature = "_host")]
@@ -286,8 +287,8 @@ impl Inner {
         }
     }
 
-    /// The next turn of `base` is due at `at`. The host's thread is told here; an embedder later, with nothing locked:
-    /// whether it has to be.
+    /// Announces that the next turn of `base` is due at `at`. For the host's thread this sets the clock's timerfd.
+    /// Otherwise it returns whether the embedder has to be notified; the caller does that later, with nothing locked.
     fn tell_at(&self, base: Base, earliest: &mut Earliest, at: u64) -> bool {
         if earliest.told == at {
             return false;
@@ -303,24 +304,24 @@ impl Inner {
         is_earlier && !mutant(Mutant::ArmTellsNobody)
     }
 
-    /// Puts `link` where it belongs: in the wheel, due at `at`, or nowhere if `at` is `NEVER`. If the link is in the
-    /// wheel with an earlier deadline, or in the ready line, it stays there unless `at` is `NEVER`: a turn will find it
-    /// and schedule it anew. A deadline that has passed already is left to the next turn. `now` is a recent reading of
-    /// the clock.
+    /// Puts `link` into the wheel, due at `at`, or takes it out if `at` is `NEVER`. If the link is in the wheel with an
+    /// earlier deadline, or in the ready line, it stays there unless `at` is `NEVER`: a turn will find it and schedule
+    /// it anew. A deadline that has passed already is left to the next turn. `now` is a recent reading of the clock.
+    /// Returns whether the embedder has to be notified.
     ///
     /// # Safety
-    /// `link` is one of this driver's, and belongs to the caller's queue, which is locked.
+    /// `link` is in this driver, and belongs to the caller's queue, which is locked.
     unsafe fn schedule(&self, base: Base, link: NonNull<Link>, at: u64, now: u64) -> bool {
         self.bases[base as usize].lock().with(|earliest| {
             let node = Link::node(link);
             // SAFETY: nodes of links belong to this lock.
             let (is_linked, is_ready) = unsafe { ((*node).is_linked(), (*node).is_ready()) };
-            // SAFETY: as above.
+            // SAFETY: the nodes of links belong to this lock.
             let stands = is_ready || is_linked && at >= unsafe { (*node).deadline() };
             if stands && at != NEVER {
                 return false;
             }
-            // SAFETY: as above; the owner takes the link out before it goes.
+            // SAFETY: the nodes of links belong to this lock, and an owner takes its link out before freeing it.
             unsafe {
                 earliest.remove(node);
                 if at != NEVER {

@@ -9,21 +9,22 @@ use crate::sync::{Mutant, mutant};
 use crate::sys::counted::Counted;
 use crate::table::lock::Lock;
 
-/// An owner of queues. It is counted, so that the driver can keep it alive while it expires its deadlines.
+/// An owner of queues. It is counted, so that the driver can keep it alive while it expires the owner's deadlines.
 pub(crate) trait Owner: Sync {
-    /// Keeps the owner; `None` when it is being dropped.
+    /// Takes a handle of the owner; `None` if it is being dropped.
     fn hold(&self) -> Option<Held>;
 
-    /// Expires a share of what is due on `base`, and schedules the rest. Answers how many deadlines have passed.
+    /// Expires a share of the deadlines that are due on `base`, and schedules the rest. Returns the number that have
+    /// passed.
     fn expire(&self, base: Base, visit: &mut Visit) -> usize;
 }
 
 /// One owner's share of a turn.
 #[derive(Clone, Copy)]
 pub(crate) struct Visit {
-    /// When the turn began.
+    /// The time at which the turn began.
     began: u64,
-    /// What the clock shows.
+    /// The time on the clock.
     now: u64,
     /// The owner still has deadlines that were due when the turn began.
     owes: bool,
@@ -34,7 +35,7 @@ impl Visit {
         Self { began, now, owes: false }
     }
 
-    /// What the clock shows.
+    /// The time on the clock.
     pub fn now(&self) -> u64 {
         self.now
     }
@@ -45,27 +46,27 @@ impl Visit {
     }
 }
 
-/// How many deadlines of one owner may pass before the turn serves the next owner.
+/// The number of deadlines of one owner that may pass before the turn serves the next owner.
 const SHARE: u32 = 64;
 /// Sorting one batch of deadlines is charged to the share like this many deadlines that pass.
 const BATCH: u32 = 16;
 
-/// An owner that is kept: a handle of it, made and dropped by its own code.
+/// A handle of an owner. The owner's own code takes it and gives it back.
 pub(crate) struct Held {
     owner: NonNull<dyn Owner>,
     let_go: unsafe fn(NonNull<dyn Owner>),
 }
 
 impl Held {
-    /// One more handle of `owner`; `None` when the last one is being dropped.
+    /// Takes one more handle of `owner`; `None` if the last one is being dropped.
     ///
     /// # Safety
-    /// `owner` is what a [`Counted`] holds, whose memory is there: see [`Counted::upgrade`].
+    /// `owner` is the value of a [`Counted`] whose memory has not been freed: see [`Counted::upgrade`].
     pub unsafe fn of<T: Owner + 'static>(owner: &T) -> Option<Self> {
         let owner = NonNull::from(owner);
-        // SAFETY: says the caller. The handle that is forgotten is the one that is let go.
+        // SAFETY: the caller guarantees it. `let_go` gives back the handle that is forgotten here.
         core::mem::forget(unsafe { Counted::upgrade(owner) }?);
-        // SAFETY: once, says `drop`.
+        // SAFETY: `drop` calls this once.
         Some(Self { owner, let_go: |owner| unsafe { Counted::let_go(owner.cast::<T>()) } })
     }
 }
@@ -74,14 +75,14 @@ impl core::ops::Deref for Held {
     type Target = dyn Owner;
 
     fn deref(&self) -> &Self::Target {
-        // SAFETY: valid until it is let go.
+        // SAFETY: valid until the handle is given back.
         unsafe { self.owner.as_ref() }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // SAFETY: once.
+        // SAFETY: called once.
         unsafe { (self.let_go)(self.owner) };
     }
 }
@@ -89,7 +90,7 @@ impl Drop for Held {
 /// A queue's place in the driver's wheel.
 #[repr(C)]
 pub(super) struct Link {
-    /// First: the driver has its address alone.
+    /// First field, because the driver knows only the node's address.
     node: UnsafeCell<Node>,
     owner: NonNull<dyn Owner>,
 }
@@ -100,33 +101,34 @@ impl Link {
     }
 
     /// # Safety
-    /// `node` is a link's, whose memory is there, and the driver's wheel is locked.
+    /// `node` belongs to a link whose memory has not been freed, and the driver's wheel is locked.
     pub unsafe fn owner_of(node: *mut Node) -> Option<Held> {
-        // SAFETY: the node comes first in its link. Who drops the owner waits for the lock before the memory goes.
+        // SAFETY: the node is the link's first field. A thread that drops the owner waits for the lock before the
+        // memory is freed.
         unsafe { (*node.cast::<Self>()).owner.as_ref().hold() }
     }
 }
 
-/// The embedder is to be told that the earliest deadline may have changed, once nothing is locked.
+/// Whether the embedder has to be notified, once nothing is locked, that the earliest deadline may have changed.
 #[derive(Clone, Copy, Default)]
 #[must_use = "the embedder waits for it"]
 pub(crate) struct Tell(bool);
 
 impl Tell {
-    /// Tells, if need be. With nothing locked.
+    /// Notifies the embedder, if necessary. Called with nothing locked.
     pub fn now(self, driver: &Driver) {
         if self.0 {
             driver.inner.changed();
         }
     }
 
-    /// Both.
+    /// Whether either of the two requires a notification.
     pub fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// See the top of this file. It stays where it is from [`settle`](Self::settle) on.
+/// The deadlines of one owner on one clock. It stays in place from [`settle`](Self::settle) on.
 pub(crate) struct Queue {
     base: Base,
     state: Lock<State>,
@@ -135,13 +137,13 @@ pub(crate) struct Queue {
 
 struct State {
     wheel: Wheel,
-    /// What the driver has this queue at, or less.
+    /// The time for which the driver's wheel has this queue, or an earlier time.
     scheduled: u64,
 }
 
-// SAFETY: the link is written before the queue is shared, and belongs to the driver's lock then.
+// SAFETY: the link is written before the queue is shared, and belongs to the driver's lock from then on.
 unsafe impl Sync for Queue {}
-// SAFETY: as above; and the nodes that it points to are their owners', who share them.
+// SAFETY: as for `Sync`. The nodes that the queue points to belong to their owners, which share them between threads.
 unsafe impl Send for Queue {}
 
 impl Queue {
@@ -150,24 +152,24 @@ impl Queue {
         Self { base, state: Lock::new(state), link: UnsafeCell::new(None) }
     }
 
-    /// Names the owner, before anything else.
+    /// Sets the owner. Called before anything else.
     ///
     /// # Safety
-    /// Nobody else uses the queue yet. It stays where it is, and the owner is valid, until `retire`.
+    /// No other thread uses the queue yet. It stays in place, and the owner is valid, until `retire`.
     pub unsafe fn settle(&self, owner: NonNull<dyn Owner>) {
-        // SAFETY: nobody else uses it.
+        // SAFETY: no other thread uses the queue.
         unsafe { *self.link.get() = Some(Link { node: UnsafeCell::new(Node::new()), owner }) };
     }
 
     fn link(&self) -> Option<NonNull<Link>> {
-        // SAFETY: written by `settle` alone, before there are others.
+        // SAFETY: only `settle` writes this, before other threads use the queue.
         let link = unsafe { &*self.link.get() };
         link.as_ref().map(NonNull::from)
     }
 
-    /// Arms `node` for `deadline`; it may be armed already. `ready` is applied to it first, with the queue locked.
-    /// `now` is a recent reading of the queue's clock: the clock itself may be an embedder's and panic, so it is not
-    /// read here.
+    /// Arms `node` for `deadline`, whether it is armed already or not. Calls `ready` with the node before, with the
+    /// queue locked. `now` is a recent reading of the queue's clock. The clock is not read here, because it may be an
+    /// embedder's and panic.
     ///
     /// # Safety
     /// `node` is valid until it has been disarmed or was due, and is in no other queue.
@@ -180,45 +182,46 @@ impl Queue {
         ready: impl FnOnce(*mut Node),
     ) -> Tell {
         self.state.lock().with(|state| {
-            // SAFETY: says the caller.
+            // SAFETY: the caller guarantees it.
             unsafe {
                 state.wheel.remove(node);
                 ready(node);
             }
             let is_earlier = deadline < state.scheduled;
             let tell = if is_earlier { self.schedule(driver, state, deadline, now) } else { Tell(false) };
-            // SAFETY: says the caller; and it has been taken out.
+            // SAFETY: the caller guarantees it, and the node has been taken out.
             unsafe { state.wheel.insert(node, deadline, now) };
             tell
         })
     }
 
-    /// Disarms `node`, and does not have the driver wake up for nothing: unless it is to be `lazy`, which spares an
-    /// owner that soon arms again two calls of the host.
+    /// Disarms `node`. If it was the last of the queue, also takes the queue out of the driver's wheel, so that the
+    /// driver does not wake up for nothing. `lazy` leaves it there, which saves two calls of the host if the owner soon
+    /// arms again.
     ///
     /// # Safety
     /// `node` is valid, and in this queue or in none.
     pub unsafe fn disarm(&self, driver: &Inner, node: *mut Node, lazy: bool) -> Tell {
         self.state.lock().with(|state| {
-            // SAFETY: says the caller.
+            // SAFETY: the caller guarantees it.
             let was_armed = unsafe { state.wheel.remove(node) };
             let is_last = state.wheel.is_empty() || mutant(Mutant::DisarmSilencesOthers);
             if was_armed && !lazy && is_last { self.unschedule(driver, state) } else { Tell(false) }
         })
     }
 
-    /// Does something to what belongs to the lock.
+    /// Runs `f` with the queue locked.
     pub fn with_locked<R>(&self, f: impl FnOnce() -> R) -> R {
         self.state.lock().with(|_| f())
     }
 
-    /// A share of what is due by now. When the share is dropped, also by a panic in a callback, what is left is queued
-    /// behind the other owners that have deadlines due.
+    /// Begins a share of the deadlines that are due. When the share is dropped, also by a panic in a callback, and
+    /// deadlines are left, the queue goes behind the other owners in line.
     pub fn share<'q>(&'q self, driver: &'q Inner, visit: &'q mut Visit) -> Share<'q> {
         Share { queue: self, driver, visit, left: SHARE, is_all: false }
     }
 
-    /// Takes the queue out of the driver's wheel, for good.
+    /// Takes the queue out of the driver's wheel for good.
     pub fn retire(&self, driver: &Inner) -> Tell {
         self.state.lock().with(|state| self.unschedule(driver, state))
     }
@@ -232,32 +235,32 @@ impl Queue {
 
     /// Takes the queue out of the driver's wheel: nothing is armed any more.
     fn unschedule(&self, driver: &Inner, state: &mut State) -> Tell {
-        self.schedule(driver, state, NEVER, 0) // NEVER needs no time
+        self.schedule(driver, state, NEVER, 0) // with `NEVER` the time is not used
     }
 
-    /// Ends the turn's work on the queue: nothing is left that is due. `now` is the turn's reading of the clock.
+    /// Ends the turn's work on the queue, when no more deadlines are due. `now` is the turn's reading of the clock.
     fn finish(&self, driver: &Inner, state: &mut State, now: u64) {
         state.wheel.release();
         let next = state.wheel.peek().unwrap_or(NEVER);
-        // The thread is in a turn, and looks for the next deadline itself: it need not be woken.
+        // The thread that turns asks for the next deadline itself, so it need not be woken.
         let _looks_itself = self.schedule(driver, state, next, now);
     }
 }
 
-/// See [`Queue::share`].
+/// A share of one queue's deadlines: see [`Queue::share`].
 pub(crate) struct Share<'q> {
     queue: &'q Queue,
     driver: &'q Inner,
     visit: &'q mut Visit,
-    /// How many more deadlines may pass in this share.
+    /// The number of deadlines that may still pass in this share.
     left: u32,
-    /// Nothing is left that is due.
+    /// No more deadlines are due.
     is_all: bool,
 }
 
 impl Share<'_> {
-    /// Takes one node that is due and gives it to `then`, with the queue locked. `false` if no node is due, in which
-    /// case the next turn has been scheduled, or if the share is used up.
+    /// Takes out one node that is due and calls `then` with it, with the queue locked. Returns `false` if no node is
+    /// due, in which case the next turn has been scheduled, or if the share is used up.
     pub fn pop_due(&mut self, then: impl FnOnce(*mut Node)) -> bool {
         let (queue, Visit { began, now, .. }) = (self.queue, *self.visit);
         let mut then = Some(then);
@@ -307,7 +310,7 @@ impl Drop for Share<'_> {
             }
             self.visit.owes = next <= self.visit.began;
             state.scheduled = next;
-            // SAFETY: the link is in place, and the queue locked. The driver is turning, and looks itself.
+            // SAFETY: the link is in place, and the queue is locked. The driver is turning, so it need not be woken.
             unsafe { driver.come_back(queue.base, link) };
         });
     }

@@ -1,7 +1,7 @@
 //! Sleeps of tasks: the timeouts of waits that are futures.
 //!
 //! A domain's sleeps are one owner in the driver, as a process's timers are. So if many tasks of one domain sleep until
-//! one time, the sleeps of another domain wait for one share of them only.
+//! the same time, the sleeps of another domain wait for only one share of them.
 
 use core::cell::UnsafeCell;
 use core::pin::Pin;
@@ -28,7 +28,8 @@ pub(crate) struct Sleeps {
 impl Sleeps {
     fn new(driver: &Driver, base: Base) -> Result<Counted<Self>, Error> {
         let this = Counted::new(|_| Self { queue: Queue::new(base), driver: driver.clone(), made: Made::new() })?;
-        // SAFETY: nobody else has them yet; the queue is a part of them, and retired when they are dropped.
+        // SAFETY: no other thread has the sleeps yet. The queue is a part of them, and is retired when they are
+        // dropped.
         unsafe { this.queue.settle(NonNull::<Self>::from(&*this) as NonNull<dyn Owner>) };
         this.made.finish();
         Ok(this)
@@ -61,14 +62,15 @@ impl Owner for Sleeps {
 
 impl Drop for Sleeps {
     fn drop(&mut self) {
-        // The turning thread need not be woken: the deadline is gone, not earlier.
+        // The thread that turns need not be woken: the deadline is gone, not earlier.
         let _later = self.queue.retire(&self.driver.inner);
     }
 }
 
-/// The sleeps of a domain, made when one of its tasks sleeps for the first time.
+/// The sleeps of a domain. They are made when a task of the domain sleeps for the first time.
 pub(crate) struct LazySleeps {
-    /// For the monotonic clock and the realtime clock. Null until a task sleeps by that clock; then a counted handle.
+    /// One for the monotonic clock, one for the realtime clock: null until a task sleeps by that clock, then a counted
+    /// handle.
     by_clock: [AtomicPtr<Sleeps>; 2],
 }
 
@@ -77,13 +79,13 @@ impl LazySleeps {
         Self { by_clock: [(); 2].map(|()| AtomicPtr::new(ptr::null_mut())) }
     }
 
-    /// The sleeps by `base`, made by the first call.
+    /// The sleeps by `base`. The first call makes them.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
     fn get(&self, driver: &Driver, base: Base) -> Result<&Sleeps, Error> {
         let slot = &self.by_clock[usize::from(base != Base::Monotonic)];
-        // SAFETY: null, or kept until this is dropped.
+        // SAFETY: null, or a handle that is kept until `self` is dropped.
         let sleeps = match unsafe { slot.load(Ordering::Acquire).as_ref() } {
             // [W]
             Some(sleeps) => sleeps,
@@ -101,13 +103,13 @@ impl LazySleeps {
         let there = match slot.compare_exchange(ptr::null_mut(), ours, order, Ordering::Acquire) {
             // [W]
             Ok(_) => {
-                // `drop` gives back this handle.
+                // `drop` gives this handle back.
                 core::mem::forget(made);
                 ours
             }
             Err(theirs) => theirs,
         };
-        // SAFETY: the handle is kept until `self` is dropped, as above.
+        // SAFETY: the handle is kept until `self` is dropped.
         Ok(unsafe { &*there })
     }
 }
@@ -132,25 +134,25 @@ pub(crate) struct Timeouts<'d> {
     pub sleeps: &'d LazySleeps,
 }
 
-/// A task's sleep until a point in time, in memory that stays where it is while it is armed.
+/// A task's sleep until a point in time. Its memory stays in place while it is armed.
 #[repr(C)]
 pub(crate) struct Sleep<'d> {
-    /// First: its queue has its address alone.
+    /// First field, because the queue knows only the node's address.
     node: UnsafeCell<Node>,
-    /// Whom to wake; belongs to the queue's lock while the node is armed.
+    /// The waker of the task; belongs to the queue's lock while the node is armed.
     waker: UnsafeCell<Option<Callback>>,
-    /// Whether the time is up: not 0.
+    /// Whether the time is up: 0 means no.
     is_over: AtomicU32,
     sleeps: &'d Sleeps,
 }
 
-// SAFETY: what others touch they touch with the queue locked.
+// SAFETY: other threads touch the fields only with the queue locked.
 unsafe impl Send for Sleep<'_> {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Sleep<'_> {}
 
 impl<'d> Sleep<'d> {
-    /// Memory for a sleep by `base` that has not begun.
+    /// Makes a sleep by `base`, which has not begun.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -160,36 +162,38 @@ impl<'d> Sleep<'d> {
         Counted::new(|_| Self { node, waker, is_over: AtomicU32::new(0), sleeps })
     }
 
-    /// Arms the sleep: its waker is woken at `deadline`. The clock shows `now`; the driver has been started.
+    /// Arms the sleep: its waker is woken at `deadline`. `now` is a reading of the clock. The driver has been started.
     pub fn begin(self: Pin<&Self>, deadline: Duration, now: u64) {
-        // By the address of the whole sleep: `ring` gets from the node to the other fields.
+        // The node's address is derived from that of the whole sleep, because `ring` gets from the node to the other
+        // fields.
         let node = core::ptr::from_ref(self.get_ref()).cast_mut().cast();
-        // SAFETY: pinned, and disarmed when it is dropped; the node comes first.
+        // SAFETY: the sleep is pinned, and is disarmed when it is dropped. The node is its first field.
         let tell =
             unsafe { self.sleeps.queue.arm(&self.sleeps.driver.inner, node, nanoseconds(deadline), now, |_| {}) };
         tell.now(&self.sleeps.driver);
     }
 
-    /// Whether the time is up; if it is not, `waker` is woken from now on.
+    /// Whether the time is up. If it is not, `waker` is woken when it is.
     pub fn is_over(&self, waker: &Waker) -> bool {
-        // Before the lock and after it: what a waker's clone and drop do is not ours to say.
+        // The waker is cloned before the lock is taken, and the old one is dropped after it: a waker's clone and drop
+        // are the executor's code.
         let mut waker = Some(Callback::of(waker));
         let is_over = || self.is_over.load(Ordering::Relaxed) != 0; // [T]
         let too_early = mutant(Mutant::SleepLooksFirst).then(is_over);
         if !mutant(Mutant::SleepKeepsWaker) {
-            // SAFETY: with the queue locked the waker is ours.
+            // SAFETY: with the queue locked, the waker belongs to this thread.
             self.sleeps.queue.with_locked(|| unsafe { core::ptr::swap(self.waker.get(), &raw mut waker) });
         }
-        // Either this waker is found there, or it was over before.
+        // Either `ring` finds this waker later, or the time was up before.
         too_early.unwrap_or_else(is_over)
     }
 
-    /// The time is up. Answers whom to wake.
+    /// Ends the sleep, because its time is up. Returns the waker to wake.
     ///
     /// # Safety
-    /// `node` is a sleep's, whose queue is locked.
+    /// `node` belongs to a sleep, whose queue is locked.
     unsafe fn ring(node: *mut Node) -> Option<Callback> {
-        // SAFETY: the node comes first, and the sleep stays where it is.
+        // SAFETY: the node is the sleep's first field, and the sleep stays in place.
         let this = unsafe { &*node.cast::<Self>() };
         if !mutant(Mutant::SleepGoesOn) {
             this.is_over.store(1, Ordering::Relaxed); // [T]
@@ -207,8 +211,8 @@ impl Drop for Sleep<'_> {
         if mutant(Mutant::SleepStaysArmed) {
             return;
         }
-        // Most timeouts never come, and the next one is soon armed: so not at once.
-        // SAFETY: it is in this queue or in none.
+        // The queue stays scheduled (`lazy`): most timeouts never come, and the next is soon armed.
+        // SAFETY: the node is in this queue or in none.
         let tell = unsafe { self.sleeps.queue.disarm(&self.sleeps.driver.inner, self.node.get(), true) };
         tell.now(&self.sleeps.driver);
     }

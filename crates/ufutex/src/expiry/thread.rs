@@ -8,8 +8,8 @@ use alloc::sync::Arc;
 #[cfg(feature = "std")]
 use alloc::vec::Vec;
 
-/// How the driver's thread is scheduled, which expires timers and timeouts by the host's clocks. The thread applies
-/// these settings to itself when it begins. If the host does not permit one of them (see
+/// Scheduling of the driver's thread, which expires timers and timeouts by the host's clocks. The thread applies these
+/// settings to itself when it begins. If the host does not permit one of them (see
 /// [`Driver::start`](super::Driver::start)), the thread goes on without it: that is no error.
 ///
 /// ```
@@ -28,7 +28,7 @@ pub struct DriverThread {
     cpus: Cpus,
 }
 
-/// On which CPUs a thread may run, as far as its cpuset contains them.
+/// The CPUs that a thread may run on, as far as its cpuset contains them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Cpus {
     /// The CPUs of the process's main thread, which taskset(1) and service managers set.
@@ -68,20 +68,20 @@ impl Default for DriverThread {
 }
 
 impl DriverThread {
-    /// `SCHED_OTHER`, nice 0, on the CPUs of the process.
+    /// Makes the default settings: `SCHED_OTHER`, nice 0, on the CPUs of the process.
     #[must_use]
     pub const fn new() -> Self {
         Self { realtime: 0, nice: 0, cpus: Cpus::Process }
     }
 
-    /// `SCHED_FIFO` with this priority, 99 at most; 0 means `SCHED_OTHER`.
+    /// Sets the policy to `SCHED_FIFO` with this priority, 99 at most; 0 means `SCHED_OTHER`.
     #[must_use]
     pub const fn realtime(mut self, priority: u8) -> Self {
         self.realtime = if priority > 99 { 99 } else { priority };
         self
     }
 
-    /// The nice value under `SCHED_OTHER`, from -20 to 19. Values beyond are clamped.
+    /// Sets the nice value under `SCHED_OTHER`, from -20 to 19. Values beyond are clamped.
     #[must_use]
     pub const fn nice(mut self, nice: i8) -> Self {
         self.nice = match nice {
@@ -92,7 +92,7 @@ impl DriverThread {
         self
     }
 
-    /// The CPUs that the thread may run on.
+    /// Sets the CPUs that the thread may run on.
     #[must_use]
     pub fn cpus(mut self, cpus: Cpus) -> Self {
         self.cpus = cpus;
@@ -107,16 +107,16 @@ impl DriverThread {
         self.apply_cpus();
         let priority = i32::from(self.realtime);
         let policy = if priority == 0 { libc::SCHED_OTHER } else { libc::SCHED_FIFO };
-        // SAFETY: changes how this thread is scheduled, and reads a `sched_param`, which begins with the priority.
-        // Called by its number, since some libcs do not implement the function.
+        // SAFETY: changes how this thread is scheduled, and reads a `sched_param`, which begins with the priority. It
+        // is called by its number, because some libcs do not implement the function.
         let is_set = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) } == 0;
         if !is_set && policy == libc::SCHED_FIFO {
-            // Leave the policy that the thread inherited at least, which may be `SCHED_IDLE`.
+            // At least the inherited policy is replaced, which may be `SCHED_IDLE`.
             let none = 0i32;
-            // SAFETY: as above.
+            // SAFETY: as for the call before.
             unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_OTHER, &raw const none) };
         }
-        // SAFETY: sets the nice value of this thread, which the 0 names on Linux.
+        // SAFETY: sets the nice value of this thread, which 0 means on Linux.
         unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, 0, i32::from(self.nice)) };
     }
 
@@ -144,7 +144,7 @@ impl DriverThread {
     }
 }
 
-/// Sets the bit of `cpu` in a mask of the kernel's, which is an array of `long`.
+/// Sets the bit of `cpu` in a CPU mask of the kernel, which is an array of `long`.
 #[cfg(feature = "_host")]
 fn set_bit(mask: &mut [u8; MAX_CPUS / 8], cpu: usize) {
     const LONG: usize = size_of::<libc::c_long>();

@@ -1,18 +1,18 @@
-//! A turn: expires what is due, owner by owner.
+//! A turn: expires all deadlines that are due, owner by owner.
 //!
-//! Owners with deadlines that have passed stand in a line, in the order in which turns have noticed them. The turn
-//! takes the first owner and expires a share of what it has due. If the owner has more, it goes to the end of the line.
-//! The clocks are read before each share. So an owner whose deadline passes during the turn joins the line too, behind
-//! the owners that are in it, however much they have. Each clock has a line of its own, and the turn serves one share
-//! of each line in rotation.
+//! Owners with deadlines that have passed are in a line, in the order in which turns have noticed them. The turn takes
+//! the first owner and expires a share of its deadlines that are due. If the owner has more, it goes to the end of the
+//! line. The clocks are read before each share. So an owner whose deadline passes during the turn also joins the line,
+//! behind the owners that are in it, however many deadlines those have. Each clock has a line of its own, and the turn
+//! serves one share of each line in rotation.
 //!
 //! On a clock where nothing is due the turn ends at once: it takes the lock of that clock's wheel once.
 //!
 //! A turn ends when all deadlines that were due at its beginning have passed. To know that, the turn asks each owner
-//! after its share whether it still has such deadlines. If one says yes, the turn visits as many owners as the line has
-//! at that moment, since another of them may have some as well; once all of these have said no, the turn ends. What is
-//! armed during the turn for a time before the turn began is held back from the turn, and what becomes due during the
-//! turn does not make the turn longer. So it ends, whatever is armed.
+//! after its share whether it still has such deadlines. If one says yes, the turn visits as many owners as are in the
+//! line at that moment, since another of them may have such deadlines too. When all of these have said no, the turn
+//! ends. A deadline that is armed during the turn for a time before the turn began is held back from the turn. A
+//! deadline that becomes due during the turn does not make the turn longer. So it ends, whatever is armed.
 
 use super::queue::{Held, Link, Visit};
 use super::wheel::Next;
@@ -20,10 +20,10 @@ use super::{Base, Driver, Earliest, Inner, NEVER};
 use crate::sync::{Mutant, mutant};
 use crate::sys::unwind::{Otherwise, call};
 
-/// How many owners are put in line before another thread may take the driver's lock.
+/// The number of owners that are put in line before another thread may take the driver's lock.
 const BATCH: usize = 64;
 
-/// See the top of this file. Its drop schedules all that the owners have left, also if a callback panics.
+/// Runs one turn: see the top of this file. Its drop schedules the deadlines that are left, also if a callback panics.
 pub(super) struct Turn<'d> {
     driver: &'d Driver,
     rounds: [Round; 4],
@@ -32,18 +32,18 @@ pub(super) struct Turn<'d> {
 /// The state of a turn for one clock.
 #[derive(Clone, Copy, Default)]
 struct Round {
-    /// The turn uses this clock's wheel: when the turn is done, it schedules the wheel anew.
+    /// The turn uses this clock's wheel: at its end it schedules the wheel anew.
     is_open: bool,
     /// The clock's reading when the turn began; 0 if nothing was armed.
     began: u64,
     /// The clock has been read and `began` is that reading: it need not be read again for the first visit.
     is_fresh: bool,
-    /// The value of [`Earliest::looks`] when the turn began: how often [`Driver::next`] had been asked.
+    /// The value of [`Earliest::looks`] when the turn began: the number of calls of [`Driver::next`] until then.
     looks: u64,
-    /// Some owner may still have deadlines that were due when the turn began: true at first, and after a visit to an
+    /// Some owner may still have deadlines that were due when the turn began. True at first, and after a visit to an
     /// owner that says so.
     owes: bool,
-    /// How many owners have to be visited before it is known that none has such deadlines.
+    /// The number of owners that have to be visited before it is known that none has such deadlines.
     left: usize,
     /// Owners have been taken out of the driver's wheel during the turn.
     has_served: bool,
@@ -56,8 +56,8 @@ impl Round {
     /// the earliest deadline.
     fn begin(&mut self, driver: &Inner, base: Base, earliest: &mut Earliest) {
         self.looks = earliest.looks;
-        // The thread that was told when to turn is turning now. It is told a new time, at once or when this turn is
-        // done.
+        // The thread to which the time of this turn was announced is turning now. The time of the next turn is
+        // announced at once, or at the end of this turn.
         earliest.told = NEVER;
         if earliest.wheel.is_empty() {
             return;
@@ -65,7 +65,7 @@ impl Round {
         self.began = driver.now(base);
         let at = earliest.wheel.peek().unwrap_or(NEVER);
         if at > self.began && !earliest.wheel.is_ahead_of(self.began) {
-            // The thread is in a turn, and looks for the next deadline itself: it need not be woken.
+            // The thread that turns asks for the next deadline itself, so it need not be woken.
             let _looks_itself = driver.tell_at(base, earliest, at);
             return;
         }
@@ -90,7 +90,7 @@ impl<'d> Turn<'d> {
         Self { driver, rounds }
     }
 
-    /// Answers how many deadlines have passed.
+    /// Runs the turn. Returns the number of deadlines that have passed.
     pub fn run(mut self) -> usize {
         self.serve()
     }
@@ -100,7 +100,8 @@ impl<'d> Turn<'d> {
         let mut takes_time = false;
         while self.rounds.iter().any(Round::goes_on) {
             for &base in &Base::ALL {
-                // On a clock where nothing was armed, something may have become due while others were served.
+                // Even on a clock where nothing was armed, a deadline may have become due while owners on other clocks
+                // were served.
                 if takes_time && !self.rounds[base as usize].has_panicked || self.rounds[base as usize].goes_on() {
                     passed += self.visit(base);
                 }
@@ -118,8 +119,8 @@ impl<'d> Turn<'d> {
         let round = &mut self.rounds[base as usize];
         round.has_served = true;
         let mut visit = Visit::new(round.began, now);
-        // If a waker or a delivery panics, serve the other clocks nevertheless: one that always panics must not keep
-        // their timers waiting.
+        // If a waker or a delivery panics, the other clocks are served nevertheless: a callback that always panics must
+        // not delay their timers for ever.
         let serve_others = Otherwise::new(|| {
             call(|| {
                 self.rounds[base as usize].end();
@@ -132,7 +133,7 @@ impl<'d> Turn<'d> {
         passed
     }
 
-    /// What the clock shows. `None` if nothing is armed by it, so that it need not be read.
+    /// The time on the clock. `None` if nothing is armed by it, so that it need not be read.
     fn now(&mut self, base: Base) -> Option<u64> {
         let (inner, round) = (&self.driver.inner, &mut self.rounds[base as usize]);
         if core::mem::take(&mut round.is_fresh) {
@@ -178,11 +179,11 @@ impl<'d> Turn<'d> {
 }
 
 impl Earliest {
-    /// Puts owners whose deadlines have passed in line. `false` if there may be more of them.
+    /// Moves owners whose deadlines have passed to the line. `false` if there may be more of them.
     fn line_up(&mut self, now: u64) -> bool {
         for _ in 0..BATCH {
             match self.wheel.next(now) {
-                // SAFETY: just taken out of this wheel; an owner frees its node only with the wheel's lock.
+                // SAFETY: just taken out of this wheel; an owner needs the wheel's lock to free its node.
                 Next::Due(node) => unsafe { self.make_ready(node) },
                 Next::Working => return false,
                 Next::At(_) | Next::Never => return true,
@@ -203,7 +204,7 @@ impl Drop for Turn<'_> {
             inner.bases[base as usize].lock().with(|earliest| {
                 earliest.wheel.release();
                 let at = earliest.wheel.peek().unwrap_or(NEVER);
-                // The thread is in a turn, and looks for the next deadline itself: it need not be woken.
+                // The thread that turns asks for the next deadline itself, so it need not be woken.
                 let _looks_itself = inner.tell_at(base, earliest, at);
                 has_been_asked |= round.has_served && earliest.looks != round.looks;
             });

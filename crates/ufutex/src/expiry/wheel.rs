@@ -1,14 +1,15 @@
 //! Deadlines in order: a hierarchical timing wheel, exact to the nanosecond.
 //!
 //! Time is read as sixteen digits of four bits. A deadline stands at the level of the highest digit in which it differs
-//! from the wheel's own time, in the slot of that digit. So it is put in and taken out in a few instructions however
-//! many there are, and the earliest is in the first slot of the lowest level in use. A slot with few nodes is searched;
-//! one with many, when its time has come, is emptied into the levels below it, a batch at a time.
+//! from the wheel's own time, in the slot of that digit. So inserting and removing take a few instructions however many
+//! deadlines there are, and the earliest deadline is in the first slot of the lowest level in use. A slot with few
+//! nodes is searched. A slot with many nodes is emptied into the levels below, a batch at a time, when its time has
+//! come.
 //!
 //! No operation takes longer because there are more nodes: work on many nodes is done in batches, and the caller may
 //! unlock the wheel between two of them ([`Next::Working`]).
 //!
-//! Nodes lie in memory of their owners. The wheel stands behind a lock; the holder of that lock has exclusive access to
+//! Nodes are in the memory of their owners. The wheel is behind a lock. The holder of that lock has exclusive access to
 //! the nodes in the wheel.
 
 use core::marker::PhantomPinned;
@@ -22,16 +23,17 @@ const DIGIT: u32 = 4;
 const SLOTS: usize = 1 << DIGIT;
 /// In a model the clocks end early, and the wheel fits on the small stacks of its threads.
 const LEVELS: usize = if MODEL { LAST.count_ones().div_ceil(DIGIT) as usize } else { (u64::BITS / DIGIT) as usize };
-/// A slot with more nodes than this is not searched for its earliest.
+/// A slot with more nodes than this is not searched for its earliest node.
 const FEW: usize = 16;
-/// So many nodes go down a level before the wheel's lock may change hands.
+/// The number of nodes that move down a level before the wheel's lock may change hands.
 const BATCH: usize = 64;
 
-/// Two rings behind all slots. One contains the nodes that are held back until the turn is done. The other contains the
-/// nodes to be placed: they were held back before, or the clock has been set back. At the end of a turn the two change
-/// roles.
+/// Two rings after all slots. One contains the nodes that are held back until the turn is done. The other contains
+/// nodes to be placed, because they were held back before or the clock has been set back. At the end of a turn the
+/// rings change roles.
 const RINGS: [u16; 2] = [(LEVELS * SLOTS) as u16, (LEVELS * SLOTS) as u16 + 1];
-/// A third ring: nodes whose deadlines have passed, in the order in which they are to be served.
+/// A third ring: the ready line. It contains nodes whose deadlines have passed, in the order in which they are to be
+/// served.
 const READY: u16 = RINGS[1] + 1;
 /// The bit of the first ring in `levels`.
 const RING: u32 = 1 << 16;
@@ -47,11 +49,11 @@ pub struct Node {
     next: *mut Node,
     previous: *mut Node,
     deadline: u64,
-    /// Where it is.
+    /// The slot or ring that the node is in, or `NOWHERE`.
     slot: u16,
-    /// Its owner's: which of several it is.
+    /// For the owner: the node's number among several.
     pub index: u16,
-    /// What the owner wants to know when it is due.
+    /// For the owner: a number that it reads when the node is due.
     pub tag: u32,
     _pinned: PhantomPinned,
 }
@@ -61,7 +63,7 @@ impl Node {
         Self::keeping::<()>(0, ptr::null_mut())
     }
 
-    /// In no wheel, with an index, and a pointer [kept](Self::keep) for the owner.
+    /// Makes a node that is in no wheel, with an index, and with a pointer that it [keeps](Self::keep) for the owner.
     pub const fn keeping<T>(index: u16, kept: *mut T) -> Self {
         Self {
             next: kept.cast(),
@@ -74,12 +76,12 @@ impl Node {
         }
     }
 
-    /// Keeps a pointer for its owner while it is in no wheel: until it is put into one.
+    /// Keeps a pointer for the owner, until the node is inserted into a wheel.
     pub const fn keep<T>(&mut self, kept: *mut T) {
         self.next = kept.cast();
     }
 
-    /// What is kept.
+    /// The pointer that [`keep`](Self::keep) stored.
     pub const fn kept<T>(&self) -> *mut T {
         self.next.cast()
     }
@@ -93,47 +95,47 @@ impl Node {
         self.slot == READY
     }
 
-    /// Of the last time that it was put into a wheel.
+    /// The deadline with which the node was last inserted into a wheel.
     pub const fn deadline(&self) -> u64 {
         self.deadline
     }
 }
 
-/// What there is to do.
+/// The next step for the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// This node was due, and is out of the wheel.
+    /// This node was due, and has been taken out of the wheel.
     Due(*mut Node),
-    /// Nothing is due before this time; then perhaps nothing yet, but a slot has to be emptied.
+    /// Nothing is due before this time. Even then there may be only a slot to be emptied.
     At(u64),
-    /// A batch has been moved; ask again.
+    /// A batch has been moved; call again.
     Working,
     /// There are no nodes.
     Never,
 }
 
-/// See the top of this file.
+/// A set of nodes, ordered by deadline: see the top of this file.
 pub struct Wheel {
-    /// The wheel's own time: no node is due before it, unless it was late already when it came.
+    /// The wheel's own time. No node is due before it, unless its deadline had passed already when it was inserted.
     elapsed: u64,
-    /// One bit for each level that has nodes; above them, from `RING` on, one bit for each ring that has some.
+    /// One bit for each level that has nodes; above them, from `RING` on, one bit for each ring that has nodes.
     levels: u32,
-    /// The slots of each level that have nodes.
+    /// For each level, one bit for each slot that has nodes.
     slots: [u16; LEVELS],
     /// The slot that is being emptied into lower levels.
     emptied: u16,
     /// During a turn: a node that is inserted with an earlier deadline than this is held back until the turn is done. 0
     /// means that no turn is going on.
     floor: u64,
-    /// Which of `RINGS` contains the nodes that are held back.
+    /// The index in `RINGS` of the ring with the nodes that are held back.
     held: u8,
     /// The clock has been set back: nodes are being moved from the slots to the ring of nodes to be placed.
     gathers: bool,
-    /// The first node of each slot; the others follow in a ring.
+    /// The first node of each slot or ring, or null. The others follow in a ring.
     first: [*mut Node; READY as usize + 1],
 }
 
-// SAFETY: the pointers are to nodes in the wheel, to which only the wheel's holder has access.
+// SAFETY: the pointers are to nodes in the wheel, to which only the holder of the wheel has access.
 unsafe impl Send for Wheel {}
 
 impl Wheel {
@@ -174,7 +176,7 @@ impl Wheel {
 
     /// Notes that a turn began at `began`. A node that is inserted from now on with a deadline up to `began` is held
     /// back until [`release`](Self::release). Without that, a turn might never end if its callbacks armed deadlines
-    /// that have passed already. Nodes held back by the turn before are available to this one.
+    /// that have passed already. Nodes that the turn before held back are available to this turn.
     pub fn hold_back(&mut self, began: u64) {
         let floor = began.saturating_add(1);
         if floor > self.floor && (self.floor == 0 || self.release()) {
@@ -182,7 +184,7 @@ impl Wheel {
         }
     }
 
-    /// Ends the turn. `false`: not yet, because there still are nodes to be placed from the turn before.
+    /// Ends the turn. `false` if that is not possible yet, because nodes from the turn before still have to be placed.
     pub fn release(&mut self) -> bool {
         if !self.is_empty_in(self.held()) {
             if !self.is_empty_in(self.pool()) {
@@ -194,10 +196,10 @@ impl Wheel {
         true
     }
 
-    /// Puts `node` in, to be due at `deadline`, behind others of that time.
+    /// Inserts `node` with `deadline`, behind other nodes with that deadline.
     ///
     /// # Safety
-    /// `node` is valid and in no wheel; it stays where it is until it has been taken out.
+    /// `node` is valid and in no wheel. It stays in place until it has been taken out.
     pub unsafe fn insert(&mut self, node: *mut Node, deadline: u64, now: u64) {
         if self.is_empty() {
             // An empty wheel need not catch up with the time that has passed: start at `now`.
@@ -205,7 +207,7 @@ impl Wheel {
             self.emptied = NOWHERE;
             self.gathers = false;
         }
-        // SAFETY: valid, says the caller, and ours from here on.
+        // SAFETY: the caller guarantees that the node is valid. It belongs to this wheel from here on.
         unsafe {
             (*node).deadline = deadline;
             if deadline < self.floor { self.link_ring(node, self.held()) } else { self.place(node) }
@@ -215,25 +217,25 @@ impl Wheel {
     /// Puts `node` at the end of the ready line.
     ///
     /// # Safety
-    /// `node` is valid and in no wheel; it stays where it is until it has been taken out.
+    /// `node` is valid and in no wheel. It stays in place until it has been taken out.
     pub unsafe fn make_ready(&mut self, node: *mut Node) {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { self.link_ring(node, READY) };
     }
 
     /// Takes out the first node of the ready line.
     pub fn pop_ready(&mut self) -> Option<*mut Node> {
         let first = self.first[READY as usize];
-        // SAFETY: a node of this wheel, if there is one.
+        // SAFETY: a node of this wheel, or null, which is not removed.
         (!first.is_null() && unsafe { self.remove(first) }).then_some(first)
     }
 
-    /// Takes `node` out, if it is in.
+    /// Takes `node` out, if it is in this wheel. Returns whether it was.
     ///
     /// # Safety
     /// `node` is valid, and is in this wheel or in none.
     pub unsafe fn remove(&mut self, node: *mut Node) -> bool {
-        // SAFETY: valid, says the caller; its neighbours are in the wheel, and so valid.
+        // SAFETY: the caller guarantees that the node is valid. Its neighbours are in the wheel, so they are valid too.
         unsafe {
             let slot = (*node).slot;
             if slot == NOWHERE {
@@ -256,7 +258,7 @@ impl Wheel {
         true
     }
 
-    /// The earliest node, if it is due by `now`; otherwise when to ask again.
+    /// Takes out the earliest node, if it is due by `now`. Otherwise returns when to call again.
     pub fn next(&mut self, now: u64) -> Next {
         loop {
             if !self.settle() {
@@ -272,7 +274,8 @@ impl Wheel {
             let (earliest, is_all) = self.earliest_of(slot);
             // SAFETY: a node of the wheel.
             let deadline = unsafe { (*earliest).deadline };
-            // The nodes of a slot of the lowest level have one deadline, or were late when they came.
+            // All nodes of a slot of the lowest level have one deadline, or their deadlines had passed when they were
+            // inserted.
             if is_all || usize::from(slot) < SLOTS {
                 if deadline > now {
                     return Next::At(deadline);
@@ -290,7 +293,7 @@ impl Wheel {
         }
     }
 
-    /// When to call [`next`](Self::next); `None` if there are no nodes. 0 means at once, whatever the clock shows.
+    /// The time to call [`next`](Self::next); `None` if there are no nodes. 0 means at once, whatever the clock shows.
     pub fn peek(&self) -> Option<u64> {
         if self.is_empty_in(self.held()) { self.peek_in_turn() } else { Some(0) }
     }
@@ -318,7 +321,7 @@ impl Wheel {
         self.gathers = true;
     }
 
-    /// Places a batch of the nodes to be placed. Answers whether all have been placed.
+    /// Places a batch of the nodes to be placed. Returns whether all have been placed.
     pub fn settle(&mut self) -> bool {
         for _ in 0..BATCH {
             if self.is_settled() {
@@ -330,7 +333,7 @@ impl Wheel {
                 continue;
             };
             let node = self.first[usize::from(from)];
-            // SAFETY: a node of this wheel. While it gathers, `place` puts it into the pool.
+            // SAFETY: a node of this wheel. While the wheel gathers, `place` puts the node into the pool.
             unsafe {
                 self.remove(node);
                 self.place(node);
@@ -339,7 +342,7 @@ impl Wheel {
         self.is_settled()
     }
 
-    /// Whether the wheel is ahead of `now`, which a clock that has been set back leaves behind.
+    /// Whether the wheel's time is ahead of `now`, as it is after the clock has been set back.
     pub const fn is_ahead_of(&self, now: u64) -> bool {
         self.elapsed > now
     }
@@ -348,17 +351,17 @@ impl Wheel {
     /// `node` is valid and in no wheel.
     unsafe fn place(&mut self, node: *mut Node) {
         if self.gathers {
-            // SAFETY: says the caller.
+            // SAFETY: the caller guarantees it.
             return unsafe { self.link_ring(node, self.pool()) };
         }
-        // SAFETY: valid, says the caller.
+        // SAFETY: the caller guarantees that the node is valid.
         let at = unsafe { (*node).deadline }.max(self.elapsed);
         let level = (at ^ self.elapsed).checked_ilog2().unwrap_or(0) / DIGIT;
         let digit = digit(at, level);
         let slot = level as usize * SLOTS + digit;
         self.levels |= 1 << level;
         self.slots[level as usize] |= 1 << digit;
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { self.link(node, slot as u16) };
     }
 
@@ -366,7 +369,7 @@ impl Wheel {
     /// As for `place`.
     unsafe fn link_ring(&mut self, node: *mut Node, ring: u16) {
         self.levels |= RING << (ring - RINGS[0]);
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { self.link(node, ring) };
     }
 
@@ -374,7 +377,7 @@ impl Wheel {
     /// As for `place`.
     unsafe fn link(&mut self, node: *mut Node, slot: u16) {
         let first = &mut self.first[usize::from(slot)];
-        // SAFETY: `node` is valid, says the caller; the first of a slot and its neighbours are valid.
+        // SAFETY: the caller guarantees that `node` is valid. The slot's nodes are valid.
         unsafe {
             (*node).slot = slot;
             if first.is_null() {
@@ -403,7 +406,7 @@ impl Wheel {
         }
     }
 
-    /// Moves a batch out of the slot that is being emptied; whether that was the last.
+    /// Moves a batch out of the slot that is being emptied. Returns whether the slot is empty now.
     fn empty_further(&mut self) -> bool {
         for _ in 0..BATCH {
             let node = self.first[usize::from(self.emptied)];
@@ -411,7 +414,8 @@ impl Wheel {
                 self.emptied = NOWHERE;
                 return true;
             }
-            // SAFETY: a node of this wheel. It goes to a lower level: the wheel's time has the slot's digit by now.
+            // SAFETY: a node of this wheel. It goes to a lower level, because the wheel's time has the slot's digit by
+            // now.
             unsafe {
                 self.remove(node);
                 self.place(node);
@@ -427,7 +431,8 @@ impl Wheel {
         })
     }
 
-    /// The earliest of the slot's first few nodes, the first one if there are several; whether these are all.
+    /// The slot's earliest node, and `true`, if the slot has few nodes; of several with that deadline, the first.
+    /// Otherwise the slot's first node, and `false`.
     fn earliest_of(&self, slot: u16) -> (*mut Node, bool) {
         let first = self.first[usize::from(slot)];
         let mut earliest = first;
@@ -447,7 +452,7 @@ impl Wheel {
         (first, false)
     }
 
-    /// When the time of `slot` begins.
+    /// The first moment of the time that `slot` stands for.
     fn start_of(&self, slot: u16) -> u64 {
         let level = u32::from(slot) / SLOTS as u32;
         let digit = u64::from(slot) % SLOTS as u64;
@@ -475,12 +480,12 @@ mod tests {
         *state
     }
 
-    /// All that is due, in the order in which the wheel gives it.
+    /// The nodes that are due, in the order in which the wheel returns them, and the next time to call.
     fn due(wheel: &mut Wheel, now: u64) -> (Vec<(u64, u32)>, Option<u64>) {
         let mut due = Vec::new();
         loop {
             match wheel.next(now) {
-                // SAFETY: of a box that outlives the wheel.
+                // SAFETY: the node is in a box that outlives the wheel.
                 Next::Due(node) => due.push(unsafe { ((*node).deadline, (*node).tag) }),
                 Next::Working => {}
                 Next::At(time) => return (due, Some(time)),
@@ -559,14 +564,13 @@ mod tests {
         assert_eq!(next, None);
     }
 
-    /// How many calls of `next` it takes until no batch is left to be sorted, and the nodes that became due in these
-    /// calls.
+    /// The number of calls of `next` until no batch is left to be sorted, and the nodes that became due in these calls.
     fn asked(wheel: &mut Wheel, now: u64) -> (usize, Vec<u32>) {
         let (mut times, mut due) = (0, Vec::new());
         loop {
             times += 1;
             match wheel.next(now) {
-                // SAFETY: of a box that outlives the wheel.
+                // SAFETY: the node is in a box that outlives the wheel.
                 Next::Due(node) => due.push(unsafe { (*node).tag }),
                 Next::Working => {}
                 Next::At(_) | Next::Never => return (times, due),
@@ -608,7 +612,7 @@ mod tests {
         }
         assert_eq!(wheel.next(1000), Next::Never);
         assert_eq!((wheel.peek(), wheel.peek_in_turn()), (Some(0), None));
-        // The turn before has not ended: another one begins.
+        // The turn before has not ended when the next one begins.
         wheel.hold_back(101);
         let (times, due) = asked(&mut wheel, 1000);
         assert!(times >= NODES + NODES / BATCH, "{times} times");
@@ -640,7 +644,7 @@ mod tests {
             // A batch or two, after which another thread may lock the wheel.
             for _ in 0..random(&mut state) % 5 {
                 if let Next::Due(node) = wheel.next(now) {
-                    // SAFETY: as above.
+                    // SAFETY: a node of `nodes`, which outlive the wheel.
                     assert!(unsafe { (*node).deadline } <= now);
                 }
             }

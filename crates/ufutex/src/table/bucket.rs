@@ -1,4 +1,4 @@
-//! One bucket: a lock word, a queue, and a note of who was here last.
+//! One bucket: a lock word, a queue, and a note of its last user.
 
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
@@ -11,11 +11,11 @@ use crate::sync::Mutant::{DrainsBeforeFlip, EmptyIgnoresLive, EmptyIgnoresLock};
 use crate::sync::{Ordering, Tally, UnsafeCell, mutant, thread_hint};
 use crate::sys::probe::probe;
 
-/// A bucket with this many waiters takes no new ones. It is a quarter of what a bucket can count, so that moves can
-/// bring waiters of other buckets here.
+/// A bucket with this many waiters takes no new ones. This is a quarter of the number that a bucket can count, so that
+/// a move can still bring waiters of other buckets here.
 pub const MAX_WAITERS: u32 = u32::MAX / ONE_WAITER / 4;
 
-/// A bucket, one cache line in the default layout. All zeroes is a bucket that is not live, unlocked and empty.
+/// A bucket, one cache line in the default layout. All zeroes mean: not live, unlocked, empty.
 #[repr(C, align(64))]
 pub struct Bucket<L: Layout> {
     lock: StateLock,
@@ -26,24 +26,25 @@ pub struct Bucket<L: Layout> {
     back: L::Back,
 }
 
-/// Who used the bucket last, to tell when it goes back and forth between threads that use different cache lines: the
-/// only contention that more buckets would cure.
+/// The last use of the bucket. It shows when the bucket goes back and forth between threads that use different cache
+/// lines: the only contention that more buckets would cure.
 #[derive(Default)]
 #[repr(C)]
 struct Traffic {
-    /// The thread's hint above, the line's hash below.
+    /// The thread's hint in the upper half, the hash of the line in the lower half.
     last: u64,
     bounces: u32,
 }
 
-// SAFETY: the cells are touched only by the holder of `lock` (through a `Guard`) or by a mover before the bucket is
-// live, when nobody else can reach them. Nodes in the queue are `Send` by the contract of `Queue::insert`'s callers.
+// SAFETY: the cells are touched only by the holder of `lock` (through a `Guard`), or by a mover before the bucket is
+// live, when no other thread can reach them. The callers of `Queue::insert` guarantee that the nodes in the queue may
+// be used from any thread.
 unsafe impl<L: Layout> Sync for Bucket<L> {}
-// SAFETY: as for `Sync`; a bucket owns nothing that is bound to a thread.
+// SAFETY: as for `Sync`. A bucket owns nothing that is bound to a thread.
 unsafe impl<L: Layout> Send for Bucket<L> {}
 
 impl<L: Layout> Bucket<L> {
-    /// An empty bucket in `state`.
+    /// Makes an empty bucket in `state`.
     pub fn new(state: u32) -> Self {
         Self {
             lock: StateLock::new(state),
@@ -53,18 +54,19 @@ impl<L: Layout> Bucket<L> {
         }
     }
 
-    /// For layouts that point back: `table` is where this bucket belongs.
+    /// Sets the pointer back to `table`, to which this bucket belongs. Does nothing in layouts that have no such
+    /// pointer.
     pub fn set_back(&self, table: *mut ()) {
         self.back.set(table);
     }
 
-    /// For layouts that point back: whether it says `table`.
+    /// Whether the pointer back to the table is `table`. Always `true` in layouts that have no such pointer.
     #[inline(always)]
     pub fn check_back(&self, table: *const ()) -> bool {
         self.back.check(table)
     }
 
-    /// Locks the bucket if it is live. Counts in `contended` if another thread held it.
+    /// Locks the bucket if it is live. Counts in `contended` if another thread holds it.
     #[inline(always)]
     pub fn lock(&self, contended: &Tally) -> Option<Guard<'_, L>> {
         if self.lock.lock_if_idle() {
@@ -73,7 +75,7 @@ impl<L: Layout> Bucket<L> {
         self.lock_busy(contended)
     }
 
-    /// It has waiters, or is locked, or is not live.
+    /// Locks a bucket that has waiters, is locked, or is not live.
     #[cold]
     #[inline(never)]
     fn lock_busy(&self, contended: &Tally) -> Option<Guard<'_, L>> {
@@ -88,13 +90,13 @@ impl<L: Layout> Bucket<L> {
         Some(Guard { bucket: self, state })
     }
 
-    /// For movers, who are no operation: as [`lock`](Self::lock), uncounted.
+    /// For movers: as [`lock`](Self::lock), but without a count. A move is not an operation.
     pub fn lock_to_move(&self) -> Option<Guard<'_, L>> {
         let state = self.lock.lock()?;
         Some(Guard { bucket: self, state })
     }
 
-    /// Locks the bucket if it is live and nobody holds it.
+    /// Locks the bucket if it is live and no thread holds it.
     pub fn try_lock(&self) -> Tried<'_, L> {
         match self.lock.try_lock() {
             None => Tried::Busy,
@@ -113,12 +115,13 @@ impl<L: Layout> Bucket<L> {
         self.lock.peek(Ordering::Relaxed) / ONE_WAITER
     }
 
-    /// Whether this bucket proves, without a lock, that nobody waits for its keys: it is live, unlocked and empty.
+    /// Whether this bucket proves, without a lock, that there is no waiter for its keys: it is live, unlocked and
+    /// empty.
     ///
-    /// The caller has executed [B] before. ORDERING.md says why each of the three is needed.
+    /// The caller has executed [B] before. ORDERING.md explains why each of the three conditions is needed.
     #[inline(always)]
     pub fn proves_empty(&self) -> bool {
-        let mut state = self.lock.peek(Ordering::Acquire); // [E], so that [G] is read after it
+        let mut state = self.lock.peek(Ordering::Acquire); // [E]: Acquire, so that [G] is read after it
         if mutant(EmptyIgnoresLive) {
             state |= LIVE;
         }
@@ -128,32 +131,33 @@ impl<L: Layout> Bucket<L> {
         state == LIVE
     }
 
-    /// Makes the memory of a target bucket present, before anybody's lock is held for it.
+    /// Writes to a target bucket, so that its memory is present before the mover locks the source.
     pub fn touch(&self) {
         if !self.is_live() {
-            // SAFETY: a bucket that is not live belongs to the one mover.
+            // SAFETY: a bucket that is not live belongs to the domain's only mover.
             self.traffic.with_mut(|t| unsafe { *t = Traffic::default() });
         }
     }
 
-    /// Puts a ring into this bucket while it is not live. Answers the number of waiters.
+    /// Puts a ring into this bucket, which is not live. Returns the number of waiters.
     ///
     /// # Safety
     /// The caller is the mover, this bucket is not live, and the ring's old bucket is locked by the caller.
     pub unsafe fn adopt(&self, ring: Ring) -> u32 {
-        // SAFETY: a bucket that is not live belongs to the mover; the ring's key had its only live bucket elsewhere.
+        // SAFETY: a bucket that is not live belongs to the mover. Until now the only live bucket of the ring's key was
+        // another.
         let count = self.queue.with_mut(|q| unsafe { (*q).push_ring(ring, self.address()) });
         self.lock.count_while_not_live(count);
         count
     }
 
-    /// Makes this bucket the live one of its keys.
+    /// Makes this bucket the live bucket of its keys.
     pub fn make_live(&self) {
         self.lock.make_live();
     }
 
-    /// Makes this bucket the live one of its keys and locks it, in one store. Waiters of its keys may still be
-    /// elsewhere; the mover moves them here before it unlocks this bucket.
+    /// Makes this bucket the live bucket of its keys and locks it, in one store. Waiters of its keys may still be
+    /// elsewhere. The mover moves them here before it unlocks this bucket.
     ///
     /// The store can be Relaxed: it comes before the mover unlocks the old buckets of the keys, which is a Release
     /// ([E]).
@@ -167,7 +171,7 @@ impl<L: Layout> Bucket<L> {
         Guard { bucket: self, state: LIVE }
     }
 
-    /// The guard that [`Guard::suspend`] gave up.
+    /// Recreates the guard that [`Guard::suspend`] gave up.
     ///
     /// # Safety
     /// The caller suspended a guard of this bucket and has not resumed it since.
@@ -180,47 +184,47 @@ impl<L: Layout> Bucket<L> {
     }
 }
 
-/// What came of [`Bucket::try_lock`].
+/// The result of [`Bucket::try_lock`].
 pub enum Tried<'t, L: Layout> {
     Locked(Guard<'t, L>),
-    /// Another thread holds it.
+    /// Another thread holds the lock.
     Busy,
-    /// Its keys are elsewhere.
+    /// The bucket's keys are elsewhere.
     NotLive,
 }
 
-/// The lock of a bucket, held. Unlocks when dropped.
+/// A bucket's lock, held. Unlocks when dropped.
 pub struct Guard<'t, L: Layout> {
     bucket: &'t Bucket<L>,
-    /// What the state will be after unlocking.
+    /// The state that unlocking will store.
     state: u32,
 }
 
 impl<'t, L: Layout> Guard<'t, L> {
-    /// The bucket that is locked.
+    /// The locked bucket.
     pub fn bucket(&self) -> &'t Bucket<L> {
         self.bucket
     }
 
-    /// How many wait here.
+    /// The number of waiters in this bucket.
     pub fn waiters(&self) -> u32 {
         self.state / ONE_WAITER
     }
 
     #[inline(always)]
     fn with_queue<R>(&mut self, f: impl FnOnce(&mut Queue) -> R) -> R {
-        // SAFETY: we hold the lock that guards the queue, and `&mut self` keeps a second reference away.
+        // SAFETY: this guard holds the lock that guards the queue, and `&mut self` rules out a second reference.
         self.bucket.queue.with_mut(|q| f(unsafe { &mut *q }))
     }
 
-    /// Queues a waiter. If its key is new here, answers how many keys have waiters here now.
+    /// Queues a waiter. If its key is new here, returns the number of keys that have waiters here now.
     ///
     /// # Safety
-    /// As for [`Queue::insert`], but for the bucket.
+    /// As for [`Queue::insert`]; this guard supplies the bucket.
     pub unsafe fn insert(&mut self, node: NonNull<Node>) -> Option<u32> {
         self.state = with_more(self.state, 1);
         let bucket = self.bucket.address();
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         self.with_queue(|q| unsafe { q.insert(node, bucket) })
     }
 
@@ -230,21 +234,21 @@ impl<'t, L: Layout> Guard<'t, L> {
     /// `node` is queued in this bucket.
     pub unsafe fn remove(&mut self, node: NonNull<Node>) {
         self.state -= ONE_WAITER;
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         self.with_queue(|q| unsafe { q.remove(node) });
     }
 
     /// Takes one waiter off this queue and leaves it looking queued: see [`Queue::take_to`].
     ///
     /// # Safety
-    /// As for that.
+    /// As for [`Queue::take_to`].
     pub unsafe fn take_to(&mut self, node: NonNull<Node>, key: Key, hash: u32) {
         self.state -= ONE_WAITER;
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         self.with_queue(|q| unsafe { q.take_to(node, key, hash) });
     }
 
-    /// For a mutant alone: lets others have the lock for a moment.
+    /// For a mutant alone: unlocks and locks again, so that other threads may have the lock in between.
     pub fn let_go(&mut self) {
         self.bucket.lock.unlock(self.state);
         self.state = loop {
@@ -265,7 +269,7 @@ impl<'t, L: Layout> Guard<'t, L> {
         self.with_queue(|q| q.first(key, hash))
     }
 
-    /// As [`first`](Self::first), for tables in which no walk leaves markers.
+    /// As [`first`](Self::first), but may return a marker: for tables in which no walk leaves markers.
     #[cfg(feature = "parking")]
     pub fn head(&mut self, key: Key, hash: u32) -> Option<NonNull<Node>> {
         self.with_queue(|q| q.head(key, hash))
@@ -276,7 +280,7 @@ impl<'t, L: Layout> Guard<'t, L> {
     /// # Safety
     /// `node` is queued in this bucket.
     pub unsafe fn after(&mut self, node: NonNull<Node>) -> Option<NonNull<Node>> {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         self.with_queue(|q| unsafe { q.after(node) })
     }
 
@@ -285,7 +289,7 @@ impl<'t, L: Layout> Guard<'t, L> {
     /// # Safety
     /// `node` is queued in this bucket.
     pub unsafe fn after_level(&mut self, node: NonNull<Node>) -> Option<NonNull<Node>> {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         self.with_queue(|q| unsafe { q.after_level(node) })
     }
 
@@ -296,28 +300,29 @@ impl<'t, L: Layout> Guard<'t, L> {
         taken
     }
 
-    /// The waiter with which a walk in pieces goes on: see [`Queue::resume`].
+    /// Takes `marker` off the queue, and returns the waiter with which its walk goes on: see [`Queue::resume`].
     ///
     /// # Safety
     /// `marker` is a marker of the caller's. If it is queued, it is in this bucket.
     pub unsafe fn resume(&mut self, marker: NonNull<Node>) -> Option<NonNull<Node>> {
-        // SAFETY: valid, as the caller's.
+        // SAFETY: `marker` belongs to the caller, so it is valid.
         let place = unsafe { marker.as_ref() }.bucket();
         debug_assert!(place.is_null() || place == self.bucket.address(), "a marker stands in another bucket");
         if !place.is_null() {
             self.state -= ONE_WAITER;
         }
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         self.with_queue(|q| unsafe { q.resume(marker) })
     }
 
-    /// Inserts `marker` where a walk in pieces has to go on: see [`Queue::pause`]. A marker counts as a waiter.
+    /// Inserts `marker` at the place where a walk in pieces has to go on: see [`Queue::pause`]. A marker counts as a
+    /// waiter.
     ///
     /// # Safety
     /// As for [`Queue::pause`], with this bucket.
     pub unsafe fn pause(&mut self, marker: NonNull<Node>, next: NonNull<Node>) {
         let bucket = self.bucket.address();
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         if self.with_queue(|q| unsafe { q.pause(marker, next, bucket) }) {
             self.state = with_more(self.state, 1);
         }
@@ -334,13 +339,13 @@ impl<'t, L: Layout> Guard<'t, L> {
         most: usize,
         pick: impl FnMut(NonNull<Node>) -> Pick,
     ) -> (Taken, Option<NonNull<Node>>) {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         let (taken, next) = self.with_queue(|q| unsafe { q.take_from(first, limit, most, pick) });
         self.state -= taken.len() as u32 * ONE_WAITER;
         (taken, next)
     }
 
-    /// Shows `look` what waits here: see [`Queue::for_each_key`].
+    /// Calls `look` for each key that has waiters here: see [`Queue::for_each_key`].
     pub fn for_each_key(&mut self, look: impl FnMut(Key, u32, Waiters<'_>)) {
         self.with_queue(|q| q.for_each_key(look));
     }
@@ -355,31 +360,31 @@ impl<'t, L: Layout> Guard<'t, L> {
         self.with_queue(|q| q.pop_part(space, hashes, most))
     }
 
-    /// For movers: puts a ring from another bucket, which is locked too, into this one. Answers the number of its
-    /// waiters.
+    /// For movers: puts a ring from another bucket, which is locked too, into this one. Returns the number of waiters
+    /// in the ring.
     ///
     /// # Safety
-    /// If waiters of the ring's key are queued here, they are to be woken before those of the ring that have their priority.
+    /// If waiters of the ring's key are queued here, they are to be woken before the ring's waiters of equal priority.
     pub unsafe fn push_ring(&mut self, ring: Ring) -> u32 {
         let bucket = self.bucket.address();
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         let count = self.with_queue(|q| unsafe { q.push_ring(ring, bucket) });
         self.state = with_more(self.state, count);
         count
     }
 
-    /// For movers: `count` waiters have gone to another bucket.
+    /// For movers: subtracts `count` waiters that have gone to another bucket.
     pub fn moved_away(&mut self, count: u32) {
         self.state -= count * ONE_WAITER;
     }
 
-    /// For movers: goes away without unlocking; [`Bucket::resume`] brings it back.
+    /// For movers: gives up the guard without unlocking. [`Bucket::resume`] recreates it.
     pub fn suspend(self) {
         self.bucket.lock.hold_state(self.state);
         core::mem::forget(self);
     }
 
-    /// For movers: this bucket's waiters have moved and its keys are live elsewhere from now on. Unlocks.
+    /// For movers: unlocks this bucket and makes it not live. Its waiters have moved, and its keys are live elsewhere.
     pub fn retire(mut self) {
         if !mutant(crate::sync::Mutant::SourceStaysLive) {
             self.state = 0;
@@ -387,28 +392,28 @@ impl<'t, L: Layout> Guard<'t, L> {
         self.unlock_and_stay();
     }
 
-    /// For movers, who may hold other buckets: unlocks.
+    /// For movers, which may hold other buckets: unlocks, and keeps the CPU. Returns whether contenders slept.
     pub fn unlock_and_stay(self) -> bool {
         let slept = self.bucket.lock.unlock_and_stay(self.state);
         core::mem::forget(self);
         slept
     }
 
-    /// Notes that this thread uses the bucket for a word in `line`. Answers how often the bucket has gone to another
-    /// thread for another line, if it just did; else 0.
+    /// Notes that this thread uses the bucket for a word in `line`. If the last use was by another thread for another
+    /// line, counts this as a bounce and returns the number of bounces so far. Otherwise returns 0.
     #[inline(always)]
     pub fn note_use(&mut self, line: u32) -> u32 {
         let now = u64::from(thread_hint()) << 32 | u64::from(line);
         self.bucket.traffic.with_mut(|t| {
-            // SAFETY: we hold the lock that guards it.
+            // SAFETY: this guard holds the lock that guards `traffic`.
             let t = unsafe { &mut *t };
             if t.last == now { 0 } else { t.change(now) }
         })
     }
 }
 
-/// The state of a bucket to which `count` more waiters are moved. It never wraps: that would take a hundred gigabytes
-/// of waiters, from several domains that all move to the global table.
+/// The state after `count` more waiters have been added. It never wraps: that would take a hundred gigabytes of
+/// waiters, from several domains that all move to the global table.
 fn with_more(state: u32, count: u32) -> u32 {
     let more = count.checked_mul(ONE_WAITER).and_then(|more| state.checked_add(more));
     more.expect("a bucket cannot count 2^30 waiters")
@@ -446,7 +451,7 @@ impl<L: Layout> Bucket<L> {
         ]
     };
 
-    /// Names a table's buckets for who counts transfers.
+    /// Names a table's buckets for the statistics of transfers.
     pub fn name(first: NonNull<Self>, slots: usize) {
         crate::sync::objects::name(first.as_ptr().addr(), size_of::<Self>(), slots, "Bucket", Self::FIELDS);
     }

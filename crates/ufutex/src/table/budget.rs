@@ -1,30 +1,30 @@
-//! The limit on the memory that the tables of several domains may take together.
+//! The limit on the memory that the tables of all domains of a system may take together.
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// The table memory of a system's domains. One part of it is limited. The other part each domain may have, however much
-/// the other domains take.
+/// The table memory of a system's domains. One part of it is limited for all domains together. The rest does not count:
+/// a domain may take it however much the others have taken.
 pub struct Budget {
     /// All memory taken, in bytes.
     taken: AtomicUsize,
-    /// The part of `taken` that is limited, in bytes; at most `limit`.
+    /// The part of `taken` that counts towards the limit, in bytes. It is at most `limit`.
     limited: AtomicUsize,
     limit: usize,
 }
 
 impl Budget {
-    /// A budget of which nothing is taken, with a limit of `limit` bytes.
+    /// Makes a budget with a limit of `limit` bytes, of which nothing is taken.
     pub fn new(limit: usize) -> Self {
         Self { taken: AtomicUsize::new(0), limited: AtomicUsize::new(0), limit }
     }
 
-    /// How many bytes are taken, limited and unlimited together.
+    /// The number of bytes taken, limited and unlimited together.
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes`, of which `limited` count towards the limit. `false` if the limit forbids it; then nothing is
-    /// taken. The counts order no other memory, so Relaxed is enough.
+    /// Takes `bytes`, of which `limited` count towards the limit. Returns `false`, and takes nothing, if the limit does
+    /// not allow it. The counts order no other memory, so Relaxed is enough.
     pub fn take(&self, bytes: usize, limited: usize) -> bool {
         if !self.take_limited(limited) {
             return false;

@@ -1,45 +1,46 @@
-//! Keys and where they hash to.
+//! Keys and their hashes.
 
 use crate::sys::random::mixed;
 
-/// What two operations must have in common to meet: an address within a space.
+/// Identifies a futex: an address within a space. Two operations meet if their keys are equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Key {
     /// The address, or the offset in a shared object.
     pub address: u64,
-    /// Whose address it is: a domain or a shared object.
+    /// The space of the address: a domain or a shared object.
     pub space: u64,
 }
 
-/// Words in one cache line share a bucket until a table has more than 2 to this many buckets, and spread from there on.
+/// The words of one cache line share a bucket in tables of up to 2 to this many buckets. Larger tables spread them.
 const LINE_BUCKETS_LOG2: u32 = 12;
-/// How many of a word's address bits within its line spread it then.
+/// The number of address bits within a line that spread its words in a large table.
 const WITHIN_LINE_LOG2: u32 = 4;
-/// Where in the hash they stand: after the bits that a table of that size uses.
+/// The position of these bits in the hash: just below the bits that a table of `1 << LINE_BUCKETS_LOG2` buckets uses.
 const WITHIN_LINE_SHIFT: u32 = 32 - LINE_BUCKETS_LOG2 - WITHIN_LINE_LOG2;
 const WITHIN_LINE: u32 = ((1 << WITHIN_LINE_LOG2) - 1) << WITHIN_LINE_SHIFT;
 
-/// Where a key hashes to.
+/// The hash of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hash {
-    /// 32 bits, whose top ones give the bucket.
+    /// The hash. Its top bits are the index of the bucket.
     pub bits: u32,
-    /// What the words of one cache line have in common.
+    /// The hash of the cache line. All words of one line have the same.
     pub line: u32,
 }
 
-/// The hash function of a `System`, with a secret so that a guest cannot choose addresses that collide.
+/// The hash function of a `System`. It is keyed with a secret so that a guest cannot choose addresses that collide.
 ///
-/// The bucket of a key is given by the top bits of its hash, so the bucket in a small table is implied by the one in a
-/// larger table: a resize moves a bucket to a few neighbours, or a few neighbours to one.
+/// The top bits of a key's hash are the index of its bucket. So the bucket in a small table follows from the bucket in
+/// a larger one: a resize splits each bucket into a few neighbours, or merges a few neighbours into one.
 ///
-/// The top bits come from the cache line that the word lies in. CPUs that use neighbouring words bounce that line
-/// between them as it is; a bucket for each word would make them bounce sixteen lines more. A large table has been
-/// asked for by many waiters, and there the words of a line part.
+/// The top bits depend only on the cache line of the word. CPUs that use neighbouring words already pass that line
+/// between them; a bucket for each word would add up to sixteen more lines to pass. A table becomes large only when
+/// there are many waiters, and there the words of a line get buckets of their own.
 ///
-/// One multiplication would be cheaper, and would leave neighbouring lines in arithmetic progression: for one secret in
-/// seven they gather in a few slots of a small table. Two, with a shift between them, leave no such secret.
+/// A single multiplication would be cheaper, but it leaves neighbouring lines in arithmetic progression: with one
+/// secret in seven they gather in a few slots of a small table. With two multiplications and a shift between them no
+/// secret does that.
 #[derive(Clone, Copy)]
 pub struct Hasher {
     first: u64,
@@ -47,25 +48,25 @@ pub struct Hasher {
     space: u64,
 }
 
-/// What a space of keys adds to the hash: constant for the private keys of a domain.
+/// The contribution of a key's space to the hash. It is constant for the private keys of a domain.
 #[derive(Clone, Copy)]
 pub struct Salt(u64);
 
 impl Hasher {
-    /// The hash function of `seed`.
+    /// Makes the hash function for `seed`.
     pub const fn new(seed: u64) -> Self {
         let first = mixed(seed);
         let second = mixed(first);
         Self { first: first | 1, second: second | 1, space: mixed(second) | 1 }
     }
 
-    /// What the keys of `space` have in common.
+    /// The salt for the keys of `space`.
     #[inline(always)]
     pub const fn salt(&self, space: u64) -> Salt {
         Salt(space.wrapping_mul(self.space).wrapping_add(self.second))
     }
 
-    /// The hash of `address` in the space of `salt`.
+    /// The hash of `address` in the space that `salt` was made for.
     #[inline(always)]
     pub const fn hash(&self, address: u64, Salt(salt): Salt) -> Hash {
         let mut mixed = ((address >> 6) ^ salt).wrapping_mul(self.first);
@@ -92,7 +93,7 @@ mod tests {
             let mut slots: Vec<u32> = (0..64).map(|i| hash(&hasher, 0x7fff_1000 + 64 * i).bits >> 28).collect();
             slots.sort_unstable();
             slots.dedup();
-            // Sixty-four balls leave more than five of sixteen bins empty once in a million times.
+            // If 64 balls are thrown into sixteen bins, more than five bins stay empty once in a million times.
             assert!(slots.len() >= 11, "seed {seed}: 64 lines in {} of 16 slots", slots.len());
         }
     }

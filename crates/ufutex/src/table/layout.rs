@@ -11,9 +11,9 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A bucket's layout; a type parameter, so that no layout pays for another.
+/// A bucket's layout. It is a type parameter, so that no layout pays for another.
 pub trait Layout: sealed::Sealed + Sized + 'static {
-    /// Its name in the lab and in reports.
+    /// The layout's name in the lab and in reports.
     const NAME: &'static str;
     #[doc(hidden)]
     type Queue: Deref<Target = UnsafeCell<Queue>> + Default;
@@ -21,16 +21,16 @@ pub trait Layout: sealed::Sealed + Sized + 'static {
     type Back: Back + Default;
 }
 
-/// What a bucket keeps of its table.
+/// A bucket's pointer back to its table, or nothing.
 #[doc(hidden)]
 pub trait Back {
-    /// Reads it, as an operation does; whether it agrees with `table`.
+    /// Reads the pointer, as an operation does before it locks the bucket. Returns whether it points to `table`.
     fn check(&self, table: *const ()) -> bool;
-    /// Sets it, when the table is made.
+    /// Sets the pointer, when the table is made.
     fn set(&self, table: *mut ());
 }
 
-/// 64 bytes, no pointer back to the table: the default.
+/// 64 bytes, no pointer back to the table: the default layout.
 pub enum Lean {}
 
 impl sealed::Sealed for Lean {}
@@ -49,7 +49,7 @@ impl Back for () {
 }
 
 /// 64 bytes with a pointer back to the table, which every operation reads before it locks: the kernel's layout until
-/// 7.2. Here only to be compared.
+/// 7.2. It exists only for comparison.
 #[cfg(feature = "lab")]
 pub enum Packed {}
 
@@ -62,7 +62,7 @@ impl Layout for Packed {
     type Back = Priv;
 }
 
-/// 128 bytes, the queue on a line of its own. Here only to be compared.
+/// 128 bytes, with the queue on a line of its own. It exists only for comparison.
 #[cfg(feature = "lab")]
 pub enum Split {}
 
@@ -75,7 +75,7 @@ impl Layout for Split {
     type Back = ();
 }
 
-/// The queue on the line of the lock.
+/// The queue on the cache line of the lock.
 #[doc(hidden)]
 pub struct Inline(UnsafeCell<Queue>);
 
@@ -93,7 +93,7 @@ impl Deref for Inline {
     }
 }
 
-/// The queue on the line after the lock's.
+/// The queue on the cache line after the lock's.
 #[cfg(feature = "lab")]
 #[doc(hidden)]
 #[repr(align(64))]

@@ -3,11 +3,11 @@
 //! Only a [`Guard`](super::bucket::Guard) hands out a [`Queue`], so every method here runs under the bucket's lock.
 //!
 //! The first waiter of each key is that key's *head*. Only heads are in the tree, so a search for a key passes only a
-//! few other heads, however many keys and waiters there are. The tail of a ring is its head's predecessor. `node` says
-//! which thread a node belongs to.
+//! few other heads, however many keys and waiters there are. The last waiter of a ring is its head's predecessor.
+//! `node` says which thread a node belongs to.
 //!
 //! Markers stand in rings like waiters: moves move them, and a marker can be a head. Operations that look for waiters
-//! pass over them.
+//! pass over markers.
 
 use core::ops::RangeInclusive;
 use core::ptr::{self, NonNull};
@@ -19,12 +19,12 @@ use super::ring;
 use super::tree::{self, Position, Slot};
 use crate::sync::{Mutant, mutant};
 
-/// A bucket's queue. All zeroes is an empty one.
+/// A bucket's queue. All zeroes mean an empty queue.
 #[repr(C)]
 pub struct Queue {
     /// The tree of heads.
     root: *mut Node,
-    /// How many heads it has.
+    /// The number of heads in the tree.
     keys: u32,
 }
 
@@ -33,7 +33,7 @@ pub struct Queue {
 pub enum Pick {
     Take,
     Skip,
-    /// Look no further.
+    /// Leave this waiter, and look no further.
     Stop,
 }
 
@@ -43,14 +43,14 @@ impl Queue {
     }
 
     /// Queues `node` behind the waiters of its key that have its priority or a better one. If the key is new in the
-    /// queue, answers how many keys the queue has now.
+    /// queue, returns the number of keys that the queue has now.
     ///
     /// # Safety
-    /// `node` is valid and unqueued (or unlinked by [`take_to`](Self::take_to)), its fields are the caller's, and it stays
-    /// valid and in place until it is unqueued again. `bucket` is the bucket of this queue.
+    /// `node` is valid and unqueued (or unlinked by [`take_to`](Self::take_to)), and its fields belong to the caller.
+    /// It stays valid and in place until it is unqueued again. `bucket` is the bucket of this queue.
     pub unsafe fn insert(&mut self, node: NonNull<Node>, bucket: *mut ()) -> Option<u32> {
         let node = node.as_ptr();
-        // SAFETY: the nodes of this queue are valid, and we hold the lock; `node` is the caller's.
+        // SAFETY: the nodes of this queue are valid, and we hold the lock; `node` belongs to the caller.
         unsafe {
             (*node).set_bucket(bucket);
             let head = self.root;
@@ -68,7 +68,7 @@ impl Queue {
         }
     }
 
-    /// As [`insert`](Self::insert), if there are other keys or waiters of another priority.
+    /// As [`insert`](Self::insert), for a queue that has other keys or waiters of another priority.
     ///
     /// # Safety
     /// As for `insert`.
@@ -113,7 +113,7 @@ impl Queue {
     }
 
     // The functions from here on take the queue as a pointer, `queue`. Their callers hold a slot, which may be the
-    // queue's root; a reference to the queue would claim exclusive access to the root.
+    // queue's root, and a reference to the queue would claim exclusive access to the root.
 
     /// # Safety
     /// As for [`unlink`](Self::unlink).
@@ -126,13 +126,13 @@ impl Queue {
         }
     }
 
-    /// Whether `node` is the only node.
+    /// Whether `node` is the only node in the queue.
     ///
     /// # Safety
     /// `node` is queued in this queue.
     #[inline(always)]
     unsafe fn is_all(queue: *mut Self, node: *mut Node) -> bool {
-        // SAFETY: says the caller, and we hold the lock.
+        // SAFETY: the caller guarantees it, and we hold the lock.
         unsafe { (*queue).keys == 1 && (*links(node)).next == node }
     }
 
@@ -142,20 +142,21 @@ impl Queue {
     /// `node` is the only node: see [`is_all`](Self::is_all).
     #[inline(always)]
     unsafe fn clear(queue: *mut Self, node: *mut Node) {
-        // SAFETY: says the caller, and we hold the lock.
+        // SAFETY: the caller guarantees it, and we hold the lock.
         unsafe {
             (*links(node)).is_head = false;
             *queue = Self::new();
         }
     }
 
-    /// Takes `node` off the queue and leaves it looking queued, so that its owner waits for the lock: for a requeue, which
-    /// inserts it elsewhere at once, as a waiter of `key`.
+    /// Takes `node` off the queue and leaves it looking queued, so that its owner waits for the lock. This is for a
+    /// requeue, which inserts the node elsewhere at once, as a waiter of `key`.
     ///
     /// # Safety
-    /// `node` is queued in this queue. The lock of the queue where it goes next is held too, and stays so until it is there.
+    /// `node` is queued in this queue. The caller also holds the lock of the queue into which the node goes next, until
+    /// it is there.
     pub unsafe fn take_to(&mut self, node: NonNull<Node>, key: Key, hash: u32) {
-        // SAFETY: says the caller; the fields are guarded by the lock that we hold.
+        // SAFETY: the caller guarantees it; the lock that we hold guards the fields.
         unsafe {
             let queue = ptr::from_mut(self);
             Self::unlink(queue, Self::slot_of(queue, node.as_ptr()), node.as_ptr());
@@ -163,12 +164,12 @@ impl Queue {
             ((*l).key, (*l).hash) = (key, hash);
         }
         if mutant(Mutant::RequeueShowsTaken) {
-            // SAFETY: valid, as it is queued.
+            // SAFETY: the node is queued, so it is valid.
             unsafe { node.as_ref() }.set_bucket(ptr::null_mut());
         }
     }
 
-    /// The slot that refers to `node`, if `node` is a head.
+    /// The slot that refers to `node`, if `node` is a head. Otherwise the root.
     ///
     /// # Safety
     /// `node` is queued in this queue.
@@ -226,8 +227,8 @@ impl Queue {
         }
     }
 
-    /// How many waiters `key` has, counted up to `limit`; `hash` is its hash. Markers count as well: the caller wants
-    /// to know how much room the waiters need at most.
+    /// The number of waiters of `key`, counted up to `limit`; `hash` is the key's hash. Markers count as well: the
+    /// caller needs an upper bound for the room that the waiters take.
     pub fn count(&mut self, key: Key, hash: u32, limit: usize) -> usize {
         let Some(head) = self.head(key, hash) else { return 0 };
         let (mut node, mut count) = (head.as_ptr(), 1);
@@ -245,12 +246,11 @@ impl Queue {
     /// The first waiter of `key` in wake order. `hash` is the key's hash.
     pub fn first(&mut self, key: Key, hash: u32) -> Option<NonNull<Node>> {
         let head = self.head(key, hash)?;
-        // SAFETY: queued here, and we hold the lock.
+        // SAFETY: the head is queued here, and we hold the lock.
         unsafe { if is_passed_over(head.as_ptr()) { self.after(head) } else { Some(head) } }
     }
 
-    /// As [`first`](Self::first), without passing over markers: for queues that have none, and for callers that accept
-    /// one.
+    /// As [`first`](Self::first), but may return a marker: for queues that have none, and for callers that accept one.
     pub fn head(&mut self, key: Key, hash: u32) -> Option<NonNull<Node>> {
         // SAFETY: we hold the lock.
         NonNull::new(unsafe { *tree::find(&raw mut self.root, key, hash) })
@@ -289,8 +289,8 @@ impl Queue {
     }
 
     /// Offers the waiters of `key` to `pick` in wake order, and takes up to `limit` of those that it picks; `hash` is
-    /// the key's hash. Taken waiters are unqueued and belong to the caller. Markers are offered too, and must not be
-    /// taken.
+    /// the key's hash. Taken waiters are unqueued and belong to the caller. Markers are offered too, and `pick` must
+    /// not take them.
     pub fn take(&mut self, key: Key, hash: u32, limit: usize, mut pick: impl FnMut(NonNull<Node>) -> Pick) -> Taken {
         let mut taken = Taken::default();
         // SAFETY: the nodes of this queue are valid, and we hold the lock; `next` is read before `node` is unlinked.
@@ -337,8 +337,8 @@ impl Queue {
         }
     }
 
-    /// The head of the first key behind `position`, in order of space, hash and address, or at `position` if
-    /// `inclusive`. No key need stand at `position`.
+    /// The head of the first key behind `position`, in order of space, hash and address. If `inclusive`, a key at
+    /// `position` counts too. No key needs to be at `position`.
     pub fn first_from(&self, position: Position, inclusive: bool) -> Option<NonNull<Node>> {
         // SAFETY: we hold the lock.
         NonNull::new(unsafe { tree::first_from(self.root, position, inclusive) })
@@ -352,11 +352,11 @@ impl Queue {
         (key.space == space && hash <= *hashes.end()).then_some(head)
     }
 
-    /// Takes a key with all its waiters off the queue. The waiters still count as queued: this is for a mover, which
+    /// Takes a key with all its waiters off the queue. The waiters still look queued: this is for a mover, which
     /// inserts the ring elsewhere at once.
     pub fn pop_ring(&mut self) -> Option<Ring> {
         let queue = ptr::from_mut(self);
-        // SAFETY: the slot is that of a head, and we hold the lock.
+        // SAFETY: the root is the slot of a head, and we hold the lock.
         unsafe { (!(*queue).root.is_null()).then(|| Self::pop_head(queue, &raw mut (*queue).root)) }
     }
 
@@ -366,7 +366,7 @@ impl Queue {
     }
 
     /// Takes the first `most` waiters, or all if there are fewer, of the first key of `space` with a hash in `hashes`
-    /// off the queue. The waiters still count as queued: this is for a mover, which inserts the ring elsewhere at once.
+    /// off the queue. The waiters still look queued: this is for a mover, which inserts the ring elsewhere at once.
     pub fn pop_part(&mut self, space: u64, hashes: RangeInclusive<u32>, most: usize) -> Option<Ring> {
         let head = self.first_in(space, hashes).filter(|_| most > 0)?.as_ptr();
         // SAFETY: the nodes of this queue are valid, and we hold the lock.
@@ -389,9 +389,9 @@ impl Queue {
     }
 
     /// # Safety
-    /// `slot` is one of this queue's tree and refers to a head.
+    /// `slot` belongs to this queue's tree and refers to a head.
     unsafe fn pop_head(queue: *mut Self, slot: Slot) -> Ring {
-        // SAFETY: says the caller, and we hold the lock.
+        // SAFETY: the caller guarantees it, and we hold the lock.
         unsafe {
             let head = NonNull::new_unchecked(*slot);
             tree::remove(slot);
@@ -400,8 +400,8 @@ impl Queue {
         }
     }
 
-    /// Puts a ring from another bucket into this one, and answers how many waiters it has. If the key has waiters here,
-    /// those of the ring go behind the ones of their priority, as if they came now.
+    /// Puts a ring from another bucket into this one, and returns the number of waiters in the ring. If the key has
+    /// waiters here, the ring's waiters go behind those of equal priority, as if they came now.
     ///
     /// # Safety
     /// `bucket` is the bucket of this queue. The ring's old bucket is locked too.
@@ -441,7 +441,7 @@ impl Queue {
 /// `node` is queued and its bucket's lock held.
 #[inline(always)]
 unsafe fn is_passed_over(node: *mut Node) -> bool {
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     unsafe { (*links(node)).is_marker && !mutant(Mutant::MarkerIsWaiter) }
 }
 
@@ -456,16 +456,16 @@ impl Iterator for Waiters<'_> {
 
     fn next(&mut self) -> Option<NonNull<Node>> {
         let node = self.next?;
-        // SAFETY: queued there, and the lock is held while the queue is borrowed.
+        // SAFETY: the node is queued there, and the lock is held while the queue is borrowed.
         self.next = unsafe { self.queue.after(node) };
         Some(node)
     }
 }
 
-/// Waiters of one key, all of them or the first ones, while they are moved from one bucket to another.
+/// Waiters of one key, all or the first ones, while a mover moves them from one bucket to another.
 pub struct Ring {
     head: NonNull<Node>,
-    /// The hash of their key.
+    /// The hash of the key.
     pub hash: u32,
 }
 
@@ -480,13 +480,13 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// How many have been taken and not been popped.
+    /// The number of nodes in the list.
     pub fn len(&self) -> usize {
         self.count
     }
 
     fn push(&mut self, node: NonNull<Node>) {
-        // SAFETY: the nodes of this list are ours.
+        // SAFETY: the nodes of this list belong to its holder.
         unsafe {
             (*links(node.as_ptr())).next = ptr::null_mut();
             match self.last {
@@ -498,10 +498,11 @@ impl Taken {
         self.count += 1;
     }
 
-    /// The first of them. Nothing of it is read afterwards, so it may be signalled.
+    /// Takes the first node out of the list. The list does not read the node afterwards, so its waiter may be
+    /// signalled.
     pub fn pop(&mut self) -> Option<NonNull<Node>> {
         let node = self.first?;
-        // SAFETY: the nodes of this list are ours.
+        // SAFETY: the nodes of this list belong to its holder.
         self.first = NonNull::new(unsafe { (*links(node.as_ptr())).next });
         self.count -= 1;
         Some(node)

@@ -1,8 +1,8 @@
 //! The lock in a bucket's state word.
 //!
-//! The word holds the locked bit, the live bit and the number of waiters. It is changed only by the compare-and-swap
-//! that acquires and by the holder, so the holder unlocks with one plain store of the next state: an operation that
-//! ends at once (a wait on a word that differs) costs one locked instruction.
+//! The word holds the locked bit, the live bit and the number of waiters. Only the compare-and-swap that acquires the
+//! lock and the lock's holder change it, so the holder unlocks with one plain store of the next state. An operation
+//! that ends at once (a wait on a word that differs) costs one locked instruction.
 //!
 //! Contenders raise a second word, `contended`, and sleep on it. The unlocking thread stores the state and then loads
 //! `contended`, with no barrier between the two. A contender stores `contended` and then loads the state. So each could
@@ -29,17 +29,17 @@ use crate::sys::barrier;
 use crate::sys::clock::{Clock, Deadline, monotonic_ns};
 use crate::sys::park::{Parker, yield_now};
 
-/// Somebody holds the lock.
+/// A thread holds the lock.
 pub const LOCKED: u32 = 1;
-/// The keys of this bucket are looked up here and nowhere else.
+/// Operations look up the keys of this bucket here and nowhere else.
 pub const LIVE: u32 = 2;
-/// The rest of the word counts waiters in units of this.
+/// One waiter: the bits from here on count the waiters.
 pub const ONE_WAITER: u32 = 4;
 
-/// A few microseconds: longer than anybody holds a bucket without losing its CPU.
+/// A few microseconds: longer than a thread holds a bucket unless it loses its CPU.
 const SPINS: u32 = if MODEL { 0 } else { 100 };
 
-/// How long a contender sleeps where nothing guarantees that it is seen.
+/// How long a contender sleeps if nothing guarantees that the unlocking thread sees it.
 const UNSEEN_SLEEP: Duration = Duration::from_millis(1);
 
 /// A contender that has failed to get the lock for this many nanoseconds, and has slept meanwhile, is starving. This is
@@ -62,7 +62,7 @@ const STARVING: u32 = 0b11;
 /// The lock is held, and belongs to the starving contender that lowers this to `ASLEEP`.
 const GRANTED: u32 = 0b111;
 
-/// A bucket's two words.
+/// The two words of a bucket's lock.
 #[repr(C)]
 pub struct StateLock {
     state: AtomicU32,
@@ -70,26 +70,27 @@ pub struct StateLock {
 }
 
 impl StateLock {
-    /// A lock whose word holds `state`.
+    /// Makes a lock whose state word is `state`.
     pub fn new(state: u32) -> Self {
         Self { state: AtomicU32::new(state), contended: Parker::new(0) }
     }
 
-    /// The state without the lock, for the empty check and for movers.
+    /// Reads the state without the lock, for the empty check and for movers.
     #[inline(always)]
     pub fn peek(&self, order: Ordering) -> u32 {
         self.state.load(order)
     }
 
-    /// Locks if the state is "live, unlocked, no waiters": the best guess, and then the whole cost is this one
-    /// instruction.
+    /// Locks if the state is "live, unlocked, no waiters". This is the most likely state, and then locking costs this
+    /// one instruction.
     #[inline(always)]
     pub fn lock_if_idle(&self) -> bool {
-        // [E]: Acquire pairs with the Release of `unlock`, so we see what the last holder did to the queue.
+        // [E]: Acquire pairs with the Release of `unlock`, so this thread sees what the last holder did to the queue.
         self.state.compare_exchange(LIVE, LIVE | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Locks if live, and answers the state before; `None` when not live, now or once the holder is done.
+    /// Locks, and returns the state from before. `None` if the bucket is not live, or is not when its holder unlocks
+    /// it.
     #[inline]
     pub fn lock(&self) -> Option<u32> {
         match self.try_lock() {
@@ -98,7 +99,7 @@ impl StateLock {
         }
     }
 
-    /// Locks what is always live.
+    /// Locks a lock that is always live.
     #[inline]
     pub fn lock_live(&self) {
         if !self.lock_if_idle() {
@@ -217,10 +218,11 @@ impl StateLock {
         }
     }
 
-    /// `None`: another thread holds the lock. `Some(None)`: not live. `Some(Some(state))`: locked by this call.
+    /// Tries once. `None`: another thread holds the lock. `Some(None)`: not live. `Some(Some(state))`: this call has
+    /// locked.
     pub fn try_lock(&self) -> Option<Option<u32>> {
-        // Loom keeps one last access of each object: a load here would hide from it that a glance of another thread
-        // and the exchange below depend on each other.
+        // Loom keeps one last access of each object. A load here would hide from loom that another thread's lock-free
+        // check and the exchange below depend on each other.
         let mut seen = if MODEL { LIVE } else { self.state.load(Ordering::Relaxed) };
         loop {
             if seen & LIVE == 0 {
@@ -229,7 +231,7 @@ impl StateLock {
             if seen & LOCKED != 0 {
                 return None;
             }
-            // [E] as above.
+            // [E], as in `lock_if_idle`.
             match self.state.compare_exchange_weak(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(state) => return Some(Some(state)),
                 Err(now) => seen = now,
@@ -237,19 +239,19 @@ impl StateLock {
         }
     }
 
-    /// Unlocks with `next` as the new state, and lets contenders that slept have the CPU.
+    /// Unlocks with `next` as the new state. If contenders slept, gives them the CPU.
     ///
-    /// Only the holder may call this, which only a guard does.
+    /// Only the holder may call this; only guards do.
     #[inline(always)]
     pub fn unlock(&self, next: u32) {
         if self.unlock_and_stay(next) {
-            // They have waited long enough to have lost their CPU, probably to us.
+            // The contenders have waited long enough to have lost their CPU, probably to this thread.
             yield_now();
         }
     }
 
-    /// Unlocks as `unlock` does, for a mover, which holds other buckets and so keeps its CPU. Answers whether
-    /// contenders slept.
+    /// Unlocks as `unlock` does, but keeps the CPU: for a mover, which holds other buckets. Returns whether contenders
+    /// slept.
     #[inline(always)]
     pub fn unlock_and_stay(&self, next: u32) -> bool {
         debug_assert_eq!(next & LOCKED, 0);
@@ -258,32 +260,32 @@ impl StateLock {
         self.contended.load(Ordering::Relaxed) != 0 && self.wake_contenders()
     }
 
-    /// Leaves `next` in the word while the lock stays held.
+    /// Stores `next` in the word while the lock stays held.
     pub fn hold_state(&self, next: u32) {
         self.state.store(next | LOCKED, Ordering::Relaxed);
     }
 
-    /// What `hold_state` left.
+    /// The state that `hold_state` stored.
     pub fn held_state(&self) -> u32 {
         self.state.load(Ordering::Relaxed) & !LOCKED
     }
 
-    /// Counts waiters that a mover puts into a bucket that nobody else can lock yet.
+    /// Counts waiters that a mover puts into a bucket that no other thread can lock yet.
     pub fn count_while_not_live(&self, waiters: u32) {
         let state = self.state.load(Ordering::Relaxed);
         self.state.store(state + waiters * ONE_WAITER, Ordering::Relaxed);
     }
 
-    /// Makes a bucket that nobody could lock live.
+    /// Makes a bucket live that was not, so that no thread could lock it.
     ///
-    /// Only a mover calls this, and holds the locks of all buckets where its keys have been.
+    /// Only a mover calls this. It holds the locks of all buckets where the keys of this one have been.
     pub fn make_live(&self) {
         let state = self.state.load(Ordering::Relaxed);
         // [E]: the next thread that locks the bucket sees the queue that was moved here.
         self.state.store(state | LIVE, Ordering::Release);
     }
 
-    /// Wakes or serves contenders after an unlock. Answers whether there were any.
+    /// After an unlock: wakes the contenders, or grants the lock to a starving one. Returns whether there were any.
     #[cold]
     fn wake_contenders(&self) -> bool {
         if mutant(Mutant::UnlockSkipsSleepers) {
@@ -302,7 +304,7 @@ impl StateLock {
         }
     }
 
-    /// Resets `contended` and wakes all sleepers. Answers whether there were any; `None` if `contended` is no longer
+    /// Resets `contended` and wakes all sleepers. Returns whether there were any; `None` if `contended` is no longer
     /// `seen`.
     ///
     /// It wakes all of them. If each woken contender woke the next, the chain would stop at the first one that waits
@@ -314,8 +316,7 @@ impl StateLock {
         Some(seen != NOBODY && self.contended.wake_all() != 0)
     }
 
-    /// Locks again, after an unlock, for a starving contender, and wakes it. `None` if no contender is starving any
-    /// more.
+    /// Locks again for a starving contender after an unlock, and wakes it. `None` if no contender is starving any more.
     fn grant(&self) -> Option<bool> {
         let state = match self.try_lock() {
             Some(Some(state)) => state,
@@ -341,7 +342,7 @@ impl StateLock {
     }
 }
 
-/// How long a contender has waited.
+/// Measures how long a contender has waited.
 #[derive(Default)]
 struct Patience {
     since: Option<u64>,
@@ -349,7 +350,7 @@ struct Patience {
 }
 
 impl Patience {
-    /// The value that `contended` is to be raised to.
+    /// Counts a round, and returns the value that the contender has to raise `contended` to.
     fn mark(&mut self) -> u32 {
         self.rounds = self.rounds.saturating_add(1);
         let is_over = match if MODEL { None } else { monotonic_ns() } {
@@ -365,19 +366,19 @@ fn unseen_deadline() -> Option<Deadline> {
     Some(Deadline { clock: Clock::Monotonic, at: now.saturating_add(UNSEEN_SLEEP) })
 }
 
-/// A value behind a [`StateLock`]: for what is locked rarely, such as the progress of a resize.
+/// A value behind a [`StateLock`], for data that is locked rarely, such as the progress of a resize.
 pub struct Lock<T> {
     lock: StateLock,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached only through `LockGuard`, one at a time.
+// SAFETY: the value is reached only through a `LockGuard`, of which there is one at a time.
 unsafe impl<T: Send> Sync for Lock<T> {}
-// SAFETY: as for any owner of a `T`.
+// SAFETY: a lock owns its value, as any owner of a `T` does.
 unsafe impl<T: Send> Send for Lock<T> {}
 
 impl<T> Lock<T> {
-    /// An unlocked `value`.
+    /// Makes an unlocked lock that holds `value`.
     pub fn new(value: T) -> Self {
         Self { lock: StateLock::new(LIVE), value: UnsafeCell::new(value) }
     }
@@ -396,20 +397,20 @@ impl<T> Lock<T> {
         LockGuard(self)
     }
 
-    /// Locks if nobody holds it.
+    /// Locks if no thread holds the lock.
     #[inline]
     pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
-        // It is live, and counts nobody.
+        // The lock is always live, and its word counts no waiters.
         self.lock.lock_if_idle().then(|| LockGuard(self))
     }
 }
 
-/// The [`Lock`], held.
+/// A held [`Lock`]. Unlocks when dropped.
 pub struct LockGuard<'a, T>(&'a Lock<T>);
 
 impl<T> LockGuard<'_, T> {
     pub fn with<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: we hold the lock, and `&mut self` keeps a second reference away.
+        // SAFETY: this guard holds the lock, and `&mut self` rules out a second reference.
         self.0.value.with_mut(|v| f(unsafe { &mut *v }))
     }
 }
@@ -417,7 +418,7 @@ impl<T> LockGuard<'_, T> {
 impl<T> Drop for LockGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // Its holder may hold a bucket too, and so keeps its CPU.
+        // The lock's holder may hold a bucket too, so it keeps its CPU.
         self.0.lock.unlock_and_stay(LIVE);
     }
 }
@@ -429,7 +430,7 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    /// What holders of the lock count.
+    /// What the holders of the lock count, under it.
     #[derive(Default)]
     struct Passes {
         /// Acquisitions by other threads since a contender has been starving.

@@ -1,5 +1,5 @@
-//! Hash tables of buckets: what one is, where a domain keeps its own, and (in `refs`) how operations reach a bucket
-//! while tables change.
+//! Hash tables of buckets: the `Table` type, the memory of a domain's tables, and (in `refs`) how operations reach a
+//! bucket while tables change.
 
 pub(crate) mod bucket;
 pub(crate) mod budget;
@@ -23,14 +23,14 @@ use core::ptr::NonNull;
 use bucket::Bucket;
 use layout::Layout;
 
-/// log2 of the most slots a table can have.
+/// log2 of the largest number of slots that a table can have.
 pub const MAX_SLOTS_LOG2: u32 = 24;
-/// log2 of the fewest.
+/// log2 of the smallest number of slots.
 pub const MIN_SLOTS_LOG2: u32 = 1;
 const HASH_BITS: u32 = 32;
 
-/// A table: the address of its buckets and, in the address's low bits, by how much to shift a hash for an index. One word,
-/// so that an operation gets both with one load and they always belong together.
+/// A table: the address of its buckets and, in the low bits of that address, the shift that turns a hash into an index.
+/// Both are in one word, so that an operation gets them with one load and they always belong together.
 pub struct Table<L: Layout> {
     tagged: NonNull<Bucket<L>>,
     _buckets: PhantomData<*const Bucket<L>>,
@@ -60,13 +60,13 @@ impl<L: Layout> Table<L> {
         Self { tagged: buckets.map_addr(|a| a | (HASH_BITS - slots_log2) as usize), _buckets: PhantomData }
     }
 
-    /// From the word that [`into_raw`](Self::into_raw) gave.
+    /// Restores a table from the word that [`into_raw`](Self::into_raw) returned.
     ///
     /// # Safety
     /// `raw` came from `into_raw` of a table that is still valid.
     #[inline(always)]
     pub unsafe fn from_raw(raw: *mut Bucket<L>) -> Self {
-        // SAFETY: it is a table's word, so not null.
+        // SAFETY: `raw` is the word of a table, so it is not null.
         Self { tagged: unsafe { NonNull::new_unchecked(raw) }, _buckets: PhantomData }
     }
 
@@ -95,10 +95,10 @@ impl<L: Layout> Table<L> {
         self.slot(self.index(hash))
     }
 
-    /// The index of that bucket.
+    /// The index of the bucket for a key with `hash`.
     #[inline(always)]
     pub fn index(self, hash: u32) -> usize {
-        // A shift counts modulo 32, so the rest of the address does no harm; the tag is from 8 to 31.
+        // `wrapping_shr` counts modulo 32, so the upper bits of the address have no effect. The tag is from 8 to 31.
         hash.wrapping_shr(self.tagged.addr().get() as u32) as usize
     }
 
@@ -108,7 +108,7 @@ impl<L: Layout> Table<L> {
         first..=self.last_hash_with(first)
     }
 
-    /// The last hash whose bucket is that of `hash`.
+    /// The highest hash that has the same bucket as `hash`.
     pub fn last_hash_with(self, hash: u32) -> u32 {
         hash | u32::MAX >> self.slots_log2()
     }
@@ -117,8 +117,8 @@ impl<L: Layout> Table<L> {
     #[inline(always)]
     pub fn slot<'a>(self, index: usize) -> &'a Bucket<L> {
         debug_assert!(index < self.slots());
-        // SAFETY: `new` was promised that many buckets, valid as long as a copy of the table is used; so none is at null,
-        // which the arithmetic hides from the compiler.
+        // SAFETY: the caller of `new` promised `slots()` buckets that stay valid as long as a copy of the table is
+        // used. So no bucket is at null, which the compiler cannot see through the arithmetic.
         unsafe {
             let bucket = self.buckets().add(index);
             core::hint::assert_unchecked(!bucket.is_null());
@@ -126,7 +126,7 @@ impl<L: Layout> Table<L> {
         }
     }
 
-    /// What a bucket's pointer back is compared with.
+    /// The table's identity: a bucket's pointer back to its table is compared with it.
     #[inline(always)]
     pub fn identity(self) -> *mut () {
         self.buckets().cast()

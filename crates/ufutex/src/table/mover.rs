@@ -5,13 +5,13 @@
 //! live. That is harmless: the new bucket is complete by then, and an operation that wants the old one waits for its
 //! lock and then finds it not live.
 //!
-//! A move to or from the global table locks one private bucket for the whole step, and global buckets one at a time,
-//! each for at most [`PIECE`] waiters, because other domains use them too. The private bucket is live and locked
-//! meanwhile, so operations on its keys wait for it. None of them looks in a global bucket that has some of these keys
-//! already, or still.
+//! A move to or from the global table locks one private bucket for the whole step. It locks global buckets one at a
+//! time, each for at most [`PIECE`] waiters, because other domains use them too. Meanwhile the private bucket is live
+//! and locked, so operations on its keys wait for it. None of them looks in a global bucket, although some of its
+//! waiters are there already, or still.
 //!
-//! Lock order: buckets of a private table in order of index, then one of the global table. Only the one mover of a domain
-//! holds more than one.
+//! Lock order: buckets of a private table in order of index, then one of the global table. Only a domain's mover holds
+//! more than one.
 
 use core::ops::{Range, RangeInclusive};
 
@@ -20,15 +20,15 @@ use super::bucket::{Guard, Tried};
 use super::layout::Layout;
 use crate::sync::{MODEL, Mutant, mutant};
 
-/// How many waiters are moved to or from a global bucket before it is unlocked for other threads: some microseconds'
-/// worth. One in a model, which has few waiters.
+/// The number of waiters that are moved to or from a global bucket before it is unlocked for other threads. Moving them
+/// takes some microseconds. In a model it is one, because a model has few waiters.
 const PIECE: usize = if MODEL { 1 } else { 64 };
 
-/// Where a domain's private keys live.
+/// The table where a domain's private keys are.
 pub enum Place<L: Layout> {
-    /// A table of its own.
+    /// A table of the domain's own.
     Private(Table<L>),
-    /// The table of the `System`, where the domain's keys have this space.
+    /// A table of the `System`, in which the domain's keys have this space.
     Global(Table<L>, u64),
 }
 
@@ -40,7 +40,7 @@ impl<L: Layout> Clone for Place<L> {
 impl<L: Layout> Copy for Place<L> {}
 
 impl<L: Layout> Place<L> {
-    /// How many buckets its table has.
+    /// The number of buckets in the table.
     pub fn slots(self) -> usize {
         self.table().slots()
     }
@@ -52,8 +52,8 @@ impl<L: Layout> Place<L> {
     }
 }
 
-/// How many steps a move from `from` to `to` takes. Between private tables: one for each slot of the smaller table. To
-/// and from the global table: one for each slot of the private table.
+/// The number of steps that a move from `from` to `to` takes. Between private tables: one for each slot of the smaller
+/// table. To and from the global table: one for each slot of the private table.
 pub fn steps<L: Layout>(from: Place<L>, to: Place<L>) -> usize {
     match (from, to) {
         (Place::Private(from), Place::Private(to)) => from.slots().min(to.slots()),
@@ -62,16 +62,16 @@ pub fn steps<L: Layout>(from: Place<L>, to: Place<L>) -> usize {
     }
 }
 
-/// What to do about a bucket that another thread has locked.
+/// What the mover does about a bucket that another thread has locked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Locked {
     /// Leave the step for later: the thread that holds the bucket may have lost its CPU.
     Skip,
-    /// Wait for it.
+    /// Wait for the lock.
     Wait,
 }
 
-/// Moves the keys of step `step`, unless that has been done before. `false`: not done, a bucket was locked.
+/// Moves the keys of step `step`, unless that has been done before. `false`: not done, because a bucket was locked.
 ///
 /// Only the holder of the domain's resize lock calls this.
 pub fn step<L: Layout>(from: Place<L>, to: Place<L>, step: usize, locked: Locked) -> bool {
@@ -83,7 +83,7 @@ pub fn step<L: Layout>(from: Place<L>, to: Place<L>, step: usize, locked: Locked
     }
 }
 
-/// The first step that has not been taken. Only the holder of the domain's resize lock gets a definite answer.
+/// The first step that has not been taken. The result is reliable only for the holder of the domain's resize lock.
 pub fn first_left<L: Layout>(from: Place<L>, to: Place<L>) -> Option<usize> {
     let steps = steps(from, to);
     (0..steps).find(|&step| match (from, to) {
@@ -93,8 +93,8 @@ pub fn first_left<L: Layout>(from: Place<L>, to: Place<L>) -> Option<usize> {
     })
 }
 
-/// Waits for each bucket that `step` only tries to lock with [`Locked::Skip`], until the bucket has been unlocked once
-/// or is not live.
+/// Waits for each bucket that `step` would only try to lock with [`Locked::Skip`]: until the bucket has been unlocked
+/// once or is not live.
 pub fn wait_for<L: Layout>(from: Place<L>, to: Place<L>, step: usize) {
     match (from, to) {
         (Place::Private(from), to) => {
@@ -108,7 +108,7 @@ pub fn wait_for<L: Layout>(from: Place<L>, to: Place<L>, step: usize) {
     }
 }
 
-/// The global slots where keys of a private table's slot can be. There is at least one.
+/// The global slots that can hold keys of a private table's slot. There is at least one.
 fn sources_of<L: Layout>(global: Table<L>, to: Table<L>, slot: usize) -> Range<usize> {
     let hashes = to.hashes_of(slot);
     global.index(*hashes.start())..global.index(*hashes.end()) + 1
@@ -120,7 +120,7 @@ fn slots_of<L: Layout>(table: Table<L>, step: usize, steps: usize) -> Range<usiz
     step * ratio..(step + 1) * ratio
 }
 
-/// Whether a step from a private table has been taken: its sources are live until then.
+/// Whether a step from a private table has been taken. Its sources are live until then.
 fn is_done<L: Layout>(from: Table<L>, sources: &Range<usize>) -> bool {
     !from.slot(sources.start).is_live()
 }
@@ -131,7 +131,7 @@ fn private_to_private<L: Layout>(from: Table<L>, to: Table<L>, step: usize, lock
     if is_done(from, &sources) {
         return true;
     }
-    // Page faults of a fresh table happen here, not while others wait for a source's lock.
+    // Takes the page faults of a new table here, while no source is locked.
     targets.clone().for_each(|slot| to.slot(slot).touch());
     if mutant(Mutant::TargetLiveEarly) {
         targets.clone().for_each(|slot| to.slot(slot).make_live());
@@ -140,7 +140,7 @@ fn private_to_private<L: Layout>(from: Table<L>, to: Table<L>, step: usize, lock
         return false;
     }
     for slot in sources.clone() {
-        // SAFETY: `lock_all` left it locked, and we are the one mover.
+        // SAFETY: `lock_all` left it locked, and this is the only mover.
         let mut source = unsafe { from.slot(slot).resume() };
         while let Some(ring) = source.pop_ring() {
             // SAFETY: the target is not live, or its keys could be found in two places; `source` is locked.
@@ -155,7 +155,8 @@ fn private_to_private<L: Layout>(from: Table<L>, to: Table<L>, step: usize, lock
     true
 }
 
-/// Locks the source, which stays the live bucket of its keys until all of its waiters are in global buckets.
+/// Moves the waiters of one private bucket to global ones. The private bucket is locked, and stays the live bucket of
+/// its keys until all of its waiters are in global buckets.
 fn private_to_global<L: Layout>(from: Table<L>, global: Table<L>, space: u64, slot: usize, locked: Locked) -> bool {
     if is_done(from, &(slot..slot + 1)) {
         return true;
@@ -166,7 +167,7 @@ fn private_to_global<L: Layout>(from: Table<L>, global: Table<L>, space: u64, sl
         // SAFETY: the only waiters in `global` with keys of `source` are those that this loop has moved there: an
         // operation that wanted to queue one there found `source` live.
         let moved = unsafe { target.push_ring(ring) };
-        // Unlocked, so that a thread that sleeps for the bucket gets the CPU.
+        // Unlocks with `drop`, so that a thread that sleeps for the bucket gets the CPU.
         drop(target);
         source.moved_away(moved);
         if mutant(Mutant::MoverLetsGo) {
@@ -177,7 +178,8 @@ fn private_to_global<L: Layout>(from: Table<L>, global: Table<L>, space: u64, sl
     true
 }
 
-/// Keeps the target live and locked from before the first waiter is moved until all have been moved.
+/// Moves the waiters of one private bucket's keys there from global buckets. The private bucket is live and locked from
+/// before the first waiter is moved until all have been moved.
 fn global_to_private<L: Layout>(global: Table<L>, space: u64, to: Table<L>, slot: usize, locked: Locked) -> bool {
     if to.slot(slot).is_live() {
         return true;
@@ -194,7 +196,7 @@ fn global_to_private<L: Layout>(global: Table<L>, space: u64, to: Table<L>, slot
             // The step cannot be undone from here on, so it waits for the locks of the other sources, one at a time.
             let mut source = first.take().unwrap_or_else(|| lock_live(global, source));
             let is_last = move_piece(&mut source, &mut target, space, to.hashes_of(slot));
-            // Unlocked, so that a thread that sleeps for the bucket gets the CPU.
+            // Unlocks with `drop`, so that a thread that sleeps for the bucket gets the CPU.
             drop(source);
             if is_last {
                 break;
@@ -207,7 +209,7 @@ fn global_to_private<L: Layout>(global: Table<L>, space: u64, to: Table<L>, slot
     true
 }
 
-/// Moves up to `PIECE` waiters from a global bucket to a private one. Answers whether that was the last piece.
+/// Moves up to `PIECE` waiters from a global bucket to a private one. Returns whether this was the last piece.
 fn move_piece<L: Layout>(
     source: &mut Guard<'_, L>,
     target: &mut Guard<'_, L>,
@@ -217,8 +219,8 @@ fn move_piece<L: Layout>(
     let mut moved = 0;
     while moved < PIECE {
         let Some(ring) = source.pop_part(space, hashes.clone(), PIECE - moved) else { return true };
-        // SAFETY: `target` had no waiters when it went live, and has been locked since. So its waiters are those that
-        // this mover has moved there, in wake order.
+        // SAFETY: `target` had no waiters when it went live, and has been locked since. So all waiters in it are those
+        // that this mover has moved there, in wake order.
         let count = unsafe { target.push_ring(ring) };
         source.moved_away(count);
         moved += count as usize;
@@ -226,7 +228,7 @@ fn move_piece<L: Layout>(
     false
 }
 
-/// Locks a slot of the table in use. `None` if another thread holds it and `locked` says not to wait.
+/// Locks a slot of the table in use. `None` if another thread holds it and `locked` is `Skip`.
 fn lock_one<'a, L: Layout>(table: Table<L>, slot: usize, locked: Locked) -> Option<Guard<'a, L>> {
     match locked {
         Locked::Wait => Some(lock_live(table, slot)),
@@ -237,8 +239,8 @@ fn lock_one<'a, L: Layout>(table: Table<L>, slot: usize, locked: Locked) -> Opti
     }
 }
 
-/// Locks these slots, in order, and leaves them locked without guards: there may be many, and there is no memory for
-/// guards that could not be refused. `false` if one was locked by another thread; then none is locked by this call.
+/// Locks these slots in order, and leaves them locked without guards. There may be many, and memory for their guards
+/// could be refused. `false` if another thread held one; then this call leaves none locked.
 fn lock_all<L: Layout>(table: Table<L>, slots: Range<usize>, locked: Locked) -> bool {
     for slot in slots.clone() {
         match lock_one(table, slot, locked) {
@@ -252,10 +254,10 @@ fn lock_all<L: Layout>(table: Table<L>, slots: Range<usize>, locked: Locked) -> 
     true
 }
 
-/// Unlocks these slots, which `lock_all` locked; they are as live as before.
+/// Unlocks these slots, which `lock_all` locked. They stay live.
 fn unlock_all<L: Layout>(table: Table<L>, slots: Range<usize>) {
     for slot in slots {
-        // SAFETY: locked by `lock_all`, and we are the one mover.
+        // SAFETY: `lock_all` locked it, and this is the only mover.
         unsafe { table.slot(slot).resume() }.unlock_and_stay();
     }
 }
@@ -263,12 +265,12 @@ fn unlock_all<L: Layout>(table: Table<L>, slots: Range<usize>) {
 /// Makes these slots, which `lock_all` locked, not live, and unlocks them.
 fn retire_all<L: Layout>(table: Table<L>, slots: Range<usize>) {
     for slot in slots {
-        // SAFETY: locked by `lock_all`, and we are the one mover.
+        // SAFETY: `lock_all` locked it, and this is the only mover.
         unsafe { table.slot(slot).resume() }.retire();
     }
 }
 
-/// Locks a slot of the table in use: only the mover could have made it not live.
+/// Locks a slot of the table in use. The slot is live: only the mover could make it not live.
 fn lock_live<'a, L: Layout>(table: Table<L>, slot: usize) -> Guard<'a, L> {
     loop {
         if let Some(guard) = table.slot(slot).lock_to_move() {

@@ -1,11 +1,12 @@
 //! Nodes: how a waiter is linked into a queue.
 //!
-//! A node has two stable states. **Queued**: it is linked, its fields belong to the lock of the bucket that
-//! [`Node::bucket`] names, and its owner may only read that pointer. **Unqueued**: the pointer is null and the fields
-//! belong to the thread that unlinked the node: its owner, when it gives up; a waker, until it signals.
+//! A node has two stable states. **Queued**: the node is linked, its fields belong to the lock of the bucket that
+//! [`Node::bucket`] names, and the node's owner may read only that pointer. **Unqueued**: the pointer is null and the
+//! fields belong to the thread that unlinked the node. That is the owner if it gave up, and otherwise a waker until it
+//! signals the owner.
 //!
-//! A *marker* is a node without a waiter: a walk in pieces inserts it where it has to go on (see `list::walk`). Only
-//! its owner takes it off.
+//! A *marker* is a node without a waiter: a walk in pieces inserts it at the place where it will go on (see
+//! `list::walk`). Only the marker's owner unlinks it.
 
 use core::marker::PhantomPinned;
 use core::ptr;
@@ -13,33 +14,33 @@ use core::ptr;
 use super::hash::Key;
 use crate::sync::{AtomicPtr, Ordering, UnsafeCell};
 
-/// How a waiter is linked into a queue. Its neighbours link to it, so it is pinned, and so is every struct that
-/// contains one. While it is queued, it is reached only by pointers and shared references.
+/// Links a waiter into a queue. Its neighbours point to it, so it is pinned, and so is every struct that contains one.
+/// While it is queued, it is reached only through pointers and shared references.
 #[repr(C)]
 pub struct Node {
     links: UnsafeCell<Links>,
-    /// Null, or the bucket that the node is queued in. Changed only under that bucket's lock; read by the owner
-    /// without it, who then locks the bucket and looks again.
+    /// The bucket that the node is queued in, or null. It is changed only under that bucket's lock. The owner reads it
+    /// without the lock, then locks the bucket and reads it again.
     bucket: AtomicPtr<()>,
     _pinned: PhantomPinned,
 }
 
-/// How a queued node is linked.
+/// The links and the key of a queued node.
 pub struct Links {
     pub key: Key,
     pub hash: u32,
     /// A lower number is woken earlier.
     pub priority: u8,
-    /// Whether the node is its key's first waiter, which stands in the tree.
+    /// Whether the node is the first waiter of its key, which is in the tree.
     pub is_head: bool,
-    /// Whether the node is a marker. Never changes.
+    /// Whether the node is a marker. It never changes.
     pub is_marker: bool,
-    /// Of a head: the subtree of the keys before it. Of the last waiter of a level that is no head: the last waiter of
-    /// the level woken before (see `ring`). Meaningless for other waiters.
+    /// For a head: the subtree of the keys before its own. For the last waiter of a level, unless it is the head: the
+    /// last waiter of the level that is woken before (see `ring`). Meaningless for all other waiters.
     pub left: *mut Node,
-    /// As `left`, for the keys behind it, and for the last waiter of the level woken after.
+    /// As `left`, for the keys behind the head's, and for the level that is woken after.
     pub right: *mut Node,
-    /// The waiter of the key that is woken next. The last waiter links to the head.
+    /// The waiter of the key that is woken next. The last waiter's `next` is the head.
     pub next: *mut Node,
     pub prev: *mut Node,
 }
@@ -63,18 +64,19 @@ impl Node {
         }
     }
 
-    /// A marker for the waiters of `key`. It gets a priority when it is queued.
+    /// Makes a marker for the waiters of `key`. It gets a priority when it is queued.
     pub fn marker(key: Key, hash: u32) -> Self {
         let node = Self::new(key, hash, 0);
-        // SAFETY: nobody else has it yet.
+        // SAFETY: the node is new, so no other thread has a pointer to it.
         node.links.with_mut(|l| unsafe { (*l).is_marker = true });
         node
     }
 
-    /// Where the node is queued, if it is.
+    /// The bucket that the node is queued in, or null.
     #[inline(always)]
     pub fn bucket(&self) -> *mut () {
-        // [K]: Acquire pairs with the Release of `set_bucket`; a bucket in a new table is seen with its contents.
+        // [K]: Acquire pairs with the Release in `set_bucket`. It makes the contents of a bucket in a new table
+        // visible.
         self.bucket.load(Ordering::Acquire)
     }
 
@@ -83,7 +85,7 @@ impl Node {
         self.bucket.store(bucket, Ordering::Release); // [K]
     }
 
-    /// Whether it is a marker.
+    /// Whether the node is a marker.
     ///
     /// # Safety
     /// As for [`key`](Self::key).
@@ -92,7 +94,7 @@ impl Node {
         self.links.with(|l| unsafe { (*l).is_marker })
     }
 
-    /// The key, and its hash, that the node is queued by.
+    /// The key that the node is queued under, and its hash.
     ///
     /// # Safety
     /// The caller owns the node's fields: it holds the bucket's lock, or has unqueued the node.
@@ -102,13 +104,13 @@ impl Node {
     }
 }
 
-/// The links of `node`. A pointer instead of a reference, because the tree keeps pointers to `left` and `right` of one
-/// node while it looks at the links of another, which may be the same node.
+/// The links of `node`. It returns a pointer instead of a reference, because the tree keeps pointers to `left` and
+/// `right` of one node while it reads the links of another, which may be the same node.
 ///
 /// # Safety
 /// `node` is valid and its fields belong to the caller.
 #[inline(always)]
 pub unsafe fn links(node: *mut Node) -> *mut Links {
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees both.
     unsafe { (*node).links.with_mut(|l| l) }
 }

@@ -1,14 +1,14 @@
 //! The waiters of a key: a ring in wake order, which begins with the key's head.
 //!
-//! Waiters are sorted by priority; those of one priority, a *level*, stand in the order in which they came. There are
-//! at most 101 levels. In a ring of several levels, the place of a new waiter is found by a walk along levels, not
-//! waiters: the last waiters of the levels form a list, linked by `left` to the level that is woken before and by
-//! `right` to the one after.
+//! Waiters are sorted by priority. Those of one priority, a *level*, stand in the order in which they came. There are
+//! at most 101 levels. If a ring has several levels, a new waiter's place is found by a walk along levels, not waiters:
+//! the last waiters of the levels form a list. `left` links to the level that is woken before, `right` to the level
+//! after.
 //!
 //! A head uses these two pointers for the tree, so a head is never in the list. This matters only if the head is the
 //! only waiter of the first level. Then the list begins with the second level.
 //!
-//! A ring of one level, as nearly all are, has no list: its first and last waiter have equal priorities, and a new
+//! Nearly all rings have one level and no such list: the first and the last waiter have equal priorities, and a new
 //! waiter of that priority goes to the end.
 
 use core::ptr;
@@ -18,10 +18,10 @@ use super::node::{Node, links};
 /// Makes `node` a ring of its own.
 ///
 /// # Safety
-/// `node` is the caller's.
+/// `node` belongs to the caller.
 #[inline(always)]
 pub unsafe fn of_one(node: *mut Node) {
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     unsafe {
         (*links(node)).next = node;
         (*links(node)).prev = node;
@@ -31,10 +31,10 @@ pub unsafe fn of_one(node: *mut Node) {
 /// Whether all waiters of the ring have the priority of `node`.
 ///
 /// # Safety
-/// `head` is queued and the bucket's lock held; `node` is the caller's.
+/// `head` is queued and the bucket's lock held; `node` belongs to the caller.
 #[inline(always)]
 pub unsafe fn is_of_one_level(head: *mut Node, node: *mut Node) -> bool {
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     unsafe {
         let (h, priority) = (links(head), (*links(node)).priority);
         (*h).priority == priority && (*links((*h).prev)).priority == priority
@@ -44,10 +44,10 @@ pub unsafe fn is_of_one_level(head: *mut Node, node: *mut Node) -> bool {
 /// Puts `node` at the end of a ring.
 ///
 /// # Safety
-/// As for [`is_of_one_level`], which has answered `true`.
+/// As for [`is_of_one_level`], which has returned `true`.
 #[inline(always)]
 pub unsafe fn push_back(head: *mut Node, node: *mut Node) {
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     unsafe { link_before(node, head) };
 }
 
@@ -55,9 +55,9 @@ pub unsafe fn push_back(head: *mut Node, node: *mut Node) {
 /// list of levels does not change.
 ///
 /// # Safety
-/// `next` is queued and no head, and the bucket's lock held; `node` is the caller's.
+/// `next` is queued and no head, and the bucket's lock held; `node` belongs to the caller.
 pub unsafe fn insert_before(node: *mut Node, next: *mut Node) {
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     unsafe {
         (*links(node)).priority = (*links(next)).priority;
         link_before(node, next);
@@ -69,14 +69,14 @@ pub unsafe fn insert_before(node: *mut Node, next: *mut Node) {
 /// # Safety
 /// As for [`is_of_one_level`].
 pub unsafe fn goes_first(head: *mut Node, node: *mut Node) -> bool {
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     unsafe { (*links(node)).priority < (*links(head)).priority }
 }
 
 /// Inserts `node` behind the waiters that have its priority or a better one, `head` among them.
 ///
 /// # Safety
-/// As for [`goes_first`], which has answered `false`.
+/// As for [`goes_first`], which has returned `false`.
 pub unsafe fn insert(head: *mut Node, node: *mut Node) {
     // SAFETY: the nodes of a ring are valid.
     unsafe {
@@ -85,7 +85,7 @@ pub unsafe fn insert(head: *mut Node, node: *mut Node) {
     }
 }
 
-/// Enters `node` in the list of levels. Answers the waiter before which `node` has to be linked in the ring.
+/// Enters `node` in the list of levels. Returns the waiter before which `node` has to be linked in the ring.
 ///
 /// # Safety
 /// As for [`insert`]; afterwards there are several levels.
@@ -94,9 +94,10 @@ unsafe fn enter_level(head: *mut Node, tail: *mut Node, node: *mut Node) -> *mut
     unsafe {
         let priority = (*links(node)).priority;
         if tail != head && (*links(tail)).priority == (*links(head)).priority {
-            (*links(tail)).left = ptr::null_mut(); // it begins the list
+            (*links(tail)).left = ptr::null_mut(); // `tail` begins the list
         }
-        // `at` becomes the last waiter that stands before `node`; `later` the last waiter of the level behind.
+        // At the end `at` is the last waiter that stands before `node`, and `later` the last waiter of the level
+        // behind.
         let (mut at, mut later) = (tail, ptr::null_mut());
         while (*links(at)).priority > priority {
             later = at;
@@ -121,17 +122,17 @@ unsafe fn enter_level(head: *mut Node, tail: *mut Node, node: *mut Node) -> *mut
 /// Links `node` before `head`. `node` has already replaced `head` in the tree.
 ///
 /// # Safety
-/// As for [`goes_first`], which has answered `true`.
+/// As for [`goes_first`], which has returned `true`.
 pub unsafe fn push_front(head: *mut Node, node: *mut Node) {
     // SAFETY: the nodes of a ring are valid, and so is the list of levels where there are several.
     unsafe {
         let (l, tail) = (links(head), (*links(head)).prev);
         if (*links(tail)).priority == (*l).priority {
-            // There was one level. Its last waiter becomes the only entry of the list.
+            // There was one level. Its last waiter becomes the only entry of the list of levels.
             join_levels(ptr::null_mut(), tail);
             join_levels(tail, ptr::null_mut());
         } else if is_last_of_level(head) {
-            // The old head was the only waiter of its level. It is no head any more, so it enters the list.
+            // The old head was the only waiter of its level. It is no longer a head, so it enters the list.
             let mut second = tail;
             while !(*links(second)).left.is_null() {
                 second = (*links(second)).left;
@@ -143,8 +144,8 @@ pub unsafe fn push_front(head: *mut Node, node: *mut Node) {
     }
 }
 
-/// Takes `node` out of its ring. If it is the head, the next waiter becomes the head, and the caller has to put that
-/// into the tree.
+/// Takes `node` out of its ring. If `node` is the head, the next waiter becomes the head, and the caller has to put
+/// that waiter into the tree.
 ///
 /// # Safety
 /// `node` is queued, and not alone in its ring; the bucket's lock is held.
@@ -183,8 +184,8 @@ pub unsafe fn unlink(node: *mut Node) {
     unsafe { link((*links(node)).prev, (*links(node)).next) };
 }
 
-/// Takes `node` out of the list of levels if it is there; another waiter of its level may take its place. If `node` is
-/// the head, the next waiter leaves the list, because it becomes the head.
+/// Takes `node` out of the list of levels if it is in it. Another waiter of its level may take its place there. If
+/// `node` is the head, the next waiter leaves the list, because it becomes the head.
 ///
 /// # Safety
 /// As for [`remove`].
@@ -220,8 +221,7 @@ unsafe fn is_last_of_level(node: *mut Node) -> bool {
     unsafe { (*links((*links(node)).next)).priority != (*links(node)).priority }
 }
 
-/// The first waiter behind those that have the priority of `node`; null if there is none. It walks along levels, not
-/// waiters.
+/// The first waiter behind those that have the priority of `node`, or null. It walks along levels, not waiters.
 ///
 /// # Safety
 /// `head` begins the ring that `node` is in; the bucket's lock is held.
@@ -246,7 +246,7 @@ pub unsafe fn after_level(head: *mut Node, node: *mut Node) -> *mut Node {
     }
 }
 
-/// Splits a ring behind `last`. Answers the first waiter of the second part, which the caller has to make a head.
+/// Splits a ring behind `last`. Returns the first waiter of the second part, which the caller has to make a head.
 ///
 /// # Safety
 /// `head` begins a ring and `last` is in it, but not at its end; the bucket's lock is held.
@@ -269,7 +269,8 @@ pub unsafe fn split(head: *mut Node, last: *mut Node) -> *mut Node {
 unsafe fn split_levels(head: *mut Node, last: *mut Node, rest: *mut Node, tail: *mut Node) {
     // SAFETY: the nodes of a ring are valid, and so is the list of levels.
     unsafe {
-        // The last waiter of the level of `rest`. It is in the list: it stands behind `last`, so it is not the head.
+        // The last waiter of the level of `rest`. It is in the list, because it stands behind `last` and so is not the
+        // head.
         let mut end = tail;
         while (*links(end)).priority != (*links(rest)).priority {
             end = (*links(end)).left;
@@ -282,7 +283,7 @@ unsafe fn split_levels(head: *mut Node, last: *mut Node, rest: *mut Node, tail: 
             join_levels(earlier, ptr::null_mut());
         }
         if end == rest {
-            join_levels(ptr::null_mut(), (*links(end)).right); // `rest` becomes a head, which is in no list
+            join_levels(ptr::null_mut(), (*links(end)).right); // `rest` becomes a head, and heads are not in the list
         } else {
             (*links(end)).left = ptr::null_mut();
         }
@@ -294,7 +295,7 @@ unsafe fn split_levels(head: *mut Node, last: *mut Node, rest: *mut Node, tail: 
 /// # Safety
 /// Both are in the list or about to be; the bucket's lock is held.
 unsafe fn join_levels(earlier: *mut Node, later: *mut Node) {
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     unsafe {
         if !earlier.is_null() {
             (*links(earlier)).right = later;
@@ -308,7 +309,7 @@ unsafe fn join_levels(earlier: *mut Node, later: *mut Node) {
 /// Puts `node` before `next` in the ring.
 ///
 /// # Safety
-/// `next` is queued and the bucket's lock held; `node` is the caller's.
+/// `next` is queued and the bucket's lock held; `node` belongs to the caller.
 #[inline(always)]
 unsafe fn link_before(node: *mut Node, next: *mut Node) {
     // SAFETY: the nodes of a ring are valid.
@@ -324,7 +325,7 @@ unsafe fn link_before(node: *mut Node, next: *mut Node) {
 /// Both are in the ring or about to be; the bucket's lock is held.
 #[inline(always)]
 unsafe fn link(prev: *mut Node, next: *mut Node) {
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     unsafe {
         (*links(prev)).next = next;
         (*links(next)).prev = prev;

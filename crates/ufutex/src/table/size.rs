@@ -1,46 +1,47 @@
 //! How large a domain's table should be.
 
-/// What decides the size of a domain's table.
+/// Decides the size of a domain's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Policy {
     /// Grow when waiters crowd the table, or when CPUs contend for its buckets with different keys. The default.
     #[default]
     Load,
-    /// The kernel's rule: `clamp(roundup_pow2(4 * min(threads, cpus)), 16, global)` slots, growing only. The embedder
-    /// says how many threads there are: [`Domain::note_threads`](crate::Domain::note_threads).
+    /// The kernel's rule: `clamp(roundup_pow2(4 * min(threads, cpus)), 16, global)` slots. The table only grows. The
+    /// embedder reports the number of threads with [`Domain::note_threads`](crate::Domain::note_threads).
     Threads,
-    /// This many slots from the first wait on, rounded up to a power of two from 2 to 2^24; 16 slots if the memory for
-    /// that many is refused. 0 means the system's global table.
+    /// This many slots from the first wait on, rounded up to a power of two from 2 to 2^24. If the memory for them is
+    /// refused, the table has 16 slots. 0 means the system's global table.
     Fixed(usize),
 }
 
 /// The smallest table that a policy makes, as in the kernel.
 pub const SMALLEST_LOG2: u32 = 4;
 
-/// log2 of the number of slots that the kernel chooses for this many threads.
+/// log2 of the number of slots that the kernel chooses for `threads` threads.
 pub fn for_threads(threads: usize, cpus: usize, global_slots: usize) -> u32 {
     let wanted = threads.min(cpus).max(1).saturating_mul(4).next_power_of_two();
     wanted.clamp(1 << SMALLEST_LOG2, global_slots.max(1 << SMALLEST_LOG2)).ilog2()
 }
 
-/// If a bucket has waiters of this many keys, the policy looks at a sample of the table.
+/// A bucket that has waiters of this many keys makes the policy sample the table.
 const LONG_CHAIN: u32 = 4;
-/// How many buckets it looks at then.
+/// The number of buckets in the sample.
 const SAMPLE: usize = 32;
 
-/// Whether a bucket that has just got waiters of a new key, and now has `keys` keys, is a reason to look at the table:
-/// at each power of two from `LONG_CHAIN` on. So if growing the table does not help a bucket, not every new key there
-/// costs another look.
+/// Whether a bucket that has just got waiters of a new key, and now has `keys` keys, makes the policy sample the table.
+/// That is so at each power of two from `LONG_CHAIN` on. So if growing the table does not help a bucket, not every new
+/// key there costs another sample.
 pub fn is_long_chain(keys: u32) -> bool {
     keys >= LONG_CHAIN && keys.is_power_of_two()
 }
 
-/// By which power of two a table should grow for being crowded as a whole, by a sample of the waiters in its buckets,
-/// `waiters(i)` for i in `0..slots`: by two from one waiter for each bucket on, by four from two.
+/// log2 of the factor by which a table that is crowded as a whole should grow: 1 from one waiter for each bucket on, 2
+/// from two. It is judged by a sample of the buckets; `waiters(i)` is the number of waiters in bucket `i`, for i in
+/// `0..slots`.
 ///
-/// One bucket may be crowded because many wait for one key, or because the words of one cache line share it; more
-/// buckets would not help either. So each bucket of the sample counts for a few waiters at most.
+/// A single bucket may be crowded because many threads wait for one key, or because the words of one cache line share
+/// it. More buckets would help in neither case. So each bucket of the sample counts for a few waiters at most.
 pub fn crowding(slots: usize, start: usize, waiters: impl Fn(usize) -> u32) -> u32 {
     let sample = SAMPLE.min(slots);
     let stride = slots / sample;
@@ -48,16 +49,16 @@ pub fn crowding(slots: usize, start: usize, waiters: impl Fn(usize) -> u32) -> u
     (sum / sample as u32).min(2)
 }
 
-/// A bucket reports to the policy each time that it has gone this many times from one thread to another for another
-/// key.
+/// A *bounce* of a bucket: another thread uses it for a word in another cache line than the thread before. A bucket
+/// reports to the policy after each run of this many bounces.
 pub const BOUNCES_REPORTED: u32 = 64;
-/// After this many reported transfers the policy looks at the clock.
+/// After this many reported bounces the policy looks at the clock.
 const BOUNCES_JUDGED: u32 = 1024;
-/// A bounce costs a CPU the transfer of a cache line: tens of nanoseconds. This many for each CPU and second waste
-/// about two hundredths of its time, which is where a table twice as large pays.
+/// A bounce costs a CPU the transfer of a cache line, which is tens of nanoseconds. This many bounces for each CPU in a
+/// second waste about two hundredths of its time. From there on a table twice as large pays.
 const BOUNCES_TOLERATED: u64 = 300_000;
 
-/// What is known about contention by different keys since the last judgement.
+/// The contention by different keys since the policy last looked at the clock.
 #[derive(Default)]
 pub struct Contention {
     bounces: u32,
@@ -65,9 +66,9 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// Takes a report of `BOUNCES_REPORTED` bounces. Answers by which power of two the table should grow.
+    /// Adds a report of `BOUNCES_REPORTED` bounces. Returns log2 of the factor by which the table should grow.
     ///
-    /// `now_ns` is asked only when there is something to judge; without a clock every judgement means growth.
+    /// `now_ns` is called only after `BOUNCES_JUDGED` bounces. Without a clock the table then grows in any case.
     pub fn report(&mut self, cpus: usize, now_ns: impl FnOnce() -> Option<u64>) -> u32 {
         self.bounces += BOUNCES_REPORTED;
         if self.bounces < BOUNCES_JUDGED {
@@ -89,7 +90,7 @@ impl Contention {
 /// time.
 const SLOTS_PER_CPU_LOG2: u32 = 12;
 
-/// log2 of the largest table that contention among `cpus` can bring about.
+/// log2 of the largest table to which contention among `cpus` CPUs can make a table grow.
 pub fn contention_limit(cpus: usize) -> u32 {
     cpus.next_power_of_two().ilog2() + SLOTS_PER_CPU_LOG2
 }

@@ -5,8 +5,8 @@
 //! needed. All tables together take less than twice the memory of the largest.
 //!
 //! A table is refused, as if there were no memory for it, if it would exceed the domain's limit or the limit for all
-//! domains of the system. For each domain, the system's limit does not count as much memory as the smallest table of a
-//! policy takes. So no domain can keep another from having a table.
+//! domains of the system. The system's limit does not count the first bytes of each domain: as many as the smallest
+//! table of a policy takes. So no domain can keep another from having a table.
 //!
 //! As in the kernel, a table lies on the node of the thread that makes it.
 
@@ -22,20 +22,20 @@ use crate::sync::{AtomicPtr, MODEL, Ordering, Tally};
 use crate::sys::topology::{NodeMemory, Nodes};
 use crate::sys::unwind::Otherwise;
 
-/// The tables that a domain has ever had, by size.
+/// All tables that the domain has ever had, by size.
 pub struct Store<L: Layout> {
     by_size: [AtomicPtr<Bucket<L>>; MAX_SLOTS_LOG2 as usize + 1],
     nodes: Nodes,
-    /// The memory that all domains of the system may take together; valid as long as the store.
+    /// The limit on the tables of all domains of the system. It is valid as long as the store.
     budget: NonNull<Budget>,
-    /// The memory that this domain's tables may take, in bytes.
+    /// The limit on the tables of this domain, in bytes.
     max_bytes: usize,
-    /// How many tables were refused because of one of the two limits.
+    /// The number of tables that one of the two limits refused.
     pub refused: Tally,
 }
 
 impl<L: Layout> Store<L> {
-    /// An empty store, whose tables take at most `max_bytes` bytes together.
+    /// Makes an empty store, whose tables take at most `max_bytes` bytes together.
     ///
     /// # Safety
     /// `budget` stays valid and in place as long as the store.
@@ -45,14 +45,14 @@ impl<L: Layout> Store<L> {
     }
 
     fn budget(&self) -> &Budget {
-        // SAFETY: valid as long as the store, says `new`.
+        // SAFETY: the caller of `new` guarantees that the budget is valid as long as the store.
         unsafe { self.budget.as_ref() }
     }
 
-    /// The table with `1 << slots_log2` buckets, made if the domain has not had it. None of its buckets is live. `None`
-    /// if there is no memory for it or a limit forbids it.
+    /// The table with `1 << slots_log2` buckets. It is made if the domain has not had one of this size. None of its
+    /// buckets is live. `None` if there is no memory for it or a limit forbids it.
     ///
-    /// Only the holder of the domain's resize lock calls this, and not for a table in use.
+    /// Only the holder of the domain's resize lock calls this, and never for the table in use.
     pub fn get_or_make(&self, slots_log2: u32) -> Option<Table<L>> {
         let entry = &self.by_size[slots_log2 as usize];
         let table = entry.load(Ordering::Acquire); // [F]
@@ -69,7 +69,7 @@ impl<L: Layout> Store<L> {
             self.refused.add(1);
             return None;
         }
-        // Gives the memory back also if the embedder's memory or topology panics.
+        // Gives the bytes back to the budget also if the embedder's memory or topology panics.
         let give_back = Otherwise::new(|| self.budget().give_back(bytes, limited));
         let table = make(slots_log2, self.nodes.memory(), self.nodes.topology().current_node())?;
         give_back.disarm();
@@ -77,7 +77,7 @@ impl<L: Layout> Store<L> {
         Some(table)
     }
 
-    /// The tables that there are.
+    /// All tables in the store.
     pub fn tables(&self) -> impl Iterator<Item = Table<L>> {
         self.by_size.iter().filter_map(|entry| {
             let table = entry.load(Ordering::Acquire); // [F]
@@ -86,7 +86,7 @@ impl<L: Layout> Store<L> {
         })
     }
 
-    /// What all tables take, in bytes.
+    /// The size of all tables together, in bytes.
     pub fn bytes(&self) -> usize {
         (0..self.by_size.len())
             .filter(|&log2| !self.by_size[log2].load(Ordering::Relaxed).is_null())
@@ -101,7 +101,7 @@ impl<L: Layout> Drop for Store<L> {
         for entry in &self.by_size {
             let table = entry.load(Ordering::Acquire);
             if !table.is_null() {
-                // SAFETY: a table that `make` made in this memory; `&mut self` says nobody uses it.
+                // SAFETY: `make` made the table in this memory, and `&mut self` means that no thread uses it.
                 unsafe { free(Table::<L>::from_raw(table), self.nodes.memory()) };
             }
         }
@@ -109,7 +109,7 @@ impl<L: Layout> Drop for Store<L> {
     }
 }
 
-/// If a domain's tables take `bytes`: how many of them the system's limit counts.
+/// If a domain's tables take `bytes`: the number of them that the system's limit counts.
 const fn limited<L: Layout>(bytes: usize) -> usize {
     bytes.saturating_sub(size_of::<Bucket<L>>() << SMALLEST_LOG2)
 }
@@ -118,23 +118,23 @@ fn memory_layout<L: Layout>(slots: usize) -> Option<MemoryLayout> {
     MemoryLayout::array::<Bucket<L>>(slots).ok()
 }
 
-/// A table on `node` whose buckets are not live, unlocked and empty; [`free`] takes it back. `None` when its memory
-/// cannot be had.
+/// Makes a table on `node`, whose buckets are not live, unlocked and empty. [`free`] frees it. `None` if there is no
+/// memory.
 pub fn make<L: Layout>(slots_log2: u32, memory: &dyn NodeMemory, node: u32) -> Option<Table<L>> {
     let slots = 1 << slots_log2;
     let layout = memory_layout::<L>(slots)?;
-    // The layout's size is not zero: a bucket has a size and there is at least one.
+    // The size is not zero: a bucket is not empty, and there is at least one.
     let buckets = NonNull::new(memory.allocate(layout, node).cast::<Bucket<L>>())?;
     if MODEL {
         for i in 0..slots {
-            // SAFETY: within the allocation. A model's atomics are not all zeroes; real ones are, and their pages
-            // stay untouched until a mover needs them.
+            // SAFETY: within the allocation. In a model an atomic that holds 0 is not all zeroes. A real one is, so
+            // pages of the table stay untouched until a mover needs them.
             unsafe { buckets.add(i).write(Bucket::new(0)) };
         }
     }
     #[cfg(feature = "sim")]
     Bucket::<L>::name(buckets, slots);
-    // SAFETY: just allocated with that many buckets.
+    // SAFETY: the allocation holds that many buckets.
     let table = unsafe { Table::new(buckets, slots_log2) };
     if size_of::<L::Back>() != 0 {
         (0..slots).for_each(|i| table.slot(i).set_back(table.identity()));
@@ -143,11 +143,12 @@ pub fn make<L: Layout>(slots_log2: u32, memory: &dyn NodeMemory, node: u32) -> O
 }
 
 /// # Safety
-/// `table` came from `make` with this `memory`, and nobody uses it.
+/// `make` made `table` with this `memory`, and no thread uses it.
 pub unsafe fn free<L: Layout>(table: Table<L>, memory: &dyn NodeMemory) {
     let buckets = table.identity().cast::<Bucket<L>>();
     if let Some(layout) = memory_layout::<L>(table.slots()) {
-        // SAFETY: says the caller; buckets need no drop but in a model, which is told by dropping them.
+        // SAFETY: the caller guarantees it. Buckets need no drop except in a model, which watches that they are
+        // dropped.
         unsafe {
             if MODEL {
                 (0..table.slots()).for_each(|i| buckets.add(i).drop_in_place());

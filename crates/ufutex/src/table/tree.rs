@@ -2,9 +2,9 @@
 //!
 //! It is a treap: no head stands above a heavier one. A head's weight is computed from its key and hash, and is
 //! unrelated to the order of keys. So the tree is as deep as one with random weights: a search passes twice the natural
-//! logarithm of its size on average, and some fifty of 100,000 heads in the worst case. Hashes are secret: a guest can
-//! choose addresses, but knows neither the order nor the weights. Few heads have equal weights; those may stand in any
-//! order.
+//! logarithm of the tree's size on average. With 100,000 heads it passes some fifty in the worst case. Hashes are
+//! secret: a guest can choose addresses, but knows neither the order nor the weights. Few heads have equal weights, and
+//! their order does not matter.
 //!
 //! Keys are ordered by space first, so the keys of one space are neighbours, and a mover that wants a domain's keys
 //! passes no keys of other domains. Within a space they are ordered by hash, so a range of hashes can be found, and a
@@ -21,7 +21,7 @@ use super::node::{Node, links};
 /// A pointer to a head, or to null where a head could be inserted: the root, or a child pointer of the head above.
 pub type Slot = *mut *mut Node;
 
-/// A key's place in the order.
+/// A key's place in the tree's order.
 #[derive(Clone, Copy)]
 pub struct Position {
     pub key: Key,
@@ -29,7 +29,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// The position before every key of `space` with this or a greater hash, and behind every key with a lesser one.
+    /// The position before every key of `space` with this or a higher hash, and behind every key with a lower hash.
     pub fn before_all(space: u64, hash: u32) -> Self {
         Self { key: Key { address: 0, space }, hash }
     }
@@ -37,15 +37,15 @@ impl Position {
     /// # Safety
     /// `node` is valid and its fields belong to the caller.
     pub unsafe fn of(node: *mut Node) -> Self {
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe { Self { key: (*links(node)).key, hash: (*links(node)).hash } }
     }
 
     /// The weight of a head at this position. The upper half of the product depends on all bits of both factors.
     ///
-    /// The bits of the hash in reverse order would be enough, but words of one cache line have the lower half of their
-    /// hashes in common. Sixteen neighbouring heads with nearly equal weights would lengthen each search past them by
-    /// three steps. The address also gives keys with equal hashes different weights.
+    /// The bits of the hash in reverse order would almost do, but the words of one cache line have the lower half of
+    /// their hashes in common. Sixteen neighbouring heads with nearly equal weights would lengthen each search past
+    /// them by three steps. The address also gives keys with equal hashes different weights.
     pub fn weight(self) -> u32 {
         ((u64::from(self.hash) ^ self.key.address).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
     }
@@ -65,13 +65,13 @@ impl Position {
     }
 }
 
-/// The child slot of `head` where `position` is or belongs; `None` if it is the position of `head` itself.
+/// The child slot of `head` in whose subtree `position` is or belongs; `None` if `position` is that of `head` itself.
 ///
 /// # Safety
 /// `head` is valid and its fields belong to the caller.
 #[inline(always)]
 unsafe fn child_towards(head: *mut Node, position: Position) -> Option<Slot> {
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     unsafe {
         let (l, at) = (links(head), Position::of(head));
         if at.hash == position.hash && at.key == position.key {
@@ -84,11 +84,11 @@ unsafe fn child_towards(head: *mut Node, position: Position) -> Option<Slot> {
     }
 }
 
-/// The slot that refers to the head of this key; if there is none, the slot where it would be inserted, which holds
-/// null.
+/// The slot that refers to the head of this key. If the key has no head, the slot where it would be inserted, which
+/// holds null.
 ///
 /// # Safety
-/// `root` is that of a tree whose lock is held.
+/// `root` is the root of a tree whose lock is held.
 #[inline(always)]
 pub unsafe fn find(root: Slot, key: Key, hash: u32) -> Slot {
     // SAFETY: the heads of a tree are valid, and guarded by its lock.
@@ -112,12 +112,12 @@ unsafe fn find_below(root: Slot, key: Key, hash: u32) -> Slot {
 }
 
 /// The slot that refers to the head of the key of `node`. If there is none, inserts `node` as the key's head and
-/// answers `None`.
+/// returns `None`.
 ///
 /// # Safety
-/// `root` is that of a tree whose lock is held. `node` is the caller's and stands in no tree.
+/// `root` is the root of a tree whose lock is held. `node` belongs to the caller and is in no tree.
 pub unsafe fn find_or_insert(root: Slot, node: *mut Node) -> Option<Slot> {
-    // SAFETY: the heads of a tree are valid, and guarded by its lock; `node` is the caller's.
+    // SAFETY: the heads of a tree are valid, and guarded by its lock; `node` belongs to the caller.
     unsafe {
         let position = Position::of(node);
         let mut slot = root;
@@ -142,7 +142,7 @@ pub unsafe fn find_or_insert(root: Slot, node: *mut Node) -> Option<Slot> {
 /// As for [`find_or_insert`].
 #[inline(always)]
 pub unsafe fn insert_alone(root: Slot, node: *mut Node) {
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     unsafe {
         let l = links(node);
         (*l).is_head = true;
@@ -156,7 +156,8 @@ pub unsafe fn insert_alone(root: Slot, node: *mut Node) {
 /// it to its right.
 ///
 /// # Safety
-/// As for [`find_or_insert`]; all heads above `slot` are as heavy as `node`, and the one in it is not.
+/// As for [`find_or_insert`]. All heads above `slot` are as heavy as `node` or heavier, and the head in `slot` is
+/// lighter.
 unsafe fn insert_above(slot: Slot, node: *mut Node) {
     // SAFETY: as in `find_or_insert`.
     unsafe {
@@ -183,7 +184,7 @@ unsafe fn insert_above(slot: Slot, node: *mut Node) {
 /// Takes the head that `slot` refers to out of the tree.
 ///
 /// # Safety
-/// `slot` is one of a tree whose lock is held, and refers to a head.
+/// `slot` belongs to a tree whose lock is held, and refers to a head.
 #[inline(always)]
 pub unsafe fn remove(slot: Slot) {
     // SAFETY: the heads of a tree are valid, and guarded by its lock.
@@ -221,10 +222,10 @@ unsafe fn merge(mut slot: Slot, mut before: *mut Node, mut behind: *mut Node) {
     }
 }
 
-/// Makes `new`, a waiter of the same key, the head in place of the one that `slot` refers to.
+/// Replaces the head that `slot` refers to by `new`, a waiter of the same key.
 ///
 /// # Safety
-/// As for `remove`; `new` stands in no tree.
+/// As for `remove`. `new` is in no tree.
 #[inline(always)]
 pub unsafe fn replace(slot: Slot, new: *mut Node) {
     // SAFETY: the heads of a tree are valid, and guarded by its lock.
@@ -238,10 +239,10 @@ pub unsafe fn replace(slot: Slot, new: *mut Node) {
     }
 }
 
-/// The first head behind `position` in order, or at `position` if `inclusive`.
+/// The first head behind `position` in the tree's order. If `inclusive`, a head at `position` counts too.
 ///
 /// # Safety
-/// `root` is that of a tree whose lock is held.
+/// `root` is the root of a tree whose lock is held.
 pub unsafe fn first_from(root: *mut Node, position: Position, inclusive: bool) -> *mut Node {
     let (mut head, mut first) = (root, ptr::null_mut());
     while !head.is_null() {

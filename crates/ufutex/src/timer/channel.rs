@@ -1,4 +1,4 @@
-//! Expired timers in line, for a thread or a task that takes them when it likes.
+//! A queue of expired timers, from which a thread or a task takes them.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -15,9 +15,10 @@ use crate::sys::park::Parker;
 use crate::sys::unwind::Callback;
 use crate::table::lock::Lock;
 
-/// The end of a channel at which expired timers come out: see [`Timers::channel`].
+/// The receiving end of a channel of expired timers: see [`Timers::channel`].
 ///
-/// A timer is in line once at most. An interval timer that waits there counts its overrun, and goes on when it is taken.
+/// A timer is in the queue at most once. While an interval timer waits there, its overrun is counted; it is armed again
+/// when it is taken.
 pub struct Expiries {
     timers: Timers,
     line: Arc<Line>,
@@ -25,7 +26,7 @@ pub struct Expiries {
 
 struct Line {
     waiting: Lock<Waiting>,
-    /// Another number whenever something has come.
+    /// Its value changes whenever a notice is put in line.
     bell: Parker,
 }
 
@@ -35,7 +36,7 @@ struct Waiting {
 }
 
 impl Timers {
-    /// Timers, and the end at which they come out when they have expired.
+    /// Makes timers, and the end of a channel from which they are taken when they have expired.
     ///
     /// ```
     /// use std::time::Duration;
@@ -66,7 +67,7 @@ impl Deliver for Line {
             self.bell.wake_all();
         }
         let waker = self.waiting.lock().with(|waiting| {
-            // There is room for two of each timer, of which one counts.
+            // There is room for two notices of each timer, of which at most one is current.
             if waiting.notices.len() == waiting.notices.capacity() {
                 waiting.notices.retain(|notice| timers.is_current(notice));
             }
@@ -84,7 +85,8 @@ impl Deliver for Line {
 
     fn reserve(&self, timers: usize) -> Result<(), Error> {
         self.waiting.lock().with(|waiting| {
-            // Twice as many: what counts no more is looked for when it may be half of them, and not each time.
+            // Makes room for twice as many, so that void notices are searched for only when they may be half of all,
+            // not each time.
             let more = timers.saturating_mul(2).saturating_sub(waiting.notices.len());
             waiting.notices.try_reserve(more).map_err(|_| Error::NoMemory)
         })
@@ -103,7 +105,7 @@ impl Expiries {
         }
     }
 
-    /// The next expired timer; the calling thread sleeps until there is one.
+    /// The next expired timer. The calling thread sleeps until there is one.
     #[cfg(feature = "std")]
     #[must_use]
     pub fn recv(&self) -> Expired {
@@ -114,7 +116,7 @@ impl Expiries {
         }
     }
 
-    /// As [`recv`](Self::recv), by then; `None` if there was none. The timeout is by the host's clocks.
+    /// As [`recv`](Self::recv), but returns `None` after the timeout, which is by the host's clocks.
     #[cfg(feature = "std")]
     #[must_use]
     pub fn recv_timeout(&self, timeout: Timeout) -> Option<Expired> {
@@ -124,7 +126,8 @@ impl Expiries {
     #[cfg(feature = "std")]
     fn recv_until(&self, deadline: Option<Deadline>) -> Option<Expired> {
         loop {
-            // [U]: what was counted by now is in line, and what is counted later ends the sleep.
+            // [U]: a notice that has been counted by now is in line already, and one that is counted later ends the
+            // sleep.
             let heard = self.line.bell.load(Ordering::Relaxed);
             if let Some(expired) = self.try_recv() {
                 return Some(expired);
@@ -136,11 +139,12 @@ impl Expiries {
         }
     }
 
-    /// The next expired timer, for a task: [`Future`](core::future::Future)s and streams are made of it. Of several tasks
-    /// the last one is woken.
+    /// Polls for the next expired timer. Futures and streams can be built on it. If several tasks poll, only the last
+    /// is woken.
     pub fn poll_recv(&self, context: &mut Context<'_>) -> Poll<Expired> {
         let too_early = mutant(Mutant::RecvLooksFirst).then(|| self.try_recv());
-        // First: what a waker's clone and drop do is not ours to say, so not with the lock.
+        // The waker is cloned before the lock is taken, and the old one is dropped after it: a waker's clone and drop
+        // are the executor's code.
         let mut waker = Some(Callback::of(context.waker()));
         self.line.waiting.lock().with(|waiting| core::mem::swap(&mut waiting.waker, &mut waker));
         match too_early.unwrap_or_else(|| self.try_recv()) {
@@ -155,7 +159,7 @@ impl Expiries {
     }
 }
 
-/// Never ends. With the feature `stream`.
+/// A stream that never ends. Needs the feature `stream`.
 #[cfg(feature = "stream")]
 impl futures_core::Stream for Expiries {
     type Item = Expired;

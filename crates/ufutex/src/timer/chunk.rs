@@ -1,7 +1,7 @@
-//! Timers as they lie in memory: what look-ups touch is apart from the rest.
+//! Chunks: the memory of timers. The part of a timer that look-ups touch is apart from the rest.
 //!
-//! A look-up reads a word and perhaps a lock, a quarter of a timer. Side by side these are two to a line, and as many
-//! timers fit into a CPU's cache.
+//! A look-up reads a word and perhaps a lock, which are in a quarter of the timer. These quarters lie side by side, two
+//! to a cache line, so that more timers fit into a CPU's cache.
 
 use alloc::alloc::{Layout, alloc, dealloc};
 use core::ptr::NonNull;
@@ -10,28 +10,29 @@ use super::entry::{Rest, Timer};
 use crate::expiry::wheel::Node;
 use crate::sync::MODEL;
 
-/// Timers of a chunk: with what precedes them they fill 8 KiB.
+/// The number of timers in a chunk. With its header they fill 8 KiB.
 pub const TIMERS: usize = if MODEL { 2 } else { 63 };
 
-/// So many timers, and what precedes them.
+/// The header of a chunk. The timers follow it.
 #[repr(C, align(64))]
 pub struct Chunk {
-    /// For the owner: another one.
+    /// The owner's next chunk.
     pub next: *mut Chunk,
-    /// So many of its timers are there, from the first on.
+    /// The number of timers that have been made, from the first on.
     pub timers: usize,
-    /// What the allocator gave.
+    /// The memory that the allocator returned.
     memory: NonNull<u8>,
 }
 
-/// Its size, and that of the memory in which it finds a line to begin at: allocators take longer if asked for one.
+/// The size of a chunk. `LAYOUT` is larger, and the chunk begins at the first cache line in it: allocators take longer
+/// if they are asked for that alignment.
 const SIZE: usize = REST + TIMERS * size_of::<Rest>();
 const LAYOUT: Layout = match Layout::from_size_align(SIZE + align_of::<Chunk>() - ALIGN, ALIGN) {
     Ok(layout) => layout,
     Err(_) => panic!("a chunk fits into memory"),
 };
 const ALIGN: usize = 2 * size_of::<usize>();
-/// Where the timers begin, and the rest of each.
+/// Where the timers begin, and where the rest of each begins.
 const FIRST: usize = size_of::<Chunk>();
 const REST: usize = (FIRST + TIMERS * size_of::<Timer>()).next_multiple_of(align_of::<Rest>());
 
@@ -39,17 +40,17 @@ const _: () = assert!(align_of::<Chunk>() >= align_of::<Timer>() && align_of::<C
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 const _: () = assert!(LAYOUT.size() == 8176);
 
-/// Memory with so many timers, `TIMERS` at most and at least one, that nobody can find. They are free and linked in the
-/// order in which they lie, `free` behind them.
+/// Makes a chunk with `timers` timers: at least one, at most `TIMERS`. No thread can find them. They are free, and
+/// linked in memory order; the last one links to `free`.
 pub fn make(timers: usize, next: *mut Chunk, free: *mut Timer) -> Option<NonNull<Chunk>> {
-    // SAFETY: the layout has a size.
+    // SAFETY: the size of the layout is not zero.
     let memory = NonNull::new(unsafe { alloc(LAYOUT) })?;
-    // SAFETY: within the fresh memory, which has room for `TIMERS` from its first line on.
+    // SAFETY: within the new memory, which has room for `TIMERS` timers from its first cache line on.
     unsafe {
         let chunk = memory.byte_add(memory.align_offset(align_of::<Chunk>())).cast::<Chunk>();
         chunk.write(Chunk { next, timers, memory });
         let rest = |index| chunk.byte_add(REST).cast::<Rest>().add(index);
-        // In the order of memory, which a CPU fetches ahead.
+        // In memory order, in which a CPU fetches ahead.
         for index in 0..timers {
             timer(chunk, index).write(Timer::new(rest(index)));
         }
@@ -64,9 +65,9 @@ pub fn make(timers: usize, next: *mut Chunk, free: *mut Timer) -> Option<NonNull
 /// Frees a chunk.
 ///
 /// # Safety
-/// It was made by [`make`], and nobody uses its timers any more.
+/// [`make`] made the chunk, and no thread uses its timers any more.
 pub unsafe fn free(chunk: NonNull<Chunk>) {
-    // SAFETY: says the caller.
+    // SAFETY: the caller guarantees it.
     unsafe {
         for index in 0..chunk.as_ref().timers {
             timer(chunk, index).drop_in_place();
@@ -79,18 +80,19 @@ pub unsafe fn free(chunk: NonNull<Chunk>) {
 /// The timer with this index.
 ///
 /// # Safety
-/// It is less than `TIMERS`.
+/// The index is less than `TIMERS`.
 pub unsafe fn timer(chunk: NonNull<Chunk>, index: usize) -> NonNull<Timer> {
     // SAFETY: within the chunk.
     unsafe { chunk.byte_add(FIRST).cast::<Timer>().add(index) }
 }
 
-/// The timer whose node this is.
+/// The timer that a node belongs to.
 ///
 /// # Safety
-/// It is the node of a [`Rest`] in a chunk, from the pointer that its timer has.
+/// `node` is the node of a [`Rest`] in a chunk, and the pointer comes from its timer.
 pub unsafe fn timer_of(node: *mut Node) -> NonNull<Timer> {
-    // SAFETY: the node comes first in the rest of its timer, and has its index; the pointer is good for the whole chunk.
+    // SAFETY: the node is the first field of its timer's rest, and holds the timer's index. The pointer may be used for
+    // the whole chunk.
     unsafe {
         let index = usize::from((*node).index);
         let rest = NonNull::new_unchecked(node).cast::<Rest>();
@@ -98,5 +100,5 @@ pub unsafe fn timer_of(node: *mut Node) -> NonNull<Timer> {
     }
 }
 
-/// What a chunk takes, in bytes.
+/// The memory that a chunk takes, in bytes.
 pub const BYTES: usize = LAYOUT.size();

@@ -10,43 +10,44 @@ use super::{Notify, TimerClock, Timers};
 use crate::error::Error;
 use crate::sys::unwind::Otherwise;
 
-/// The signal of a timer that names none: `SIGALRM`.
+/// The signal of a timer for which the caller names none: `SIGALRM`.
 const SIGALRM: i32 = 14;
-/// The greatest signal: `SIGRTMAX`.
+/// The highest signal: `SIGRTMAX`.
 const LAST_SIGNAL: i32 = 64;
 
-/// How many IDs are tried from the counters, where other threads may take each of them first, before all IDs are
-/// searched.
+/// The number of IDs that are tried from the counters, where other threads may take each of them first, before all IDs
+/// are searched.
 const TRIES: usize = 128;
-/// How many times all IDs are searched, if other threads give IDs back meanwhile.
+/// The number of times that all IDs are searched, if other threads give IDs back meanwhile.
 const WALKS: usize = 64;
 
 impl Timers {
-    /// Makes a timer, which is not set yet: timer_create(2). Answers its ID. Without `notify` it sends `SIGALRM`, with the
-    /// ID for a value.
+    /// Makes a timer, which is not set yet: timer_create(2). Returns its ID. Without `notify` it sends `SIGALRM` with
+    /// the ID as the value.
     ///
-    /// IDs follow one another, also over those of timers that could not be made, and begin again at 0 after 2^31. Where
-    /// several threads make timers at the same time each gets 64 in a row.
+    /// IDs are consecutive, and begin again at 0 after 2^31. A timer that could not be made may have used up its ID. If
+    /// several threads make timers at the same time, each gets 64 IDs in a row.
     ///
     /// # Errors
-    /// [`Error::Again`]: there are as many timers as there may be, all IDs are in use, or there is no memory for more.
-    /// [`Error::Invalid`]: a signal that is not from 1 to 64, a thread or a process that does not exist.
+    /// [`Error::Again`]: there are as many timers as the limit allows, all IDs are in use, or there is no memory for
+    /// more. [`Error::Invalid`]: the signal is not from 1 to 64, or the thread or process does not exist.
     pub fn create(&self, clock: TimerClock, notify: Option<Notify>) -> Result<i32, Error> {
         let reserved = self.reserve(None)?;
         self.finish(reserved, clock, notify, |_| Ok(()))
     }
 
-    /// Makes a timer with this ID, as a checkpoint is restored. IDs that are handed out afterwards follow on it.
+    /// Makes a timer with this ID, as when a checkpoint is restored. IDs that are handed out later follow this one.
     ///
     /// # Errors
-    /// As for [`create`](Self::create); [`Error::Busy`]: the ID is in use; [`Error::Invalid`]: it is negative, or greater
-    /// than the greatest.
+    /// As for [`create`](Self::create); [`Error::Busy`]: the ID is in use; [`Error::Invalid`]: the ID is negative or
+    /// too high.
     pub fn create_as(&self, id: i32, clock: TimerClock, notify: Option<Notify>) -> Result<i32, Error> {
         let reserved = self.reserve(Some(id))?;
         self.finish(reserved, clock, notify, |_| Ok(()))
     }
 
-    /// A timer that has an ID, and that nobody can find yet. For a kernel: it tells its guest the ID first.
+    /// Reserves an ID and a timer that cannot be found yet. A kernel tells its guest the ID before it finishes the
+    /// timer.
     #[inline(always)]
     pub(crate) fn reserve(&self, requested: Option<i32>) -> Result<Reserved<'_>, Error> {
         if let Some(id) = requested {
@@ -68,7 +69,7 @@ impl Timers {
             Some(timer) => timer,
             None => self.take_timer()?,
         };
-        // SAFETY: a timer of the store, as long as the timers are there.
+        // SAFETY: a timer of the store, which is valid as long as `self`.
         let timer = unsafe { timer.as_ref() };
         if let Inserted::NoneKept = inserted {
             inserted = inner.ids.insert(next.id, spot, Some(timer), claim);
@@ -91,7 +92,7 @@ impl Timers {
         let inner = &*self.inner;
         for _ in 0..TRIES {
             let shared = inner.numbers.shared();
-            // There is a table: without one nobody has met.
+            // There is a table: before the first timer no thread can have collided with another.
             if inner.ids.with_group(shared, || inner.numbers.take_block(next, shared)) != Some(false)
                 && let Ok(next) = inner.numbers.peek(next.own)
             {
@@ -101,7 +102,7 @@ impl Timers {
         inner.numbers.peek_shared(next.own)
     }
 
-    /// It could not be had with this ID: the next one that is free.
+    /// Reserves the next free ID for `timer`, after an insertion with `next` has failed.
     #[cold]
     #[inline(never)]
     fn reserve_another<'t>(
@@ -111,7 +112,7 @@ impl Timers {
         mut failed: Inserted<'t>,
     ) -> Result<Reserved<'t>, Error> {
         let inner = &*self.inner;
-        // Counts IDs of the shared counter that turned out to be in use.
+        // Counts IDs from the shared counter that turned out to be in use.
         let passes = |failed, next: Next<'_>| u64::from(next.is_shared() && matches!(failed, Inserted::InUse));
         let mut passed = passes(failed, next);
         for _ in 0..TRIES {
@@ -136,13 +137,13 @@ impl Timers {
         })
     }
 
-    /// The first free ID from the next one on, even if other threads are faster at the counters each time. `None` if no
-    /// ID is free.
+    /// Reserves the first free ID from the next one on, even if other threads are faster at the counters each time.
+    /// `None` if no ID is free.
     ///
-    /// The first walk goes on behind the IDs that have been `passed`, to where they began. A walk that ends has found
-    /// each ID in use at some moment. If no ID was given back between two readings of `removed`, with a walk between
-    /// them, all were in use at one moment. Otherwise an ID behind the walk may have been given back, and it walks
-    /// again.
+    /// The first walk goes on behind the IDs that have been `passed`, and ends where they began. A complete walk has
+    /// found each ID in use at some moment. If `removed` has the same value before and after a walk, no ID was given
+    /// back in between, so all were in use at one moment. Otherwise an ID behind the walk may have been given back, and
+    /// `reserve_any` walks again.
     #[cold]
     fn reserve_any<'t>(&'t self, timer: &'t Timer, passed: u64) -> Option<Reserved<'t>> {
         let count = self.inner.numbers.count();
@@ -162,12 +163,12 @@ impl Timers {
         None
     }
 
-    /// Tries `ids` IDs, from the next one on.
+    /// Tries `ids` IDs in order, from the next one on.
     fn walk<'t>(&'t self, timer: &'t Timer, ids: u64) -> Option<Reserved<'t>> {
         let inner = &*self.inner;
         let mut id = inner.numbers.shared();
         for _ in 0..ids {
-            // It does not matter here whether another thread has taken the ID already: no thread is refused one because
+            // It does not matter whether another thread has taken the ID already: no thread fails to get an ID because
             // of this.
             let look = || {
                 inner.numbers.pass(id);
@@ -182,7 +183,7 @@ impl Timers {
         None
     }
 
-    /// A timer with just this ID, on which the next ones follow.
+    /// Reserves exactly this ID. IDs that are handed out later follow it.
     #[cold]
     fn reserve_as(&self, id: i32) -> Result<Reserved<'_>, Error> {
         let inner = &*self.inner;
@@ -197,7 +198,7 @@ impl Timers {
             Inserted::Done(timer) => timer,
             Inserted::InUse => return Err(Error::Busy),
             _ => {
-                // SAFETY: a timer of the store, as long as the timers are there.
+                // SAFETY: a timer of the store, which is valid as long as `self`.
                 let timer = unsafe { self.take_timer()?.as_ref() };
                 match inner.ids.insert(id, spot, Some(timer), || true) {
                     Inserted::Done(timer) => timer,
@@ -216,7 +217,7 @@ impl Timers {
         }
     }
 
-    /// A timer from wherever there is one, or from new memory.
+    /// Takes a free timer from any list, makes new ones, or takes one that the table has kept.
     #[cold]
     #[inline(never)]
     fn take_timer(&self) -> Result<NonNull<Timer>, Error> {
@@ -226,7 +227,8 @@ impl Timers {
         timer.or_else(|| inner.ids.take_kept().map(NonNull::from)).ok_or(Error::Again)
     }
 
-    /// Room for the notices of new timers comes before them, with nothing locked.
+    /// Makes timers in new memory, and returns one of them. The embedder makes room for their notices first, with
+    /// nothing locked.
     fn make_timer(&self) -> Option<NonNull<Timer>> {
         let inner = &*self.inner;
         let timers = inner.store.grant()?;
@@ -250,8 +252,8 @@ impl Timers {
         if is_fine { Ok(()) } else { Err(Error::Invalid) }
     }
 
-    /// Makes of it what it is to be. The kernel's order: what the signal is, then `tell` the ID, then the clock. If it comes
-    /// to nothing the ID is used up.
+    /// Makes a reserved timer valid. It checks in the kernel's order: first the signal, then `tell` with the ID, then
+    /// the clock. If one of them fails, the ID is used up.
     #[inline(always)]
     pub(crate) fn finish(
         &self,
@@ -266,7 +268,7 @@ impl Timers {
         tell(id as i32)?;
         self.check_clock(clock)?;
         take_out.disarm();
-        // SAFETY: ours alone until it is published.
+        // SAFETY: the timer is this call's alone until it is published.
         unsafe { timer.fill(clock, notify) };
         timer.publish(id, 0);
         Ok(id as i32)
@@ -281,8 +283,8 @@ impl Timers {
     }
 }
 
-/// A timer being made: it has an ID, and nobody can find it. To be [finished](Timers::finish): what is forgotten stays
-/// reserved until all timers go.
+/// A timer that is being made: it has an ID, but cannot be found. The caller has to [finish](Timers::finish) it.
+/// Otherwise it stays reserved until all timers are freed.
 #[must_use = "it is finished, or lost"]
 pub(crate) struct Reserved<'t> {
     timer: &'t Timer,

@@ -3,10 +3,10 @@
 use super::{Expired, Notice, Timers};
 use crate::error::Error;
 
-/// What an embedder does with expired timers. One of a process.
+/// What an embedder does with expired timers. Each process has one.
 ///
-/// A guest kernel queues a signal with the notice; when the signal is delivered it calls [`Timers::take`], which says the
-/// overrun, and whether the signal still is one. A runtime takes the notice at once.
+/// A guest kernel queues a signal with the notice. When the signal is delivered it calls [`Timers::take`], which
+/// returns the overrun, or `None` if the signal is void. A runtime takes the notice at once.
 pub trait Deliver: Send + Sync {
     /// A timer has expired. Called by the thread that turns the driver, with nothing locked. It may make, set or delete
     /// any timer, including this one, and turn the driver.
@@ -15,13 +15,13 @@ pub trait Deliver: Send + Sync {
     /// process's timers are served, it makes up to 64 of these calls; how long they take is up to the embedder.
     ///
     /// It may panic. Then the timer has expired and is not delivered a second time, and an interval timer whose notice
-    /// was not taken rests until it is set again. What else is due on its clock is left to the next turn; the timers of
-    /// other clocks are served in this one. [`Driver::turn`](super::Driver::turn) passes the panic on. The driver's own
-    /// thread goes on.
+    /// was not taken rests until it is set again. Other timers that are due on its clock are left to the next turn; the
+    /// timers of other clocks are served in this one. [`Driver::turn`](super::Driver::turn) passes the panic on. The
+    /// driver's own thread goes on.
     fn expired(&self, timers: &Timers, notice: Notice);
 
-    /// Makes room for the notices of `timers` timers, of which each has at most one that counts. Called before a timer
-    /// is made, when a lack of memory can still be reported; when a timer expires it cannot. The provided
+    /// Makes room for the notices of `timers` timers. Each timer has at most one notice that is not void. Called before
+    /// a timer is made, when a lack of memory can still be reported; when a timer expires it cannot. The provided
     /// implementation does nothing. Called with nothing locked. If it panics, no timer has been made.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ pub trait Deliver: Send + Sync {
         Ok(())
     }
 
-    /// Whether the process has a thread with this number, for `SIGEV_THREAD_ID`. The provided implementation answers
+    /// Whether the process has a thread with this number, for `SIGEV_THREAD_ID`. The provided implementation returns
     /// `true`. Called with nothing locked. If it panics, no timer has been made, but an ID has been used up.
     fn has_thread(&self, thread: i32) -> bool {
         let _ = thread;

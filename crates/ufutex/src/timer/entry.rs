@@ -1,8 +1,8 @@
-//! One timer: memory that is a timer from when it is first made to when its process's table goes.
+//! One timer: memory that stays a timer from when it is first made until its process's table is freed.
 //!
-//! Timers are found without a lock, so whoever holds a pointer to one may find that it has become another meanwhile. Its
-//! `word` says which one it is. It changes with the timer's lock held; what has been looked up is locked and then looked at
-//! again.
+//! Timers are found without a lock, so the memory that a pointer refers to may have become another timer meanwhile. The
+//! timer's `word` says which timer it is. The word changes with the timer's lock held. After a look-up the timer is
+//! locked and its word is checked again.
 
 use core::cell;
 use core::mem::MaybeUninit;
@@ -15,15 +15,15 @@ use crate::expiry::wheel::Node;
 use crate::sync::{AtomicPtr, AtomicU64, MODEL, Made, Mutant, Ordering, UnsafeCell, relaxed_in};
 use crate::table::lock::{LIVE, StateLock};
 
-/// Set in the upper half of a timer's word, over its ID, while the timer can be found.
+/// A bit of the upper half of a timer's word, above its ID. It is set while the timer can be found.
 const VALID: u32 = 1 << 31;
 
-/// See the top of this file. What a look-up touches; the rest lies elsewhere in its chunk.
+/// The part of a timer that a look-up touches. The rest is elsewhere in the chunk: see [`Rest`].
 #[repr(C)]
 pub struct Timer {
     /// Upper half: `VALID` and the ID. Lower half: the overrun of the last signal.
     word: AtomicU64,
-    /// The next one of the same slot; written with the slot's lock.
+    /// The next timer in the chain of the slot; written with the lock of the slot's group held.
     pub next: AtomicPtr<Timer>,
     lock: StateLock,
     rest: NonNull<Rest>,
@@ -33,29 +33,30 @@ pub struct Timer {
 /// The rest of a timer.
 #[repr(C, align(32))]
 pub struct Rest {
-    /// First: its queue has its address alone. Belongs to the queue's lock; while the timer is free, to that of its list.
+    /// First field, because a timer's queue knows only the node's address. Belongs to the queue's lock or, while the
+    /// timer is free, to the lock of its free list.
     node: cell::UnsafeCell<Node>,
-    /// Belongs to the timer's lock. Written when the timer is first made what it is to be, but for its `number`.
+    /// Belongs to the timer's lock. Only its `number` is valid from the beginning; the rest is first written by `fill`.
     state: UnsafeCell<MaybeUninit<State>>,
 }
 
-// SAFETY: each field is atomic or belongs to a lock, as it says.
+// SAFETY: each field is atomic or belongs to a lock, as its comment says.
 unsafe impl Sync for Timer {}
-// SAFETY: as above.
+// SAFETY: as for `Sync`.
 unsafe impl Send for Timer {}
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 const _: () = assert!(size_of::<Timer>() == 32 && size_of::<Rest>() == 96);
 
-/// What becomes of a timer when its time comes.
+/// The state of a timer between settings and expiries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Status {
-    /// Nothing: it was never set, was disarmed, or has expired for good. Or it tells nobody.
+    /// The timer was never set, was disarmed, or has expired for good; or it is a timer that notifies nobody.
     Disarmed,
-    /// It stands in a queue.
+    /// The timer is in a queue.
     Armed,
-    /// It has expired, and goes on when its notice is taken.
+    /// The timer has expired, and is armed again when its notice is taken.
     Pending,
 }
 
@@ -67,22 +68,22 @@ pub enum Kind {
     Thread,
 }
 
-/// What belongs to the timer's lock, and to its maker before it can be found.
+/// Belongs to the timer's lock. Before the timer can be found, it belongs to the thread that makes the timer.
 pub struct State {
-    /// Nanoseconds; 0: once.
+    /// In nanoseconds. 0 means that the timer expires once.
     pub interval: u64,
-    /// On the clock of `base`, or of CPU time.
+    /// On the clock of `base`, or in CPU time.
     pub deadline: u64,
-    /// Intervals that have passed since the last signal, and -1 before the first.
+    /// The intervals that have passed since the last signal; -1 before the first.
     pub overrun: i64,
-    /// What a signal carries.
+    /// The value that a signal carries.
     pub value: u64,
     /// The CPU time that was last seen.
     pub cpu_seen: u64,
     pub clock: TimerClock,
     pub thread: i32,
-    /// Another one whenever this has been armed or disarmed or its notice taken: tells expiries and notices that come too
-    /// late. It goes on whatever timer this is.
+    /// Changes whenever the timer is armed or disarmed or its notice is taken, so that an expiry or a notice with an
+    /// older number is void. It keeps counting when this memory becomes another timer.
     pub number: u32,
     pub signal: u8,
     pub kind: Kind,
@@ -92,10 +93,10 @@ pub struct State {
 }
 
 impl State {
-    /// Of a timer that is not set.
+    /// The state of a new timer, which is not set.
     #[inline(always)]
     fn new(clock: TimerClock, notify: Notify, number: u32) -> Self {
-        // A signal's number is at most 64, as has been checked.
+        // The signal's number has been checked: it is at most 64.
         let (kind, signal, value, thread) = match notify {
             Notify::None => (Kind::None, 0, 0, 0),
             Notify::Signal { signal, value } => (Kind::Signal, signal as u8, value, 0),
@@ -117,7 +118,7 @@ impl State {
         }
     }
 
-    /// What is on its way comes too late.
+    /// Changes the number, which makes expiries and notices that are on their way void.
     pub fn renumber(&mut self) -> u32 {
         self.number = self.number.wrapping_add(1);
         self.number
@@ -132,14 +133,14 @@ impl State {
         }
     }
 
-    /// The clock of CPU time that it runs by, if it does.
+    /// The clock of CPU time that the timer runs by, if it runs by one.
     pub fn cpu_clock(&self) -> Option<CpuClock> {
         if let TimerClock::Cpu(clock) = self.clock { Some(clock) } else { None }
     }
 }
 
 impl Timer {
-    /// A timer that nobody can find.
+    /// Makes a timer that cannot be found yet.
     pub fn new(rest: NonNull<Rest>) -> Self {
         let (word, next) = (AtomicU64::new(0), AtomicPtr::new(ptr::null_mut()));
         Self { word, next, lock: StateLock::new(LIVE), rest, made: Made::new() }
@@ -152,11 +153,11 @@ impl Timer {
 
     #[inline(always)]
     fn state(&self) -> &UnsafeCell<MaybeUninit<State>> {
-        // SAFETY: it lies in the same chunk.
+        // SAFETY: the rest is in the same chunk, so it is valid as long as the timer.
         unsafe { &(*self.rest.as_ptr()).state }
     }
 
-    /// Whether the timer can be found as `id`, and then the overrun of its last signal.
+    /// The overrun of the timer's last signal, if the timer can be found as `id`.
     #[inline(always)]
     pub fn overrun_of(&self, id: u32) -> Option<i32> {
         self.made.see();
@@ -164,7 +165,7 @@ impl Timer {
         ((word >> 32) as u32 == id | VALID).then_some(word as u32 as i32)
     }
 
-    /// The ID that the timer has, or is to have.
+    /// The timer's ID. A timer that is being made has it already.
     pub fn id(&self) -> u32 {
         (self.word.load(Ordering::Relaxed) >> 32) as u32 & !VALID
     }
@@ -173,34 +174,34 @@ impl Timer {
         self.word.load(Ordering::Acquire) >> 63 != 0 // [Q]
     }
 
-    /// Names it, before it is in the table or while it is taken out: it cannot be found.
+    /// Names the timer, and makes sure that it cannot be found: before it enters the table, or while it is taken out.
     pub fn reserve(&self, id: u32) {
         self.word.store(u64::from(id) << 32, Ordering::Relaxed);
     }
 
-    /// It can be found from here on, with this overrun of its last signal.
+    /// Makes the timer valid, with `overrun` as the overrun of its last signal. It can be found from here on.
     pub fn publish(&self, id: u32, overrun: i64) {
         let overrun = told(overrun) as u32;
         let order = relaxed_in(Mutant::TimerRelaxed, Ordering::Release); // [Q]
         self.word.store(u64::from(id | VALID) << 32 | u64::from(overrun), order);
     }
 
-    /// Locks it, whichever timer it is.
+    /// Locks the memory, whichever timer it is by now.
     #[inline]
     pub fn lock(&self) -> Locked<'_> {
         self.lock.lock_live();
         Locked(self)
     }
 
-    /// Makes of it what it is to be; it is not set yet.
+    /// Writes the state of a new timer, which is not set yet.
     ///
     /// # Safety
-    /// It is the caller's alone: taken from the free ones, and not published.
+    /// The timer belongs to the caller alone: it was taken from the free timers and has not been published.
     #[inline(always)]
     pub unsafe fn fill(&self, clock: TimerClock, notify: Notify) {
         self.state().with_mut(|state| {
-            // SAFETY: who comes by a stale pointer to it locks it and reads the word, but no state: it is not valid. The
-            // number has been there since the timer was made.
+            // SAFETY: a thread with a stale pointer locks the timer and reads the word, but not the state, because the
+            // timer is not valid. The number has been valid since the memory was made.
             unsafe {
                 let number = (&raw const (*state.cast::<State>()).number).read();
                 state.cast::<State>().write(State::new(clock, notify, number));
@@ -210,18 +211,18 @@ impl Timer {
 }
 
 impl Rest {
-    /// Makes the rest of the timer with this index in its chunk, which is free as `next` is; in place, and part by part,
-    /// which is no call.
+    /// Initializes, in place, the rest of the timer with this index in its chunk. The timer is free, and `next` is the
+    /// next one in the free list. The fields are written one by one, which compiles to no call.
     ///
     /// # Safety
-    /// `this` is valid for writes, and nobody else's.
+    /// `this` is valid for writes, and belongs to the caller alone.
     pub unsafe fn make(this: NonNull<Self>, index: u16, next: *mut Timer) {
         let this = this.as_ptr();
-        // SAFETY: says the caller.
+        // SAFETY: the caller guarantees it.
         unsafe {
             (&raw mut (*this).node).write(cell::UnsafeCell::new(Node::keeping(index, next)));
             if MODEL {
-                // Elsewhere there is nothing to write.
+                // Outside of a model there is nothing to write.
                 (&raw mut (*this).state).write(UnsafeCell::new(MaybeUninit::uninit()));
             }
             (*this).state.with_mut(|state| (&raw mut (*state.cast::<State>()).number).write(0));
@@ -229,7 +230,7 @@ impl Rest {
     }
 }
 
-/// A timer, locked.
+/// A locked timer. Unlocks when dropped.
 pub struct Locked<'t>(&'t Timer);
 
 impl<'t> Locked<'t> {
@@ -238,8 +239,8 @@ impl<'t> Locked<'t> {
     }
 
     pub fn with<R>(&mut self, f: impl FnOnce(&mut State) -> R) -> R {
-        // SAFETY: we hold the lock, and `&mut self` keeps a second reference away. A timer that has been found valid is
-        // filled.
+        // SAFETY: this guard holds the lock, and `&mut self` rules out a second reference. A timer that has been found
+        // valid has its state.
         self.0.state().with_mut(|state| f(unsafe { (*state).assume_init_mut() }))
     }
 }
@@ -247,7 +248,7 @@ impl<'t> Locked<'t> {
 impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Whoever holds it may hold a queue too, and so keeps its CPU.
+        // The lock's holder may hold a queue too, so it keeps its CPU.
         self.0.lock.unlock_and_stay(LIVE);
     }
 }

@@ -1,8 +1,8 @@
 //! Expiry of a timer.
 //!
-//! It has two steps, as in the kernel. When the timer expires, a notice is given to the embedder's
-//! [`Deliver`](super::Deliver). When the embedder delivers a signal, it takes the notice. Only then is it known how
-//! many intervals have passed unnoticed, and the timer is armed for the next.
+//! It has two steps, as in the kernel. When the timer expires, the embedder's [`Deliver`](super::Deliver) gets a
+//! notice. When the embedder delivers a signal, it takes the notice. Only then is it known how many intervals have
+//! passed unnoticed, and the timer is armed for the next.
 
 use core::ptr::NonNull;
 
@@ -16,9 +16,9 @@ use crate::sync::{Mutant, mutant};
 use crate::sys::counted::Counted;
 use crate::sys::unwind::Otherwise;
 
-/// "This timer has expired": what a kernel keeps with a queued signal. There is one of a timer at most that is good for
-/// anything; [`Timers::take`] it when the signal is delivered. It may be dropped, too: then an interval timer rests until
-/// it is set again.
+/// Reports that a timer has expired. A kernel keeps it with a queued signal, and calls [`Timers::take`] when the signal
+/// is delivered. At most one notice of a timer is current. If a notice is dropped, an interval timer rests until it is
+/// set again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Notice {
     id: u32,
@@ -28,13 +28,13 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// The timer.
+    /// The timer's ID.
     #[must_use]
     pub const fn id(&self) -> i32 {
         self.id as i32
     }
 
-    /// What is to be done.
+    /// What the timer does when it expires.
     #[must_use]
     pub const fn notify(&self) -> Notify {
         self.notify
@@ -44,23 +44,25 @@ impl Notice {
 /// An expiry that has been delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expired {
-    /// The timer.
+    /// The timer's ID.
     pub id: i32,
-    /// What it was to do.
+    /// What the timer does when it expires.
     pub notify: Notify,
-    /// How many more intervals have passed since: `si_overrun`. -1 if the clock has been set back to before the expiry.
+    /// The number of intervals that have passed since the expiry: `si_overrun`. -1 if the clock has been set back to
+    /// before it.
     pub overrun: i32,
 }
 
-/// The overrun as an `int`, at most the highest there is. If the clock has been set back meanwhile, not even the first
-/// deadline has passed: the kernel says -1 then.
+/// The overrun as an `int`, at most `i32::MAX`. If the clock has been set back meanwhile, not even the first deadline
+/// has passed. The kernel reports -1 then.
 pub(super) fn told(overrun: i64) -> i32 {
     overrun.min(i32::MAX.into()) as i32
 }
 
 impl Timers {
-    /// The notice is delivered now: an interval timer goes on, and its overrun is known. `None`: it is void, since the timer
-    /// was set again or deleted in the meantime; there is nothing to deliver.
+    /// Takes a notice, when it is delivered. An interval timer is armed again, and its overrun is now known. Returns
+    /// `None` if the notice is void, because the timer was set again or deleted in the meantime. Then there is nothing
+    /// to deliver.
     #[must_use = "`None` means that nothing is to be delivered"]
     pub fn take(&self, notice: Notice) -> Option<Expired> {
         let mut locked = self.lock(valid_id(notice.id()).ok()?).ok()?;
@@ -98,7 +100,7 @@ impl Timers {
         Some(expired)
     }
 
-    /// Whether `notice` still is good for something: the timer has not been set again or deleted, and nobody has taken it.
+    /// Whether `notice` is current: the timer has not been set again or deleted, and the notice has not been taken.
     #[must_use]
     pub fn is_current(&self, notice: &Notice) -> bool {
         let Ok(mut locked) = self.lock(notice.id) else { return false };
@@ -106,8 +108,8 @@ impl Timers {
         is_same && locked.with(|state| state.number == notice.number)
     }
 
-    /// Expires a timer that was due in its queue. `tag` is its number when it was armed; `time` is what the queue's
-    /// clock shows.
+    /// Expires a timer that was due in its queue. `tag` is the timer's number from when it was armed; `time` is the
+    /// time on the queue's clock.
     fn expire_one(&self, timer: &Timer, tag: u32, time: u64) -> Option<Notice> {
         let mut locked = timer.lock();
         // The timer may have been deleted since it left the queue. Then its state belongs to the thread that makes it
@@ -117,7 +119,8 @@ impl Timers {
         }
         let id = timer.id();
         locked.with(|state| {
-            // It may have been set again, or deleted, between the queue's lock and this one.
+            // The timer may have been set again or disarmed after the queue's lock was released and before this one was
+            // taken.
             if (state.number != tag && !mutant(Mutant::ExpirySkipsRecheck)) || state.status != Status::Armed {
                 return None;
             }
@@ -143,8 +146,8 @@ impl Timers {
 }
 
 impl Timers {
-    /// The CPU time that `timer`, which was due in its queue, runs by. If the embedder's clock panics, the timer is
-    /// armed again for a tick later.
+    /// Reads the CPU time that counts for `timer`, which was due in its queue. If the embedder's clock panics, the
+    /// timer is armed again for a tick later.
     fn cpu_time(&self, timer: &Timer, state: &State, of: CpuClock, time: u64) -> Option<u64> {
         let put_back = Otherwise::new(|| {
             let _turning_anyway = self.arm_at(timer, state, time.saturating_add(TICK), time);
@@ -157,7 +160,8 @@ impl Timers {
 
 impl Owner for Inner {
     fn hold(&self) -> Option<Held> {
-        // SAFETY: timers are counted; the driver, who calls this, has them in its wheel, which they leave as they go.
+        // SAFETY: an `Inner` is counted. The driver, which calls this, has it in its wheel, and it leaves the wheel
+        // before it is freed.
         unsafe { Held::of(self) }
     }
 
@@ -171,7 +175,8 @@ impl Owner for Inner {
         loop {
             let mut due = None;
             let is_due = share.pop_due(|node| {
-                // SAFETY: what stands in these queues are nodes of timers, which live as long; the queue is locked.
+                // SAFETY: all nodes in these queues belong to timers, which live as long as the queues. The queue is
+                // locked.
                 due = Some(unsafe { (timer_of(node).as_ref(), (*node).tag) });
             });
             if !is_due {
@@ -190,7 +195,7 @@ impl Owner for Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         for queue in self.queues.iter().filter(|_| !mutant(Mutant::RetireForgets)) {
-            // Nobody need be told of a deadline that is gone.
+            // A deadline that is gone needs no notification.
             let _later = queue.retire(&self.driver.inner);
         }
     }

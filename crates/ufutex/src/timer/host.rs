@@ -1,19 +1,19 @@
-//! Expired timers as the host has them: signals of this process, and counts in an eventfd.
+//! Delivery of expired timers on the host: signals to this process, and counts in an eventfd.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::{Deliver, Expired, Notice, Notify, Timers};
 
-/// Sends real signals to this process and its threads, as the kernel's timers do: `si_code` is `SI_TIMER`, and there are
-/// `si_value`, `si_timerid` and `si_overrun`.
+/// Sends real signals to this process and its threads, as the kernel's timers do: with `SI_TIMER` as `si_code`, and
+/// with `si_value`, `si_timerid` and `si_overrun`.
 ///
-/// The signal counts as delivered when it is sent: an interval timer goes on at once, and intervals that pass while
-/// the signal is blocked are signals of their own (or none, below `SIGRTMIN`, if it is pending already). Who can see a
-/// signal being delivered sends it by [`send`](Self::send) and takes the notice then.
+/// The signal counts as delivered when it is sent: an interval timer is armed again at once, and intervals that pass
+/// while the signal is blocked send signals of their own (or none, below `SIGRTMIN`, if it is pending already). An
+/// embedder that can see when a signal is delivered sends it with [`send`](Self::send) and takes the notice then.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Signals;
 
-/// What tells a timer's signals from others; older versions of `libc` do not have it.
+/// The `si_code` that marks a timer's signals. Older versions of `libc` do not have it.
 const SI_TIMER: i32 = -2;
 
 /// A `siginfo_t` of a timer, as the kernel lays it out for 64-bit programs.
@@ -32,7 +32,7 @@ struct TimerInfo {
 const _: () = assert!(size_of::<TimerInfo>() == size_of::<libc::siginfo_t>());
 
 impl Signals {
-    /// Sends the signal of `expired`. False: there is no such thread, or too many signals are pending.
+    /// Sends the signal of `expired`. `false` if there is no such thread, or if too many signals are pending.
     pub fn send(expired: &Expired) -> bool {
         let (signal, value, thread) = match expired.notify {
             Notify::None => return true,
@@ -69,16 +69,16 @@ impl Deliver for Signals {
     }
 
     fn has_thread(&self, thread: i32) -> bool {
-        // SAFETY: signal 0 is not sent.
+        // SAFETY: signal 0 only checks whether the thread exists.
         thread > 0 && unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, 0) } == 0
     }
 }
 
-/// Adds the expiries of all timers, with those that have been missed, to an eventfd.
+/// Adds the expiries of all timers to an eventfd, including intervals that passed unnoticed.
 pub struct EventFd(OwnedFd);
 
 impl EventFd {
-    /// Into `file`, which is an eventfd.
+    /// Delivers to `file`, which is an eventfd.
     #[must_use]
     pub fn new(file: OwnedFd) -> Self {
         Self(file)
@@ -94,9 +94,9 @@ impl AsFd for EventFd {
 impl Deliver for EventFd {
     fn expired(&self, timers: &Timers, notice: Notice) {
         let Some(expired) = timers.take(notice) else { return };
-        // -1 when the clock has been set back: it has expired all the same.
+        // The overrun is -1 if the clock has been set back. The timer has expired all the same.
         let count = 1 + expired.overrun.max(0) as u64;
-        // SAFETY: eight bytes, as an eventfd takes them. One that is full would block, if it was not told otherwise.
+        // SAFETY: an eventfd takes eight bytes. A full one blocks, unless it is nonblocking.
         unsafe { libc::write(self.0.as_raw_fd(), (&raw const count).cast(), 8) };
     }
 }

@@ -1,16 +1,16 @@
 //! Timers by ID: a hash table that grows while it is used.
 //!
-//! IDs that follow each other stand in slots that follow each other, a block of them in a group, and most groups in the
-//! blocks' order (`spread`). So timers with consecutive IDs have chains of one and lie as in an array, and IDs with any
-//! stride spread as well. A look-up takes no lock: it walks a slot's chain, and a timer that it finds is the one that it looks
-//! for, wherever the timer stands. Finding nothing proves nothing, since a timer may have been moved meanwhile, or made
-//! another one: then the group is locked and looked at again.
+//! Consecutive IDs have consecutive slots: a block of them stands in one group, and most groups are in the blocks'
+//! order (`spread`). So timers with consecutive IDs have chains of one and lie as in an array, and IDs with any stride
+//! spread as well. A look-up takes no lock: it walks a slot's chain. If it finds a timer with the ID, that is the right
+//! one, wherever it is. If it finds none, that proves nothing, because the timer may have been moved meanwhile, or a
+//! timer on the way may have become another one. Then the group is locked and searched again.
 //!
-//! The tables are kept as those of `table` are: each group says whether it is live, for each ID exactly one is, and
-//! a table that has been grown out of stays valid memory. They share the lock, and nothing more: a futex's bucket is a
-//! line with a queue that moves as a whole, a timer's slot is one pointer that is read without a lock, and a lock for each
-//! would double the table. It grows by the number of timers that there is memory for, which nobody has to count at
-//! every call, and a group at a time, by whoever makes more.
+//! The tables follow the rules of those in `table`: each group says whether it is live, for each ID exactly one is, and
+//! an outgrown table stays valid memory. They share the lock with `table`, but not the buckets. A futex's bucket is a
+//! line with a queue that moves as a whole. A timer's slot is one pointer that is read without a lock, and a lock for
+//! each would double the table. The table grows by the number of timers that there is memory for, so calls need not
+//! count timers. It is moved a few groups at a time, by threads that make more timers.
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::ptr::{self, NonNull};
@@ -21,84 +21,87 @@ use crate::sync::{AtomicPtr, AtomicU32, MODEL, Made, Mutant, Ordering, mutant, r
 use crate::sys::park::wait_a_moment;
 use crate::table::lock::{LIVE, Lock, StateLock};
 
-/// Slots that share a lock, and IDs that stay together.
+/// log2 of the number of slots that share a lock, and of the number of IDs in a block.
 const GROUP_LOG2: u32 = if MODEL { 0 } else { 6 };
 const GROUP: usize = 1 << GROUP_LOG2;
 /// log2 of the number of groups for 2^31 IDs.
 const MAX_GROUPS_LOG2: u32 = 31 - GROUP_LOG2;
-/// A look-up without a lock goes no further: it may have been led astray.
+/// The number of timers after which a look-up without a lock gives up: it may have strayed into another chain.
 const STEPS: usize = if MODEL { 3 } else { 64 };
 /// log2 of the number of groups of the first table.
 const FIRST_LOG2: u32 = if MODEL { 0 } else { 1 };
-/// log2 of how many times as large each following table is.
+/// log2 of the factor by which each table is larger than the one before.
 const GROWTH_LOG2: u32 = if MODEL { 1 } else { 2 };
-/// How many groups are moved at a time, if they have one block each; fewer of those with several blocks.
+/// The number of groups that are moved at a time, if each has had one block. A group that has had several blocks counts
+/// as `SEVERAL` groups.
 const STEP: usize = if MODEL { 1 } else { 16 };
 const SEVERAL: usize = if MODEL { 1 } else { 8 };
 
-/// What a group of slots is locked by, on a line of its own.
+/// The lock of a group of slots and the fields that it guards, on a cache line of its own.
 #[repr(align(64))]
 struct Group {
     lock: StateLock,
-    /// A timer that was deleted here, for the next one that is made here: neither has to lock a list of free ones.
+    /// A timer that was deleted here and is kept for the next one that is made here, or null. So neither operation has
+    /// to lock a free list.
     kept: Slot,
-    /// The block that all of its timers have been of, and one more; or [`NO_BLOCK`], or [`SEVERAL_BLOCKS`]. Belongs to the lock.
+    /// The number, plus one, of the block that all timers of this group have been from; or [`NO_BLOCK`], or
+    /// [`SEVERAL_BLOCKS`]. Guarded by the lock.
     block: AtomicU32,
-    /// How many timers have been taken out of this group. Guarded by its lock.
+    /// The number of timers that have been taken out of this group. Guarded by the lock.
     removed: AtomicU32,
     made: Made,
 }
 
-/// As zeroes are.
+/// 0, because new tables are all zeroes.
 const NO_BLOCK: u32 = 0;
 const SEVERAL_BLOCKS: u32 = u32::MAX;
 
 type Slot = AtomicPtr<Timer>;
 
-/// One table: its groups' locks, then its slots. A word holds it: the address, and below its alignment the logarithm of
-/// the number of groups.
+/// One table: its groups, then its slots. It fits into one word: the address, and the logarithm of the number of groups
+/// in the bits that the alignment leaves free.
 #[derive(Clone, Copy)]
 struct Table {
     groups: NonNull<Group>,
     groups_log2: u32,
 }
 
-/// See the top of this file.
+/// The timers of a process, by ID: see the top of this file.
 pub struct Ids {
     /// Null before the first timer.
     current: AtomicPtr<Group>,
-    /// What is being grown into.
+    /// The table that is being grown into; null if the table does not grow.
     next: AtomicPtr<Group>,
     spread: Spread,
     growth: Lock<Growth>,
 }
 
 struct Growth {
-    /// Groups that have been moved, while there is a `next`.
+    /// The number of groups that have been moved, while `next` is not null.
     moved: usize,
-    /// By size.
+    /// All tables, by size.
     made: [*mut Group; MAX_GROUPS_LOG2 as usize + 1],
 }
 
 // SAFETY: the pointers are to tables that belong to the `Ids`.
 unsafe impl Send for Growth {}
 
-/// What became of an insertion.
+/// The result of an insertion.
 #[derive(Clone, Copy)]
 pub enum Inserted<'i> {
     Done(&'i Timer),
-    /// There is a timer with this ID.
+    /// There is already a timer with this ID.
     InUse,
-    /// The ID is not the caller's to use.
+    /// `claim` has refused the ID.
     Refused,
-    /// No timer is kept there.
+    /// No timer was given, and none is kept in the group.
     NoneKept,
     /// There is no table, and no memory for one.
     NoMemory,
 }
 
 impl Ids {
-    /// No table; `seed` decides where groups go.
+    /// Makes an `Ids` without a table. `seed` decides where groups go.
     pub fn new(seed: u64) -> Self {
         Self {
             current: AtomicPtr::new(ptr::null_mut()),
@@ -108,13 +111,14 @@ impl Ids {
         }
     }
 
-    /// The timer with this ID, and the overrun of its last signal. By the time it is looked at it may be another one.
+    /// The timer with this ID, and the overrun of its last signal. By the time the caller reads it, it may be another
+    /// timer.
     #[inline(always)]
     pub fn find(&self, id: u32) -> Option<(&Timer, i32)> {
         self.find_at(self.spot(id)?, id)
     }
 
-    /// As [`find`](Self::find), of one who knows where to begin.
+    /// As [`find`](Self::find), for a caller that has the ID's spot.
     #[inline(always)]
     pub fn find_at(&self, spot: Spot<'_>, id: u32) -> Option<(&Timer, i32)> {
         match self.walk(spot, id) {
@@ -123,7 +127,7 @@ impl Ids {
         }
     }
 
-    /// Where `id` belongs in the table in use, which may have been grown out of by the next look. `None` without one.
+    /// Where `id` belongs in the table in use, which may be outgrown at any time. `None` if there is no table.
     #[inline(always)]
     pub fn spot(&self, id: u32) -> Option<Spot<'_>> {
         Some(self.place(Table::from_word(self.current.load(Ordering::Acquire))?, id)) // [S]
@@ -134,7 +138,7 @@ impl Ids {
         group.made.see();
         let mut timer = slot.load(Ordering::Acquire); // [R]
         for _ in 0..STEPS {
-            // SAFETY: whatever has been in a chain is a timer for as long as the table is there.
+            // SAFETY: null, or a timer: memory that has been in a chain stays a timer as long as the table.
             let found = unsafe { timer.as_ref() }?;
             if let Some(overrun) = found.overrun_of(id) {
                 return Some((found, overrun));
@@ -147,7 +151,7 @@ impl Ids {
     #[cold]
     #[inline(never)]
     fn find_slowly(&self, id: u32) -> Option<(&Timer, i32)> {
-        // While the table grows this is where half of them are.
+        // While the table grows, this is where half of the timers are.
         if let Some(next) = Table::from_word(self.next.load(Ordering::Acquire))
             && let Some(found) = self.walk(self.place(next, id), id)
         {
@@ -160,8 +164,8 @@ impl Ids {
         locked.chain().find_map(|timer| timer.overrun_of(id).map(|overrun| (timer, overrun)))
     }
 
-    /// Puts a timer in as `id`, at `spot` if that is known: the given one, or else the one that has been kept there. `claim` says,
-    /// with the group locked, whether the ID may be used.
+    /// Inserts a timer as `id`, at `spot` if the caller knows that: `given`, or the timer that is kept in the group.
+    /// `claim` decides, with the group locked, whether the ID may be used.
     #[inline(always)]
     pub fn insert<'i>(
         &'i self,
@@ -189,7 +193,7 @@ impl Ids {
         Inserted::Done(timer)
     }
 
-    /// Runs `f` with the group locked where `id` belongs. `None`: there is no table.
+    /// Runs `f` with the group of `id` locked. `None` if there is no table.
     pub fn with_group<R>(&self, id: u32, f: impl FnOnce() -> R) -> Option<R> {
         let locked = self.lock_at(self.spot(id)?, id)?;
         let done = f();
@@ -197,7 +201,8 @@ impl Ids {
         Some(done)
     }
 
-    /// Takes `timer` out, which is in as `id`. Whether it is kept for the next one there; else it is the caller's.
+    /// Takes `timer`, which is in the table as `id`, out. Returns `true` if the group keeps it for the next timer that
+    /// is made there, and `false` if it now belongs to the caller.
     #[inline(always)]
     #[must_use]
     pub fn remove(&self, timer: &Timer, id: u32, spot: Spot<'_>) -> bool {
@@ -206,7 +211,7 @@ impl Ids {
         while let Some(found) = as_timer(link.load(Ordering::Relaxed)) {
             if ptr::eq(found, timer) {
                 link.store(timer.next.load(Ordering::Relaxed), Ordering::Release); // [R]
-                // Who stands on it is led nowhere, and looks again.
+                // A look-up that stands on this timer ends here, and searches again.
                 timer.next.store(ptr::null_mut(), Ordering::Relaxed);
                 let removed = &locked.0.group.removed;
                 removed.store(removed.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
@@ -222,13 +227,13 @@ impl Ids {
         keeps
     }
 
-    /// Takes a timer that has been kept anywhere, when there are no others.
+    /// Takes a timer that any group keeps, for when there are no free ones.
     pub fn take_kept(&self) -> Option<&Timer> {
         self.growth.lock().with(|_| {
             self.tables().find_map(|table| {
                 (0..table.groups()).find_map(|number| {
                     let group = table.group(number);
-                    // One that is not live keeps none.
+                    // A group that is not live keeps no timer.
                     group.lock.lock()?;
                     let timer = as_timer(group.kept.load(Ordering::Relaxed));
                     group.kept.store(ptr::null_mut(), Ordering::Relaxed);
@@ -239,8 +244,8 @@ impl Ids {
         })
     }
 
-    /// How many timers have been taken out in all. If two readings are equal, all IDs that were seen in use between
-    /// them were in use when the second was taken: a timer that is taken out is counted by its group.
+    /// The number of timers that have been taken out in all. If two readings are equal, all IDs that were seen in use
+    /// between them were in use when the second was taken: a timer that is taken out is counted by its group.
     pub fn removed(&self) -> u32 {
         self.growth.lock().with(|_| {
             let mut removed = 0u32;
@@ -258,7 +263,7 @@ impl Ids {
         })
     }
 
-    /// How many timers are kept.
+    /// The number of timers that groups keep.
     pub fn kept(&self) -> usize {
         self.growth.lock().with(|_| {
             let groups = self.tables().flat_map(|table| (0..table.groups()).map(move |n| table.group(n)));
@@ -272,7 +277,7 @@ impl Ids {
         words.into_iter().filter_map(Table::from_word)
     }
 
-    /// In which group `id` belongs, and in which slot of it.
+    /// The group of `id` in `table`, and the slot in that group.
     #[inline(always)]
     fn place<'i>(&'i self, table: Table, id: u32) -> Spot<'i> {
         let block = id >> GROUP_LOG2;
@@ -282,10 +287,10 @@ impl Ids {
         Spot { group: table.group(group), slot: table.slot(group << GROUP_LOG2 | within) }
     }
 
-    /// Locks the live group of `id`, which most likely is this one; `None` without a table.
+    /// Locks the live group of `id`, which is most likely that of `spot`; `None` if there is no table.
     #[inline(always)]
     fn lock_at<'i>(&'i self, spot: Spot<'i>, id: u32) -> Option<Locked<'i>> {
-        // If it is live, it is where the ID belongs, whatever has become of the table.
+        // If this group is live, the ID belongs here, even if the table has been outgrown.
         if spot.group.lock.lock_if_idle() { Some(Locked(spot)) } else { self.lock_slowly(id) }
     }
 
@@ -328,8 +333,8 @@ impl Ids {
         });
     }
 
-    /// There are now this many timers: begins to grow, or continues, by a step. If there is no memory, chains grow
-    /// instead.
+    /// Notes that there are now `timers` timers: begins to grow the table, or continues by a step. If there is no
+    /// memory, chains grow instead.
     #[cold]
     pub fn note_timers(&self, timers: usize) {
         let Some(mut growth) = self.growth.try_lock() else { return };
@@ -352,13 +357,14 @@ impl Ids {
             }
             if growth.moved == current.groups() {
                 self.current.store(next.into_word(), relaxed_in(Mutant::IdsRelaxed, Ordering::Release)); // [S]
-                // A thread that sees this store and not the other finds no live group, and looks again.
+                // A thread that sees this store but not the one before finds no live group, and looks again.
                 self.next.store(ptr::null_mut(), Ordering::Relaxed);
             }
         });
     }
 
-    /// Moves a group to those that take its place, which nobody can lock before it is done. Answers what that took.
+    /// Moves the timers of a group to the groups that replace it, which no thread can lock before the move is done.
+    /// Returns the cost, to be compared with `STEP`.
     fn move_group(&self, from: Table, to: Table, group: usize) -> usize {
         let source = from.group(group);
         while source.lock.lock().is_none() {}
@@ -389,7 +395,7 @@ impl Ids {
         spent
     }
 
-    /// Each timer to where its ID belongs.
+    /// Moves each timer of a chain to the slot of its ID.
     fn move_chain(&self, head: &Slot, to: Table) {
         let mut timer = head.load(Ordering::Relaxed);
         while let Some(moved) = as_timer(timer) {
@@ -399,7 +405,7 @@ impl Ids {
         head.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
-    /// A whole block, whose timers are alone in their slots and which stays as it is: they need not be looked at.
+    /// Moves a whole block. Its timers are alone in their slots and keep their order, so none of them is read.
     fn move_block<'s>(&self, slots: impl Iterator<Item = &'s Slot>, block: u32, to: Table) {
         let group = self.spread.of(block - 1).0 as usize & (to.groups() - 1);
         to.group(group).block.store(block, Ordering::Relaxed);
@@ -419,23 +425,23 @@ impl Ids {
     }
 }
 
-/// Puts `timer` before the others of `slot`, whose group is locked, or not live yet.
+/// Puts `timer` first into the chain of `slot`, whose group is locked or not live yet.
 fn put_first(slot: &Slot, timer: &Timer) {
     timer.made.finish();
-    // [R] twice: who stands on this timer, since it was in another chain, may go on from it and be the first to
-    // come by its successor.
+    // [R] for both stores: a look-up that has stood on this timer since it was in another chain may go on from it, and
+    // so be the first to reach its successor.
     let order = relaxed_in(Mutant::SuccessorRelaxed, Ordering::Release);
     let first = slot.load(Ordering::Relaxed);
-    // Most are alone in their slots, before and after: then the timer is not written to.
+    // Most timers are alone in their slots, before and after. Then the timer is not written to.
     if timer.next.load(Ordering::Relaxed) != first {
         timer.next.store(first, order);
     }
     slot.store(ptr::from_ref(timer).cast_mut(), relaxed_in(Mutant::HeadRelaxed, Ordering::Release));
 }
 
-/// Timers are found through pointers that nobody guards.
+/// The timer that a slot or a link refers to. No lock guards these pointers.
 fn as_timer<'t>(timer: *mut Timer) -> Option<&'t Timer> {
-    // SAFETY: null, or a timer that exists as long as the table, which the caller is using.
+    // SAFETY: null, or a timer, which exists as long as the table that the caller is using.
     unsafe { timer.as_ref() }
 }
 
@@ -447,7 +453,7 @@ pub struct Spot<'i> {
 }
 
 impl Spot<'_> {
-    /// Puts `timer` in, which has this ID; the group is locked, or not live yet.
+    /// Inserts `timer`, whose ID is `id`, here. The group is locked, or not live yet.
     #[inline(always)]
     fn put(&self, timer: &Timer, id: u32) {
         let block = (id >> GROUP_LOG2) + 1;
@@ -459,18 +465,18 @@ impl Spot<'_> {
         put_first(self.slot, timer);
     }
 
-    /// Whether a timer has been kept here. It may be gone by the next look.
+    /// Whether the group keeps a timer. Another thread may take it at any time.
     #[inline(always)]
     pub fn keeps_one(&self) -> bool {
         !self.group.kept.load(Ordering::Relaxed).is_null()
     }
 }
 
-/// The live group of an ID, locked.
+/// The locked live group of an ID. Unlocks when dropped.
 struct Locked<'i>(Spot<'i>);
 
 impl<'i> Locked<'i> {
-    /// Whether there is a timer with this ID, or one that has been promised it.
+    /// Whether there is a timer with this ID, or a timer that has reserved it.
     #[inline(always)]
     fn has(&self, id: u32) -> bool {
         !self.0.slot.load(Ordering::Relaxed).is_null()
@@ -487,13 +493,13 @@ impl<'i> Locked<'i> {
 impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Its holder may hold a timer, and so keeps its CPU.
+        // The lock's holder may hold a timer, so it keeps its CPU.
         self.0.group.lock.unlock_and_stay(LIVE);
     }
 }
 
 impl Group {
-    /// Not live, unlocked, with nothing: as zeroes are.
+    /// Makes a group that is not live, unlocked and empty, as all zeroes are.
     fn new() -> Self {
         Self {
             lock: StateLock::new(0),
@@ -527,13 +533,13 @@ impl Table {
 
     #[inline(always)]
     fn group<'t>(self, group: usize) -> &'t Group {
-        // SAFETY: a table has this many groups, and exists as long as the `Ids`, which the caller is using.
+        // SAFETY: a table has this many groups, and exists as long as the `Ids` that the caller is using.
         unsafe { self.groups.add(group).as_ref() }
     }
 
     #[inline(always)]
     fn slot<'t>(self, slot: usize) -> &'t Slot {
-        // SAFETY: behind the groups there are the slots; otherwise as above.
+        // SAFETY: the slots follow the groups; otherwise as in `group`.
         unsafe { self.groups.add(self.groups()).cast::<Slot>().add(slot).as_ref() }
     }
 }
@@ -545,23 +551,23 @@ fn memory_layout(groups_log2: u32) -> Option<Layout> {
 }
 
 impl Growth {
-    /// A table with `1 << groups_log2` groups, none of them live; `None` if there is no memory for it.
+    /// Makes a table with `1 << groups_log2` groups, none of them live; `None` if there is no memory for it.
     fn make(&mut self, groups_log2: u32) -> Option<Table> {
-        // SAFETY: it has a size.
+        // SAFETY: the size of the layout is not zero.
         let memory = unsafe { alloc_zeroed(memory_layout(groups_log2)?) };
         let table = Table { groups: NonNull::new(memory)?.cast(), groups_log2 };
         if MODEL {
             for group in 0..1 << groups_log2 {
-                // SAFETY: within the fresh memory.
+                // SAFETY: within the new memory.
                 unsafe { table.groups.add(group).write(Group::new()) };
             }
             for slot in 0..table.slots() {
                 let slot: *const Slot = table.slot(slot);
-                // SAFETY: as above.
+                // SAFETY: within the new memory.
                 unsafe { slot.cast_mut().write(AtomicPtr::new(ptr::null_mut())) };
             }
         }
-        // Otherwise zeroes are what is wanted: not live, unlocked, no timers.
+        // Otherwise all zeroes are right: not live, unlocked, no timers.
         self.made[groups_log2 as usize] = table.groups.as_ptr();
         Some(table)
     }
@@ -579,11 +585,11 @@ impl Drop for Growth {
                 }
                 for slot in 0..table.slots() {
                     let slot: *const Slot = table.slot(slot);
-                    // SAFETY: as above.
+                    // SAFETY: written by `make`, and dropped once.
                     unsafe { slot.cast_mut().drop_in_place() };
                 }
             }
-            // SAFETY: made by `make` like this; nobody uses it any more.
+            // SAFETY: `make` allocated it with this layout, and no thread uses it any more.
             unsafe { dealloc(groups.as_ptr().cast(), layout) };
         }
     }

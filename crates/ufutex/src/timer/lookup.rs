@@ -1,4 +1,4 @@
-//! What asks about a timer and what takes it away.
+//! Looking timers up, and deleting them.
 
 use core::ptr::NonNull;
 
@@ -10,10 +10,10 @@ use crate::expiry::{Base, Tell};
 use crate::sync::{Mutant, mutant};
 
 impl Timers {
-    /// How many intervals had passed unnoticed when the last signal was delivered: timer_getoverrun(2). At most
-    /// `i32::MAX`.
+    /// The number of intervals that had passed unnoticed when the last signal was delivered: timer_getoverrun(2). At
+    /// most `i32::MAX`.
     ///
-    /// Takes no lock: what it answers stands in one word with the timer's ID.
+    /// Takes no lock: the overrun is in one word with the timer's ID.
     ///
     /// # Errors
     /// [`Error::Invalid`]: no such timer.
@@ -23,7 +23,7 @@ impl Timers {
         Ok(overrun)
     }
 
-    /// Takes a timer away, and with it a notice that has not been taken: timer_delete(2).
+    /// Deletes a timer. A notice that has not been taken becomes void: timer_delete(2).
     ///
     /// # Errors
     /// [`Error::Invalid`]: no such timer.
@@ -33,7 +33,7 @@ impl Timers {
         let mut locked = self.lock_at(spot, id)?;
         let timer = locked.timer();
         let tell = self.disarm(&mut locked);
-        // Whoever found it and waits for the lock, now finds that it is not that timer any more.
+        // A thread that has found the timer and waits for the lock then sees that it is no longer this timer.
         if !mutant(Mutant::DeleteLeavesValid) {
             timer.reserve(id);
         }
@@ -46,7 +46,7 @@ impl Timers {
         Ok(())
     }
 
-    /// A timer that nobody could find is free again.
+    /// Frees a timer that could not be found yet, because making it has failed.
     #[cold]
     pub(super) fn take_out(&self, timer: &Timer, id: u32) {
         let is_kept = self.inner.ids.spot(id).is_some_and(|spot| self.inner.ids.remove(timer, id, spot));
@@ -69,11 +69,11 @@ impl Timers {
             if timer.overrun_of(id).is_some() || mutant(Mutant::LookUpSkipsRecheck) {
                 return Ok(locked);
             }
-            // It was deleted meanwhile. There may be another one with its ID.
+            // The timer was deleted meanwhile. There may be a new one with its ID.
         }
     }
 
-    /// No longer armed, and what was on its way comes to nothing: an expiry, a notice.
+    /// Disarms the timer, and makes an expiry or a notice that is on its way void.
     #[inline(always)]
     fn disarm(&self, locked: &mut Locked<'_>) -> Tell {
         let timer = locked.timer();
@@ -81,16 +81,17 @@ impl Timers {
         stood.map_or_else(Tell::default, |base| self.leave(timer, base))
     }
 
-    /// Takes the timer, which stands there or was due there, out of a queue.
+    /// Takes the timer out of the queue in which it is, or was until it became due.
     pub(super) fn leave(&self, timer: &Timer, base: Base) -> Tell {
         let inner = &*self.inner;
-        // SAFETY: it is in this queue or in none.
+        // SAFETY: the node is in this queue or in none.
         unsafe { inner.queues[base as usize].disarm(&inner.driver.inner, timer.node(), false) }
     }
 }
 
 impl State {
-    /// What is on its way is void. Answers in which queue the timer stands, if it is armed, from where it is to be taken.
+    /// Disarms the state, and makes an expiry or a notice that is on its way void. If the timer was armed, returns the
+    /// clock of its queue; the caller has to take it out of that queue.
     #[inline(always)]
     pub(super) fn stand_down(&mut self) -> Option<Base> {
         if !mutant(Mutant::DisarmKeepsNumber) {

@@ -1,9 +1,9 @@
 //! POSIX timers: timer_create(2) and its family, for a user-mode kernel or a runtime.
 //!
-//! [`Timers`] is what a process has: a table of timers by their IDs, which grows as it needs and has no lock that look-ups
-//! take. A [`Driver`] expires the timers of all processes; every [`System`](crate::System) has one. What an expired timer
-//! does is up to a [`Deliver`]: a guest kernel queues a signal, a runtime calls a function ([`Callback`]) or takes
-//! them out of a channel ([`Timers::channel`]).
+//! [`Timers`] holds the timers of one process: a table of timers by ID, which grows as needed and in which look-ups
+//! take no lock. A [`Driver`] expires the timers of all processes; every [`System`](crate::System) has one. A
+//! [`Deliver`] decides what an expired timer does: a guest kernel queues a signal, a runtime calls a function
+//! ([`Callback`]) or takes expired timers out of a channel ([`Timers::channel`]).
 //!
 //! ```
 //! use std::time::Duration;
@@ -63,7 +63,7 @@ use store::Store;
 /// The clock that a timer runs by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TimerClock {
-    /// `CLOCK_REALTIME`. When it is set, that moves timers that were set to a point in time, and no others.
+    /// `CLOCK_REALTIME`. Setting the clock affects only timers that were set to a point in time.
     Realtime,
     /// `CLOCK_MONOTONIC`.
     Monotonic,
@@ -75,42 +75,43 @@ pub enum TimerClock {
     Cpu(CpuClock),
 }
 
-/// What a timer does when it expires: a `struct sigevent`. `SIGEV_THREAD` is a [`Signal`](Self::Signal) to the kernel too.
+/// What a timer does when it expires: a `struct sigevent`. To the kernel, `SIGEV_THREAD` is a [`Signal`](Self::Signal)
+/// too.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Notify {
-    /// Nothing; it is asked how much time is left.
+    /// Nothing. The process asks how much time is left.
     None,
     /// A signal to the process.
     Signal {
-        /// Its number, from 1 to 64.
+        /// The signal's number, from 1 to 64.
         signal: i32,
-        /// What it carries.
+        /// The value that the signal carries.
         value: u64,
     },
     /// A signal to one thread.
     Thread {
-        /// Its number, from 1 to 64.
+        /// The signal's number, from 1 to 64.
         signal: i32,
-        /// What it carries.
+        /// The value that the signal carries.
         value: u64,
-        /// The thread, by its number.
+        /// The thread's number.
         thread: i32,
     },
 }
 
-/// When a timer expires, and how often: a `struct itimerspec`. Times are exact to the nanosecond, and end after some 292
+/// When and how often a timer expires: a `struct itimerspec`. Times are exact to the nanosecond, and end after some 292
 /// years, as the kernel's do.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Setting {
-    /// So much time from now, or that point in time; 0: never.
+    /// The time of the first expiry: from now, or a point in time. 0 means never.
     pub value: Duration,
-    /// From one expiry to the next; 0: there is no next.
+    /// The time from each expiry to the next. 0 means that the timer expires once.
     pub interval: Duration,
 }
 
-/// The timers of one process. A new process has none of its parent's; exec(2) is [`clear`](Self::clear).
+/// The timers of one process. A new process inherits none from its parent. For exec(2), call [`clear`](Self::clear).
 ///
-/// A handle: clones mean the same timers, which are gone with the last one.
+/// This is a handle: its clones refer to the same timers. The timers are freed with the last handle.
 #[derive(Clone)]
 pub struct Timers {
     inner: Counted<Inner>,
@@ -120,7 +121,7 @@ struct Inner {
     ids: Ids,
     numbers: Numbers,
     store: Store,
-    /// Whether callers name the IDs: not 0.
+    /// Whether callers name the IDs: 0 means that they do not.
     restores: AtomicU32,
     queues: [Queue; 4],
     deliver: Arc<dyn Deliver>,
@@ -128,7 +129,7 @@ struct Inner {
 }
 
 impl Timers {
-    /// No timers yet, of a process whose expired timers go to `deliver`.
+    /// Makes an empty table of timers, for a process whose expired timers go to `deliver`.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -139,7 +140,7 @@ impl Timers {
     /// As [`new`](Self::new), with limits.
     ///
     /// # Errors
-    /// [`Error::NoMemory`]; [`Error::Invalid`] for a greatest ID that is not one less than a power of two.
+    /// [`Error::NoMemory`]; [`Error::Invalid`] if the highest ID is not one less than a power of two.
     pub fn with_options(driver: &Driver, deliver: Arc<dyn Deliver>, options: TimerOptions) -> Result<Self, Error> {
         let mask = options.id_mask()?;
         let inner = Counted::new(|_| Inner {
@@ -152,25 +153,26 @@ impl Timers {
             driver: driver.clone(),
         })?;
         for queue in &inner.queues {
-            // SAFETY: nobody else has the timers yet; the queues are a part of them, and retired when they are dropped.
+            // SAFETY: no other thread has the timers yet. The queues are a part of them, and are retired when they are
+            // dropped.
             unsafe { queue.settle(NonNull::<Inner>::from(&*inner) as NonNull<dyn Owner>) };
         }
         Ok(Self { inner })
     }
 
-    /// The driver that expires them.
+    /// The driver that expires these timers.
     #[must_use]
     pub fn driver(&self) -> &Driver {
         &self.inner.driver
     }
 
-    /// How many timers there are.
+    /// The number of timers.
     #[must_use]
     pub fn count(&self) -> usize {
         self.inner.store.in_use().saturating_sub(self.inner.ids.kept())
     }
 
-    /// What finding timers by their IDs takes, in bytes, without the timers.
+    /// The memory that finding timers by their IDs takes, in bytes, without the timers themselves.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
         self.inner.ids.bytes()
@@ -182,23 +184,23 @@ impl Timers {
         size_of::<Inner>() + self.inner.ids.bytes() + self.inner.store.bytes()
     }
 
-    /// Whether IDs are the caller's to name: `PR_TIMER_CREATE_RESTORE_IDS`. System calls alone look at it.
+    /// Whether callers name the IDs: `PR_TIMER_CREATE_RESTORE_IDS`. Only system calls read it.
     #[must_use]
     pub fn restores_ids(&self) -> bool {
         self.inner.restores.load(Ordering::Relaxed) != 0
     }
 
-    /// Has callers name the IDs, or no longer.
+    /// Sets whether callers name the IDs.
     pub fn restore_ids(&self, restores: bool) {
         self.inner.restores.store(restores.into(), Ordering::Relaxed);
     }
 
-    /// Deletes all timers, and has IDs handed out again: exec(2).
+    /// Deletes all timers, and goes back to IDs that the table hands out: exec(2).
     pub fn clear(&self) {
         self.restore_ids(false);
         self.inner.store.for_each(|timer| {
             if timer.is_valid() {
-                // Another thread may be faster.
+                // Another thread may delete the timer first.
                 let _gone = self.delete(timer.id() as i32);
             }
         });

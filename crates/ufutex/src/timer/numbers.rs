@@ -1,85 +1,86 @@
 //! The IDs that timers get.
 //!
-//! IDs come in order from a counter that all threads share. Threads that often meet others there get blocks of IDs. The
-//! counters have no locks, because a thread that makes a timer holds a lock anyway: that of the table's group where the
-//! ID belongs. **A counter advances only with the lock held that belongs to the ID it names.** So a thread that holds
-//! that lock and finds the counter unchanged is the only one to get the ID. (When a block replaces another, the
-//! counter's lock changes with it. Then IDs may be skipped, but none is given out twice.)
+//! IDs come in order from a counter that all threads share. Threads that often collide at this counter get blocks of
+//! IDs. The counters have no locks, because a thread that makes a timer holds a lock anyway: that of the table's group
+//! where the ID belongs. **A counter advances only with the lock held that belongs to the ID it names.** So if a thread
+//! holds that lock and finds the counter unchanged, it alone gets the ID. (When a block replaces another, the counter's
+//! lock changes with it. Then IDs may be skipped, but none is given out twice.)
 //!
-//! Which counter of blocks a thread uses is decided by a hint: an operation [picks](Numbers::pick) one and keeps it,
-//! because a second call may pick another one.
+//! A hint decides which counter of blocks a thread uses. An operation [picks](Numbers::pick) one and keeps it, because
+//! a second call may pick another one.
 
 use crate::sync::{AtomicU32, AtomicU64, MODEL, MODEL_SHARES, Mutant, Ordering, mutant, thread_share};
 
 /// Number of counters of blocks. A thread picks one by a hint, so threads may share one.
 const OWN: usize = if MODEL { MODEL_SHARES } else { 8 };
-/// IDs in a block: a group of the table.
+/// IDs in a block: as many as a group of the table has slots.
 const BLOCK: u32 = if MODEL { 2 } else { 64 };
-/// So often must a thread have met others, since it had a block's worth of IDs in peace.
+/// After this many collisions on the shared counter a thread gets a block of its own. The count starts again when the
+/// thread takes the last ID of a block's length from the shared counter.
 const MEETINGS: u32 = if MODEL { 1 } else { 8 };
 
-/// In an own counter's word, beside an ID: it is the next of a block. Otherwise a block has ended there.
+/// A bit of `Own::next`. Set: the ID is the next of a block. Clear: a block has ended just before this ID.
 const HAS: u32 = 1 << 31;
 
-/// See the top of this file.
+/// Hands out the IDs of a process's timers: see the top of this file.
 pub struct Numbers {
     shared: Shared,
     own: [Own; OWN],
-    /// Another one whenever IDs jump: blocks of before are void. Changes with the lock of what `shared` names; and is not on
-    /// its line, which those who have blocks leave alone.
+    /// Changes whenever IDs jump, which makes all blocks from before void. It changes with the lock held that belongs
+    /// to the ID in `shared`. It is not on the line of `shared`, which threads that have blocks do not touch.
     epoch: AtomicU32,
     mask: u32,
 }
 
-/// The next ID.
+/// The next ID of the shared counter.
 #[repr(align(128))]
 struct Shared(AtomicU32);
 
-/// What some threads have of their own.
+/// A counter of blocks, which a few threads use.
 #[repr(align(128))]
 pub struct Own {
-    /// The next ID of a block, below the epoch that it is of; 0: there has been no block.
+    /// The next ID of a block, with the block's epoch in the upper half. `0` means that there is no block.
     next: AtomicU64,
     meetings: AtomicU32,
 }
 
-/// An ID that may be the next.
+/// An ID that a counter would give out next.
 #[derive(Clone, Copy)]
 pub struct Next<'n> {
     pub id: u32,
     /// The counter of blocks that the operation has picked and keeps.
     pub own: &'n Own,
-    /// The value of `own.next`; 0 if the ID is of the shared counter.
+    /// The value of `own.next`. `0` means that the ID is from the shared counter.
     word: u64,
 }
 
 impl Next<'_> {
-    /// Whether the ID is of the shared counter.
+    /// Whether the ID is from the shared counter.
     pub fn is_shared(self) -> bool {
         self.word == 0
     }
 }
 
 impl Numbers {
-    /// IDs up to `mask`, which is one less than a power of two.
+    /// Makes counters for IDs up to `mask`, which is one less than a power of two.
     pub fn new(mask: u32) -> Self {
         let own = |_| Own { next: AtomicU64::new(0), meetings: AtomicU32::new(0) };
         Self { shared: Shared(AtomicU32::new(0)), own: core::array::from_fn(own), epoch: AtomicU32::new(0), mask }
     }
 
-    /// How many IDs there are.
+    /// The number of IDs.
     pub fn count(&self) -> u64 {
         u64::from(self.mask) + 1
     }
 
-    /// The calling thread's counter of blocks, to be kept for one operation.
+    /// The calling thread's counter of blocks. The caller keeps it for one operation.
     #[inline(always)]
     pub fn pick(&self) -> &Own {
         &self.own[thread_share(OWN)]
     }
 
-    /// The ID that `own` would give out next, if no other thread is faster. `Err` if its block has ended: call
-    /// [`take_block`](Self::take_block).
+    /// The ID that `own` would give out next, if no other thread is faster. `Err` if its block has ended; then the
+    /// caller calls [`take_block`](Self::take_block).
     #[inline(always)]
     pub fn peek<'n>(&'n self, own: &'n Own) -> Result<Next<'n>, Next<'n>> {
         let word = own.next.load(Ordering::Relaxed);
@@ -96,13 +97,13 @@ impl Numbers {
         Next { id: self.shared(), own, word: 0 }
     }
 
-    /// The next one of the counter that all share.
+    /// The next ID of the shared counter.
     #[inline(always)]
     pub fn shared(&self) -> u32 {
         self.shared.0.load(Ordering::Relaxed)
     }
 
-    /// Takes the ID, if it is still the next one; with its group locked.
+    /// Takes the ID, if it is still the next one. The caller holds the lock of the ID's group.
     #[inline(always)]
     pub fn claim(&self, next: Next<'_>) -> bool {
         let own = next.own;
@@ -125,22 +126,22 @@ impl Numbers {
         true
     }
 
-    /// Counts a collision: another thread was faster. `true` after enough of them that a block of its own pays for this thread.
-    /// Threads that meet in a block share its counter, and would meet in the next block too, so they get no new one
-    /// before its IDs are used up.
+    /// Counts a collision: another thread took the ID first. Returns `true` after enough collisions that a block of its
+    /// own pays for this thread. Threads that collide in a block share its counter, and would collide in the next block
+    /// too, so they get no new block before its IDs are used up.
     pub fn meet(&self, next: Next<'_>) -> bool {
         if next.word != 0 {
             return false;
         }
-        // Two threads that use this counter at the same time may count one meeting instead of two.
+        // Two threads that use this counter at the same time may count one collision instead of two.
         let meetings = next.own.meetings.load(Ordering::Relaxed) + 1;
         next.own.meetings.store(meetings.min(MEETINGS), Ordering::Relaxed);
         meetings >= MEETINGS && self.mask >= BLOCK
     }
 
-    /// Gives `next.own` a block of IDs that begins behind `shared`, if `shared` is still the next ID. The ID's group is
-    /// locked. A counter that has had many blocks in a row without another thread taking IDs in between gets no block
-    /// any more.
+    /// Gives `next.own` a block of IDs that begins behind `shared`, if `shared` is still the next ID. The caller holds
+    /// the lock of that ID's group. A counter that has had many blocks in a row without other threads taking IDs in
+    /// between gets no more blocks. Returns `false` if `shared` is no longer the next ID.
     pub fn take_block(&self, next: Next<'_>, shared: u32) -> bool {
         if self.shared() != shared {
             return false;
@@ -149,7 +150,8 @@ impl Numbers {
         if self.peek(own).is_ok_and(|now| now.word != 0) {
             return true; // another user of this counter was faster, and has taken a block
         }
-        // That word says where the block has ended, or its next ID, which is nobody else's.
+        // If `own.next` is equal to `shared`, the block has ended there and no other thread has taken IDs since. While
+        // a block has IDs left, the word contains `HAS` and is not equal.
         let is_alone = next.word != 0 && own.next.load(Ordering::Relaxed) as u32 == shared;
         let meetings = if is_alone { own.meetings.load(Ordering::Relaxed).saturating_sub(1) } else { MEETINGS };
         own.meetings.store(meetings, Ordering::Relaxed);
@@ -172,12 +174,13 @@ impl Numbers {
         }
     }
 
-    /// The ID that follows `id`.
+    /// The ID after `id`.
     pub fn after(&self, id: u32) -> u32 {
         (id + 1) & self.mask
     }
 
-    /// IDs go on after `id`, if `shared` is still the next one; with its group locked.
+    /// Makes the shared counter go on after `id`, if `shared` is still the next ID. The caller holds the lock of that
+    /// ID's group.
     pub fn jump_behind(&self, id: u32, shared: u32) -> bool {
         if self.shared() != shared {
             return false;
@@ -195,7 +198,7 @@ pub mod tests {
 
     const MANY: u32 = (1 << 31) - 1;
 
-    /// The next ID, as a timer is made.
+    /// Takes the next ID, as making a timer does.
     fn next(numbers: &Numbers, own: &Own) -> u32 {
         let next = numbers.peek(own).unwrap_or_else(|ended| {
             assert!(numbers.take_block(ended, numbers.shared()));
@@ -216,12 +219,12 @@ pub mod tests {
         }
     }
 
-    /// All counters of blocks.
+    /// The counters of blocks.
     pub fn each(numbers: &Numbers) -> impl Iterator<Item = &Own> {
         numbers.own.iter()
     }
 
-    /// Makes another thread take an ID from the shared counter, as often as is needed for a block.
+    /// Collides at the shared counter until the collisions are enough for a block, and takes the block.
     fn meet_until_a_block_is_due(numbers: &Numbers, own: &Own) {
         for meeting in 1..=MEETINGS {
             let mine = numbers.peek(own).ok().expect("no block");
@@ -254,8 +257,8 @@ pub mod tests {
         // Another thread has taken IDs meanwhile.
         numbers.shared.0.store(2 * BLOCK + 5, Ordering::Relaxed);
         assert!((3 * BLOCK..4 * BLOCK).all(|id| next(&numbers, own) == id));
-        // No other thread has, for as many blocks as there were meetings: the IDs that follow are from the shared
-        // counter.
+        // No other thread has taken IDs, for as many blocks as there were collisions: the IDs that follow are from the
+        // shared counter.
         let last = 3 + MEETINGS;
         assert!((4 * BLOCK..last * BLOCK).all(|id| next(&numbers, own) == id));
         assert_eq!(
@@ -275,7 +278,7 @@ pub mod tests {
             assert!(!numbers.meet(slower));
             assert_eq!((faster.id, numbers.shared()), (id, 2 * BLOCK));
         }
-        // Both find it at its end, and the slower one goes on in the other's block.
+        // Both threads find that the block has ended. The slower one goes on in the faster one's new block.
         let [faster, slower] = [(); 2].map(|()| numbers.peek(own).err().expect("the block has ended"));
         assert!(numbers.take_block(faster, numbers.shared()));
         assert_eq!(next(&numbers, own), 2 * BLOCK);

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 
-/// What limits there are on the timers of one process.
+/// The limits on the timers of one process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimerOptions {
     max_timers: usize,
@@ -20,22 +20,22 @@ impl TimerOptions {
     /// `RLIMIT_SIGPENDING`, by default half the maximum number of threads: about 62,000 on a machine with 16 GiB.
     pub const DEFAULT_MAX_TIMERS: usize = 1 << 16;
 
-    /// [`DEFAULT_MAX_TIMERS`](Self::DEFAULT_MAX_TIMERS), and all IDs that the kernel has.
+    /// Makes the default limits: [`DEFAULT_MAX_TIMERS`](Self::DEFAULT_MAX_TIMERS), and all IDs that the kernel has.
     #[must_use]
     pub const fn new() -> Self {
         Self { max_timers: Self::DEFAULT_MAX_TIMERS, max_id: i32::MAX }
     }
 
-    /// How many timers a process may have. Beyond it: `EAGAIN`. `usize::MAX` means as many as there is memory for.
-    /// Processes whose timers are due are served 64 timers at a time in turn, so many timers of one process do not
-    /// delay the timers of another.
+    /// Sets the number of timers that a process may have. One more is `EAGAIN`. `usize::MAX` means as many as there is
+    /// memory for. Processes whose timers are due are served 64 timers at a time in turn, so many timers of one process
+    /// do not delay the timers of another.
     #[must_use]
     pub const fn max_timers(mut self, timers: usize) -> Self {
         self.max_timers = timers;
         self
     }
 
-    /// The greatest ID that is handed out, one less than a power of two. Default: 2^31 - 1, as in the kernel.
+    /// Sets the highest ID that is handed out, one less than a power of two. Default: 2^31 - 1, as in the kernel.
     #[must_use]
     pub const fn max_id(mut self, id: i32) -> Self {
         self.max_id = id;

@@ -1,4 +1,4 @@
-//! Setting a timer, and how much time it has left.
+//! Setting a timer, and reading how much time it has left.
 
 use super::entry::{Kind, Locked, State, Status, Timer};
 use super::lookup::valid_id;
@@ -8,12 +8,12 @@ use crate::expiry::clocks::{LAST, nanoseconds};
 use crate::expiry::{Base, CpuClock, Queue, Tell};
 use core::time::Duration;
 
-/// CPU time is looked at this often at most, in nanoseconds: as often as a kernel's tick.
+/// How often a timer of CPU time is checked at most, in nanoseconds: as often as a kernel's tick.
 pub(super) const TICK: u64 = 1_000_000;
-/// And so often while its process or thread does not run.
+/// How often it is checked while its process or thread does not run.
 const IDLE: u64 = 8 * TICK;
 
-/// What the clocks showed before a timer was changed. They are read before, because an embedder's may panic.
+/// Clock readings from before a timer was changed. They are taken first, because an embedder's clock may panic.
 #[derive(Clone, Copy)]
 pub(super) struct Shown {
     /// The reading of the timer's own clock, which may count CPU time.
@@ -23,17 +23,18 @@ pub(super) struct Shown {
 }
 
 impl Timers {
-    /// Sets a timer, and answers what it was set to: timer_settime(2). The value is a point in time if `absolute`, and
-    /// else so much time from now. What was on its way, a notice that has not been taken or an overrun, is void.
+    /// Sets a timer, and returns its old setting: timer_settime(2). The value is a point in time if `absolute`, and
+    /// otherwise a time from now. A notice that has not been taken, and an overrun, become void.
     ///
     /// # Errors
-    /// [`Error::Invalid`]: no such timer. [`Error::NoTask`]: the process or thread whose CPU time it runs by has ended.
+    /// [`Error::Invalid`]: no such timer. [`Error::NoTask`]: the process or thread whose CPU time the timer counts has
+    /// ended.
     pub fn settime(&self, id: i32, absolute: bool, new: Setting) -> Result<Setting, Error> {
         self.change(id, absolute, new, |state| self.get(state))
     }
 
-    /// As [`settime`](Self::settime), for a caller who does not ask for the old setting. The kernel does not look at it
-    /// then, which a silent timer with an interval shows later.
+    /// As [`settime`](Self::settime), for a caller that does not ask for the old setting. The kernel does not compute
+    /// it then; a later reading of a silent timer with an interval shows the difference.
     pub(crate) fn settime_unasked(&self, id: i32, absolute: bool, new: Setting) -> Result<(), Error> {
         self.change(id, absolute, new, |_| ())
     }
@@ -43,7 +44,7 @@ impl Timers {
         let mut locked = self.lock(id)?;
         let old = locked.with(|state| {
             if state.cpu_clock().is_some_and(|of| self.inner.driver.cpu_time(of).is_none()) {
-                // Its notice is void all the same, and nothing else changes.
+                // The timer's notice becomes void all the same. Nothing else changes.
                 state.renumber();
                 return Err(Error::NoTask);
             }
@@ -58,7 +59,7 @@ impl Timers {
     fn set(&self, locked: &mut Locked<'_>, id: u32, absolute: bool, new: Setting) -> Result<Tell, Error> {
         let timer = locked.timer();
         locked.with(|state| {
-            // Read before anything is changed, because an embedder's clock may panic.
+            // The clock is read before anything is changed, because an embedder's clock may panic.
             let next = Self::base_of(state, absolute);
             let shown = if new.value.is_zero() { None } else { Some(self.shown(state, next)) };
             let stood = state.stand_down();
@@ -66,19 +67,20 @@ impl Timers {
             timer.publish(id, 0);
             let leave = || stood.map_or_else(Tell::default, |base| self.leave(timer, base));
             let Some(shown) = shown else {
-                // What tells nobody shows the time until its last deadline ever after; of CPU time it does not.
+                // A timer that notifies nobody keeps its last deadline, and goes on to show the time until it. A timer
+                // of CPU time does not.
                 if state.kind != Kind::None || state.cpu_clock().is_some() {
                     state.deadline = 0;
                 }
                 return Ok(leave());
             };
             state.base = next;
-            // One that goes from a queue to the same is put there anew without having left.
+            // A timer that stays in its queue is put into its new place there without being taken out first.
             let tell = if stood == Some(next) && shown.is_some() { Tell::default() } else { leave() };
             let shown = shown.ok_or(Error::NoTask)?;
             state.interval = nanoseconds(new.interval);
             let value = nanoseconds(new.value);
-            // Clocks end there; CPU time may be summed up beyond.
+            // Clocks end at `LAST`. CPU time is a sum, which may go beyond.
             let last = if state.cpu_clock().is_some() { u64::MAX } else { LAST };
             state.deadline = if absolute { value } else { shown.clock.saturating_add(value).min(last) };
             if state.kind == Kind::None {
@@ -88,8 +90,8 @@ impl Timers {
         })
     }
 
-    /// Which clock the timer runs by from now on. A relative time on `CLOCK_REALTIME` is not changed by setting that
-    /// clock, so it runs by the monotonic clock.
+    /// The clock that the timer runs by from now on. A relative time on `CLOCK_REALTIME` does not change when that
+    /// clock is set, so it runs by the monotonic clock.
     fn base_of(state: &State, absolute: bool) -> Base {
         match state.clock {
             TimerClock::Realtime if absolute => Base::Realtime,
@@ -99,8 +101,9 @@ impl Timers {
         }
     }
 
-    /// What the timer is set to: timer_gettime(2). The time that is left, never 0 while it is going to expire; and the
-    /// interval. An interval timer whose notice nobody has taken shows the time until the next deadline.
+    /// The timer's setting: timer_gettime(2). It consists of the time that is left, which is not 0 while the timer is
+    /// going to expire, and the interval. An interval timer whose notice has not been taken shows the time until the
+    /// next deadline.
     ///
     /// # Errors
     /// [`Error::Invalid`]: no such timer.
@@ -116,17 +119,18 @@ impl Timers {
             return Setting::default();
         }
         let Some(now) = self.now(state) else { return Setting::default() };
-        // What nobody has taken, and what nobody is told of, goes on unnoticed.
+        // A timer whose notice has not been taken, or that notifies nobody, has gone on unnoticed: move its deadline
+        // on.
         if state.interval != 0 && state.status != Status::Armed {
             state.forward(now);
         }
         let left = state.deadline.saturating_sub(now);
-        // 0 would mean that it is not set.
+        // 0 would mean that the timer is not set.
         let left = if left == 0 && !is_silent { 1 } else { left };
         Setting { value: Duration::from_nanos(left), interval }
     }
 
-    /// What the timer's clock shows; `None` if that is the CPU time of a thread or process that is gone.
+    /// The time on the timer's clock; `None` if that is the CPU time of a thread or process that is gone.
     fn now(&self, state: &State) -> Option<u64> {
         match state.cpu_clock() {
             None => Some(self.inner.driver.now(state.base)),
@@ -157,14 +161,14 @@ impl Timers {
         self.arm_at(timer, state, at, shown.time)
     }
 
-    /// As `arm`, for the time `at` instead of the one that the timer is set to.
+    /// As `arm`, but for the time `at` instead of the timer's deadline.
     pub(super) fn arm_at(&self, timer: &Timer, state: &State, at: u64, now: u64) -> Tell {
         let (queue, tag) = (self.queue_of(state), state.number);
-        // SAFETY: timers are valid as long as their queues are; the node is in no queue, or in this one.
+        // SAFETY: timers are valid as long as their queues; the node is in no queue or in this one.
         unsafe { queue.arm(&self.inner.driver.inner, timer.node(), at, now, |node| (*node).tag = tag) }
     }
 
-    /// When a timer of CPU time can have expired at the earliest.
+    /// The earliest time, on the queue's clock, at which a timer of CPU time can have expired.
     fn look_again_at(&self, state: &mut State, of: CpuClock, shown: Shown) -> u64 {
         let seen = shown.clock;
         let at_once = match of {
@@ -184,7 +188,8 @@ impl Timers {
 }
 
 impl State {
-    /// The next expiry that is not past, and how many had to be passed over.
+    /// Moves the deadline to the next expiry that is not past, and adds the expiries that were passed over to the
+    /// overrun.
     pub(super) fn forward(&mut self, now: u64) {
         if now < self.deadline {
             return;

@@ -1,19 +1,20 @@
-//! Where blocks of IDs go in a table.
+//! The place of each block of IDs in a table.
 
 use crate::sys::random::mixed;
 
-/// Spreads blocks of IDs, numbered one after the other, over groups of a table, whose number is cut to its size.
+/// Spreads blocks of IDs over the groups of a table. Blocks have consecutive numbers; the caller cuts the result to the
+/// size of the table.
 ///
-/// Each bit of a number is changed by bits above it alone. So as many blocks as there are groups, one after the other
-/// from a multiple of that, have a group each, and mostly lie side by side as in an array, which a CPU's prefetcher
-/// knows. Blocks at a distance spread as well, since what they have in common, the lower bits, is what is changed. And
-/// which groups they share nobody can guess, who does not know the seed.
+/// Each bit of a block's number is changed only by the bits above it. So N consecutive blocks that begin at a multiple
+/// of N have one group each in a table of N groups. Most of them lie side by side as in an array, which suits a CPU's
+/// prefetcher. Blocks with a stride spread as well: they have their lower bits in common, and these are the bits that
+/// are changed. Which blocks share a group cannot be guessed without the seed.
 pub struct Spread {
     multiplier: u64,
 }
 
-/// So many of the lower bits are changed. A table with more groups than these tell apart has too many timers for their
-/// IDs to have more than these in common.
+/// The number of lower bits that are changed. A table with more than 2^`BITS` groups has so many timers that their
+/// blocks cannot have more than these bits in common.
 const BITS: u32 = 8;
 
 impl Spread {
@@ -21,13 +22,14 @@ impl Spread {
         Self { multiplier: mixed(seed) | 1 }
     }
 
-    /// In which group a block is, and how far on in that it begins, so that IDs which are a multiple of a block apart have
-    /// different slots. Both are to be cut to size.
+    /// The group of a block, and the offset in the group at which the block begins. The offsets give different slots to
+    /// IDs whose distance is a multiple of a block. The caller cuts both to size.
     #[inline(always)]
     pub fn of(&self, block: u32) -> (u32, u32) {
         let product = u64::from(block >> BITS).wrapping_mul(self.multiplier);
-        // All of the number decides about the upper bits of a product. But multiples of it lie as evenly, or as unevenly, as
-        // the multiplier happens to be: three places of it together come like dice.
+        // All bits of a number affect the upper bits of the product. But its multiples are spaced as evenly, or as
+        // unevenly, as the multiplier happens to make them. Three places of the product combined are distributed as if
+        // thrown with dice.
         let mixed = product ^ (product << 12) ^ (product << 24);
         let changed = block ^ (mixed >> (u64::BITS - BITS)) as u32;
         let first = block.wrapping_add(block >> 6).wrapping_add((product >> (u64::BITS - 2 * BITS)) as u32);
@@ -42,7 +44,7 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
-    /// How many of `blocks` the fullest of `groups` gets.
+    /// The number of `blocks` in the fullest of `groups`.
     fn most_in_one(seed: u64, groups: u32, blocks: impl Iterator<Item = u32>) -> u32 {
         let spread = Spread::new(seed);
         let mut counts = HashMap::new();
@@ -58,13 +60,14 @@ mod tests {
                     let first = window << log2;
                     assert_eq!(most_in_one(seed, 1 << log2, first..first + (1 << log2)), 1, "seed {seed}, 2^{log2}");
                 }
-                // From anywhere: those of two windows.
+                // N blocks from anywhere are blocks of two such windows, so a group has at most two of them.
                 assert!(most_in_one(seed, 1 << log2, 12_345..12_345 + (1 << log2)) <= 2, "seed {seed}, 2^{log2}");
             }
         }
     }
 
-    /// As many IDs as slots, 64 a group, each in a block of its own; how many timers a look-up meets then.
+    /// The average number of timers that a look-up meets, if there are as many IDs as slots, each in a block of its
+    /// own.
     fn steps_of_a_look_up(seed: u64, timers: u32, blocks: impl Iterator<Item = u32>) -> f64 {
         let spread = Spread::new(seed);
         let mut chains = vec![0u32; timers as usize];
@@ -88,7 +91,7 @@ mod tests {
                 }
             }
         }
-        // Dice: half of a table as full as it is wide lies before a timer.
+        // With dice the mean is 1.5: there is one timer for each slot, and half a timer lies before the one looked up.
         let mean = all.iter().sum::<f64>() / all.len() as f64;
         assert!(mean <= 1.6, "{mean}");
     }

@@ -1,7 +1,7 @@
 //! The memory of a process's timers.
 //!
-//! What is a timer once is one until the process's table goes: look-ups take no lock, and may come too late. Free timers
-//! lie in several lists, so that threads seldom meet.
+//! Memory that is once a timer stays a timer until the process's table is freed: look-ups take no lock, and may use a
+//! stale pointer. Free timers are in several lists, so that threads seldom contend for one.
 
 use core::ptr::{self, NonNull};
 
@@ -13,11 +13,11 @@ use crate::table::lock::{Lock, LockGuard};
 /// Number of lists among which threads that make timers at the same time are spread.
 const SHARDS: usize = if MODEL { MODEL_SHARES } else { 8 };
 
-/// The timers of a process that are not in use.
+/// The memory of a process's timers, and the lists of those that are not in use.
 pub struct Store {
     shards: [Shard; SHARDS],
     limit: usize,
-    /// Timers that there is memory for, in use or not.
+    /// The number of timers that memory has been granted for, in use or not.
     made: AtomicUsize,
 }
 
@@ -26,36 +26,36 @@ struct Shard(Lock<Free>);
 
 struct Free {
     first: *mut Timer,
-    /// Timers in this list.
+    /// The number of timers in this list.
     count: usize,
     chunks: *mut Chunk,
 }
 
-/// Free timers on their way from one list to another, linked.
+/// A linked list of free timers on their way from one list to another.
 struct Batch {
     first: NonNull<Timer>,
     last: NonNull<Timer>,
     count: usize,
 }
 
-// SAFETY: the pointers are to memory that the store alone has.
+// SAFETY: the pointers are to memory that belongs to the store alone.
 unsafe impl Send for Free {}
 
 impl Store {
-    /// For at most `limit` timers.
+    /// Makes a store for at most `limit` timers.
     pub fn new(limit: usize) -> Self {
         let shards = core::array::from_fn(|_| Shard(Lock::new(Free::new())));
         Self { shards, limit, made: AtomicUsize::new(0) }
     }
 
-    /// A free timer of the calling thread's list. `None`: that takes longer.
+    /// Takes a free timer from the calling thread's list; `None` if that list is empty.
     #[inline(always)]
     pub fn take(&self) -> Option<NonNull<Timer>> {
         self.list_of(thread_share(SHARDS)).with(Free::pop)
     }
 
-    /// A free timer, from the calling thread's list or from one that has plenty. Otherwise a thread that makes timers
-    /// for other threads to delete would need more and more memory.
+    /// Takes a free timer from the calling thread's list, or from a list that has plenty. Without the latter, a thread
+    /// that makes timers for other threads to delete would need more and more memory.
     pub fn take_free(&self) -> Option<NonNull<Timer>> {
         let own = thread_share(SHARDS);
         if let Some(timer) = self.list_of(own).with(Free::pop) {
@@ -68,25 +68,25 @@ impl Store {
         })
     }
 
-    /// The last free timer there is.
+    /// Takes a free timer from any list that has one.
     pub fn take_last(&self) -> Option<NonNull<Timer>> {
         self.shards.iter().find_map(|shard| shard.0.lock().with(Free::pop))
     }
 
-    /// How many more timers there may be: as many as one asks of the allocator, or up to the limit. They are counted from
-    /// here on.
+    /// The number of timers that may be made next: as many as fit into a chunk, or up to the limit. `None` if the limit
+    /// is reached. They count as made from here on.
     pub fn grant(&self) -> Option<usize> {
         let more = |made: usize| TIMERS.min(self.limit.saturating_sub(made));
         let grant = |made: usize| (more(made) > 0).then(|| made + more(made));
         self.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant).ok().map(more)
     }
 
-    /// They are not to be, after all.
+    /// Takes back a grant, because the timers were not made.
     pub fn revoke(&self, timers: usize) {
         self.made.fetch_sub(timers, Ordering::Relaxed);
     }
 
-    /// Makes as many as were granted; one of them. `None`: there is no memory.
+    /// Makes as many timers as were granted, and returns one of them. `None` if there is no memory.
     pub fn make(&self, timers: usize) -> Option<NonNull<Timer>> {
         self.list_of(thread_share(SHARDS)).with(|free| {
             free.add_chunk(timers)?;
@@ -94,13 +94,13 @@ impl Store {
         })
     }
 
-    /// Takes a timer back that nobody can find.
+    /// Takes back a timer that cannot be found any more.
     #[inline(always)]
     pub fn give_back(&self, timer: NonNull<Timer>) {
         self.list_of(thread_share(SHARDS)).with(|free| free.push(timer));
     }
 
-    /// Locks the list with this number, which is the thread's own, or the next one that is free.
+    /// Locks the calling thread's list, whose number is `own`, or the next list that is not locked.
     #[inline(always)]
     fn list_of(&self, own: usize) -> LockGuard<'_, Free> {
         match self.shards[own].0.try_lock() {
@@ -120,12 +120,12 @@ impl Store {
         self.shards[own].0.lock()
     }
 
-    /// Timers that there is memory for, in use or not.
+    /// The number of timers that memory has been granted for, in use or not.
     pub fn made(&self) -> usize {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// Timers in use, or about to be.
+    /// The number of timers in use, or about to be.
     pub fn in_use(&self) -> usize {
         let free: usize = self.shards.iter().map(|shard| shard.0.lock().with(|free| free.count)).sum();
         self.made().saturating_sub(free)
@@ -138,10 +138,10 @@ impl Store {
         bytes
     }
 
-    /// Whatever has ever been a timer.
+    /// Calls `f` with all timers, in use or free.
     pub fn for_each(&self, mut f: impl FnMut(&Timer)) {
         self.for_each_chunk(|chunk| {
-            // SAFETY: chunks are freed with the store, and have this many timers.
+            // SAFETY: chunks are freed with the store, and hold this many timers.
             unsafe { (0..chunk.as_ref().timers).for_each(|index| f(chunk::timer(chunk, index).as_ref())) };
         });
     }
@@ -150,7 +150,7 @@ impl Store {
         for shard in &self.shards {
             let mut next = shard.0.lock().with(|free| free.chunks);
             while let Some(chunk) = NonNull::new(next) {
-                // SAFETY: as above; what precedes its timers does not change.
+                // SAFETY: as in `for_each`; a chunk's header does not change.
                 next = unsafe { chunk.as_ref() }.next;
                 f(chunk);
             }
@@ -166,7 +166,7 @@ impl Free {
     #[inline(always)]
     fn pop(&mut self) -> Option<NonNull<Timer>> {
         let timer = NonNull::new(self.first)?;
-        // SAFETY: a free timer and its node are this list's alone.
+        // SAFETY: a free timer and its node belong to this list alone.
         self.first = unsafe { (*timer.as_ref().node()).kept() };
         self.count -= 1;
         Some(timer)
@@ -174,13 +174,13 @@ impl Free {
 
     #[inline(always)]
     fn push(&mut self, timer: NonNull<Timer>) {
-        // SAFETY: a timer of the store, which nobody uses any more.
+        // SAFETY: a timer of the store, which no thread uses any more.
         unsafe { (*timer.as_ref().node()).keep(self.first) };
         self.first = timer.as_ptr();
         self.count += 1;
     }
 
-    /// Some timers, if there are plenty.
+    /// Takes some timers off the list, if it has plenty.
     fn pop_batch(&mut self) -> Option<Batch> {
         if self.count < TIMERS {
             return None;
@@ -188,7 +188,7 @@ impl Free {
         let first = NonNull::new(self.first)?;
         let mut last = first;
         let mut count = 1;
-        // SAFETY: free timers and their nodes are this list's alone.
+        // SAFETY: free timers and their nodes belong to this list alone.
         unsafe {
             while let Some(next) = NonNull::new((*last.as_ref().node()).kept::<Timer>())
                 && count < TIMERS / 2
@@ -203,7 +203,7 @@ impl Free {
     }
 
     fn push_batch(&mut self, Batch { first, last, count }: Batch) {
-        // SAFETY: nobody else has them.
+        // SAFETY: the batch belongs to this call alone.
         unsafe { (*last.as_ref().node()).keep(self.first) };
         self.first = first.as_ptr();
         self.count += count;
@@ -212,7 +212,7 @@ impl Free {
     fn add_chunk(&mut self, timers: usize) -> Option<()> {
         let chunk = chunk::make(timers, self.chunks, self.first)?;
         self.chunks = chunk.as_ptr();
-        // SAFETY: there is a first one.
+        // SAFETY: a chunk has at least one timer.
         self.first = unsafe { chunk::timer(chunk, 0) }.as_ptr();
         self.count += timers;
         Some(())
@@ -222,7 +222,7 @@ impl Free {
 impl Drop for Free {
     fn drop(&mut self) {
         while let Some(chunk) = NonNull::new(self.chunks) {
-            // SAFETY: a chunk of `add_chunk`; the table is going, so nobody uses its timers.
+            // SAFETY: a chunk that `add_chunk` made. The process's table is being freed, so no thread uses the timers.
             unsafe {
                 self.chunks = chunk.as_ref().next;
                 chunk::free(chunk);

@@ -10,13 +10,13 @@ use crate::table::node::Links;
 
 #[repr(C)]
 struct Item {
-    // First, so that a pointer to the node is one to the item.
+    // The first field, so that a pointer to the node is a pointer to the item.
     node: Node,
     id: usize,
 }
 
 fn id_of(node: NonNull<Node>) -> usize {
-    // SAFETY: the nodes of these tests are items, and live until the test has ended.
+    // SAFETY: the nodes of these tests are items, and live until the end of the test.
     unsafe { (*node.cast::<Item>().as_ptr()).id }
 }
 
@@ -35,7 +35,7 @@ fn is_marker(node: NonNull<Node>) -> bool {
     fields(node).is_marker
 }
 
-/// Memory of the nodes of a test.
+/// Owns the nodes of a test.
 #[derive(Default)]
 struct Items(Vec<NonNull<Item>>);
 
@@ -60,7 +60,7 @@ impl Items {
 impl Drop for Items {
     fn drop(&mut self) {
         for item in &self.0 {
-            // SAFETY: from `into_raw`, and used no more.
+            // SAFETY: the pointer is from `into_raw`, and is not used again.
             drop(unsafe { Box::from_raw(item.as_ptr()) });
         }
     }
@@ -104,7 +104,7 @@ fn position_of(node: NonNull<Node>) -> Position {
     unsafe { Position::of(node.as_ptr()) }
 }
 
-/// Checks all heads, from the root down: their order, weights and number. Answers the heads, and the depth of the tree.
+/// Checks all heads, from the root down: their order, weights and number. Returns the heads, and the depth of the tree.
 fn check_tree(queue: &Queue) -> (Vec<NonNull<Node>>, usize) {
     let (mut heads, mut deepest) = (Vec::new(), 0);
     let all = (0, 0, 0)..=(u64::MAX, u32::MAX, u64::MAX);
@@ -126,7 +126,7 @@ fn check_tree(queue: &Queue) -> (Vec<NonNull<Node>>, usize) {
     (heads, deepest)
 }
 
-/// Checks all links of a ring and of its levels. Answers the IDs in wake order.
+/// Checks all links of a ring and of its levels. Returns the IDs in wake order.
 fn check_ring(head: NonNull<Node>, bucket: *mut ()) -> Vec<usize> {
     let mut ring = Vec::from([head]);
     while let Some(next) = NonNull::new(fields(ring[ring.len() - 1]).next).filter(|&next| next != head) {
@@ -175,7 +175,7 @@ struct World {
     random: Random,
 }
 
-/// An address that stands for a bucket.
+/// A fake address of a bucket.
 fn bucket(queue: usize) -> *mut () {
     ptr::without_provenance_mut(64 * (queue + 1))
 }
@@ -240,7 +240,7 @@ impl World {
     fn insert(&mut self, queue: usize, node: NonNull<Node>) {
         let at = order(position_of(node));
         let is_new = self.waiters(queue, at).is_empty();
-        // SAFETY: unqueued, or taken to here.
+        // SAFETY: unqueued, or taken off with `take_to` for this queue.
         let answer = unsafe { self.queues[queue].insert(node, bucket(queue)) };
         self.arrive(node, queue);
         let mut keys: Vec<Order> = self.model.iter().filter(|w| w.queue == queue).map(|w| w.at).collect();
@@ -313,7 +313,7 @@ impl World {
         }
     }
 
-    /// One piece of a walk: goes on if there is a marker for this position, and begins otherwise.
+    /// One piece of a walk. It resumes a walk if there is a marker for this position, and begins one otherwise.
     fn walk(&mut self, queue: usize, position: Position) {
         let (pick, limit, most) = (self.any_pick(), self.random.below(4), self.random.below(5));
         let all = self.waiters(queue, order(position));
@@ -321,7 +321,7 @@ impl World {
         let from = marker.map_or(0, |marker| all.iter().position(|&node| node == marker).expect("it is there") + 1);
         let mut left = all[from..].iter().copied().filter(|&node| !is_marker(node));
         let marker = marker.unwrap_or_else(|| self.items.make_marker(position));
-        // SAFETY: a marker, which is queued there or nowhere.
+        // SAFETY: a marker that is queued in this queue or in none.
         let mut next = unsafe { self.queues[queue].resume(marker) };
         // SAFETY: valid.
         assert!(unsafe { marker.as_ref() }.bucket().is_null());
@@ -406,14 +406,14 @@ impl World {
         }
     }
 
-    /// Puts a ring into either queue: up to `most` of the waiters of the key at `at`.
+    /// Puts a ring, up to `most` of the waiters of the key at `at`, into one of the two queues.
     fn push(&mut self, from: usize, ring: Option<Ring>, at: Option<Order>, most: usize) {
         let Some(ring) = ring else { return assert_eq!(at, None) };
         let at = at.expect("there was no such key");
         let mut gone = self.waiters(from, at);
         gone.truncate(most);
         assert_eq!((ring.head, ring.hash), (gone[0], at.1));
-        // SAFETY: valid. They still look queued.
+        // SAFETY: the nodes are valid, and still look queued.
         assert!(gone.iter().all(|node| unsafe { node.as_ref() }.bucket() == bucket(from)));
         self.forget(&gone);
         self.check();
@@ -474,7 +474,7 @@ fn a_hundred_thousand_keys_are_at_most_64_deep() {
     sorted.sort_by_key(|at| at.weight());
     check_depth("the lightest first", 64, sorted.iter().copied());
     check_depth("the heaviest first", 64, sorted.iter().rev().copied());
-    // Hashes of one bucket of one table among several: some bits are those of the bucket, some those of the table.
+    // Hashes of one bucket of one of several tables: they agree in the bits of the bucket and in the bits of the table.
     let on_node = |at: Position| Position { hash: at.hash & 0x007f_fc00 | 0x1280_0005, ..at };
     check_depth("13 bits of the hash differ", 64, sorted.iter().copied().map(on_node));
     check_depth("one hash", 64, (0..MANY).map(|i| position(4, 7, 4 * i)));
@@ -532,7 +532,7 @@ fn a_walk_in_pieces_looks_at_each_waiter_once_whoever_comes_and_goes_meanwhile()
     let marker = NonNull::from(&*marker);
     let mut seen = Vec::new();
     for piece in 0.. {
-        // SAFETY: queued here, or nowhere.
+        // SAFETY: queued here, or in no queue.
         let Some(first) = (unsafe { queue.resume(marker) }) else { break };
         // SAFETY: queued here.
         let (taken, next) = unsafe {
@@ -546,7 +546,7 @@ fn a_walk_in_pieces_looks_at_each_waiter_once_whoever_comes_and_goes_meanwhile()
         let Some(next) = next else { break };
         // SAFETY: unqueued, and `next` is queued here.
         assert!(unsafe { queue.pause(marker, next, bucket(0)) });
-        // A waiter comes before all others, and one that has been passed over leaves.
+        // A new waiter enters before all others, and a waiter that the walk has passed over leaves.
         add(&mut queue, 10);
         let gone = seen[16 * piece];
         // SAFETY: queued here.
@@ -568,7 +568,8 @@ fn the_place_of_a_waiter_is_found_by_levels_and_not_by_waiters() {
     };
     let better: Vec<_> = (0..100).map(|_| add(&mut queue, 10)).collect();
     let worse: Vec<_> = (0..100).map(|_| add(&mut queue, 30)).collect();
-    // A walk that looks at one of these goes astray, from whichever end it comes.
+    // These waiters get misleading priorities: a search that looks at one of them takes a wrong turn, from whichever
+    // end it comes.
     better[1..99].iter().for_each(|&node| set_priority(node, 255));
     worse[1..99].iter().for_each(|&node| set_priority(node, 0));
     let between = add(&mut queue, 20);

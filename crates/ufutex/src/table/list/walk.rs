@@ -1,11 +1,11 @@
 //! Walks in pieces: a walk along a key's waiters that looks at a bounded number of them, unlocks the bucket, locks it
 //! again, and goes on.
 //!
-//! The walk's place is kept by a *marker* in the ring: a node that the walk owns, right before the next waiter to look
-//! at. A marker is linked like a waiter, so it keeps its place when waiters leave, are taken, or are moved to another
-//! bucket. To go on, the walk takes the marker off and looks at what stood behind it. So it looks at each waiter once,
-//! however many pieces it takes. A waiter that comes between two pieces does not move the marker. If its priority puts
-//! it before the marker, the walk does not look at it; otherwise the walk does.
+//! A *marker* in the ring keeps the walk's place: a node that the walk owns, right before the next waiter to look at. A
+//! marker is linked like a waiter, so it keeps its place when waiters leave, are taken, or are moved to another bucket.
+//! To go on, the walk takes the marker off and looks at the waiter that stood behind it. So it looks at each waiter
+//! once, however many pieces it takes. If a waiter comes between two pieces, the marker stays where it is. The walk
+//! passes over the new waiter if its priority puts it before the marker, and looks at it otherwise.
 //!
 //! If the next waiter is the first of its key, no marker is needed: the walk goes on with the first waiter of the key.
 
@@ -14,15 +14,15 @@ use core::ptr::NonNull;
 use super::{Node, Pick, Queue, Taken, links, ring};
 
 impl Queue {
-    /// Where a walk goes on, if there is a waiter left: behind `marker`, which is taken off, or with the first waiter
-    /// of the marker's key if `marker` is not queued.
+    /// Returns the waiter with which a walk goes on, or `None` if none is left. If `marker` is queued, this is the
+    /// waiter behind it, and the marker is taken off. Otherwise it is the first waiter of the marker's key.
     ///
     /// # Safety
     /// `marker` is a marker of the caller's, and is queued in no other queue. The caller has locked this bucket as the
     /// bucket of the marker's key.
     pub unsafe fn resume(&mut self, marker: NonNull<Node>) -> Option<NonNull<Node>> {
-        // SAFETY: the marker's fields are guarded by the lock that we hold if it is queued, which is here, and belong
-        // to its owner otherwise.
+        // SAFETY: if the marker is queued, it is queued here, and the lock that we hold guards its fields. Otherwise
+        // its fields belong to its owner, the caller.
         unsafe {
             if marker.as_ref().bucket().is_null() {
                 let (key, hash) = marker.as_ref().key();
@@ -34,13 +34,14 @@ impl Queue {
         }
     }
 
-    /// Inserts `marker` before `next`, where a walk has to go on, unless `next` is the first of its key. Answers
-    /// whether it did.
+    /// Inserts `marker` before `next`, where a walk has to go on, and returns `true`. If `next` is the first of its
+    /// key, no marker is needed, and it returns `false`.
     ///
     /// # Safety
-    /// As for [`insert`](Self::insert), `marker` being the node. `next` is a waiter of its key, and queued in this queue.
+    /// As for [`insert`](Self::insert), with `marker` as the node. `next` is a waiter of its key, and is queued in this
+    /// queue.
     pub unsafe fn pause(&mut self, marker: NonNull<Node>, next: NonNull<Node>, bucket: *mut ()) -> bool {
-        // SAFETY: the nodes of this queue are valid, and we hold the lock; the marker is the caller's.
+        // SAFETY: the nodes of this queue are valid, and we hold the lock; the marker belongs to the caller.
         unsafe {
             if (*links(next.as_ptr())).is_head {
                 return false;
@@ -51,9 +52,9 @@ impl Queue {
         true
     }
 
-    /// Offers waiters to `pick`, from `first` on, and takes up to `limit` of those that it picks, but looks at no more
-    /// than `most`. Answers the taken waiters and the waiter to go on with, which is `None` if none is left or if
-    /// `pick` has stopped the walk.
+    /// Offers waiters to `pick`, from `first` on, and takes up to `limit` of those that it picks. It looks at no more
+    /// than `most`. Returns the taken waiters and the waiter to go on with. That is `None` if none is left or if `pick`
+    /// has stopped the walk.
     ///
     /// # Safety
     /// `first` is queued in this queue.
@@ -71,7 +72,7 @@ impl Queue {
             && left > 0
         {
             left -= 1;
-            // SAFETY: `node` is queued here: it is `first`, or stood behind a queued node.
+            // SAFETY: `node` is queued here: it is `first`, or it stood behind a queued node.
             unsafe {
                 next = self.after(node);
                 match pick(node) {

@@ -1,7 +1,7 @@
 //! `atomic`: every operation counts itself in one shared counter, up and then down; a resize waits until it is zero.
 //!
-//! The kernel's first implementation. The counter's cache line is transferred between all CPUs. And a resize needs a
-//! moment with no operation in flight, which may never come.
+//! This is the kernel's first implementation. The counter's cache line is transferred between all CPUs, and a resize
+//! needs a moment with no operation in flight, which may never come.
 
 use core::hint::black_box;
 
@@ -35,8 +35,8 @@ impl Drop for Pin<'_> {
 }
 
 impl Atomic {
-    /// What the kernel read before it counted: the table's mask, in the counter's line, and in the bucket the way back to the table,
-    /// where there is one.
+    /// Reads what the kernel read before it counted: the table's mask, on the counter's line, and the bucket's pointer
+    /// back to the table, in layouts that have one.
     #[inline(always)]
     fn look_up<L: Layout>(&self, tables: &Tables<L>, hash: u32) {
         self.count.look();
@@ -85,7 +85,7 @@ impl<L: Layout> Scheme<L> for Atomic {
 
     #[inline(always)]
     fn proves_empty(&self, tables: &Tables<L>, hash: u32) -> bool {
-        // There are waiters: as in the kernel, the operation counts itself once, when it locks.
+        // If there are waiters, the operation counts itself only once, when it locks, as in the kernel.
         if !current_proves_empty(tables, hash) {
             return false;
         }
@@ -119,8 +119,8 @@ impl<L: Layout> Scheme<L> for Atomic {
     }
 }
 
-/// Waits until no operation is between look-up and unlock. If `keep_trying` answers `false` before, or panics, nothing
-/// has changed.
+/// Waits until no operation is between look-up and unlock. If `keep_trying` returns `false` before that, or panics,
+/// operations are let in again and nothing has changed.
 pub fn wait_until_frozen(count: &Count, keep_trying: &mut dyn FnMut() -> bool) -> Result<(), Error> {
     let mut round = 0;
     while !count.is_frozen() && !mutant(Mutant::PivotSkipsCount) {

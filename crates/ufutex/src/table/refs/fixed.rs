@@ -1,4 +1,5 @@
-//! `fixed`: one table for good, nothing to hold in place. The kernel's "immutable", and the oracle for tests.
+//! `fixed`: one table for good, which needs nothing to keep it in place. It is the kernel's "immutable" hash, and the
+//! oracle for tests.
 
 use super::tables::{Current, Tables};
 use super::{Locked, Scheme, Second, current_proves_empty, lock_current, sealed::Sealed, try_current};
@@ -6,7 +7,7 @@ use crate::error::Error;
 use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
 
-/// The scheme whose table never changes, once there is one.
+/// The scheme whose table never changes once it has been made.
 pub struct Fixed;
 
 impl Sealed for Fixed {}

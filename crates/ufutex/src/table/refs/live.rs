@@ -1,13 +1,13 @@
-//! `live`: nothing is held in place, because nothing needs to be. The default.
+//! `live`: nothing keeps a table in place, because nothing needs to. The default.
 //!
-//! Invariant: for every key exactly one bucket is live, whichever table it stands in; and no bucket's memory is given
-//! back before the domain is dropped. An operation locks the bucket in the table that it believes current, by a
-//! compare-and-swap from a state with the live bit set. If that bucket is not live the key has moved: it is in `next`,
+//! Invariant: for every key exactly one bucket is live, whichever table it is in; and no bucket's memory is freed
+//! before the domain is dropped. An operation locks the bucket in the table that it believes to be in use, with a
+//! compare-and-swap from a state that has the live bit set. If that bucket is not live, the key has moved: to `next`,
 //! or `current` has changed meanwhile. That is the whole read side.
 //!
-//! A resize goes bucket by bucket, so it needs no moment without operations. One that was asked for runs to its end in
-//! the caller. One that the size policy began is carried on by whoever comes by: an operation that finds its bucket
-//! moved, or is about to sleep, moves a few more; no single one pays for it all.
+//! A resize goes bucket by bucket, so it needs no moment without operations. The thread that requests a resize takes
+//! all its steps. A resize that the size policy began is continued by other operations: one that finds its bucket
+//! moved, or is about to sleep, moves a few more buckets. So no single operation pays for all of it.
 
 use super::tables::{Current, Move, Moves, Tables};
 use super::{Locked, Scheme, Second, lock_in, sealed::Sealed};
@@ -21,14 +21,14 @@ use crate::table::mover::{self, Place};
 /// The scheme without a reference count: resizes under load, bucket by bucket.
 pub struct Live;
 
-/// After this many naps a resize waits for the locks of its steps one after the other: otherwise it might find some
+/// After this many naps a resize waits for the locks of its steps one after the other. Otherwise it might find some
 /// bucket locked each time.
 const PATIENCE: u32 = 10;
 
-/// How many times a bucket is looked up if its lock is only tried.
+/// The number of attempts to find the live bucket if its lock is only tried.
 const LOOKS: u32 = 100;
 
-/// How many steps an operation takes of a move that is not its own: a few microseconds' worth.
+/// The number of steps that an operation takes of a move that it did not request: some microseconds' worth.
 const STEPS_AT_ONCE: usize = 32;
 
 impl Sealed for Live {}
@@ -54,11 +54,11 @@ impl<L: Layout> Scheme<L> for Live {
     }
 
     fn try_lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: Option<&Guard<'_, L>>) -> Second<'a, L, Self> {
-        // The mover is in the middle of a step. Do not sleep until the step ends, because the caller holds another
-        // lock. If the answer is that the bucket is busy, the caller releases its lock, and sleeps when it locks this
-        // bucket first.
+        // A bucket may be not live because the mover is in the middle of a step. The caller holds another lock, so this
+        // must not sleep until the step ends. If it returns `Busy`, the caller releases its lock, and sleeps when it
+        // locks this bucket first.
         for _ in 0..LOOKS {
-            // In this order: see `Tables::publish`.
+            // `next` is read first: see `Tables::publish`.
             let next = tables.next();
             let current = tables.current();
             for place in [current, next] {
@@ -101,9 +101,9 @@ impl<L: Layout> Scheme<L> for Live {
         let mut number = None;
         let mut round = 0;
         while let Some(left) = go_on(tables, slots_log2, &mut number, round >= PATIENCE)? {
-            // Other threads take the rest of the steps in their operations. If this thread slept on the bucket, it
-            // would be woken together with all its contenders, and then wait for a CPU behind them. A short sleep gets
-            // it a CPU sooner.
+            // The rest of the steps may be taken by the operations of other threads. If this thread slept on the
+            // bucket, it would be woken together with all contenders of the bucket, and wait for a CPU behind them.
+            // After a short sleep it gets a CPU sooner.
             if !nap(&mut round) {
                 mover::wait_for(left.from, left.target, left.step);
             }
@@ -117,7 +117,7 @@ impl<L: Layout> Scheme<L> for Live {
         resize.with(|moves| {
             let is_free = moves.going_on.is_none();
             if is_free && (1..1 << slots_log2).contains(&tables.slots()) && is_wanted() {
-                // Without memory the table in use stays in use.
+                // If there is no memory, the table in use stays in use.
                 if let Ok(Some(plan)) = tables.plan(Some(slots_log2)) {
                     begin(tables, moves, plan);
                 }
@@ -142,15 +142,15 @@ fn help_slowly<L: Layout>(tables: &Tables<L>) {
     }
 }
 
-/// A step that waits for a locked bucket.
+/// A step that has to wait for a locked bucket.
 struct Left<L: Layout> {
     from: Place<L>,
     target: Place<L>,
     step: usize,
 }
 
-/// Continues the move that was requested, which has `number` once it has begun, and the moves before it. `None` if it
-/// has ended; otherwise a step that cannot be taken yet.
+/// Continues the requested move, whose number is in `number` once it has begun, and all moves before it. Returns `None`
+/// if the requested move has ended, and otherwise a step that cannot be taken yet.
 fn go_on<L: Layout>(
     tables: &Tables<L>,
     slots_log2: Option<u32>,
@@ -159,7 +159,7 @@ fn go_on<L: Layout>(
 ) -> Result<Option<Left<L>>, Error> {
     tables.resize.lock().with(|moves| {
         loop {
-            // Two passes: the first may complete another thread's move.
+            // Two passes: the first may complete a move of another thread.
             advance(tables, moves, usize::MAX);
             advance(tables, moves, usize::MAX);
             if number.is_some_and(|number| moves.ended >= number) {
@@ -207,7 +207,7 @@ fn advance<L: Layout>(tables: &Tables<L>, moves: &mut Moves<L>, limit: usize) {
     }
 }
 
-/// The first attempt found no private table, or a bucket that is not live.
+/// Locks the live bucket of `hash` if the first attempt found no private table, or a bucket that is not live.
 #[cold]
 fn lock_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> Option<Guard<'_, L>> {
     if tables.moving() {
@@ -215,7 +215,7 @@ fn lock_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> Option<Guard<'_, 
     }
     let mut round = 0;
     loop {
-        // In this order: see `Tables::publish`.
+        // `next` is read first: see `Tables::publish`.
         let next = tables.next();
         let current = tables.current();
         for place in [current, next] {
@@ -234,18 +234,18 @@ fn lock_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> Option<Guard<'_, 
                     return Some(guard);
                 }
             }
-            // The table changed while we looked. The thread that changed it has published more by now.
+            // The table changed between the two loads. The thread that changed it has published more by now.
             _ => {}
         }
         wait_a_moment(&mut round);
     }
 }
 
-/// Whether the key's live bucket is the global one. The caller holds that bucket's lock, without which the key cannot
-/// go back to a private table; so the answer holds until it unlocks.
+/// Whether the global bucket is the live bucket of the key. The caller holds the lock of the global bucket. Without it
+/// no mover can take the key back to a private table, so a `true` stays true until the caller unlocks.
 ///
-/// A private bucket that is not live may be one that the key has not come to yet, or one that it has been in and left:
-/// only if no move has begun meanwhile is it what `next` and `current` made of it.
+/// A private bucket may be not live because the key has not arrived there yet, or because it has been there and left.
+/// Only if no move has begun meanwhile does the bucket's state belong to the `next` and `current` that were read.
 fn is_in_global<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
     let moves = tables.moves();
     let next = tables.next();
@@ -259,16 +259,17 @@ fn is_in_global<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
     uses_global && !is_elsewhere && (tables.moves() == moves || mutant(Mutant::GlobalIgnoresMoves))
 }
 
-/// The empty check where the table in use is not a private one.
+/// The emptiness check if the table in use is not a private one.
 fn proves_empty_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
     let moves = tables.moves();
     let next = tables.next();
     match (tables.current(), next) {
-        // A table is published before its first waiter looks at the word: [A] and [B] do the rest.
+        // A table is published before its first waiter can look at the word. [A] and [B] do the rest.
         (Current::None, _) => true,
-        // A global bucket is live whether our key is in it or not. If a waiter of the key got its lock in a private
-        // table and then missed the new value of the word, its [A] came before our [B]; it had seen that table, so
-        // we see it too. And if the key has left since, maybe to come back, we see that move's number.
+        // A global bucket is live whether the key is in it or not. Suppose a waiter of the key got its lock in a
+        // private table and missed the new value of the word. Then its [A] came before this thread's [B], and it had
+        // seen that private table, so this thread sees that table too. And if the key has left the global bucket since,
+        // and perhaps come back, this thread sees that move's number.
         (Current::Global, Current::None) => {
             tables.global.bucket(hash).proves_empty() && (tables.moves() == moves || is_deceived(tables))
         }
@@ -276,7 +277,7 @@ fn proves_empty_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
     }
 }
 
-/// In a mutant alone: what takes the place of the second look at `moves`.
+/// In a mutant alone: replaces the second reading of `moves`.
 fn is_deceived<L: Layout>(tables: &Tables<L>) -> bool {
     let is_same = || matches!((tables.next(), tables.current()), (Current::None, Current::Global));
     mutant(Mutant::EmptySkipsGlobalRecheck) || (mutant(Mutant::EmptyTrustsSameTable) && is_same())

@@ -1,6 +1,6 @@
 //! Schemes: how an operation reaches the bucket of its key while the table may be replaced.
 //!
-//! Each is one file behind [`Scheme`] and a type parameter of the domain, so that none pays for another.
+//! Each scheme is one file behind [`Scheme`], and a type parameter of the domain, so that no scheme pays for another.
 
 #[cfg(feature = "lab")]
 mod atomic;
@@ -32,29 +32,29 @@ mod sealed {
 }
 use sealed::Sealed;
 
-/// How operations reach their bucket; a type parameter of [`Domain`](crate::Domain).
+/// How operations reach their bucket. A type parameter of [`Domain`](crate::Domain).
 pub trait Scheme<L: Layout>: Sealed + Sized + Send + Sync + 'static {
-    /// Its name in the lab and in reports.
+    /// The scheme's name in the lab and in reports.
     const NAME: &'static str;
 
-    /// What keeps the table in place between look-up and unlock.
+    /// Keeps the table in place between look-up and unlock.
     #[doc(hidden)]
     type Pin<'a>;
 
     #[doc(hidden)]
     fn new() -> Self;
 
-    /// Names what all operations touch for who counts transfers.
+    /// Names the memory that all operations touch, for the statistics of transfers.
     #[cfg(feature = "sim")]
     #[doc(hidden)]
     fn name(&self) {}
 
-    /// Locks the live bucket of `hash`; `None` when the domain has no table yet.
+    /// Locks the live bucket of `hash`; `None` if the domain has no table yet.
     #[doc(hidden)]
     fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>>;
 
-    /// Tries to lock the live bucket of `hash` without waiting, because the bucket's holder may be waiting for what the
-    /// caller has locked. That is `first` if the caller has locked a bucket.
+    /// Tries to lock the live bucket of `hash` without waiting, because the bucket's holder may be waiting for a lock
+    /// that the caller holds. If the caller holds a bucket's lock, `first` is that bucket's guard.
     #[doc(hidden)]
     fn try_lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: Option<&Guard<'_, L>>) -> Second<'a, L, Self>;
 
@@ -62,8 +62,9 @@ pub trait Scheme<L: Layout>: Sealed + Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn proves_empty(&self, tables: &Tables<L>, hash: u32) -> bool;
 
-    /// Moves all waiters to a table with `1 << slots_log2` buckets, or the global one for `None`, and returns when they
-    /// are there, or with `TimedOut` when `keep_trying` said no before: then nothing has changed.
+    /// Moves all waiters to a table with `1 << slots_log2` buckets, or to the global table for `None`, and returns when
+    /// they are there. If `keep_trying` returns `false` before the move has begun, nothing changes, and the result is
+    /// `TimedOut`.
     #[doc(hidden)]
     fn resize(
         &self,
@@ -72,24 +73,24 @@ pub trait Scheme<L: Layout>: Sealed + Sized + Send + Sync + 'static {
         keep_trying: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error>;
 
-    /// Whether it can grow while operations go on, so that a policy may have it grow under load.
+    /// Whether the scheme can resize while operations go on, so that a policy may grow the table under load.
     #[doc(hidden)]
     const MOVES_UNDER_LOAD: bool;
 
     /// Moves to a table with `1 << slots_log2` buckets, if the table in use is smaller. A scheme that would have to
     /// wait long tries for a moment only. If there is no memory, the table in use stays in use. `is_wanted` is called
-    /// under the lock that a request for a size takes; if it answers `false`, nothing happens. The answer is `false` if
+    /// under the lock that a requested resize takes too; if it returns `false`, nothing happens. Returns `false` if
     /// nothing was decided because another move is going on.
     #[doc(hidden)]
     fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool;
 
-    /// Goes on with a move that has begun, for a while.
+    /// Takes some steps of a move that has begun.
     #[doc(hidden)]
     #[inline(always)]
     fn help(&self, _tables: &Tables<L>) {}
 }
 
-/// A locked bucket and what keeps its table in place; they are let go in this order.
+/// A locked bucket and the pin that keeps its table in place. Dropping it unlocks the bucket first.
 pub struct Locked<'a, L: Layout, S: Scheme<L>> {
     #[doc(hidden)]
     pub guard: Guard<'a, L>,
@@ -97,30 +98,30 @@ pub struct Locked<'a, L: Layout, S: Scheme<L>> {
 }
 
 impl<'a, L: Layout, S: Scheme<L>> Locked<'a, L, S> {
-    /// A bucket of the global table, which is always in place.
+    /// Wraps a bucket of the global table, which needs no pin.
     pub fn global(guard: Guard<'a, L>) -> Self {
         Self { guard, _pin: None }
     }
 
-    /// Unlocks, for those who hold another bucket.
+    /// Unlocks and keeps the CPU, for a caller that holds another bucket. Returns whether contenders slept.
     pub fn unlock_and_stay(self) -> bool {
         let Self { guard, _pin } = self;
         guard.unlock_and_stay()
     }
 }
 
-/// The result of trying to lock a bucket, perhaps with another one locked.
+/// The result of trying to lock a bucket, perhaps while another one is locked.
 #[doc(hidden)]
 pub enum Second<'a, L: Layout, S: Scheme<L>> {
     Locked(Locked<'a, L, S>),
-    /// It is the first one.
+    /// The bucket is the one that the caller has locked already.
     Same,
-    /// Another thread holds it; or there is no table yet, or not any more.
+    /// Another thread holds the bucket, or the domain has no table yet, or the bucket is no longer live.
     Busy,
 }
 
 impl<'a, L: Layout, S: Scheme<L>> Second<'a, L, S> {
-    /// For a bucket that needs nothing to keep its table in place.
+    /// Tries to lock a bucket that needs no pin to keep its table in place.
     pub fn of(bucket: &'a Bucket<L>, first: Option<&Guard<'_, L>>) -> Self {
         Self::pinned(bucket, first, || None)
     }
@@ -136,7 +137,8 @@ impl<'a, L: Layout, S: Scheme<L>> Second<'a, L, S> {
     }
 }
 
-/// For schemes that never move keys bucket by bucket; `pin` holds the table in use in place.
+/// Tries to lock the bucket of `hash` in the table in use, which `pin` keeps in place. For schemes that never move keys
+/// bucket by bucket.
 fn try_current<'a, L: Layout, S: Scheme<L>>(
     tables: &'a Tables<L>,
     hash: u32,
@@ -166,7 +168,7 @@ fn move_all<L: Layout>(from: Place<L>, to: Place<L>) {
     (0..mover::steps(from, to)).for_each(|i| _ = mover::step(from, to, i, mover::Locked::Wait));
 }
 
-/// For schemes that never move keys bucket by bucket: the bucket of `hash` in the table in use.
+/// Locks the bucket of `hash` in the table in use. For schemes that never move keys bucket by bucket.
 #[inline(always)]
 fn lock_current<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Guard<'a, L>> {
     if let Some(table) = tables.current_private()
@@ -186,7 +188,7 @@ fn lock_no_private<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Gu
     }
 }
 
-/// The emptiness check of the table in use, for schemes that never move keys bucket by bucket.
+/// Checks the bucket of `hash` in the table in use for emptiness. For schemes that never move keys bucket by bucket.
 #[inline(always)]
 fn current_proves_empty<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
     match tables.current_private() {
@@ -204,7 +206,7 @@ fn no_private_proves_empty<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
     }
 }
 
-/// For schemes that must wait for a moment without operations: grows the table if that moment comes soon.
+/// Grows the table if a moment without operations comes soon. For schemes that have to wait for such a moment.
 #[cfg(feature = "lab")]
 fn try_to_grow<L: Layout, S: Scheme<L>>(scheme: &S, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) {
     let mut tries_left = 100;

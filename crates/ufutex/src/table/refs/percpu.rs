@@ -1,10 +1,10 @@
-//! `percpu`: every operation counts itself in its CPU's counter; a resize sums them up.
+//! `percpu`: every operation counts itself in its CPU's counter; a resize sums the counters up.
 //!
-//! The kernel's implementation since 6.17. In the PERCPU state a reference is a restartable sequence that looks at the
-//! state and adds to the counter of its CPU, without a shared cache line or a locked instruction. A resize leaves that
-//! state, makes sure that no sequence that saw it is still running, adds the sums to a shared counter, and from then on
-//! works as `atomic`, with the same wait for zero. Where there are no restartable sequences, it works as `atomic` from
-//! the start.
+//! This is the kernel's implementation since 6.17. In the PERCPU state a reference is a restartable sequence that
+//! checks the state and adds to the counter of its CPU, without a shared cache line or a locked instruction. A resize
+//! leaves that state, waits until no sequence that saw it is still running, adds the sum to a shared counter, and from
+//! then on works as `atomic`, with the same wait for zero. If the platform has no restartable sequences, the scheme
+//! works as `atomic` from the start.
 
 use super::atomic::wait_until_frozen;
 use super::count::Count;
@@ -24,11 +24,12 @@ pub struct PerCpu {
     count: Count,
 }
 
-/// A reference, given back when dropped: where we are by then, which the sum evens out.
+/// A reference. It is given back, when dropped, to the counter of the CPU on which the thread runs by then. The sum
+/// over all CPUs evens that out.
 #[doc(hidden)]
 pub struct Pin<'a> {
     scheme: &'a PerCpu,
-    /// `None`: counted in the shared counter.
+    /// `None` if the reference is counted in the shared counter.
     taken: Option<Taken<'a>>,
 }
 
@@ -102,7 +103,8 @@ impl<L: Layout> Scheme<L> for PerCpu {
             return Ok(());
         };
         plan.note_begin();
-        // From here on references are counted in `count`. Its bias hides what it lacks until the sum is in.
+        // From here on references are counted in `count`. Until the sum is added to it, its bias makes up for the
+        // missing ones.
         self.count.add(self.cpus.close() as u64);
         self.count.let_go();
         let open = Otherwise::new(|| self.cpus.open());

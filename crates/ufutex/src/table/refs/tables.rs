@@ -1,4 +1,4 @@
-//! Which table a domain uses: the words that every operation reads, and the store behind them.
+//! The table that a domain uses: the words that every operation reads, and the store behind them.
 
 use core::ptr::{null_mut, without_provenance_mut};
 
@@ -15,7 +15,7 @@ use crate::table::{MAX_SLOTS_LOG2, Table};
 
 /// Where a domain's keys are looked up.
 pub enum Current<L: Layout> {
-    /// Nowhere: nobody has waited yet.
+    /// Nowhere: there is no table, because no thread has waited yet.
     None,
     /// In the table of the `System`.
     Global,
@@ -30,7 +30,7 @@ impl<L: Layout> Clone for Current<L> {
 }
 impl<L: Layout> Copy for Current<L> {}
 
-/// Stands for [`Current::Global`] in a word; a table's address is greater.
+/// The word for [`Current::Global`]. The address of every table is higher.
 const GLOBAL: usize = 1;
 
 impl<L: Layout> Current<L> {
@@ -39,7 +39,7 @@ impl<L: Layout> Current<L> {
         match raw.addr() {
             0 => Self::None,
             GLOBAL => Self::Global,
-            // SAFETY: the words of `Tables` hold only these two and tables of its store.
+            // SAFETY: the words of `Tables` hold only these two values and tables of its store.
             _ => Self::Private(unsafe { Table::from_raw(raw) }),
         }
     }
@@ -57,28 +57,28 @@ impl<L: Layout> Current<L> {
 #[repr(C, align(64))]
 pub struct Tables<L: Layout> {
     current: AtomicPtr<Bucket<L>>,
-    /// Where keys are being moved to; `None` when nothing moves.
+    /// The table that keys are being moved to; `None` if no move is going on.
     next: AtomicPtr<Bucket<L>>,
-    /// How many moves have begun.
+    /// The number of moves that have begun.
     moves: AtomicUsize,
-    /// The table of the `System` that this domain's private keys are in when they are in none of its own: always live,
-    /// and always the same one, so that a mover knows where to find them.
+    /// The table of the `System` that holds this domain's private keys while it has no table of its own. Its buckets
+    /// are always live, and it is always the same table, so a mover knows where to find the keys.
     pub global: Table<L>,
-    /// What private keys of this domain have as their space.
+    /// The space of this domain's private keys in the global table.
     pub space: u64,
     pub store: Store<L>,
     /// Held by a thread that changes `current` or `next`, and so by every thread that moves buckets.
     pub resize: Lock<Moves<L>>,
-    /// How many moves have ended.
+    /// The number of moves that have ended.
     pub resizes: Tally,
-    /// How many operations found their bucket locked by another thread.
+    /// The number of operations that found their bucket locked by another thread.
     pub contended: Tally,
 }
 
 /// The moves of a domain, one at a time.
 pub struct Moves<L: Layout> {
     pub going_on: Option<Move<L>>,
-    /// How many have ended.
+    /// The number of moves that have ended.
     pub ended: u64,
 }
 
@@ -94,22 +94,22 @@ pub struct Move<L: Layout> {
 }
 
 impl<L: Layout> Move<L> {
-    /// For probes: the move begins.
+    /// Fires the probe for the beginning of the move.
     pub fn note_begin(&self) {
         probe!(resize_begin, self.from.slots(), self.target.slots());
     }
 }
 
-// SAFETY: a table is a pointer to buckets, which are `Sync`, valid as long as the store.
+// SAFETY: a table is a pointer to buckets, which are `Sync` and valid as long as the store.
 unsafe impl<L: Layout> Send for Tables<L> {}
-// SAFETY: as above; the words are atomic and the rest is behind `resize`.
+// SAFETY: as for `Send`. The words are atomic and the rest is behind `resize`.
 unsafe impl<L: Layout> Sync for Tables<L> {}
 // SAFETY: as for `Tables`.
 unsafe impl<L: Layout> Send for Move<L> {}
 
 impl<L: Layout> Tables<L> {
     /// # Safety
-    /// `global`, and what `store` was made with, stay valid as long as the result.
+    /// `global`, and the references that `store` was made with, stay valid as long as the result.
     pub unsafe fn new(global: Table<L>, space: u64, use_global: bool, store: Store<L>) -> Self {
         let current = if use_global { Current::<L>::Global } else { Current::None };
         Self {
@@ -127,15 +127,15 @@ impl<L: Layout> Tables<L> {
 
     #[inline(always)]
     pub fn current(&self) -> Current<L> {
-        // [F]: Acquire pairs with `publish`; the buckets are seen as they were made.
+        // [F]: Acquire pairs with `publish`, so the buckets are seen as they were made.
         Current::from_raw(self.current.load(Ordering::Acquire))
     }
 
-    /// The private table in use, for the first attempt: one comparison tells it from everything else.
+    /// The private table in use, for the first attempt: one comparison rules out every other case.
     #[inline(always)]
     pub fn current_private(&self) -> Option<Table<L>> {
         let raw = self.current.load(Ordering::Acquire); // [F]
-        // SAFETY: anything above the sentinels is a table of our store.
+        // SAFETY: a word above the two sentinels is a table of the store.
         (raw.addr() > GLOBAL).then(|| unsafe { Table::from_raw(raw) })
     }
 
@@ -144,8 +144,8 @@ impl<L: Layout> Tables<L> {
         Current::from_raw(self.next.load(Ordering::Acquire)) // [F]
     }
 
-    /// How many moves have begun: who reads the same number before and after a look at the tables has not been deceived
-    /// by a key that left and came back.
+    /// The number of moves that have begun. A thread that reads the same number before and after it has looked at the
+    /// tables knows that no key has left and come back meanwhile.
     pub fn moves(&self) -> usize {
         // [G]: Acquire pairs with `announce`.
         self.moves.load(Ordering::Acquire)
@@ -168,9 +168,9 @@ impl<L: Layout> Tables<L> {
         if let Some(table) = table {
             return table.last_hash_with(hash);
         }
-        // In this order: see `publish`. If keys of the bucket have been moved away, or have not been moved here yet,
-        // one of the two says so. While we hold the lock, no key that is queued in the range passes into or out of the
-        // bucket.
+        // `next` is read first: see `publish`. If keys of the bucket have been moved away, or have not been moved here
+        // yet, one of the two words names the private table. While the caller holds the lock, no key that is queued in
+        // the range moves into or out of the bucket.
         let tables = [self.next(), self.current()];
         let last = |place: &Current<L>| match place {
             Current::Private(table) => table.last_hash_with(hash),
@@ -179,28 +179,28 @@ impl<L: Layout> Tables<L> {
         tables.iter().map(last).fold(self.global.last_hash_with(hash), u32::min)
     }
 
-    /// For a mover: `to` is where keys may be found from now on, too.
+    /// For a mover: announces that keys may be found in `to` as well from now on.
     pub fn announce(&self, to: Current<L>) {
         self.next.store(to.into_raw(), Ordering::Release); // [F]
         let moves = self.moves.load(Ordering::Relaxed);
         self.moves.store(moves.wrapping_add(1), relaxed_in(Mutant::MovesRelaxed, Ordering::Release)); // [G]
     }
 
-    /// Called by a mover when all keys are in `to`. A thread that reads `next` and finds nothing, and reads `current`
-    /// after it, sees `to`.
+    /// For a mover: makes `to` the table in use, when all keys are in it. A thread that reads `next` and finds `None`,
+    /// and reads `current` after it, sees `to`.
     pub fn publish(&self, to: Current<L>) {
         self.current.store(to.into_raw(), relaxed_in(Mutant::PublishRelaxed, Ordering::Release)); // [F]
         self.next.store(null_mut(), Ordering::Release); // [F]
     }
 
-    /// For a mover: all that `plan` moves has been moved.
+    /// For a mover: ends a move that has taken all its steps.
     pub fn end(&self, plan: &Move<L>) {
         self.publish(plan.to);
         self.resizes.add(1);
         probe!(resize_end, plan.from.slots(), plan.target.slots());
     }
 
-    /// For a mover: where the keys of `current` are, if there can be any.
+    /// For a mover: the table that holds the keys of `current`; `None` if there can be no keys.
     pub fn place(&self, current: Current<L>) -> Option<Place<L>> {
         match current {
             Current::None => None,
@@ -209,7 +209,7 @@ impl<L: Layout> Tables<L> {
         }
     }
 
-    /// Makes the first table, if there is none, with `1 << slots_log2` buckets. If that is refused, it makes the
+    /// Makes the first table, with `1 << slots_log2` buckets, if there is none. If that is refused, it makes the
     /// smallest table of a policy, whose memory no other domain can take. If that is refused too, the domain uses the
     /// global table.
     #[cold]
@@ -228,9 +228,9 @@ impl<L: Layout> Tables<L> {
         }
     }
 
-    /// The plan of a move of all keys to a table with `1 << slots_log2` buckets (`None`: to the global table). The
-    /// caller holds `resize`. `None` if there is nothing to move: the domain had no table and now uses this one, or
-    /// uses it already.
+    /// Plans a move of all keys to a table with `1 << slots_log2` buckets, or to the global table for `None`. The
+    /// caller holds `resize`. Returns `None` if nothing needs to be moved: the domain uses the wanted table already, or
+    /// had no table and uses that one from now on.
     pub fn plan(&self, slots_log2: Option<u32>) -> Result<Option<Move<L>>, Error> {
         let current = self.current();
         let to = match (slots_log2, current) {
@@ -251,7 +251,7 @@ impl<L: Layout> Tables<L> {
         }
     }
 
-    /// The number of buckets of the private table in use; 0 when there is none.
+    /// The number of buckets of the private table in use; 0 if there is none.
     pub fn slots(&self) -> usize {
         self.current_private().map_or(0, Table::slots)
     }
@@ -272,7 +272,7 @@ impl<L: Layout> Tables<L> {
         ]
     };
 
-    /// Names them for who counts transfers; they stay where they are from now on.
+    /// Names the words for the statistics of transfers. The `Tables` must not be moved any more.
     pub fn name(&self) {
         let here = core::ptr::from_ref(self).addr();
         crate::sync::objects::name(here, size_of::<Self>(), 1, "Tables", Self::FIELDS);
