@@ -75,9 +75,9 @@ fn watch() -> anyhow::Result<()> {
 
 fn measure(command: &cli::Command) -> anyhow::Result<()> {
     match command {
-        cli::Command::Bench(settings) => bench::run(settings, &mut Printer),
-        cli::Command::Schbench(schbench) => bench::schbench::run(schbench, &mut Printer),
-        cli::Command::Neighbour(neighbour) => bench::neighbour::run(neighbour, &mut Printer),
+        cli::Command::Bench(settings) => bench::run(settings, &mut Printer::default()),
+        cli::Command::Schbench(schbench) => bench::schbench::run(schbench, &mut Printer::default()),
+        cli::Command::Neighbour(neighbour) => bench::neighbour::run(neighbour, &mut Printer::default()),
         cli::Command::Sim(settings) => sim::run(settings),
         cli::Command::SimTimers(settings) => sim::timers::print(settings),
         cli::Command::SimSchbench(settings) => sim::schbench::print(settings),

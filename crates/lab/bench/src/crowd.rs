@@ -100,7 +100,7 @@ pub fn run(lab: &mut Lab<'_>) -> Result<Outcome> {
 }
 
 fn names(lab: &Lab<'_>, notes: &mut Vec<String>) -> Vec<Name> {
-    let (names, cannot): (Vec<_>, Vec<_>) = lab.settings.targets.iter().copied().partition(|name| name.is_ours());
+    let (names, cannot): (Vec<_>, Vec<_>) = lab.sleeping_targets().into_iter().partition(|name| name.is_ours());
     if !cannot.is_empty() {
         let cannot: Vec<_> = cannot.iter().map(|name| name.text()).collect();
         notes.push(format!("{} left out: only threads wait there", cannot.join(", ")));

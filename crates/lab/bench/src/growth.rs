@@ -75,7 +75,7 @@ fn repeat(lab: &Lab<'_>, competitors: &[(Name, usize)], repeats: usize) -> Resul
 
 /// Every target whose table follows its waiters, or need not, and that shows when a waiter is queued.
 fn names(lab: &Lab<'_>, notes: &mut Vec<String>) -> Vec<Name> {
-    let mut names = lab.settings.targets.clone();
+    let mut names = lab.sleeping_targets();
     let mut leave_out = |left_out: &[Name], reason: &str| {
         let these: Vec<_> = names.iter().filter(|name| left_out.contains(name)).map(|name| name.text()).collect();
         if !these.is_empty() {

@@ -61,6 +61,9 @@ use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 /// What tables get where nothing else is asked for, and nothing is gained by more.
 pub const BUCKETS_MIN: usize = 16;
 
+/// The share of its usual time that a workload gets where all of them run: a newcomer sees the end within 90 s.
+const SHARE_OF_ALL: f64 = 0.4;
+
 /// What `bench` can measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
@@ -92,6 +95,21 @@ pub enum Workload {
 }
 
 impl Workload {
+    /// Those that run where none is named: all but `locks`, whose programs have to be built first.
+    pub const BY_DEFAULT: [Workload; 11] = [
+        Workload::Hash,
+        Workload::Wake,
+        Workload::Resize,
+        Workload::Growth,
+        Workload::PingPong,
+        Workload::Requeue,
+        Workload::WakeParallel,
+        Workload::LockPi,
+        Workload::Crowd,
+        Workload::Wasm,
+        Workload::Timers,
+    ];
+
     /// Those that `perf bench futex` has, in its order.
     pub const OF_PERF: [Workload; 5] =
         [Workload::Hash, Workload::Wake, Workload::WakeParallel, Workload::Requeue, Workload::LockPi];
@@ -132,9 +150,10 @@ impl<'a> Lab<'a> {
         Lab { settings, cpus, distance, series: Series::default() }
     }
 
-    /// `-r`, or what this workload gets by default.
+    /// `-r`, or what this workload gets by default: less if all workloads run, one after the other.
     pub fn budget(&self, default_s: f64) -> Duration {
-        Duration::from_secs_f64(self.settings.runtime_s.unwrap_or(default_s))
+        let share = if self.settings.full && !self.settings.figures { SHARE_OF_ALL } else { 1.0 };
+        Duration::from_secs_f64(self.settings.runtime_s.unwrap_or(share * default_s))
     }
 
     /// `-t`, or this workload's default, without what needs more CPUs than there are.
@@ -147,6 +166,11 @@ impl<'a> Lab<'a> {
             return defaults.iter().copied().filter(|threads| *threads != 2).collect();
         }
         defaults.to_vec()
+    }
+
+    /// The targets that were asked for, without those that nobody can sleep on.
+    pub fn sleeping_targets(&self) -> Vec<Name> {
+        self.settings.targets.iter().copied().filter(|name| name.can_sleep()).collect()
     }
 
     /// A target whose table need not be large: with as many buckets as `-b` says, or the fewest; `live` as it likes.
@@ -222,11 +246,11 @@ pub fn run(settings: &Settings, sink: &mut dyn Sink) -> Result<()> {
         say_interrupted(&settings.workloads[measured..], settings.full);
         return Ok(());
     }
-    if settings.full {
+    if settings.figures {
         let memory = memory::run(&lab)?;
-        sink.memory(&lab, &memory)?;
+        return sink.figures(&lab, &memory);
     }
-    Ok(())
+    sink.end(&lab)
 }
 
 /// In any case: `-s` is about what goes as it should.

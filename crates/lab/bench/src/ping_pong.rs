@@ -51,7 +51,7 @@ pub fn run(lab: &mut Lab<'_>) -> Result<Outcome> {
 fn line_up(lab: &Lab<'_>) -> Result<Vec<Competitor>> {
     let mut competitors = Vec::new();
     for cpus in 1..=lab.cpus.len().min(2) {
-        for name in lab.settings.targets.iter().copied() {
+        for name in lab.sleeping_targets() {
             let (policy, subject) = lab.small_table(name, PLAYERS)?;
             competitors.push(Competitor { name, cpus, policy, subject });
         }

@@ -92,7 +92,7 @@ fn line_up(lab: &Lab<'_>, threads: &[usize], notes: &mut Vec<String>) -> Result<
         (None, true) => vec![AtOnce::All],
         (None, false) => vec![AtOnce::Some(1), AtOnce::All],
     };
-    let mut names = settings.targets.clone();
+    let mut names = lab.sleeping_targets();
     if settings.pi && names.contains(&Name::ParkingLot) {
         notes.push("parking_lot left out: its waiters cannot wait for a lock that lends priorities".to_string());
         names.retain(|name| name.has_pi());

@@ -63,7 +63,7 @@ pub fn run(lab: &mut Lab<'_>) -> Result<Outcome> {
 }
 
 fn names(lab: &Lab<'_>, notes: &mut Vec<String>) -> Vec<Name> {
-    let (mut names, cannot): (Vec<_>, Vec<_>) = lab.settings.targets.iter().partition(|name| name.can_resize());
+    let (mut names, cannot): (Vec<_>, Vec<_>) = lab.sleeping_targets().into_iter().partition(|name| name.can_resize());
     if !cannot.is_empty() {
         let cannot: Vec<_> = cannot.iter().map(|name: &Name| name.text()).collect();
         notes.push(format!("left out, their tables take no new size: {}", cannot.join(", ")));

@@ -40,6 +40,8 @@ pub struct Settings {
     pub workloads: Vec<Workload>,
     /// Whether all workloads run, with the sections that only the full bench has.
     pub full: bool,
+    /// `--figures`: every workload at full length, and each figure that the project holds itself to.
+    pub figures: bool,
     /// `-t`, when given.
     pub threads: Option<Vec<usize>>,
     /// Words of one thread.
@@ -149,8 +151,9 @@ impl Default for Settings {
             sparse: None,
         };
         Settings {
-            workloads: Workload::VARIANTS.to_vec(),
+            workloads: Workload::BY_DEFAULT.to_vec(),
             full: true,
+            figures: false,
             threads: None,
             futexes: 1024,
             buckets: Buckets::Auto,

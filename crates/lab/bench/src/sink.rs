@@ -24,8 +24,10 @@ pub trait Sink {
     fn schbench(&mut self, lab: &Lab<'_>, found: &SchbenchOutcome<'_>) -> Result<()>;
     /// The results of `neighbour`.
     fn neighbour(&mut self, lab: &Lab<'_>, asked: &Neighbour, pairs: &[Pair]) -> Result<()>;
-    /// After all workloads: the memory that tables and domains take. Every sample is in `lab.series`.
-    fn memory(&mut self, lab: &Lab<'_>, memory: &Memory) -> Result<()>;
+    /// All workloads have been measured.
+    fn end(&mut self, lab: &Lab<'_>) -> Result<()>;
+    /// With `--figures`: the memory that tables and domains take. Every sample is in `lab.series`.
+    fn figures(&mut self, lab: &Lab<'_>, memory: &Memory) -> Result<()>;
     /// With `--format perf`, all results come as these.
     fn perf(&mut self, line: Line) -> Result<()>;
 }

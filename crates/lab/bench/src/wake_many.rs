@@ -35,7 +35,7 @@ pub fn run(lab: &mut Lab<'_>) -> Result<Outcome> {
     let nwakes = lab.settings.nwakers.unwrap_or(1);
     let mut competitors = Vec::new();
     for threads in threads.iter().copied() {
-        for name in lab.settings.targets.iter().copied() {
+        for name in lab.sleeping_targets() {
             let (policy, subject) = lab.small_table(name, threads)?;
             competitors.push(Competitor { name, threads, policy, subject });
         }

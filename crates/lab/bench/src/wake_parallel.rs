@@ -66,7 +66,7 @@ fn line_up(lab: &Lab<'_>, threads: &[usize]) -> Result<Vec<Competitor>> {
     let mut competitors = Vec::new();
     for threads in threads.iter().copied() {
         let nwakers = nwakers(lab, threads);
-        for name in lab.settings.targets.iter().copied() {
+        for name in lab.sleeping_targets() {
             let (policy, subject) = lab.small_table(name, threads)?;
             competitors.push(Competitor { name, policy, alarm: Alarm { subject, threads, nwakers } });
         }

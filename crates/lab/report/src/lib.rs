@@ -10,6 +10,7 @@ pub mod page;
 mod perf;
 mod schbench;
 mod sentence;
+mod summary;
 mod sweep;
 mod table;
 mod timers;
@@ -23,8 +24,11 @@ use lab_terminal::stderr;
 use lab_terminal::stdout::print;
 use serde::Serialize;
 
-/// Prints results as they come.
-pub struct Printer;
+/// Prints results as they come, and a summary at the end of a run of several workloads.
+#[derive(Default)]
+pub struct Printer {
+    lines: Vec<summary::Line>,
+}
 
 impl Sink for Printer {
     fn opening(&mut self, lab: &Lab<'_>) -> Result<()> {
@@ -32,6 +36,7 @@ impl Sink for Printer {
     }
 
     fn workload(&mut self, lab: &Lab<'_>, workload: Workload, outcome: &Outcome) -> Result<()> {
+        self.lines.extend(summary::Line::of(workload, &outcome.rows));
         publish(lab, &workload.to_string(), &outcome.rows, &outcome.notes, || {
             let sentence = sentence::workload(lab, workload, &outcome.rows);
             format!("{}\n{sentence}", table::workload(lab, workload, &outcome.rows))
@@ -49,6 +54,7 @@ impl Sink for Printer {
     }
 
     fn timers(&mut self, lab: &Lab<'_>, findings: &Timers) -> Result<()> {
+        self.lines.extend(summary::Line::of_timers(&findings.rows));
         publish(lab, "timers", &findings.rows, &findings.notes, || timers::text(findings))
     }
 
@@ -66,7 +72,14 @@ impl Sink for Printer {
         neighbour::neighbour(lab, asked, pairs)
     }
 
-    fn memory(&mut self, lab: &Lab<'_>, memory: &Memory) -> Result<()> {
+    fn end(&mut self, lab: &Lab<'_>) -> Result<()> {
+        if lab.settings.json || self.lines.len() < 2 {
+            return Ok(());
+        }
+        print(&format!("\n## summary\n{}", summary::text(&self.lines)))
+    }
+
+    fn figures(&mut self, lab: &Lab<'_>, memory: &Memory) -> Result<()> {
         figures(lab, memory)
     }
 

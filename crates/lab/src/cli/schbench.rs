@@ -213,7 +213,7 @@ impl SchbenchArgs {
 
     fn chosen(&self) -> Result<Vec<Name>, String> {
         let Some(Targets { futex, not_futex, .. }) = &self.targets else {
-            return Ok(Name::VARIANTS.to_vec());
+            return Ok(Name::VARIANTS.iter().copied().filter(|name| name.can_sleep()).collect());
         };
         match not_futex {
             Some(name) => {
@@ -225,6 +225,7 @@ impl SchbenchArgs {
                     "--targets '{names}' has only threads; accepted: with --tasks live, fixed, atomic, percpu, global"
                 ))
             }
+            None if futex.contains(&Name::Floor) => Err(values::no_sleeping("schbench")),
             None => Ok(futex.clone()),
         }
     }

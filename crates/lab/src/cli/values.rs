@@ -252,6 +252,12 @@ pub fn futex_targets() -> String {
     names(Name::VARIANTS)
 }
 
+/// The refusal of the target that nobody can sleep on.
+pub fn no_sleeping(workload: impl fmt::Display) -> String {
+    let targets: Vec<_> = Name::VARIANTS.iter().copied().filter(|name| name.can_sleep()).collect();
+    format!("--targets '{}' is no target of '{workload}'; accepted: {}", Name::Floor, names(&targets))
+}
+
 /// What `timers` accepts.
 pub fn timers_targets() -> String {
     names(timers::Name::VARIANTS)

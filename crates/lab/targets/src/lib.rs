@@ -1,6 +1,7 @@
 //! What the lab measures: each target is a [`Futex`], each measured loop is generic over it and written once.
 
 pub mod crowd;
+mod floor;
 mod kernel;
 pub mod loops;
 mod ours;
@@ -50,6 +51,8 @@ pub enum Name {
     /// parking_lot_core as it is published.
     #[strum(serialize = "parking_lot")]
     ParkingLot,
+    /// A locked compare-and-swap and a store: what the processor allows (hash, wake).
+    Floor,
 }
 
 impl Name {
@@ -60,12 +63,17 @@ impl Name {
 
     /// Whether the engine of this workspace serves it.
     pub fn is_ours(self) -> bool {
-        !matches!(self, Name::Kernel | Name::ParkingLot)
+        !matches!(self, Name::Kernel | Name::ParkingLot | Name::Floor)
     }
 
     /// Whether it has locks that lend priorities.
     pub fn has_pi(self) -> bool {
-        self != Name::ParkingLot
+        !matches!(self, Name::ParkingLot | Name::Floor)
+    }
+
+    /// Whether threads can sleep on it.
+    pub fn can_sleep(self) -> bool {
+        self != Name::Floor
     }
 
     /// Whether tasks can wait on it, and not only threads.
@@ -353,6 +361,10 @@ pub fn build(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
     Ok(match name {
         Name::Kernel => Arc::new(kernel::Kernel::new(shape)),
         Name::ParkingLot => Arc::new(parking_lot::ParkingLot),
+        Name::Floor => Arc::new(floor::Floor::new(match shape.policy {
+            Policy::Fixed(slots) => slots,
+            Policy::Threads | Policy::Load => 0,
+        })),
         ours => ours::build(ours, shape, 1)?.remove(0),
     })
 }

@@ -6,7 +6,7 @@ use crate::{assert_keys, assert_numbers, of, rows};
 #[test]
 fn hash_rows_have_the_specified_keys_and_the_early_return_stands_apart() {
     let rows = rows(&["hash", "-t", "1,2", "-f", "64", "-r", "0.05", "--repeat", "2"]);
-    assert_eq!(rows.len(), 2 * 8, "seven targets and the early return, with one thread and with two");
+    assert_eq!(rows.len(), 2 * 9, "eight targets and the early return, with one thread and with two");
     for row in &rows {
         assert_eq!(row["workload"], "hash");
         assert_keys(
@@ -20,6 +20,8 @@ fn hash_rows_have_the_specified_keys_and_the_early_return_stands_apart() {
     let early: Vec<_> = rows.iter().filter(|row| row["early_return"] == true).collect();
     assert_eq!(early.len(), 2);
     assert!(early.iter().all(|row| row["target"] == "live"));
+    let floor = of(&rows, "floor");
+    assert!(floor.len() == 2 && floor.iter().all(|row| row.get("policy").is_none() && row["buckets"].is_u64()));
     assert!(of(&rows, "kernel").iter().all(|row| row["ratio_kernel"] == 1.0));
     assert!(of(&rows, "live").iter().all(|row| row["layout"] == "lean" && row["policy"] == "load"));
 }
@@ -37,7 +39,7 @@ fn explicit_buckets_are_what_the_rows_have() {
 #[test]
 fn shared_futexes_and_strides_run_on_every_target() {
     let rows = rows(&["wake", "-S", "-t", "2", "-f", "16", "--stride", "64", "-r", "0.02", "--repeat", "1"]);
-    assert_eq!(rows.len(), 7);
+    assert_eq!(rows.len(), 8);
     assert!(rows.iter().all(|row| row["shared"] == true && row["stride"] == 64));
 }
 

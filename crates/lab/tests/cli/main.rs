@@ -60,26 +60,48 @@ fn a_table_and_a_sentence_go_to_stdout_and_silence_empties_stderr() {
     assert!(!out.contains('\u{1b}'), "colours where no terminal is");
 }
 
+const ALL: [&str; 12] = [
+    "hash",
+    "wake",
+    "resize",
+    "growth",
+    "ping-pong",
+    "requeue",
+    "wake-parallel",
+    "lock-pi",
+    "crowd",
+    "wasm",
+    "timers",
+    "locks",
+];
+
+const BRIEFLY: [&str; 9] = ["-t", "2", "-f", "64", "-r", "0.05", "--repeat", "1", "--targets"];
+
 #[test]
-fn without_a_workload_everything_runs_and_every_figure_is_judged() {
-    let targets = "live,kernel,parking_lot";
-    let rows = rows(&["-t", "2", "-f", "64", "-r", "0.05", "--repeat", "1", "--targets", targets]);
-    let all = [
-        "hash",
-        "wake",
-        "resize",
-        "growth",
-        "ping-pong",
-        "requeue",
-        "wake-parallel",
-        "lock-pi",
-        "crowd",
-        "wasm",
-        "locks",
-        "timers",
-        "figures",
-    ];
-    for workload in all {
+fn without_a_workload_all_but_locks_run_and_a_line_of_each_is_at_the_end() {
+    let printed = printed(&[&["bench"], &BRIEFLY[..], &["live,kernel,parking_lot"]].concat());
+    let (tables, summary) = printed.split_once("## summary").expect("a summary");
+    let lines: Vec<&str> = summary.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    let names: Vec<&str> = lines.iter().filter_map(|line| line.split('|').nth(1)).map(str::trim).collect();
+    assert_eq!(names, ALL[..11], "{summary}");
+    assert!(lines.iter().all(|line| line.len() < 160 && !line.contains("NaN")), "{summary}");
+    for name in names {
+        assert!(tables.contains(&format!("## {name}")), "{name}");
+    }
+    assert!(!printed.contains("## figures") && !tables.contains("## locks"), "{printed}");
+}
+
+#[test]
+fn several_workloads_may_be_named() {
+    let rows = rows(&["hash", "ping-pong", "-r", "0.05", "--repeat", "1", "--targets", "live"]);
+    let names: std::collections::BTreeSet<_> = rows.iter().filter_map(|row| row["workload"].as_str()).collect();
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["hash", "ping-pong"]);
+}
+
+#[test]
+fn for_developers_everything_runs_and_every_figure_is_judged() {
+    let rows = rows(&[&["--figures"], &BRIEFLY[..], &["live,kernel,parking_lot"]].concat());
+    for workload in ALL.into_iter().chain(["figures"]) {
         if workload == "locks" && !locks::has_locks() {
             continue;
         }

@@ -46,7 +46,7 @@ fn flags_that_workloads_share() {
 #[test]
 fn flags_of_one_workload_on_another() {
     let cases: &[(&[&str], &str)] = &[
-        (&["hash", "wake"], "wake"),
+        (&["hash", "hash"], "wake"),
         (&["hash", "-t", "16384", "-f", "16777216"], "16777216"),
         (&["resize", "--to", "1000"], "1000"),
         (&["resize", "--from", "64", "--to", "64"], "64"),
@@ -72,6 +72,10 @@ fn flags_of_one_workload_on_another() {
         (&["hash", "--readers", "2"], "--readers"),
         (&["hash", "--line", "0.12"], "--line"),
         (&["hash", "--targets", "live,radix"], "radix"),
+        (&["hash", "wake", "resize", "--stride", "64"], "resize"),
+        (&["hash", "wake", "--sweep"], "--sweep"),
+        (&["wake", "ping-pong", "--targets", "floor"], "ping-pong"),
+        (&["--figures", "hash"], "--figures"),
         (&["requeue", "-p", "4"], "--processes"),
         (&["crowd", "--sparse", "8"], "--sparse"),
         (&["crowd", "--tests", "settime"], "--tests"),

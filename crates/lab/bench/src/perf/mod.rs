@@ -93,6 +93,9 @@ pub fn run(settings: &Settings, first_line: FirstLine, sink: &mut dyn Sink) -> R
 }
 
 fn one(lab: &Lab<'_>, name: Name, workload: Workload, sink: &mut dyn Sink) -> Result<()> {
+    if !name.can_sleep() && workload != Workload::Hash {
+        bail!("nobody can sleep on {name}; accepted: with hash");
+    }
     let needs_pi = workload == Workload::LockPi || workload == Workload::Requeue && lab.settings.pi;
     if needs_pi && !name.has_pi() {
         bail!("{name} has no locks that lend priorities");

@@ -98,7 +98,7 @@ fn line_up(lab: &Lab<'_>, sizes: &[usize], places: &Places, notes: &mut Vec<Stri
     let threads = lab.settings.threads.clone().unwrap_or_else(|| THREADS.to_vec());
     let most = threads.iter().copied().max().unwrap_or(1);
     let mut cells = Vec::new();
-    for name in lab.settings.targets.iter().copied() {
+    for name in lab.sleeping_targets() {
         match name {
             Name::Global => notes.push("global left out: it is the others' column G".to_string()),
             Name::ParkingLot => notes.push("parking_lot left out: it has one table, of its own size".to_string()),

@@ -4,18 +4,31 @@ use super::BenchArgs;
 use crate::cli::values::{self, Format, List, Targets};
 use lab_bench::Workload;
 use lab_bench::settings::Buckets;
+use lab_targets::Name;
 
 /// Every rule that needs no defaults.
 pub fn all(args: &BenchArgs) -> Result<(), String> {
-    if let Some(workload) = args.workload {
+    for workload in args.workloads.iter().copied() {
         refuse_flags_of_others(args, workload)?;
         refuse_targets_of_others(args, workload)?;
     }
+    refuse_repetitions(args)?;
     refuse_two_ways_to_requeue(args)?;
     refuse_the_same_size(args)?;
     refuse_sizes(args)?;
     refuse_two_formats(args)?;
     refuse_half_a_sweep(args)
+}
+
+fn refuse_repetitions(args: &BenchArgs) -> Result<(), String> {
+    let mut seen = Vec::new();
+    for workload in &args.workloads {
+        if seen.contains(workload) {
+            return Err(format!("'{workload}' is named twice; accepted: each workload once"));
+        }
+        seen.push(*workload);
+    }
+    Ok(())
 }
 
 fn refuse_the_same_size(args: &BenchArgs) -> Result<(), String> {
@@ -43,7 +56,7 @@ fn refuse_sizes(args: &BenchArgs) -> Result<(), String> {
         return Err(format!("--buckets '{second}' is one too many; accepted: one, or several with --sweep"));
     }
     // The kernel's process that has been given the global table keeps it, also in the workloads that follow.
-    if args.workload.is_none() && !is_perfs(args) && sizes == [Buckets::Exactly(0)] {
+    if args.workloads.len() != 1 && !is_perfs(args) && sizes == [Buckets::Exactly(0)] {
         return Err(
             "--buckets '0' is for good in the kernel; accepted: with one workload, or a power of two".to_string()
         );
@@ -88,7 +101,7 @@ fn refuse_half_a_sweep(args: &BenchArgs) -> Result<(), String> {
         Some(Some(List(processes))) if processes.len() > 1 => {
             Err(format!("--processes '{}' is one too many; accepted: one with --sweep", processes[1]))
         }
-        _ if args.workload.is_none() => Err("--sweep is of one workload; accepted: with hash".to_string()),
+        _ if args.workloads != [Workload::Hash] => Err("--sweep is of one workload; accepted: with hash".to_string()),
         _ => Ok(()),
     }
 }
@@ -115,8 +128,10 @@ fn refuse_targets_of_others(args: &BenchArgs, workload: Workload) -> Result<(), 
         Workload::Timers => (not_timers, values::timers_targets()),
         _ => (not_futex, values::futex_targets()),
     };
+    let has_floor = args.targets.as_ref().is_some_and(|targets| targets.futex.contains(&Name::Floor));
     match unknown {
         Some(name) => Err(format!("--targets '{name}' is no target of '{workload}'; accepted: {accepted}")),
+        None if has_floor && !matches!(workload, Workload::Hash | Workload::Wake) => Err(values::no_sleeping(workload)),
         None => Ok(()),
     }
 }

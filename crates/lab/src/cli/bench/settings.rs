@@ -40,7 +40,8 @@ fn timers(args: &BenchArgs) -> Result<Timers, String> {
 /// All timers exist together, with IDs that are whole numbers of 31 bits.
 fn refuse_too_many_timers(asked: &Timers, args: &BenchArgs) -> Result<(), String> {
     let Some(List(number)) = &args.number else { return Ok(()) };
-    if args.workload.is_some_and(|one| one != Workload::Timers) || asked.tests == [Test::CreateDelete] {
+    if !args.workloads.is_empty() && !args.workloads.contains(&Workload::Timers) || asked.tests == [Test::CreateDelete]
+    {
         return Ok(());
     }
     let most = |list: Option<&Vec<usize>>| list.into_iter().flatten().max().copied().unwrap_or(1);
@@ -82,11 +83,16 @@ pub fn settings(args: BenchArgs) -> Result<Settings, String> {
         Some(Format::Simple) => Some(FirstLine::Left),
         _ => None,
     };
-    let all = if perf.is_some() { &Workload::OF_PERF[..] } else { Workload::VARIANTS };
+    let all = match (&perf, args.figures) {
+        (Some(_), _) => &Workload::OF_PERF[..],
+        (None, true) => Workload::VARIANTS,
+        (None, false) => &Workload::BY_DEFAULT,
+    };
     let targets = if perf.is_some() { &[Name::Live][..] } else { Name::VARIANTS };
     let settings = Settings {
-        workloads: args.workload.map_or_else(|| all.to_vec(), |one| vec![one]),
-        full: args.workload.is_none(),
+        figures: args.figures,
+        full: args.workloads.is_empty(),
+        workloads: if args.workloads.is_empty() { all.to_vec() } else { args.workloads },
         threads: args.threads.map(|List(threads)| threads),
         futexes: args.futexes.unwrap_or(1024),
         buckets: sizes.first().copied().unwrap_or(Buckets::Auto),

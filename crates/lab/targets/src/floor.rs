@@ -1,0 +1,66 @@
+//! The floor below every target of `hash` and `wake`: what the processor takes for locking a bucket, and nothing else.
+//!
+//! Each operation finds a bucket by its word's address, locks it with one compare-and-swap and unlocks it with one store.
+//! Nobody can sleep here.
+
+use super::{Futex, Waited};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// As every other target of the lab has, at least.
+const BUCKETS_MIN: usize = 16;
+
+/// A line of its own, as the engine's buckets have.
+#[repr(align(64))]
+#[derive(Default)]
+struct Bucket(AtomicU32);
+
+/// An array of buckets.
+pub struct Floor(Box<[Bucket]>);
+
+impl Floor {
+    /// `buckets` is rounded up to a power of two.
+    pub fn new(buckets: usize) -> Floor {
+        let buckets = buckets.max(BUCKETS_MIN).next_power_of_two();
+        Floor((0..buckets).map(|_| Bucket::default()).collect())
+    }
+
+    #[inline(always)]
+    fn lock_and_unlock(&self, word: &AtomicU32) {
+        let index = (word.as_ptr() as usize / size_of::<AtomicU32>()) & (self.0.len() - 1);
+        let lock = &self.0[index].0;
+        while lock.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            std::hint::spin_loop();
+        }
+        lock.store(0, Ordering::Release);
+    }
+}
+
+impl Futex for Floor {
+    type Task = ();
+
+    #[inline(always)]
+    fn wait(&self, word: &AtomicU32, _expected: u32) -> Waited {
+        self.lock_and_unlock(word);
+        Waited::Differs
+    }
+
+    #[inline(always)]
+    fn wake(&self, word: &AtomicU32) -> usize {
+        self.lock_and_unlock(word);
+        0
+    }
+
+    fn wake_many(&self, word: &AtomicU32, _count: usize) -> usize {
+        self.wake(word)
+    }
+
+    fn cmp_requeue(&self, _from: &AtomicU32, _to: &AtomicU32, _count: usize) -> usize {
+        0
+    }
+
+    fn task(&self) {}
+
+    fn buckets(&self) -> Option<usize> {
+        Some(self.0.len())
+    }
+}
