@@ -1,7 +1,8 @@
-//! `ufutex sim timers`, `sim schbench` and `sim seeds`: workloads of the model with options of their own.
+//! `ufutex sim timers`, `sim schbench` and `sim validate`: workloads of the model with options of their own.
 
 use super::sim;
 use super::values::{self, List};
+use crate::published::Source;
 use crate::sim::seeds::hash::Scheme;
 use crate::sim::timers::{Design, Test};
 use clap::{Args, ValueEnum};
@@ -56,12 +57,12 @@ Example:
   ufutex sim schbench --topology zen3-2s -m 4 -t 128 -b 2048"
 );
 
-/// Below the help of `sim seeds`.
-pub const SEEDS: &str = concat!(
+/// Below the help of `sim validate`.
+pub const VALIDATE: &str = concat!(
     "\
 Rows of --json, one object a line:
-  seed, comparison, published [base, other], published_ratio, here_ratio (null: not measured here), modelled [base, other],
-  modelled_ratio, sized (whether its size counts, within a factor of 1.5), verdict, note
+  source, comparison, published [base, other], published_ratio, here_ratio (null: not measured here), modelled [base,
+  other], modelled_ratio, sized (whether its size counts, within a factor of 1.5), verdict, note
 
 Exit status:
   0    the model is right wherever it has to be
@@ -70,7 +71,7 @@ Exit status:
     "
 
 Example:
-  ufutex sim seeds --only 003,004 --no-measure"
+  ufutex sim validate --only private-hash,timer-hash --no-measure"
 );
 
 /// The designs of a timer table on virtual cores.
@@ -218,11 +219,12 @@ impl SchbenchArgs {
 
 /// The validation. It takes some minutes; exit status 1 where the model misses.
 #[derive(Args)]
-pub struct SeedsArgs {
-    /// Only these documents, a comma list: 000, 001, 001+, 002, 003, 004 [default: all]
-    #[arg(long, value_name = "LIST", value_parser = ["000", "001", "001+", "002", "003", "004"], value_delimiter = ',')]
-    only: Vec<String>,
-    /// Leave out what this machine says
+pub struct ValidateArgs {
+    /// Only the figures of these mails, a comma list: immutable-hash, false-sharing, priv-removed, percpu-refs,
+    /// private-hash, timer-hash [default: all]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    only: Vec<Source>,
+    /// Do not measure on this machine
     #[arg(long)]
     no_measure: bool,
     /// A table for a page
@@ -236,27 +238,27 @@ pub struct SeedsArgs {
     json: bool,
 }
 
-/// What `sim seeds` was asked for.
-pub struct SeedsSettings {
-    only: Vec<String>,
+/// What `sim validate` was asked for.
+pub struct ValidateSettings {
+    only: Vec<Source>,
     pub measures: bool,
     pub markdown: bool,
     pub silent: bool,
     pub json: bool,
 }
 
-impl SeedsArgs {
+impl ValidateArgs {
     /// All of it can be run.
-    pub fn check(self) -> SeedsSettings {
-        let SeedsArgs { only, no_measure, markdown, silent, json } = self;
-        SeedsSettings { only, measures: !no_measure, markdown, silent, json }
+    pub fn check(self) -> ValidateSettings {
+        let ValidateArgs { only, no_measure, markdown, silent, json } = self;
+        ValidateSettings { only, measures: !no_measure, markdown, silent, json }
     }
 }
 
-impl SeedsSettings {
-    /// Whether a document is among those asked for.
-    pub fn wants(&self, seed: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == seed)
+impl ValidateSettings {
+    /// Whether a mail is among those asked for.
+    pub fn wants(&self, source: Source) -> bool {
+        self.only.is_empty() || self.only.contains(&source)
     }
 }
 

@@ -1,5 +1,5 @@
-//! `ufutex sim seeds`: what the seeds publish, what this machine says of it, and what the model says, in three columns that are
-//! never mixed. It fails where the model misses.
+//! `ufutex sim validate`: published figures, the same on this machine, and the same in the model, in three columns that
+//! are never mixed. It fails where the model misses.
 
 mod figures;
 pub mod hash;
@@ -12,7 +12,7 @@ mod published;
 mod tests;
 mod verdict;
 
-use crate::cli::sim_more::SeedsSettings;
+use crate::cli::sim_more::ValidateSettings;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::report;
@@ -45,13 +45,13 @@ impl Finding {
 }
 
 /// Runs the validation and prints it.
-pub fn run(settings: &SeedsSettings) -> Result<()> {
+pub fn run(settings: &ValidateSettings) -> Result<()> {
     let comparisons: Vec<Comparison> =
-        published::comparisons().into_iter().filter(|one| settings.wants(one.seed)).collect();
-    ensure!(!comparisons.is_empty(), "no comparison of the seeds asked for");
+        published::comparisons().into_iter().filter(|one| settings.wants(one.source)).collect();
+    ensure!(!comparisons.is_empty(), "no comparison is from the sources asked for");
     let all = comparisons.len();
     let stage = |what: &str, steps| {
-        Progress::start(&format!("sim seeds: {what} {all} comparisons"), steps, settings.silent || settings.json)
+        Progress::start(&format!("sim validate: {what} {all} comparisons"), steps, settings.silent || settings.json)
     };
     let progress = stage("modelling", figures::runs(models(&comparisons)).len());
     let figures = Figures::of(models(&comparisons), || progress.step()).map_err(|trouble| anyhow!(trouble))?;
@@ -76,7 +76,7 @@ pub fn run(settings: &SeedsSettings) -> Result<()> {
 }
 
 /// Has them printed; fails by what the model misses.
-fn conclude(findings: &[Finding], settings: &SeedsSettings, printed: impl Fn(&str) -> Result<()>) -> Result<()> {
+fn conclude(findings: &[Finding], settings: &ValidateSettings, printed: impl Fn(&str) -> Result<()>) -> Result<()> {
     if !findings.is_empty() {
         printed(&print::text(findings, settings)?)?;
     }
@@ -126,7 +126,7 @@ pub fn ids() -> impl Iterator<Item = String> {
 }
 
 /// None where the model was interrupted before.
-fn find(comparison: Comparison, settings: &SeedsSettings, here: &mut Here, figures: &Figures) -> Option<Finding> {
+fn find(comparison: Comparison, settings: &ValidateSettings, here: &mut Here, figures: &Figures) -> Option<Finding> {
     let (base, other) = (&comparison.base.model, &comparison.other.model);
     let modelled = (figures.get(base)?, figures.get(other)?);
     let here = if settings.measures && !interrupt::asked() { here.ratio(base, other) } else { None };
