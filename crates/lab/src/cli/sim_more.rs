@@ -220,8 +220,7 @@ impl SchbenchArgs {
 /// The validation. It takes some minutes; exit status 1 where the model misses.
 #[derive(Args)]
 pub struct ValidateArgs {
-    /// Only the figures of these mails, a comma list: immutable-hash, false-sharing, priv-removed, percpu-refs,
-    /// private-hash, timer-hash [default: all]
+    /// Only the figures of these sources, a comma list; docs/REFERENCES.md has them [default: all]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     only: Vec<Source>,
     /// Do not measure on this machine
