@@ -27,10 +27,23 @@ pub fn names() -> Vec<String> {
     all().into_iter().map(|(name, _)| name).collect()
 }
 
+/// The page of a command that is named as on the command line, `None` if there is none. A command's former name leads
+/// to its page as well.
+pub fn find(name: &str) -> Option<String> {
+    let mut command = cli::shape();
+    let mut words = Vec::new();
+    for word in name.split_whitespace() {
+        command = command.find_subcommand(word)?.clone();
+        words.push(command.get_name().to_string());
+    }
+    Some(words.join(" ")).filter(|name| names().contains(name))
+}
+
 /// Prints the page of that name.
 pub fn page(name: &str) -> Result<()> {
     let (all, mut page) = (all(), Vec::new());
-    let (name, command) = all.iter().find(|(known, _)| known == name).context("no such page")?;
+    let name = find(name).context("no such page")?;
+    let (name, command) = all.iter().find(|(known, _)| *known == name).context("no such page")?;
     render(name, command, &all, &mut page)?;
     Ok(io::stdout().write_all(&page)?)
 }
@@ -60,7 +73,7 @@ fn all() -> Vec<(String, Command)> {
     all
 }
 
-/// `ufutex-sim-seeds` of `sim seeds`.
+/// The page's name: `ufutex-sim-validate` for `sim validate`.
 fn title(name: &str) -> String {
     format!("ufutex {name}").trim_end().replace(' ', "-")
 }

@@ -120,7 +120,7 @@ fn a_workload_of_sim_may_stand_behind_flags_and_the_others_are_named() {
     let output = common::ufutex(&["sim", "--json", "timers", "--cores", "1", "-n", "10", "--designs", "ours"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stdout).lines().all(|line| line.contains("\"workload\":\"timers\"")));
-    assert_mistake(&["sim", "hush"], "timers, schbench, seeds");
+    assert_mistake(&["sim", "hush"], "timers, schbench, validate");
     assert_mistake(&["sim", "timers", "--layout", "lean"], "--designs");
     assert_mistake(&["bench", "hush"], "schbench");
     assert_mistake(&["bench", "schbench", "--nothing"], " -j ");

@@ -28,7 +28,7 @@ fn printed(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// The help of a command, such as `sim seeds`; of `ufutex` itself without one.
+/// The help of a command, such as `sim validate`; of `ufutex` itself without one.
 fn help(verb: &str) -> String {
     printed(&verb.split_whitespace().chain(["--help"]).collect::<Vec<_>>())
 }
@@ -77,7 +77,7 @@ fn the_commands_and_their_flags_are_found_in_the_help() {
         "advise",
         "sim",
         "sim timers",
-        "sim seeds",
+        "sim validate",
         "completions",
         "man",
     ] {
@@ -135,8 +135,9 @@ fn shells_can_read_the_completions_and_bash_completes_by_them() {
         assert_eq!(completed("ufutex", "ad"), "advise");
         assert_eq!(completed("ufutex bench", "--strid"), "--stride");
         assert_eq!(completed("ufutex bench", "wake-"), "wake-parallel");
-        assert_eq!(completed("ufutex sim", "se"), "seeds");
-        assert_eq!(completed("ufutex sim seeds", "--on"), "--only");
+        assert_eq!(completed("ufutex sim", "va"), "validate");
+        assert_eq!(completed("ufutex sim", "se"), "", "a former name is accepted, not offered");
+        assert_eq!(completed("ufutex sim validate", "--on"), "--only");
     }
 }
 
@@ -200,7 +201,8 @@ fn a_mistake_is_one_line_and_exits_2() {
             (&["man", "bench", "-o", "/tmp"], "is not accepted with"),
         ],
     );
-    assert_eq!(printed(&["man", "sim", "seeds"]), printed(&["man", "sim-seeds"]), "as its file is called");
+    assert_eq!(printed(&["man", "sim", "validate"]), printed(&["man", "sim-validate"]), "as its file is called");
+    assert_eq!(printed(&["man", "sim", "seeds"]), printed(&["man", "sim", "validate"]), "a former name");
     let output = ufutex(&["man", "-o", "/nowhere"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stderr).expect("UTF-8").starts_with("ufutex: /nowhere/ufutex"));

@@ -14,7 +14,7 @@ fn rows(arguments: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn by_default_the_tables_are_those_of_the_patches() {
+fn by_default_the_tables_are_those_of_the_private_hash_patch() {
     let printed = sweep(&["-f", "16", "--targets", "live"]);
     let lines: Vec<_> = printed.lines().collect();
     let after =

@@ -1,5 +1,5 @@
-//! `locks`: parking_lot's own benchmarks, with parking_lot as it is published, with parking_lot on this engine, and with
-//! std. Besides: many threads on several locks, where nearly every lock parks somebody.
+//! `locks`: parking_lot's own benchmarks ([parking-lot]), with parking_lot as it is published, with parking_lot on this
+//! engine, and with std. Besides: many threads on several locks, where nearly every lock parks somebody.
 
 use super::locks_child::{Children, Load, Sample};
 use super::{Lab, Outcome};

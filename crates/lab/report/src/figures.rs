@@ -57,7 +57,7 @@ fn figure(name: &'static str, measured: Option<f64>, bound: Bound, unit: &'stati
     Figure { name, measured, bound, unit }
 }
 
-/// All of them, in the order of the issue.
+/// All figures, in the order in which they are printed.
 pub fn all(series: &Series, memory: &Memory) -> Vec<Figure> {
     let mut figures = operations(series);
     figures.extend(tables(series));

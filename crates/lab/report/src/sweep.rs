@@ -1,4 +1,4 @@
-//! The two tables of `hash --sweep`, laid out as in the patches: operations a second of one thread.
+//! The two tables of `hash --sweep`, laid out as in [private-hash]: operations a second of one thread.
 
 use super::publish;
 use anyhow::Result;

@@ -102,7 +102,7 @@ fn is_worth_showing(hot: &HotField) -> bool {
     hot.transfers >= WORTH_SHOWING
 }
 
-/// As perf c2c tells it.
+/// As perf c2c ([perf-c2c]) reports it.
 fn lines(row: &Row) -> String {
     let header = ["object", "field", "functions", "offset", "HITM/op", "near", "far", "transfers", "waited, ns"];
     let mut table = new(&header);

@@ -24,7 +24,7 @@ pub struct ManArgs {
 }
 
 impl ManArgs {
-    /// As the command line has it: `sim seeds`, also where it was named as its page is, `sim-seeds`.
+    /// As the command line has it: `sim validate`, also where it was named as its page is, `sim-validate`.
     pub fn name(&self) -> String {
         self.verb.join(" ").replace('-', " ")
     }
@@ -75,5 +75,5 @@ Exit status:
 Examples:
   ufutex man | man -l -
   ufutex man advise | man -l -
-  ufutex man sim seeds | man -l -
+  ufutex man sim validate | man -l -
   ufutex man -o ~/.local/share/man/man1";

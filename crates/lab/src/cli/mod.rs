@@ -49,8 +49,8 @@ pub enum Command {
     SimTimers(Box<lab_sim::timers::Settings>),
     /// `ufutex sim schbench`.
     SimSchbench(Box<lab_sim::schbench::Settings>),
-    /// `ufutex sim seeds`.
-    SimSeeds(lab_sim::seeds::Settings),
+    /// `ufutex sim validate`.
+    SimValidate(lab_sim::seeds::Settings),
     /// `ufutex advise`.
     Advise(Box<Advise>),
     /// `ufutex completions`.
@@ -116,7 +116,7 @@ fn simulation(verb: SimVerb) -> Result<Command, String> {
         None => Command::Sim(Box::new(verb.args.check()?)),
         Some(OwnSim::Timers(args)) => Command::SimTimers(Box::new(args.check()?)),
         Some(OwnSim::Schbench(args)) => Command::SimSchbench(Box::new(args.check()?)),
-        Some(OwnSim::Seeds(args)) => Command::SimSeeds(args.check()),
+        Some(OwnSim::Validate(args)) => Command::SimValidate(args.check()),
     })
 }
 
@@ -133,10 +133,10 @@ pub fn shape() -> clap::Command {
 }
 
 fn known_verb(args: ManArgs) -> Result<ManArgs, String> {
-    let (verb, mut pages) = (args.verb.join(" "), crate::manual::names());
-    if pages.contains(&args.name()) {
+    if crate::manual::find(&args.name()).is_some() {
         return Ok(args);
     }
+    let (verb, mut pages) = (args.verb.join(" "), crate::manual::names());
     pages.retain(|page| !page.is_empty());
     Err(format!("'{}' has no page; accepted: {}", verb.escape_debug(), pages.join(", ")))
 }
@@ -256,9 +256,9 @@ enum OwnSim {
     /// The pattern of schbench's threads
     #[command(after_long_help = sim_more::SCHBENCH)]
     Schbench(Box<sim_more::SchbenchArgs>),
-    /// The seeds' published figures, what this machine says, and what the model says; exit 1 where the model misses
-    #[command(after_long_help = sim_more::SEEDS)]
-    Seeds(sim_more::SeedsArgs),
+    /// Published figures, beside this machine's and the model's; exit 1 where the model misses
+    #[command(alias = "seeds", after_long_help = sim_more::VALIDATE)]
+    Validate(sim_more::ValidateArgs),
 }
 
 /// What one repeat of `growth` needs to know.

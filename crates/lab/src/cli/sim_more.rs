@@ -1,8 +1,9 @@
-//! `ufutex sim timers`, `sim schbench` and `sim seeds`: workloads of the model with options of their own.
+//! `ufutex sim timers`, `sim schbench` and `sim validate`: workloads of the model with options of their own.
 
 use super::sim;
 use super::values::{self, List};
 use clap::Args;
+use lab_sim::published::Source;
 use lab_sim::seeds::hash::Scheme;
 use lab_sim::timers::{Design, Test};
 use lab_sim::{schbench, seeds, timers};
@@ -58,12 +59,12 @@ Example:
   ufutex sim schbench --topology zen3-2s -m 4 -t 128 -b 2048"
 );
 
-/// Below the help of `sim seeds`.
-pub const SEEDS: &str = concat!(
+/// Below the help of `sim validate`.
+pub const VALIDATE: &str = concat!(
     "\
 Rows of --json, one object a line:
-  seed, comparison, published [base, other], published_ratio, here_ratio (null: not measured here), modelled [base, other],
-  modelled_ratio, sized (whether its size counts, within a factor of 1.5), verdict, note
+  source, comparison, published [base, other], published_ratio, here_ratio (null: not measured here), modelled [base,
+  other], modelled_ratio, sized (whether its size counts, within a factor of 1.5), verdict, note
 
 Exit status:
   0    the model is right wherever it has to be
@@ -72,7 +73,7 @@ Exit status:
     "
 
 Example:
-  ufutex sim seeds --only 003,004 --no-measure"
+  ufutex sim validate --only private-hash,timer-hash --no-measure"
 );
 
 /// The designs of a timer table on virtual cores.
@@ -194,11 +195,11 @@ impl SchbenchArgs {
 
 /// The validation. It takes some minutes; exit status 1 where the model misses.
 #[derive(Args)]
-pub struct SeedsArgs {
-    /// Only these documents, a comma list: 000, 001, 001+, 002, 003, 004 [default: all]
-    #[arg(long, value_name = "LIST", value_parser = ["000", "001", "001+", "002", "003", "004"], value_delimiter = ',')]
-    only: Vec<String>,
-    /// Leave out what this machine says
+pub struct ValidateArgs {
+    /// Only the figures of these sources, a comma list; docs/REFERENCES.md has them [default: all]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    only: Vec<Source>,
+    /// Do not measure on this machine
     #[arg(long)]
     no_measure: bool,
     /// A table for a page
@@ -212,10 +213,10 @@ pub struct SeedsArgs {
     json: bool,
 }
 
-impl SeedsArgs {
+impl ValidateArgs {
     /// All of it can be run.
     pub fn check(self) -> seeds::Settings {
-        let SeedsArgs { only, no_measure, markdown, silent, json } = self;
+        let ValidateArgs { only, no_measure, markdown, silent, json } = self;
         seeds::Settings { only, measures: !no_measure, markdown, silent, json }
     }
 }

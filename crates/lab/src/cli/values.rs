@@ -65,7 +65,10 @@ pub fn one_of<T: Named>() -> impl TypedValueParser<Value = T> {
 pub fn among<T: Named>(accepted: &'static [T]) -> impl TypedValueParser<Value = T> {
     let value = |one: &T| {
         let help = one.get_documentation().unwrap_or_default().trim_end_matches('.');
-        PossibleValue::new(Into::<&'static str>::into(*one)).help(help)
+        let name: &'static str = (*one).into();
+        // Names of before stay accepted.
+        let former = one.get_serializations().iter().copied().filter(|former| *former != name);
+        PossibleValue::new(name).help(help).aliases(former)
     };
     PossibleValuesParser::new(accepted.iter().map(value))
         .map(|name| name.parse().ok().expect("one of the names that were accepted"))

@@ -30,7 +30,7 @@ impl Kernel {
     }
 }
 
-/// Whether this kernel has PR_FUTEX_HASH (6.16 and later).
+/// Whether this kernel has PR_FUTEX_HASH (6.16 and later, [futex-hash-prctl]).
 pub fn has_private_hash() -> bool {
     slots_now().is_some()
 }

@@ -8,7 +8,7 @@ mod mistakes;
 mod timers;
 mod wasm;
 
-use common::{rows_of, text, ufutex};
+use common::{printed, rows_of, text, ufutex};
 use serde_json::Value;
 
 /// The rows of a benchmark.

@@ -5,7 +5,7 @@ use crate::{assert_keys, of, rows};
 use serde_json::Value;
 use std::process::Command;
 
-/// What the issue of timers says of a row: these keys of the ones that not all rows have, in nanoseconds or bytes.
+/// Asserts that a row has these keys, in nanoseconds or bytes, and none of the others that only some rows have.
 fn assert_timer_row(row: &Value, measured: &[&str]) {
     assert_eq!(row["workload"], "timers");
     assert_keys(row, &["test", "target", "timers", "threads", "processes", "repeat"]);
@@ -77,7 +77,7 @@ fn timers_with_sparse_ids_show_what_the_tables_take() {
     assert_eq!(targets, TIMER_TABLES);
     assert!(rows.iter().all(|row| row["sparse"] == 512 && row["test"] == "create-getoverrun"));
     let table = |target| of(&rows, target)[0]["table_bytes"].as_u64().expect("bytes");
-    assert!(table("radix") > 1 << 20, "the issue: over a megabyte");
+    assert!(table("radix") > 1 << 20, "[timer-hash]: more than a megabyte");
     assert_eq!(table("global-lock"), 512 * 8);
     assert!(table("scaled") >= 512 * 16 && (table("scaled") / 16).is_power_of_two());
 }

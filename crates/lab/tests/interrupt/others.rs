@@ -30,7 +30,7 @@ fn a_report_is_written_with_what_there_is_and_says_what_is_missing() {
     sleep(Duration::from_millis(200));
     let ended = running.end_by_ctrl_c();
     assert!(ended.stdout.is_empty(), "{}", ended.stdout);
-    let missing = "resize was not reached; seeds was not reached; memory was not reached; timers was not reached; model was not reached";
+    let missing = "resize was not reached; published was not reached; memory was not reached; timers was not reached; model was not reached";
     assert!(ended.stderr.contains(&format!("interrupted: {missing}")), "{}", ended.stderr);
     for file in [&page, &words] {
         let text = std::fs::read_to_string(file).expect("written");

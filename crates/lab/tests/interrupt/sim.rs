@@ -44,21 +44,22 @@ fn schbench_has_the_rows_until_then() {
 }
 
 #[test]
-fn seeds_tell_the_comparisons_until_then_and_fail_for_no_other_reason() {
+fn validate_prints_the_comparisons_until_then_and_fails_for_no_other_reason() {
     let begin = || {
-        let mut running = Running::begin(&["sim", "seeds", "--only", "003,004", "--no-measure"]);
-        running.until_it_says("sim seeds: modelling 81 comparisons");
+        let mut running = Running::begin(&["sim", "validate", "--only", "private-hash,timer-hash", "--no-measure"]);
+        running.until_it_says("sim validate: modelling 81 comparisons");
         running
     };
-    let ended = interrupt_when_there_is_something(begin, |ended| ended.stdout.contains("| 003 "));
+    let ended = interrupt_when_there_is_something(begin, |ended| ended.stdout.contains("| private-hash "));
     let (made, all) = made(&ended);
-    // Where there are many CPUs, 004 has begun as well.
-    let rows = ["| 003 ", "| 004 "].map(|seed| ended.stdout.matches(seed).count()).into_iter().sum();
+    // On a machine with many CPUs the comparisons of timer-hash have begun as well.
+    let rows =
+        ["| private-hash ", "| timer-hash "].map(|source| ended.stdout.matches(source).count()).into_iter().sum();
     assert_eq!((made, all), (rows, 81), "{}", ended.stdout);
     assert!(ended.stdout.contains(&format!("{made} comparisons: ")), "{}", ended.stdout);
     let measured = |line: &str| line.split('|').nth(4).map(str::trim) != Some("-");
     assert!(
-        !ended.stdout.lines().filter(|line| line.starts_with("| 003 ")).any(measured),
+        !ended.stdout.lines().filter(|line| line.starts_with("| private-hash ")).any(measured),
         "--no-measure: {}",
         ended.stdout
     );
@@ -66,11 +67,11 @@ fn seeds_tell_the_comparisons_until_then_and_fail_for_no_other_reason() {
 }
 
 #[test]
-fn seeds_that_were_modelled_are_told_though_this_machine_was_not_measured() {
-    let mut running = Running::begin(&["sim", "seeds", "--only", "002"]);
-    running.until_it_says("sim seeds: measuring 3 comparisons");
+fn validate_prints_what_was_modelled_though_this_machine_was_not_measured() {
+    let mut running = Running::begin(&["sim", "validate", "--only", "percpu-refs"]);
+    running.until_it_says("sim validate: measuring 3 comparisons");
     let ended = running.end_by_ctrl_c();
-    assert_eq!(ended.stdout.matches("| 002 ").count(), 3, "{}", ended.stdout);
+    assert_eq!(ended.stdout.matches("| percpu-refs ").count(), 3, "{}", ended.stdout);
     let (measured, all) = made(&ended);
     assert!(measured < all && all == 3, "{}", ended.stderr);
     assert!(ended.stderr.ends_with(" measurements were made\n"), "{}", ended.stderr);

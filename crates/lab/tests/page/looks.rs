@@ -69,7 +69,7 @@ pub fn fits(file: &Path, width: u32, theme: &str) -> Result<(), String> {
     nothing("said on the console", &json!(browser.complaints))
 }
 
-/// The theme is followed, and in both of them text stands out from the paper: at least 4.5 to 1, as WCAG asks.
+/// The theme is followed, and in both of them text stands out from the paper: at least 4.5 to 1, as [wcag-21] asks.
 pub fn themes(file: &Path) -> Result<(), String> {
     const CONTRASTS: &str = r#"(() => {
       const channel = c => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;

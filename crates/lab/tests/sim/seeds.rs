@@ -1,12 +1,13 @@
-//! `sim seeds`: the validation. Of what the model gets right the two short documents are asserted here; for all of them the
-//! command takes more than a minute, and its exit status says it. Its tables are tested where they are made.
+//! `sim validate`: published figures beside the model's. The two shortest sources are asserted here. For all of them
+//! the command takes more than a minute, and its exit status gives the answer. Its tables are tested where they are
+//! made.
 
 use crate::common::{assert_mistakes, number, rows_of, text, ufutex};
 use serde_json::Value;
 use std::process::Output;
 
-/// The shortest of the documents.
-const ONE: [&str; 4] = ["sim", "seeds", "--only", "002"];
+/// The source with the fewest figures.
+const ONE: [&str; 4] = ["sim", "validate", "--only", "percpu-refs"];
 const VERDICTS: [&str; 4] = ["right", "noise", "SIZE MISSED", "DIRECTION MISSED"];
 
 /// 1, with a line that says of how many, if a verdict is a miss; 0 if none is.
@@ -23,7 +24,7 @@ fn rows_have_published_measured_and_modelled_apart_and_the_exit_status_is_theirs
     let rows = rows_of(&text(&output.stdout));
     assert_eq!(rows.len(), 3);
     for row in &rows {
-        assert_eq!(row["seed"], "002");
+        assert_eq!(row["source"], "percpu-refs");
         assert!(row["comparison"].as_str().is_some_and(|what| what.contains("power")), "{row}");
         assert!(row["sized"].is_boolean() && row["note"].is_string(), "{row}");
         // Two threads on whatever this is; a factor of a hundred would be another figure.
@@ -47,7 +48,7 @@ fn rows_have_published_measured_and_modelled_apart_and_the_exit_status_is_theirs
 
 #[test]
 fn schbench_is_measured_here_as_well_with_a_message_thread_on_one_cpu() {
-    let output = ufutex(&["sim", "seeds", "--only", "000", "--json"]);
+    let output = ufutex(&["sim", "validate", "--only", "immutable-hash", "--json"]);
     let rows = rows_of(&text(&output.stdout));
     assert_eq!(rows.len(), 5);
     for row in &rows {
@@ -64,10 +65,14 @@ fn schbench_is_measured_here_as_well_with_a_message_thread_on_one_cpu() {
 #[test]
 fn a_mistake_is_one_line_and_exits_2() {
     assert_mistakes(
-        &["sim", "seeds"],
+        &["sim", "validate"],
         &[
             (&["--only", "005"], "'005'"),
-            (&["--only", "002,"], "''"),
+            (
+                &["--only", "lunch"],
+                "immutable-hash, false-sharing, priv-removed, percpu-refs, private-hash, timer-hash",
+            ),
+            (&["--only", "percpu-refs,"], "''"),
             (&["--only", ""], "''"),
             (&["--only", "1"], "'1'"),
             (&["--only"], "--only"),
@@ -75,7 +80,7 @@ fn a_mistake_is_one_line_and_exits_2() {
             (&["--json=yes"], "yes"),
             (&["--topology", "here"], "--topology"),
             (&["--seed", "1"], "--seed"),
-            (&["002"], "002"),
+            (&["percpu-refs"], "percpu-refs"),
         ],
     );
 }

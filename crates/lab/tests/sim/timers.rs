@@ -128,7 +128,7 @@ fn a_mistake_is_one_line_and_exits_2() {
             (&["--seed", "-1"], "'-1'"),
             (&["--seed", "1", "--seed", "2"], "--seed"),
             (&["--schemes", "live"], "--schemes"),
-            (&["seeds"], "seeds"),
+            (&["validate"], "validate"),
         ],
     );
 }

@@ -41,8 +41,8 @@ fn domain_takes_no_memory_before_its_first_wait<S: Scheme<L>, L: Layout>() {
     assert!(domain.table_bytes() > 0);
 }
 
-/// wasmtime's, wazero's and JSC's defect: the map grows with every address touched. A wait that times out at once on a
-/// million addresses, and the table is as it was.
+/// A defect of wasmtime, wazero and JSC ([peer-tables]): their map grows with every address touched. Here a million
+/// addresses are waited on, with a timeout that has passed, and the table stays as it was.
 fn wait_on_ever_new_addresses<S: Scheme<Lean>>(waits: u64) {
     // Or the kernel lets each timeout that has just passed wait for 50 us more.
     // SAFETY: sets the timer slack of this thread, and touches no memory.

@@ -110,7 +110,7 @@ fn neighbours() -> [&'static AtomicU32; 2] {
     [&line.0[0], &line.0[1]]
 }
 
-/// gVisor's, folly's and wasmtime's defect: they wake with the bucket locked.
+/// A defect of gVisor, folly and wasmtime ([peer-tables]): they wake with the bucket locked.
 fn waker_is_told_without_any_lock_held<S: Scheme<L>, L: Layout>() {
     let domain: &'static Domain<S, L> = Box::leak(Box::new(domain()));
     let [word, neighbour] = neighbours();

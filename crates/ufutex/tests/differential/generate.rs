@@ -274,7 +274,8 @@ impl Generator {
             5 => Arg::Word(self.word()),
             6 => self.stored(),
             _ => {
-                // Bit 512 is left out: since 7.2 it is `FUTEX_ROBUST_UNLOCK`, which this kernel may not know yet.
+                // Bit 512 is left out: since 7.2 it is `FUTEX_ROBUST_UNLOCK` ([robust-unlock]), which this kernel may
+                // not know yet.
                 let unknown = Cmd::Unknown(self.rng.one(&[14, 15, 16, 63, 64, 127, 1024, 1 << 30, 1 << 31]));
                 let flags = self.rng.one(&[0, PRIVATE, REALTIME, PRIVATE | REALTIME]);
                 let known = self.rng.one(&Cmd::KNOWN);

@@ -84,7 +84,8 @@ fn waiters_may_go_through_many_tables<S: Scheme<L>, L: Layout>() {
     wake_all_one_by_one(&domain, &words, &queued);
 }
 
-/// Asterinas's and Occlum's defect: a waiter that was moved looks for itself where it was queued first.
+/// A defect of Asterinas and Occlum ([peer-tables]): a waiter that was moved looks for itself in the bucket where it
+/// was queued first.
 fn waiter_that_gives_up_leaves_the_bucket_that_it_was_moved_to<S: Scheme<L>, L: Layout>() {
     let domain = Domain::<S, L>::with_options(&system(), Options::new());
     for slots in SIZES {

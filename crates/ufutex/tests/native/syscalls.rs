@@ -354,7 +354,7 @@ fn length_of_time_runs_by_the_embedders_clock<S: Scheme<L>, L: Layout>() {
     assert_eq!(pending(call).as_mut().end(Cause::TimedOut), ETIMEDOUT);
 }
 
-/// Since Linux 7.2: bit 512 has the kernel do what a robust unlock does around the call.
+/// Since Linux 7.2 ([robust-unlock]): bit 512 has the kernel do what a robust unlock does around the call.
 fn robust_unlock_is_one_call<S: Scheme<L>, L: Layout>() {
     const ROBUST_UNLOCK: u64 = 512;
     let (domain, memory) = (domain::<S, L>(), Arena::new(1));

@@ -1,4 +1,4 @@
-//! Defects that were seen in other futex tables, one test each, named after the defect's absence.
+//! Defects of other futex tables ([peer-tables]), one test each, named after the defect's absence.
 
 use crate::calls::{ALL, WAITERS, begin_all};
 use crate::common::errno::{EAGAIN, ETIMEDOUT};

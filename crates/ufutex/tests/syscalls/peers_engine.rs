@@ -1,5 +1,5 @@
-//! Defects that were seen in other futex tables and that only show from inside, one test each, named after the
-//! defect's absence.
+//! Defects of other futex tables ([peer-tables]) that show only from inside, one test each, named after the defect's
+//! absence.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;

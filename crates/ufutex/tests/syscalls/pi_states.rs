@@ -1,5 +1,5 @@
 //! The states of a PI futex that another locker can find: what the first waiter in the queue is, who is known to own the
-//! lock, and what the word says. Numbered as in the kernel's table (`kernel/futex/pi.c`):
+//! lock, and what the word says. Numbered as in the table of [kernel-futex] (`pi.c`):
 //!
 //! | | first waiter | known owner | TID in the word | `OWNER_DIED` | |
 //! |---|---|---|---|---|---|

@@ -96,7 +96,7 @@ fn word_that_is_partly_beyond_the_end_is_out_of_bounds() {
     }
 }
 
-/// wasmtime's defect: a tree that keeps an entry for every address ever waited on.
+/// A defect of wasmtime ([peer-tables]): its tree keeps an entry for every address ever waited on.
 #[test]
 fn four_million_addresses_that_were_waited_on_take_no_memory() {
     const ADDRESSES: u64 = 4_000_000;

@@ -1,5 +1,5 @@
-//! `--format perf`: the five workloads of `perf bench futex` one target at a time, with perf's defaults, and what they
-//! find in perf's words, so that whoever reads perf's output, or has a script for it, can read ours.
+//! `--format perf`: the five workloads of `perf bench futex` ([perf-bench]), one target at a time, with perf's
+//! defaults. The output has perf's format, so that people and scripts that read perf's can read ours.
 
 mod hash;
 mod lock_pi;

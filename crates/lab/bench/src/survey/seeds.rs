@@ -10,16 +10,16 @@ use lab_targets::{Layout, Name};
 const PAIRS_SECONDS: f64 = 12.0;
 const TABLE_SECONDS: f64 = 18.0;
 
-/// Threads of the first table of seeds/003.
+/// Threads of the first table of [private-hash].
 pub const TABLE_THREADS: [usize; 5] = [1, 2, 4, 8, 16];
-/// Its slots.
+/// The slots of that table.
 pub const TABLE_SLOTS: [usize; 7] = [4, 8, 16, 32, 64, 128, 256];
 
 /// What was found.
 pub struct Seeds {
     /// The sides of all comparisons.
     pub sides: Vec<Measured>,
-    /// The table of seeds/003.
+    /// The first table of [private-hash].
     pub table: Vec<Measured>,
     /// What a careful reader asks.
     pub notes: Vec<String>,
@@ -28,8 +28,8 @@ pub struct Seeds {
 /// Measures both.
 pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Seeds> {
     let most = if effort.is_quick() { 2 } else { usize::MAX };
-    let (sides, mut notes) = hammer::run(lab, "seeds: pairs", &sides(lab.cpus.len()), effort, PAIRS_SECONDS)?;
-    let (table, more) = hammer::run(lab, "seeds: sizes by threads", &table(most), effort, TABLE_SECONDS)?;
+    let (sides, mut notes) = hammer::run(lab, "published: pairs", &sides(lab.cpus.len()), effort, PAIRS_SECONDS)?;
+    let (table, more) = hammer::run(lab, "published: sizes by threads", &table(most), effort, TABLE_SECONDS)?;
     notes.extend(more);
     notes.dedup();
     Ok(Seeds { sides, table, notes })

@@ -1,4 +1,4 @@
-//! POSIX timers: the tests of seeds/004 at the sizes that take seconds, not minutes.
+//! POSIX timers: the tests of [timer-hash] at the sizes that take seconds, not minutes.
 
 use super::Effort;
 use crate::settings::Timers;

@@ -1,5 +1,5 @@
-//! `hash --sweep`: the two tables of the patches that gave each process a hash of its own. One process by threads and
-//! buckets; then a process on each node, or on each of several sets of CPUs, by buckets.
+//! `hash --sweep`: the two tables of [private-hash]. The first has one process, by threads and buckets. The second has
+//! a process on each node, or on each of several sets of CPUs, by buckets.
 //!
 //! A process of ours is a domain: all domains of a system share its global table, as the kernel's processes do. The
 //! kernel is measured in children of this program, since a process cannot give back the global hash.

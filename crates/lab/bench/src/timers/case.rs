@@ -12,7 +12,7 @@ const LOOPS: usize = 100_000;
 const ARMED: usize = 100_000;
 /// Timers that expire within a second.
 const EXPIRING: usize = 100_000;
-/// Sparse IDs: how many, and how far apart. Linux's patch names them.
+/// Sparse IDs: how many, and how far apart. The two numbers are those of [timer-hash].
 const SPARSE: (usize, usize) = (2048, 512);
 /// From so many steps along chains on, the reader is told before a sample.
 const LONG_STEPS: f64 = 1e9;

@@ -101,7 +101,7 @@ fn gather(settings: &Settings, effort: Effort) -> Findings {
     progress.step();
     let resized = part("resize").then(|| resize::run(&lab, effort));
     progress.step();
-    let seeds = part("seeds").then(|| seeds::run(&lab, effort));
+    let seeds = part("published").then(|| seeds::run(&lab, effort));
     progress.step();
     let memory = part("memory").then(|| memory::run(&lab));
     progress.step();
@@ -114,7 +114,7 @@ fn gather(settings: &Settings, effort: Effort) -> Findings {
         facts,
         scaling: kept("scaling", scaling, &mut failures),
         resized: kept("resize", resized, &mut failures),
-        seeds: kept("seeds", seeds, &mut failures),
+        seeds: kept("published", seeds, &mut failures),
         memory: kept("memory", memory, &mut failures),
         timers: kept("timers", timers, &mut failures),
         modelled: kept("model", modelled, &mut failures),
@@ -195,8 +195,8 @@ fn lines(findings: &Findings) -> String {
         rows.extend(found.iter().filter_map(resize::Resized::row).map(|one| row("resize", &one)));
     }
     if let Some(found) = &findings.seeds {
-        rows.extend(found.sides.iter().map(|one| row("seeds", &one.row)));
-        rows.extend(found.table.iter().map(|one| row("seeds-003", &one.row)));
+        rows.extend(found.sides.iter().map(|one| row("published", &one.row)));
+        rows.extend(found.table.iter().map(|one| row("published-private-hash", &one.row)));
     }
     if let Some(found) = &findings.memory {
         rows.extend(found.rows().iter().map(|one| row("memory", one)));
@@ -206,7 +206,7 @@ fn lines(findings: &Findings) -> String {
     }
     if let Some(found) = &findings.modelled {
         rows.extend(found.cores.iter().map(|one| row("modelled", one)));
-        rows.extend(found.seeds.iter().map(|one| row("modelled-seeds", one)));
+        rows.extend(found.seeds.iter().map(|one| row("modelled-published", one)));
     }
     rows.iter().map(|row| format!("{row}\n")).collect()
 }

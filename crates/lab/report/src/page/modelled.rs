@@ -107,7 +107,7 @@ pub struct Hot {
 /// A published comparison on virtual cores.
 #[derive(Clone, Debug, Serialize)]
 pub struct Side {
-    /// Always `sim seeds`.
+    /// Always `sim validate`.
     pub workload: &'static str,
     /// As in `published`.
     pub case: String,
@@ -150,7 +150,7 @@ pub fn run(silent: bool, effort: Effort) -> Result<Modelled> {
 
 fn side(side: seeds::Side) -> Side {
     let (before_per_sec, after_per_sec) = side.rates;
-    Side { workload: "sim seeds", case: side.id, machine: side.machine, before_per_sec, after_per_sec }
+    Side { workload: "sim validate", case: side.id, machine: side.machine, before_per_sec, after_per_sec }
 }
 
 fn cores(row: Row) -> Cores {
@@ -178,14 +178,15 @@ fn cores(row: Row) -> Cores {
 mod tests {
     use super::seeds;
     use crate::page::published;
+    use lab_sim::published::Source;
 
     #[test]
     fn the_model_knows_the_published_comparisons_by_their_names() {
         let named = published::comparisons();
         let unknown: Vec<_> = seeds::ids().filter(|id| !named.iter().any(|one| one.id == id)).collect();
         assert_eq!(unknown, Vec::<String>::new());
-        // 002 is compared the other way round there.
+        // The model compares those of [percpu-refs] the other way round.
         let without: Vec<_> = named.iter().filter(|one| !seeds::ids().any(|id| id == one.id)).collect();
-        assert!(without.iter().all(|one| one.seed == "002") && without.len() == 2);
+        assert!(without.iter().all(|one| one.source == Source::PercpuRefs) && without.len() == 2);
     }
 }

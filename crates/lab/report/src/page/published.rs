@@ -1,28 +1,40 @@
-//! What was published, as it stands in the messages that `seeds` names. Nothing here is measured or modelled. The figures
-//! themselves are in `lab_sim::published`.
+//! The published comparisons that the report shows. Nothing here is measured or modelled. The figures themselves are in
+//! `lab_sim::published`.
 
-use lab_sim::published;
+use lab_sim::published::{self, Source};
 use lab_targets::{Layout, Name};
 
-/// The messages: number, subject, who wrote it on the kernel's mailing list, and when.
-pub const MESSAGES: [[&str; 4]; 5] = [
-    [
-        "000",
+/// The mails: short name, subject, who wrote it to the kernel's mailing list, and when. `docs/REFERENCES.md` has more
+/// of each.
+pub const MAILS: [(Source, &str, &str, &str); 6] = [
+    (
+        Source::ImmutableHash,
         "futex performance regression from \"futex: Allow automatic allocation of process wide futex hash\"",
         "C. Mason",
         "June 2025",
-    ],
-    ["001", "futex: avoid false sharing between hb->chain and the bucket lock", "B. Leitao, P. Zijlstra", "June 2026"],
-    ["002", "futex: Use RCU-based per-CPU reference counting", "S. Hegde", "July 2025"],
-    ["003", "futex: Hash private futexes per process", "S. A. Siewior, T. Gleixner", "May 2016"],
-    ["004", "posix-timers: Improve hash table performance", "T. Gleixner, F. Weisbecker", "March 2025"],
+    ),
+    (
+        Source::FalseSharing,
+        "futex: avoid false sharing between hb->chain and the bucket lock",
+        "B. Leitao, P. Zijlstra",
+        "June 2026",
+    ),
+    (
+        Source::PrivRemoved,
+        "futex: avoid false sharing between hb->chain and the bucket lock",
+        "T. Gleixner",
+        "June 2026",
+    ),
+    (Source::PercpuRefs, "futex: Use RCU-based per-CPU reference counting", "S. Hegde", "July 2025"),
+    (Source::PrivateHash, "futex: Hash private futexes per process", "S. A. Siewior, T. Gleixner", "May 2016"),
+    (Source::TimerHash, "posix-timers: Improve hash table performance", "T. Gleixner, F. Weisbecker", "March 2025"),
 ];
 
 /// One comparison: the same workload with one thing changed.
 pub struct Comparison {
-    /// Which message: 000 to 004.
-    pub seed: &'static str,
-    /// Unique; the model's rows name it, too.
+    /// The mail that it is from.
+    pub source: Source,
+    /// A unique name, which the model's rows have, too.
     pub id: &'static str,
     /// What changed.
     pub what: &'static str,
@@ -69,13 +81,13 @@ pub enum Pair {
 
 /// A rate for a rate, on tables that this machine has, too.
 fn tables(
-    (seed, id): (&'static str, &'static str),
+    (source, id): (Source, &'static str),
     (what, where_): (&'static str, &'static str),
     figures: Figures,
     before: Side,
     after: Side,
 ) -> Comparison {
-    Comparison { seed, id, what, where_, figures, here: Some(Pair::Tables(before, after)), is_validation: false }
+    Comparison { source, id, what, where_, figures, here: Some(Pair::Tables(before, after)), is_validation: false }
 }
 
 /// Two figures of a row.
@@ -83,7 +95,7 @@ fn rates(table: &str, row: &str, before: &str, after: &str) -> Figures {
     Figures::Rates(published::figure(table, row, before), published::figure(table, row, after))
 }
 
-/// All of them, in the order of the messages.
+/// All comparisons, in the order of the mails.
 pub fn comparisons() -> Vec<Comparison> {
     let mut all = counted();
     all.extend(layouts());
@@ -91,7 +103,8 @@ pub fn comparisons() -> Vec<Comparison> {
     all
 }
 
-/// 000: what a reference count costs, by schbench alone: what two CPUs make of its 1024 workers says nothing of it.
+/// [immutable-hash]: what a reference count costs. There is no figure of this machine: its few CPUs with schbench's
+/// 1024 workers would say nothing of that.
 fn counted() -> Vec<Comparison> {
     const CASES: [(&str, &str, &str, &str); 3] = [
         ("counted-immutable-schbench", "turin-1024", "counted → immutable, 1024 buckets", "schbench, Turin"),
@@ -99,7 +112,7 @@ fn counted() -> Vec<Comparison> {
         ("counted-immutable-2048", "2-nodes-2048", "counted → immutable, 2048 buckets", "schbench, 256 cores, 2 nodes"),
     ];
     let case = |(id, row, what, where_)| Comparison {
-        seed: "000",
+        source: Source::ImmutableHash,
         id,
         what,
         where_,
@@ -110,12 +123,12 @@ fn counted() -> Vec<Comparison> {
     CASES.into_iter().map(case).collect()
 }
 
-/// 001 and what followed it: the stall, and a bucket's layout.
+/// [false-sharing] and [priv-removed]: the stall, and a bucket's layout.
 fn layouts() -> Vec<Comparison> {
     let fixed = |layout, buckets| (Name::Fixed, layout, buckets);
     let mut all = vec![
         Comparison {
-            seed: "001",
+            source: Source::FalseSharing,
             id: "auto-b256",
             what: "the stall: automatic size → 256 buckets",
             where_: "perf bench futex hash",
@@ -129,7 +142,7 @@ fn layouts() -> Vec<Comparison> {
         Comparison {
             is_validation: true,
             ..tables(
-                ("001", "packed-split-b256"),
+                (Source::FalseSharing, "packed-split-b256"),
                 ("packed → split, 256 buckets", "perf bench futex hash"),
                 rates("split", "256", "packed", "split"),
                 fixed(Layout::Packed, 256),
@@ -139,7 +152,7 @@ fn layouts() -> Vec<Comparison> {
         Comparison {
             here: None,
             ..tables(
-                ("001", "packed-split-176"),
+                (Source::FalseSharing, "packed-split-176"),
                 ("packed → split, average", "EPYC 9D64, 176 CPUs"),
                 rates("split", "epyc-average", "packed", "split"),
                 fixed(Layout::Packed, 256),
@@ -147,13 +160,13 @@ fn layouts() -> Vec<Comparison> {
             )
         },
     ];
-    for (id, what, threads, buckets) in FOLLOW_UP {
+    for (id, what, threads, buckets) in PRIV_REMOVED {
         let where_ = if threads == "112" { "112 threads, 2 sockets" } else { "256 threads, 2 sockets" };
         let percent = published::figure("priv-removed", threads, &buckets.to_string());
         all.push(Comparison {
             is_validation: true,
             ..tables(
-                ("001", id),
+                (Source::PrivRemoved, id),
                 (what, where_),
                 Figures::Gain(percent),
                 fixed(Layout::Packed, buckets),
@@ -164,8 +177,8 @@ fn layouts() -> Vec<Comparison> {
     all
 }
 
-/// Name, what changed, threads, buckets: `priv` removed.
-const FOLLOW_UP: [(&str, &str, &str, usize); 10] = [
+/// Comparisons of [priv-removed]: name, what changed, threads, buckets.
+const PRIV_REMOVED: [(&str, &str, &str, usize); 10] = [
     ("packed-lean-b256", "packed → priv removed, 256 buckets", "112", 256),
     ("packed-lean-b512", "packed → priv removed, 512 buckets", "112", 512),
     ("packed-lean-b1024", "packed → priv removed, 1024 buckets", "112", 1024),
@@ -178,7 +191,7 @@ const FOLLOW_UP: [(&str, &str, &str, usize); 10] = [
     ("packed-lean-b4096-256", "packed → priv removed, 4096 buckets", "256", 4096),
 ];
 
-/// 002: counts on each CPU, -b 512.
+/// [percpu-refs]: counts of each CPU, with 512 buckets.
 fn percpu() -> Vec<Comparison> {
     let percpu = (Name::PerCpu, Layout::Lean, 512);
     let power = "POWER, perf bench futex hash";
@@ -186,14 +199,14 @@ fn percpu() -> Vec<Comparison> {
         |row| Figures::Rates(published::figure("power", "percpu", "rate"), published::figure("power", row, "rate"));
     vec![
         tables(
-            ("002", "percpu-immutable"),
+            (Source::PercpuRefs, "percpu-immutable"),
             ("per-CPU counts → immutable, 512 buckets", power),
             than_percpu("immutable"),
             percpu,
             (Name::Fixed, Layout::Lean, 512),
         ),
         tables(
-            ("002", "percpu-global"),
+            (Source::PercpuRefs, "percpu-global"),
             ("per-CPU counts → global hash", power),
             than_percpu("global"),
             percpu,
@@ -202,18 +215,20 @@ fn percpu() -> Vec<Comparison> {
     ]
 }
 
-/// The first table of seeds/003: threads; the global hash of 65536 slots; private ones of 4 to 256.
+/// The first table of [private-hash]: threads; the global hash of 65536 slots; private ones of 4 to 256.
 pub fn by_threads() -> impl Iterator<Item = (&'static str, Vec<f64>)> {
     let rates = |threads| published::row("by-threads", threads).into_iter().map(|(_, rate)| rate).collect();
     ["1", "2", "4", "8", "16"].into_iter().map(move |threads| (threads, rates(threads)))
 }
 
-/// Its second table: one process a node, 36 threads each; slots (0: the global hash) and operations a second.
+/// The second table of [private-hash], one process of 36 threads on each node: slots (0 is the global hash) and
+/// operations a second.
 pub fn by_node() -> Vec<(&'static str, f64)> {
     published::row("by-node", "36")
 }
 
-/// The table of seeds/004, milliseconds of create and getoverrun: mainline, lockless check, scaled hash, xarray.
+/// The first five tests of [timer-hash], milliseconds of create and getoverrun: mainline, lockless check, scaled hash,
+/// xarray.
 pub fn timers() -> impl Iterator<Item = (&'static str, Vec<(f64, f64)>)> {
     const CASES: [(&str, &str); 5] = [
         ("20k timers, 1 thread", "20000"),
@@ -235,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_factors_are_those_of_the_messages() {
+    fn names_are_unique_and_factors_are_those_of_the_mails() {
         let all = comparisons();
         for (number, one) in all.iter().enumerate() {
             assert!(all[..number].iter().all(|other| other.id != one.id), "{}", one.id);

@@ -1,45 +1,85 @@
-//! What the seeds publish, figure by figure, for whoever compares something with it.
+//! The figures that others have published, each by its table, row and column. `docs/REFERENCES.md` has the mails.
 
 #[cfg(test)]
 mod tests;
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::LazyLock;
+use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
-/// By name.
+/// Tables by name.
 type Tables = BTreeMap<String, Table>;
 
 static TABLES: LazyLock<Tables> =
     LazyLock::new(|| toml::from_str(include_str!("figures.toml")).expect("our own file: a test reads it, too"));
 
-/// One table of a seed, or a part of one.
+/// A mail with figures, by its short name in `docs/REFERENCES.md`. The command line also accepts the numbers that it
+/// had before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// schbench on a counted private hash and on an immutable one, 2025
+    #[strum(to_string = "immutable-hash", serialize = "000")]
+    ImmutableHash,
+    /// A bucket's chain on a cache line of its own, and the resize that never ends, 2026
+    #[strum(to_string = "false-sharing", serialize = "001")]
+    FalseSharing,
+    /// A bucket without the pointer to its table, 2026
+    #[strum(to_string = "priv-removed", serialize = "001+")]
+    PrivRemoved,
+    /// Reference counts of each CPU, 2025
+    #[strum(to_string = "percpu-refs", serialize = "002")]
+    PercpuRefs,
+    /// Private hashes of several sizes and the global hash, 2016
+    #[strum(to_string = "private-hash", serialize = "003")]
+    PrivateHash,
+    /// Four designs of a table of POSIX timers, 2025
+    #[strum(to_string = "timer-hash", serialize = "004")]
+    TimerHash,
+}
+
+impl Source {
+    /// The short name.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One table of a mail, or a part of one.
 #[derive(Deserialize)]
 #[cfg_attr(test, serde(deny_unknown_fields))]
 struct Table {
-    /// The document.
+    /// The mail.
     #[cfg(test)]
-    seed: String,
+    source: Source,
     columns: Vec<String>,
     /// By name; a figure for each column.
     rows: BTreeMap<String, Vec<f64>>,
-    /// What the document makes of its figures.
+    /// The ratios that the mail itself gives.
     #[cfg(test)]
     #[serde(default)]
     said: Vec<Said>,
 }
 
-/// Two figures, and how many times the first the second is.
+/// Two figures, and the ratio of the second to the first as the mail rounds it.
 #[cfg(test)]
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Said {
-    /// Of each the row and the column.
+    /// The row and the column of each figure.
     cells: [[String; 2]; 2],
     times: f64,
 }
 
-/// One figure. Whoever asks for one that is not there has written its name wrongly.
+/// One figure. Panics if the names are misspelt: the tables are fixed.
 pub fn figure(table: &str, row: &str, column: &str) -> f64 {
     let find = || {
         let table = TABLES.get(table)?;

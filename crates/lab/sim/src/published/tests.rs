@@ -1,6 +1,7 @@
-//! The figures held against what the seeds say of them, and against the seeds where they are at hand.
+//! The figures checked against the ratios that the mails give, and against the mails' text where it is at hand.
 
-use super::{TABLES, Table, figure};
+use super::{Source, TABLES, figure};
+use clap::ValueEnum;
 
 #[test]
 fn each_row_has_a_figure_for_each_column() {
@@ -12,9 +13,9 @@ fn each_row_has_a_figure_for_each_column() {
     }
 }
 
-/// As the seeds round: to as many places as they give, or cut off there.
+/// Ratios are compared at the mail's precision: it rounds to the places that it prints, or cuts off there.
 #[test]
-fn the_seeds_own_ratios_are_those_of_the_figures() {
+fn the_mails_own_ratios_are_those_of_the_figures() {
     let mut checked = 0;
     for (name, table) in TABLES.iter() {
         for said in &table.said {
@@ -27,20 +28,21 @@ fn the_seeds_own_ratios_are_those_of_the_figures() {
             checked += 1;
         }
     }
-    assert!(checked >= 17, "{checked} ratios are in the seeds");
+    assert!(checked >= 17, "{checked} ratios are in the mails");
 }
 
-/// `UFUTEX_SEEDS` names a directory of the documents, which are no part of this repository: `000_….txt` and so on.
+/// `UFUTEX_SEEDS` names a directory with the mails' text, which is not part of this repository. A file is named after
+/// its source's short name or former number, then `_` or `.`: `private-hash.txt` or `003_….txt`.
 #[test]
-fn each_row_stands_in_its_seed() {
+fn each_row_stands_in_its_mail() {
     let Some(directory) = std::env::var_os("UFUTEX_SEEDS") else {
-        eprintln!("skipped: UFUTEX_SEEDS names no directory with the seeds");
+        eprintln!("skipped: UFUTEX_SEEDS names no directory with the mails");
         return;
     };
     let files: Vec<_> = std::fs::read_dir(directory).expect("a directory").map(|file| file.expect("a file")).collect();
     for (name, table) in TABLES.iter() {
-        let Some(file) = files.iter().find(|file| is_of(&file.file_name().to_string_lossy(), table)) else {
-            eprintln!("skipped: {name}: no document {} there", table.seed);
+        let Some(file) = files.iter().find(|file| is_of(&file.file_name().to_string_lossy(), table.source)) else {
+            eprintln!("skipped: {name}: no mail {} there", table.source);
             continue;
         };
         let numbers = numbers(&std::fs::read_to_string(file.path()).expect("text"));
@@ -50,14 +52,24 @@ fn each_row_stands_in_its_seed() {
     }
 }
 
-fn is_of(file: &str, table: &Table) -> bool {
-    file.split_once('_').is_some_and(|(number, _)| number == table.seed)
+/// Whether the file has the text of that mail.
+fn is_of(file: &str, source: Source) -> bool {
+    let start = file.split(['_', '.']).next().unwrap_or_default();
+    Source::from_str(start, false) == Ok(source)
 }
 
-/// Numbers between two figures of a row, where the text tells in words what they are.
+#[test]
+fn a_source_has_one_name_and_is_found_by_its_number() {
+    let named = |source: &Source| source.to_possible_value().expect("none is hidden").get_name().to_string();
+    assert!(Source::value_variants().iter().all(|source| named(source) == source.name()));
+    assert!(is_of("003_be55a604294fe276.txt", Source::PrivateHash) && is_of("001+.txt", Source::PrivRemoved));
+    assert!(is_of("timer-hash.txt", Source::TimerHash) && !is_of("readme.txt", Source::TimerHash));
+}
+
+/// How many other numbers may stand between two figures of a row, where the mail says in words what they are.
 const BETWEEN_MAX: usize = 2;
 
-/// One after the other, all of them.
+/// Whether all figures stand in the text one after another.
 fn stand_in(numbers: &[f64], figures: &[f64]) -> bool {
     let from = |start: usize| {
         let mut rest = &numbers[start..];
@@ -71,7 +83,7 @@ fn stand_in(numbers: &[f64], figures: &[f64]) -> bool {
     (0..numbers.len()).any(from)
 }
 
-/// All numbers of a text; thousands may be set apart by a comma or a space.
+/// All numbers of a text. A comma or a space may separate thousands.
 fn numbers(text: &str) -> Vec<f64> {
     let bytes = text.as_bytes();
     let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();

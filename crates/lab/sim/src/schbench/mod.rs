@@ -52,8 +52,8 @@ pub struct Case {
     pub messages: usize,
     /// Workers of each message thread.
     pub workers: usize,
-    /// What a futex call takes beside the engine and the sleep. If anything, buckets are the kernel's of then, too, with the way
-    /// back to the table in them (until 7.2).
+    /// What a futex call takes beside the engine and the sleep. If it is not 0, buckets also have the pointer back to
+    /// their table, as those of the kernel had before Linux 7.2 ([priv-removed]).
     pub call_ns: f64,
     /// How long it is measured, in virtual nanoseconds.
     pub measured_ns: u64,

@@ -1,5 +1,6 @@
-//! What schbench's threads do with `-n 0 -s 0`, statement by statement as far as memory is shared (schbench.c: `msg_and_wait`,
-//! `run_msg_thread`, `xlist_wake_all`, `fpost`, `fwait`).
+//! What schbench's threads do with `-n 0 -s 0`, statement by statement as far as memory is shared ([schbench-program],
+//! schbench.c:
+//! `msg_and_wait`, `run_msg_thread`, `xlist_wake_all`, `fpost`, `fwait`).
 //!
 //! A worker says that it is blocked, puts itself first on its message thread's list, posts that thread's futex, and waits on its own.
 //! The message thread says that it is blocked, takes the whole list, and posts the futex of each worker on it, last come first;

@@ -1,5 +1,5 @@
-//! perf's `hash` on the seeds' machines: every thread waits on words of its own that hold another value, so that what an
-//! operation does is to reach its bucket, lock it, look, and unlock it.
+//! perf's `hash` ([perf-bench]) on the machines of the published figures: every thread waits on words of its own that
+//! hold another value, so that what an operation does is to reach its bucket, lock it, look, and unlock it.
 
 use crate::words::Words;
 use std::cell::Cell;

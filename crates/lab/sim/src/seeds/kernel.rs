@@ -1,6 +1,6 @@
-//! The kernel's own bucket, as it was when seeds/003 was measured: a count of waiters and a queued spin lock in one line,
-//! and the hash of its private table, which is linear. What its few buckets cost is the queue of that lock, and ours is
-//! another one.
+//! The kernel's own bucket, as it was when [private-hash] was measured: a count of waiters and a queued spin lock in
+//! one line, and the hash of its private table, which is linear. What its few buckets cost is the queue of that lock,
+//! and ours is another one.
 
 use super::hash::{Call, Case, WORDS, length, placement};
 use crate::words::Words;
@@ -16,9 +16,9 @@ struct Bucket {
     lock: Spin,
 }
 
-/// The global table's, whatever the machine: what the text has in its columns.
+/// Buckets of the global table, whatever the machine: the number in [private-hash].
 const GLOBAL_BUCKETS: usize = 65_536;
-/// `hash_64`'s factor.
+/// The factor of `hash_64` ([kernel-hash]).
 const GOLDEN_RATIO: u64 = 0x61C8_8646_80B5_83EB;
 /// Where perf's arrays may begin, and from one thread's to the next: its 1024 words and what pthread_create(3) allocates
 /// after them for the thread's own variables, each with what the C library puts before it.

@@ -1,5 +1,5 @@
-//! `ufutex sim seeds`: what the seeds publish, what this machine says of it, and what the model says, in three columns that are
-//! never mixed. It fails where the model misses.
+//! `ufutex sim validate`: published figures, the same on this machine, and the same in the model, in three columns that
+//! are never mixed. It fails where the model misses.
 
 mod figures;
 pub mod hash;
@@ -12,6 +12,7 @@ mod published;
 mod tests;
 mod verdict;
 
+use crate::published::Source;
 use anyhow::{Result, anyhow, ensure};
 use lab_measure::interrupt;
 use lab_terminal::progress::Progress;
@@ -24,10 +25,10 @@ use model::Model;
 use published::Comparison;
 use verdict::Verdict;
 
-/// What `sim seeds` was asked for.
+/// What `sim validate` was asked for.
 pub struct Settings {
-    /// The documents that were asked for. Empty: all.
-    pub only: Vec<String>,
+    /// The mails that were asked for. Empty: all.
+    pub only: Vec<Source>,
     pub measures: bool,
     pub markdown: bool,
     pub silent: bool,
@@ -35,9 +36,9 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whether a document is among those asked for.
-    pub fn wants(&self, seed: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == seed)
+    /// Whether a mail is among those asked for.
+    pub fn wants(&self, source: Source) -> bool {
+        self.only.is_empty() || self.only.contains(&source)
     }
 }
 
@@ -63,11 +64,11 @@ impl Finding {
 /// Runs the validation and prints it.
 pub fn run(settings: &Settings) -> Result<()> {
     let comparisons: Vec<Comparison> =
-        published::comparisons().into_iter().filter(|one| settings.wants(one.seed)).collect();
-    ensure!(!comparisons.is_empty(), "no comparison of the seeds asked for");
+        published::comparisons().into_iter().filter(|one| settings.wants(one.source)).collect();
+    ensure!(!comparisons.is_empty(), "no comparison is from the sources asked for");
     let all = comparisons.len();
     let stage = |what: &str, steps| {
-        Progress::start(&format!("sim seeds: {what} {all} comparisons"), steps, settings.silent || settings.json)
+        Progress::start(&format!("sim validate: {what} {all} comparisons"), steps, settings.silent || settings.json)
     };
     let progress = stage("modelling", figures::runs(models(&comparisons)).len());
     let figures = Figures::of(models(&comparisons), || progress.step()).map_err(|trouble| anyhow!(trouble))?;

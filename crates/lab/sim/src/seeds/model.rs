@@ -10,17 +10,18 @@ use ufutex_coherence::{Report, Topology};
 /// What a futex call of the kernel takes beside the table, in nanoseconds, and never anything else: on this project's machine
 /// perf's operation takes 198 ns by the kernel, and 11 on ours (`docs/SIM.md`).
 pub const CALL_NS: f64 = 187.0;
-/// The same for seeds/003, on a machine and a kernel of 2016. Fitted: with 256 private buckets, where nobody waits, an operation
-/// of its text takes 123.9 ns on the average of its rows of 1 to 16 threads, and 27.4 of them are the bucket's in the
-/// model of that machine.
+/// What a futex call takes beside the table in [private-hash], on a machine and a kernel of 2016. Fitted: with 256
+/// private buckets, where nobody waits, an operation takes 123.9 ns there on the average of the rows of 1 to 16
+/// threads, and 27.4 of them are the bucket's in the model of that machine.
 const CALL_NS_OF_2016: f64 = 96.5;
 /// What the same rows take longer with the global table, whose hash has more to do. Fitted as well.
 const GLOBAL_HASH_NS_OF_2016: f64 = 6.7;
-/// How much of it reads the program's word, with the bucket locked: `futex_get_value_locked` in the profile of seeds/002.
+/// The share of a call that reads the program's word with the bucket locked: `futex_get_value_locked` in the profile of
+/// [percpu-refs].
 pub const SHARE_LOCKED: f64 = 0.2162;
 /// The same for calls on timers: what the kernel takes there less what `scaled` takes without the kernel.
 pub const TIMER_CALLS: Calls = Calls { create_ns: 670.0, getoverrun_ns: 167.0, delete_ns: 390.0 };
-/// The machine of seeds/004 is not in its text.
+/// [timer-hash] does not name its machine. This one is assumed.
 const TIMERS_TOPOLOGY: &str = "skylake-2s";
 /// With one lock for all, how long processes take for their loop is decided by the order in which they queue, near ones after
 /// each other or not, and the order lasts for thousands of loops: several runs, each with its own, are one figure.

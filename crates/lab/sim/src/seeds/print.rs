@@ -6,7 +6,7 @@ use anyhow::Result;
 use lab_terminal::table::{align, finish, new};
 use serde_json::json;
 
-const HEADER: [&str; 6] = ["seed", "comparison", "published", "here", "modelled", "the model is"];
+const HEADER: [&str; 6] = ["source", "comparison", "published", "here", "modelled", "the model is"];
 
 /// All findings, as asked for.
 pub fn text(findings: &[Finding], settings: &Settings) -> Result<String> {
@@ -30,7 +30,7 @@ fn cells(finding: &Finding) -> [String; 6] {
     let here = finding.here.map_or_else(|| "-".to_string(), times);
     let verdict = finding.verdict.text().to_string();
     [
-        comparison.seed.to_string(),
+        comparison.source.to_string(),
         comparison.what.clone(),
         times(comparison.published()),
         here,
@@ -82,7 +82,7 @@ fn summary(findings: &[Finding]) -> String {
 fn row(finding: &Finding) -> serde_json::Value {
     let comparison = &finding.comparison;
     json!({
-        "seed": comparison.seed,
+        "source": comparison.source.name(),
         "comparison": comparison.what,
         "published": [comparison.base.published, comparison.other.published],
         "published_ratio": comparison.published(),

@@ -1,13 +1,14 @@
-//! What the seeds publish, comparison by comparison, and what models it. The figures themselves are in `crate::published`.
+//! The published comparisons, and the model of each. The figures themselves are in `crate::published`, and
+//! `docs/REFERENCES.md` has the mails that they are from.
 
 use super::hash::{self, Layout, Scheme};
 use super::model::{Measure, Model};
-use crate::published;
+use crate::published::{self, Source};
 
-/// Two figures of one table, which the text compares.
+/// Two figures of one table, which the mail compares.
 pub struct Comparison {
-    /// The document.
-    pub seed: &'static str,
+    /// The mail.
+    pub source: Source,
     /// What changes between the two.
     pub what: String,
     /// What it is compared with.
@@ -41,7 +42,7 @@ fn figure(published: f64, model: impl Into<Model>) -> Figure {
 
 /// All of them.
 pub fn comparisons() -> Vec<Comparison> {
-    [counted(), layouts(), follow_up(), per_cpu(), by_threads(), by_nodes(), timer_loops(), timer_lists()]
+    [counted(), layouts(), priv_removed(), per_cpu(), by_threads(), by_nodes(), timer_loops(), timer_lists()]
         .into_iter()
         .flatten()
         .collect()
@@ -49,7 +50,7 @@ pub fn comparisons() -> Vec<Comparison> {
 
 const NO_NOTE: &str = "";
 
-/// 000: schbench on a counted table and on an immutable one.
+/// [immutable-hash]: schbench on a counted table and on an immutable one.
 fn counted() -> Vec<Comparison> {
     const CASES: [(&str, &str, usize, &str); 3] = [
         ("turin-1024", "turin", 1024, "counted-immutable-schbench"),
@@ -61,7 +62,7 @@ fn counted() -> Vec<Comparison> {
     let mut all: Vec<Comparison> = CASES
         .into_iter()
         .map(|(row, topology, buckets, id)| Comparison {
-            seed: "000",
+            source: Source::ImmutableHash,
             what: format!("schbench, {buckets} buckets: immutable for counted ({topology})"),
             base: figure(rate(row, "counted"), request(topology, Scheme::Atomic, buckets)),
             other: figure(rate(row, "immutable"), request(topology, Scheme::Fixed, buckets)),
@@ -73,7 +74,7 @@ fn counted() -> Vec<Comparison> {
     let global = published::figure("schbench-global", "2-nodes", "immutable");
     for (row, topology, buckets, _) in &CASES[1..] {
         all.push(Comparison {
-            seed: "000",
+            source: Source::ImmutableHash,
             what: format!("schbench: {buckets} immutable buckets for the global table ({topology})"),
             base: figure(global, request(topology, Scheme::Fixed, 0)),
             other: figure(rate(row, "immutable"), request(topology, Scheme::Fixed, *buckets)),
@@ -85,13 +86,13 @@ fn counted() -> Vec<Comparison> {
     all
 }
 
-/// 001: the chain on a line of its own, and a table that is stuck.
+/// [false-sharing]: the chain on a line of its own, and a table whose resize never ends.
 fn layouts() -> Vec<Comparison> {
     let rate = |row, column| published::figure("split", row, column);
     let split = |row, topology, threads, buckets, id: Option<&str>| {
         let case = hash::Case::new(topology, threads, buckets).by(Scheme::PerCpu);
         Comparison {
-            seed: "001",
+            source: Source::FalseSharing,
             what: format!("-b {buckets}: the chain on a second line ({topology}, {threads} threads)"),
             base: figure(rate(row, "packed"), case.of(Layout::Packed)),
             other: figure(rate(row, "split"), case.of(Layout::Split)),
@@ -107,16 +108,16 @@ fn layouts() -> Vec<Comparison> {
         split("epyc-256", "epyc-9d64", 176, 256, None),
         split("epyc-average", "epyc-9d64", 176, 1024, Some("packed-split-176")),
         Comparison {
-            seed: "001",
+            source: Source::FalseSharing,
             what: "-b 256 for auto, which is stuck (skylake-2s, 112 threads)".into(),
             base: figure(rate("auto", "packed"), auto(Layout::Packed)),
             other: figure(rate("256", "packed"), sized),
             is_sized: true,
-            note: "neither the machine nor its threads are in the text; the ratio grows with the threads",
+            note: "false-sharing: the mail names neither the machine nor its threads; the ratio grows with the threads",
             id: Some("auto-b256".into()),
         },
         Comparison {
-            seed: "001",
+            source: Source::FalseSharing,
             what: "auto: the chain on a second line (skylake-2s, 112 threads)".into(),
             base: figure(rate("auto", "packed"), auto(Layout::Packed)),
             other: figure(rate("auto", "split"), auto(Layout::Split)),
@@ -127,8 +128,8 @@ fn layouts() -> Vec<Comparison> {
     ]
 }
 
-/// The follow-up to 001: no `priv` in the bucket.
-fn follow_up() -> Vec<Comparison> {
+/// [priv-removed]: no pointer `priv` in the bucket.
+fn priv_removed() -> Vec<Comparison> {
     let mut all = Vec::new();
     for (topology, threads) in [("skylake-2s", 112), ("zen3-2s", 256)] {
         for (column, percent) in published::row("priv-removed", &threads.to_string()) {
@@ -144,7 +145,7 @@ fn follow_up() -> Vec<Comparison> {
             let machine = if threads == 112 { "" } else { "-256" };
             let id = column_is_sized.then(|| format!("packed-lean-b{buckets}{machine}"));
             all.push(Comparison {
-                seed: "001+",
+                source: Source::PrivRemoved,
                 what: format!("{column}: priv removed ({topology}, {threads} threads)"),
                 base: figure(100.0, case.of(Layout::Packed)),
                 other: figure(100.0 + percent, case.of(Layout::Lean)),
@@ -157,7 +158,7 @@ fn follow_up() -> Vec<Comparison> {
     all
 }
 
-/// 002: what counting by CPU costs.
+/// [percpu-refs]: what counting by CPU costs.
 fn per_cpu() -> Vec<Comparison> {
     const THREADS: usize = 80;
     let case = |buckets| hash::Case::new("power", THREADS, buckets);
@@ -165,7 +166,7 @@ fn per_cpu() -> Vec<Comparison> {
     let immutable = || figure(rate("immutable"), case(512));
     let per_cpu = || case(512).by(Scheme::PerCpu);
     let than_immutable = |what: &str, other| Comparison {
-        seed: "002",
+        source: Source::PercpuRefs,
         what: format!("-b512: {what} (power, {THREADS} threads)"),
         base: immutable(),
         other,
@@ -177,7 +178,7 @@ fn per_cpu() -> Vec<Comparison> {
         than_immutable("per-CPU for immutable", figure(rate("percpu"), per_cpu())),
         than_immutable("per-CPU without RCU for immutable", figure(rate("percpu-without-rcu"), per_cpu())),
         Comparison {
-            seed: "002",
+            source: Source::PercpuRefs,
             what: format!("the global table for 512 immutable buckets (power, {THREADS} threads)"),
             base: immutable(),
             other: figure(rate("global"), case(0)),
@@ -188,11 +189,11 @@ fn per_cpu() -> Vec<Comparison> {
     ]
 }
 
-/// The rows of 003 in which threads meet are what the model says of it.
-const FITTED: &str = "003: what a call and the global hash take is fitted to its columns of 256 buckets and of the global table, so \
-                      that rows in which nobody waits say no more than that";
+/// In [private-hash] only the rows in which threads meet are the model's own.
+const FITTED: &str = "private-hash: what a call and the global hash take is fitted to its columns of 256 buckets and of the \
+                      global table, so that rows in which nobody waits say no more than that";
 
-/// 003: private tables of several sizes and the global one, in one process.
+/// [private-hash]: private tables of several sizes and the global one, in one process.
 fn by_threads() -> Vec<Comparison> {
     let compare = |threads: usize| {
         let what = format!("{threads} threads");
@@ -201,7 +202,7 @@ fn by_threads() -> Vec<Comparison> {
     [1, 2, 4, 8, 16].into_iter().flat_map(compare).collect()
 }
 
-/// 003: one process of 36 threads on each of four nodes.
+/// [private-hash]: one process of 36 threads on each of four nodes.
 fn by_nodes() -> Vec<Comparison> {
     by_buckets("by-node", 36, "4 x 36 threads", |buckets| hash::Case::new("ivb-4s", 36, buckets).processes(4))
 }
@@ -214,7 +215,7 @@ fn by_buckets(table: &str, row: usize, what: &str, case: impl Fn(usize) -> hash:
     private
         .filter(|(buckets, _)| *buckets > 0)
         .map(|(buckets, rate)| Comparison {
-            seed: "003",
+            source: Source::PrivateHash,
             what: format!("{what}: {buckets} private buckets for the global table (ivb-4s)"),
             base: figure(global, Model::Kernel(case(0))),
             other: figure(rate, Model::Kernel(case(buckets))),
@@ -235,7 +236,7 @@ fn number(column: &str) -> usize {
 const LOOPS_OF_THREADS: usize = 1000;
 const LOOPS_OF_PROCESSES: usize = 4000;
 
-/// 004: timers created and deleted in a loop.
+/// [timer-hash]: timers created and deleted in a loop.
 fn timer_loops() -> Vec<Comparison> {
     let mut all = Vec::new();
     for (apart, loops) in [(false, LOOPS_OF_THREADS), (true, LOOPS_OF_PROCESSES)] {
@@ -243,7 +244,7 @@ fn timer_loops() -> Vec<Comparison> {
         let (one_lock, others) = designs("timers-loop", &format!("63-{}", what_of(apart)));
         for (design, published) in others {
             all.push(Comparison {
-                seed: "004",
+                source: Source::TimerHash,
                 what: format!("create and delete, 63 {}: {design} for one lock", what_of(apart)),
                 base: figure(one_lock, model(ONE_LOCK)),
                 other: figure(published, model(design)),
@@ -256,7 +257,7 @@ fn timer_loops() -> Vec<Comparison> {
     all
 }
 
-/// What the others of 004 are compared with.
+/// The design that the others of [timer-hash] are compared with.
 const ONE_LOCK: &str = "global-lock";
 
 /// Its figure, and those of the others.
@@ -274,7 +275,7 @@ const NO_CAPACITY: &str = "long lists: the model's caches hold everything, so th
 /// As many timers as a virtual minute has room for, of 20,000 published.
 const FEW_TIMERS: &str = "modelled with 200 timers a thread, published with 20,000: direction alone";
 
-/// 004: timers created and looked up.
+/// [timer-hash]: timers created and looked up.
 fn timer_lists() -> Vec<Comparison> {
     /// The row, threads, whether apart, timers modelled.
     type Row = (&'static str, usize, bool, usize, &'static str);
@@ -292,7 +293,7 @@ fn timer_lists() -> Vec<Comparison> {
             let (one_lock, others) = designs(&format!("timers-{measure}"), row);
             for (design, published) in others {
                 all.push(Comparison {
-                    seed: "004",
+                    source: Source::TimerHash,
                     what: format!("{measure}, {threads} {}, {timers} timers: {design} for one lock", what_of(apart)),
                     base: figure(one_lock, model(ONE_LOCK)),
                     other: figure(published, model(design)),

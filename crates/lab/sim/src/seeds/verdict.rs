@@ -55,13 +55,17 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::published::Source;
     use crate::seeds::hash::Case;
     use crate::seeds::published::Figure;
 
     fn verdict(base: f64, other: f64, is_sized: bool, modelled: f64) -> Verdict {
         let figure = |published| Figure { published, model: Case::new("here", 1, 16).into() };
         let (base, other) = (figure(base), figure(other));
-        Verdict::of(&Comparison { seed: "", what: String::new(), base, other, is_sized, note: "", id: None }, modelled)
+        Verdict::of(
+            &Comparison { source: Source::TimerHash, what: String::new(), base, other, is_sized, note: "", id: None },
+            modelled,
+        )
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What the virtual threads of `sim timers` do, and what of it is timed: as seeds/004 has it, a call after the other.
+//! What the virtual threads of `sim timers` do, and which part of it is timed: one call after another, as in
+//! [timer-hash].
 
 use super::{Case, Test, Times};
 use lab_measure::interrupt;

@@ -1,5 +1,6 @@
-//! schbench's threads, as its author wrote them in C: message threads, and workers who ask them for a message and sleep
-//! until it comes. What they sleep on, and wake one another by, is a target's futex; a worker is a thread or a task.
+//! schbench's threads, as in the C program ([schbench-program]): message threads, and workers who ask them for a
+//! message and sleep until it comes. What they sleep on, and wake one another by, is a target's futex; a worker is a
+//! thread or a task.
 //!
 //! A worker writes the time, puts itself on its message thread's list, wakes that, and sleeps. The message thread takes
 //! the whole list, writes one time into all of it, and wakes each. From that time to the worker's next instruction is

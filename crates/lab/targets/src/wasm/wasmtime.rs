@@ -1,4 +1,4 @@
-//! wasmtime: what its instructions call, through its public `SharedMemory`.
+//! wasmtime ([wasmtime-48]): what its instructions call, through its public `SharedMemory`.
 
 use super::{PAGE, Runtime, Subject};
 use anyhow::{Result, anyhow};

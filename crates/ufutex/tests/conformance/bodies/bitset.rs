@@ -36,7 +36,7 @@ pub fn wake_bitset_takes_the_waiters_that_have_its_bit(futex: &Arc<dyn Futex>) {
     were_woken(&order, &[0, 1, 2, 3]);
 }
 
-/// DragonOS's defect: bitsets are compared for equality.
+/// A defect of DragonOS ([peer-tables]): bitsets are compared for equality.
 pub fn one_common_bit_is_enough(futex: &Arc<dyn Futex>) {
     let word = word(0);
     let order = queue(futex, word, &[0b0110, 0b1000_0001]);

@@ -38,7 +38,8 @@ pub fn wait_that_differs_leaves_no_entry_behind(futex: &Arc<dyn Futex>) {
     assert_eq!(futex.wake(word, usize::MAX), 0);
 }
 
-/// LiteBox's defect: the wake is counted on a waiter that then reports "differs", and the one asleep stays asleep.
+/// A defect of LiteBox ([peer-tables]): the wake is counted on a waiter that then reports "differs", and the sleeping
+/// waiter is not woken.
 pub fn wake_is_not_spent_on_a_waiter_that_reports_a_difference(futex: &Arc<dyn Futex>) {
     let word = word(0);
     let hammering = Arc::new(AtomicBool::new(true));
@@ -60,7 +61,8 @@ pub fn wake_is_not_spent_on_a_waiter_that_reports_a_difference(futex: &Arc<dyn F
     differs.join().expect("every wait of the other thread ended with EAGAIN");
 }
 
-/// Unikraft's and wasmer's defect: the word is compared outside the lock, so a wake slips in before the waiter sleeps.
+/// A defect of Unikraft and wasmer ([peer-tables]): the word is compared outside the lock, so a wake can come between
+/// the comparison and the sleep.
 pub fn wake_between_compare_and_sleep_is_not_lost(futex: &Arc<dyn Futex>) {
     const ROUNDS: u32 = 300;
     let word = word(0);

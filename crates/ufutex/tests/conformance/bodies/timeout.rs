@@ -79,7 +79,8 @@ pub fn wake_ends_a_wait_before_its_timeout(futex: &Arc<dyn Futex>) {
     }
 }
 
-/// Redox's defect: the entry of a waiter that has given up stays queued, and the next wake is spent on it.
+/// A defect of Redox ([peer-tables]): the entry of a waiter that has timed out stays queued, and the next wake is spent
+/// on it.
 pub fn waiter_that_timed_out_leaves_no_entry_behind(futex: &Arc<dyn Futex>) {
     let word = word(0);
     for _ in 0..10 {

@@ -54,7 +54,8 @@ pub fn wake_of_150_waiters_at_once_wakes_them_all(futex: &Arc<dyn Futex>) {
     assert_eq!(futex.wake(word, usize::MAX), 0);
 }
 
-/// WAMR's defect: the second wake finds the first waiter still there, and the second waiter sleeps on.
+/// A defect of WAMR ([peer-tables]): the second wake finds the first waiter still queued, and the second waiter is not
+/// woken.
 pub fn two_quick_wakes_release_two_waiters(futex: &Arc<dyn Futex>) {
     for _ in 0..10 {
         let word = word(0);

@@ -12,7 +12,7 @@ const SIZE_MASK: u32 = 3;
 const SIZE_32: u32 = 2;
 /// Nodes, which the model doesn't know.
 const NUMA_AND_MPOL: u32 = 12;
-/// A flag of futex(2) that Linux has had since 7.2. This kernel may not know it, the engine does.
+/// A flag of futex(2) that Linux has had since 7.2 ([robust-unlock]). This kernel may not know it, the engine does.
 const ROBUST_UNLOCK: u32 = 512;
 
 /// A value of the newer calls has to fit its word.

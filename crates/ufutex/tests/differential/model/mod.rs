@@ -2,7 +2,7 @@
 //!
 //! It knows no hash tables, no locks and no threads. All waiters stand in one queue; a worker is idle or blocked in a
 //! call. A call runs to its end, then the next step begins: what the workers that it woke do comes to rest before that.
-//! The order of checks is the kernel's (`kernel/futex/`); where this differs from the host kernel, this is wrong.
+//! The order of checks is the kernel's ([kernel-futex]); where this differs from the host kernel, this is wrong.
 
 mod decode;
 mod key;

@@ -80,7 +80,7 @@ fn means(found: &Bytes) -> String {
     let (lean, packed, split) = (bytes_of(found, "lean"), bytes_of(found, "packed"), bytes_of(found, "split"));
     let mib = |bytes: f64| 65536.0 * bytes / (1024.0 * 1024.0);
     format!(
-        "Splitting the bucket, which the published message 001 weighed, costs {:.0} bytes a bucket more: {:.0} MiB in a table of 65,536 where {} \
+        "Splitting the bucket, as [false-sharing] proposes, costs {:.0} bytes a bucket more: {:.0} MiB in a table of 65,536 where {} \
          takes {:.0}. Taking the pointer back to the table out costs nothing, and what is left fits one line ({lean:.0} bytes as \
          {packed:.0} with it).",
         split - packed,

@@ -121,7 +121,7 @@ fn means(found: &[Resized]) -> String {
         let slower: Vec<_> = slower.collect();
         text += &format!(
             "{} can take the new table only when nobody holds a reference to the old one, which with threads inside all the time is \
-             never: the stall of the published message 001. Until then {}. ",
+             never: the stall that [false-sharing] describes. Until then {}. ",
             stalled.join(" and "),
             if slower.is_empty() { "all stay with the small table".to_string() } else { slower.join(", ") }
         );

@@ -3,7 +3,7 @@
 use super::{factor, thousands};
 use crate::page::document::{Block, Drawing, Factors, Look, Mark, Picture, Section, Table};
 use crate::page::modelled::Modelled;
-use crate::page::published::{self, Comparison, Figures, MESSAGES, Pair, Side, comparisons};
+use crate::page::published::{self, Comparison, Figures, MAILS, Pair, Side, comparisons};
 use lab_bench::survey::hammer::Measured;
 use lab_bench::survey::resize::{self, Resized};
 use lab_bench::survey::seeds::{Seeds, TABLE_SLOTS, TABLE_THREADS};
@@ -19,7 +19,7 @@ pub struct Sources<'a> {
     pub seeds: Option<&'a Seeds>,
     /// For the stall.
     pub resized: Option<&'a [Resized]>,
-    /// For 004.
+    /// For [timer-hash].
     pub timers: Option<&'a Found>,
     /// The model's.
     pub modelled: Option<&'a Modelled>,
@@ -34,14 +34,15 @@ struct Line {
     model: Option<(f64, f64, String)>,
 }
 
-/// All tables of the messages.
+/// All published tables.
 pub fn section(from: Sources<'_>) -> Section {
     let lines: Vec<_> = comparisons().into_iter().map(|one| line(from, one)).collect();
     let mut blocks = vec![
         Block::Words(
-            "Every comparison of the messages that this project comes from. Published is what its author measured, on machines with many \
-             cores; here is the same pair on this machine, with a thread on each CPU; modelled is the engine's own code on virtual cores. \
-             A factor says how many times the rate before is the rate after."
+            "Comparisons from mails to the Linux kernel's mailing list, named in the last table of this section. Published is \
+             what the mail's author measured, on machines with many cores; here is the same pair on this machine, with a \
+             thread on each CPU; modelled is the engine's own code on virtual cores. A factor says how many times the \
+             rate before is the rate after."
                 .to_string(),
         ),
         Block::Pictures(pictures(&lines)),
@@ -52,15 +53,15 @@ pub fn section(from: Sources<'_>) -> Section {
     blocks.push(Block::Table(by_node()));
     blocks.extend(from.timers.map(|found| Block::Table(timers(found))));
     blocks.push(Block::Note(
-        "The second table of 003 and the cases of 004 with 63 processes want a machine with several nodes and many cores: \
+        "The second table of [private-hash] and the cases of [timer-hash] with 63 processes want a machine with several nodes and many cores: \
          here they stand as published. 63 threads share the CPUs here."
             .to_string(),
     ));
-    blocks.push(Block::Table(messages()));
+    blocks.push(Block::Table(mails()));
     if let Some(seeds) = from.seeds {
         blocks.extend(seeds.notes.iter().cloned().map(Block::Note));
     }
-    Section { id: "seeds", name: "Published tables", title: title(&lines), blocks }
+    Section { id: "published", name: "Published tables", title: title(&lines), blocks }
 }
 
 fn line(from: Sources<'_>, one: Comparison) -> Line {
@@ -143,7 +144,7 @@ fn comparison_table(lines: &[Line]) -> Table {
     table.groups =
         vec![(String::new(), 2), ("published".into(), 3), ("measured here".into(), 3), ("modelled".into(), 4)];
     for line in lines {
-        let mut cells = vec![format!("{}: {}", line.one.seed, line.one.what), line.one.where_.to_string()];
+        let mut cells = vec![format!("{}: {}", line.one.source, line.one.what), line.one.where_.to_string()];
         let published = match line.one.figures {
             Figures::Rates(before, after) => Some((before, after)),
             Figures::Gain(_) => None,
@@ -165,9 +166,10 @@ fn sides(pair: Option<(f64, f64)>) -> [String; 3] {
     }
 }
 
-/// The first table of seeds/003 three times: as published, our table, this kernel's.
+/// The first table of [private-hash] three times: as published, on our table, on this kernel's.
 fn by_threads(seeds: Option<&Seeds>) -> Table {
-    let mut table = Table::new("003: operations a second of one process, by threads (down) and slots (across)", 2, &[]);
+    let mut table =
+        Table::new("private-hash: operations a second of one process, by threads (down) and slots (across)", 2, &[]);
     table.header = ["column", "threads", "global"].map(str::to_string).to_vec();
     table.header.extend(TABLE_SLOTS.map(|slots| slots.to_string()));
     for (threads, rates) in published::by_threads() {
@@ -193,10 +195,10 @@ fn by_threads(seeds: Option<&Seeds>) -> Table {
     table
 }
 
-/// The second one: as published.
+/// The second table of [private-hash], as published.
 fn by_node() -> Table {
     let mut table = Table::new(
-        "003: one process on each of 4 nodes, 36 threads each, as published",
+        "private-hash: one process on each of 4 nodes, 36 threads each, as published",
         1,
         &["slots", "operations a second"],
     );
@@ -207,13 +209,15 @@ fn by_node() -> Table {
     table
 }
 
-fn messages() -> Table {
-    let header = ["message", "subject, on the Linux kernel's mailing list", "by", "when"];
-    let rows = MESSAGES.map(|message| message.map(str::to_string).to_vec()).to_vec();
-    Table { rows, ..Table::new("Where the published figures are from", 4, &header) }
+fn mails() -> Table {
+    let header = ["mail", "subject, on the Linux kernel's mailing list", "by", "when"];
+    let rows = MAILS
+        .map(|(source, subject, by, when)| [source.name(), subject, by, when].map(str::to_string).to_vec())
+        .to_vec();
+    Table { rows, ..Table::new("Where the published figures are from (docs/REFERENCES.md has the links)", 4, &header) }
 }
 
-/// seeds/004 in milliseconds: as published, and here where the case was run.
+/// [timer-hash] in milliseconds: as published, and here where the case was run.
 fn timers(found: &Found) -> Table {
     const DESIGNS: [&str; 4] = ["global-lock", "precheck", "scaled", "radix"];
     let header = [
@@ -228,7 +232,7 @@ fn timers(found: &Found) -> Table {
         "xarray",
         "ours",
     ];
-    let mut table = Table::new("004: milliseconds to create timers / to ask each for its overruns", 1, &header);
+    let mut table = Table::new("timer-hash: milliseconds to create timers / to ask each for its overruns", 1, &header);
     table.groups = vec![(String::new(), 1), ("published".into(), 4), ("measured here".into(), 5)];
     let cases = [(20_000, 1), (50_000, 1), (100_000, 1), (20_000, 63), (0, 0)];
     for ((case, published), (timers, threads)) in published::timers().zip(cases) {

@@ -14,7 +14,7 @@ pub fn section(found: &Found) -> Section {
         .extend(bars(found, "Memory of a timer", "bytes a timer, with all that finds it", |row| row.bytes_per_timer));
     let mut blocks = vec![
         Block::Words(
-            "The tests of the published message 004: each thread creates its timers, asks each for its overruns, and deletes them. ours is the engine's \
+            "The tests of [timer-hash]: each thread creates its timers, asks each for its overruns, and deletes them. ours is the engine's \
              table; global-lock, precheck, scaled and radix are designs that Linux has had or tried, without a system call's price; kernel \
              is this machine's own, with it."
                 .to_string(),
