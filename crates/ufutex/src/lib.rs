@@ -151,3 +151,19 @@ pub mod model {
     pub use crate::sync::{AtomicU32, Mutant, Ordering, with_mutant};
     pub use crate::table::lock::{LIVE, Lock, StateLock};
 }
+
+/// The examples of README.md and of the pages in docs/, as tests. Only doctests read those files: they are no part of
+/// the packaged crate.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../../docs/EMBEDDING.md")]
+    mod embedding {}
+    #[doc = include_str!("../../../docs/OBSERVING.md")]
+    mod observing {}
+    #[doc = include_str!("../../../docs/TIMERS.md")]
+    mod timers {}
+    #[doc = include_str!("../../../docs/WASM.md")]
+    mod wasm {}
+}
