@@ -99,7 +99,7 @@ fn is_the_same(error: &clap::Error) -> bool {
 fn flag_name(argument: &str) -> String {
     let name = argument.split([' ', '=']).next().unwrap_or_default();
     let is_flag = name.starts_with('-');
-    if is_flag { name.to_string() } else { name.trim_matches(['[', ']', '<', '>']).to_lowercase() }
+    if is_flag { name.to_string() } else { name.trim_matches(['[', ']', '<', '>', '.']).to_lowercase() }
 }
 
 /// What the user typed may hold line ends or control characters: the message stays one line.

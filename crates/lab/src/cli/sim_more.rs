@@ -197,7 +197,7 @@ impl SchbenchArgs {
 #[derive(Args)]
 pub struct ValidateArgs {
     /// Only the figures of these sources, a comma list; docs/REFERENCES.md has them [default: all]
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_parser = values::one_of::<Source>(), value_delimiter = ',')]
     only: Vec<Source>,
     /// Do not measure on this machine
     #[arg(long)]

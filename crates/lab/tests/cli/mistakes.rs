@@ -46,7 +46,7 @@ fn flags_that_workloads_share() {
 #[test]
 fn flags_of_one_workload_on_another() {
     let cases: &[(&[&str], &str)] = &[
-        (&["hash", "hash"], "wake"),
+        (&["hash", "hash"], "'hash'"),
         (&["hash", "-t", "16384", "-f", "16777216"], "16777216"),
         (&["resize", "--to", "1000"], "1000"),
         (&["resize", "--from", "64", "--to", "64"], "64"),

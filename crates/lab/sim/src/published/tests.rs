@@ -1,7 +1,7 @@
 //! The figures checked against the ratios that the mails give, and against the mails' text where it is at hand.
 
 use super::{Source, TABLES, figure};
-use clap::ValueEnum;
+use strum::VariantArray;
 
 #[test]
 fn each_row_has_a_figure_for_each_column() {
@@ -55,13 +55,12 @@ fn each_row_stands_in_its_mail() {
 /// Whether the file has the text of that mail.
 fn is_of(file: &str, source: Source) -> bool {
     let start = file.split(['_', '.']).next().unwrap_or_default();
-    Source::from_str(start, false) == Ok(source)
+    start.parse() == Ok(source)
 }
 
 #[test]
 fn a_source_has_one_name_and_is_found_by_its_number() {
-    let named = |source: &Source| source.to_possible_value().expect("none is hidden").get_name().to_string();
-    assert!(Source::value_variants().iter().all(|source| named(source) == source.name()));
+    assert!(Source::VARIANTS.iter().all(|source| source.name().parse() == Ok(*source)));
     assert!(is_of("003_be55a604294fe276.txt", Source::PrivateHash) && is_of("001+.txt", Source::PrivRemoved));
     assert!(is_of("timer-hash.txt", Source::TimerHash) && !is_of("readme.txt", Source::TimerHash));
 }

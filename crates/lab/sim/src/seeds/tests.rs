@@ -9,6 +9,7 @@ use super::verdict::Verdict;
 use super::{Finding, Settings, conclude, find, print};
 use crate::published::Source;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use strum::VariantArray;
 
 /// Published as twice the base, and modelled as so many times it.
 fn finding(modelled: f64) -> Finding {
@@ -49,20 +50,12 @@ fn only_the_sources_asked_for_are_wanted() {
     use Source::{FalseSharing, PrivRemoved, TimerHash};
     let wanted = |flags: &[&str]| -> Vec<Source> {
         let settings = settings(flags);
-        Source::value_variants().iter().copied().filter(|source| settings.wants(*source)).collect()
+        Source::VARIANTS.iter().copied().filter(|source| settings.wants(*source)).collect()
     };
-    assert_eq!(wanted(&[]), Source::value_variants());
+    assert_eq!(wanted(&[]), Source::VARIANTS);
     assert_eq!(wanted(&["--only", "false-sharing"]), [FalseSharing]);
     assert_eq!(wanted(&["--only", "timer-hash,priv-removed"]), [PrivRemoved, TimerHash]);
     assert_eq!(wanted(&["--only", "004,001+"]), [PrivRemoved, TimerHash], "the former numbers");
-}
-
-#[test]
-fn the_command_is_found_by_its_former_name() {
-    let parsed = cli::parse(["ufutex", "sim", "seeds", "--only", "002", "--json"].map(Into::into));
-    assert!(
-        matches!(parsed, Ok(Command::SimValidate(settings)) if settings.json && settings.wants(Source::PercpuRefs))
-    );
 }
 
 #[test]
