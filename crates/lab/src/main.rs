@@ -81,7 +81,7 @@ fn measure(command: &cli::Command) -> anyhow::Result<()> {
         cli::Command::Sim(settings) => sim::run(settings),
         cli::Command::SimTimers(settings) => sim::timers::print(settings),
         cli::Command::SimSchbench(settings) => sim::schbench::print(settings),
-        cli::Command::SimValidate(settings) => sim::seeds::run(settings),
+        cli::Command::SimValidate(settings) => sim::validate::run(settings),
         cli::Command::Completions(args) => manual::completions(args.shell),
         cli::Command::Man(args) => match &args.output {
             Some(directory) => manual::pages(directory),

@@ -11,10 +11,10 @@ pub mod published;
 mod resize;
 mod row;
 pub mod schbench;
-pub mod seeds;
 mod settings;
 mod tables;
 pub mod timers;
+pub mod validate;
 mod words;
 
 use anyhow::Result;

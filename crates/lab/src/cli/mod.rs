@@ -50,7 +50,7 @@ pub enum Command {
     /// `ufutex sim schbench`.
     SimSchbench(Box<lab_sim::schbench::Settings>),
     /// `ufutex sim validate`.
-    SimValidate(lab_sim::seeds::Settings),
+    SimValidate(lab_sim::validate::Settings),
     /// `ufutex advise`.
     Advise(Box<Advise>),
     /// `ufutex completions`.

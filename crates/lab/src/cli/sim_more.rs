@@ -4,9 +4,9 @@ use super::sim;
 use super::values::{self, List};
 use clap::Args;
 use lab_sim::published::Source;
-use lab_sim::seeds::hash::Scheme;
 use lab_sim::timers::{Design, Test};
-use lab_sim::{schbench, seeds, timers};
+use lab_sim::validate::hash::Scheme;
+use lab_sim::{schbench, timers, validate};
 use strum::VariantArray;
 use ufutex_coherence::Topology;
 
@@ -215,9 +215,9 @@ pub struct ValidateArgs {
 
 impl ValidateArgs {
     /// All of it can be run.
-    pub fn check(self) -> seeds::Settings {
+    pub fn check(self) -> validate::Settings {
         let ValidateArgs { only, no_measure, markdown, silent, json } = self;
-        seeds::Settings { only, measures: !no_measure, markdown, silent, json }
+        validate::Settings { only, measures: !no_measure, markdown, silent, json }
     }
 }
 

@@ -4,8 +4,8 @@
 mod common;
 mod hash;
 mod schbench;
-mod seeds;
 mod timers;
+mod validate;
 
 use serde_json::Value;
 

@@ -2,9 +2,9 @@
 
 pub mod hammer;
 pub mod memory;
+pub mod published;
 pub mod resize;
 pub mod scaling;
-pub mod seeds;
 pub mod timers;
 
 /// How much time the parts take.

@@ -11,7 +11,7 @@ mod say;
 use anyhow::{Result, ensure};
 use document::{Document, Section};
 use facts::Facts;
-use lab_bench::survey::{Effort, memory, resize, scaling, seeds, timers};
+use lab_bench::survey::{Effort, memory, published as survey_published, resize, scaling, timers};
 use lab_bench::{Lab, Settings, Workload};
 use lab_measure::interrupt;
 use lab_terminal::progress::Progress;
@@ -44,7 +44,7 @@ struct Findings {
     facts: Facts,
     scaling: Option<scaling::Scaling>,
     resized: Option<Vec<resize::Resized>>,
-    seeds: Option<seeds::Seeds>,
+    published: Option<survey_published::Published>,
     memory: Option<memory::Bytes>,
     timers: Option<timers::Found>,
     modelled: Option<Modelled>,
@@ -101,7 +101,7 @@ fn gather(settings: &Settings, effort: Effort) -> Findings {
     progress.step();
     let resized = part("resize").then(|| resize::run(&lab, effort));
     progress.step();
-    let seeds = part("published").then(|| seeds::run(&lab, effort));
+    let published = part("published").then(|| survey_published::run(&lab, effort));
     progress.step();
     let memory = part("memory").then(|| memory::run(&lab));
     progress.step();
@@ -114,7 +114,7 @@ fn gather(settings: &Settings, effort: Effort) -> Findings {
         facts,
         scaling: kept("scaling", scaling, &mut failures),
         resized: kept("resize", resized, &mut failures),
-        seeds: kept("published", seeds, &mut failures),
+        published: kept("published", published, &mut failures),
         memory: kept("memory", memory, &mut failures),
         timers: kept("timers", timers, &mut failures),
         modelled: kept("model", modelled, &mut failures),
@@ -160,8 +160,8 @@ fn document(findings: &Findings, effort: Effort) -> Document {
 
 fn sections(findings: &Findings) -> Vec<Section> {
     let cpus = findings.facts.cpus_allowed;
-    let from = say::seeds::Sources {
-        seeds: findings.seeds.as_ref(),
+    let from = say::published::Sources {
+        measured: findings.published.as_ref(),
         resized: findings.resized.as_deref(),
         timers: findings.timers.as_ref(),
         modelled: findings.modelled.as_ref(),
@@ -176,7 +176,7 @@ fn sections(findings: &Findings) -> Vec<Section> {
             .filter(|found| !found.measured.is_empty())
             .map(|found| say::scaling::section(found, cpus)),
         findings.resized.as_deref().filter(|found| !found.is_empty()).map(say::resize::section),
-        Some(say::seeds::section(from)),
+        Some(say::published::section(from)),
         modelled.and_then(say::modelled::scaling),
         modelled.and_then(say::modelled::fields),
         findings.memory.as_ref().map(say::memory::section),
@@ -194,7 +194,7 @@ fn lines(findings: &Findings) -> String {
     if let Some(found) = &findings.resized {
         rows.extend(found.iter().filter_map(resize::Resized::row).map(|one| row("resize", &one)));
     }
-    if let Some(found) = &findings.seeds {
+    if let Some(found) = &findings.published {
         rows.extend(found.sides.iter().map(|one| row("published", &one.row)));
         rows.extend(found.table.iter().map(|one| row("published-private-hash", &one.row)));
     }
@@ -206,7 +206,7 @@ fn lines(findings: &Findings) -> String {
     }
     if let Some(found) = &findings.modelled {
         rows.extend(found.cores.iter().map(|one| row("modelled", one)));
-        rows.extend(found.seeds.iter().map(|one| row("modelled-published", one)));
+        rows.extend(found.published.iter().map(|one| row("modelled-published", one)));
     }
     rows.iter().map(|row| format!("{row}\n")).collect()
 }

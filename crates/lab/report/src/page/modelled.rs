@@ -3,7 +3,7 @@
 use anyhow::Result;
 use lab_bench::survey::Effort;
 use lab_measure::interrupt;
-use lab_sim::{Row, Scheme, Settings, Workload, seeds};
+use lab_sim::{Row, Scheme, Settings, Workload, validate};
 use lab_targets::{Layout, Policy};
 use lab_terminal::progress::Progress;
 use serde::Serialize;
@@ -61,7 +61,7 @@ pub struct Modelled {
     /// Throughput by cores.
     pub cores: Vec<Cores>,
     /// The published comparisons.
-    pub seeds: Vec<Side>,
+    pub published: Vec<Side>,
     /// What a careful reader asks.
     pub notes: Vec<String>,
 }
@@ -122,7 +122,7 @@ pub struct Side {
 impl Modelled {
     /// A published comparison's rows here.
     pub fn seed(&self, id: &str) -> Option<&Side> {
-        self.seeds.iter().find(|side| side.case == id)
+        self.published.iter().find(|side| side.case == id)
     }
 }
 
@@ -130,16 +130,16 @@ impl Modelled {
 pub fn run(silent: bool, effort: Effort) -> Result<Modelled> {
     let runs: &[Part] = if effort.is_quick() { &QUICK } else { &RUNS };
     // What the published comparisons want takes most of the time, and cannot be had for less.
-    let seeds = if effort.is_quick() { 0 } else { seeds::steps() };
-    let progress = Progress::start("the model: virtual cores", runs.len() + seeds, silent);
+    let published = if effort.is_quick() { 0 } else { validate::steps() };
+    let progress = Progress::start("the model: virtual cores", runs.len() + published, silent);
     let mut all = Modelled::default();
     for part in runs.iter().take_while(|_| !interrupt::asked()) {
         let rows = lab_sim::rows(&part.settings())?;
         all.cores.extend(rows.into_iter().map(cores));
         progress.step();
     }
-    if seeds > 0 {
-        all.seeds = seeds::sides(|| progress.step())?.into_iter().map(side).collect();
+    if published > 0 {
+        all.published = validate::sides(|| progress.step())?.into_iter().map(side).collect();
     }
     all.notes.push(
         "Nothing in this part was measured. `ufutex sim` runs the same by hand, for other machines, sizes and layouts."
@@ -148,7 +148,7 @@ pub fn run(silent: bool, effort: Effort) -> Result<Modelled> {
     Ok(all)
 }
 
-fn side(side: seeds::Side) -> Side {
+fn side(side: validate::Side) -> Side {
     let (before_per_sec, after_per_sec) = side.rates;
     Side { workload: "sim validate", case: side.id, machine: side.machine, before_per_sec, after_per_sec }
 }
@@ -176,17 +176,17 @@ fn cores(row: Row) -> Cores {
 
 #[cfg(test)]
 mod tests {
-    use super::seeds;
+    use super::validate;
     use crate::page::published;
     use lab_sim::published::Source;
 
     #[test]
     fn the_model_knows_the_published_comparisons_by_their_names() {
         let named = published::comparisons();
-        let unknown: Vec<_> = seeds::ids().filter(|id| !named.iter().any(|one| one.id == id)).collect();
+        let unknown: Vec<_> = validate::ids().filter(|id| !named.iter().any(|one| one.id == id)).collect();
         assert_eq!(unknown, Vec::<String>::new());
         // The model compares those of [percpu-refs] the other way round.
-        let without: Vec<_> = named.iter().filter(|one| !seeds::ids().any(|id| id == one.id)).collect();
+        let without: Vec<_> = named.iter().filter(|one| !validate::ids().any(|id| id == one.id)).collect();
         assert!(without.iter().all(|one| one.source == Source::PercpuRefs) && without.len() == 2);
     }
 }

@@ -6,8 +6,8 @@ mod scheduler;
 mod thread_data;
 mod threads;
 
-use crate::seeds::hash::Scheme;
-use crate::seeds::{CALL_NS, SHARE_LOCKED};
+use crate::validate::hash::Scheme;
+use crate::validate::{CALL_NS, SHARE_LOCKED};
 use anyhow::{Result, ensure};
 use lab_measure::interrupt;
 use lab_terminal::progress::Progress;

@@ -59,7 +59,7 @@ fn cases(settings: &Settings) -> Vec<Case> {
                 threads: *threads,
                 apart: settings.processes,
                 timers: settings.timers,
-                calls: if settings.kernel { super::super::seeds::TIMER_CALLS } else { Calls::default() },
+                calls: if settings.kernel { crate::validate::TIMER_CALLS } else { Calls::default() },
                 seed: settings.seed,
             }));
         }

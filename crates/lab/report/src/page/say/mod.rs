@@ -3,9 +3,9 @@
 pub mod machine;
 pub mod memory;
 pub mod modelled;
+pub mod published;
 pub mod resize;
 pub mod scaling;
-pub mod seeds;
 pub mod timers;
 
 /// A whole number with commas.

@@ -5,8 +5,8 @@ use crate::page::document::{Block, Drawing, Factors, Look, Mark, Picture, Sectio
 use crate::page::modelled::Modelled;
 use crate::page::published::{self, Comparison, Figures, MAILS, Pair, Side, comparisons};
 use lab_bench::survey::hammer::Measured;
+use lab_bench::survey::published::{Published, TABLE_SLOTS, TABLE_THREADS};
 use lab_bench::survey::resize::{self, Resized};
-use lab_bench::survey::seeds::{Seeds, TABLE_SLOTS, TABLE_THREADS};
 use lab_bench::survey::timers::Found;
 
 /// A modelled factor this far off, either way, has the published one's size.
@@ -16,7 +16,7 @@ const SIZE_MAX: f64 = 1.5;
 #[derive(Clone, Copy)]
 pub struct Sources<'a> {
     /// Pairs and sizes.
-    pub seeds: Option<&'a Seeds>,
+    pub measured: Option<&'a Published>,
     /// For the stall.
     pub resized: Option<&'a [Resized]>,
     /// For [timer-hash].
@@ -49,7 +49,7 @@ pub fn section(from: Sources<'_>) -> Section {
         Block::Table(comparison_table(&lines)),
         Block::Means(means(&lines, from.cpus)),
     ];
-    blocks.push(Block::Table(by_threads(from.seeds)));
+    blocks.push(Block::Table(by_threads(from.measured)));
     blocks.push(Block::Table(by_node()));
     blocks.extend(from.timers.map(|found| Block::Table(timers(found))));
     blocks.push(Block::Note(
@@ -58,14 +58,14 @@ pub fn section(from: Sources<'_>) -> Section {
             .to_string(),
     ));
     blocks.push(Block::Table(mails()));
-    if let Some(seeds) = from.seeds {
-        blocks.extend(seeds.notes.iter().cloned().map(Block::Note));
+    if let Some(measured) = from.measured {
+        blocks.extend(measured.notes.iter().cloned().map(Block::Note));
     }
     Section { id: "published", name: "Published tables", title: title(&lines), blocks }
 }
 
 fn line(from: Sources<'_>, one: Comparison) -> Line {
-    let rate = |side: Side| from.seeds.and_then(|seeds| find(&seeds.sides, side)).map(|one| one.rate.median);
+    let rate = |side: Side| from.measured.and_then(|measured| find(&measured.sides, side)).map(|one| one.rate.median);
     let here = match one.here {
         Some(Pair::Tables(before, after)) => rate(before).zip(rate(after)),
         Some(Pair::Stall) => from.resized.and_then(stall),
@@ -167,7 +167,7 @@ fn sides(pair: Option<(f64, f64)>) -> [String; 3] {
 }
 
 /// The first table of [private-hash] three times: as published, on our table, on this kernel's.
-fn by_threads(seeds: Option<&Seeds>) -> Table {
+fn by_threads(measured: Option<&Published>) -> Table {
     let mut table =
         Table::new("private-hash: operations a second of one process, by threads (down) and slots (across)", 2, &[]);
     table.header = ["column", "threads", "global"].map(str::to_string).to_vec();
@@ -177,11 +177,11 @@ fn by_threads(seeds: Option<&Seeds>) -> Table {
         cells.extend(rates.into_iter().map(thousands));
         table.rows.push(cells);
     }
-    let Some(seeds) = seeds else { return table };
+    let Some(measured) = measured else { return table };
     for (title, target, global) in [("here: live", "live", "global"), ("here: kernel", "kernel", "kernel")] {
         for threads in TABLE_THREADS {
             let rate = |target: &str, shared: bool, slots: Option<usize>| {
-                let one = seeds.table.iter().find(|one| {
+                let one = measured.table.iter().find(|one| {
                     let sized = slots.is_none_or(|slots| one.spec.policy == lab_targets::Policy::Fixed(slots));
                     one.row.target == target && one.spec.threads == threads && one.spec.shared == shared && sized
                 });

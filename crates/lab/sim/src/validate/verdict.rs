@@ -56,8 +56,8 @@ impl Verdict {
 mod tests {
     use super::*;
     use crate::published::Source;
-    use crate::seeds::hash::Case;
-    use crate::seeds::published::Figure;
+    use crate::validate::hash::Case;
+    use crate::validate::published::Figure;
 
     fn verdict(base: f64, other: f64, is_sized: bool, modelled: f64) -> Verdict {
         let figure = |published| Figure { published, model: Case::new("here", 1, 16).into() };

@@ -16,7 +16,7 @@ pub const TABLE_THREADS: [usize; 5] = [1, 2, 4, 8, 16];
 pub const TABLE_SLOTS: [usize; 7] = [4, 8, 16, 32, 64, 128, 256];
 
 /// What was found.
-pub struct Seeds {
+pub struct Published {
     /// The sides of all comparisons.
     pub sides: Vec<Measured>,
     /// The first table of [private-hash].
@@ -26,13 +26,13 @@ pub struct Seeds {
 }
 
 /// Measures both.
-pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Seeds> {
+pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Published> {
     let most = if effort.is_quick() { 2 } else { usize::MAX };
     let (sides, mut notes) = hammer::run(lab, "published: pairs", &sides(lab.cpus.len()), effort, PAIRS_SECONDS)?;
     let (table, more) = hammer::run(lab, "published: sizes by threads", &table(most), effort, TABLE_SECONDS)?;
     notes.extend(more);
     notes.dedup();
-    Ok(Seeds { sides, table, notes })
+    Ok(Published { sides, table, notes })
 }
 
 /// Every side once, with `threads` threads.
