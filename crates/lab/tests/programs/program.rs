@@ -299,6 +299,13 @@ pub fn ours() -> Vec<Program> {
         c_by_instruction("timer_storm").in_modes(TRAPPED_TIMERS_ONLY),
     ];
     programs.extend(ends());
+    programs.extend(of_other_languages());
+    programs
+}
+
+/// Programs whose locks are those of a language's runtime or of a sanitizer.
+fn of_other_languages() -> Vec<Program> {
+    let mut programs = Vec::new();
     programs.push(Program::new("cxx_atomic_wait", || made(compile::cxx("atomic_wait"), &[])).in_modes(SCHEMES));
     programs.push(Program::new("rust_standard_library", standard_library::ready).in_modes(SCHEMES));
     let python = Program::new("python_threads", || match installed("python3") {

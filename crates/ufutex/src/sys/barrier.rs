@@ -23,11 +23,11 @@ pub fn light() {
 pub fn heavy() -> bool {
     if sync::MODEL {
         if !sync::mutant(sync::Mutant::NoContendedBarrier) {
-            sync::fence(sync::Ordering::SeqCst);
+            sync::fence(sync::Ordering::SeqCst); // [C]
         }
         return true;
     }
-    sync::fence(sync::Ordering::SeqCst);
+    sync::fence(sync::Ordering::SeqCst); // [C]
     process_wide()
 }
 

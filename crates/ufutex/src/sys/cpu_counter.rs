@@ -118,6 +118,7 @@ mod model {
             let cpu = &self.slots[usize::from(delta < 0)];
             let mut section = cpu.lock().expect("never poisoned");
             if self.closed.load(Ordering::Acquire) != 0 {
+                // [I]
                 return false;
             }
             if mutant(Mutant::PivotSkipsSections) {
@@ -131,13 +132,13 @@ mod model {
         }
 
         pub fn close(&self) -> i64 {
-            self.closed.store(1, Ordering::SeqCst);
+            self.closed.store(1, Ordering::SeqCst); // [I]
             fence(Ordering::SeqCst);
             self.slots.iter().map(|slot| core::mem::take(&mut *slot.lock().expect("never poisoned"))).sum()
         }
 
         pub fn open(&self) {
-            self.closed.store(0, Ordering::Release);
+            self.closed.store(0, Ordering::Release); // [I]
         }
     }
 }

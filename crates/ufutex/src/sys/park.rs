@@ -225,6 +225,7 @@ mod model {
         pub fn park(&self, expected: u32, deadline: Option<&Deadline>) -> Parked {
             let guard = self.model.mutex.lock().expect("a model's mutex is never poisoned");
             if self.word.load(Ordering::Acquire) != expected {
+                // [J]
                 return Parked::Awake;
             }
             if deadline.is_some() {
@@ -241,7 +242,7 @@ mod model {
             // SAFETY: a sleeper in a model leaves only with the mutex, so it cannot free the word before we are done.
             let this = unsafe { &*this };
             let guard = this.model.mutex.lock().expect("a model's mutex is never poisoned");
-            this.word.store(value, Ordering::Release);
+            this.word.store(value, Ordering::Release); // [J]
             this.model.awake.notify_one();
             drop(guard);
         }
@@ -249,7 +250,7 @@ mod model {
         /// A sleeper in a model leaves only with the mutex, so it is woken here and not by its address.
         pub fn raise(&self, bits: u32) -> super::Address {
             let guard = self.model.mutex.lock().expect("a model's mutex is never poisoned");
-            self.word.fetch_or(bits, relaxed_in(Mutant::TellRelaxed, Ordering::Release));
+            self.word.fetch_or(bits, relaxed_in(Mutant::TellRelaxed, Ordering::Release)); // [N]
             self.model.awake.notify_all();
             drop(guard);
             super::Address(0)

@@ -59,6 +59,7 @@ impl CpuCounter {
     #[inline]
     fn try_count(&self, word: impl FnOnce(&Slot) -> &AtomicU64) -> bool {
         if self.state.load(Ordering::Acquire) != OPEN {
+            // [I]
             return false;
         }
         let word = word(&self.slots[current::cpu()]);
@@ -73,7 +74,7 @@ impl CpuCounter {
 
     /// Closes the counter and sets it to zero. Returns how many references were taken and not given back.
     pub fn close(&self) -> i64 {
-        self.state.store(CLOSED, Ordering::SeqCst);
+        self.state.store(CLOSED, Ordering::SeqCst); // [I]
         current::membarrier();
         self.slots[..current::cpus()].iter().fold(0, |sum: i64, slot| {
             let taken = slot.taken.swap(0, Ordering::AcqRel) as i64;
@@ -83,7 +84,7 @@ impl CpuCounter {
 
     /// Opens the counter again.
     pub fn open(&self) {
-        self.state.store(OPEN, Ordering::Release);
+        self.state.store(OPEN, Ordering::Release); // [I]
     }
 
     /// The address of the word that all cores read.

@@ -179,6 +179,7 @@ impl StateLock {
         }
         if mutant(Mutant::ClaimTrustsLook) {
             if self.contended.load(Ordering::Acquire) != GRANTED {
+                // [V]
                 return None;
             }
             self.contended.store(ASLEEP, Ordering::Relaxed);

@@ -99,7 +99,7 @@ impl<L: Layout> Drop for Store<L> {
     fn drop(&mut self) {
         let bytes = self.bytes();
         for entry in &self.by_size {
-            let table = entry.load(Ordering::Acquire);
+            let table = entry.load(Ordering::Acquire); // [F]
             if !table.is_null() {
                 // SAFETY: `make` made the table in this memory, and `&mut self` means that no thread uses it.
                 unsafe { free(Table::<L>::from_raw(table), self.nodes.memory()) };

@@ -152,7 +152,7 @@ impl Ids {
     #[inline(never)]
     fn find_slowly(&self, id: u32) -> Option<(&Timer, i32)> {
         // While the table grows, this is where half of the timers are.
-        if let Some(next) = Table::from_word(self.next.load(Ordering::Acquire))
+        if let Some(next) = Table::from_word(self.next.load(Ordering::Acquire)) // [S]
             && let Some(found) = self.walk(self.place(next, id), id)
         {
             return Some(found);

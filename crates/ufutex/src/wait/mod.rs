@@ -102,7 +102,7 @@ impl Signal {
             // SAFETY: the sleeper's owner does not leave before it has seen the store below.
             Told::Sleeper(sleeper) => unsafe {
                 if mutant(Mutant::TellsTooLate) {
-                    Parker::store(&*state, WOKEN, Ordering::Release);
+                    Parker::store(&*state, WOKEN, Ordering::Release); // [J], too early
                 }
                 Rest(Left::Wake(sleeper.as_ref().tell()))
             },

@@ -1,0 +1,107 @@
+//! The engine's modules: who imports whom, and that none has statics.
+
+use super::File;
+use super::source::code;
+
+/// The floors of the engine's top-level modules, lowest first. A module may import those of lower floors, and itself.
+/// `sync` (atomics and their backends), `error` and `sys` (the host) know each other: a backend sleeps, and a host fails.
+const FLOORS: [&[&str]; 7] = [
+    &["sync", "error", "sys"],
+    &["lock"],
+    &["table", "wait"],
+    &["expiry"],
+    &["futex", "timer"],
+    &["syscall", "wasm"],
+    &["lib"],
+];
+
+/// Imports upwards that stay, each with its reason.
+const EXCEPTIONS: [(&str, &str, &str); 1] =
+    [("timer", "syscall", "the public module `timer` shows its calls by number, which are decoded above it")];
+
+fn floor(module: &str) -> Option<usize> {
+    FLOORS.iter().position(|modules| modules.contains(&module))
+}
+
+/// Imports from a module that is not below.
+pub fn upward_imports(file: &File) -> Vec<String> {
+    let Some(module) = module(&file.path) else { return Vec::new() };
+    let Some(mine) = floor(module) else {
+        return vec![format!("{}: the module '{module}' has no floor", file.path)];
+    };
+    if file.is_test() {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    for (number, line) in file.lines().iter().enumerate() {
+        for other in code(line).split("crate::").skip(1).map(first_name) {
+            let Some(theirs) = floor(other) else { continue };
+            let is_below = theirs < mine || other == module || theirs == 0;
+            let is_exception = EXCEPTIONS.iter().any(|(from, to, _)| (*from, *to) == (module, other));
+            if !is_below && !is_exception {
+                findings.push(format!("{}:{}: '{module}' imports '{other}'", file.path, number + 1));
+            }
+        }
+    }
+    findings
+}
+
+fn module(path: &str) -> Option<&str> {
+    let below = path.strip_prefix("crates/ufutex/src/")?;
+    below.split(['/', '.']).next()
+}
+
+fn first_name(path: &str) -> &str {
+    path.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
+}
+
+/// Statics that stay, each with its reason.
+const STATICS: [(&str, &str); 3] = [
+    ("sys/host_nodes.rs", "the host has one topology, which is read once"),
+    ("sync.rs", "backends of models and of random hints, which no user can switch on"),
+    ("lib.rs", "the table of functions of the model's build"),
+];
+
+/// Statics: whoever embeds the engine has several systems.
+pub fn statics(file: &File) -> Vec<String> {
+    let allowed = STATICS.iter().any(|(path, _)| file.path.ends_with(&format!("src/{path}")));
+    if allowed || file.is_test() {
+        return Vec::new();
+    }
+    let lines = file.lines();
+    let is_static = |line: &str| {
+        let line = code(line).trim_start();
+        let line = line.strip_prefix("pub ").or_else(|| line.strip_prefix("pub(crate) ")).unwrap_or(line);
+        line.starts_with("static ") || line.starts_with("thread_local!")
+    };
+    let found = lines.iter().enumerate().filter(|(_, line)| is_static(line));
+    found.map(|(number, line)| format!("{}:{}: {}", file.path, number + 1, line.trim())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, text: &str) -> File {
+        File { path: format!("crates/ufutex/src/{path}"), text: text.to_string() }
+    }
+
+    #[test]
+    fn an_import_upwards_is_found_and_one_in_a_comment_is_not() {
+        let findings = |path: &str, text: &str| upward_imports(&file(path, text)).len();
+        assert_eq!(findings("table/lock.rs", "use crate::futex::domain::Domain;\n"), 1);
+        assert_eq!(findings("expiry/mod.rs", "let x = crate::timer::now(); crate::sync::fence();\n"), 1);
+        assert_eq!(findings("futex/wake.rs", "use crate::table::list::Node;\nuse crate::futex::key::Key;\n"), 0);
+        assert_eq!(findings("table/lock.rs", "// See `crate::futex`.\n"), 0);
+        assert_eq!(findings("table/lock.rs", "#[cfg(test)]\nmod tests {\n    use crate::futex::Domain;\n"), 0);
+        assert_eq!(findings("attic/mod.rs", ""), 1, "a module without a floor");
+    }
+
+    #[test]
+    fn a_static_is_found() {
+        let findings = |path: &str, text: &str| statics(&file(path, text)).len();
+        assert_eq!(findings("futex/wake.rs", "    pub(crate) static COUNT: AtomicU32 = AtomicU32::new(0);\n"), 1);
+        assert_eq!(findings("futex/wake.rs", "fn of(x: &'static str) {}\n// static\n"), 0);
+        assert_eq!(findings("sys/host_nodes.rs", "static HOST: OnceLock<()> = OnceLock::new();\n"), 0);
+    }
+}

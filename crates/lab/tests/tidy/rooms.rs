@@ -1,0 +1,67 @@
+//! The lab's rooms: each package may depend on those of lower floors.
+
+use super::source::manifests;
+
+/// The floors, lowest first. Packages of one floor do not know each other.
+const FLOORS: [&[&str]; 6] = [
+    &["lab-terminal"],
+    &["lab-measure"],
+    &["lab-targets"],
+    &["lab-bench", "lab-sim"],
+    &["lab-report", "lab-run"],
+    &["lab"],
+];
+
+fn floor(package: &str) -> Option<usize> {
+    FLOORS.iter().position(|packages| packages.contains(&package))
+}
+
+/// In all manifests.
+pub fn findings() -> Vec<String> {
+    let manifests = manifests();
+    let seen = manifests.iter().filter(|(_, text)| floor(name(text)).is_some()).count();
+    assert_eq!(seen, FLOORS.concat().len(), "a room is missing, or has another name");
+    manifests.iter().flat_map(|(path, text)| of(path, text)).collect()
+}
+
+fn name(manifest: &str) -> &str {
+    let line = manifest.lines().find_map(|line| line.strip_prefix("name = \""));
+    line.and_then(|rest| rest.split('"').next()).unwrap_or_default()
+}
+
+fn of(path: &str, manifest: &str) -> Vec<String> {
+    let name = name(manifest);
+    let mine = floor(name);
+    let dependencies =
+        manifest.split("\n[dependencies]\n").nth(1).and_then(|rest| rest.split("\n[").next()).unwrap_or("");
+    let of_lab =
+        dependencies.lines().filter_map(|line| line.split([' ', '.']).next()).filter(|name| floor(name).is_some());
+    let mut findings: Vec<String> = of_lab
+        .filter(|other| mine.is_none_or(|mine| floor(other) >= Some(mine)))
+        .map(|other| format!("{path}: '{name}' depends on '{other}', which is not below it"))
+        .collect();
+    if mine.is_some() && name != "lab" && dependencies.lines().any(|line| line.starts_with("clap")) {
+        findings.push(format!("{path}: '{name}' knows clap, which only the command does"));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of;
+
+    fn manifest(name: &str, dependencies: &str) -> String {
+        format!("[package]\nname = \"{name}\"\n\n[dependencies]\n{dependencies}\n[lints]\nworkspace = true\n")
+    }
+
+    #[test]
+    fn upward_and_sideways_are_found_and_downward_is_not() {
+        let of = |name: &str, dependencies: &str| of("Cargo.toml", &manifest(name, dependencies)).len();
+        assert_eq!(of("lab-bench", "lab-targets = { workspace = true }\nanyhow = \"1\"\n"), 0);
+        assert_eq!(of("lab-targets", "lab-bench = { workspace = true }\n"), 1);
+        assert_eq!(of("lab-bench", "lab-sim.workspace = true\n"), 1, "sideways");
+        assert_eq!(of("ufutex", "lab-terminal = { workspace = true }\n"), 1, "the engine knows no room");
+        assert_eq!(of("lab-bench", "clap = \"4\"\n"), 1);
+        assert_eq!(of("lab", "clap = \"4\"\nlab-run = { workspace = true }\n"), 0);
+    }
+}
