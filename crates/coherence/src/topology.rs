@@ -229,8 +229,8 @@ impl Topology {
         if self.cpus() > CORES {
             return Err(format!("{} hardware threads in all: at most {CORES} are accepted", self.cpus()));
         }
-        let l = &self.latency;
-        let times = [
+        let (l, t) = (&self.latency, &self.thread);
+        let positive = [
             ("ghz", self.ghz),
             ("latency.hit", l.hit),
             ("latency.store", l.store),
@@ -242,27 +242,28 @@ impl Topology {
             ("latency.socket", l.socket),
             ("latency.far", l.far),
             ("latency.memory", l.memory),
-            ("thread.slice", self.thread.slice),
+            ("thread.slice", t.slice),
         ];
-        match times.iter().find(|(_, value)| !(value.is_finite() && (0.01..1e9).contains(value))) {
-            Some((key, value)) => Err(format!("{key} = {value}: 0.01 to 1e9 are accepted")),
-            None if self.times_of_threads().iter().all(|time| (0.0..1e9).contains(time)) => Ok(()),
-            None => Err("a time of [thread], latency.hold or latency.window is negative or beyond a second".into()),
-        }
+        let others = [
+            ("latency.hold", l.hold),
+            ("latency.window", l.window),
+            ("latency.sibling", l.sibling),
+            ("thread.syscall", t.syscall),
+            ("thread.sleep", t.sleep),
+            ("thread.wake", t.wake),
+            ("thread.wakeup", t.wakeup),
+            ("thread.switch", t.switch),
+            ("thread.membarrier", t.membarrier),
+        ];
+        check_all(&positive, 0.01)?;
+        check_all(&others, 0.0)
     }
+}
 
-    fn times_of_threads(&self) -> [f64; 9] {
-        let t = &self.thread;
-        [
-            t.syscall,
-            t.sleep,
-            t.wake,
-            t.wakeup,
-            t.switch,
-            t.membarrier,
-            self.latency.hold,
-            self.latency.window,
-            self.latency.sibling,
-        ]
+/// Checks that each value is at least `least` and at most 1e9.
+fn check_all(values: &[(&str, f64)], least: f64) -> Result<(), String> {
+    match values.iter().find(|(_, value)| !(least..=1e9).contains(value)) {
+        Some((key, value)) => Err(format!("{key} = {value}: {least} to 1e9 are accepted")),
+        None => Ok(()),
     }
 }

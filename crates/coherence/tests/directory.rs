@@ -117,14 +117,29 @@ fn all_given_topologies_can_be_read() {
 
 #[test]
 fn what_is_wrong_with_a_topology_is_said_in_one_line() {
+    let with = |key: &str, from: &str, to: &str| {
+        let text = TWO_SOCKETS.replace("SOCKETS", "1");
+        assert!(Topology::parse(&text).is_ok());
+        text.replace(&format!("\n{key} = {from}\n"), &format!("\n{key} = {to}\n"))
+    };
     for (text, says) in [
         (TWO_SOCKETS.replace("SOCKETS", "0"), "sockets = 0: 1 to 1024 are accepted"),
         (TWO_SOCKETS.replace("SOCKETS", "900"), "3600 hardware threads in all: at most 1024 are accepted"),
         (TWO_SOCKETS.replace("SOCKETS", "1").replace("hit = 1.0", "hit = -1.0"), "latency.hit = -1"),
         (TWO_SOCKETS.replace("SOCKETS", "1").replace("hit = 1.0", "hitt = 1.0"), "unknown field `hitt`"),
+        (with("ghz", "2.0", "1e10"), "ghz = 10000000000: 0.01 to 1e9 are accepted"),
+        (with("hit", "1.0", "1.0\nhold = -1.0"), "latency.hold = -1: 0 to 1e9 are accepted"),
+        (with("hit", "1.0", "1.0\nwindow = nan"), "latency.window = NaN: 0 to 1e9 are accepted"),
+        (with("hit", "1.0", "1.0\nsibling = -0.5"), "latency.sibling = -0.5: 0 to 1e9 are accepted"),
+        (with("memory", "100.0", "100.0\n[thread]\nwakeup = inf"), "thread.wakeup = inf: 0 to 1e9 are accepted"),
+        (with("memory", "100.0", "100.0\n[thread]\nslice = 0.0"), "thread.slice = 0: 0.01 to 1e9 are accepted"),
     ] {
         let error = Topology::parse(&text).unwrap_err();
         assert!(error.contains(says), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    // Both ends are accepted.
+    for text in [with("ghz", "2.0", "1e9"), with("hit", "1.0", "0.01\nsibling = 0.0\nhold = 1e9")] {
+        assert!(Topology::parse(&text).is_ok(), "{text}");
     }
 }

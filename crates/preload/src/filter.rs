@@ -1,6 +1,6 @@
 //! The seccomp filter of `--trap`: which system calls of the program stop with SIGSYS, so that this library makes them.
 //!
-//! The library's own calls carry a mark ([`COOKIE`]) in an argument that the kernel ignores, and pass the filter. A
+//! The library's own calls carry a mark (`mark.rs`) in an argument that the kernel ignores, and pass the filter. A
 //! filter cannot be removed and applies also to programs that are executed later, which have this library with the same
 //! mark.
 
@@ -13,7 +13,8 @@ use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
 use seccompiler::{BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule, TargetArch};
 
 use crate::calls::{self, OURS, PR_FUTEX_HASH};
-use crate::raw::{COOKIE, COOKIE_HIGH};
+use crate::mark::{Mark, PRIVATE_CMP_REQUEUE_PI, UPPER_HALF};
+use crate::raw::COOKIE;
 use crate::timers::{PR_TIMER_CREATE_RESTORE_IDS, TIMERS, credentials};
 use crate::trap::PR_SET_SYSCALL_USER_DISPATCH;
 
@@ -35,7 +36,7 @@ pub fn program(reports: bool, shared: bool, timers: bool) -> Result<BpfProgram> 
     of_signals(&mut rules)?;
     of_threads_and_programs(&mut rules)?;
     if reports {
-        rules.insert(libc::SYS_exit_group, marked_last()?);
+        all(&mut rules, libc::SYS_exit_group)?;
     }
     if timers {
         of_timers(&mut rules)?;
@@ -51,17 +52,18 @@ pub fn program(reports: bool, shared: bool, timers: bool) -> Result<BpfProgram> 
 /// The rules of each system call. If a rule matches, the call stops with SIGSYS.
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-const HIGH_HALF: u64 = 0xffff_ffff << 32;
-const _: () = assert!(COOKIE_HIGH & HIGH_HALF != 0);
-
-/// Matches if this argument is not our mark.
-fn unmarked(argument: u8) -> Result<SeccompCondition> {
-    SeccompCondition::new(argument, Qword, Ne, COOKIE)
+/// Matches calls with this number that do not carry our mark.
+fn unmarked(number: i64) -> Result<SeccompCondition> {
+    unmarked_op(number, 0)
 }
 
-/// Matches if the upper half of this argument, an `int`, is not our mark.
-fn unmarked_high(argument: u8) -> Result<SeccompCondition> {
-    SeccompCondition::new(argument, Qword, MaskedEq(HIGH_HALF), 0)
+/// As [`unmarked`], for calls whose second argument is `op`.
+fn unmarked_op(number: i64, op: u64) -> Result<SeccompCondition> {
+    match Mark::of(number, op) {
+        Mark::Whole(argument) => SeccompCondition::new(argument, Qword, Ne, COOKIE),
+        // In a program's call the upper half of an `int` is 0. A call with any other upper half passes.
+        Mark::Upper(argument) => SeccompCondition::new(argument, Qword, MaskedEq(UPPER_HALF), 0),
+    }
 }
 
 /// Matches if the pointer in this argument is not null.
@@ -73,14 +75,15 @@ fn one(conditions: Vec<SeccompCondition>) -> Result<Vec<SeccompRule>> {
     Ok(vec![SeccompRule::new(conditions)?])
 }
 
-/// For calls with up to five arguments: matches all calls without our mark.
-fn marked_last() -> Result<Vec<SeccompRule>> {
-    one(vec![unmarked(5)?])
+/// Adds the rule that matches all calls with this number that do not carry our mark.
+fn all(rules: &mut Rules, number: i64) -> Result<()> {
+    rules.insert(number, one(vec![unmarked(number)?])?);
+    Ok(())
 }
 
 /// Matches prctl(2) with this operation.
 fn prctl(op: u64) -> Result<SeccompRule> {
-    SeccompRule::new(vec![SeccompCondition::new(0, Dword, Eq, op)?, unmarked(5)?])
+    SeccompRule::new(vec![SeccompCondition::new(0, Dword, Eq, op)?, unmarked(libc::SYS_prctl)?])
 }
 
 fn of_futexes(rules: &mut Rules, shared: bool) -> Result<()> {
@@ -92,17 +95,17 @@ fn of_futexes(rules: &mut Rules, shared: bool) -> Result<()> {
         // The command must match exactly, apart from the clock flag.
         let command =
             SeccompCondition::new(1, Dword, MaskedEq(!(libc::FUTEX_CLOCK_REALTIME as u64) & 0xffff_ffff), op)?;
-        futex.push(SeccompRule::new(vec![command, unmarked(4)?])?);
+        futex.push(SeccompRule::new(vec![command, unmarked_op(libc::SYS_futex, op)?])?);
     }
-    // The operation may find plain waiters, which the engine has. Everything else about it belongs to the kernel. It
-    // uses all six arguments, so the mark is in the upper half of one.
-    let requeue = SeccompCondition::new(1, Dword, Eq, PRIVATE_FLAG | libc::FUTEX_CMP_REQUEUE_PI as u64)?;
-    futex.push(SeccompRule::new(vec![requeue, unmarked_high(2)?])?);
+    // The operation may find plain waiters, which the engine has. Everything else about it belongs to the kernel.
+    let op = u64::from(PRIVATE_CMP_REQUEUE_PI);
+    let requeue = SeccompCondition::new(1, Dword, Eq, op)?;
+    futex.push(SeccompRule::new(vec![requeue, unmarked_op(libc::SYS_futex, op)?])?);
     rules.insert(libc::SYS_futex, futex);
-    rules.insert(calls::SYS_FUTEX_WAITV, marked_last()?);
+    all(rules, calls::SYS_FUTEX_WAITV)?;
     rules.insert(calls::SYS_FUTEX_WAKE, one(vec![is_private(3)?])?);
     rules.insert(calls::SYS_FUTEX_WAIT, one(vec![is_private(3)?])?);
-    rules.insert(calls::SYS_FUTEX_REQUEUE, marked_last()?);
+    all(rules, calls::SYS_FUTEX_REQUEUE)?;
     rules.entry(libc::SYS_prctl).or_default().push(prctl(PR_FUTEX_HASH)?);
     Ok(())
 }
@@ -110,17 +113,19 @@ fn of_futexes(rules: &mut Rules, shared: bool) -> Result<()> {
 /// Calls that could block SIGSYS or replace its handler.
 fn of_signals(rules: &mut Rules) -> Result<()> {
     let blocks = |how: libc::c_int| -> Result<SeccompRule> {
-        SeccompRule::new(vec![SeccompCondition::new(0, Dword, Eq, how as u64)?, given(1)?, unmarked(5)?])
+        let unmarked = unmarked(libc::SYS_rt_sigprocmask)?;
+        SeccompRule::new(vec![SeccompCondition::new(0, Dword, Eq, how as u64)?, given(1)?, unmarked])
     };
-    rules.insert(libc::SYS_rt_sigaction, marked_last()?);
+    all(rules, libc::SYS_rt_sigaction)?;
     rules.insert(libc::SYS_rt_sigprocmask, vec![blocks(libc::SIG_BLOCK)?, blocks(libc::SIG_SETMASK)?]);
-    rules.insert(libc::SYS_rt_sigsuspend, marked_last()?);
-    rules.insert(libc::SYS_ppoll, one(vec![given(3)?, unmarked(5)?])?);
-    rules.insert(libc::SYS_pselect6, one(vec![given(5)?, unmarked_high(0)?])?);
-    rules.insert(libc::SYS_epoll_pwait, one(vec![given(4)?, unmarked_high(0)?])?);
-    rules.insert(libc::SYS_epoll_pwait2, one(vec![given(4)?, unmarked_high(0)?])?);
+    all(rules, libc::SYS_rt_sigsuspend)?;
+    for (number, mask) in
+        [(libc::SYS_ppoll, 3), (libc::SYS_pselect6, 5), (libc::SYS_epoll_pwait, 4), (libc::SYS_epoll_pwait2, 4)]
+    {
+        rules.insert(number, one(vec![given(mask)?, unmarked(number)?])?);
+    }
     let dispatch = SeccompCondition::new(0, Dword, Eq, PR_SET_SYSCALL_USER_DISPATCH)?;
-    let dispatch = SeccompRule::new(vec![dispatch, given(1)?, unmarked(5)?])?;
+    let dispatch = SeccompRule::new(vec![dispatch, given(1)?, unmarked(libc::SYS_prctl)?])?;
     rules.entry(libc::SYS_prctl).or_default().push(dispatch);
     Ok(())
 }
@@ -130,16 +135,13 @@ fn of_threads_and_programs(rules: &mut Rules) -> Result<()> {
     // A thread in this process's memory without storage of its own.
     let shares = (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_SETTLS) as u64;
     let clone = SeccompCondition::new(0, Dword, MaskedEq(shares), libc::CLONE_VM as u64)?;
-    rules.insert(libc::SYS_clone, one(vec![clone, unmarked_high(0)?])?);
-    rules.insert(libc::SYS_clone3, one(vec![unmarked(3)?])?);
-    rules.insert(libc::SYS_execve, marked_last()?);
-    rules.insert(libc::SYS_execveat, marked_last()?);
-    Ok(())
+    rules.insert(libc::SYS_clone, one(vec![clone, unmarked(libc::SYS_clone)?])?);
+    [libc::SYS_clone3, libc::SYS_execve, libc::SYS_execveat].into_iter().try_for_each(|number| all(rules, number))
 }
 
 fn of_timers(rules: &mut Rules) -> Result<()> {
     for number in TIMERS.into_iter().chain([libc::SYS_rt_sigtimedwait]).chain(credentials::CALLS) {
-        rules.insert(number, marked_last()?);
+        all(rules, number)?;
     }
     for op in credentials::PRCTLS.map(|op| op as u64).into_iter().chain([PR_TIMER_CREATE_RESTORE_IDS]) {
         rules.entry(libc::SYS_prctl).or_default().push(prctl(op)?);

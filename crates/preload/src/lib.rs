@@ -11,6 +11,7 @@
 //! | `gate.rs` | being inside the engine, and signals that arrive meanwhile |
 //! | `signals.rs` | the program's signal handlers, which run behind one of ours |
 //! | `trap.rs`, `filter.rs` | `--trap`: system calls that are not made through libc's functions |
+//! | `mark.rs` | `--trap`: how the library's own calls are told from the program's |
 //! | `back.rs` | `--trap`: the way back to the program |
 //! | `tracer.rs` | `--trap`: hiding the traps from debuggers |
 //! | `timers/` | `--timers`: timer_create(2) and its family |
@@ -41,6 +42,7 @@ mod gate;
 mod heap;
 mod hot;
 mod kernel;
+mod mark;
 mod memory;
 mod mixed;
 mod nodes;

@@ -3,11 +3,8 @@
 
 use core::arch::asm;
 
-/// Marks a call as ours where the filter of `--trap` would stop a program's: see [`crate::trap::filter`].
+/// Marks a call as ours where the filter of `--trap` would stop a program's: see `mark.rs`.
 pub const COOKIE: u64 = ufutex::OWN_CALL;
-
-/// The mark for calls that use all six arguments: in the upper half of an argument that is an `int`.
-pub const COOKIE_HIGH: u64 = COOKIE << 32;
 
 /// Issues a system call; a negative result is `-errno`.
 ///

@@ -21,10 +21,10 @@ use crate::calls::{self, Whose};
 use crate::engine::{self, Inside};
 use crate::gate::{self, Gate, RAW_THREADS};
 use crate::process::process;
-use crate::raw::{self, COOKIE, COOKIE_HIGH};
+use crate::raw;
 use crate::signals::{self, Action, Context, bit};
 use crate::timers::{self, credentials, wait};
-use crate::{back, exit, filter, memory, mixed, settings, tracer};
+use crate::{back, exit, filter, mark, memory, mixed, settings, tracer};
 
 static ON: AtomicBool = AtomicBool::new(false);
 
@@ -129,17 +129,16 @@ fn apply(filter: &[seccompiler::sock_filter]) -> Result<(), isize> {
 /// Whether a futex call made by an instruction arrives in this library.
 fn is_filtered() -> bool {
     // SAFETY: a wake that the kernel refuses.
-    unsafe { raw::syscall6(libc::SYS_futex, [0, PROBE, 1, COOKIE, 0, 0]) == PROBED }
+    unsafe { raw::syscall6(libc::SYS_futex, mark::FUTEX_PROBE) == PROBED }
 }
 
 /// Whether a call of timers made by an instruction arrives in this library.
 fn are_timers_filtered() -> bool {
     // SAFETY: the kernel refuses the call: no timer has this ID.
-    unsafe { raw::syscall6(libc::SYS_timer_getoverrun, [u64::MAX, 0, 0, COOKIE, 0, 0]) == PROBED }
+    unsafe { raw::syscall6(libc::SYS_timer_getoverrun, mark::TIMERS_PROBE) == PROBED }
 }
 
-/// A private wake with the empty bitset, which the kernel refuses with EINVAL.
-const PROBE: u64 = (libc::FUTEX_WAKE_BITSET | libc::FUTEX_PRIVATE_FLAG) as u64;
+/// The result of a probe.
 const PROBED: isize = 0x7566_7574;
 
 fn remember(environment: *const *const c_char) {
@@ -171,14 +170,17 @@ pub const SYS_SECCOMP: i32 = 1;
 /// The operation of prctl(2) by which the program's own SIGSYS handler gets its system calls.
 pub const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
 
+/// The registers of a call's arguments.
+const ARGUMENTS: [libc::c_int; 6] =
+    [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9];
+
 extern "C-unwind" fn on_sigsys(_: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: a handler's third argument.
     let context = unsafe { Context::new(context) };
     back::complete(&context);
     // SAFETY: a handler's second argument. The call's number stands behind its address.
     let (code, tag, number) = unsafe { ((*info).si_code, (*info).si_errno, *info.cast::<i32>().add(6)) };
-    let args = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9]
-        .map(|register| context.register(register));
+    let args = ARGUMENTS.map(|register| context.register(register));
     let trapped = Trapped { number: number.into(), args, context: &context };
     let outcome = match code {
         SYS_SECCOMP if tag == i32::from(filter::TAG) => trapped.make(),
@@ -221,14 +223,7 @@ struct Trapped<'a> {
 impl Trapped<'_> {
     /// Whether this is a call of our own that a filter of the program has stopped.
     fn is_marked(&self) -> bool {
-        match self.number {
-            libc::SYS_futex => {
-                let [_, _, value, _, fifth, sixth] = self.args;
-                sixth == COOKIE || fifth == COOKIE || value & COOKIE_HIGH == COOKIE_HIGH
-            }
-            libc::SYS_pselect6 | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => self.args[0] >> 32 == COOKIE,
-            _ => self.args[5] == COOKIE,
-        }
+        mark::is_own(self.number, &self.args)
     }
 
     /// Ends the process, after printing a line if the filter permits that: without this system call the trap does not
@@ -254,13 +249,13 @@ impl Trapped<'_> {
     fn make(&self) -> Outcome {
         let [a, b, c, d, e, f] = self.args;
         match self.number {
+            number if mark::is_probe(number, &self.args) => Outcome::Result(PROBED),
             libc::SYS_futex
             | calls::SYS_FUTEX_WAITV
             | calls::SYS_FUTEX_WAKE
             | calls::SYS_FUTEX_WAIT
             | calls::SYS_FUTEX_REQUEUE => self.futex(),
             number if credentials::is_one(number, a) => blocked(|| credentials::call(number, self.args)),
-            libc::SYS_timer_getoverrun if d == COOKIE => Outcome::Result(PROBED),
             libc::SYS_timer_create..=libc::SYS_timer_delete => self.timer(),
             libc::SYS_prctl if a as u32 == timers::PR_TIMER_CREATE_RESTORE_IDS as u32 => self.timer(),
             libc::SYS_rt_sigtimedwait if timers::is_on() => self.inside(|inside| wait::sigtimedwait(self.args, inside)),
@@ -279,14 +274,11 @@ impl Trapped<'_> {
             libc::SYS_pselect6 => Outcome::Result(self.pselect6()),
             libc::SYS_clone => {
                 RAW_THREADS.store(true, Ordering::Relaxed);
-                self.context.set_register(libc::REG_RDI, a | COOKIE_HIGH);
-                Outcome::Again
+                self.again_marked()
             }
             libc::SYS_clone3 => {
                 self.note_clone3();
-                // The kernel does not write this register, so it keeps the mark. No other rule reads it.
-                self.context.set_register(libc::REG_R10, COOKIE);
-                Outcome::Again
+                self.again_marked()
             }
             libc::SYS_execve => blocked(|| self.exec(None, [a, b, c], 0)),
             libc::SYS_execveat => blocked(|| self.exec(Some(a), [b, c, d], e)),
@@ -299,6 +291,16 @@ impl Trapped<'_> {
         }
     }
 
+    /// Executes the instruction again, with the call marked.
+    fn again_marked(&self) -> Outcome {
+        let mut args = self.args;
+        mark::put(self.number, &mut args);
+        for (register, arg) in ARGUMENTS.into_iter().zip(args) {
+            self.context.set_register(register, arg);
+        }
+        Outcome::Again
+    }
+
     /// A call of timers. Without `--timers` the filter was installed in a program that had `--timers` and executed this
     /// one.
     fn timer(&self) -> Outcome {
@@ -309,9 +311,6 @@ impl Trapped<'_> {
     }
 
     fn futex(&self) -> Outcome {
-        if self.number == libc::SYS_futex && self.args[1] == PROBE && self.args[3] == COOKIE {
-            return Outcome::Result(PROBED);
-        }
         let (number, kind, may_sleep) = match calls::whose(self.number, &self.args) {
             Whose::Ours(number, kind, may_sleep) => (number, kind, may_sleep),
             Whose::Kernel => {
@@ -329,24 +328,19 @@ impl Trapped<'_> {
     /// them, and those that trap only to be counted.
     fn kernel_futex(&self) -> Outcome {
         let mut args = self.args;
+        mark::put(self.number, &mut args);
         if self.number == libc::SYS_futex && mixed::is_private_pi(args[1]) {
             return self.inside(|inside| {
                 if mixed::finds_plain_waiter(&self.args, inside) {
                     return -(libc::EINVAL as isize);
                 }
-                // SAFETY: the program's own call, which does not sleep. The kernel ignores the half of the argument
-                // that holds the mark.
-                unsafe {
-                    raw::syscall6(libc::SYS_futex, [args[0], args[1], args[2] | COOKIE_HIGH, args[3], args[4], args[5]])
-                }
+                // SAFETY: the program's own call, which does not sleep.
+                unsafe { raw::syscall6(libc::SYS_futex, args) }
             });
         }
         if self.number == libc::SYS_futex {
-            // Waits and wakes, which do not use the fifth argument.
-            args[4] = COOKIE;
             return self.inside(|inside| mixed::kernel_futex(args, inside));
         }
-        args[5] = COOKIE;
         if self.number != calls::SYS_FUTEX_WAITV {
             // SAFETY: the program's own call, which does not sleep.
             return Outcome::Result(unsafe { raw::syscall6(self.number, args) });
@@ -441,12 +435,7 @@ impl Trapped<'_> {
 
     /// Makes the program's call with other arguments, marked so that it passes the filter.
     fn make_marked(&self, mut args: [u64; 6]) -> isize {
-        match self.number {
-            libc::SYS_pselect6 | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => {
-                args[0] = args[0] & 0xffff_ffff | COOKIE_HIGH;
-            }
-            _ => args[5] = COOKIE,
-        }
+        mark::put(self.number, &mut args);
         // SAFETY: the program's own call, with arguments as valid as its own.
         unsafe { raw::syscall6(self.number, args) }
     }

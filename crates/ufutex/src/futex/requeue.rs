@@ -55,7 +55,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// As [`requeue`](Self::requeue), if `from` holds `expected`: `FUTEX_CMP_REQUEUE`. The word is compared and the
     /// waiters are moved in one step. If the requeue takes several steps, the word is compared in each of them. The
-    /// first step in which it differs ends the requeue, which then returns what was done before.
+    /// first step in which it differs or cannot be read ends the requeue, which then returns what was done before.
     ///
     /// ```
     /// # use std::{pin::pin, sync::atomic::AtomicU32, task::Waker};
@@ -72,8 +72,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// ```
     ///
     /// # Errors
-    /// As for `requeue`; [`Error::Again`] when the word does not hold `expected`, [`Error::Fault`] when it cannot be
-    /// read, [`Error::Invalid`] when it cannot hold `expected` at all.
+    /// As for `requeue`; [`Error::Invalid`] when the word cannot hold `expected` at all. In the first step,
+    /// [`Error::Again`] when the word does not hold `expected`, and [`Error::Fault`] when it cannot be read.
     pub fn cmp_requeue<T: Target, U: Target>(
         &self,
         from: T,
@@ -115,6 +115,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             let wanted = if is_long { 0 } else { wanted(pair.first(), work.keys[0], work.places[0].hash, wake) };
             if is_long || (!room.holds(wanted) && room.is_refused()) {
                 let began = self.begin_in_pieces();
+                // In a later step an error only ends the requeue: the caller has to know of the waiters that were woken
+                // and moved before.
                 let lock = || self.lock_pair_if_equal(&source, &target, from, expected).ok();
                 let mut noted = Noted::new(self, &work);
                 let marker = pin!(Marker::new(self, work.keys[0], source.hash));

@@ -8,7 +8,6 @@ use super::pair::Pair;
 use super::wake::{self, InPieces, Woken};
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults, Width};
-use crate::sys::unwind::Otherwise;
 use crate::table::hash::Key;
 use crate::table::layout::Layout;
 use crate::table::list::Taken;
@@ -108,7 +107,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     ///
     /// # Errors
     /// [`Error::Fault`] if `second` cannot be read and written; [`Error::Invalid`] if it is not a 32-bit word, or if a
-    /// waiter of a lock is found in a queue. What was done before stays done.
+    /// waiter of a lock is found in a queue. What was done before stays done. If a waiter of a lock is found in the
+    /// queue of `first`, no waiter of `second` is woken.
     pub fn wake_op<T: Target, U: Target>(
         &self,
         first: T,
@@ -198,18 +198,31 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// As [`wake_at_once`](Self::wake_at_once), but a piece at a time, with nothing locked in between. Wakes waiters
     /// that were queued when the operation `began`.
     fn wake_both_in_pieces(&self, wanted: &Wanted, began: Moment, both: bool, results: &mut [Woken; 2]) {
-        let [first, second] = results;
-        let mut rests = Rests::none();
-        // A waker of the first word that panics does not keep the second word's waiters from being woken.
-        let second_too = Otherwise::new(|| {
-            if both {
-                self.wake_in_pieces(&mut Rests::none(), &mut wanted.in_pieces(self, 1, began, &mut *second));
-            }
-        });
-        self.wake_in_pieces(&mut rests, &mut wanted.in_pieces(self, 0, began, &mut *first));
-        second_too.disarm();
-        if both && !first.met_lock_waiter {
-            self.wake_in_pieces(&mut rests, &mut wanted.in_pieces(self, 1, began, second));
+        let mut then = ThenSecond { domain: self, wanted, began, both, results, rests: Rests::none() };
+        let [first, _] = &mut *then.results;
+        self.wake_in_pieces(&mut then.rests, &mut wanted.in_pieces(self, 0, began, first));
+    }
+}
+
+/// A `wake_op` in pieces that wakes waiters of the first word. Its drop wakes those of the second word, also if a waker
+/// of the first word panics.
+struct ThenSecond<'a, S: Scheme<L>, L: Layout> {
+    domain: &'a Domain<S, L>,
+    wanted: &'a Wanted,
+    began: Moment,
+    both: bool,
+    results: &'a mut [Woken; 2],
+    /// Dropped after the second word's waiters have been notified.
+    rests: Rests,
+}
+
+impl<S: Scheme<L>, L: Layout> Drop for ThenSecond<'_, S, L> {
+    fn drop(&mut self) {
+        let [first, second] = &mut *self.results;
+        // As in the kernel, a waiter of a lock in the first word's queue ends the operation.
+        if self.both && !first.met_lock_waiter {
+            let mut wake = self.wanted.in_pieces(self.domain, 1, self.began, second);
+            self.domain.wake_in_pieces(&mut self.rests, &mut wake);
         }
     }
 }

@@ -103,10 +103,11 @@ fn wake_op_wakes_many_of_both_words<S: Scheme<L>, L: Layout>() {
     assert_eq!(words[1].load(Relaxed), 2);
 }
 
-/// A word that holds 0 for so many loads, and then something else.
+/// A word that holds 0 for so many loads, and then something else, or cannot be read.
 struct Changing {
     word: AtomicU32,
     loads_left: Cell<usize>,
+    then: Result<u32, Fault>,
 }
 
 impl Target for &Changing {
@@ -120,7 +121,7 @@ impl Target for &Changing {
     fn load(&self) -> Result<u32, Fault> {
         let left = self.loads_left.get();
         self.loads_left.set(left.saturating_sub(1));
-        Ok(u32::from(left == 0))
+        if left == 0 { self.then } else { Ok(0) }
     }
     fn compare_exchange(&self, _current: u32, _new: u32) -> Result<Result<u32, u32>, Fault> {
         Err(Fault)
@@ -131,8 +132,17 @@ impl Target for &Changing {
 }
 
 fn requeue_of_many_ends_where_the_word_differs<S: Scheme<L>, L: Layout>() {
+    requeue_of_many_ends::<S, L>(Ok(1), Error::Again);
+}
+
+fn requeue_of_many_ends_where_the_word_cannot_be_read<S: Scheme<L>, L: Layout>() {
+    requeue_of_many_ends::<S, L>(Err(Fault), Error::Fault);
+}
+
+/// What a load finds ends a requeue: with `error` before the first piece, and later with what was done.
+fn requeue_of_many_ends<S: Scheme<L>, L: Layout>(then: Result<u32, Fault>, error: Error) {
     let domain = domain_in_global_table::<S, L>();
-    let from = Changing { word: AtomicU32::new(0), loads_left: Cell::new(0) };
+    let from = Changing { word: AtomicU32::new(0), loads_left: Cell::new(0), then };
     let to = AtomicU32::new(0);
     let mut waiters = idle(CROWD);
     let queued = queue_all(&domain, &mut waiters, Shared::address_space(&from.word));
@@ -143,7 +153,7 @@ fn requeue_of_many_ends_where_the_word_differs<S: Scheme<L>, L: Layout>() {
         assert_eq!(done, Ok(Requeued { woken: 0, requeued: 256 * pieces }));
         assert_eq!(from.loads_left.get(), 0, "compared before each piece");
     }
-    assert_eq!(domain.cmp_requeue(&from, 0, to, 0, usize::MAX), Err(Error::Again));
+    assert_eq!(domain.cmp_requeue(&from, 0, to, 0, usize::MAX), Err(error));
     assert_eq!(domain.wake(to, usize::MAX), 768);
     assert_eq!(woken(&queued), Vec::from_iter(0..768));
 }
@@ -178,7 +188,7 @@ fn crowd_moves_with_its_order<S: Scheme<L>, L: Layout>() {
 /// A requeue of a word to itself counts, and so compares the word, a piece at a time.
 fn requeue_to_the_same_word_ends_where_the_word_differs<S: Scheme<L>, L: Layout>() {
     let domain = domain_in_global_table::<S, L>();
-    let word = Changing { word: AtomicU32::new(0), loads_left: Cell::new(usize::MAX) };
+    let word = Changing { word: AtomicU32::new(0), loads_left: Cell::new(usize::MAX), then: Ok(1) };
     let mut waiters = idle(CROWD);
     let queued = queue_all(&domain, &mut waiters, Shared::address_space(&word.word));
     for (loads, wake, done) in [
@@ -338,6 +348,7 @@ on_every_domain![
     wakes_by_bitset_take_a_few_of_a_crowd,
     wake_op_wakes_many_of_both_words,
     requeue_of_many_ends_where_the_word_differs,
+    requeue_of_many_ends_where_the_word_cannot_be_read,
 ];
 mod resizable {
     use super::*;

@@ -11,7 +11,8 @@ use std::time::Duration;
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Config, Domain, Error, Options, PidNamespace, Policy, Queued, System, Timeout, Topology, WaitOptions, Waiter,
+    Compare, Config, Domain, Error, Modify, Options, PidNamespace, Policy, Queued, System, Timeout, Topology,
+    WaitOptions, Waiter, WakeOp,
 };
 
 use crate::allocator::for_every_failure;
@@ -204,6 +205,46 @@ fn wake_in_batches_goes_on_after_a_waker_that_panics<S: Scheme<L>, L: Layout>() 
     assert!(failures >= 1, "a wake of so many asks for memory");
 }
 
+/// A wake_op for which there is no memory, and a waker of the first word that panics. As without a panic, the second word's
+/// waiters are woken unless a waiter of a lock stands in the first word's queue.
+fn wake_op_in_batches_ends_as_it_would_without_a_panic<S: Scheme<L>, L: Layout>() {
+    for has_lock_waiter in [false, true] {
+        let failures = for_every_failure(|memory| {
+            let domain = domain::<S, L>();
+            let ([first, second, lock], task) = ([const { AtomicU32::new(0) }; 3], domain.task(7).expect("it is free"));
+            let panics = crate::common::waker::Calls::waker(|| {
+                crate::allocator::stop();
+                std::panic::resume_unwind(Box::new(()))
+            });
+            let mut waits = [&first, &second].map(|word| {
+                let wait = |_| Box::pin(domain.wait_async(word, 0, WaitOptions::new()));
+                (0..30).map(wait).collect::<Vec<_>>()
+            });
+            for (i, wait) in waits.iter_mut().flatten().enumerate() {
+                let waker = if i == 3 { &panics } else { Waker::noop() };
+                assert_eq!(wait.as_mut().poll(&mut Context::from_waker(waker)), Poll::Pending);
+            }
+            let mut context = Context::from_waker(Waker::noop());
+            let mut requeued = pin!(domain.wait_requeue_pi_async(&first, 0, &lock, &task));
+            if has_lock_waiter {
+                assert_eq!(requeued.as_mut().poll(&mut context), Poll::Pending);
+            }
+            let op = WakeOp { modify: Modify::Add(1), compare: Compare::Eq(0) };
+            let run = || domain.wake_op(&first, usize::MAX, &second, op, usize::MAX);
+            assert!(memory.during(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))).is_err());
+            let [of_first, of_second] = &mut waits;
+            for wait in of_first {
+                assert_eq!(wait.as_mut().poll(&mut context), Poll::Ready(Ok(())));
+            }
+            let expected = if has_lock_waiter { Poll::Pending } else { Poll::Ready(Ok(())) };
+            for wait in of_second {
+                assert_eq!(wait.as_mut().poll(&mut context), expected, "with a waiter of a lock: {has_lock_waiter}");
+            }
+        });
+        assert!(failures >= 1, "a wake of so many asks for memory");
+    }
+}
+
 fn set_slots_says_no_memory_and_changes_nothing<S: Scheme<L>, L: Layout>() {
     for (before, after) in [(16, 64), (64, 16), (16, 2), (0, 32)] {
         let failures = for_every_failure(|memory| {
@@ -286,6 +327,7 @@ on_every_domain![
     first_wait_without_memory_for_the_table_it_wants_has_the_smallest,
     threads_and_tasks_wait_without_memory,
     wake_in_batches_goes_on_after_a_waker_that_panics,
+    wake_op_in_batches_ends_as_it_would_without_a_panic,
     growth_that_fails_leaves_the_table_in_use,
 ];
 mod resizable {

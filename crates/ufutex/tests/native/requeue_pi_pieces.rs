@@ -18,16 +18,22 @@ use crate::places::{Word, words};
 const PIECE: usize = 256;
 
 /// A condition's word that holds 0. When it is compared for the second time it faults, and what is to happen then does: with nothing
-/// locked. After so many loads more it holds something else.
+/// locked. After so many loads it holds something else, or cannot be read.
 struct Interrupted<'a> {
     loads: Cell<usize>,
     last_load: usize,
+    then: Result<u32, Fault>,
     on_fault: RefCell<Option<Box<dyn FnOnce() + 'a>>>,
 }
 
 impl<'a> Interrupted<'a> {
     fn new(last_load: usize, on_fault: impl FnOnce() + 'a) -> Self {
-        Self { loads: Cell::new(0), last_load, on_fault: RefCell::new(Some(Box::new(on_fault))) }
+        Self { loads: Cell::new(0), last_load, then: Ok(1), on_fault: RefCell::new(Some(Box::new(on_fault))) }
+    }
+
+    /// A word that cannot be read after so many loads.
+    fn lost_after(last_load: usize) -> Self {
+        Self { loads: Cell::new(0), last_load, then: Err(Fault), on_fault: RefCell::new(None) }
     }
 }
 
@@ -42,13 +48,14 @@ impl Target for &Interrupted<'_> {
             return Err(Fault);
         }
         self.loads.set(loads);
-        Ok(u32::from(loads > self.last_load))
+        if loads > self.last_load { self.then } else { Ok(0) }
     }
     fn compare_exchange(&self, _current: u32, _new: u32) -> Result<Result<u32, u32>, Fault> {
         Err(Fault)
     }
     fn fault_in(&self, _access: Access) -> Result<(), Fault> {
         let on_fault = self.on_fault.borrow_mut().take();
+        self.then?;
         on_fault.expect("it faults once")();
         Ok(())
     }
@@ -135,12 +142,22 @@ fn stranger_comes_between_pieces<S: Scheme<L>, L: Layout>() {
 
 /// From the third piece on the word holds something else.
 fn requeue_ends_where_the_word_differs<S: Scheme<L>, L: Layout>() {
+    requeue_ends::<S, L>(|last_load| Interrupted::new(last_load, || ()), Error::Again);
+}
+
+/// From the third piece on the word cannot be read.
+fn requeue_ends_where_the_word_cannot_be_read<S: Scheme<L>, L: Layout>() {
+    requeue_ends::<S, L>(Interrupted::lost_after, Error::Fault);
+}
+
+/// What a load finds ends the requeue: with `error` in the first piece, and later with what was done.
+fn requeue_ends<S: Scheme<L>, L: Layout>(after: impl Fn(usize) -> Interrupted<'static>, error: Error) {
     let world = World::<S, L>::new();
     let tasks = world.tasks(10, 1000);
     let mut waits: Vec<_> = tasks.iter().map(|task| world.wait(task)).collect();
-    assert_eq!(world.requeue(&Interrupted::new(2, || ())), Ok(2 * PIECE));
+    assert_eq!(world.requeue(&after(2)), Ok(2 * PIECE));
     assert_eq!((world.waiting_at(0), world.waiting_at(64)), (2 * PIECE - 1, 1000 - 2 * PIECE));
-    assert_eq!(world.requeue(&Interrupted::new(0, || ())), Err(Error::Again));
+    assert_eq!(world.requeue(&after(0)), Err(error));
     assert_eq!(poll(&mut waits[0]), Poll::Ready(Ok(())));
     assert!(waits[1..2 * PIECE].iter_mut().all(has_been_moved));
     assert!(!waits[2 * PIECE..].iter_mut().any(has_been_moved));
@@ -239,6 +256,7 @@ impl Target for &Counted<'_> {
 on_every_scheme![
     stranger_comes_between_pieces,
     requeue_ends_where_the_word_differs,
+    requeue_ends_where_the_word_cannot_be_read,
     lock_that_is_free_again_goes_to_the_next,
     lock_waiter_that_came_late_is_passed_over,
     error_of_a_later_piece_leaves_the_first_where_it_is,

@@ -86,14 +86,15 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     ///
     /// In a domain's own table this is one step. It may take several steps for more than 256 waiters, if other domains
     /// use a bucket of the two words or if the waiters belong to several domains. The word is compared in each step.
-    /// The first step in which it differs ends the operation, which returns the number of waiters handled until then.
-    /// Waiters that came after the first step stay where they are.
+    /// The first step in which it differs or cannot be read ends the operation, which returns the number of waiters
+    /// handled until then. Waiters that came after the first step stay where they are.
     ///
     /// # Errors
-    /// [`Error::Again`] if the word does not hold `expected`. [`Error::Invalid`] if `from` and `lock` are one word, or
-    /// if a waiter of `from` does not wait to be requeued to `lock` or belongs to another
-    /// [`PidNamespace`](crate::PidNamespace). [`Error::Deadlock`] if a waiter would wait for itself. Otherwise as for
-    /// [`lock_pi`](Self::lock_pi). Waiters that were requeued before the error stay requeued.
+    /// In the first step, [`Error::Again`] if the word does not hold `expected`, and [`Error::Fault`] if it cannot be
+    /// read. [`Error::Invalid`] if `from` and `lock` are one word, or if a waiter of `from` does not wait to be
+    /// requeued to `lock` or belongs to another [`PidNamespace`](crate::PidNamespace). [`Error::Deadlock`] if a waiter
+    /// would wait for itself. Otherwise as for [`lock_pi`](Self::lock_pi). Waiters that were requeued before the error
+    /// stay requeued.
     pub fn cmp_requeue_pi<T: Target, U: Target>(
         &self,
         from: T,
