@@ -12,8 +12,8 @@ use lab_targets::{Name, Operation, Shape, Subject};
 use std::sync::Arc;
 
 const THREADS: [usize; 2] = [1, 2];
-const HASH_BUDGET_S: f64 = 14.0;
-const WAKE_BUDGET_S: f64 = 9.0;
+const HASH_BUDGET_S: f64 = 9.0;
+const WAKE_BUDGET_S: f64 = 7.0;
 
 /// The label of the row with the early return, which must not mix with the others.
 pub const EARLY_RETURN: &str = "live, early return";

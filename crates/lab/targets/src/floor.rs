@@ -26,7 +26,9 @@ impl Floor {
 
     #[inline(always)]
     fn lock_and_unlock(&self, word: &AtomicU32) {
-        let index = (word.as_ptr() as usize / size_of::<AtomicU32>()) & (self.0.len() - 1);
+        // Fibonacci hashing: neighbours in memory are no neighbours in the table, as in other targets.
+        let spread = (word.as_ptr() as usize / size_of::<AtomicU32>()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let index = (spread >> 32) & (self.0.len() - 1);
         let lock = &self.0[index].0;
         while lock.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             std::hint::spin_loop();

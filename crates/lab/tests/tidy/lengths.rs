@@ -30,7 +30,7 @@ fn lengths(text: &str) -> Vec<(&str, usize)> {
         let Some((indent, name)) = head(line) else { continue };
         let is_end = |line: &&str| line.len() == indent + 1 && line.trim() == "}";
         let is_one_line = line.ends_with('}') || line.ends_with(';');
-        if !is_one_line && let Some(end) = lines[number..].iter().position(|line| is_end(&line)) {
+        if !is_one_line && let Some(end) = lines[number..].iter().position(is_end) {
             all.push((name, end + 1));
         }
     }

@@ -184,7 +184,7 @@ Exit status:
   130  interrupted by Ctrl-C: the rows are of the samples until then; a second Ctrl-C ends it at once
 
 Examples:
-  ufutex bench                                  everything but locks, in some 80 seconds, with a summary
+  ufutex bench                                  everything but locks, in a good minute, with a summary
   ufutex bench hash wake                        two workloads
   ufutex bench hash -t 1,2 -b auto --json       rows for other programs
   ufutex bench hash -t 4 --format perf          what perf bench futex hash prints
