@@ -243,7 +243,7 @@ pub fn run(settings: &Settings, sink: &mut dyn Sink) -> Result<()> {
         }
     }
     if interrupt::asked() {
-        say_interrupted(&settings.workloads[measured..], settings.full);
+        say_interrupted(&settings.workloads[measured..], settings.figures);
         return Ok(());
     }
     if settings.figures {
@@ -254,13 +254,13 @@ pub fn run(settings: &Settings, sink: &mut dyn Sink) -> Result<()> {
 }
 
 /// In any case: `-s` is about what goes as it should.
-fn say_interrupted(left: &[Workload], full: bool) {
+fn say_interrupted(left: &[Workload], figures: bool) {
     let mut line = "interrupted: the rows are of the samples until then".to_string();
     if !left.is_empty() {
         let left: Vec<_> = left.iter().map(ToString::to_string).collect();
         line += &format!("; not measured: {}", left.join(", "));
     }
-    if full {
+    if figures {
         line += "; no figure is judged";
     }
     stderr::say(line);

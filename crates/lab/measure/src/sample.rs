@@ -66,6 +66,9 @@ pub fn rounds<T>(
     progress: &Progress,
     mut sample: impl FnMut(usize) -> Result<T>,
 ) -> Result<Vec<Vec<T>>> {
+    if competitors == 0 {
+        return Ok(Vec::new());
+    }
     let start = Instant::now();
     let first = if course.warm_up { 0 } else { 1 };
     let mut samples: Vec<Vec<T>> = (0..competitors).map(|_| Vec::with_capacity(course.rounds)).collect();

@@ -20,11 +20,15 @@ pub struct Line {
 impl Line {
     /// `None` if `live` was not measured.
     pub fn of(workload: Workload, rows: &[Row]) -> Option<Line> {
-        let (what, figure) = figure(workload)?;
+        let (mut what, figure) = figure(workload)?;
         let is_plain = |row: &&Row| row.early_return != Some(true);
         let all = |target: &'static str| rows.iter().filter(is_plain).filter(move |row| row.target == target);
-        // The most threads of growth are what it is about. Of the others the first row is the plainest case.
-        let ours = if workload == Workload::Growth { all("live").next_back() } else { all("live").next() }?;
+        // With the most threads growth and locks show what they are about. Of the others the first row is the plainest.
+        let is_of_many = matches!(workload, Workload::Growth | Workload::LockPi);
+        let ours = if is_of_many { all("live").next_back() } else { all("live").next() }?;
+        if ours.nwakes.is_some() {
+            what = "a sleeper woken, ns";
+        }
         let of = |target| all(target).find(|row| is_same_case(row, ours)).and_then(figure);
         let ratios = [
             against(ours.ratio_kernel, "the kernel"),
@@ -63,7 +67,7 @@ fn figure(workload: Workload) -> Option<(&'static str, Figure)> {
         Workload::PingPong => ("one way, ns", ns_per_op),
         Workload::Requeue => ("a waiter requeued, ns", ns_per_op),
         Workload::WakeParallel => ("a waiter woken, ns", ns_per_op),
-        Workload::LockPi => ("lock and unlock, ns", ns_per_op),
+        Workload::LockPi => ("a PI lock of all threads, ns", ns_per_op),
         Workload::Crowd => ("a wake in a crowd, ns", ns_per_op),
         Workload::Wasm => ("memory.atomic.wait32, ns", ns_per_op),
         Workload::Locks => ("lock and unlock, ns", ns_per_op),
@@ -72,7 +76,8 @@ fn figure(workload: Workload) -> Option<(&'static str, Figure)> {
 }
 
 fn is_same_case(one: &Row, other: &Row) -> bool {
-    let case = |row: &Row| (row.threads, row.cpus, row.nrequeue, row.case, row.operation, row.writers, row.readers);
+    let threads = |row: &Row| (row.threads, row.cpus, row.writers, row.readers, row.nwakers);
+    let case = |row: &Row| (threads(row), row.case, row.operation, row.nrequeue, row.pi, row.nwakes, row.multi);
     case(one) == case(other)
 }
 

@@ -26,13 +26,16 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
         }
         ErrorKind::InvalidValue => {
             let others = if argument == "workload" { own_workloads(shape, verb) } else { String::new() };
+            if others.split([' ', ',']).any(|own| own == value) {
+                return format!("'{value}' stands beside another workload; accepted: one workload, named first");
+            }
             format!("{argument} '{value}' is not accepted; accepted: {values}{others}")
         }
         ErrorKind::UnknownArgument => {
             let before = match verb {
                 "run" | "advise" => "PROGRAM, before it",
                 "compare" => "OLD.json NEW.json and",
-                "bench" => "one workload and",
+                "bench" => "workloads and",
                 _ => "only",
             };
             let flags = flags(shape, verb);

@@ -1,4 +1,4 @@
-//! The floor below every target of `hash` and `wake`: what the processor takes for locking a bucket, and nothing else.
+//! The floor below all targets of `hash` and `wake` that go through a bucket: what the processor takes for locking a bucket, and nothing else.
 //!
 //! Each operation finds a bucket by its word's address, locks it with one compare-and-swap and unlocks it with one store.
 //! Nobody can sleep here.
@@ -26,8 +26,8 @@ impl Floor {
 
     #[inline(always)]
     fn lock_and_unlock(&self, word: &AtomicU32) {
-        // Fibonacci hashing: neighbours in memory are no neighbours in the table, as in other targets.
-        let spread = (word.as_ptr() as usize / size_of::<AtomicU32>()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // By cache line, as the engine: the words of a line share a bucket. Fibonacci hashing spreads the lines.
+        let spread = (word.as_ptr() as usize / size_of::<Bucket>()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let index = (spread >> 32) & (self.0.len() - 1);
         let lock = &self.0[index].0;
         while lock.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {

@@ -84,7 +84,7 @@ fn without_a_workload_all_but_locks_run_and_a_line_of_each_is_at_the_end() {
     let lines: Vec<&str> = summary.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
     let names: Vec<&str> = lines.iter().filter_map(|line| line.split('|').nth(1)).map(str::trim).collect();
     assert_eq!(names, ALL[..10], "{summary}"); // timers has no line without its target `ours`
-    assert!(lines.iter().all(|line| line.len() < 160 && !line.contains("NaN")), "{summary}");
+    assert!(!summary.contains("NaN"), "{summary}");
     for name in &ALL[..11] {
         assert!(tables.contains(&format!("## {name}")), "{name}");
     }

@@ -40,8 +40,9 @@ fn lengths(text: &str) -> Vec<(&str, usize)> {
 fn head(line: &str) -> Option<(usize, &str)> {
     let text = line.trim_start();
     let (before, rest) = text.split_once("fn ")?;
-    let is_qualifier =
-        |word: &str| ["const", "async", "unsafe", "extern", "\"C\""].contains(&word) || word.starts_with("pub");
+    let is_qualifier = |word: &str| {
+        ["const", "async", "unsafe", "extern"].contains(&word) || word.starts_with("pub") || word.starts_with('"')
+    };
     if !before.split_whitespace().all(is_qualifier) {
         return None;
     }

@@ -108,7 +108,7 @@ macro_rules! native_target {
             }
             #[inline(always)]
             fn compare_exchange(&self, current: $value, new: $value) -> Result<Result<$value, $value>, Fault> {
-                Ok((**self).compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)) // [M]
+                Ok((**self).compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)) // [M], [P]
             }
             #[inline(always)]
             fn fault_in(&self, _access: Access) -> Result<(), Fault> {

@@ -10,8 +10,8 @@
 //! and locked, so operations on its keys wait for it. None of them looks in a global bucket, although some of its
 //! waiters are there already, or still.
 //!
-//! Lock order: buckets of a private table in order of index, then one of the global table. Only a domain's mover holds
-//! more than one.
+//! Lock order: buckets of a private table in order of index, then one of the global table. An
+//! operation on two words holds two buckets, and a mover as many as it moves.
 
 use core::ops::{Range, RangeInclusive};
 

@@ -1,7 +1,7 @@
 //! WebAssembly's atomic waits and notifies: every result and trap of the specification, on memories that stay, that move,
 //! that share a domain, and as futures; then what only this engine has.
 //!
-//! The bodies in `suite` also run on wasmtime: see `crates/lab/tests/wasmtime.rs`.
+//! The bodies in `suite` also run on wasmtime: see `crates/lab/tests/wasmtime`.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -44,8 +44,8 @@ pub struct BenchArgs {
     /// No progress and no remarks on stderr
     #[arg(short, long)]
     pub silent: bool,
-    /// Targets, a comma list [default: all]; timers has its own: ours, global-lock, precheck, scaled,
-    /// radix, kernel
+    /// Targets, a comma list [default: all]: live, fixed, atomic, percpu, global, kernel, parking_lot; for
+    /// hash and wake also floor; timers has its own: ours, global-lock, precheck, scaled, radix, kernel
     #[arg(long, value_name = "LIST", value_parser = values::targets)]
     pub targets: Option<Targets>,
     /// Bucket layout of our tables

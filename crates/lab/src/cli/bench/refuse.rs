@@ -13,6 +13,7 @@ pub fn all(args: &BenchArgs) -> Result<(), String> {
         refuse_targets_of_others(args, workload)?;
     }
     refuse_repetitions(args)?;
+    refuse_floor_alone(args)?;
     refuse_two_ways_to_requeue(args)?;
     refuse_the_same_size(args)?;
     refuse_sizes(args)?;
@@ -121,6 +122,24 @@ pub fn lends_priority(args: &BenchArgs) -> bool {
     args.pi || matches!(args.processes, Some(None))
 }
 
+/// Nobody can sleep on `floor`, nor is it a table whose size is swept.
+fn takes_floor(args: &BenchArgs, workload: Workload) -> bool {
+    match workload {
+        Workload::Hash => !args.sweep,
+        Workload::Wake => args.nwakers.is_none(),
+        _ => false,
+    }
+}
+
+/// Where all workloads run, `floor` alone would leave most of them without a target.
+fn refuse_floor_alone(args: &BenchArgs) -> Result<(), String> {
+    let is_alone = args.targets.as_ref().is_some_and(|targets| targets.futex == [Name::Floor]);
+    if args.workloads.is_empty() && is_alone {
+        return Err("--targets 'floor' is of hash and wake; accepted: with one of them, or beside other targets".into());
+    }
+    Ok(())
+}
+
 /// `timers` has targets of its own, and shares only the kernel.
 fn refuse_targets_of_others(args: &BenchArgs, workload: Workload) -> Result<(), String> {
     let Some(Targets { not_futex, not_timers, .. }) = &args.targets else { return Ok(()) };
@@ -131,7 +150,7 @@ fn refuse_targets_of_others(args: &BenchArgs, workload: Workload) -> Result<(), 
     let has_floor = args.targets.as_ref().is_some_and(|targets| targets.futex.contains(&Name::Floor));
     match unknown {
         Some(name) => Err(format!("--targets '{name}' is no target of '{workload}'; accepted: {accepted}")),
-        None if has_floor && !matches!(workload, Workload::Hash | Workload::Wake) => Err(values::no_sleeping(workload)),
+        None if has_floor && !takes_floor(args, workload) => Err(values::no_sleeping(workload)),
         None => Ok(()),
     }
 }

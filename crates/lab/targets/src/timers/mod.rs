@@ -67,7 +67,7 @@ pub fn build(name: Name, processes: usize) -> Result<Arc<dyn World>, String> {
         Name::Precheck => Arc::new(Emulated::sharing(precheck::Checking::default(), processes)),
         Name::Scaled => Arc::new(Emulated::sharing(scaled::Scaled::new(lab_measure::machine::cpus()), processes)),
         Name::Radix => Arc::new(Emulated::apart(radix::Radix::default, processes)),
-        // The others are real processes: see `workloads/timers/child.rs`.
+        // The others are real processes: see the bench's `timers/child.rs`.
         Name::Kernel => Arc::new(vec![kernel::Kernel]),
     })
 }
