@@ -3,8 +3,9 @@
 //! `ufutex report`: a page about this machine. `ufutex compare`: what has changed between two files of rows.
 //! `ufutex sim`: the engine on virtual cores.
 //!
-//! The command line alone: `cli` makes settings of arguments. What they ask for is done by the lab's rooms, packages beside
-//! this one: `bench`, `sim` and `run` hand their results to `report`. Results go to stdout (tables, or one JSON object a line), everything else to stderr.
+//! The command line alone: `cli` makes settings of arguments. What they ask for is done by the lab's rooms, packages
+//! beside this one: `bench`, `sim` and `run` hand their results to `report`. Results go to stdout (tables, or one JSON
+//! object a line), everything else to stderr.
 
 // It panics where stderr cannot be written to; see `stderr`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
