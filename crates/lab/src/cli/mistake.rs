@@ -26,10 +26,7 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
         }
         ErrorKind::InvalidValue => {
             let others = if argument == "workload" { own_workloads(shape, verb) } else { String::new() };
-            if others.split([' ', ',']).any(|own| own == value) {
-                return format!("'{value}' stands beside another workload; accepted: one workload, named first");
-            }
-            format!("{argument} '{value}' is not accepted; accepted: {values}{others}")
+            no_such_value(&argument, &value, &values, &others)
         }
         ErrorKind::UnknownArgument => {
             let before = match verb {
@@ -96,6 +93,14 @@ fn context(error: &clap::Error, kind: ContextKind) -> String {
 /// Whether what is in conflict is one argument, given twice.
 fn is_the_same(error: &clap::Error) -> bool {
     context(error, ContextKind::InvalidArg) == context(error, ContextKind::PriorArg)
+}
+
+/// `others` are the workloads with flags of their own, which stand alone.
+fn no_such_value(argument: &str, value: &str, values: &str, others: &str) -> String {
+    if !value.is_empty() && others.split([' ', ',']).any(|own| own == value) {
+        return format!("'{value}' stands beside another workload; accepted: one workload, named first");
+    }
+    format!("{argument} '{value}' is not accepted; accepted: {values}{others}")
 }
 
 /// clap says `--threads <LIST>`, `--processes [<LIST>]`, `[WORKLOAD]` and `<WORKLOAD>`; a reader needs `--threads` and `workload`.

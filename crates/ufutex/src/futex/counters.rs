@@ -277,7 +277,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 #[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
-    use crate::System;
+    use crate::futex::system::System;
 
     #[test]
     fn waiter_that_a_bucket_could_not_count_is_refused() {

@@ -132,7 +132,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         target: T,
         expected: T::Value,
         options: &WaitOptions,
-        interrupt: &crate::Interrupt,
+        interrupt: &crate::futex::interrupt::Interrupt,
     ) -> Result<(), Error> {
         let deadline = options.timeout.map(|timeout| timeout.begin());
         let wait = core::pin::pin!(self.wait_async(target, expected, *options));

@@ -65,12 +65,12 @@ mod outcome;
 use core::time::Duration;
 
 #[cfg(feature = "std")]
-use crate::WaitOptions;
-#[cfg(feature = "std")]
 use crate::error::Error;
 use crate::futex::domain::Domain;
 #[cfg(feature = "std")]
 use crate::futex::interrupt::Interrupt;
+#[cfg(feature = "std")]
+use crate::futex::wait::WaitOptions;
 use crate::sys::clock::Timeout;
 use crate::sys::mem::Width;
 use crate::table::layout::{Layout, Lean};
