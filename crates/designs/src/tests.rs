@@ -122,7 +122,7 @@ fn ids_wrap_to_zero<D: Design>() {
 }
 
 fn processes_do_not_see_each_others_timers<D: Design>() {
-    // So many IDs that in a shared hash some chains contain the same ID of two processes.
+    // Enough IDs that in a shared hash some chains contain the same ID of two processes.
     const EACH: i32 = 3000;
     let processes = D::processes(3);
     let mut threads: Vec<_> = processes.iter().map(Process::thread).collect();

@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 const THREADS: [usize; 4] = [43, 171, 683, 1366];
-/// Each figure is the median over at least so many repeats.
+/// The smallest number of repeats that each figure is the median of.
 pub const REPEATS_MIN: usize = 9;
 /// The series of the worst first wait, which the figures compare.
 pub const SECTION: &str = "growth";

@@ -199,7 +199,7 @@ impl<'a> Lab<'a> {
         Ok(())
     }
 
-    /// Announces a stage of so many rounds.
+    /// Announces a stage of `rounds` rounds.
     pub fn progress(&self, stage: &str, rounds: usize) -> Progress {
         Progress::start(stage, rounds, self.settings.silent)
     }

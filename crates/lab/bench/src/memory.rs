@@ -43,7 +43,7 @@ fn domain(policy: Policy) -> Result<Domain<Live, Lean>> {
     Ok(Domain::with_options(&system, Options::new().policy(policy)))
 }
 
-/// The bytes of a table with so many buckets, once it exists.
+/// The bytes of a table of `buckets` buckets, once it exists.
 fn table_of(buckets: usize) -> Result<usize> {
     let domain = domain(Policy::Fixed(buckets))?;
     timed_out(&domain, &AtomicU32::new(0))?;

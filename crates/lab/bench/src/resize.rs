@@ -19,7 +19,7 @@ const THREADS: [usize; 2] = [2, 16];
 const BUDGET_S: f64 = 9.0;
 /// A resize that has not completed by then is given up, where the target lets us.
 pub const GIVE_UP: Duration = Duration::from_millis(200);
-/// The threads hammer so long before the resize begins.
+/// How long the threads hammer before the resize begins.
 const LEAD_IN: Duration = Duration::from_millis(3);
 /// What a round takes where one target stalls; decides how many rounds fit into the budget.
 const ROUND_GUESS: Duration = Duration::from_millis(250);

@@ -18,7 +18,7 @@ const SETTLE_MIN: Duration = Duration::from_millis(1);
 const SETTLE_MAX: Duration = Duration::from_millis(128);
 /// How often the main thread looks whether all are about to wait.
 const POLL: Duration = Duration::from_micros(50);
-/// A target that leaves a waiter asleep for so long has lost it.
+/// A waiter that sleeps longer than this has been lost by its target.
 const LOST: Duration = Duration::from_secs(20);
 
 /// The threads.

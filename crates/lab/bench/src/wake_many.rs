@@ -1,4 +1,4 @@
-//! `wake -w`, perf's `futex wake`: threads sleep at one word, and one thread wakes them, so many in a call.
+//! `wake -w`, perf's `futex wake`: threads sleep at one word, and one thread wakes them, `-w` in each call.
 
 use super::requeue::course;
 use super::sleepers::{Sleepers, let_go};

@@ -44,7 +44,7 @@ pub fn tell(made: usize, all: usize, what: &str) {
     }
 }
 
-/// Sleeps so long, or until the user wants it to end.
+/// Sleeps for `length`, or until Ctrl-C.
 pub fn sleep(length: Duration) {
     let end = Instant::now() + length;
     while !asked() {

@@ -13,7 +13,7 @@ use ufutex_sim::scheme::Scheme;
 
 /// Nobody waits for this value.
 const DIFFERING_VALUE: u64 = 1234;
-/// The cores hammer so long before the resize begins and after it has ended, in virtual nanoseconds.
+/// How long the cores hammer before the resize begins and after it has ended, in virtual nanoseconds.
 const LEAD_NS: u64 = 60_000;
 /// A resize that has not completed by then is given up, where the scheme lets us.
 pub const GIVE_UP_NS: u64 = 500_000;

@@ -215,7 +215,7 @@ pub trait Subject: Send + Sync {
     fn hammer_timeline(&self, words: &Words, gate: &Gate, timeline: Timeline) -> Vec<u64>;
     /// One player of ping-pong; the first player's result counts.
     fn play(&self, court: &Court, side: Side, gate: &Gate) -> Tally;
-    /// Locks and unlocks until the gate says stop; each time it sleeps with the lock for so long.
+    /// Locks and unlocks until the gate says stop; each time it sleeps for `hold` with the lock held.
     fn hammer_pi(&self, lock: &AtomicU32, hold: Option<Duration>, gate: &Gate) -> Tally;
     /// Moves waiters.
     fn requeue(&self, it: Move<'_>) -> Moved;

@@ -162,20 +162,23 @@ fn dropped_in_a_panic(bomb: &mut Bomb) {
     it.assert_free();
 }
 
+type Wait<'t> = Pin<Box<dyn Future<Output = Result<(), Error>> + 't>>;
+
+/// A wait at word 0 to be requeued to the lock in word 16.
+fn to_be_requeued<'t>(it: &Embedder, task: &'t Task) -> (Wait<'t>, Arc<Told>) {
+    let (told, waker) = Told::new();
+    let [from, to] = [0, 16].map(|number| it.memory.target(number));
+    let mut wait: Wait<'t> = Box::pin(it.domain.wait_requeue_pi_async(from, 0, to, task));
+    assert_eq!(poll(&mut wait, &waker), Poll::Pending);
+    (wait, told)
+}
+
 /// Waiters of a word are requeued to a free lock: the first has it.
 fn requeue_to_a_lock(bomb: &mut Bomb) {
     let it = Embedder::new();
     let tasks = [(1, 30), (2, 20), (3, 10)].map(|(tid, priority)| task(&it, tid, priority));
     let [from, to] = [0, 16].map(|number| it.memory.target(number));
-    let mut waits: Vec<_> = tasks
-        .iter()
-        .map(|task| {
-            let (told, waker) = Told::new();
-            let mut wait = Box::pin(it.domain.wait_requeue_pi_async(from, 0, to, task));
-            assert_eq!(poll(&mut wait, &waker), Poll::Pending);
-            (wait, told)
-        })
-        .collect();
+    let mut waits = tasks.each_ref().map(|task| to_be_requeued(&it, task));
     it.memory.vanish();
     let requeued = bomb.during(|| it.domain.cmp_requeue_pi(from, 0, to, 9));
     if it.memory.word(16).load(SeqCst) == 0 {
@@ -200,12 +203,7 @@ fn requeue_that_lends(bomb: &mut Bomb) {
     let it = Embedder::new();
     let [heir, lender] = [(1, 30), (2, 20)].map(|(tid, priority)| task(&it, tid, priority));
     let [from, to] = [0, 16].map(|number| it.memory.target(number));
-    let mut waits = [&heir, &lender].map(|task| {
-        let (told, waker) = Told::new();
-        let mut wait = Box::pin(it.domain.wait_requeue_pi_async(from, 0, to, task));
-        assert_eq!(poll(&mut wait, &waker), Poll::Pending);
-        (wait, told)
-    });
+    let mut waits = [&heir, &lender].map(|task| to_be_requeued(&it, task));
     lender.set_priority(Priority::realtime(40));
     let requeued = bomb.during(|| it.domain.cmp_requeue_pi(from, 0, to, 9));
     assert!(requeued.is_none_or(|requeued| requeued == Ok(2)));

@@ -67,7 +67,7 @@ impl Attack {
     /// Of both systems.
     pub fn config(self, number: usize) -> Config {
         match self {
-            // As long as it may be by default, or longer for who asks for that.
+            // The default limit, raised if the attack is asked to be longer.
             Self::PiChain => Config::new().max_pi_depth(number.saturating_add(8).max(1024)),
             // Two buckets, so that the neighbour's words surely meet the attacker's.
             Self::Priorities => Config::new().global_slots(2),

@@ -1,7 +1,8 @@
 //! `neighbour`: what one guest's operations take while another guest of the same system attacks what they share.
 //!
 //! There are two systems. In each, the neighbour's domain does one operation again and again, and the attackers have domains
-//! of their own. All are in PID namespaces of their own, as guests are that do not trust each other. In the first the attackers' threads only burn CPU; in the second they attack. Samples of the two are taken
+//! of their own. All are in PID namespaces of their own, as guests are that do not trust each other. In the first system the
+//! attackers' threads only burn CPU; in the second they attack. Samples of the two are taken
 //! in turn, so what differs is the attack, and not that somebody else uses the machine.
 
 mod attacks;

@@ -6,7 +6,7 @@ use crate::sleepers::Sleepers;
 use crate::wake_many::{Word, wake_all};
 use anyhow::Result;
 
-/// Threads sleep at one word, and are woken so many at a time.
+/// Threads sleep at one word, and each call wakes `-w` of them.
 pub fn run(bench: &Bench<'_>, sink: &mut dyn Sink) -> Result<()> {
     let threads = bench.threads;
     let nwakes = bench.settings().nwakers.unwrap_or(1);

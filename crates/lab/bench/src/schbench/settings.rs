@@ -16,7 +16,7 @@ pub struct Schbench {
     pub course: Course,
     /// Where.
     pub pinning: Pinning,
-    /// `--tasks`: workers are futures, on so many threads.
+    /// `--tasks`: the number of threads that run the workers as futures. `None`: each worker is a thread.
     pub executors: Option<usize>,
     /// `-j`.
     pub file: Option<PathBuf>,

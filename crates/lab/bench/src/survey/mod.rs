@@ -15,7 +15,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// So many seconds, where the report takes its usual time.
+    /// The seconds of a part that takes `usual` seconds in a full report.
     pub fn seconds(self, usual: f64) -> f64 {
         usual * self.share
     }

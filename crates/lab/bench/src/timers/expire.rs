@@ -12,7 +12,7 @@ use ufutex::timer::{Callback, Driver, Expired, Notify, Setting, TimerClock, Time
 const SPREAD: Duration = Duration::from_secs(1);
 /// Between the last one that is armed and the first that expires.
 const HEAD_START: Duration = Duration::from_millis(100);
-/// What has not come so long after the last was due is lost.
+/// A timer that has not expired this long after the last deadline is lost.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Not delivered yet.
 const NOT_YET: u64 = u64::MAX;

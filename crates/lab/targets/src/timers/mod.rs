@@ -59,7 +59,7 @@ impl<P: Process> World for Vec<P> {
     }
 }
 
-/// Fresh structures for so many processes.
+/// Fresh structures for `processes` processes.
 pub fn build(name: Name, processes: usize) -> Result<Arc<dyn World>, String> {
     Ok(match name {
         Name::Ours => Arc::new(ours::processes(processes)?),

@@ -30,7 +30,7 @@ fn of(found: &Scaling, operation: Operation) -> impl Iterator<Item = &Measured> 
     found.measured.iter().filter(move |one| one.spec.operation == operation)
 }
 
-/// The rate of a target with so many threads.
+/// The rate of a target with a given number of threads.
 pub fn rate(found: &Scaling, operation: Operation, name: &str, threads: usize) -> Option<f64> {
     of(found, operation).find(|one| one.row.target == name && one.row.threads == threads).map(|one| one.rate.median)
 }
