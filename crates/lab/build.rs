@@ -1,5 +1,5 @@
-//! The library that `ufutex run` loads begins before any other: whatever their initialisers do with signals and futexes is
-//! to be seen.
+//! Marks the library that `ufutex run` preloads as `initfirst`: its initialiser runs before those of other libraries,
+//! and sees what they do with signals and futexes.
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-link-arg-cdylib=-Wl,-z,initfirst");

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_program_lacks_is_zero() {
+    fn fields_that_an_older_program_lacks_are_zero() {
         let older = Newer { size: 16, old: 7, new: 9 };
         // SAFETY: valid for 16 bytes and more.
         assert_eq!(unsafe { read(&older) }, Ok(Some(Newer { size: 16, old: 7, new: 0 })));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_program_sets_is_refused_unless_it_is_zero() {
+    fn unknown_fields_of_a_newer_program_are_refused_unless_zero() {
         for (beyond, result) in [(0, true), (1, false)] {
             let newer = [32u64, 1, 2, beyond];
             // SAFETY: valid for the 32 bytes that it says.

@@ -42,6 +42,7 @@ impl Calls {
     /// Runs `f` with the result of `look` as a call in progress. If `look` finds nothing, no thread-local storage is
     /// accessed, because signal handlers call this.
     pub fn run_with<T>(&self, look: impl FnOnce() -> Option<T>, f: impl FnOnce(T)) {
+        // [Cb]: counted before `look` checks whether the calls have been stopped.
         self.0.fetch_add(1, SeqCst);
         if let Some(found) = look() {
             let frame = Frame { calls: self, outer: FRAMES.get() };
@@ -49,7 +50,7 @@ impl Calls {
             f(found);
             FRAMES.set(frame.outer);
         }
-        self.0.fetch_sub(1, Release); // [E]
+        self.0.fetch_sub(1, Release); // [Cc]
     }
 
     /// Waits until no other thread is in a call. The caller must prevent new calls.
@@ -61,7 +62,8 @@ impl Calls {
             frame = inner.outer;
         }
         let mut patience = Patience::default();
-        // [E]: the effects of a call happen before whatever follows here.
+        // [Cb]: comes after the caller's store that prevents new calls. [Cc]: the effects of a call happen before
+        // whatever follows here.
         while self.0.load(SeqCst) > own {
             patience.wait();
         }
@@ -97,12 +99,12 @@ unsafe impl Sync for Bell {}
 impl Bell {
     /// Rings, unless the last ring has not been seen yet. Takes no lock and does not allocate.
     pub fn ring(&self) {
-        // [B1]: the waiter that sees the ring sees everything before the wake.
+        // [Ca]: the waiter that sees the ring sees everything before the wake.
         if self.rung.swap(1, AcqRel) == 1 {
             return;
         }
         self.calls.run(|| {
-            // [B2] pairs with `disarm`: either it sees this call, or this call sees that the bell is disarmed.
+            // [Cb] pairs with `disarm`: either it sees this call, or this call sees that the bell is disarmed.
             if self.disarmed.load(SeqCst) == 0 {
                 self.sound();
             }
@@ -121,7 +123,7 @@ impl Bell {
 
     /// Whether the bell has been rung since the last check.
     pub fn take_ring(&self) -> bool {
-        self.rung.swap(0, Acquire) != 0 // [B1]
+        self.rung.swap(0, Acquire) != 0 // [Ca]
     }
 }
 
@@ -154,7 +156,7 @@ impl Handle {
 
     /// Disarms the bell. On return no callback is called any more, and none is in progress in another thread.
     pub fn disarm(&self) {
-        self.disarmed.store(1, SeqCst); // [B2]
+        self.disarmed.store(1, SeqCst); // [Cb]
         self.calls.wait_for_others();
     }
 }
@@ -199,7 +201,7 @@ unsafe fn wake_by_ref(bell: *const ()) {
 }
 
 unsafe fn release(bell: *const ()) {
-    // SAFETY: the caller is an owner, and does not use the bell afterwards. [B3]: the last owner sees all uses.
+    // SAFETY: the caller is an owner, and does not use the bell afterwards. [Cd]: the last owner sees all uses.
     unsafe {
         if (*bell.cast::<Bell>()).owners.fetch_sub(1, AcqRel) == 1 {
             drop(Box::from_raw(bell.cast::<Bell>().cast_mut()));
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn bell_rings_once_until_somebody_looks_and_never_when_disarmed() {
+    fn bell_rings_once_until_the_next_poll_and_never_when_disarmed() {
         let counter = AtomicUsize::new(0);
         let sound = Sound::Call { function: count, context: ptr::from_ref(&counter).cast_mut().cast() };
         let bell = Handle::new(sound).unwrap();

@@ -1,9 +1,9 @@
 //! Records the objects that each thread is using, so that none is freed meanwhile: hazard pointers, with an asymmetric
 //! pair of barriers.
 //!
-//! A thread stores a handle in its own record, and then checks that the handle is alive [H1]. The thread that frees a
+//! A thread stores a handle in its own record, and then checks that the handle is alive [Ci]. The thread that frees a
 //! handle marks it as closing, makes every thread of the process pass a full barrier by membarrier(2), and then reads
-//! all records [H3]. So each using thread has either seen the mark, or is seen in its record. A use costs two plain
+//! all records [Ci]. So each using thread has either seen the mark, or is seen in its record. A use costs two plain
 //! stores in a cache line that no other thread writes.
 //!
 //! Without membarrier(2), each use costs a fence. Whether it exists is found out before the first handle is made.
@@ -53,10 +53,10 @@ impl Drop for Owner {
         RECORD.set(None);
         if let Some(record) = self.0.get() {
             // Operations that the thread left without returning, with pthread_exit in a callback, do not use their
-            // objects any more.
+            // objects any more [Cj].
             record.handles.iter().for_each(|handle| handle.store(0, Release));
             record.top.store(0, Relaxed);
-            record.is_taken.store(false, Release); // [H4]
+            record.is_taken.store(false, Release); // [Ck]
         }
     }
 }
@@ -67,8 +67,10 @@ pub(crate) fn prepare() {
         // SAFETY: membarrier(2) reads and writes no memory of ours.
         let registered =
             unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 };
-        // Handles reach other threads through some synchronisation, and this store with them.
-        BARRIER.store(if registered { MEMBARRIER } else { FENCES }, SeqCst);
+        // [Ci]: handles reach other threads through some synchronisation, and this store with them.
+        let found = if registered { MEMBARRIER } else { FENCES };
+        // The first answer stays: a filter may forbid membarrier(2) to some threads only, and both sides must agree.
+        let _first = BARRIER.compare_exchange(0, found, SeqCst, Relaxed);
     }
 }
 
@@ -84,12 +86,13 @@ pub(crate) fn enter(handle: u64) -> Option<(&'static Record, usize)> {
         return None;
     }
     record.top.store(place + 1, Relaxed);
-    record.handles[place].store(handle, Relaxed);
+    // [Cj]: a thread that frees the object which was here before, and sees this handle in its place, sees its uses as well.
+    record.handles[place].store(handle, Release);
     light_barrier();
     Some((record, place))
 }
 
-/// [H1] pairs with [H3].
+/// [Ci] pairs with the barriers of `is_held`.
 #[inline(always)]
 fn light_barrier() {
     if BARRIER.load(Relaxed) == MEMBARRIER {
@@ -103,7 +106,7 @@ impl Record {
     /// Removes a handle from the record.
     #[inline(always)]
     pub fn leave(&self, place: usize) {
-        // [H2]: the uses of the object happen before it is freed.
+        // [Cj]: the uses of the object happen before it is freed.
         self.handles[place].store(0, Release);
         if self.top.load(Relaxed) == place + 1 {
             // Places below may have been left already, if handles are not released in reverse order. Mostly there are
@@ -119,8 +122,8 @@ impl Record {
 
 /// Whether any thread holds `handle`, which has been marked as closing. Also returns `true` if that can no longer be
 /// found out.
-pub(crate) fn somebody_holds(handle: u64) -> bool {
-    fence(SeqCst); // [H3]
+pub(crate) fn is_held(handle: u64) -> bool {
+    fence(SeqCst); // [Ci]: between the mark and the look at the records
     if BARRIER.load(Relaxed) == MEMBARRIER {
         // SAFETY: membarrier(2) reads and writes no memory of ours.
         let done = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0 };
@@ -129,10 +132,11 @@ pub(crate) fn somebody_holds(handle: u64) -> bool {
             return true;
         }
     }
-    records().any(|record| record.handles.iter().any(|held| held.load(Acquire) == handle)) // [H2]
+    records().any(|record| record.handles.iter().any(|held| held.load(Acquire) == handle)) // [Cj]
 }
 
 fn records() -> impl Iterator<Item = &'static Record> {
+    // [Ck]: a record in the list is initialised.
     // SAFETY: records are never freed, and are initialised before they are in the list.
     let deref = |record: *mut Record| unsafe { record.as_ref() };
     core::iter::successors(deref(RECORDS.load(Acquire)), move |record| deref(record.next.load(Relaxed)))
@@ -143,7 +147,7 @@ fn records() -> impl Iterator<Item = &'static Record> {
 fn take_record() -> Option<&'static Record> {
     OWNER
         .try_with(|owner| {
-            // [H4]: the thread that takes a record sees that it is empty.
+            // [Ck]: the thread that takes a record sees that it is empty.
             let record = records().find(|record| !record.is_taken.swap(true, AcqRel)).or_else(add_record)?;
             owner.0.set(Some(record));
             RECORD.set(Some(record));
@@ -166,8 +170,8 @@ fn add_record() -> Option<&'static Record> {
     let mut first = RECORDS.load(Relaxed);
     loop {
         record.next.store(first, Relaxed);
-        // Release: publishes the record's contents. SeqCst: a thread is in the list before it enters a handle. If [H3]
-        // does not see a thread in the list, that thread's first check of a handle comes later, and sees the mark.
+        // [Ck]: publishes the record's contents. A thread is in the list before it enters a handle. If `is_held`
+        // does not see a record in the list, its thread's first check of a handle comes later, and sees the mark [Ci].
         match RECORDS.compare_exchange_weak(first, record, SeqCst, Relaxed) {
             Ok(_) => return Some(record),
             Err(now) => first = now,
@@ -183,7 +187,7 @@ mod tests {
     /// The freeing thread must see every holder that has not seen the mark. Runs both sides of the barriers again and
     /// again.
     #[test]
-    fn whoever_has_seen_no_mark_is_seen() {
+    fn a_holder_that_has_seen_no_mark_is_found() {
         const HANDLE: u64 = 0x7abc;
         prepare();
         let (marked, claimed, over) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
@@ -202,7 +206,7 @@ mod tests {
             let until = Instant::now() + Duration::from_millis(300);
             while Instant::now() < until {
                 marked.store(true, SeqCst);
-                if !somebody_holds(HANDLE) {
+                if !is_held(HANDLE) {
                     claimed.store(true, Relaxed);
                     (0..200).for_each(|_| std::hint::spin_loop());
                     claimed.store(false, SeqCst);

@@ -59,8 +59,10 @@ impl TaskObject {
     /// Raises the task's interrupt. Takes no lock and allocates nothing.
     pub fn interrupt(&self) {
         self.task.interrupt().raise();
-        // [T1] pairs with [T2]: either the wait sees the interrupt, or this function sees the wait's bell.
+        // [Ce] pairs with the fence in `Interruptible::new`: either the wait sees the interrupt, or this function sees
+        // the wait's bell.
         fence(SeqCst);
+        // [Cb]: either this load finds no bell, or the end of the wait sees this call. [Ce]: the bell as it was made.
         // SAFETY: before the bell is freed, `Interruptible` removes it from the task and waits for this call.
         let bell = || unsafe { self.bell.load(SeqCst).as_ref() };
         self.ringing.run_with(bell, Bell::ring);
@@ -81,10 +83,11 @@ impl<T: core::ops::Deref<Target = TaskObject>> Interruptible<T> {
     /// [`Errno::BUSY`] if the task has another such wait.
     pub fn new(task: T, bell: &Handle) -> Result<Self, Errno> {
         let bell = core::ptr::from_ref::<Bell>(bell).cast_mut();
+        // [Ce]: publishes the bell.
         if task.bell.compare_exchange(core::ptr::null_mut(), bell, SeqCst, SeqCst).is_err() {
             return Err(Errno::BUSY);
         }
-        fence(SeqCst); // [T2]
+        fence(SeqCst); // [Ce]: between the store of the bell and the caller's check for an interrupt
         Ok(Self(task))
     }
 
@@ -95,7 +98,7 @@ impl<T: core::ops::Deref<Target = TaskObject>> Interruptible<T> {
 
 impl<T: core::ops::Deref<Target = TaskObject>> Drop for Interruptible<T> {
     fn drop(&mut self) {
-        self.0.bell.store(core::ptr::null_mut(), SeqCst);
+        self.0.bell.store(core::ptr::null_mut(), SeqCst); // [Cb]
         self.0.ringing.wait_for_others();
     }
 }

@@ -75,13 +75,14 @@ macro_rules! own_word {
 
 #[expect(clippy::useless_conversion, reason = "one of the four widths is 64 bits itself")]
 fn own_load(address: u64, width: Width) -> Result<u64, Fault> {
+    // [Cm]: what the engine requires of `UserMemory::load`.
     own_word!(address, width, |word: Value| Ok(u64::from(word.load(Acquire) as Value)))
 }
 
 #[expect(clippy::useless_conversion, reason = "one of the four widths is 64 bits itself")]
 fn own_compare_exchange(address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
     own_word!(address, width, |word: Value| {
-        let result = word.compare_exchange(current as Value, new as Value, AcqRel, Acquire);
+        let result = word.compare_exchange(current as Value, new as Value, AcqRel, Acquire); // [Cm]
         Ok(result.map(u64::from).map_err(u64::from))
     })
 }
@@ -206,11 +207,11 @@ impl Target for OwnWord {
     }
     #[inline(always)]
     fn load(&self) -> Result<u32, Fault> {
-        Ok(self.word().load(Acquire))
+        Ok(self.word().load(Acquire)) // [Cm]
     }
     #[inline(always)]
     fn compare_exchange(&self, current: u32, new: u32) -> Result<Result<u32, u32>, Fault> {
-        Ok(self.word().compare_exchange(current, new, AcqRel, Acquire))
+        Ok(self.word().compare_exchange(current, new, AcqRel, Acquire)) // [Cm]
     }
     fn fault_in(&self, _access: Access) -> Result<(), Fault> {
         Ok(())

@@ -8,9 +8,9 @@
 //! An operation *holds* the object while it uses it ([`Held`], see `holds`), or *counts* itself in the slot
 //! ([`Counted`]). Freeing marks the slot as closing, and then checks for holders and counted users. If there are any,
 //! it opens the slot again and fails with `EBUSY`. Counting and closing are the two sides of Dekker's algorithm, all
-//! SeqCst: a user counts itself and then checks the mark, and the freeing thread sets the mark and then checks the
-//! count, so at least one of the two sees the other. Holding does the same with an asymmetric pair of barriers, and so
-//! without an atomic read-modify-write or a shared line.
+//! SeqCst [Ch]: a user counts itself and then checks the mark, and the freeing thread sets the mark and then checks the
+//! count, so at least one of the two sees the other. Holding does the same with an asymmetric pair of barriers [Ci],
+//! and so without an atomic read-modify-write or a shared line.
 
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
@@ -62,6 +62,7 @@ impl Slot {
     /// Marks the slot as closing, by the calling thread, if `handle` is alive in it. Otherwise the error is its state.
     fn close(&self, handle: u64) -> Result<(), u64> {
         let thread = calling_thread();
+        // [Ch], [Ci]: the mark comes before the checks for users. [Cg]: the thread that sets it sees the object.
         self.state.compare_exchange(handle, handle | CLOSING, SeqCst, SeqCst)?;
         self.closer.store(thread, Relaxed);
         Ok(())
@@ -94,7 +95,7 @@ fn place(index: u32) -> (usize, usize) {
 #[inline(always)]
 fn slot(handle: u64) -> Option<&'static Slot> {
     let (chunk, offset) = place((handle & ((1 << INDEX_BITS) - 1)) as u32);
-    let slots = NonNull::new(SLOTS.get(chunk)?.load(Acquire))?; // [C1]
+    let slots = NonNull::new(SLOTS.get(chunk)?.load(Acquire))?; // [Cf]
     // SAFETY: a chunk has room for every index that `place` returns for it, is zeroed, and is never freed.
     Some(unsafe { slots.add(offset).as_ref() })
 }
@@ -113,7 +114,7 @@ impl Free {
             let layout = Layout::array::<Slot>(1 << (chunk as u32 + FIRST_CHUNK_LOG2)).map_err(|_| Errno::NO_MEMORY)?;
             // SAFETY: the layout's size is not 0.
             let slots = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Errno::NO_MEMORY)?;
-            chunks.store(slots.as_ptr().cast(), Release); // [C1]: a thread that sees the chunk sees its zeroes
+            chunks.store(slots.as_ptr().cast(), Release); // [Cf]: a thread that sees the chunk sees its zeroes
         }
         let slot = slot(index.into()).ok_or(Errno::NO_MEMORY)?;
         self.made += 1;
@@ -155,7 +156,7 @@ pub(crate) fn insert<T: Object>(object: Box<T>) -> Result<*mut T::Opaque, Errno>
     slot.generation.store(generation, Relaxed);
     let handle = T::KIND << KIND_SHIFT | u64::from(generation) << INDEX_BITS | u64::from(index);
     slot.object.store(Box::into_raw(object).cast(), Relaxed);
-    slot.state.store(handle, Release); // [C2]: a thread that sees the handle sees the object
+    slot.state.store(handle, Release); // [Cg]: a thread that sees the handle sees the object
     Ok(ptr::without_provenance_mut(handle as usize))
 }
 
@@ -179,6 +180,7 @@ fn calling_thread() -> u32 {
 /// Called when a handle was not found alive in its slot. `Ok` means that the caller checks again.
 #[cold]
 fn refusal(slot: &Slot, handle: u64, patience: &mut Patience) -> Result<(), Errno> {
+    // [Ch]: only a hint here, because a caller that is told to check again does so.
     match slot.state.load(SeqCst) {
         // Freeing it has failed, so it is alive again.
         state if state == handle => Ok(()),
@@ -219,7 +221,7 @@ impl<T: Object> Held<T> {
         let slot = slot(handle).ok_or(Errno::BAD_HANDLE)?;
         if let Some((record, place)) = holds::enter(handle) {
             if slot.state.load(Acquire) == handle {
-                // [C2], [H1]
+                // [Cg], and [Ci]: after the handle was entered.
                 return Ok(Self { object: object(slot), slot, by: By::Record(record, place) });
             }
             record.leave(place);
@@ -237,7 +239,8 @@ impl<T: Object> Held<T> {
 
     /// Counts a use of the object that lasts longer than this operation, or is by another thread.
     pub fn count(&self) -> Counted<T> {
-        // The object is held, so it is not being freed: a freeing thread sees the hold or the count.
+        // The object is held, so it is not being freed: a freeing thread sees the hold or the count. [Cj]: the count
+        // comes before the end of the hold.
         self.slot.users.fetch_add(1, SeqCst);
         Counted { object: self.object, slot: self.slot, _owns: PhantomData }
     }
@@ -285,8 +288,9 @@ impl<T: Object> Counted<T> {
     fn of_slot(slot: &'static Slot, handle: u64) -> Result<Self, Errno> {
         let mut patience = Patience::default();
         loop {
-            // Checked first, so that a handle that is not alive causes no write to its slot.
+            // Checked first, so that a handle that is not alive causes no write to its slot. It decides nothing.
             if slot.state.load(SeqCst) == handle {
+                // [Ch]: counted before the mark is checked. [Cg]: the object behind the handle.
                 slot.users.fetch_add(1, SeqCst);
                 if slot.state.load(SeqCst) == handle {
                     return Ok(Self { object: object(slot), slot, _owns: PhantomData });
@@ -303,11 +307,13 @@ impl<T: Object> Counted<T> {
     /// # Errors
     /// [`Errno::BUSY`] if another thread is already freeing it.
     pub fn take(self) -> Result<Box<T>, Errno> {
+        // [Ch]: only the value with which `close` begins.
         let state = self.slot.state.load(SeqCst);
         if state & CLOSING != 0 || self.slot.close(state).is_err() {
             return Err(Errno::BUSY);
         }
         let mut patience = Patience::default();
+        // [Ch], after the mark; [Cj].
         while self.slot.users.load(SeqCst) != 1 {
             patience.wait();
         }
@@ -320,7 +326,7 @@ impl<T: Object> Counted<T> {
 
 impl<T: Object> Clone for Counted<T> {
     fn clone(&self) -> Self {
-        // This value counts a use, so the object is not being freed.
+        // This value counts a use, so the object is not being freed. [Cj]: counted before this value is dropped.
         self.slot.users.fetch_add(1, SeqCst);
         Self { object: self.object, slot: self.slot, _owns: PhantomData }
     }
@@ -341,7 +347,7 @@ impl<T: Object> Drop for Counted<T> {
     }
 }
 
-/// [H2]: the uses of the object happen before it is freed.
+/// [Cj]: the uses of the object happen before it is freed.
 fn leave(slot: &Slot) {
     slot.users.fetch_sub(1, SeqCst);
 }
@@ -366,12 +372,14 @@ pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno>
         Err(state) if state == handle | CLOSING => return Err(Errno::BUSY),
         Err(_) => return Err(Errno::BAD_HANDLE),
     }
-    // Holders are checked first: a holder that begins to count does so before it stops holding.
-    let is_held = holds::somebody_holds(handle);
+    // Holders are checked first [Ci]: a holder that begins to count does so before it stops holding [Cj].
+    let is_held = holds::is_held(handle);
     #[cfg(test)]
     tests::between_looks();
+    // [Ch]: checked after the mark was set.
     if is_held || slot.users.load(SeqCst) != 0 {
         slot.closer.store(0, Relaxed);
+        // [Cg]: publishes the object once more.
         slot.state.store(handle, SeqCst);
         return Err(Errno::BUSY);
     }
@@ -386,7 +394,7 @@ pub(crate) fn remove<T: Object>(handle: *mut T::Opaque) -> Result<Box<T>, Errno>
 unsafe fn retire<T: Object>(slot: &Slot, handle: u64, object: NonNull<T>) -> Box<T> {
     slot.object.store(ptr::null_mut(), Relaxed);
     slot.closer.store(0, Relaxed);
-    slot.state.store(0, SeqCst);
+    slot.state.store(0, SeqCst); // [Cg]: nothing is behind a 0, and the free list's lock orders the next use
     free_slots().give_back((handle & ((1 << INDEX_BITS) - 1)) as u32, slot);
     // SAFETY: it came from a box, in `insert`, and has no other owner.
     unsafe { Box::from_raw(object.as_ptr()) }
@@ -458,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn signal_handler_that_has_interrupted_the_free_is_told_at_once() {
+    fn signal_handler_that_has_interrupted_the_free_gets_the_error_at_once() {
         let handle = thing(5).addr();
         let pointer = move || ptr::without_provenance_mut::<Opaque>(handle);
         let begin = std::time::Instant::now();
@@ -471,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn handle_that_is_freed_in_vain_stays_alive_for_everybody_meanwhile() {
+    fn handle_whose_free_fails_stays_alive_for_other_threads_meanwhile() {
         let handle = thing(5).addr();
         let pointer = move || ptr::without_provenance_mut::<Opaque>(handle);
         let counted = Counted::<Thing>::new(pointer()).unwrap();
@@ -525,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_that_never_were_a_handle_are_told() {
+    fn bits_that_never_were_a_handle_are_refused() {
         let mut bits = 1u64;
         for _ in 0..100_000 {
             bits = bits.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -572,7 +580,7 @@ mod tests {
     }
     impl Drop for Mortal {
         fn drop(&mut self) {
-            assert_eq!(self.0.load(SeqCst), 0, "freed while somebody was using it");
+            assert_eq!(self.0.load(SeqCst), 0, "freed while it was in use");
             self.1.fetch_add(1, SeqCst);
         }
     }

@@ -1,4 +1,4 @@
-//! The C tests in `tests/c`, built with the system's compiler and run against both libraries, and under sanitizers.
+//! Builds the C tests in `tests/c` with the system's compiler, and runs them with both libraries and under sanitizers.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where cargo has put the libraries: beside this test.
+/// The directory of this test, where cargo puts the libraries.
 fn libraries() -> PathBuf {
     env::current_exe().unwrap().parent().unwrap().to_owned()
 }
 
-/// A compiler of the system, if there is one.
+/// The system's compiler. `None` if there is none.
 fn compiler(variable: &str, default: &str) -> Option<String> {
     let name = env::var(variable).unwrap_or_else(|_| default.into());
     let works = Command::new(&name).arg("--version").output().is_ok_and(|output| output.status.success());
@@ -37,10 +37,10 @@ fn succeed(command: &mut Command) -> Output {
 }
 
 const STRICT: [&str; 6] = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-g", "-O1"];
-/// What Rust's standard library wants of the system, besides what a C compiler links.
+/// The system libraries that Rust's standard library needs and a C compiler does not link by default.
 const SYSTEM: [&str; 4] = ["-lpthread", "-ldl", "-lm", "-lgcc_s"];
 
-/// How a test is built and run.
+/// How a test is built.
 #[derive(Clone, Copy)]
 struct Build {
     name: &'static str,
@@ -88,7 +88,7 @@ impl Build {
     }
 }
 
-/// Whether the compiler can build what runs under sanitizers.
+/// Whether the compiler and the system support sanitizers.
 fn has_sanitizers(cc: &str) -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
     *HAS.get_or_init(|| {

@@ -1,11 +1,10 @@
-//! `examples/c`: an embedding, built by its own Makefile with pkg-config against an installation, run, and its output
-//! compared.
+//! Builds `examples/c` with its own Makefile and pkg-config against an installation, runs it, and compares its output.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// Puts header, libraries and ufutex.pc where an installation would, under `prefix`.
+/// Installs the header, the libraries and ufutex.pc under `prefix`.
 fn install(prefix: &Path) {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let built = env::current_exe().unwrap().parent().unwrap().to_owned();
@@ -51,7 +50,7 @@ fn runs(variables: &[&str]) {
         .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"))
         .env("CC", "cc")
         .env("CFLAGS", "-O1 -g -Werror")
-        // Of the cargo that runs this test: not make's.
+        // The variable belongs to the make that may run this test.
         .env_remove("MAKEFLAGS")
         .output()
         .unwrap();

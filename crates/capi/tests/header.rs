@@ -1,4 +1,4 @@
-//! `include/ufutex.h` is what cbindgen makes of the sources, and versions are those of the package.
+//! `include/ufutex.h` is what cbindgen generates from the sources. Its version is that of the package.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -7,7 +7,7 @@ fn package() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The sources in the order in which the header should have them.
+/// The sources in the order of the header.
 fn sources() -> Vec<PathBuf> {
     let src = package().join("src");
     let names = ["version", "system", "domain", "task", "wait", "wake", "requeue", "pi", "syscall", "waiter"];
@@ -24,7 +24,7 @@ fn generated() -> String {
     let mut builder = cbindgen::Builder::new()
         .with_config(cbindgen::Config::from_file(package().join("cbindgen.toml")).expect("a configuration"));
     for (i, path) in sources().iter().enumerate() {
-        // build.rs decides whether rustc knows of the names; cbindgen is to know of them in any case.
+        // build.rs decides whether rustc exports the names without versions. cbindgen must see them in any case.
         let hidden = "#[cfg_attr(not(symbol_versions), unsafe(no_mangle))]";
         let source = fs::read_to_string(path).unwrap().replace(hidden, "#[unsafe(no_mangle)]");
         let copy = temporary.join(format!("{i:02}-{}", path.file_name().unwrap().display()));
@@ -47,13 +47,13 @@ fn header_is_what_the_sources_say() {
     let differs = checked_in.lines().zip(generated.lines()).position(|(old, new)| old != new);
     assert!(
         checked_in == generated,
-        "include/ufutex.h is stale from line {} on; make it anew with\n    \
+        "include/ufutex.h is stale from line {} on; regenerate it with\n    \
          UFUTEX_WRITE_HEADER=1 cargo test -p ufutex-capi --test header",
         differs.map_or(checked_in.lines().count(), |line| line) + 1
     );
 }
 
-/// Every function of the header is exported, says what it answers and where it may be called.
+/// Each function in the header is exported, and its comment says what it returns and where it may be called.
 #[test]
 fn every_function_says_where_it_may_be_called() {
     let header = generated();

@@ -1,4 +1,4 @@
-//! What the libraries export: the functions of the header, with their version, and nothing else.
+//! The libraries export the functions of the header, with their versions, and nothing else.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -9,7 +9,7 @@ fn library(name: &str) -> PathBuf {
     env::current_exe().unwrap().parent().unwrap().join(name)
 }
 
-/// What a tool prints; `None` where there is no such tool.
+/// The output of a tool. `None` if the tool is not installed.
 fn output(tool: &str, args: &[&str], library: &Path) -> Option<String> {
     match Command::new(tool).args(args).arg(library).output() {
         Ok(output) => {
@@ -58,7 +58,7 @@ fn shared_library_exports_the_header_with_versions_and_nothing_else() {
     }
 }
 
-/// A static library may go into a shared one of somebody else's, whose linker knows of no versions.
+/// The static library may be linked into another shared library, whose linker has no version script for these names.
 #[test]
 fn static_library_has_the_header_without_versions() {
     let Some(symbols) = output("nm", &["--defined-only", "-g"], &library("libufutex_capi.a")) else { return };

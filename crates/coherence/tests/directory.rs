@@ -1,4 +1,4 @@
-//! The directory against the rules of MESI, written down as a table.
+//! Tests the directory against a table of the rules of MESI.
 
 use ufutex_coherence::{Distance, Line, Set, Supply, Topology};
 
@@ -15,7 +15,8 @@ fn from(distance: Distance, modified: bool) -> Supply {
     Supply::Core { distance, modified }
 }
 
-/// A state; what a read by `ME` meets and leaves; what a write meets. A write always leaves `Modified(ME)`.
+/// For each state of a line: the supply of a read by `ME`, the state after it, and the supply of a write. A write
+/// always leaves `Modified(ME)`.
 fn rules() -> Vec<(Line, Supply, Line, Supply)> {
     use Distance::{Chiplet, Socket};
     vec![
@@ -25,10 +26,10 @@ fn rules() -> Vec<(Line, Supply, Line, Supply)> {
         (Line::Exclusive(NEIGHBOUR), from(Chiplet, false), shared(&[ME, NEIGHBOUR]), from(Chiplet, false)),
         (Line::Modified(NEIGHBOUR), from(Chiplet, true), shared(&[ME, NEIGHBOUR]), from(Chiplet, true)),
         (Line::Modified(ELSEWHERE), from(Socket, true), shared(&[ME, ELSEWHERE]), from(Socket, true)),
-        // Who has a copy reads it, and writes when the farthest has given up its own.
+        // A core with a copy reads it without a transfer. Its write waits until the farthest copy is invalidated.
         (shared(&[ME, NEIGHBOUR]), Supply::Hit, shared(&[ME, NEIGHBOUR]), from(Chiplet, false)),
         (shared(&[ME, NEIGHBOUR, ELSEWHERE]), Supply::Hit, shared(&[ME, NEIGHBOUR, ELSEWHERE]), from(Socket, false)),
-        // Who has none gets one from the nearest.
+        // A core without a copy gets one from the nearest core that has one.
         (
             shared(&[NEIGHBOUR, ELSEWHERE]),
             from(Chiplet, false),
@@ -116,7 +117,7 @@ fn all_given_topologies_can_be_read() {
 }
 
 #[test]
-fn what_is_wrong_with_a_topology_is_said_in_one_line() {
+fn an_error_in_a_topology_is_reported_in_one_line() {
     let with = |key: &str, from: &str, to: &str| {
         let text = TWO_SOCKETS.replace("SOCKETS", "1");
         assert!(Topology::parse(&text).is_ok());
@@ -138,7 +139,7 @@ fn what_is_wrong_with_a_topology_is_said_in_one_line() {
         assert!(error.contains(says), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
-    // Both ends are accepted.
+    // The bounds themselves are accepted.
     for text in [with("ghz", "2.0", "1e9"), with("hit", "1.0", "0.01\nsibling = 0.0\nhold = 1e9")] {
         assert!(Topology::parse(&text).is_ok(), "{text}");
     }

@@ -1,4 +1,4 @@
-//! What the machine makes of programs whose cost is known.
+//! Tests the machine with programs of known cost.
 
 use std::cell::{Cell, RefCell};
 use ufutex_coherence::atomic::{AtomicU32, AtomicU64, Ordering, UnsafeCell, fence, spin_loop};
@@ -33,14 +33,14 @@ fn hammer<R>(threads: usize, seed: u64, operation: impl Fn(usize) -> R) -> Repor
         })
 }
 
-/// Whether two figures are within so many per cent of each other.
+/// Asserts that two figures differ by at most `percent` per cent.
 #[track_caller]
 fn assert_near(figure: f64, expected: f64, percent: f64) {
     let off = (figure / expected - 1.0).abs() * 100.0;
     assert!(off <= percent, "{figure} is {off:.1} % off {expected}");
 }
 
-/// An addition to a counter, and work of its own for longer than a core keeps a line that others want.
+/// Increments a counter, then computes for longer than a core may keep a line that other cores request.
 fn add_and_work(counter: &OwnLine) {
     counter.0.fetch_add(1, Relaxed);
     current::compute(100.0);
@@ -51,10 +51,10 @@ fn a_contended_counter_counts_once_a_transfer() {
     let (latency, counter) = (epyc().latency, OwnLine::default());
     let alone = hammer(1, 1, |_| counter.0.fetch_add(1, Relaxed));
     assert_near(alone.per_second(), 1e9 / latency.locked, 1.0);
-    // Within a chiplet each addition has to wait for the line, and the next one for the addition.
+    // Within a chiplet each addition waits for the line, and each transfer for an addition.
     let chiplet = hammer(8, 1, |_| add_and_work(&counter));
     assert_near(chiplet.per_second(), 1e9 / (latency.chiplet + latency.locked), 3.0);
-    // Of 64 cores 56 are in other chiplets: fewer by far have it next.
+    // Of the 64 cores 56 are in other chiplets, but most transfers stay within a chiplet.
     let socket = hammer(64, 1, |_| add_and_work(&counter));
     let (near, far) = (socket.counts.near() as f64, socket.counts.far() as f64);
     let transfer = (latency.chiplet * near + latency.socket * far) / (near + far);
@@ -82,7 +82,7 @@ fn readers_of_one_line_do_not_disturb_each_other() {
 }
 
 #[test]
-fn everybody_in_the_queue_of_a_line_gets_it() {
+fn every_core_in_the_queue_of_a_line_gets_it() {
     let counter = OwnLine::default();
     let report = hammer(32, 3, |_| add_and_work(&counter));
     let (least, most) = (report.by_thread.iter().min().unwrap(), report.by_thread.iter().max().unwrap());
@@ -108,7 +108,7 @@ fn a_seed_decides_everything() {
         })
     };
     let first = run(5);
-    // What the host has allocated meanwhile must not matter.
+    // Allocations by the host must not change the result.
     let _elsewhere: Vec<Vec<u8>> = (0..100).map(|n| vec![0; n * 37]).collect();
     assert_eq!(first, run(5));
     for other in [6, 7, 5 + (1 << 40)] {
@@ -179,7 +179,7 @@ fn a_lock_keeps_others_out() {
         while lock.0.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
             spin_loop();
         }
-        // SAFETY: behind the lock.
+        // SAFETY: this thread holds the lock.
         inside.with_mut(|count| unsafe { *count += 1 });
         lock.0.store(0, Release);
     });
@@ -189,7 +189,7 @@ fn a_lock_keeps_others_out() {
 }
 
 #[test]
-fn who_sleeps_is_woken_and_leaves_its_core_meanwhile() {
+fn a_sleeping_thread_leaves_its_core_and_is_woken() {
     let (word, log) = (AtomicU32::new(0), RefCell::new(Vec::new()));
     let report = Simulation::new(&epyc()).placement(vec![0, 0, 1]).run(|thread| match thread {
         0 => {
@@ -252,7 +252,7 @@ fn threads_of_one_core_have_it_in_turn() {
 }
 
 #[test]
-fn who_cannot_go_on_is_stuck() {
+fn a_thread_that_cannot_go_on_is_stuck() {
     let word = AtomicU32::new(0);
     let sleeps = |_| {
         current::sleep_while(&word, 0, None);
@@ -267,7 +267,7 @@ fn who_cannot_go_on_is_stuck() {
 }
 
 #[test]
-fn transfers_are_told_by_object_field_and_site() {
+fn transfers_are_counted_by_object_field_and_site() {
     #[repr(C, align(64))]
     #[derive(Default)]
     struct Pair {
@@ -291,7 +291,7 @@ fn transfers_are_told_by_object_field_and_site() {
 }
 
 #[test]
-fn what_gets_another_name_is_counted_by_the_one_that_it_has_then() {
+fn transfers_of_a_renamed_object_count_under_its_name_at_the_time() {
     const ROUNDS: u64 = 10;
     let counter = OwnLine::default();
     let address = counter.0.as_ptr().addr();

@@ -1,4 +1,4 @@
-//! Loops that spin queue at the line that they look at.
+//! Spinning threads queue for the line that they read.
 
 use std::cell::RefCell;
 use ufutex_coherence::atomic::{AtomicU32, Ordering, spin_loop};
@@ -9,7 +9,7 @@ static ALLOCATOR: memory::Allocator = memory::Allocator;
 
 const TIMES: usize = 20;
 
-/// So many threads take a test-and-set lock, and work for `work` before they come back; the order in which they had it.
+/// Threads take a test-and-set lock, and compute for about `work` ns in between. Returns the owners in order.
 fn lock(threads: usize, work: f64) -> (Report, Vec<usize>) {
     let topology = Topology::given("skylake-2s").expect("a given machine");
     let (lock, order) = (memory::by_line(|| Box::new(AtomicU32::new(0))), RefCell::new(Vec::new()));
@@ -24,7 +24,7 @@ fn lock(threads: usize, work: f64) -> (Report, Vec<usize>) {
             order.borrow_mut().push(thread);
             current::compute(200.0);
             lock.store(0, Ordering::Release);
-            // Not in step with the unlocking of others.
+            // Varies the time, so that threads do not lock in step with the unlocks of others.
             current::compute(work * (0.5 + (thread * 37 + time * 53) as f64 % 100.0 / 100.0));
             current::done(1);
         }
@@ -34,23 +34,23 @@ fn lock(threads: usize, work: f64) -> (Report, Vec<usize>) {
 }
 
 #[test]
-fn a_contended_lock_costs_the_same_whoever_waits_for_it() {
+fn a_contended_lock_costs_the_same_with_any_number_of_waiters() {
     let each = |threads: usize| lock(threads, 200.0).0.ended_ns / (threads * TIMES) as f64;
     let (few, many) = (each(6), each(26));
     assert!(many < 1.5 * few, "{few} ns with 6 threads, {many} with 26");
 }
 
 #[test]
-fn everybody_who_spins_has_a_turn() {
-    // Test-and-set locks are not fair: who comes back at once passes those who spin. These do not.
+fn every_spinning_thread_gets_the_lock() {
+    // Real test-and-set locks are not fair: a thread that comes back may pass spinning ones. In the model it does not.
     let (_, order) = lock(12, 2000.0);
     assert_eq!(order.len(), 12 * TIMES);
     let last = |thread: usize| order.iter().position(|one| *one == thread).expect("it had the lock");
-    assert!((0..12).map(last).max() < Some(6 * 12), "somebody waited for long: {order:?}");
+    assert!((0..12).map(last).max() < Some(6 * 12), "a thread waited for long: {order:?}");
 }
 
 #[test]
-fn what_comes_elsewhere_is_seen_too() {
+fn a_spinning_thread_sees_a_store_to_another_line_of_its_loop() {
     let topology = Topology::given("skylake-2s").expect("a given machine");
     let flags = memory::by_line(|| [Box::new(AtomicU32::new(0)), Box::new(AtomicU32::new(0))]);
     let report = Simulation::new(&topology).threads(2).length(Length::Whole).run(|thread| {
@@ -59,7 +59,7 @@ fn what_comes_elsewhere_is_seen_too() {
             current::compute(50_000.0);
             flags[0].store(1, Ordering::Release);
         } else {
-            // The line looked at last is the one that nobody writes to.
+            // The loop's last read is of the line that is never written.
             while flags[0].load(Ordering::Acquire) + flags[1].load(Ordering::Acquire) == 0 {
                 spin_loop();
             }

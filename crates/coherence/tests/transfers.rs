@@ -1,4 +1,4 @@
-//! What a transfer costs whom: when it is asked for, how long who has the line keeps it, and who is next.
+//! Tests who pays for a transfer: when it is requested, how long the holder keeps the line, and which core is next.
 
 use std::cell::RefCell;
 use ufutex_coherence::atomic::{AtomicU64, Ordering, spin_loop};
@@ -11,14 +11,14 @@ use Ordering::{Relaxed, SeqCst};
 #[repr(align(64))]
 struct OwnLine(AtomicU64);
 
-/// Two sockets, all cores of each equally near; cores see so many nanoseconds ahead.
+/// A machine of two sockets, with all cores of a socket equally near. Cores look `window` nanoseconds ahead.
 fn machine(window: f64) -> Topology {
     let mut topology = Topology::given("skylake-2s").expect("a given machine");
     topology.latency.window = window;
     topology
 }
 
-/// What an addition takes a core that has computed for so long before, to a line that another core of the socket wrote long ago.
+/// Nanoseconds of an addition to a line that another core of the socket wrote before, after `computed` ns of computing.
 fn addition_ns(window: f64, computed: f64, locked_before: bool) -> f64 {
     let (line, own, cost) = (OwnLine::default(), OwnLine::default(), RefCell::new(0));
     let report = Simulation::new(&machine(window)).threads(2).run(|thread| {
@@ -26,7 +26,7 @@ fn addition_ns(window: f64, computed: f64, locked_before: bool) -> f64 {
         current::rendezvous();
         if thread == 1 {
             current::compute(10_000.0);
-            // The window begins here.
+            // The window begins at this locked instruction.
             own.0.fetch_add(1, Relaxed);
             current::compute(computed);
             if locked_before {
@@ -47,7 +47,7 @@ fn assert_about(figure: f64, expected: f64) {
 }
 
 #[test]
-fn a_core_asks_for_a_line_as_soon_as_it_has_the_access_in_sight() {
+fn a_core_requests_a_line_as_soon_as_it_has_the_access_in_sight() {
     let latency = machine(0.0).latency;
     let whole = latency.chiplet + latency.locked;
     assert_about(addition_ns(0.0, 500.0, false), whole);
@@ -62,7 +62,7 @@ fn nothing_is_asked_for_ahead_of_a_locked_instruction() {
     assert_about(addition_ns(30.0, 500.0, true), latency.chiplet + latency.locked);
 }
 
-/// What an addition takes to a line that a core of the same socket wrote, and that this core and the one at `reader` have read since.
+/// Nanoseconds of an addition to a line that a core of the socket wrote. This core and `reader` have read it since.
 fn addition_to_copies_ns(reader: u16) -> f64 {
     let (line, cost) = (OwnLine::default(), RefCell::new(0));
     let report = Simulation::new(&machine(0.0)).placement(vec![0, 1, reader]).run(|thread| {
@@ -84,7 +84,7 @@ fn addition_to_copies_ns(reader: u16) -> f64 {
 }
 
 #[test]
-fn a_write_to_what_another_socket_has_copies_of_asks_the_directory_in_memory() {
+fn a_write_to_a_line_with_copies_in_another_socket_reads_the_directory_in_memory() {
     let latency = machine(0.0).latency;
     assert_about(addition_to_copies_ns(2), latency.socket + latency.locked);
     assert_about(addition_to_copies_ns(28), latency.far + latency.memory + latency.locked);
@@ -105,12 +105,12 @@ fn no_line_arrives_before_its_holder_has_written_to_it() {
             *cost.borrow_mut() = current::now_ns() - begin;
         }
     });
-    // However early it was asked for: one leg of three after what its holder wrote two nanoseconds ago.
+    // However early the line was requested: it comes one leg of three after the holder's write, which was 2 ns ago.
     let latency = machine(0.0).latency;
     assert_about(cost.into_inner() as f64, latency.chiplet / 3.0 - 2.0 + latency.locked);
 }
 
-/// So many threads do `operation`, each with work of its own between.
+/// Each of `threads` threads repeats `operation`, and computes for `work` ns in between.
 fn hammer(topology: Topology, threads: usize, work: f64, operation: impl Fn(usize)) -> Report {
     let placement = |thread: usize| (thread % 2 * topology.cores() / 2 + thread / 2) as u16;
     let each = |operations: usize| (threads * operations) as u64;
@@ -127,7 +127,7 @@ fn hammer(topology: Topology, threads: usize, work: f64, operation: impl Fn(usiz
         })
 }
 
-/// Additions for each transfer of the counter's line, by two cores as far apart as two sockets.
+/// Additions for each transfer of the counter's line, between two cores on two sockets.
 fn additions_by_transfer(work: f64) -> f64 {
     let (counter, topology) = (OwnLine::default(), machine(0.0));
     let report = hammer(topology, 2, work, |_| {
@@ -137,9 +137,9 @@ fn additions_by_transfer(work: f64) -> f64 {
 }
 
 #[test]
-fn who_has_a_line_uses_it_until_the_last_leg_of_the_transfer() {
+fn the_owner_of_a_line_uses_it_until_the_last_leg_of_the_transfer() {
     let latency = machine(0.0).latency;
-    // Its own addition, and as many more as fit into two legs of three.
+    // The addition itself, and as many more as fit into two legs of three.
     let expected = 1.0 + latency.far * 2.0 / 3.0 / latency.locked;
     let additions = additions_by_transfer(0.0);
     assert!((expected - 1.5..expected + 1.5).contains(&additions), "{additions}, where {expected} was expected");
@@ -147,19 +147,19 @@ fn who_has_a_line_uses_it_until_the_last_leg_of_the_transfer() {
 }
 
 #[test]
-fn who_is_nearest_is_next_and_nobody_waits_for_ever() {
+fn the_nearest_core_is_next_and_no_core_waits_for_ever() {
     let counter = OwnLine::default();
     let report = hammer(machine(0.0), 16, 150.0, |_| {
         counter.0.fetch_add(1, Relaxed);
     });
     let far = report.counts.far() as f64 / report.operations as f64;
-    // Eight of the other fifteen are far.
+    // Eight of the other fifteen cores are far.
     assert!((0.05..0.4).contains(&far), "{far} of the transfers are far");
     let (least, most) = (report.by_thread.iter().min(), report.by_thread.iter().max());
     assert!(most.unwrap() < &(least.unwrap() * 2), "{:?}", report.by_thread);
 }
 
-/// What the other thread does meanwhile.
+/// What the other thread does at that time.
 #[derive(Clone, Copy)]
 enum Meanwhile {
     Works,
@@ -167,7 +167,7 @@ enum Meanwhile {
     Spins,
 }
 
-/// How long a thread works with another one on this hardware thread.
+/// How long a thread works while another thread runs on the hardware thread `other`.
 fn works_for(other: u16, meanwhile: Meanwhile) -> f64 {
     let (ended, line) = (RefCell::new(0), OwnLine::default());
     let report = Simulation::new(&machine(0.0)).placement(vec![0, other]).run(|thread| {

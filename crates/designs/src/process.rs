@@ -11,7 +11,7 @@ use crate::sync::AtomicU32;
 #[cfg(feature = "sim")]
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{Relaxed, Release};
-use crate::timer::{Desk, INVALID, List, Memory, Timer};
+use crate::timer::{FreeTimers, INVALID, List, Memory, Timer};
 use crate::{Bytes, Errno, Notify, OwnLine, Process};
 use std::sync::Arc;
 
@@ -177,15 +177,15 @@ impl<I: Index> Emulated<I> {
 }
 
 impl<I: Index> Process for Emulated<I> {
-    type Thread = Desk;
+    type Thread = FreeTimers;
 
-    fn thread(&self) -> Desk {
-        Desk::default()
+    fn thread(&self) -> FreeTimers {
+        FreeTimers::default()
     }
 
     #[inline]
-    fn create(&self, desk: &mut Desk, notify: Notify) -> Result<i32, Errno> {
-        let timer = desk.take(&self.memory);
+    fn create(&self, free: &mut FreeTimers, notify: Notify) -> Result<i32, Errno> {
+        let timer = free.take(&self.memory);
         self.charge(1);
         for _ in 0..=i32::MAX {
             if let Some(id) = self.index.insert_next(self.owner(), &self.signals.own.0.next_id, timer) {
@@ -194,16 +194,16 @@ impl<I: Index> Process for Emulated<I> {
             }
         }
         self.charge(u64::MAX);
-        desk.put(timer);
+        free.put(timer);
         Err(libc::EAGAIN)
     }
 
-    fn create_as(&self, desk: &mut Desk, id: i32, notify: Notify) -> Result<(), Errno> {
-        let timer = desk.take(&self.memory);
+    fn create_as(&self, free: &mut FreeTimers, id: i32, notify: Notify) -> Result<(), Errno> {
+        let timer = free.take(&self.memory);
         self.charge(1);
         if !self.enter(timer, id) {
             self.charge(u64::MAX);
-            desk.put(timer);
+            free.put(timer);
             return Err(libc::EBUSY);
         }
         self.publish(timer, notify);
@@ -217,7 +217,7 @@ impl<I: Index> Process for Emulated<I> {
     }
 
     #[inline]
-    fn delete(&self, desk: &mut Desk, id: i32) -> Result<(), Errno> {
+    fn delete(&self, free: &mut FreeTimers, id: i32) -> Result<(), Errno> {
         let invalidate = |timer: &Timer| {
             let _held = self.signals.siglock.0.lock();
             self.signals.own.0.timers.remove(timer);
@@ -229,7 +229,7 @@ impl<I: Index> Process for Emulated<I> {
         let timer = unsafe { Timer::at(address) };
         self.index.remove(self.owner(), id, timer);
         self.charge(u64::MAX);
-        desk.put(timer);
+        free.put(timer);
         Ok(())
     }
 

@@ -208,7 +208,7 @@ impl Drop for Memory {
 
 /// Free timers of one thread.
 #[derive(Default)]
-pub struct Desk {
+pub struct FreeTimers {
     /// The address of the first freed timer, which links to the next; the most recently freed is first. 0 if there is
     /// none.
     freed: usize,
@@ -216,7 +216,7 @@ pub struct Desk {
     fresh: (usize, usize),
 }
 
-impl Desk {
+impl FreeTimers {
     /// Takes a timer for the calling thread alone.
     #[inline]
     pub fn take<'a>(&mut self, memory: &'a Memory) -> &'a Timer {

@@ -1,13 +1,13 @@
-//! `ufutex bench`: every futex scheme of the engine measured beside the host's kernel and `parking_lot_core`.
-//! `ufutex run`: a program with its futexes on the engine.
-//! `ufutex report`: a page about this machine. `ufutex compare`: what has changed between two files of rows.
-//! `ufutex sim`: the engine on virtual cores.
+//! The `ufutex` command.
+//! `ufutex bench` measures every futex scheme of the engine, the host's kernel and `parking_lot_core`.
+//! `ufutex run` runs a program with its futexes on the engine, and `ufutex sim` runs the engine on virtual cores.
+//! `ufutex report` writes a page about this machine, and `ufutex compare` compares two files of rows.
 //!
-//! The command line alone: `cli` makes settings of arguments. What they ask for is done by the lab's rooms, packages
-//! beside this one: `bench`, `sim` and `run` hand their results to `report`. Results go to stdout (tables, or one JSON
-//! object a line), everything else to stderr.
+//! This package has the command line only: `cli` turns arguments into settings. The work is in the packages next to this
+//! one: `bench`, `sim` and `run` pass their results to `report`. Results go to stdout (tables, or one JSON object on a
+//! line), everything else to stderr.
 
-// It panics where stderr cannot be written to; see `stderr`.
+// `eprintln!` panics if stderr cannot be written; `stderr::say` does not.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 mod cli;
@@ -26,16 +26,16 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: heap::Heap = heap::Heap;
 
-/// What a caller's mistake ends with: nothing has been run.
+/// Exit status for a mistake in the arguments: nothing has been run.
 const EXIT_USAGE: u8 = 2;
-/// What a failure of the lab itself ends with.
+/// Exit status for a failure of this program.
 const EXIT_FAILURE: u8 = 1;
 
 fn main() -> ExitCode {
     let command = match cli::parse(std::env::args_os()) {
         Ok(command) => command,
         Err(cli::Refusal::Information(text)) => {
-            // As NO_COLOR, CLICOLOR and the terminal want it. A reader that has gone (`| head`) has read enough.
+            // `anstream` follows NO_COLOR, CLICOLOR and the terminal. A closed pipe (`| head`) is no error.
             let _ = write!(anstream::stdout(), "{}", text.ansi());
             return ExitCode::SUCCESS;
         }
@@ -62,21 +62,21 @@ fn main() -> ExitCode {
     };
     match outcome {
         Err(error) if stdout::is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) if !interrupt::asked() => failed(&error),
-        _ if interrupt::asked() => ExitCode::from(interrupt::EXIT),
+        Err(error) if !interrupt::requested() => failed(&error),
+        _ if interrupt::requested() => ExitCode::from(interrupt::EXIT),
         _ => ExitCode::SUCCESS,
     }
 }
 
-/// Ctrl-C ends measurements, and simulations, too.
+/// Installs the handler of Ctrl-C. Simulations end with it too.
 fn watch() -> anyhow::Result<()> {
-    ufutex_coherence::give_up_when(interrupt::asked);
+    ufutex_coherence::give_up_when(interrupt::requested);
     interrupt::watch()
 }
 
 fn measure(command: &cli::Command) -> anyhow::Result<()> {
     match command {
-        cli::Command::Bench(settings) => bench::run(settings, &mut Printer::default()),
+        cli::Command::Bench(asked) => bench::run(asked, &mut Printer::default()),
         cli::Command::Schbench(schbench) => bench::schbench::run(schbench, &mut Printer::default()),
         cli::Command::Neighbour(neighbour) => bench::neighbour::run(neighbour, &mut Printer::default()),
         cli::Command::Sim(settings) => sim::run(settings),
@@ -88,7 +88,7 @@ fn measure(command: &cli::Command) -> anyhow::Result<()> {
             Some(directory) => manual::pages(directory),
             None => manual::page(&args.name()),
         },
-        // See `main`: their exit statuses are of their own.
+        // `main` runs these, because they have their own exit statuses.
         cli::Command::Run(_) | cli::Command::Advise(_) | cli::Command::Compare(_) => Ok(()),
         cli::Command::Report(report) => page::run(report),
         cli::Command::GrowthChild(child) => bench::growth_child::run(child),

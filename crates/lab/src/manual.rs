@@ -1,4 +1,4 @@
-//! What shells and man(1) want to know of the command line, made from the very description that reads it.
+//! Shell completions and manual pages, generated from the description that parses the command line.
 
 use crate::cli;
 use anyhow::{Context, Result};
@@ -9,10 +9,10 @@ use clap_mangen::roff::{Roff, roman};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Sections of a page by the lines of the help that they begin with.
+/// Sections of a page, by the beginning of the help line that starts them.
 const SECTIONS: [(&str, &str); 4] =
     [("Exit status", "EXIT STATUS"), ("Environment", "ENVIRONMENT"), ("Examples", "EXAMPLES"), ("Example", "EXAMPLES")];
-/// What stands in the help before the first of them.
+/// Section of the help text before the first of these.
 const BEFORE: &str = "DETAILS";
 
 /// Prints a shell's completions.
@@ -22,24 +22,27 @@ pub fn completions(shell: Shell) -> Result<()> {
     Ok(io::stdout().write_all(&script)?)
 }
 
-/// What there is a page about, as it is called after `ufutex`; itself, which is called nothing, first.
+/// The commands that have a page, by their words after `ufutex`. The first is "", `ufutex` itself.
 pub fn names() -> Vec<String> {
     all().into_iter().map(|(name, _)| name).collect()
 }
 
-/// The page of a command that is named as on the command line, `None` if there is none. A command's former name leads
-/// to its page as well.
+/// The page of a command, whose name has blanks (`sim validate`) or hyphens (`sim-validate`). A command's former name
+/// finds its page too. `None` if there is no such page.
 pub fn find(name: &str) -> Option<String> {
-    let mut command = cli::shape();
-    let mut words = Vec::new();
-    for word in name.split_whitespace() {
-        command = command.find_subcommand(word)?.clone();
-        words.push(command.get_name().to_string());
+    let wanted = name.replace(' ', "-");
+    let is_wanted = |(name, command): &(String, Command)| {
+        let parent = name.strip_suffix(command.get_name()).unwrap_or_default();
+        let names = [command.get_name()].into_iter().chain(command.get_all_aliases());
+        names.into_iter().any(|own| format!("{parent}{own}").replace(' ', "-") == wanted)
+    };
+    if wanted.is_empty() {
+        return Some(wanted);
     }
-    Some(words.join(" ")).filter(|name| names().contains(name))
+    all().into_iter().skip(1).find(is_wanted).map(|(name, _)| name)
 }
 
-/// Prints the page of that name.
+/// Prints the page of this name.
 pub fn page(name: &str) -> Result<()> {
     let (all, mut page) = (all(), Vec::new());
     let name = find(name).context("no such page")?;
@@ -60,7 +63,7 @@ pub fn pages(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Every command that has a page. `ufutex help` has none: it is what `--help` is.
+/// Every command that has a page. `ufutex help` has none: it prints what `--help` prints.
 fn all() -> Vec<(String, Command)> {
     let top = cli::shape().disable_help_subcommand(true);
     let mut all = Vec::new();
@@ -78,8 +81,8 @@ fn title(name: &str) -> String {
     format!("ufutex {name}").trim_end().replace(' ', "-")
 }
 
-/// As clap_mangen does it, but for what it calls EXTRA: there a table stays a table, and exit status, environment and
-/// examples are sections, as in other pages.
+/// Renders a page as clap_mangen does, except its section EXTRA: there tables keep their lines, and exit status,
+/// environment and examples become sections, as in other manual pages.
 fn render(name: &str, command: &Command, all: &[(String, Command)], to: &mut dyn Write) -> Result<()> {
     let title = title(name);
     let source = format!("ufutex {}", env!("CARGO_PKG_VERSION"));
@@ -117,7 +120,7 @@ fn more(help: &str) -> Roff {
                 page.control("SH", [BEFORE]).control("nf", []);
                 is_open = true;
             }
-            // An empty line of the text would be one of the page's own.
+            // An empty input line has its own meaning in roff, so `.sp` is written instead.
             if line.is_empty() {
                 page.control("sp", [])
             } else {

@@ -1,4 +1,4 @@
-//! `libufutex_preload.so`, built beside the command: what `ufutex run` loads into programs. A target of this package, so
-//! that whoever builds the command has it.
+//! `libufutex_preload.so`, the library that `ufutex run` loads into programs. It is a target of this package, so that a
+//! build of the command builds it too.
 
 use preload as _;

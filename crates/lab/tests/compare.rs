@@ -1,4 +1,4 @@
-//! `ufutex compare` as its users see it, on rows that are written here: what is named, and the exit status.
+//! `ufutex compare` from a user's view, on rows made here: which results it names, and the exit status.
 
 mod common;
 
@@ -79,7 +79,7 @@ fn noise_exits_0_and_json_says_how_much_was_compared() {
     assert_eq!(compare(&[&old, &new, "--threshold", "0"]).status.code(), Some(0), "noise is noise at any threshold");
 }
 
-/// What two runs of the same command print: every row that has a figure must find its partner.
+/// Asserts that each row of one run of a command is compared with its counterpart of a second run.
 fn assert_two_runs_are_compared(arguments: &[&str]) {
     let files = Files::new(&format!("runs-{}", arguments.join("-").replace('/', "")));
     let run = |name: &str| files.write(name, &printed(&[arguments, &["--json"]].concat()));
@@ -155,7 +155,7 @@ fn rows_of_sim_belong_together_whatever_the_model_has_become() {
     }
 }
 
-/// Whatever has a fraction was found, not asked for.
+/// Changes each number with a fraction. Such numbers are results, not parameters.
 fn change(value: &mut serde_json::Value) {
     if let Some(fraction) = value.as_f64().filter(|number| number.fract() != 0.0) {
         *value = (fraction * 1.25).into();

@@ -1,5 +1,5 @@
-//! What a hostile caller does: streams that cannot be written to, files without an end, names that are commands to a terminal,
-//! programs that do not answer. Nothing of it may panic or hang, and each mistake is one line.
+//! Hostile conditions: streams that cannot be written, files without an end, names with control sequences, programs
+//! that do not react. No command may panic or hang, and each mistake prints one line.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What Rust's runtime ends with after a panic.
+/// Exit status of Rust's runtime after a panic.
 const PANICKED: i32 = 101;
 
 fn ufutex(arguments: &[&str]) -> Command {
@@ -21,7 +21,7 @@ fn full() -> File {
     File::options().write(true).open("/dev/full").expect("Linux has it")
 }
 
-/// A pipe whose reader has gone.
+/// A pipe whose read end is closed.
 fn closed_pipe() -> std::io::PipeWriter {
     std::io::pipe().expect("a pipe").1
 }
@@ -32,7 +32,7 @@ fn directory(test: &str) -> PathBuf {
     directory
 }
 
-/// Each is done in an instant, and has something to say on both streams.
+/// Commands that end quickly and print to both streams.
 const TALKATIVE: [&[&str]; 5] = [
     &["bench", "hash", "-t", "1", "-r", "0.01", "--targets", "live"],
     &["bench", "hash", "-t", "1", "-r", "0.01", "--format", "perf", "--targets", "live,fixed"],
@@ -81,7 +81,7 @@ fn a_verdict_that_cannot_be_printed_is_no_verdict() {
 }
 
 #[test]
-fn what_rows_call_themselves_reaches_no_terminal_as_a_command() {
+fn control_characters_of_rows_do_not_reach_the_terminal() {
     let directory = directory("escapes");
     let [old, new] = [("old", 100), ("new", 10)].map(|(name, rate)| {
         let file = directory.join(name);
@@ -97,11 +97,11 @@ fn what_rows_call_themselves_reaches_no_terminal_as_a_command() {
 }
 
 #[test]
-fn rows_without_figures_are_told_from_rows_of_something_else() {
+fn rows_without_results_and_rows_of_something_else_have_different_errors() {
     let file = directory("figures").join("rows");
     std::fs::write(&file, "{\"workload\":\"hash\",\"ops_per_sec\":\"many\"}").expect("a file");
     let file = file.to_str().expect("UTF-8");
-    assert_mistake(&["compare", file, file], "has no figures");
+    assert_mistake(&["compare", file, file], "has no results");
 }
 
 #[test]
@@ -125,25 +125,25 @@ fn a_workload_of_sim_may_stand_behind_flags_and_the_others_are_named() {
     assert_mistake(&["bench", "hush"], "schbench");
     assert_mistake(&["bench", "schbench", "--nothing"], " -j ");
     assert_mistake(&["--json"], "bench");
-    assert_mistake(&["sim", "resize", "--from", "16", "--to", "16"], "--to '16' is --from");
+    assert_mistake(&["sim", "resize", "--from", "16", "--to", "16"], "--to '16' equals --from");
 }
 
 #[test]
-fn what_cannot_be_written_is_found_before_anything_is_measured() {
+fn unwritable_files_are_found_before_anything_is_measured() {
     assert_mistake(&["bench", "schbench", "-j", "/nowhere/at/all"], "/nowhere/at/all");
     assert_mistake(&["report", "-o", "/nowhere/at/all.html"], "/nowhere/at/all.html");
     assert_mistake(&["report", "-o", "x.html", "--json", "x.html"], "given twice");
     assert_mistake(&["bench", "schbench", "--tasks", "--targets", "kernel"], "kernel");
 }
 
-/// `ulimit -v` as a shell has it.
+/// Limits the address space as the shell's `ulimit -v` does.
 #[test]
 #[cfg(target_os = "linux")]
 fn without_memory_it_ends_with_a_line_and_no_panic() {
     let cases: [(u32, &[&str]); 3] = [
         (150_000, &["sim", "hash", "--cores", "1", "--schemes", "live", "-b", "1048576", "-s"]),
         (300_000, &["bench", "schbench", "-F", "1048576", "-t", "2", "-r", "0.1", "--targets", "live", "--silent"]),
-        // Stacks of virtual threads are no matter of the allocator.
+        // Stacks of virtual threads do not come from the allocator.
         (1_500_000, &["sim", "schbench", "-m", "64", "-t", "255", "--silent"]),
     ];
     for (kilobytes, arguments) in cases {
@@ -158,7 +158,7 @@ fn without_memory_it_ends_with_a_line_and_no_panic() {
     assert_mistake(&["bench", "schbench", "-F", "1048576", "-t", "16384"], "--cache_footprint '1048576'");
 }
 
-/// Without a look at the end of the run these would compute for hours.
+/// These requests would take hours if they did not check for the end of the run.
 #[test]
 fn a_request_that_takes_hours_ends_with_the_run() {
     let run = ["bench", "schbench", "-t", "1", "-r", "0.2", "-n", "1000000", "--targets", "live", "--json"];

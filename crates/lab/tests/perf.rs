@@ -1,4 +1,4 @@
-//! `bench … --format perf` beside `perf bench futex …`: the same lines, once numbers and addresses are taken out.
+//! Compares `bench … --format perf` with `perf bench futex …`: the lines are equal except for numbers and addresses.
 
 mod common;
 
@@ -12,7 +12,7 @@ fn bench(arguments: &[&str]) -> Output {
     output
 }
 
-/// Each number an `N`, each address an `A`; what stands around them stays, also how wide it is.
+/// Replaces each number by `N` and each address by `A`. Keeps everything else, including widths.
 fn shape(output: &str) -> Vec<String> {
     output.lines().map(|line| words(line).collect::<Vec<_>>().join(" ")).collect()
 }
@@ -37,10 +37,10 @@ fn words(line: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// On a busy machine perf may begin before all its threads sleep, and then waits for ever for those that it has missed.
+/// Time limit for perf. If perf begins before all its threads sleep, as on a busy machine, it never ends.
 const PERFS_TIME: Duration = Duration::from_secs(15);
 
-/// What perf prints; none, with the reason on stderr, where there is no perf or it does not end.
+/// The output of perf. `None` if there is no perf or it does not end: prints the reason on stderr.
 fn perf(arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("perf");
     let started = command.args(["bench", "futex"]).args(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
@@ -69,13 +69,13 @@ fn perf(arguments: &[&str]) -> Option<String> {
     Some(text(&output.stdout))
 }
 
-/// How many decimal places each number has: perf's precision is part of its format.
+/// The number of decimals of each number: perf's precision is part of its format.
 fn places(output: &str) -> Vec<usize> {
     let numbers = output.split(|c: char| !c.is_ascii_digit() && c != '.');
     numbers.filter_map(|number| Some(number.split_once('.')?.1.len())).filter(|places| *places > 0).collect()
 }
 
-/// Both of each: the same lines, numbers with as many places.
+/// Asserts that both print the same lines, with numbers of the same precision.
 fn assert_perfs_lines(workload: &str, cases: &[&[&str]]) {
     for flags in cases {
         let arguments = [&[workload], *flags].concat();
@@ -86,7 +86,7 @@ fn assert_perfs_lines(workload: &str, cases: &[&[&str]]) {
     }
 }
 
-// One of the five each, so that they run beside each other.
+// A test for each workload, so that they run in parallel.
 
 #[test]
 fn the_lines_are_perfs_for_hash() {
@@ -115,7 +115,7 @@ fn the_lines_are_perfs_for_lock_pi() {
     assert_perfs_lines("lock-pi", &[&["-r", "1"], &["-r", "1", "-M", "-t", "3"]]);
 }
 
-/// The number after these words, in the lines that have them.
+/// The numbers that follow `after`, from all lines that contain it.
 fn numbers(printed: &str, after: &str) -> Vec<f64> {
     let number = |line: &str| line.split_once(after)?.1.split([' ', 'm']).find(|word| !word.is_empty())?.parse().ok();
     printed.lines().filter_map(number).collect()
@@ -176,7 +176,7 @@ fn every_target_runs_all_five_in_perfs_format() {
 }
 
 #[test]
-fn buckets_are_told_as_newer_perfs_tell_them() {
+fn buckets_are_printed_as_by_newer_perfs() {
     let told = |buckets: &str, targets: &str| {
         let arguments = ["hash", "-r", "0.1", "-t", "1", "--format", "perf", "-b", buckets, "--targets", targets];
         text(&bench(&arguments).stdout).lines().last().unwrap_or_default().to_string()
@@ -207,7 +207,7 @@ fn wake_with_w_wakes_sleepers_on_every_target() {
 }
 
 #[test]
-fn what_perf_does_not_print_is_refused_in_one_line() {
+fn flags_that_do_not_fit_perfs_format_are_refused_in_one_line() {
     let cases: &[(&[&str], &str)] = &[
         (&["resize", "--format", "perf"], "--format"),
         (&["hash", "--format", "perf", "--json"], "--json"),
@@ -216,7 +216,7 @@ fn what_perf_does_not_print_is_refused_in_one_line() {
         (&["hash", "--format", "perf", "--sweep"], "--sweep"),
         (&["hash", "-b", "4,8"], "'8'"),
         (&["hash", "-I"], "--immutable"),
-        (&["resize", "-I"], "--immutable"),
+        (&["resize", "-I"], "'-I'"),
         (&["wake", "--sweep"], "--sweep"),
         (&["--sweep"], "--sweep"),
         (&["hash", "--sweep", "-S"], "--shared"),

@@ -1,5 +1,4 @@
-//! `bench schbench` as its users see it: schbench's flags, its words, rows of JSON. No timing is asserted but what was
-//! asked for.
+//! `bench schbench` from a user's view: schbench's flags and output, and rows. Asserts no times but the requested ones.
 
 mod common;
 
@@ -47,7 +46,7 @@ fn rows_say_how_workers_were_woken_and_what_they_did_on_every_target() {
         // A request sleeps for ten microseconds.
         assert!(row["request_us"]["min"].as_f64() >= Some(10.0), "{row}");
         let (rps, requests) = (row["rps"].as_f64().unwrap_or(0.0), row["requests"].as_f64().unwrap_or(0.0));
-        // On a busy machine a run may take longer than it was asked to, and never less.
+        // On a busy machine a run may take longer than requested, but never less.
         assert!(requests > 0.0 && rps > 0.0 && requests / rps >= 0.399, "{row}");
         let ratio = rps / kernel["rps"].as_f64().unwrap_or(0.0);
         assert!(row["ratio_kernel"].as_f64().is_some_and(|found| (found / ratio - 1.0).abs() < 1e-9), "{row}");
@@ -74,7 +73,7 @@ fn a_rate_is_kept_and_no_more() {
     let rows = rows(&["-r", "2", "-R", "200", "-n", "0", "-s", "0", "--targets", "live,kernel", "-m", "2", "-t", "2"]);
     for row in &rows {
         let rps = row["rps"].as_f64().unwrap_or(0.0);
-        // The first second's requests come at once; whether a third batch falls into the run is luck.
+        // The first second's requests come at once. A third batch may or may not fall into the run.
         assert!((50.0..=320.0).contains(&rps), "{row}");
         assert_eq!(row["rate"], 200);
     }
@@ -83,17 +82,17 @@ fn a_rate_is_kept_and_no_more() {
 #[test]
 fn the_rate_rises_until_the_machine_is_busy() {
     let rows = rows(&["-r", "3.5", "-A", "90", "-n", "1", "-F", "8", "-s", "0", "--targets", "live", "-t", "2"]);
-    // It begins with ten a second, and grows threefold at most.
+    // The rate begins at ten requests a second and grows at most threefold at a time.
     let rate = rows[0]["rate"].as_u64().unwrap_or(0);
     assert!((1..=300).contains(&rate), "{}", rows[0]);
     assert!(rows[0]["requests"].as_u64() >= Some(10), "{}", rows[0]);
 }
 
-/// A request is done before its time is told: so each worker may have one that is not, and a second has many more.
+/// Requests that may be done but not yet recorded: each worker may have one. A second of work has far more.
 const NOT_YET_TOLD: u64 = 10;
 
-/// Of a run that goes on after a second; what it has done, and how much of it is told.
-fn done_and_told(flags: &[&str]) -> (u64, u64) {
+/// The requests that a run of 1.4 s has done, and how many of their latencies it reports.
+fn completed_and_recorded(flags: &[&str]) -> (u64, u64) {
     let arguments = [&["-r", "1.4", "-n", "0", "-s", "100", "--targets", "live", "-t", "2"], flags].concat();
     let row = &rows(&arguments)[0];
     (row["requests"].as_u64().unwrap_or(0), row["request_us"]["samples"].as_u64().unwrap_or(0))
@@ -101,13 +100,13 @@ fn done_and_told(flags: &[&str]) -> (u64, u64) {
 
 #[test]
 fn latencies_of_the_warm_up_are_forgotten_and_its_requests_count() {
-    let (done, told) = done_and_told(&["-w", "1"]);
+    let (done, told) = completed_and_recorded(&["-w", "1"]);
     assert!(0 < told && told + NOT_YET_TOLD < done, "{told} of {done}");
 }
 
 #[test]
 fn with_z_latencies_are_forgotten_each_time_and_requests_count() {
-    let (done, told) = done_and_told(&["-z", "1"]);
+    let (done, told) = completed_and_recorded(&["-z", "1"]);
     assert!(0 < told && told + NOT_YET_TOLD < done, "{told} of {done}");
 }
 

@@ -1,4 +1,4 @@
-//! `bench hash --sweep`: the two tables, their rows, and lists of one's own.
+//! `bench hash --sweep`: both tables, their rows, and other lists of sizes.
 
 mod common;
 
@@ -35,14 +35,14 @@ fn by_default_the_tables_are_those_of_the_private_hash_patch() {
 fn rows_are_those_of_hash_with_the_slots_and_processes_asked_for() {
     let rows =
         rows(&["-f", "16", "-t", "1,2", "-b", "0,4,64", "-p", "3", "--targets", "live,fixed,atomic,percpu,kernel"]);
-    // Three sizes for one thread and for two, and three for the processes.
+    // Three sizes with one thread, three with two, and three with the processes.
     assert_eq!(rows.len(), 5 * 9);
     for row in &rows {
         assert_eq!((&row["workload"], &row["section"]), (&"hash".into(), &"sweep".into()));
         assert!(row["ops_per_sec"].as_f64() > Some(0.0) && row["ns_per_op"]["median"].as_f64() > Some(0.0), "{row}");
         let (slots, buckets) = (row["slots"].as_u64(), row["buckets"].as_u64());
         match slots {
-            // The global table has its own size, which the kernel does not tell.
+            // The global table has its own size, which the kernel does not report.
             Some(0) => assert_eq!(buckets.is_none(), row["target"] == "kernel", "{row}"),
             _ => assert_eq!(buckets, slots, "{row}"),
         }

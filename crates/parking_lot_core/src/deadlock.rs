@@ -37,7 +37,7 @@ impl DeadlockedThread {
         self.thread_id
     }
 
-    /// The place where the thread is parked.
+    /// The thread's backtrace, taken inside its call of `park`.
     #[must_use]
     pub fn backtrace(&self) -> &Backtrace {
         &self.backtrace
@@ -88,7 +88,7 @@ fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `f` on the state of the calling thread. `None` if the thread is ending and has no state any more.
+/// Runs `f` on the state of the calling thread. `None` means that the thread is ending and its state has been dropped.
 fn with_own<R>(f: impl FnOnce(&mut State) -> R) -> Option<R> {
     THIS.try_with(|this| f(&mut hold(&this.0.0))).ok()
 }
@@ -126,8 +126,7 @@ impl Drop for IsParked {
     }
 }
 
-/// Called after an unpark. If the detector unparked the thread, the thread sends its report, and stays blocked for
-/// good.
+/// Called after an unpark. If the detector unparked the thread, the thread sends its report and blocks for good.
 pub(crate) fn stay_if_found() {
     let Some(Some(sender)) = with_own(|state| state.found.take()) else { return };
     let found = DeadlockedThread { thread_id: std::thread::current().id(), backtrace: Backtrace::new() };
@@ -146,8 +145,7 @@ struct Waiting {
     owns: Vec<usize>,
 }
 
-/// Finds all deadlocks. Their threads are taken off their queues, report where they are, and stay blocked for good. So
-/// each deadlock is reported once.
+/// Finds all deadlocks. Their threads are unparked, report, and block for good. So each deadlock is reported once.
 #[must_use]
 pub fn check() -> Vec<Vec<DeadlockedThread>> {
     // One check at a time: two at once would each report a part of one deadlock.
@@ -191,7 +189,7 @@ impl Waiting {
         hold(&self.thread.0).is_in(self)
     }
 
-    /// Makes the thread report where it is, and stay. `None` if another thread has unparked it after all.
+    /// Makes the thread send its report and block for good. `None` if another thread unparked it first.
     fn report(&self) -> Option<DeadlockedThread> {
         let (sender, receiver) = mpsc::channel();
         let mut state = hold(&self.thread.0);

@@ -1,13 +1,13 @@
 //! Eventual fairness, as in the 0.9 line: now and then an unlock should hand the lock over, so that no thread starves.
 //!
-//! Each key has a point in time, on average half a millisecond ahead. The first unpark after it should be fair; then a
-//! new point is drawn. Keys share these points by hash, as they share buckets.
+//! Each key has a point in time, on average half a millisecond ahead. The first unpark after that point should be fair,
+//! and draws the next point. Keys whose hashes are equal share one point.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-/// The longest time from one fair unpark of a key to the next. The average is half of it.
+/// The longest time until a key's next fair unpark is due. The average is half of it.
 const LONGEST_NS: u32 = 1_000_000;
 const CLOCKS: usize = 64;
 
@@ -15,7 +15,7 @@ const CLOCKS: usize = 64;
 /// else.
 #[repr(align(64))]
 struct Clock {
-    /// In nanoseconds since `START`. 0 means that the clock has not been used yet.
+    /// Nanoseconds since `START`. 0 means that the clock has not been used yet.
     fair_at: AtomicU64,
     random: AtomicU32,
 }

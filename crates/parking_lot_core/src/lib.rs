@@ -1,7 +1,7 @@
 //! `parking_lot_core` on ufutex: the part that the lines 0.9 and 0.10 share.
 //!
-//! Programs do not use this package directly, but the packages named `parking_lot_core` in `v0_9` and `v0_10`. If a
-//! program has both lines, they share one lot. See the README.
+//! Programs depend on the packages named `parking_lot_core` in `v0_9` and `v0_10`, not on this one. If a program has
+//! both, they share one lot. See the README.
 
 #[cfg(feature = "deadlock_detection")]
 pub mod deadlock;
@@ -63,7 +63,7 @@ pub unsafe fn park(
     let deadline = timeout.map(deadline);
     let before_sleep = |_place| {
         before_sleep();
-        // Called last: `before_sleep` may release locks, and the detector has to know of that first.
+        // After `before_sleep`, which may release locks: the detector must have noted that.
         #[cfg(feature = "deadlock_detection")]
         deadlock::parked(_place, deadline.is_some())
     };
@@ -125,7 +125,7 @@ pub unsafe fn unpark_requeue(
         RequeueOp::UnparkOne => (1, 0),
         RequeueOp::RequeueOne => (0, 1),
     };
-    // Counts one thread more than are taken, to know whether others are left.
+    // Counts up to one thread more than the operation takes, to know whether others stay parked.
     let waiting = queues.count((unpark + requeue).saturating_add(1));
     let unparked = unpark.min(waiting);
     let requeued = requeue.min(waiting - unparked);
@@ -157,7 +157,7 @@ pub unsafe fn unpark_filter(
     outcome
 }
 
-/// Runs `operation`, and ends the program if it panics: for a line that does not unwind.
+/// Runs `operation`, and aborts the program if it panics. The 0.10 line does not unwind.
 #[inline(always)]
 pub fn without_unwinding<R>(operation: impl FnOnce() -> R) -> R {
     struct Abort;

@@ -1,4 +1,4 @@
-//! The types that both lines have, with the names and fields that they have there.
+//! The types of parking_lot_core that are the same in both lines.
 
 /// How a park ended.
 #[derive(Copy, Clone, Eq, PartialEq, Debug)]

@@ -1,18 +1,18 @@
-//! The detector, in both lines: it finds threads that wait for one another, all of them, and no others.
+//! The deadlock detector of both lines finds every deadlock and nothing else.
 
-/// The 0.9 line's package, compiled here.
+/// The package of the 0.9 line, compiled as a module.
 #[path = "../v0_9/src/lib.rs"]
 #[allow(dead_code, unused_imports, reason = "the rest is tested elsewhere")]
 mod v0_9;
 
-/// The 0.10 line's.
+/// The package of the 0.10 line, compiled as a module.
 #[path = "../v0_10/src/lib.rs"]
 #[allow(dead_code, unused_imports, reason = "the rest is tested elsewhere")]
 mod v0_10;
 
 use std::sync::{Mutex, PoisonError};
 
-/// A look finds the threads of every test: one test at a time.
+/// Runs one test at a time, because a check sees the threads of all tests of the process.
 fn alone<R>(test: impl FnOnce() -> R) -> R {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -29,7 +29,7 @@ mod line_0_10 {
     include!("deadlock/bodies.rs");
 }
 
-/// In a child for the 0.10 line: the program ends there.
+/// The 0.10 line aborts, so the test runs it in a child process.
 mod unowned {
     use std::panic::catch_unwind;
     use std::process::Command;
@@ -38,7 +38,7 @@ mod unowned {
 
     #[test]
     fn release_of_what_is_not_owned_panics_in_0_9_and_aborts_in_0_10() {
-        // SAFETY: that is a mistake, and what this line does then is defined.
+        // SAFETY: the key is not owned, and both lines define what happens then.
         assert!(catch_unwind(|| unsafe { crate::v0_9::deadlock::release_resource(1) }).is_err());
         if std::env::var_os(CHILD).is_some() {
             // SAFETY: as above.

@@ -64,7 +64,7 @@ pub const NAMES: [&str; KINDS] = [
 pub const KERNEL: usize = 20;
 
 /// Which side makes a call.
-pub enum Whose {
+pub enum Route {
     /// The engine. The kind under which the call is counted, and whether it may sleep.
     Ours(Number, usize, bool),
     /// The kernel.
@@ -77,9 +77,9 @@ pub enum Whose {
 
 /// Which side makes the futex call with this number.
 #[inline(always)]
-pub fn whose(number: i64, args: &[u64; 6]) -> Whose {
+pub fn route_of(number: i64, args: &[u64; 6]) -> Route {
     if number != libc::SYS_futex {
-        return whose_futex2(number, args);
+        return route_of_futex2(number, args);
     }
     let op = args[1] & 0xffff_ffff;
     let command = op & !(PRIVATE_FLAG | CLOCK_REALTIME);
@@ -94,9 +94,9 @@ pub fn whose(number: i64, args: &[u64; 6]) -> Whose {
     };
     if op & PRIVATE_FLAG != 0 && command < 16 && BITS >> command & 1 != 0 {
         let may_sleep = command == 0 || command == libc::FUTEX_WAIT_BITSET as u64;
-        Whose::Ours(Number::Futex, command as usize, may_sleep)
+        Route::Ours(Number::Futex, command as usize, may_sleep)
     } else {
-        Whose::Kernel
+        Route::Kernel
     }
 }
 
@@ -135,22 +135,22 @@ fn kinds(list: u64, len: usize) -> (bool, bool) {
 }
 
 #[cold]
-fn whose_futex2(number: i64, args: &[u64; 6]) -> Whose {
+fn route_of_futex2(number: i64, args: &[u64; 6]) -> Route {
     let is_private = |flags: u64| flags as u32 & FUTEX2_PRIVATE != 0;
     match number {
         SYS_FUTEX_WAITV => match kinds(args[0], args[1] as u32 as usize) {
-            (true, false) => Whose::Ours(Number::FutexWaitv, 16, true),
-            (true, true) => Whose::Mixed,
-            _ => Whose::Kernel,
+            (true, false) => Route::Ours(Number::FutexWaitv, 16, true),
+            (true, true) => Route::Mixed,
+            _ => Route::Kernel,
         },
-        SYS_FUTEX_WAKE if is_private(args[3]) => Whose::Ours(Number::FutexWake, 17, false),
-        SYS_FUTEX_WAIT if is_private(args[3]) => Whose::Ours(Number::FutexWait, 18, true),
+        SYS_FUTEX_WAKE if is_private(args[3]) => Route::Ours(Number::FutexWake, 17, false),
+        SYS_FUTEX_WAIT if is_private(args[3]) => Route::Ours(Number::FutexWait, 18, true),
         SYS_FUTEX_REQUEUE => match kinds(args[0], 2) {
-            (true, false) => Whose::Ours(Number::FutexRequeue, 19, false),
-            (true, true) => Whose::Refused,
-            _ => Whose::Kernel,
+            (true, false) => Route::Ours(Number::FutexRequeue, 19, false),
+            (true, true) => Route::Refused,
+            _ => Route::Kernel,
         },
-        _ => Whose::Kernel,
+        _ => Route::Kernel,
     }
 }
 

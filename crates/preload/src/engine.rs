@@ -92,7 +92,7 @@ engines! {
 #[inline(always)]
 pub fn engine() -> Option<&'static Engine> {
     let process = process()?;
-    // Acquire pairs with the Release of `make`.
+    // [Pa]: Acquire pairs with the Release of `make`.
     let engine = process.engine.load(Ordering::Acquire);
     // SAFETY: null or a leaked box.
     unsafe { engine.as_ref() }.or_else(|| make(process, Stack::Own))
@@ -114,7 +114,7 @@ fn make(process: &'static Process, stack: Stack) -> Option<&'static Engine> {
     if engine.is_null() {
         let mut new = || engine = Engine::new().map_or(ptr::null_mut(), |engine| Box::into_raw(Box::new(engine)));
         gate::with_storage(|| if stack == Stack::Own { stack::run(&mut new) } else { new() });
-        process.engine.store(engine, Ordering::Release);
+        process.engine.store(engine, Ordering::Release); // [Pa]
     }
     // SAFETY: a leaked box.
     unsafe { engine.as_ref() }
@@ -191,7 +191,7 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
     /// The task of a priority: 0, or the priority of a real-time thread from 1 to 99.
     fn task(&self, priority: usize) -> Option<&Task<L>> {
         let place = &self.tasks[priority];
-        let mut task = place.load(Ordering::Acquire); // pairs with the Release below
+        let mut task = place.load(Ordering::Acquire); // [Pa]: pairs with the Release below
         if task.is_null() {
             let new = self.domain.kernel_task(priority as u32 + 1).ok()?;
             if let Some(priority) = (priority > 0).then(|| Priority::realtime(priority as u8)) {
@@ -389,12 +389,12 @@ impl Inside {
             args: seat.sleep_call(at, is_realtime),
         };
         loop {
-            if seat.was_told() {
+            if seat.was_notified() {
                 return Slept::Told;
             }
             // SAFETY: the pointers are valid as long as `self` and `deadline`.
             let result = unsafe { gate::sleep(&sleep) };
-            if seat.was_told() {
+            if seat.was_notified() {
                 return Slept::Told;
             }
             // SAFETY: this thread's own gate.
@@ -463,6 +463,7 @@ pub struct Told {
 
 /// The figures of the engine, if there is one.
 pub fn told() -> Option<Told> {
+    // [Pa]
     // SAFETY: null or a leaked box.
     let engine = unsafe { process()?.engine.load(Ordering::Acquire).as_ref() }?;
     Some(on!(engine, parts => Told {

@@ -6,7 +6,7 @@ use core::ffi::{c_char, c_int, c_long, c_void};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::calls::{self, PR_FUTEX_HASH, Whose};
+use crate::calls::{self, PR_FUTEX_HASH, Route};
 use crate::engine::{self, Inside};
 use crate::gate::{self, Gate, RAW_THREADS};
 use crate::process::process;
@@ -213,17 +213,17 @@ unsafe extern "C-unwind" fn take(call: *mut Call) -> i64 {
             let [signal, new, old, size, ..] = call.args;
             inside(call, |_, _| signals::rt_sigaction(signal, new, old, size))
         }
-        number => match calls::whose(number, &call.args) {
-            Whose::Kernel => {
+        number => match calls::route_of(number, &call.args) {
+            Route::Kernel => {
                 calls::count_kernel(number, &call.args);
                 if number == libc::SYS_futex { unless_mixed(call) } else { NOT_OURS }
             }
-            Whose::Ours(number, kind, may_sleep) => {
+            Route::Ours(number, kind, may_sleep) => {
                 calls::count_word(kind, call.args[0]);
                 inside(call, |call, inside| engine::call(number, call.args, may_sleep, inside))
             }
-            Whose::Mixed => inside(call, |call, inside| mixed::waitv(call.args, inside)),
-            Whose::Refused => -i64::from(libc::EINVAL),
+            Route::Mixed => inside(call, |call, inside| mixed::waitv(call.args, inside)),
+            Route::Refused => -i64::from(libc::EINVAL),
         },
     }
 }

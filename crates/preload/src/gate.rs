@@ -160,7 +160,7 @@ impl Gate {
     pub unsafe fn enter(this: *mut Self) {
         // SAFETY: only this thread, and handlers in it, access the gate.
         unsafe { ptr::write_volatile(&raw mut (*this).busy, 1) };
-        compiler_fence(Ordering::SeqCst);
+        compiler_fence(Ordering::SeqCst); // [Ph]: nothing of the work inside is moved before the store
     }
 
     /// Goes outside. If a signal was put off, returns the mask that is to be restored.
@@ -169,7 +169,7 @@ impl Gate {
     /// As for `enter`.
     #[inline(always)]
     pub unsafe fn leave(this: *mut Self) -> Option<u64> {
-        compiler_fence(Ordering::SeqCst);
+        compiler_fence(Ordering::SeqCst); // [Ph]: nothing of the work inside is moved behind the store
         // SAFETY: as in `enter`. A signal that comes between the two accesses runs its handler at once, because the
         // thread is outside.
         unsafe {
@@ -178,7 +178,8 @@ impl Gate {
                 return None;
             }
             (*this).deferred = 0;
-            Some((*this).saved_mask)
+            // [Ph]: volatile, so that it is read after `deferred`.
+            Some(ptr::read_volatile(&raw const (*this).saved_mask))
         }
     }
 

@@ -71,7 +71,8 @@ macro_rules! guarded {
 #[inline(always)]
 fn load(address: u64, width: Width) -> Result<u64, Fault> {
     let (value, fault): (u64, u32);
-    // SAFETY: reads memory or goes to the end of the block; on x86-64 every load is an acquire.
+    // [Pi]: on x86-64 every load is an acquire.
+    // SAFETY: reads memory or goes to the end of the block.
     unsafe {
         match width {
             Width::U32 => {
@@ -145,8 +146,8 @@ impl UserMemory for Native {
     fn compare_exchange(&self, address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
         let (mut found, fault): (u64, u32) = (current, 0);
         let mut result = fault;
-        // SAFETY: changes the word that the program names in its call, or goes to the end of the block; a locked
-        // instruction orders like SeqCst.
+        // [Pi]: a locked instruction orders like SeqCst.
+        // SAFETY: changes the word that the program names in its call, or goes to the end of the block.
         unsafe {
             match width {
                 Width::U32 => guarded!("lock cmpxchg dword ptr [{at}], {new:e}", fault = result,

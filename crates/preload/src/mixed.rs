@@ -70,12 +70,12 @@ pub fn waitv([list, len, flags, timeout, clock, _]: [u64; 6], inside: &Inside) -
     let call = [ours.0.as_ptr() as u64, ours.0.len() as u64, flags, timeout, clock, 0];
     let result = engine::waitv(call, inside, &mut |seat| {
         kernels.0[0].uaddr = seat.address();
-        if seat.was_told() {
+        if seat.was_notified() {
             return Slept::Told;
         }
         let args = [kernels.0.as_ptr() as u64, kernels.0.len() as u64, flags, timeout, clock, COOKIE];
         let result = kernel_waitv(args, inside);
-        if seat.was_told() && result < 0 || result == 0 {
+        if seat.was_notified() && result < 0 || result == 0 {
             return Slept::Told;
         }
         kernel_result = Some(result);

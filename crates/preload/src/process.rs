@@ -128,7 +128,7 @@ impl SpinLock {
     #[inline]
     pub fn lock(&self) -> Locked<'_> {
         let mut spins = 0u32;
-        // Acquire pairs with the Release of `drop`.
+        // [Pb]: Acquire pairs with the Release of `drop`.
         while self.0.swap(1, Ordering::Acquire) != 0 {
             spins += 1;
             match spins {
@@ -157,6 +157,6 @@ impl SpinLock {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        self.0.0.store(0, Ordering::Release);
+        self.0.0.store(0, Ordering::Release); // [Pb]
     }
 }

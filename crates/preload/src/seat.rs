@@ -126,8 +126,8 @@ fn more() -> Option<*mut Seat> {
 
 impl Seat {
     /// Whether the sleeper has been notified. Resets that.
-    pub fn was_told(&self) -> bool {
-        // Acquire pairs with the Release of `tell`.
+    pub fn was_notified(&self) -> bool {
+        // [Pc]: Acquire pairs with the Release of `notify`.
         self.word.load(Ordering::Relaxed) != 0 && self.word.swap(0, Ordering::Acquire) != 0
     }
 
@@ -142,8 +142,8 @@ impl Seat {
         self.word.as_ptr() as u64
     }
 
-    fn tell(&self) {
-        self.word.store(1, Ordering::Release);
+    fn notify(&self) {
+        self.word.swap(1, Ordering::Release); // [Pc]: no store, which would hide what another waker has stored
         // SAFETY: a private wake touches no memory.
         unsafe { raw::syscall6(libc::SYS_futex, [self.word.as_ptr() as u64, WAKE, 1, 0, raw::COOKIE, 0]) };
     }
@@ -156,15 +156,15 @@ impl Seat {
 }
 
 fn raw_waker(seat: *const Seat) -> RawWaker {
-    const WAKER: RawWakerVTable = RawWakerVTable::new(|seat| raw_waker(seat.cast()), tell, tell, |_| ());
+    const WAKER: RawWakerVTable = RawWakerVTable::new(|seat| raw_waker(seat.cast()), notify, notify, |_| ());
     RawWaker::new(seat.cast(), &WAKER)
 }
 
 /// # Safety
 /// `seat` must be the address of a seat.
-unsafe fn tell(seat: *const ()) {
+unsafe fn notify(seat: *const ()) {
     // SAFETY: the caller guarantees it.
-    unsafe { (*seat.cast::<Seat>()).tell() };
+    unsafe { (*seat.cast::<Seat>()).notify() };
 }
 
 /// The seats of this process.

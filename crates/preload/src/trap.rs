@@ -17,7 +17,7 @@ use std::vec::Vec;
 
 use ufutex_program::{elf, environment};
 
-use crate::calls::{self, Whose};
+use crate::calls::{self, Route};
 use crate::engine::{self, Inside};
 use crate::gate::{self, Gate, RAW_THREADS};
 use crate::process::process;
@@ -311,14 +311,14 @@ impl Trapped<'_> {
     }
 
     fn futex(&self) -> Outcome {
-        let (number, kind, may_sleep) = match calls::whose(self.number, &self.args) {
-            Whose::Ours(number, kind, may_sleep) => (number, kind, may_sleep),
-            Whose::Kernel => {
+        let (number, kind, may_sleep) = match calls::route_of(self.number, &self.args) {
+            Route::Ours(number, kind, may_sleep) => (number, kind, may_sleep),
+            Route::Kernel => {
                 calls::count_kernel(self.number, &self.args);
                 return self.kernel_futex();
             }
-            Whose::Mixed => return self.inside(|inside| mixed::waitv(self.args, inside)),
-            Whose::Refused => return Outcome::Result(-(libc::EINVAL as isize)),
+            Route::Mixed => return self.inside(|inside| mixed::waitv(self.args, inside)),
+            Route::Refused => return Outcome::Result(-(libc::EINVAL as isize)),
         };
         calls::count_word(kind, self.args[0]);
         self.inside(|inside| engine::call(number, self.args, may_sleep, inside))

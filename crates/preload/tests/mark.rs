@@ -1,5 +1,5 @@
-//! The mark on the library's own calls, compiled by itself: the library as a whole takes the place of functions of
-//! libc.
+//! Tests the mark on the library's own calls. The module is compiled alone here, because the whole library would
+//! replace functions of libc.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 #![allow(dead_code, missing_docs)] // what only the rest of the library uses
 
@@ -12,8 +12,8 @@ use mark::{FUTEX_PROBE, PRIVATE_CMP_REQUEUE_PI, TIMERS_PROBE, is_own, is_probe, 
 
 const PRIVATE: i32 = libc::FUTEX_PRIVATE_FLAG;
 
-/// The program's calls that are made again with a mark: the number, the second argument, and the bits of the arguments
-/// that the kernel reads.
+/// The program's calls that the library makes again with a mark: the number, the second argument, and the bits of each
+/// argument that the kernel reads.
 const MARKED: &[(i64, u64, [u64; 6])] = {
     const ALL: u64 = u64::MAX;
     const INT: u64 = 0xffff_ffff;
@@ -37,7 +37,7 @@ const MARKED: &[(i64, u64, [u64; 6])] = {
 
 const SYS_FUTEX_REQUEUE: i64 = 456;
 
-/// Arguments of a program's call: -1 where it has an `int` and the register has the sign's extension.
+/// Arguments of a program's call. A negative `int` is sign-extended in its register.
 fn programs(op: u64) -> [[u64; 6]; 3] {
     [[0, op, 0, 0, 0, 0], [7, op, 8, 9, 10, 11], [u64::MAX, op, u64::MAX, u64::MAX, u64::MAX, u64::MAX]]
 }
@@ -59,7 +59,7 @@ fn calls_with_a_mark_are_recognised_and_the_kernel_does_not_read_the_mark() {
 
 #[test]
 fn calls_that_the_library_and_the_engine_make_are_recognised() {
-    let prctl = [libc::PR_SET_NAME as u64, 0, 0, 0, 0, raw::COOKIE]; // as by `raw::own`
+    let prctl = [libc::PR_SET_NAME as u64, 0, 0, 0, 0, raw::COOKIE]; // as `raw::own` does
     assert!(is_own(libc::SYS_prctl, &prctl));
     let wait = (libc::FUTEX_WAIT_BITSET | PRIVATE) as u64;
     assert!(is_own(libc::SYS_futex, &[0x1000, wait, 0, 0, raw::COOKIE, u32::MAX.into()]));
@@ -71,7 +71,7 @@ fn calls_that_the_library_and_the_engine_make_are_recognised() {
     }
 }
 
-/// What a `clone3` has left in a register marks no other call.
+/// A value that `clone3` left in a register does not mark another call.
 #[test]
 fn mark_of_another_call_is_none() {
     let left = [0, 0, 0, raw::COOKIE, 0, 0];

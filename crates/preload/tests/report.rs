@@ -1,5 +1,5 @@
-//! The report and the words named most, compiled by themselves: the library as a whole takes the place of functions of libc,
-//! and of the allocator.
+//! Tests the report and the most frequent words. The modules are compiled alone here, because the whole library would
+//! replace functions of libc and the allocator.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 #![allow(dead_code, missing_docs)] // what only the rest of the library uses
 
@@ -21,9 +21,9 @@ use report::{Cpu, HotWord, Report};
 use ufutex::{Counters, Domain, Options, System, Timeout, WaitOptions};
 use ufutex_program::settings::Format;
 
-/// All zeroes, as in the library's mapping.
+/// All zeroes, like the library's mapping.
 fn hot() -> Box<Hot> {
-    // SAFETY: of that layout, and zeroes are what it begins with.
+    // SAFETY: the memory has the type's layout, and all zeroes is a valid initial value.
     unsafe { Box::from_raw(alloc_zeroed(Layout::new::<Hot>()).cast()) }
 }
 
@@ -52,10 +52,10 @@ fn words_named_often_are_found_among_many_and_their_counts_enclose_the_truth() {
     let mut random = 1u64;
     let mut truth = [0u64; 5];
     for round in 0..400_000u64 {
-        // About half of all calls name one of a million words.
+        // About half of all calls are for one of a million words.
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         hot.count(0x1000_0000 + (random >> 44 << 2));
-        // The others five words, each half as often as the one before.
+        // The other calls are for five words, each half as often as the one before.
         let which = round.trailing_ones() as usize;
         if let Some(calls) = truth.get_mut(which) {
             *calls += 1;
@@ -80,7 +80,7 @@ fn words_without_a_counter_of_their_own_are_not_reported() {
     for i in 0..1_000_000u64 {
         hot.count(0x1000 + 64 * i);
     }
-    // Each word was named once: nothing can be said of any.
+    // Each word was named once, so none is known to be frequent.
     assert_eq!(hot.top(10), []);
     assert_eq!(hot.words(), (4096, false), "as many as there are counters, and more");
 }
@@ -96,7 +96,7 @@ fn threads_lose_no_call_of_a_word_that_keeps_its_counter() {
             scope.spawn(move || {
                 for i in 0..CALLS {
                     hot.count(0x1000);
-                    hot.count(0x2000 + 4 * (thread * CALLS + i)); // takes counters over
+                    hot.count(0x2000 + 4 * (thread * CALLS + i)); // each takes over another word's counter
                 }
             });
         }
@@ -106,7 +106,7 @@ fn threads_lose_no_call_of_a_word_that_keeps_its_counter() {
     assert!(top.calls_at_most >= THREADS * CALLS, "{top:?}");
 }
 
-/// As the engine counts them: the struct cannot be made elsewhere.
+/// Counters from the engine, because the struct cannot be constructed elsewhere.
 fn counters() -> Counters {
     let domain: Domain = Domain::with_options(&System::new(), Options::new().counters(true));
     for _ in 0..3 {
@@ -183,7 +183,7 @@ fn text_is_aligned_and_leaves_out_what_is_zero_or_too_little() {
 }
 
 #[test]
-fn a_program_without_calls_is_told_what_would_have_been_taken() {
+fn the_report_of_a_program_without_calls_names_the_calls_that_are_served() {
     let empty = |trap| Report { trap, calls: Vec::new(), hottest: Vec::new(), ..report() }.render(Format::Text);
     assert!(
         empty(false).contains(" 0      calls                      #  by libc's syscall(); with --trap those inside")
@@ -193,14 +193,14 @@ fn a_program_without_calls_is_told_what_would_have_been_taken() {
 }
 
 #[test]
-fn timers_are_told_of_where_they_are_ours() {
+fn timers_are_reported_if_the_library_serves_them() {
     let timers = report::Timers { made: 3, settings: 1200, expiries: 40, signals: 39, overruns: 2 };
     let with = |timers| Report { timers: Some(timers), ..report() };
     let text = with(timers).render(Format::Text);
     let expected = "
                  3      timers made
              1,200      settings
-                40      expiries                   #  that somebody was to be told of
+                40      expiries                   #  with a notification
                 39      signals                    #  delivered, or threads started
                  2      overruns                   #  expiries that passed before a signal was delivered
 
@@ -252,7 +252,7 @@ fn json_is_one_line_with_units_in_its_names() {
 
 #[test]
 fn json_has_every_counter_of_the_engine() {
-    // Its own Debug says what there is.
+    // The struct's `Debug` output lists all counters.
     let all = format!("{:?}", Counters::default());
     let names = all.split(['{', '}', ',']).filter_map(|part| part.split_once(": 0")).map(|(name, _)| name.trim());
     let json: serde_json::Value = serde_json::from_str(&report().render(Format::Json)).expect("JSON");
@@ -265,7 +265,7 @@ fn json_has_every_counter_of_the_engine() {
 }
 
 #[test]
-fn a_place_is_told_from_where_its_file_was_loaded_or_by_the_name_that_the_kernel_gives() {
+fn a_place_is_an_offset_in_its_file_or_the_name_that_the_kernel_gives() {
     let maps = "\
 55d0c0000000-55d0c0002000 r--p 00000000 fe:00 1234                       /usr/bin/a program
 55d0c0002000-55d0c0005000 r-xp 00002000 fe:00 1234                       /usr/bin/a program
@@ -281,7 +281,7 @@ fn a_place_is_told_from_where_its_file_was_loaded_or_by_the_name_that_the_kernel
     let cases = [
         (0x55d0_c000_0000, Some("a program+0x0")),
         (0x55d0_c000_5ffc, Some("a program+0x5ffc")),
-        (0x55d0_c000_6000, Some("a program+0x6000")), // what is zero has no file, but follows it
+        (0x55d0_c000_6000, Some("a program+0x6000")), // zeroed pages without a file belong to the file before them
         (0x55d0_c000_9000, None),
         (0x55d0_c100_0010, Some("[heap]")),
         (0x55d0_c102_1000, None),
@@ -298,7 +298,7 @@ fn a_place_is_told_from_where_its_file_was_loaded_or_by_the_name_that_the_kernel
 }
 
 #[test]
-fn words_of_this_process_are_told_with_their_place() {
+fn words_of_this_process_are_reported_with_their_place() {
     static DATA: AtomicU32 = AtomicU32::new(1);
     static ZEROES: AtomicU32 = AtomicU32::new(0);
     let own = std::env::current_exe().expect("procfs").file_name().expect("a name").to_string_lossy().into_owned();
@@ -327,7 +327,8 @@ fn words_of_this_process_are_told_with_their_place() {
 #[test]
 fn a_reader_that_has_gone_does_not_end_the_program() {
     let mut pipe = [0; 2];
-    // SAFETY: room for two; this process's own descriptors. SIGPIPE as programs have it: the test runtime ignores it.
+    // SAFETY: the array has room for two descriptors, which this test owns. SIGPIPE is reset to its default, because
+    // the test runtime ignores it.
     unsafe {
         assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
         libc::close(pipe[0]);
@@ -341,7 +342,7 @@ fn a_reader_that_has_gone_does_not_end_the_program() {
 }
 
 #[test]
-fn what_is_written_is_what_was_rendered() {
+fn the_written_report_is_the_rendered_one() {
     let path = std::env::temp_dir().join(format!("ufutex-report-{}", std::process::id()));
     let mut file = std::fs::File::options().read(true).append(true).create(true).open(&path).expect("a temporary file");
     std::fs::remove_file(&path).expect("our own file");

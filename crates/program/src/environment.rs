@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_command_writes_lacks_nothing() {
+    fn the_environment_that_the_command_writes_is_complete() {
         for before in [None, Some(&b""[..]), Some(b"a.so"), Some(b"a.so:b.so c.so")] {
             let entry = preload_entry(OURS, before).concat();
             assert_eq!(of(&[b"HOME=/", &entry, b"UFUTEX_RUN=trap"]), Missing { preload: None, settings: false });

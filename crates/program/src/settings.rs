@@ -399,7 +399,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read_again((settings, output) in any_settings()) {
+        fn written_settings_are_read_again((settings, output) in any_settings()) {
             let settings = Settings { output: output.as_deref(), ..settings };
             let value = settings.to_bytes();
             prop_assert!(!value.contains(&0), "an environment entry ends at the first NUL");

@@ -1,4 +1,4 @@
-//! What `elf::check` says of files, beside what the kernel does with them.
+//! Compares the results of `elf::check` with what the kernel does with the same files.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
 use std::ffi::CString;
@@ -14,18 +14,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ufutex_program::elf::{Reason, Refusal, check};
 
-/// A child has all files of this process until it executes something, and what anybody can still write cannot be executed:
-/// programs are written and children made one at a time.
+/// Held while a program is written or a child is started. A child inherits all open files until it executes a program,
+/// and a program that is open for writing cannot be executed.
 static FORK: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     FORK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A directory of one test, gone after it.
-struct Place(PathBuf);
+/// A directory for one test, removed after it.
+struct TempDir(PathBuf);
 
-impl Place {
+impl TempDir {
     fn new(test: &str) -> Self {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("elf-{test}-{}", std::process::id()));
         fs::create_dir_all(&path).expect("the build directory can be written");
@@ -40,7 +40,7 @@ impl Place {
         path
     }
 
-    /// Compiles a program that prints whether the loader is to be careful (`AT_SECURE`). None: there is no compiler.
+    /// Compiles a program that prints whether the kernel has set `AT_SECURE`. `None` if there is no compiler.
     fn program(&self, name: &str, flags: &[&str]) -> Option<PathBuf> {
         let source = self.file("program.c", SOURCE.as_bytes());
         let path = self.0.join(name);
@@ -57,7 +57,7 @@ fn write_alone(path: &Path, content: &[u8]) {
 
 const SOURCE: &str = "#include <stdio.h>\n#include <sys/auxv.h>\nint main(void) { return !!getauxval(AT_SECURE); }\n";
 
-impl Drop for Place {
+impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -76,11 +76,11 @@ fn line(path: &Path) -> String {
     of(path).expect_err("refused").about(b"it").to_string()
 }
 
-/// What execve(2) itself fails with.
+/// The error of execve(2) on this file.
 fn kernel_error(path: &Path) -> Option<i32> {
     let path = CString::new(path.as_os_str().as_bytes()).expect("no NUL");
     let mut command = Command::new("/nothing");
-    // SAFETY: the closure makes a system call and nothing else.
+    // SAFETY: the closure only makes a system call.
     unsafe {
         command.pre_exec(move || {
             let arguments = [path.as_ptr(), std::ptr::null()];
@@ -92,7 +92,7 @@ fn kernel_error(path: &Path) -> Option<i32> {
     command.status().err().map(|error| error.raw_os_error().expect("errno"))
 }
 
-/// An ELF header for the kernel and for us; `edit` spoils it.
+/// A valid ELF header, changed by `edit`.
 fn header(edit: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let mut bytes = vec![0; 64 + 2 * 56];
     bytes[..8].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0]);
@@ -103,7 +103,7 @@ fn header(edit: impl FnOnce(&mut [u8])) -> Vec<u8> {
     bytes
 }
 
-/// The same with a loader.
+/// A valid ELF header that names a loader.
 fn loaded_by(loader: &[u8]) -> Vec<u8> {
     let mut bytes = header(|bytes| {
         let second = 64 + 56;
@@ -124,7 +124,7 @@ fn programs_of_the_system_can_be_run() {
 
 #[test]
 fn a_static_program_is_refused_at_a_fixed_address_and_at_any() {
-    let place = Place::new("static");
+    let place = TempDir::new("static");
     for flags in [&["-static"][..], &["-static-pie"]] {
         let Some(path) = place.program("program", flags) else {
             println!("skipped: cc {flags:?} makes no program here (libc.a is missing?)");
@@ -138,7 +138,7 @@ fn a_static_program_is_refused_at_a_fixed_address_and_at_any() {
 
 #[test]
 fn a_loader_is_known_by_its_name() {
-    let place = Place::new("loader");
+    let place = TempDir::new("loader");
     let cases: [(&[u8], Option<Reason>); 6] = [
         (b"/lib64/ld-linux-x86-64.so.2\0", None),
         (b"/nix/store/0123456789abcdefghijklmnopqrstuv-glibc-2.42-12/lib/ld-linux-x86-64.so.2\0", None),
@@ -159,7 +159,7 @@ fn a_loader_is_known_by_its_name() {
 
 #[test]
 fn programs_for_other_machines_are_refused_by_name() {
-    let place = Place::new("machine");
+    let place = TempDir::new("machine");
     let of = |edit: fn(&mut [u8])| line(&place.file("program", &header(edit)));
     let bits = "it is a 32-bit program: only 64-bit ones for x86-64 can be run";
     assert_eq!(of(|h| h[4] = 1), bits, "x32");
@@ -169,17 +169,17 @@ fn programs_for_other_machines_are_refused_by_name() {
     assert_eq!(of(|h| h[18] = 2), "it is a program for another machine (ELF number 2), not for x86-64");
 }
 
-/// Files that the kernel does not run, each of which we say so of, with the same error.
+/// Files that the kernel does not execute. The check reports the same error for each.
 #[test]
-fn what_the_kernel_does_not_run_is_known_with_its_error() {
-    let place = Place::new("kernel");
+fn files_that_the_kernel_refuses_are_known_with_its_error() {
+    let place = TempDir::new("kernel");
     let nested = |levels: usize| {
         (1..=levels).fold(PathBuf::from("/bin/true"), |interpreter, level| {
             place.file(&format!("{levels}-{level}"), format!("#!{}\n", interpreter.display()).as_bytes())
         })
     };
     let long = |length: usize, end: &str| {
-        // Slashes count as one in a path: an interpreter as long as one likes.
+        // Several slashes count as one in a path, so an interpreter's path can have any length.
         let path = format!("{}bin/true", "/".repeat(length - 8));
         place.file(&format!("long-{length}-{}", end.len()), format!("#!{path}{end}").as_bytes())
     };
@@ -226,7 +226,7 @@ fn what_the_kernel_does_not_run_is_known_with_its_error() {
 
 #[test]
 fn a_script_stands_for_its_interpreter() {
-    let place = Place::new("script");
+    let place = TempDir::new("script");
     let program = place.file("static", &header(|_| {}));
     let script = place.file("script", format!("#!{} -f\n", program.display()).as_bytes());
     let outer = place.file("outer", format!("#! {}\n", script.display()).as_bytes());
@@ -241,7 +241,7 @@ fn a_script_stands_for_its_interpreter() {
 
 #[test]
 fn a_directory_and_an_open_file_can_stand_for_the_path() {
-    let place = Place::new("directory");
+    let place = TempDir::new("directory");
     let program = place.file("static", &header(|_| {}));
     let directory = File::open(&place.0).expect("our directory");
     let error = check(directory.as_raw_fd(), c"static").expect_err("static");
@@ -261,19 +261,19 @@ fn no_file_stays_open() {
             let _ = of(Path::new(path));
         }
     }
-    // Other tests of this process have some files open, too.
+    // Other tests of this process may have files open too.
     assert!(open() < before + 100);
 }
 
-/// The loader preloads nothing where the kernel says `AT_SECURE`: so must we, for each file and each process.
+/// The loader preloads nothing if the kernel sets `AT_SECURE`. For each file and each process the check must agree.
 #[test]
 fn programs_with_rights_of_their_own_are_refused_where_the_kernel_is_careful() {
-    // SAFETY: it always succeeds.
+    // SAFETY: the call always succeeds.
     if unsafe { libc::geteuid() } != 0 {
         println!("skipped: only root can make files that belong to others");
         return;
     }
-    let place = Place::new("rights");
+    let place = TempDir::new("rights");
     let Some(program) = place.program("program", &[]) else {
         println!("skipped: cc makes no program here");
         return;
@@ -294,7 +294,7 @@ fn programs_with_rights_of_their_own_are_refused_where_the_kernel_is_careful() {
     // real user, effective user, real group, effective group
     let processes: [(u32, u32, u32, u32); 6] =
         [(0, 0, 0, 0), (1, 1, 1, 1), (0, 1, 0, 0), (0, 0, 0, 1), (1, 0, 1, 1), (1, 1, 0, 0)];
-    // Somebody else than root must be able to come here.
+    // Users other than root must be able to reach the file.
     let reachable =
         place.0.ancestors().all(|path| path.metadata().is_ok_and(|status| status.permissions().mode() & 0o001 != 0));
     let directory = if reachable { place.0.clone() } else { std::env::temp_dir() };
@@ -309,7 +309,7 @@ fn programs_with_rights_of_their_own_are_refused_where_the_kernel_is_careful() {
         }
         for process in processes {
             let (ours, kernel) = (verdict(&path, process), secure(&path, process));
-            // Before Linux 6.16 it was not, where a process gets back by the file what it had given up.
+            // Before Linux 6.16 the kernel did not set it if the file gave back rights that the process had given up.
             let older = !kernel && (process.0 != process.1 || process.2 != process.3);
             assert!(ours == kernel || older, "file {:?}, process {process:?}", (user, group, mode, capable));
             careful += usize::from(kernel);
@@ -320,8 +320,8 @@ fn programs_with_rights_of_their_own_are_refused_where_the_kernel_is_careful() {
 }
 
 #[test]
-fn a_file_system_mounted_nosuid_gives_nobody_rights() {
-    let place = Place::new("nosuid");
+fn a_file_system_mounted_nosuid_gives_no_rights() {
+    let place = TempDir::new("nosuid");
     let Some(program) = place.program("program", &[]) else {
         println!("skipped: cc makes no program here");
         return;
@@ -329,8 +329,8 @@ fn a_file_system_mounted_nosuid_gives_nobody_rights() {
     let mounted = place.0.join("mounted");
     fs::create_dir(&mounted).expect("a directory");
     let directory = CString::new(mounted.as_os_str().as_bytes()).expect("no NUL");
-    // This thread alone is in the new namespace, and takes the mount with it.
-    // SAFETY: strings, or null where that is accepted.
+    // Only this thread is in the new namespace, and the mount ends with it.
+    // SAFETY: the arguments are strings, or null where that is accepted.
     let done = unsafe {
         libc::unshare(libc::CLONE_NEWNS) == 0
             && libc::mount(
@@ -361,11 +361,11 @@ fn a_file_system_mounted_nosuid_gives_nobody_rights() {
     }
 }
 
-/// CAP_NET_BIND_SERVICE, permitted and effective, as setcap(8) writes it.
+/// Grants CAP_NET_BIND_SERVICE, permitted and effective, in the format of setcap(8).
 fn set_capability(path: &Path) {
     let value: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let path = CString::new(path.as_os_str().as_bytes()).expect("no NUL");
-    // SAFETY: two strings and as many bytes as there are.
+    // SAFETY: two strings, and a buffer with its length.
     let result = unsafe {
         libc::setxattr(path.as_ptr(), c"security.capability".as_ptr(), value.as_ptr().cast(), value.len(), 0)
     };
@@ -373,8 +373,9 @@ fn set_capability(path: &Path) {
 }
 
 fn become_other((user, effective_user, group, effective_group): (u32, u32, u32, u32)) -> io::Result<()> {
-    // The saved ones are those that let the effective ones be set. As raw system calls: this is a child of one thread.
-    // SAFETY: they touch no memory.
+    // The saved IDs are the effective ones, so that these can be set. Raw system calls, because this is a child with
+    // one thread.
+    // SAFETY: the calls access no memory.
     let failed = unsafe {
         libc::syscall(libc::SYS_setgroups, 0, 0) != 0
             || libc::syscall(libc::SYS_setresgid, group, effective_group, effective_group) != 0
@@ -383,21 +384,21 @@ fn become_other((user, effective_user, group, effective_group): (u32, u32, u32, 
     if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether the kernel tells the program to be careful.
+/// Whether the kernel sets `AT_SECURE` for the program.
 fn secure(path: &Path, process: (u32, u32, u32, u32)) -> bool {
     let mut command = Command::new(path);
-    // SAFETY: system calls and nothing else.
+    // SAFETY: only system calls.
     unsafe { command.pre_exec(move || become_other(process)) };
     let _alone = alone();
     let status = command.status().expect("it can be run");
     status.code().expect("it exits") == 1
 }
 
-/// Whether we refuse it in such a process.
+/// Whether the check refuses the program in such a process.
 fn verdict(path: &Path, process: (u32, u32, u32, u32)) -> bool {
     let path = CString::new(path.as_os_str().as_bytes()).expect("no NUL");
     let mut command = Command::new("/bin/true");
-    // SAFETY: system calls and `check`, which allocates nothing.
+    // SAFETY: only system calls and `check`, which does not allocate.
     unsafe {
         command.pre_exec(move || {
             become_other(process)?;
@@ -416,7 +417,7 @@ fn verdict(path: &Path, process: (u32, u32, u32, u32)) -> bool {
     }
 }
 
-/// The library looks at programs on whatever stack a signal finds.
+/// The library checks programs on the stack of any signal handler.
 #[test]
 fn the_check_needs_less_than_two_kibibytes_of_stack() {
     const STACK: usize = 64 << 10;
@@ -430,7 +431,7 @@ fn the_check_needs_less_than_two_kibibytes_of_stack() {
     }
     for case in 0..4 {
         let mut stack = vec![PAINT; STACK];
-        // SAFETY: two contexts of this thread, the other with a stack of its own that outlives it.
+        // SAFETY: two contexts of this thread. The other one's stack outlives it.
         unsafe {
             CASE = case;
             let mut here: libc::ucontext_t = std::mem::zeroed();

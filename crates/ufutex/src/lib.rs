@@ -69,9 +69,12 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+#[cfg(feature = "lab")]
+mod counted_schemes;
 mod error;
 mod expiry;
 mod futex;
+mod lock;
 mod sync;
 mod sys;
 mod syscall;
@@ -119,7 +122,7 @@ pub use table::size::Policy;
 /// How operations reach their bucket while tables change: a type parameter of [`Domain`].
 pub mod scheme {
     #[cfg(feature = "lab")]
-    pub use crate::table::refs::{Atomic, PerCpu};
+    pub use crate::counted_schemes::{Atomic, PerCpu};
     pub use crate::table::refs::{Fixed, Live, Scheme};
 }
 
@@ -148,8 +151,8 @@ pub mod source {
 /// The internals that the model tests use.
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub mod model {
+    pub use crate::lock::{LIVE, Lock, StateLock};
     pub use crate::sync::{AtomicU32, Mutant, Ordering, with_mutant};
-    pub use crate::table::lock::{LIVE, Lock, StateLock};
 }
 
 /// The examples of README.md and of the pages in docs/, as tests. Only doctests read those files: they are no part of

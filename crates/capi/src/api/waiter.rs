@@ -78,7 +78,7 @@ unsafe impl Object for WaiterObject {
 
 impl WaiterObject {
     fn try_lock(&self) -> Result<Locked<'_>, Errno> {
-        if self.is_locked.swap(true, Acquire) { Err(Errno::BUSY) } else { Ok(Locked(self)) } // [W]
+        if self.is_locked.swap(true, Acquire) { Err(Errno::BUSY) } else { Ok(Locked(self)) } // [Cl]
     }
 }
 
@@ -108,7 +108,7 @@ impl Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        self.0.is_locked.store(false, Release); // [W]
+        self.0.is_locked.store(false, Release); // [Cl]
     }
 }
 

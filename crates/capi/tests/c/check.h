@@ -1,4 +1,4 @@
-// What the tests share: checks that say what they found, and threads that are known to sleep.
+// Shared by the tests: checks that print the values on failure, and waiting until threads sleep.
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -47,7 +47,7 @@ static inline ufutex_task *new_task(ufutex_domain *domain, uint32_t tid)
     return task;
 }
 
-// The library has started no thread: this process has its first one alone, once what a test has joined is gone.
+// Returns when this process has a single thread. The library may not have left a thread.
 static inline void until_alone(void)
 {
     int threads;
@@ -61,7 +61,7 @@ static inline void until_alone(void)
     } while (threads != 1);
 }
 
-// How many wait in a domain now.
+// Number of waiters in a domain.
 static inline uint64_t waiting(ufutex_domain *domain)
 {
     ufutex_counters counters = UFUTEX_COUNTERS_INIT;

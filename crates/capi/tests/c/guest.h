@@ -1,17 +1,17 @@
-// A guest's memory: two pages at GUEST, absent until they are faulted in, the second read-only; and its own system calls.
+// A guest's memory: two pages at GUEST, absent until faulted in, the second read-only; and its system calls.
 #ifndef GUEST_H
 #define GUEST_H
 
 #include "check.h"
 
-#define GUEST 0x5000000000000000ull // no address of this process
+#define GUEST 0x5000000000000000ull // not mapped in this process
 #define PAGE 4096u
 
 struct guest {
     _Alignas(8) _Atomic uint8_t bytes[2 * PAGE];
     _Atomic bool present[2];
     _Atomic int faults;
-    uint64_t object; // not 0: others map it, as this object
+    uint64_t object; // if not 0, the pages are shared memory and this is their object
 };
 
 static inline struct guest *guest_page(struct guest *guest, uint64_t address, uint32_t bytes, bool writes, void **word)

@@ -1,4 +1,4 @@
-// What cannot be right is an error, for each function; and nothing that was freed is used.
+// Each function refuses invalid arguments, and no freed object is used.
 #include "check.h"
 
 #define GARBAGE(type) ((type *)(uintptr_t)0xdeadbeefcafe1230ull)
@@ -11,7 +11,7 @@ static uint32_t word;
 
 static void ignore(void *context) { (void)context; }
 
-// A call with each handle that its argument must not be.
+// Makes a call with each kind of bad handle.
 #define BAD_HANDLES(type, handle, call)                                     \
     do {                                                                    \
         type *handle = NULL;                                                \
@@ -38,7 +38,7 @@ static void make_bad_handles(void)
     CHECK(ufutex_task_free(freed_ufutex_task), 0);
     CHECK(ufutex_domain_free(freed_ufutex_domain), 0);
     CHECK(ufutex_system_free(freed_ufutex_system), 0);
-    // Alive, but another kind.
+    // Alive, but of another kind.
     other_ufutex_system = (ufutex_system *)domain;
     other_ufutex_domain = (ufutex_domain *)task;
     other_ufutex_task = (ufutex_task *)a_system;
@@ -121,7 +121,7 @@ static void handles_that_are_none_are_told(void)
     CHECK(made_domain == NULL && made_task == NULL && made_waiter == NULL, true);
 }
 
-// A call with each place for an answer that there cannot be.
+// Makes a call with each invalid pointer for its result: NULL, and a misaligned one.
 #define BAD_PLACES(type, place, call)                        \
     do {                                                     \
         type *place = NULL;                                  \
@@ -163,8 +163,8 @@ static void answers_need_a_place(void)
         CHECK(room[i], 0);
 }
 
-// Structs with a size that is wrong, or that set what nobody knows.
-// first_size is that of the first version: what came after it an older program lacks.
+// Makes a call with structs of a wrong size, or with unknown fields that are not 0. first_size is the struct's size in
+// the first version, which is still accepted.
 #define BAD_SIZES(type, value, call) BAD_SIZES_BELOW(type, sizeof(type), value, call)
 #define BAD_SIZES_BELOW(type, first_size, value, call)                  \
     do {                                                                \
@@ -224,7 +224,7 @@ static void structs_are_looked_at(void)
         CHECK(ufutex_domain_new(a_system, &options, &made), -EINVAL);
         options = initial, options.flags = 8;
         CHECK(ufutex_domain_new(a_system, &options, &made), -EINVAL);
-        options = initial, options.slots = 16; // without UFUTEX_POLICY_FIXED
+        options = initial, options.slots = 16; // slots need UFUTEX_POLICY_FIXED
         CHECK(ufutex_domain_new(a_system, &options, &made), -EINVAL);
     }
     {
@@ -236,7 +236,7 @@ static void structs_are_looked_at(void)
         UNKNOWN_FIELDS(ufutex_memory, m, ufutex_syscall(domain, task, m, 202, args));
         UNKNOWN_FIELDS(ufutex_memory, m, ufutex_task_exit(domain, task, m));
         ufutex_memory memory = initial;
-        memory.load = load; // without the other two
+        memory.load = load; // load needs the other two functions
         options.memory = &memory;
         CHECK(ufutex_domain_new(a_system, &options, &made), -EINVAL);
         CHECK(ufutex_syscall(domain, task, &memory, 202, args), -EINVAL);
@@ -246,14 +246,14 @@ static void structs_are_looked_at(void)
         ufutex_clock initial = UFUTEX_CLOCK_INIT;
         ufutex_options options = UFUTEX_OPTIONS_INIT;
         BAD_SIZES(ufutex_clock, c, (options.clock = c, ufutex_domain_new(a_system, &options, &made)));
-        options.clock = &initial; // without now
+        options.clock = &initial; // now is missing
         CHECK(ufutex_domain_new(a_system, &options, &made), -EINVAL);
     }
     {
         ufutex_parker initial = UFUTEX_PARKER_INIT;
         ufutex_options options = UFUTEX_OPTIONS_INIT;
         BAD_SIZES(ufutex_parker, p, (options.parker = p, ufutex_domain_new(a_system, &options, &made)));
-        options.parker = &initial; // without functions
+        options.parker = &initial; // the functions are missing
         CHECK(ufutex_domain_new(a_system, &options, &made), -EINVAL);
     }
     {
@@ -387,7 +387,7 @@ static void nothing_is_freed_while_somebody_waits(void)
     CHECK(waiting(domain), 0);
 }
 
-// Domains that come and go under threads that use their handles.
+// Domains that are made and freed while other threads use their handles.
 enum { LIVES = 100 };
 static _Atomic(ufutex_domain *) shared;
 static _Atomic int over;

@@ -1,11 +1,11 @@
-// PID namespaces: a TID that a guest writes names a task of its own, and no other guest's.
+// PID namespaces: a TID in a guest's memory names a task of that guest's namespace.
 #include "guest.h"
 
 #define LOCK (GUEST + 64)
 #define FLAGS (UFUTEX_U32 | UFUTEX_SHARED)
 
 static struct guest memory_of_all = {.object = 7};
-static uint32_t lent[8][8]; // by namespace and TID, as the scheduler is told
+static uint32_t lent[8][8]; // by namespace and TID, as reported to the scheduler
 
 static void set_priority_in(void *context, uint64_t pid_namespace, uint32_t tid, uint32_t priority)
 {
@@ -16,7 +16,7 @@ static void set_priority_in(void *context, uint64_t pid_namespace, uint32_t tid,
 static void set_priority(void *context, uint32_t tid, uint32_t priority)
 {
     (void)context, (void)tid, (void)priority;
-    abort(); // the other one is called in its place
+    abort(); // set_priority_in must be called instead
 }
 
 static void ignore(void *context) { (void)context; }
@@ -37,7 +37,7 @@ int main(void)
     ufutex_system *a_system;
     CHECK(ufutex_system_new(&config, &a_system), 0);
 
-    // Two processes of a guest, another guest, and a domain of no namespace in particular; all map one object.
+    // Two processes of one guest, a process of another guest, and a domain without a namespace. All map one object.
     ufutex_memory memory = guest_memory(&memory_of_all);
     ufutex_options options = UFUTEX_OPTIONS_INIT, apart = UFUTEX_OPTIONS_INIT;
     options.memory = apart.memory = &memory;
@@ -50,7 +50,7 @@ int main(void)
     CHECK(ours > 0 && theirs > 0 && ours != theirs, true);
     CHECK(ufutex_domain_pid_namespace(child), ours);
 
-    // Each namespace has a task 1, and one of each TID.
+    // Each namespace has a task 1 of its own, and only one of each TID.
     ufutex_task *init = new_task(parent, 1), *namesake = new_task(stranger, 1), *of_plain = new_task(plain, 1), *taken;
     CHECK(ufutex_task_new(parent, 1, 0, &taken), -EBUSY);
     CHECK(ufutex_task_new(child, 1, 0, &taken), -EBUSY);
@@ -59,7 +59,7 @@ int main(void)
     CHECK(ufutex_task_set_priority(other, 50), 0);
     CHECK(lent[theirs][3], 50);
 
-    // A word that names task 2 means the other process's to one guest, and nobody to the other.
+    // A word that holds 2 names the task of the other process to one guest, and no task to the other guest.
     atomic_store(&memory_of_all.present[0], true);
     guest_store32(&memory_of_all, 64, 2);
     CHECK(ufutex_lock_pi(stranger, other, LOCK, FLAGS, NULL), -ESRCH);
@@ -71,7 +71,7 @@ int main(void)
     CHECK(lent[ours][1], 20);
     CHECK(lent[theirs][1], 0);
 
-    // While it is waited for by one guest it is no lock of the other.
+    // While a task of one guest waits for the lock, tasks of the other guest cannot lock it.
     CHECK(ufutex_lock_pi(stranger, other, LOCK, FLAGS, NULL), -EINVAL);
     CHECK(ufutex_trylock_pi(stranger, other, LOCK, FLAGS), -EINVAL);
     CHECK(ufutex_unlock_pi(stranger, other, LOCK, FLAGS), -EPERM);
@@ -83,7 +83,7 @@ int main(void)
     CHECK(ufutex_lock_pi(stranger, other, LOCK, FLAGS, NULL), 0);
     CHECK(ufutex_unlock_pi(stranger, other, LOCK, FLAGS), 0);
 
-    // A namespace outlives the domain that it was made with.
+    // A namespace outlives the domain with which it was made.
     CHECK(ufutex_task_free(init), 0);
     CHECK(ufutex_domain_free(parent), 0);
     init = new_task(child, 1);

@@ -1,4 +1,4 @@
-// Locks with priority inheritance: owners, priorities that are lent, deadlocks, conditions, ends.
+// Locks with priority inheritance: owners, priority boosts, deadlocks, condition variables, ends of tasks.
 #include "check.h"
 
 #define WAITERS 0x80000000u
@@ -6,7 +6,7 @@
 
 static ufutex_system *a_system;
 static ufutex_domain *domain;
-static _Atomic uint32_t lent[16]; // by TID, as the scheduler is told
+static _Atomic uint32_t lent[16]; // by TID, as reported to the scheduler
 
 static void set_priority(void *context, uint32_t tid, uint32_t priority)
 {
@@ -78,7 +78,7 @@ static void waits_for_locks_end_by_time_interrupt_and_death(void)
     CHECK(ufutex_task_clear_interrupt(waiter), 0);
     thread = start(lock_thread, &lock);
     until_waiting(domain, 1);
-    CHECK(ufutex_task_free(owner), 0); // dies with the lock
+    CHECK(ufutex_task_free(owner), 0); // it dies with the lock
     CHECK(result_of(thread), 0);
     CHECK(word, 2 | WAITERS | OWNER_DIED);
     CHECK(ufutex_task_exit(domain, waiter, NULL), 0);
@@ -94,7 +94,7 @@ static void waits_for_locks_end_by_time_interrupt_and_death(void)
     CHECK(ufutex_task_free(other), 0);
 }
 
-// A condition: its waiters get the lock.
+// A condition variable. Its waiters are requeued to the lock.
 struct condition {
     ufutex_task *task;
     uint32_t *from, *lock;
@@ -135,7 +135,7 @@ static void conditions_requeue_to_a_lock(void)
 
 static void robust_list_is_walked_at_the_end(void)
 {
-    // struct robust_list_head: the list, the offset of words from entries, what is under way.
+    // struct robust_list_head: the list, the offset from an entry to its word, the pending operation.
     struct { uint64_t next, lock; } entry;
     uint64_t head[3] = {AT(&entry), 8, 0};
     ufutex_task *task = new_task(domain, 7);
@@ -145,11 +145,11 @@ static void robust_list_is_walked_at_the_end(void)
     CHECK(ufutex_task_exit(domain, task, NULL), 0);
     CHECK(entry.lock, OWNER_DIED);
     CHECK(ufutex_task_free(task), 0);
-    task = new_task(domain, 7); // the number is free
+    task = new_task(domain, 7); // the TID is free again
     CHECK(ufutex_task_free(task), 0);
 }
 
-// Threads that count under a lock.
+// Threads that increment a number with the lock held.
 enum { THREADS = 4, ROUNDS = 2000 };
 static uint32_t mutex;
 static long counted;

@@ -1,15 +1,15 @@
-// An embedder's memory, clock and parker.
+// Memory, clock and parker of an embedder.
 #include "guest.h"
 
 static ufutex_system *a_system;
 static ufutex_domain *domain;
 
-// A parker of pthreads, in place of green threads: who parks, and whether it may.
+// A parker made of pthreads, which stand for green threads.
 struct parked {
     pthread_mutex_t mutex;
     pthread_cond_t condition;
     bool may_run, is_parked;
-    int answer; // what park is to say, at once
+    int answer; // if not 0, park returns this at once
 };
 
 static _Thread_local struct parked *running;
@@ -36,7 +36,7 @@ static int park(void *context, void *thread, uint32_t clock, uint64_t deadline)
     while (!me->may_run && clock_ns < deadline) {
         struct timespec time;
         clock_gettime(CLOCK_REALTIME, &time);
-        time.tv_nsec += 1000000; // the clock may go on
+        time.tv_nsec += 1000000; // wake up to read the clock again
         if (time.tv_nsec >= 1000000000)
             time.tv_sec++, time.tv_nsec -= 1000000000;
         pthread_cond_timedwait(&me->condition, &me->mutex, &time);
@@ -91,23 +91,23 @@ static void guest_memory_is_faulted_in_without_locks(void)
     ufutex_options options = UFUTEX_OPTIONS_INIT;
     options.memory = &memory;
     ufutex_domain *own = new_domain(a_system, &options);
-    memory.load = NULL; // it was copied
+    memory.load = NULL; // the library has copied the struct
     guest_store32(&guest, 0, 5);
     CHECK(ufutex_wait(own, GUEST, 4, UFUTEX_U32, NULL), -EAGAIN);
     CHECK(guest.faults, 1);
     CHECK(ufutex_wait(own, GUEST, 1ull << 32, UFUTEX_U32, NULL), -EINVAL);
     CHECK(ufutex_wait(own, GUEST - 8, 0, UFUTEX_U32, NULL), -EFAULT);
     CHECK(ufutex_wait(own, 1ull << 63, 0, UFUTEX_U32, NULL), -EFAULT);
-    CHECK(ufutex_wake(own, GUEST - 8, 1, 1, UFUTEX_U32), 0); // is not touched
+    CHECK(ufutex_wake(own, GUEST - 8, 1, 1, UFUTEX_U32), 0); // a wake does not access the word
     ufutex_operation add = {UFUTEX_OP_ADD, 2, UFUTEX_CMP_EQ, 5};
     CHECK(ufutex_wake_op(own, GUEST + 64, 1, GUEST, 1, &add, UFUTEX_U32), 0);
     CHECK(guest_load32(&guest, 0), 7);
-    CHECK(ufutex_wake_op(own, GUEST + 64, 1, GUEST + PAGE, 1, &add, UFUTEX_U32), -EFAULT); // read-only
+    CHECK(ufutex_wake_op(own, GUEST + 64, 1, GUEST + PAGE, 1, &add, UFUTEX_U32), -EFAULT); // the page is read-only
     ufutex_task *task = new_task(own, 3);
     CHECK(ufutex_lock_pi(own, task, GUEST + PAGE, UFUTEX_U32, NULL), -EFAULT);
     CHECK(ufutex_lock_pi(own, task, GUEST + 128, UFUTEX_U32, NULL), 0);
     CHECK(guest_load32(&guest, 128), 3);
-    // Widths: one by one.
+    // Each width.
     guest_store64(&guest, 256, 0x1122334455667788ull);
     CHECK(ufutex_wait(own, GUEST + 256, 1, UFUTEX_U8, NULL), -EAGAIN);
     CHECK(ufutex_wait(own, GUEST + 256, 0x100, UFUTEX_U8, NULL), -EINVAL);
@@ -151,7 +151,7 @@ static void shared_objects_meet_across_domains(void)
     CHECK(ufutex_wake(domains[1], GUEST + 8, 1, 1, UFUTEX_U32), 0);
     CHECK(ufutex_wake(domains[1], GUEST + 8, 1, 1, UFUTEX_U32 | UFUTEX_SHARED), 1);
     CHECK(result_of(thread), 0);
-    guests[0].object = 1ull << 61; // too large
+    guests[0].object = 1ull << 61; // too large for an object
     CHECK(ufutex_wake(domains[0], GUEST + 8, 1, 1, UFUTEX_U32 | UFUTEX_SHARED), -EFAULT);
     CHECK(ufutex_domain_free(domains[0]), 0);
     CHECK(ufutex_domain_free(domains[1]), 0);
@@ -182,7 +182,7 @@ static void *green_lock(void *argument)
 static void *green_syscall(void *argument)
 {
     struct green *green = argument;
-    uint64_t time[2] = {0, 500}; // 500 ns, by the embedder's clock
+    uint64_t time[2] = {0, 500}; // 500 ns on the embedder's clock
     uint64_t args[6] = {AT(&word), 128, 0, AT(time), 0, 0};
     running = &green->parked;
     return (void *)(intptr_t)ufutex_syscall(domain, green->task, NULL, 202, args);
@@ -214,7 +214,7 @@ static void threads_of_the_embedder_park(void)
     CHECK(ufutex_wake(domain, AT(&word), 1, 1, UFUTEX_U32), 1);
     CHECK(result_of(thread), 0);
     CHECK(unparks, 1);
-    // A thread of the host, which is nobody to the parker, sleeps as others do.
+    // A thread of the host, for which the parker's current returns NULL, sleeps like any other.
     struct guest_wait wait = {domain, AT(&word), UFUTEX_U32};
     int before = parks;
     thread = start(guest_wait_thread, &wait);
@@ -235,7 +235,7 @@ static void time_is_the_embedders(void)
     clock_ns += 499;
     struct timespec moment = {0, 20 * 1000000};
     nanosleep(&moment, NULL);
-    CHECK(is_parked(&green), true); // 499 ns have passed
+    CHECK(is_parked(&green), true); // only 499 ns have passed
     clock_ns += 1;
     CHECK(result_of(thread), -ETIMEDOUT);
     options.timeout = UFUTEX_UNTIL_REALTIME;
@@ -244,7 +244,7 @@ static void time_is_the_embedders(void)
     options.nanoseconds = 0;
     CHECK(result_of(start(green_wait, &green)), -ETIMEDOUT);
     CHECK(clock_queries > 0, true);
-    // A guest's length of time, too.
+    // A guest's relative timeout runs by the embedder's clock too.
     green.task = new_task(domain, 6);
     thread = start(green_syscall, &green);
     until_parked(&green);
@@ -286,7 +286,7 @@ static void parker_and_interrupts_end_waits(void)
     CHECK(ufutex_task_free(owner), 0);
 }
 
-// A clock without a parker: threads of the host sleep by it.
+// A clock without a parker: threads of the host sleep by that clock.
 static void *clock_thread(void *argument)
 {
     struct guest_wait *wait = argument;
@@ -313,7 +313,7 @@ static void clock_without_a_parker(void)
     CHECK(ufutex_domain_free(wait.domain), 0);
 }
 
-// Parked threads that hand a token round.
+// Parked threads that pass a token in a circle.
 enum { HANDS = 3, ROUNDS = 1000 };
 static _Atomic uint32_t turn;
 
@@ -355,7 +355,7 @@ int main(void)
         result_of(threads[i]);
     CHECK(turn, HANDS * ROUNDS);
     CHECK(waiting(domain), 0);
-    until_alone(); // with the system still there
+    until_alone(); // while the system exists
     CHECK(ufutex_domain_free(domain), 0);
     CHECK(ufutex_system_free(a_system), 0);
     return 0;

@@ -1,4 +1,4 @@
-// Waiters without threads: prepared, told by a callback, finished; as an embedder's scheduler does it.
+// Waiters without threads, as in an embedder's scheduler: prepared, notified by a callback, and finished.
 #include "guest.h"
 
 static ufutex_system *a_system;
@@ -54,9 +54,9 @@ static void end_and_free_take_back_or_pass_on(void)
     CHECK(deadline <= before + 77, true);
     CHECK(ufutex_wake(domain, AT(&word), 1, 1, UFUTEX_U32), 1);
     CHECK(calls[0] == 1 && calls[1] == 0, true);
-    CHECK(ufutex_waiter_free(waiters[0]), 0); // its wake goes to the next
+    CHECK(ufutex_waiter_free(waiters[0]), 0); // passes its wake to the next waiter
     CHECK(calls[1], 1);
-    CHECK(ufutex_waiter_end(waiters[1], UFUTEX_TIMED_OUT), 0); // woken in time
+    CHECK(ufutex_waiter_end(waiters[1], UFUTEX_TIMED_OUT), 0); // woken before it ended
     CHECK(waiting(domain), 0);
 }
 
@@ -73,7 +73,7 @@ static void several_words_and_interrupts(void)
     CHECK(ufutex_prepare_wait(domain, AT(&word), 0, UFUTEX_U32, &options, told, &calls, &second), -EBUSY);
     CHECK(ufutex_wake(domain, AT(&other), 1, 1, UFUTEX_U32), 1);
     CHECK(ufutex_wake(domain, AT(&word), 1, 1, UFUTEX_U32), 1);
-    CHECK(calls, 1); // once, until somebody looks
+    CHECK(calls, 1); // one call, until the waiter is finished
     CHECK(ufutex_waiter_finish(waiter), 1);
     CHECK(ufutex_prepare_wait(domain, AT(&word), 0, UFUTEX_U32, &options, told, &calls, &waiter), -EINPROGRESS);
     CHECK(ufutex_task_interrupt(task), 0);
@@ -81,7 +81,7 @@ static void several_words_and_interrupts(void)
     CHECK(ufutex_waiter_finish(waiter), -EINTR);
     CHECK(ufutex_prepare_wait(domain, AT(&word), 0, UFUTEX_U32, &options, told, &calls, &waiter), -EINTR);
     CHECK(ufutex_task_clear_interrupt(task), 0);
-    // Interrupted and clear again before anybody looked: the wait goes on.
+    // The interrupt is cleared before the waiter is checked, so the wait continues.
     CHECK(ufutex_prepare_wait(domain, AT(&word), 0, UFUTEX_U32, &options, told, &calls, &waiter), -EINPROGRESS);
     CHECK(ufutex_task_interrupt(task), 0);
     CHECK(ufutex_task_clear_interrupt(task), 0);
@@ -102,7 +102,7 @@ static void locks_and_conditions(void)
     CHECK(ufutex_prepare_lock_pi(domain, task, AT(&lock), UFUTEX_U32, NULL, told, &calls, &waiter), -EINPROGRESS);
     CHECK(ufutex_unlock_pi(domain, owner, AT(&lock), UFUTEX_U32), 0);
     CHECK(calls, 1);
-    CHECK(ufutex_waiter_free(waiter), 0); // unlocks what it was given
+    CHECK(ufutex_waiter_free(waiter), 0); // unlocks the lock that it was handed
     CHECK(lock, 0);
     CHECK(ufutex_prepare_wait_requeue_pi(domain, task, AT(&from), 0, AT(&lock), UFUTEX_U32, NULL, told, &calls, &waiter), -EINPROGRESS);
     CHECK(ufutex_cmp_requeue_pi(domain, AT(&from), 0, AT(&lock), 1, UFUTEX_U32), 1);
@@ -125,7 +125,7 @@ static void system_calls(void)
     guest_store64(&guest, 64, 3); // three seconds
     uint64_t args[6] = {GUEST, 128, 0, GUEST + 64, 0, 0}; // FUTEX_WAIT_PRIVATE
     CHECK(ufutex_prepare_syscall(domain, task, &memory, 202, args, told, &calls, &waiter), -EINPROGRESS);
-    memset(&memory, 0, sizeof memory); // it was copied
+    memset(&memory, 0, sizeof memory); // the library has copied the struct
     memset(args, 0, sizeof args);
     uint32_t clock;
     uint64_t deadline, left;
@@ -149,7 +149,7 @@ static void system_calls(void)
     CHECK(ufutex_syscall(domain, other, &memory, 202, wake), 1);
     CHECK(calls, 1);
     CHECK(ufutex_waiter_finish(waiter), 0);
-    CHECK(ufutex_prepare_syscall(domain, task, &memory, 219, args, told, &calls, &waiter), -EINTR); // once
+    CHECK(ufutex_prepare_syscall(domain, task, &memory, 219, args, told, &calls, &waiter), -EINTR); // only one restart
     uint64_t again_args[6] = {GUEST, 128, 0, GUEST + 64, 0, 0};
     CHECK(ufutex_prepare_syscall(domain, task, &memory, 202, again_args, told, &calls, &waiter), -EINPROGRESS);
     CHECK(ufutex_waiter_end(waiter, UFUTEX_INTERRUPTED), -516);
@@ -159,7 +159,7 @@ static void system_calls(void)
     CHECK(ufutex_task_free(task), 0);
 }
 
-// A callback of one waiter that ends and wakes others.
+// A callback that wakes the next waiter of a chain, whose callback does the same.
 static uint32_t chain[20];
 static ufutex_waiter *chained[20];
 static int links;
@@ -182,7 +182,7 @@ static void callbacks_may_wake_others(void)
         CHECK(ufutex_waiter_finish(chained[i]), 0);
 }
 
-// Wakers against those who end their waits: each wake is received by one, and nothing is called after the end.
+// Wakes race ends of waits. Each wake is received once, and no callback runs after its waiter's end.
 enum { WAITERS = 64, SECONDS_MS = 200 };
 static _Atomic long wakes, received;
 static _Atomic bool over;
@@ -254,7 +254,7 @@ int main(void)
     system_calls();
     callbacks_may_wake_others();
     nothing_is_called_after_the_end();
-    until_alone(); // with the system still there
+    until_alone(); // while the system exists
     CHECK(ufutex_domain_free(domain), 0);
     CHECK(ufutex_system_free(a_system), 0);
     return 0;

@@ -1,4 +1,4 @@
-// System calls by number, in the program's own memory and a guest's, from threads that sleep.
+// System calls by number, in the program's own memory and in a guest's, from threads that block.
 #include <signal.h>
 
 #include "guest.h"
@@ -51,7 +51,7 @@ static void results_are_the_kernels(ufutex_task *task, ufutex_task *other)
     CHECK(CALL(task, FUTEX_REQUEUE, AT(waiters), 0, 1, 1, 0, 0), 0);
     waiters[0].val = 4;
     CHECK(CALL(task, FUTEX_WAITV, AT(waiters), 2, 0, 0, 0, 0), -EAGAIN);
-    CHECK(CALL(task, FUTEX + UFUTEX_GENERIC_NUMBER - 104, AT(&word), WAIT, 4, 0, 0, 0), -EAGAIN); // 98
+    CHECK(CALL(task, FUTEX + UFUTEX_GENERIC_NUMBER - 104, AT(&word), WAIT, 4, 0, 0, 0), -EAGAIN); // futex is 98
 }
 
 static void calls_block_are_woken_and_interrupted(ufutex_task *task, ufutex_task *other)
@@ -88,7 +88,7 @@ static void calls_block_are_woken_and_interrupted(ufutex_task *task, ufutex_task
     CHECK(result_of(thread), 0);
 }
 
-// An interrupt from a signal handler, as an embedder hands on a signal to its guest.
+// Interrupts a task from a signal handler, as an embedder does for a signal to its guest.
 static ufutex_task *signalled;
 
 static void handler(int signal)
@@ -121,13 +121,13 @@ static void memory_of_one_call(ufutex_task *task)
     static struct guest guest;
     ufutex_memory memory = guest_memory(&guest);
     uint64_t wait[6] = {GUEST, WAIT, 5, GUEST + 64, 0, 0};
-    uint64_t args[6] = {GUEST + PAGE, 5 + 128, 1, 1, GUEST + PAGE, 0}; // FUTEX_WAKE_OP of a read-only page
+    uint64_t args[6] = {GUEST + PAGE, 5 + 128, 1, 1, GUEST + PAGE, 0}; // FUTEX_WAKE_OP on a read-only page
     guest_store32(&guest, 0, 5);
     guest_store64(&guest, 72, 1000);
     CHECK(ufutex_syscall(domain, task, &memory, FUTEX, wait), -ETIMEDOUT);
     CHECK(guest.faults, 1);
     CHECK(ufutex_syscall(domain, task, &memory, FUTEX, args), -EFAULT);
-    // The end of a task whose list is in that memory.
+    // The end of a task whose robust list is in that memory.
     guest_store64(&guest, 512, GUEST + 600); // head
     guest_store64(&guest, 520, 8);
     guest_store64(&guest, 528, 0);
@@ -149,7 +149,7 @@ int main(void)
     memory_of_one_call(task);
     CHECK(ufutex_task_free(task), 0);
     CHECK(ufutex_task_free(other), 0);
-    until_alone(); // with the system still there
+    until_alone(); // while the system exists
     CHECK(ufutex_domain_free(domain), 0);
     CHECK(ufutex_system_free(a_system), 0);
     return 0;

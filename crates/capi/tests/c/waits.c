@@ -1,4 +1,4 @@
-// Waits and wakes of threads: widths, timeouts, bitsets, requeues, wake_op, several words, counters, who waits where.
+// Waits and wakes of threads: widths, timeouts, bitsets, requeues, wake_op, several words, counters, list of waiters.
 #include "check.h"
 
 static ufutex_system *a_system;
@@ -21,7 +21,7 @@ static void words_of_every_width_are_waited_for(void)
     static const uint32_t widths[] = {UFUTEX_U8, UFUTEX_U16, UFUTEX_U32, UFUTEX_U64};
     for (int i = 0; i < 4; i++) {
         for (uint32_t shared = 0; shared <= UFUTEX_SHARED; shared += UFUTEX_SHARED) {
-            uint64_t word = ~0ull; // all bytes alike, so the byte order does not matter
+            uint64_t word = ~0ull; // all bytes are equal, so the byte order does not matter
             uint64_t value = i == 3 ? ~0ull : (1ull << (8u << i)) - 1;
             uint32_t flags = widths[i] | shared;
             CHECK(ufutex_wait(domain, AT(&word), value - 1, flags, NULL), -EAGAIN);
@@ -183,7 +183,7 @@ static void wait_for_several_says_which_was_woken(void)
             CHECK(result_of(thread), i);
         }
     }
-    // By an interrupt too, which no native wait of this kind has.
+    // An interrupt ends this wait too, unlike the native interface's.
     pthread_t thread = start(waitv_thread, &wait);
     until_waiting(domain, 3);
     CHECK(ufutex_waitv(domain, wait.words, 3, &options), -EBUSY);
@@ -274,7 +274,7 @@ static void slots_policies_and_counters(void)
     options.policy = UFUTEX_POLICY_THREADS;
     options.slots = 0;
     own = new_domain(system, &options);
-    CHECK(ufutex_system_free(system), 0); // lives on with its domain
+    CHECK(ufutex_system_free(system), 0); // the system lives as long as its domain
     CHECK(ufutex_waitv(own, two, 2, NULL), -EINVAL);
     CHECK(ufutex_wait(own, AT(&word), 0, UFUTEX_U32, &soon), -ETIMEDOUT);
     CHECK(ufutex_domain_slots(own), 16);
@@ -300,7 +300,7 @@ static void table_memory_has_limits(void)
     ufutex_system *system;
     CHECK(ufutex_system_new(&config, &system), 0);
 
-    // Of the system: what it always may have, and no more.
+    // Limits of a system: its domains may always have the smallest table, and nothing beyond that here.
     ufutex_domain *own = new_domain(system, NULL);
     CHECK(ufutex_domain_set_slots(own, 64), -ENOMEM);
     CHECK(ufutex_prctl_futex_hash(own, 1, 64, 0), -ENOMEM);
@@ -315,7 +315,7 @@ static void table_memory_has_limits(void)
     CHECK(ufutex_system_get_counters(system, &all), 0);
     CHECK(all.table_bytes, 0);
 
-    // Of a domain: by its options, or by its system.
+    // Limits of a domain, from its options or its system.
     ufutex_options options = UFUTEX_OPTIONS_INIT;
     options.max_table_bytes = 16 * 64 - 1;
     own = new_domain(system, &options);
@@ -339,7 +339,7 @@ static void table_memory_has_limits(void)
     CHECK(ufutex_system_free(system), 0);
 }
 
-// Structs of a program that was built before they grew: what lies behind them is neither read nor written.
+// Structs of a program that was built with an older version: the fields behind their size are neither read nor written.
 static void structs_of_an_older_program_will_do(void)
 {
     ufutex_config config = UFUTEX_CONFIG_INIT;
@@ -367,7 +367,7 @@ static void structs_of_an_older_program_will_do(void)
     CHECK(ufutex_system_free(system), 0);
 }
 
-// Threads that hand a token round.
+// Threads that pass a token in a circle.
 enum { HANDS = 4, ROUNDS = 2000 };
 static _Atomic uint32_t turn;
 
@@ -413,7 +413,7 @@ int main(void)
     structs_of_an_older_program_will_do();
     no_wake_is_lost_among_threads();
     CHECK(waiting(domain), 0);
-    until_alone(); // with the system still there
+    until_alone(); // while the system exists
     CHECK(ufutex_domain_free(domain), 0);
     CHECK(ufutex_system_free(a_system), 0);
     return 0;

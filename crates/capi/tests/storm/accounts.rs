@@ -1,18 +1,18 @@
-//! The oracle of wakes: how many were counted, and how many were received.
+//! The oracle of wakes: compares the number of wakes that calls counted with the number that waits received.
 
 use std::ffi::c_long;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Which words a call is about.
+/// A set of words, by the calls that are made on them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Zone {
-    /// Plain waits and wakes alone: one wait receives each wake that is counted.
+    /// Only plain waits and wakes. Each counted wake is received by one wait.
     Exact,
-    /// Also waits on several words, which may receive several wakes, and waiters that are freed without an answer: no more
-    /// wakes are received than are counted.
+    /// Also waits on several words, which may receive several wakes, and waiters that are freed without their result.
+    /// At most as many wakes are received as are counted.
     Loose,
-    /// Anything: locks and plain waits at one word. Errors hide wakes there, and nothing is counted.
+    /// Also locks. A plain wait at a lock's word makes calls fail after they have woken waiters, so nothing is counted.
     Any,
 }
 
@@ -33,12 +33,12 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// How many calls have been made.
+    /// Number of calls so far.
     pub fn calls(&self) -> u64 {
         self.calls.load(Relaxed)
     }
 
-    /// A thread has made calls, some of them with a bad handle.
+    /// Adds the calls of a thread.
     pub fn add_calls(&self, calls: u64, with_bad_handles: u64) {
         self.calls.fetch_add(calls, Relaxed);
         self.bad_handles.fetch_add(with_bad_handles, Relaxed);
@@ -48,28 +48,28 @@ impl Accounts {
         self.sums.get(zone as usize)
     }
 
-    /// A call that wakes has answered; errors wake nobody.
+    /// Adds the result of a call that wakes. Errors count as 0.
     pub fn counted(&self, zone: Zone, answer: c_long) {
         if let (Some(sums), Ok(woken)) = (self.of(zone), u64::try_from(answer)) {
             sums.counted.fetch_add(woken, Relaxed);
         }
     }
 
-    /// A wait has answered; errors have received nothing.
+    /// Adds the result of a wait. Errors received no wake.
     pub fn received(&self, zone: Zone, answer: c_long) {
         if let (Some(sums), true) = (self.of(zone), answer >= 0) {
             sums.received.fetch_add(1, Relaxed);
         }
     }
 
-    /// When all calls have ended.
+    /// Compares the sums when all calls have ended.
     pub fn balance(&self, seed: u64) {
         let [exact, loose] =
             self.sums.each_ref().map(|sums| [&sums.counted, &sums.received].map(|sum| sum.load(Relaxed)));
         assert_eq!(exact[0], exact[1], "seed {seed}: wakes that were counted, and received");
-        assert!(exact[1] > 0, "seed {seed}: nobody was woken");
+        assert!(exact[1] > 0, "seed {seed}: no waiter was woken");
         assert!(loose[0] >= loose[1], "seed {seed}: of {loose:?} wakes counted and received");
-        assert!(loose[1] > 0, "seed {seed}: nobody was woken by several words");
+        assert!(loose[1] > 0, "seed {seed}: no waiter of several words was woken");
     }
 }
 

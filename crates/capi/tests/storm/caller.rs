@@ -1,4 +1,4 @@
-//! One thread, and which calls it makes with which handles.
+//! A thread, which makes random calls with random handles.
 
 use std::ffi::{c_int, c_long};
 use std::sync::Arc;
@@ -13,12 +13,12 @@ pub struct Caller<'s> {
     pub storm: &'s Arc<Storm>,
     pub thread: usize,
     pub random: Random,
-    /// Calls since they were last reported, and how many of them had a bad handle.
+    /// Calls since the last report, and how many of them had a bad handle.
     made: u64,
     bad: u64,
 }
 
-/// The handles of one call. A call uses those that its function has.
+/// The handles of a call. A function uses those that it takes.
 #[derive(Clone, Copy)]
 pub struct Handles {
     pub system: u64,
@@ -31,14 +31,14 @@ impl<'s> Caller<'s> {
         Self { storm, thread, random, made: 0, bad: 0 }
     }
 
-    /// Handles that nobody frees. The task is that of this thread.
+    /// Handles that are not freed before the end. The task is this thread's.
     fn anchors(&self) -> Handles {
         let anchor = |kind| self.storm.history.anchor(kind);
         let task = self.storm.tasks_of_threads[self.thread].get().unwrap_or(0);
         Handles { system: anchor(Kind::System), domain: anchor(Kind::Domain), task }
     }
 
-    /// One call, or what goes with calls.
+    /// Makes a random call, or writes a word.
     pub fn call(&mut self) {
         self.made += 1;
         match self.random.below(100) {
@@ -46,7 +46,7 @@ impl<'s> Caller<'s> {
                 self.bad += 1;
                 self.call_badly();
             }
-            58..60 => self.odd_struct(),
+            58..60 => self.invalid_struct(),
             60..90 => self.call_well(),
             90..94 => self.free_something(),
             94..96 => self.make_something(),
@@ -58,12 +58,12 @@ impl<'s> Caller<'s> {
         }
     }
 
-    /// Adds what was made since the last report to the accounts.
+    /// Adds the calls since the last report to the accounts.
     pub fn report(&mut self) {
         self.storm.accounts.add_calls(std::mem::take(&mut self.made), std::mem::take(&mut self.bad));
     }
 
-    /// A function with one bad handle, and all else as it should be: its answer is the one that the header promises.
+    /// Calls a function with one bad handle and otherwise valid arguments. The result must be as the header says.
     fn call_badly(&mut self) {
         let kind = self.random.of(&[Kind::System, Kind::Domain, Kind::Domain, Kind::Task, Kind::Task, Kind::Waiter]);
         let (bad, promised) = self.storm.history.bad(kind, &mut self.random);
@@ -87,7 +87,7 @@ impl<'s> Caller<'s> {
                 match self.random.below(8) {
                     0 => self.free(kind, bad),
                     1..4 => self.call_with_task(handles),
-                    // Without a task such a wait is one that nobody interrupts.
+                    // Without a task the wait would be valid, and could not be interrupted.
                     4 if bad != 0 => self.call_that_waits(handles, Zone::Any),
                     _ => self.call_task(handles),
                 }
@@ -101,7 +101,7 @@ impl<'s> Caller<'s> {
         assert_eq!(answer, c_long::from(promised), "seed {seed}: {name} with the bad {kind:?} {bad:#x}");
     }
 
-    /// Handles that are alive, or that another thread is freeing.
+    /// Calls a function with handles that are alive, or that another thread is freeing.
     fn call_well(&mut self) {
         let zone = self.random.of(&[Zone::Exact, Zone::Exact, Zone::Exact, Zone::Loose, Zone::Any]);
         let mut handles = self.anchors();
@@ -115,7 +115,7 @@ impl<'s> Caller<'s> {
             None => handles.task = storm.tasks.any(&mut self.random).get().unwrap_or(handles.task),
         }
         if self.random.one_in(2) {
-            self.call_task_to_go_on(handles.task);
+            self.clear_interrupt(handles.task);
         }
         match self.random.below(16) {
             0 => drop(self.call_system(handles)),
@@ -132,7 +132,7 @@ impl<'s> Caller<'s> {
         }
     }
 
-    /// Looks at a waiter, or ends it. Other threads may do the same meanwhile: one of them has its answer.
+    /// Checks or ends a random waiter. If other threads do so at the same time, one of them gets the result.
     fn look_at_a_waiter(&mut self) {
         let zone = self.random.of(&crate::accounts::ZONES);
         let entry = self.storm.waiters[zone as usize].any(&mut self.random);
@@ -142,7 +142,7 @@ impl<'s> Caller<'s> {
         self.end_waiter(entry, zone, waiter, call);
     }
 
-    /// The same for a certain one.
+    /// Checks or ends a waiter. Returns whether it has ended.
     pub fn end_waiter(&mut self, entry: &Entry, zone: Zone, waiter: u64, call: usize) -> bool {
         let (name, answer) = self.call_waiter(waiter, call);
         let still_there = [libc::EINPROGRESS, libc::EBUSY, libc::EBADF].map(|errno| -c_long::from(errno));
@@ -158,7 +158,7 @@ impl<'s> Caller<'s> {
         true
     }
 
-    /// Frees an object that others may be using. It is freed once, or somebody uses it.
+    /// Frees an object that other threads may be using. The library frees it, or refuses because it is in use.
     fn free_something(&mut self) {
         let storm = self.storm;
         let kind = self.random.of(&[Kind::System, Kind::Domain, Kind::Domain, Kind::Task, Kind::Task, Kind::Task]);
@@ -168,7 +168,7 @@ impl<'s> Caller<'s> {
             _ => storm.tasks.any(&mut self.random),
         };
         if self.random.one_in(16) {
-            // Its waiter waits all the while.
+            // A waiter is queued there until the end.
             let domain = storm.history.anchor(Kind::Domain);
             let (name, answer) = self.free(Kind::Domain, domain);
             assert_eq!(answer, c_long::from(-libc::EBUSY), "seed {}: {name} of a domain in use", storm.seed);
@@ -177,7 +177,7 @@ impl<'s> Caller<'s> {
         }
     }
 
-    /// Whether it could be freed.
+    /// Frees an object that was taken from its entry. Returns whether the library freed it.
     pub fn free_taken(&mut self, kind: Kind, entry: &Entry, handle: u64) -> bool {
         match self.free(kind, handle) {
             (_, 0) => {
@@ -194,7 +194,7 @@ impl<'s> Caller<'s> {
         }
     }
 
-    /// Makes what lacks.
+    /// Makes an object of a random kind.
     fn make_something(&mut self) {
         let storm = self.storm;
         let mut handles = self.anchors();
@@ -211,7 +211,7 @@ impl<'s> Caller<'s> {
         }
     }
 
-    /// Keeps a handle that was just made in an entry that this thread has reserved, or frees it again.
+    /// Stores a new handle in an entry that this thread has reserved. Without an entry, frees the object again.
     pub fn keep(&mut self, kind: Kind, entry: Option<&Entry>, answer: c_int, handle: u64) {
         if answer != 0 {
             if let Some(entry) = entry {
@@ -224,13 +224,13 @@ impl<'s> Caller<'s> {
             Some(entry) => entry.put(handle),
             None => {
                 let (name, answer) = self.free(kind, handle);
-                assert_eq!(answer, 0, "seed {}: {name} of {handle:#x}, which nobody else knows", self.storm.seed);
+                assert_eq!(answer, 0, "seed {}: {name} of {handle:#x}, which no other thread knows", self.storm.seed);
                 self.storm.history.freed(kind, handle, &mut self.random);
             }
         }
     }
 
-    /// Writes a word, as the program does: small numbers, and owners where locks are.
+    /// Writes a word as a program does: small numbers, and TIDs of owners in the zone with locks.
     fn write(&mut self) {
         let zone = self.random.of(&crate::accounts::ZONES);
         let value = match zone {

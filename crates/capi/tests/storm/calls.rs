@@ -1,4 +1,4 @@
-//! Every function of the interface, with random arguments that are as they should be, but perhaps for the handles.
+//! Calls of all functions of the interface, with random arguments that are valid except perhaps for the handles.
 
 use std::ffi::{c_int, c_long, c_void};
 use std::mem::size_of;
@@ -17,7 +17,7 @@ type Named = (&'static str, c_long);
 const NOBODY: ufutex_waited_word =
     ufutex_waited_word { address: 0, object: 0, scope: 0, bitset: 0, threads: 0, tasks: 0, for_lock: 0 };
 
-/// A handle as the functions take it.
+/// Converts a handle to the type of a function's argument.
 pub fn handle<T>(number: u64) -> *mut T {
     ptr::without_provenance_mut(number as usize)
 }
@@ -26,10 +26,10 @@ fn number<T>(handle: *mut T) -> u64 {
     handle.addr() as u64
 }
 
-/// Calls a function of the interface: its name, and its answer.
+/// Calls a function of the interface. Returns its name and its result.
 macro_rules! call {
-    // SAFETY: each pointer that is no handle points to something of its type that outlives the call, or is null or
-    // misaligned; addresses are words of the arena.
+    // SAFETY: each pointer that is not a handle points to a value of its type that outlives the call, or is null or
+    // misaligned. Addresses are those of words in the arena.
     ($name:ident($($argument:expr),* $(,)?)) => { (stringify!($name), c_long::from(unsafe { $name($($argument),*) })) };
 }
 
@@ -46,7 +46,7 @@ impl Caller<'_> {
         self.random.of(&[0, 1, 1, 1, 2, 5, i32::MAX as u32, u32::MAX])
     }
 
-    /// Mostly a short timeout. Sometimes none, for calls that another thread is sure to wake or to interrupt.
+    /// Mostly a short timeout. Sometimes none, for calls that another thread will wake or interrupt.
     fn options(&mut self, task: u64) -> ufutex_wait_options {
         let is_endless = self.random.one_in(64);
         ufutex_wait_options {
@@ -81,7 +81,7 @@ impl Caller<'_> {
 
     pub fn new_system(&mut self) -> Named {
         let entry = Some(self.storm.systems.any(&mut self.random)).filter(|entry| entry.reserve());
-        // SAFETY: integers and pointers, which may be zero.
+        // SAFETY: the struct has integers and pointers, which may be zero.
         let mut config: ufutex_config = unsafe { std::mem::zeroed() };
         config.size = size_of::<ufutex_config>();
         (config.global_slots, config.max_pi_depth) = (self.random.of(&[2, 8]), self.random.of(&[0, 1, 3]));
@@ -136,7 +136,7 @@ impl Caller<'_> {
 
     pub fn call_system(&mut self, Handles { system, .. }: Handles) -> Named {
         let mut words = [NOBODY; 3];
-        // SAFETY: integers.
+        // SAFETY: the struct has only integers, which may be zero.
         let mut counters: ufutex_system_counters = unsafe { std::mem::zeroed() };
         counters.size = size_of::<ufutex_system_counters>();
         match self.random.below(3) {
@@ -159,12 +159,12 @@ impl Caller<'_> {
         }
     }
 
-    /// So that its next wait sleeps.
-    pub fn call_task_to_go_on(&mut self, task: u64) {
+    /// Clears the interrupt of a task, so that its next wait sleeps.
+    pub fn clear_interrupt(&mut self, task: u64) {
         call!(ufutex_task_clear_interrupt(handle(task)));
     }
 
-    /// What a domain does without waiting.
+    /// Functions of a domain that do not wait.
     pub fn call_domain(&mut self, Handles { domain, .. }: Handles, zone: Zone) -> Named {
         match self.random.below(16) {
             0 => call!(ufutex_domain_set_slots(handle(domain), self.random.of(&[0, 2, 2, 64, 3]))),
@@ -175,7 +175,7 @@ impl Caller<'_> {
                 call!(ufutex_prctl_futex_hash(handle(domain), op, slots, self.random.of(&[0, 0, 0, 1])))
             }
             4 => {
-                // SAFETY: integers.
+                // SAFETY: the struct has only integers, which may be zero.
                 let mut counters: ufutex_counters = unsafe { std::mem::zeroed() };
                 counters.size = size_of::<ufutex_counters>();
                 call!(ufutex_domain_get_counters(handle(domain), &mut counters))
@@ -236,7 +236,7 @@ impl Caller<'_> {
         (name, answer)
     }
 
-    /// The words of a wait on several.
+    /// The words of a wait on several words.
     fn several(&mut self) -> [ufutex_waitv_word; 3] {
         std::array::from_fn(|_| ufutex_waitv_word {
             expected: 0,
@@ -246,7 +246,7 @@ impl Caller<'_> {
         })
     }
 
-    /// Waits for words, by threads and by schedulers. An interrupt can end the wait of `task`; `0` is no task.
+    /// Functions that wait, or prepare a wait. An interrupt can end the wait of `task`. `0` means no task.
     pub fn call_that_waits(&mut self, Handles { domain, task, .. }: Handles, zone: Zone) -> Named {
         let options = self.options(task);
         let (word, flags, expected) = (self.word(zone), self.flags(), self.random.of(&[0, 0, 0, 1]));
@@ -278,12 +278,12 @@ impl Caller<'_> {
         }
     }
 
-    /// Prepares a wait, and keeps its waiter.
+    /// Prepares a wait and keeps its waiter for all threads.
     fn prepare(&mut self, zone: Zone, f: impl FnOnce(*mut c_void, *mut *mut ufutex_waiter) -> Named) -> Named {
         let storm = self.storm;
         let pool = &storm.waiters[zone as usize];
         let Some(entry) = (0..32).map(|_| pool.any(&mut self.random)).find(|entry| entry.reserve()) else {
-            // As many as may wait do.
+            // There are as many waiters as there may be.
             return self.prepare_and_end(zone, f);
         };
         entry.is_armed.store(true, SeqCst);
@@ -296,7 +296,7 @@ impl Caller<'_> {
         (name, answer)
     }
 
-    /// Prepares a wait that only this thread knows of, and ends it.
+    /// Prepares a wait whose waiter only this thread knows, and ends it.
     fn prepare_and_end(&mut self, zone: Zone, f: impl FnOnce(*mut c_void, *mut *mut ufutex_waiter) -> Named) -> Named {
         let entry = Entry::default();
         entry.is_armed.store(true, SeqCst);
@@ -306,7 +306,7 @@ impl Caller<'_> {
         } else {
             entry.put(waiter);
             let has_ended = self.end_waiter(&entry, zone, waiter, 2);
-            assert!(has_ended, "seed {}: nobody else knows this waiter", self.storm.seed);
+            assert!(has_ended, "seed {}: no other thread knows this waiter", self.storm.seed);
         }
         (name, answer)
     }
@@ -359,7 +359,7 @@ impl Caller<'_> {
                     call!(ufutex_prepare_syscall(domain, task, memory, number, args, call, context, waiter))
                 })
             }
-            // Tasks of threads live on.
+            // The tasks of threads must not end.
             _ if self.storm.tasks_of_threads.iter().any(|entry| entry.get() == Some(number(task))) => {
                 call!(ufutex_trylock_pi(domain, task, word, flags))
             }
@@ -367,7 +367,7 @@ impl Caller<'_> {
         }
     }
 
-    /// The number of a call of the kernel's, and its arguments: words of [`Zone::Any`], and this thread's own memory.
+    /// The number and arguments of a random system call, on words of [`Zone::Any`] and on this thread's own memory.
     fn system_call(&mut self) -> (u64, [u64; 6]) {
         let (word, other) = (self.word(Zone::Any), self.word(Zone::Any));
         let time = arguments(self.thread, 0, &[0, self.random.of(&[0, 1000, 20_000])]);
@@ -387,7 +387,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Functions of waiters: 0 looks when its time is up, 1 whether it has ended, 2 ends it, 3 frees it.
+    /// Functions of waiters, by number: 0 reads the deadline, 1 checks for the end, 2 ends the waiter, 3 frees it.
     pub fn call_waiter(&mut self, waiter: u64, which: usize) -> Named {
         let (mut clock, mut deadline) = (0, 0);
         let cause = self.random.of(&[UFUTEX_TIMED_OUT, UFUTEX_INTERRUPTED]);
@@ -399,7 +399,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Functions without handles.
+    /// Calls the functions without handles.
     pub fn plain_functions(&mut self) {
         assert_ne!(ufutex_version_number(), 0);
         assert!(!ufutex_version().is_null());

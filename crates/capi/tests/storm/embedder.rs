@@ -1,4 +1,4 @@
-//! What the storm hands to the library: words, and functions for memory, clock and parker that fault, lie and give up.
+//! Arguments of the storm's calls: words, and functions for memory, clock and parker that fail at random.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -11,19 +11,19 @@ use ufutex_capi::*;
 use crate::accounts::Zone;
 use crate::random::Random;
 
-/// Words of one zone that calls name: few, so that calls meet.
+/// Words of a zone. Few, so that calls use the same ones.
 pub const WORDS: u64 = 4;
-/// Bytes of the arguments of one thread.
+/// Bytes for the arguments of a thread.
 const ARGUMENTS: u64 = 256;
 const THREADS: usize = crate::THREADS + 1;
 
-/// Words that are always there, so that a domain in the program's own memory may read them at any time.
+/// Memory that is never unmapped, so that a domain in the program's own memory may read it at any time.
 #[repr(C, align(4096))]
 struct Arena {
     zones: [[AtomicU32; WORDS as usize]; 3],
-    /// The word of the waiter that nobody wakes.
+    /// The word of a waiter that is never woken.
     quiet: AtomicU64,
-    /// The head of a robust list, and its one entry. Nobody changes them.
+    /// The head of a robust list and its only entry, both constant.
     list: [AtomicU64; 4],
     arguments: [[AtomicU64; ARGUMENTS as usize / 8]; THREADS],
 }
@@ -39,22 +39,22 @@ fn address_of<T>(at: &T) -> u64 {
     std::ptr::from_ref(at).expose_provenance() as u64
 }
 
-/// The address of a zone's word.
+/// The address of a word.
 pub fn word(zone: Zone, number: usize) -> u64 {
     address_of(&ARENA.zones[zone as usize][number])
 }
 
-/// Writes a word, as the program does.
+/// Writes a word as a program does.
 pub fn write(zone: Zone, number: usize, value: u32) {
     ARENA.zones[zone as usize][number].store(value, SeqCst);
 }
 
-/// The address of the word that nobody wakes.
+/// The address of the word that is never woken.
 pub fn quiet() -> u64 {
     address_of(&ARENA.quiet)
 }
 
-/// The address of the head of a robust list with one entry, whose lock is the first word of [`Zone::Any`].
+/// The head of a robust list with one entry. Its lock is the first word of [`Zone::Any`].
 pub fn robust_list() -> u64 {
     let [head, offset, _pending, entry] = ARENA.list.each_ref();
     head.store(address_of(entry), SeqCst);
@@ -63,7 +63,7 @@ pub fn robust_list() -> u64 {
     address_of(head)
 }
 
-/// The address of a thread's arguments, filled with these.
+/// Writes a thread's arguments and returns their address.
 pub fn arguments(thread: usize, from: usize, values: &[u64]) -> u64 {
     let own = &ARENA.arguments[thread][from..];
     std::iter::zip(own, values).for_each(|(own, value)| own.store(*value, SeqCst));
@@ -74,7 +74,7 @@ thread_local! {
     static CHANCE: Cell<u64> = const { Cell::new(1) };
 }
 
-/// A number below `end`, of the calling thread.
+/// A random number below `end` from the calling thread's generator.
 fn chance(end: usize) -> usize {
     CHANCE.with(|state| {
         let mut random = Random::new(state.get());
@@ -84,11 +84,11 @@ fn chance(end: usize) -> usize {
     })
 }
 
-/// The word of 32 bits at an address, if it is one of the arena.
+/// The 32-bit word at an address. `None` if the address is not in the arena.
 fn find(address: u64) -> Option<&'static AtomicU32> {
     let begin = address_of(&ARENA);
     let in_arena = (begin..begin + size_of::<Arena>() as u64).contains(&address) && address.is_multiple_of(4);
-    // SAFETY: it lies in the arena, which is made of atomics and of padding that nobody writes otherwise.
+    // SAFETY: the word is in the arena, which consists of atomics, and of padding that is accessed only here.
     in_arena.then(|| unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address as usize)) })
 }
 
@@ -104,7 +104,7 @@ unsafe extern "C" fn load(_: *mut c_void, address: u64, bytes: u32, value: *mut 
             None => return -libc::EFAULT,
         },
     };
-    // SAFETY: the library gives room for the value.
+    // SAFETY: the library passes a pointer to the result.
     unsafe { value.write(whole) };
     0
 }
@@ -117,12 +117,12 @@ unsafe extern "C" fn compare_exchange(
     desired: u64,
 ) -> c_int {
     let Some(word) = find(address).filter(|_| bytes == 4 && chance(64) != 0) else { return -libc::EFAULT };
-    // SAFETY: the library gives the value.
+    // SAFETY: the library passes a pointer to the expected value.
     let expected = unsafe { current.read() };
     match word.compare_exchange(expected as u32, desired as u32, SeqCst, SeqCst) {
         Ok(_) => 0,
         Err(now) => {
-            // SAFETY: as above.
+            // SAFETY: see above.
             unsafe { current.write(now.into()) };
             1
         }
@@ -136,10 +136,10 @@ unsafe extern "C" fn fault_in(_: *mut c_void, address: u64, _access: u32) -> c_i
 unsafe extern "C" fn scope(_: *mut c_void, address: u64, _: u32, object: *mut u64, offset: *mut u64) -> c_int {
     match chance(64) {
         0 => -libc::EFAULT,
-        // Nobody knows this scope: a fault.
+        // An unknown scope, which counts as a fault.
         1 => 77,
         _ => {
-            // SAFETY: the library gives room for both.
+            // SAFETY: the library passes pointers to both results.
             unsafe {
                 object.write(7);
                 offset.write(address.wrapping_sub(address_of(&ARENA)));
@@ -149,7 +149,7 @@ unsafe extern "C" fn scope(_: *mut c_void, address: u64, _: u32, object: *mut u6
     }
 }
 
-/// Memory in which each access may fault.
+/// Memory functions that may fail at each access.
 pub fn memory() -> ufutex_memory {
     ufutex_memory {
         size: size_of::<ufutex_memory>(),
@@ -173,19 +173,19 @@ pub fn clock() -> ufutex_clock {
 }
 
 thread_local! {
-    /// Whether this thread has been unparked since it parked last. Leaked, as an unpark may come late.
+    /// Whether this thread was unparked since it last parked. Leaked, because an unpark may come late.
     static UNPARKED: &'static AtomicU32 = Box::leak(Box::default());
 }
 
-/// The calling thread as the embedder knows it. Once in eight calls it answers that there is none.
+/// The calling thread's identity in the parker. One call in eight returns NULL: the thread is not the embedder's.
 unsafe extern "C" fn current(_: *mut c_void) -> *mut c_void {
     let thread = UNPARKED.with(|unparked| std::ptr::from_ref::<AtomicU32>(unparked));
     if chance(8) == 0 { std::ptr::null_mut() } else { thread.cast_mut().cast() }
 }
 
-/// Sleeps for a moment, or returns at once; now and then it ends the wait.
+/// Sleeps for 20 µs, or returns at once if the thread was unparked. Now and then it ends the wait.
 unsafe extern "C" fn park(_: *mut c_void, thread: *mut c_void, _clock: u32, _deadline: u64) -> c_int {
-    // SAFETY: a thread of `current`, which is never freed.
+    // SAFETY: the pointer is from `current` and never freed.
     let unparked = unsafe { &*thread.cast::<AtomicU32>() };
     if unparked.swap(0, SeqCst) == 0 {
         std::thread::sleep(Duration::from_micros(20));
@@ -198,7 +198,7 @@ unsafe extern "C" fn park(_: *mut c_void, thread: *mut c_void, _clock: u32, _dea
 }
 
 unsafe extern "C" fn unpark(_: *mut c_void, thread: *mut c_void) {
-    // SAFETY: as above.
+    // SAFETY: as in `park`.
     unsafe { (*thread.cast::<AtomicU32>()).store(1, SeqCst) };
 }
 

@@ -1,11 +1,11 @@
-//! Handles of all classes: alive, freed, of another kind, of another generation, and numbers that never were one.
+//! Handles of all classes: alive, freed, of another kind, of another generation, and numbers that were never a handle.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use crate::random::Random;
 
-/// What a handle stands for.
+/// The kind of a handle's object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     System,
@@ -16,46 +16,46 @@ pub enum Kind {
 
 pub const KINDS: [Kind; 4] = [Kind::System, Kind::Domain, Kind::Task, Kind::Waiter];
 
-/// The number of a slot is in these bits of a handle, its generation in the 32 above them, and the kind above those.
+/// A handle has its slot's number in these low bits, the generation in the 32 bits above, and the kind above those.
 const INDEX_BITS: u32 = 28;
-/// Freed handles of one kind that are remembered.
+/// Number of freed handles of each kind that are remembered.
 const STALE: usize = 64;
-/// An entry that a thread works with: a handle is being made for it, or that of the entry is being freed.
+/// The value of an entry that a thread has reserved, to make a handle for it or to free its handle.
 const RESERVED: u64 = 1;
 
-/// A place for one live handle that all threads use.
+/// Holds a live handle that all threads use.
 #[derive(Default)]
 pub struct Entry {
-    /// 0 for none.
+    /// 0 means none.
     handle: AtomicU64,
-    /// Of a waiter: whether its callback may be called.
+    /// Whether the callback of the entry's waiter may be called.
     pub is_armed: AtomicBool,
 }
 
 impl Entry {
-    /// The handle, which another thread may be freeing.
+    /// The handle. Another thread may be freeing it.
     pub fn get(&self) -> Option<u64> {
         Some(self.handle.load(SeqCst)).filter(|handle| *handle > RESERVED)
     }
 
-    /// Takes an empty entry to put a handle there.
+    /// Reserves an empty entry for a new handle.
     pub fn reserve(&self) -> bool {
         self.handle.compare_exchange(0, RESERVED, SeqCst, SeqCst).is_ok()
     }
 
-    /// Takes the handle, to free it. Other threads go on using it if they have looked before.
+    /// Takes the handle in order to free it. Threads that have read it before continue to use it.
     pub fn take(&self) -> Option<u64> {
         let handle = self.get()?;
         self.handle.compare_exchange(handle, RESERVED, SeqCst, SeqCst).ok()
     }
 
-    /// Puts a handle there, or none: 0. For a thread that has reserved or taken it, or has ended its waiter.
+    /// Stores a handle, or 0 for none. For a thread that reserved the entry, took its handle or ended its waiter.
     pub fn put(&self, handle: u64) {
         self.handle.store(handle, SeqCst);
     }
 }
 
-/// The entries of one kind, or of waiters of one zone.
+/// The entries of one kind, or of the waiters of one zone.
 pub struct Pool(Vec<Entry>);
 
 impl Pool {
@@ -72,13 +72,13 @@ impl Pool {
     }
 }
 
-/// What is known of the handles that were given out.
+/// The handles that the library has returned.
 pub struct History {
-    /// Handles that were freed, at random places.
+    /// Freed handles, at random indices.
     stale: [[AtomicU64; STALE]; 4],
-    /// A live handle of each kind that nobody frees before the end.
+    /// A handle of each kind that is not freed before the end.
     anchors: [AtomicU64; 4],
-    /// The largest number of a slot.
+    /// The highest number of a slot.
     highest: AtomicU64,
 }
 
@@ -100,22 +100,22 @@ impl History {
         self.anchors[kind as usize].load(SeqCst)
     }
 
-    /// A handle has been made.
+    /// Notes a new handle.
     pub fn made(&self, handle: u64) {
         self.highest.fetch_max(handle & ((1 << INDEX_BITS) - 1), SeqCst);
     }
 
-    /// A handle has been freed.
+    /// Notes a freed handle.
     pub fn freed(&self, kind: Kind, handle: u64, random: &mut Random) {
         self.stale[kind as usize][random.below(STALE)].store(handle, SeqCst);
     }
 
-    /// How many slots there have been.
+    /// Number of slots that the library has used.
     pub fn slots(&self) -> u64 {
         self.highest.load(SeqCst) + 1
     }
 
-    /// A handle that is none of this kind, and what the header promises for it.
+    /// A bad handle for this kind, and the error that the header promises for it.
     pub fn bad(&self, kind: Kind, random: &mut Random) -> (u64, c_int) {
         let own = self.anchor(kind);
         let of_another_kind = || KINDS.into_iter().filter(move |other| *other != kind);
@@ -126,8 +126,8 @@ impl History {
             5 => of_another_kind()
                 .nth(random.below(3))
                 .map_or(0, |other| self.stale[other as usize][random.below(STALE)].load(SeqCst)),
-            // Another generation, as far away as no slot comes; another slot, which was never made; the mark of one that is
-            // being freed, which no handle has.
+            // Not valid in any case: a generation that no slot reaches; the number of a slot that was never made; the
+            // bit that marks a slot that is being freed, which no handle has.
             6 => own ^ 1 << (INDEX_BITS + 31),
             7 => own ^ random.of(&[1 << (INDEX_BITS - 1), 1 << 63]),
             _ => (random.below(1 << 32) as u64) << 32 | random.below(1 << 32) as u64,
@@ -136,14 +136,14 @@ impl History {
     }
 }
 
-/// How often a callback was called when its waiter had ended, or none had begun.
+/// Number of callbacks that ran before their waiter began or after it ended.
 pub static LATE_CALLBACKS: AtomicU64 = AtomicU64::new(0);
 
-/// The callback of all waiters. The context is the waiter's entry, which lives as long as the storm.
+/// The callback of all waiters. The context is the waiter's entry, which outlives all calls.
 pub unsafe extern "C" fn callback(context: *mut c_void) {
-    // Slow, so that other threads end this waiter meanwhile, and those whose turn comes after it.
+    // Slow, so that other threads end this waiter meanwhile, and those whose callbacks come later.
     std::thread::yield_now();
-    // SAFETY: see above.
+    // SAFETY: the context is an entry that outlives all calls.
     if !unsafe { (*context.cast::<Entry>()).is_armed.load(SeqCst) } {
         LATE_CALLBACKS.fetch_add(1, SeqCst);
     }

@@ -1,8 +1,8 @@
-//! Random calls of the C interface from many threads, most of them with bad handles, and two oracles: each bad handle is
-//! answered as the header promises, and each wake that is counted is received.
+//! Random calls of the C interface from many threads, most of them with bad handles. Two oracles check them: each bad
+//! handle is refused as the header promises, and each counted wake is received.
 //!
-//! `UFUTEX_STORM_CALLS` sets how many calls are made in all; the default is 200,000. `UFUTEX_STORM_SEED` sets the seed.
-//! A hundred million take some minutes:
+//! `UFUTEX_STORM_CALLS` sets the number of calls, 200,000 by default. `UFUTEX_STORM_SEED` sets the seed. A hundred
+//! million calls take some minutes:
 //!
 //! `UFUTEX_STORM_CALLS=100000000 cargo test --release -p ufutex-capi --test storm -- --nocapture`
 
@@ -14,7 +14,8 @@ mod handles;
 #[path = "../../../ufutex/tests/soak/heap.rs"]
 mod heap;
 mod odd;
-#[path = "../../../ufutex/tests/stress/random.rs"]
+#[allow(dead_code, reason = "this test uses a part")]
+#[path = "../../../ufutex/tests/common/random.rs"]
 mod random;
 
 use std::ptr;
@@ -33,27 +34,27 @@ use handles::{Entry, History, Kind, LATE_CALLBACKS, Pool};
 use random::Random;
 
 const THREADS: usize = 8;
-/// How long no call may come to an end. What takes longer hangs.
+/// If no call returns for this long, a thread hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 const SYSTEMS: usize = 3;
 const DOMAINS: usize = 10;
 const TASKS: usize = 24;
 const WAITERS_OF_A_ZONE: usize = 16;
-/// Handles that can be alive at a time: those in pools, those that nobody frees, and one more for each thread that makes
-/// one or ends one.
+/// The most handles that are alive at a time: those in pools, those that are freed at the end, and two more for each
+/// thread, which may be making one and ending one.
 const MOST_HANDLES: usize = SYSTEMS + DOMAINS + TASKS + 3 * WAITERS_OF_A_ZONE + 3 + THREADS + 2 * THREADS;
-/// Bytes that the library may keep when all is freed: slots of handles, and what each thread holds.
+/// Bytes that the library may keep when all objects are freed: slots of handles, and records of threads.
 const KEPT_BYTES: isize = 64 << 10;
 const FIRST_TID: u32 = 1000;
 
-/// What all threads share.
+/// The state that all threads share.
 struct Storm {
     seed: u64,
     systems: Pool,
     domains: Pool,
     tasks: Pool,
     waiters: [Pool; 3],
-    /// Tasks of the domain that nobody frees.
+    /// A task for each thread, in the domain that is freed last.
     tasks_of_threads: [Entry; THREADS],
     quiet: Entry,
     history: History,
@@ -77,12 +78,12 @@ impl Storm {
         })
     }
 
-    /// Makes what nobody frees: a system, a domain in which somebody waits, and a task of it for each thread.
+    /// Makes the objects that are freed last: a system, a domain with a waiter, and a task in it for each thread.
     fn make_anchors(&self) {
         let (mut system, mut domain, mut waiter) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
         let quiet = embedder::quiet();
         let context = ptr::from_ref(&self.quiet).cast_mut().cast();
-        // SAFETY: all pointers are valid, and the word is one of the arena.
+        // SAFETY: all pointers are valid, and the word is in the arena.
         unsafe {
             assert_eq!(ufutex_system_new(ptr::null(), &mut system), 0);
             assert_eq!(ufutex_domain_new(system, ptr::null(), &mut domain), 0);
@@ -95,7 +96,7 @@ impl Storm {
         self.history.set_anchor(Kind::Waiter, waiter.addr() as u64);
         for entry in &self.tasks_of_threads {
             let mut task = ptr::null_mut();
-            // SAFETY: as above.
+            // SAFETY: see above.
             assert_eq!(unsafe { ufutex_task_new(domain, self.next_tid(), 0, &mut task) }, 0);
             self.history.set_anchor(Kind::Task, task.addr() as u64);
             entry.put(task.addr() as u64);
@@ -106,18 +107,18 @@ impl Storm {
         FIRST_TID + self.next_tid.fetch_add(1, Relaxed) % (1 << 29)
     }
 
-    /// The TID of a task that lives, has ended, or is about to begin.
+    /// The TID of a task that is alive, has ended, or is about to be made.
     fn some_tid(&self, random: &mut Random) -> u32 {
         self.next_tid.load(Relaxed).saturating_add(2).saturating_sub(random.below(64) as u32).max(1)
     }
 
-    /// Wakes every thread that sleeps at a word, and interrupts the tasks: those without a timeout go on.
+    /// Wakes all threads that sleep at a word and interrupts all tasks, so that waits without a timeout end.
     fn deliver(&self) {
         let anchor = self.history.anchor(Kind::Domain);
         for domain in self.domains.iter().filter_map(Entry::get).chain([anchor]) {
             for (zone, number) in ZONES.into_iter().flat_map(|zone| (0..WORDS as usize).map(move |n| (zone, n))) {
                 for flags in [UFUTEX_U32, UFUTEX_U32 | UFUTEX_SHARED] {
-                    // SAFETY: any number may be handed over as a handle; the word is one of the arena.
+                    // SAFETY: any number may be passed as a handle. The word is in the arena.
                     let answer =
                         unsafe { ufutex_wake(handle(domain), embedder::word(zone, number), u32::MAX, u32::MAX, flags) };
                     self.accounts.counted(zone, answer.into());
@@ -125,12 +126,12 @@ impl Storm {
             }
         }
         for task in self.tasks.iter().chain(&self.tasks_of_threads).filter_map(Entry::get) {
-            // SAFETY: any number may be handed over as a handle.
+            // SAFETY: any number may be passed as a handle.
             unsafe { ufutex_task_interrupt(handle(task)) };
         }
     }
 
-    /// Ends and frees all there is, after the threads have ended: nothing is in use any more.
+    /// Ends and frees all objects after the threads have ended, when nothing is in use any more.
     fn free_all(self: &Arc<Self>) {
         let mut caller = Caller::new(self, THREADS, Random::new(self.seed));
         let quiet = self.history.anchor(Kind::Waiter);
@@ -162,7 +163,7 @@ impl Storm {
 #[test]
 fn bad_handles_are_refused_and_every_wake_is_received_whatever_threads_call() {
     let (calls, seed) = (number("UFUTEX_STORM_CALLS", 200_000), number("UFUTEX_STORM_SEED", 1));
-    // A crash names no seed.
+    // Printed first, because a crash prints no seed.
     println!("{calls} calls with seed {seed}");
     let before = heap::live_bytes();
     let storm = Storm::new(seed);
@@ -180,7 +181,7 @@ fn bad_handles_are_refused_and_every_wake_is_received_whatever_threads_call() {
     assert!(kept <= KEPT_BYTES, "seed {seed}: {kept} bytes are kept when all is freed");
 }
 
-/// Has the threads make their calls.
+/// Runs the threads until they have made `calls` calls.
 fn run(storm: &Arc<Storm>, calls: u64) {
     let seed = storm.seed;
     let threads: Vec<_> = (0..THREADS)
@@ -196,7 +197,7 @@ fn run(storm: &Arc<Storm>, calls: u64) {
         })
         .collect();
     let (mut last, mut since, mut said) = (0, Instant::now(), Instant::now());
-    // One that ends too soon has panicked: the others may wait for it.
+    // A thread that ends too soon has panicked, and the others may wait for it.
     let has_panicked = || threads.iter().any(|thread| thread.is_finished()) && storm.accounts.calls() < calls;
     while threads.iter().any(|thread| !thread.is_finished()) && !has_panicked() {
         storm.deliver();

@@ -1,4 +1,4 @@
-//! Structs of a size that no struct has, or that set what no library knows; pointers that are NULL or misaligned.
+//! Structs of an invalid size or with unknown fields that are not 0, and pointers that are NULL or misaligned.
 
 use std::ffi::c_long;
 use std::mem::{offset_of, size_of};
@@ -12,13 +12,13 @@ use crate::calls::handle;
 use crate::embedder;
 use crate::handles::Kind;
 
-/// Room for the largest struct that may be handed over.
+/// Memory for the largest struct that is accepted.
 #[repr(C, align(8))]
 struct Room([u64; 513]);
 
 impl Caller<'_> {
-    /// A function with good handles and a struct that it has to refuse.
-    pub fn odd_struct(&mut self) {
+    /// Calls a function with good handles and a struct that it must refuse.
+    pub fn invalid_struct(&mut self) {
         let anchor = |kind| self.storm.history.anchor(kind);
         let (system, domain) = (handle(anchor(Kind::System)), handle(anchor(Kind::Domain)));
         let task = handle(self.storm.tasks_of_threads[self.thread].get().unwrap_or(0));
@@ -34,7 +34,7 @@ impl Caller<'_> {
             size_of::<ufutex_counters>(),
             size_of::<ufutex_system_counters>(),
         ][call];
-        // What a program of the first version said.
+        // The sizes in the first version.
         let first = [
             offset_of!(ufutex_config, max_table_bytes),
             offset_of!(ufutex_options, max_table_bytes),
@@ -50,7 +50,7 @@ impl Caller<'_> {
             1 => (self.random.of(&[4097, usize::MAX, 1 << 40]), libc::E2BIG),
             2 => (known, libc::EINVAL),
             _ if is_filled_in => (4097, libc::E2BIG),
-            // Something behind what the library knows.
+            // A field beyond the library's version is not 0.
             _ => (known + 8 * (1 + self.random.below((4096 - known) / 8)), libc::E2BIG),
         };
         room.0[0] = size as u64;
@@ -59,8 +59,8 @@ impl Caller<'_> {
         }
         let skew = if size == known { 1 + self.random.below(7) } else { 0 };
         let at = (&raw mut room).cast::<u8>().wrapping_add(skew);
-        // SAFETY: what is read and written lies in `room`: a struct is as large as it says, at most 4096 bytes, and not
-        // touched if it is misaligned or said to be larger. The rest is valid.
+        // SAFETY: the library accesses only `room`: a struct has the size that it declares, at most 4096 bytes. It is
+        // not accessed if it is misaligned or declares a larger size. The other arguments are valid.
         let answer: c_long = unsafe {
             match call {
                 0 => ufutex_system_new(at.cast(), &mut made_system).into(),
@@ -77,7 +77,7 @@ impl Caller<'_> {
         self.null_pointers();
     }
 
-    /// The same with nothing where the answer is to be stored.
+    /// Calls a function with NULL for its result.
     fn null_pointers(&mut self) {
         let domain = handle(self.storm.history.anchor(Kind::Domain));
         let system = handle(self.storm.history.anchor(Kind::System));

@@ -1,20 +1,20 @@
-//! `crowd`: wakes where many wait who are no threads. Does it cost one waiter anything that there are others?
+//! `crowd`: wakes one of many waiters that are not threads. Does the number of waiters change the cost of a wake?
 //!
-//! Case `distinct`: each has a word of its own, in a cache line of its own, as a lock in its own object has. Case
-//! `same-bucket`: a few wait for the word that is woken, and many for its neighbour, which shares the bucket.
+//! Case `distinct`: each waiter has its own word in its own cache line, as a lock in its own object has. Case
+//! `same-bucket`: a few waiters are on the word that is woken, and many on another word in the same bucket.
 
-use super::{BUCKETS_MIN, Lab, Outcome, arena};
-use crate::Row;
 use crate::settings::Buckets;
+use crate::{BUCKETS_MIN, Head, Lab, policy_name, rows_of, workers};
 use anyhow::{Context, Result, anyhow};
 use lab_measure::clock;
 use lab_measure::interrupt;
 use lab_measure::machine;
-use lab_measure::sample::{self, Pace};
+use lab_measure::sample;
 use lab_measure::stats::Spread;
 use lab_targets::Policy;
-use lab_targets::crowd::{BATCH_MAX, Beat, Crowd, Kind, Stage};
+use lab_targets::crowd::{BATCH_MAX, Channels, Crowd as Gathering, Kind, Sample};
 use lab_targets::{Name, Shape, Subject, Words};
+use serde::Serialize;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
@@ -23,24 +23,52 @@ use std::time::Duration;
 const DISTINCT: [usize; 2] = [100, 100_000];
 const SAME_BUCKET: [usize; 1] = [10_000];
 const BUDGET_S: f64 = 15.0;
-/// From a word that somebody waits for to the next in case `distinct`.
+/// Distance between two words in case `distinct`, in bytes.
 const LINE_BYTES: usize = 64;
-/// Up to so many buckets the words of a line share theirs: the engine spreads them in larger tables.
+/// In larger tables the engine puts the words of one cache line into different buckets.
 const SHARED_BUCKETS_MAX: usize = 4096;
-/// Of the order in which words are woken: the same in each run.
+/// Seed of the order of the wakes, which is the same in each run.
 const SEED: u64 = 42;
 
-/// Where the waiters are.
+/// Settings of `crowd`.
+#[derive(Clone, Debug, Default)]
+pub struct Crowd {
+    /// `-n`, if given.
+    pub number: Option<Vec<usize>>,
+}
+
+/// One row of the results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Target, threads and setup.
+    #[serde(flatten)]
+    pub head: Head,
+    /// `distinct` or `same-bucket`.
+    pub case: &'static str,
+    /// `distinct`: waiters of a domain. `same-bucket`: waiters on the other word.
+    pub waiters: usize,
+    /// `future` or `custom`.
+    pub waiter_kind: &'static str,
+    /// Number of domains that are measured together, each with `waiters` waiters.
+    pub domains: usize,
+    /// Time of a wake of one waiter.
+    pub ns_per_op: Spread,
+    /// This row's time divided by that of the row with the fewest waiters, round by round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_fewest: Option<f64>,
+}
+
+/// The words of the waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// A word for each.
+    /// Each waiter has its own word.
     Distinct,
-    /// Two words that share a bucket.
+    /// Two words in one bucket.
     SameBucket,
 }
 
 impl Case {
-    /// As it is printed.
+    /// The printed name.
     pub fn text(self) -> &'static str {
         match self {
             Case::Distinct => "distinct",
@@ -49,21 +77,21 @@ impl Case {
     }
 }
 
-/// The section in the series; the last part of a key is the number of waiters of a domain.
+/// Section of the results in `Lab::series`. The last part of a key is the number of waiters of a domain.
 pub fn section(case: Case, kind: Kind, domains: usize) -> String {
     let many = if domains > 1 { ", many domains" } else { "" };
     format!("crowd {} {}{many}", case.text(), kind.text())
 }
 
-/// How many wait.
+/// Number of waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Size {
-    /// In each domain.
+    /// Waiters of each domain.
     waiters: usize,
     domains: usize,
 }
 
-/// A crowd in a domain of its own, or in many.
+/// A crowd with its target. The crowd is in one domain or in many.
 struct Competitor {
     kind: Kind,
     case: Case,
@@ -74,72 +102,73 @@ struct Competitor {
 }
 
 impl Competitor {
-    /// Once more where the thread was disturbed.
-    fn sample(&self, length: Duration) -> Result<Beat> {
-        let mut beat = Beat::default();
-        for _ in 0..arena::TRIES {
-            beat = self.session.turn(length)?;
-            if !arena::had_no_cpu(beat.on_cpu, beat.elapsed) {
+    /// One sample, taken again if the thread was disturbed.
+    fn sample(&self, length: Duration) -> Result<Sample> {
+        let mut sample = Sample::default();
+        for _ in 0..workers::TRIES {
+            sample = self.session.request(length)?;
+            if !workers::had_no_cpu(sample.on_cpu, sample.elapsed) {
                 break;
             }
         }
-        Ok(beat)
+        Ok(sample)
     }
 }
 
-/// Measures the engine's targets, one after another: a crowd takes memory, and it is compared with smaller ones of its
-/// own target.
-pub fn run(lab: &mut Lab<'_>) -> Result<Outcome> {
-    let mut notes = Vec::new();
-    let names = names(lab, &mut notes);
-    let mut rows = Vec::new();
-    for name in names.iter().take_while(|_| !interrupt::asked()) {
-        rows.extend(target(lab, *name, names.len(), &mut notes)?);
+/// Measures the engine's targets one after another: a crowd takes much memory, and it is compared only with smaller
+/// crowds of its own target.
+pub fn run(lab: &mut Lab<'_>, asked: &Crowd, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+    if lab.needs_private(notes) {
+        return Ok(Vec::new());
     }
-    Ok(Outcome { rows, notes })
+    let names = names(lab, notes);
+    let mut rows = Vec::new();
+    for name in names.iter().take_while(|_| !interrupt::requested()) {
+        rows.extend(target(lab, asked, *name, names.len(), notes)?);
+    }
+    Ok(rows)
 }
 
 fn names(lab: &Lab<'_>, notes: &mut Vec<String>) -> Vec<Name> {
     let (names, cannot): (Vec<_>, Vec<_>) = lab.sleeping_targets().into_iter().partition(|name| name.is_ours());
     if !cannot.is_empty() {
         let cannot: Vec<_> = cannot.iter().map(|name| name.text()).collect();
-        notes.push(format!("{} left out: only threads wait there", cannot.join(", ")));
+        notes.push(format!("{} left out: only threads can wait on them", cannot.join(", ")));
     }
     names
 }
 
-/// The rows of one target, all its crowds interleaved.
-fn target(lab: &mut Lab<'_>, name: Name, targets: usize, notes: &mut Vec<String>) -> Result<Vec<Row>> {
-    let settings = lab.settings;
-    let competitors = line_up(lab, name, notes)?;
-    let budget = lab.budget(BUDGET_S) / targets as u32;
-    let mut pace = Pace::new(budget, settings.runtime_s.is_some(), settings.repeat, competitors.len());
-    // Each sample has its own.
-    pace.course.warm_up = false;
-    let stage = format!("crowd: {name}, {} rows, {} rounds at most", competitors.len(), pace.course.rounds);
-    let progress = lab.progress(&stage, pace.course.rounds);
+/// The rows of one target. A round has one sample of each crowd.
+fn target(lab: &mut Lab<'_>, asked: &Crowd, name: Name, targets: usize, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+    let competitors = line_up(lab, asked, name, notes)?;
+    // The budget is for all targets together.
+    let mut pace = lab.pace(BUDGET_S, competitors.len() * targets);
+    // Each sample has a warm-up of its own.
+    pace.rounds.warm_up = false;
+    let stage = format!("crowd: {name}, {} rows, {} rounds at most", competitors.len(), pace.rounds.count);
+    let progress = lab.progress(&stage, pace.rounds.count);
     let ns_per_tick = clock::nanoseconds_per_tick();
     let (mut taken, mut disturbed) = (0, 0);
-    let samples = sample::rounds(pace.course, competitors.len(), &progress, |number| {
-        let beat = competitors[number].sample(pace.sample)?;
+    let samples = sample::rounds(pace.rounds, competitors.len(), &progress, |number| {
+        let sample = competitors[number].sample(pace.sample)?;
         taken += 1;
-        disturbed += usize::from(arena::had_no_cpu(beat.on_cpu, beat.elapsed));
-        Ok(beat.ticks as f64 * ns_per_tick / beat.wakes as f64)
+        disturbed += usize::from(workers::had_no_cpu(sample.on_cpu, sample.elapsed));
+        Ok(sample.ticks as f64 * ns_per_tick / sample.wakes as f64)
     })?;
-    notes.extend(arena::remark(disturbed, taken).map(|remark| format!("{name}: {remark}")));
+    notes.extend(workers::remark(disturbed, taken).map(|remark| format!("{name}: {remark}")));
     for (one, samples) in competitors.iter().zip(&samples) {
         lab.series
             .put((&section(one.case, one.kind, one.size.domains), name.text(), one.size.waiters), samples.clone());
     }
-    Ok(competitors.iter().zip(&samples).map(|(one, samples)| row(lab, name, one, samples)).collect())
+    Ok(rows_of(&competitors, &samples, |one, samples| row(lab, asked, name, one, samples)))
 }
 
-fn line_up(lab: &Lab<'_>, name: Name, notes: &mut Vec<String>) -> Result<Vec<Competitor>> {
+fn line_up(lab: &Lab<'_>, asked: &Crowd, name: Name, notes: &mut Vec<String>) -> Result<Vec<Competitor>> {
     let mut competitors = Vec::new();
     for case in [Case::Distinct, Case::SameBucket] {
         for kind in [Kind::Future, Kind::Custom] {
-            for size in sizes(lab, name, case) {
-                if interrupt::asked() {
+            for size in sizes(asked, name, case) {
+                if interrupt::requested() {
                     return Ok(competitors);
                 }
                 let one = competitor(lab, name, case, kind, size)?;
@@ -158,11 +187,11 @@ fn line_up(lab: &Lab<'_>, name: Name, notes: &mut Vec<String>) -> Result<Vec<Com
     Ok(competitors)
 }
 
-/// The first one is what the others are compared with. Last in case `distinct`, as many as in the largest crowd, but in
-/// domains that are small: its distance to the largest is what one large domain costs, and what is left the caches take.
-fn sizes(lab: &Lab<'_>, name: Name, case: Case) -> Vec<Size> {
+/// The first size is the base of the ratios. The last one in case `distinct` has as many waiters as the largest, but in
+/// small domains: its ratio is what the caches cost, and the rest is what one large domain costs.
+fn sizes(asked: &Crowd, name: Name, case: Case) -> Vec<Size> {
     let one_domain = |waiters| Size { waiters, domains: 1 };
-    let asked = lab.settings.number.as_deref();
+    let asked = asked.number.as_deref();
     let mut sizes = match case {
         Case::Distinct => asked.unwrap_or(&DISTINCT).to_vec(),
         Case::SameBucket => [&[0], asked.unwrap_or(&SAME_BUCKET)].concat(),
@@ -170,7 +199,7 @@ fn sizes(lab: &Lab<'_>, name: Name, case: Case) -> Vec<Size> {
     sizes.sort_unstable();
     let (fewest, most) = (sizes[0], sizes[sizes.len() - 1]);
     let mut sizes: Vec<_> = sizes.into_iter().map(one_domain).collect();
-    // Domains of the global table have no tables of their own.
+    // Domains that use the global table have no tables of their own.
     if case == Case::Distinct && most >= 2 * fewest && name != Name::Global {
         sizes.push(Size { waiters: fewest, domains: most / fewest });
     }
@@ -189,8 +218,8 @@ fn competitor(lab: &Lab<'_>, name: Name, case: Case, kind: Kind, size: Size) -> 
     Ok(Competitor { kind, case, size, policy, subject, session })
 }
 
-/// What does not follow its waiters is large enough from the start. Case `same-bucket` is about one bucket: its table
-/// stays as it is.
+/// A table that does not grow is large enough from the start. In case `same-bucket` the size is fixed, since the case
+/// is about one bucket.
 fn policy(lab: &Lab<'_>, name: Name, case: Case, waiters: usize) -> Policy {
     match (lab.settings.buckets, case) {
         (_, Case::Distinct) if name == Name::Live => lab.settings.live_policy(),
@@ -200,9 +229,9 @@ fn policy(lab: &Lab<'_>, name: Name, case: Case, waiters: usize) -> Policy {
     }
 }
 
-fn distinct(kind: Kind, size: Size) -> Crowd {
+fn distinct(kind: Kind, size: Size) -> Gathering {
     let waiters = size.waiters * size.domains;
-    Crowd {
+    Gathering {
         kind,
         words: Arc::new(Words::new(waiters, LINE_BYTES)),
         places: (0..waiters as u32).collect(),
@@ -213,10 +242,10 @@ fn distinct(kind: Kind, size: Size) -> Crowd {
     }
 }
 
-/// One waiter more than a batch wakes: so the word that is woken never leaves the bucket's chain, where it stands behind
-/// the other one, and each wake has to pass that.
-fn same_bucket(kind: Kind, bystanders: usize) -> Crowd {
-    Crowd {
+/// There is one waiter more than a batch wakes, so the woken word always has a waiter. Its key stays in the bucket's
+/// chain behind the other word's, and each wake must pass that one.
+fn same_bucket(kind: Kind, bystanders: usize) -> Gathering {
+    Gathering {
         kind,
         words: Arc::new(Words::new(LINE_BYTES / size_of::<u32>(), size_of::<u32>())),
         places: vec![0; BATCH_MAX + 1],
@@ -227,11 +256,11 @@ fn same_bucket(kind: Kind, bystanders: usize) -> Crowd {
     }
 }
 
-/// The numbers below `count`, in an order that is random and always the same.
+/// The numbers below `count`, in a random order that is the same in each run.
 fn shuffled(count: u32) -> Vec<u32> {
     let mut state = SEED;
     let mut below = |bound: usize| {
-        // Knuth's multiplier; the high bits are the random ones.
+        // Knuth's multiplier for a linear congruential generator (MMIX). Its high bits are the random ones.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % bound
     };
@@ -242,68 +271,72 @@ fn shuffled(count: u32) -> Vec<u32> {
     numbers
 }
 
-/// A thread that hosts a crowd. It sleeps but for its turns.
+/// A thread that hosts a crowd and sleeps between samples.
 struct Session {
-    turns: Option<Sender<Duration>>,
-    beats: Receiver<Result<Beat, String>>,
+    requests: Option<Sender<Duration>>,
+    samples: Receiver<Result<Sample, String>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Session {
-    /// Comes back when all are queued.
-    fn start(subject: Arc<dyn Subject>, crowd: Crowd, cpu: usize) -> Result<Session> {
-        let ((turns, their_turns), (their_beats, beats)) = (mpsc::channel(), mpsc::channel());
-        let stage = Stage { turns: their_turns, beats: their_beats };
+    /// Returns when all waiters are queued.
+    fn start(subject: Arc<dyn Subject>, crowd: Gathering, cpu: usize) -> Result<Session> {
+        let ((requests, their_requests), (their_samples, samples)) = (mpsc::channel(), mpsc::channel());
+        let channels = Channels { requests: their_requests, samples: their_samples };
         let host = move || {
             machine::pin(cpu);
-            subject.host(&crowd, &stage);
+            subject.host(&crowd, &channels);
         };
-        let thread = std::thread::Builder::new().name("crowd".to_string()).spawn(host).context("a crowd's thread")?;
-        let session = Session { turns: Some(turns), beats, thread: Some(thread) };
-        session.beat()?;
+        let thread = std::thread::Builder::new()
+            .name("crowd".to_string())
+            .spawn(host)
+            .context("cannot start a crowd's thread")?;
+        let session = Session { requests: Some(requests), samples, thread: Some(thread) };
+        session.receive()?;
         Ok(session)
     }
 
-    /// One sample.
-    fn turn(&self, length: Duration) -> Result<Beat> {
-        let told = self.turns.as_ref().is_some_and(|turns| turns.send(length).is_ok());
-        anyhow::ensure!(told, "a crowd's thread ended early");
-        self.beat()
+    /// Takes one sample.
+    fn request(&self, length: Duration) -> Result<Sample> {
+        let sent = self.requests.as_ref().is_some_and(|requests| requests.send(length).is_ok());
+        anyhow::ensure!(sent, "a crowd's thread ended early");
+        self.receive()
     }
 
-    fn beat(&self) -> Result<Beat> {
-        self.beats.recv().context("a crowd's thread ended early")?.map_err(|reason| anyhow!(reason))
+    fn receive(&self) -> Result<Sample> {
+        self.samples.recv().context("a crowd's thread ended early")?.map_err(|reason| anyhow!(reason))
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.turns = None;
+        self.requests = None;
         if let Some(thread) = self.thread.take() {
-            // A panic has been printed by then.
+            // If the thread panicked, the message has been printed.
             let _ = thread.join();
         }
     }
 }
 
-fn row(lab: &Lab<'_>, name: Name, one: &Competitor, samples: &[f64]) -> Row {
-    let fewest = sizes(lab, name, one.case)[0];
+fn row(lab: &Lab<'_>, asked: &Crowd, name: Name, one: &Competitor, samples: &[f64]) -> Row {
+    let fewest = sizes(asked, name, one.case)[0];
     let section_of = |size: Size| section(one.case, one.kind, size.domains);
     let (mine, theirs) = (section_of(one.size), section_of(fewest));
-    let ratio = lab.series.ratio((&mine, name.text(), one.size.waiters), (&theirs, name.text(), fewest.waiters));
     let waiting = one.size.waiters * one.size.domains;
     Row {
-        futexes: if one.case == Case::Distinct { waiting } else { 2 },
-        buckets: one.subject.buckets(),
-        policy: Some(super::hammer::policy_name(name, one.policy)),
-        case: Some(one.case.text()),
-        waiters: Some(one.size.waiters),
-        waiter_kind: Some(one.kind.text()),
-        domains: Some(one.size.domains),
-        ns_per_op: Some(Spread::of(samples)),
-        ratio_fewest: ratio,
-        repeat: samples.len(),
-        ..Row::new(lab, "crowd", name, 1)
+        head: Head {
+            futexes: if one.case == Case::Distinct { waiting } else { 2 },
+            buckets: one.subject.buckets(),
+            policy: Some(policy_name(name, one.policy)),
+            repeat: samples.len(),
+            ..Head::new(lab, "crowd", name, 1)
+        },
+        case: one.case.text(),
+        waiters: one.size.waiters,
+        waiter_kind: one.kind.text(),
+        domains: one.size.domains,
+        ns_per_op: Spread::of(samples),
+        ratio_fewest: lab.series.ratio((&mine, name.text(), one.size.waiters), (&theirs, name.text(), fewest.waiters)),
     }
 }
 

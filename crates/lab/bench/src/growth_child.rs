@@ -1,4 +1,4 @@
-//! One repeat of `growth`, in a fresh process: its report is one line of JSON on stdout.
+//! One repeat of `growth`, in a new process. It prints its report as one line of JSON.
 
 use anyhow::{Context, Result, anyhow, ensure};
 use lab_measure::machine::{self, OwnLine};
@@ -11,47 +11,47 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::{JoinHandle, Thread};
 use std::time::Instant;
 
-/// What one repeat of `growth` needs to know.
+/// Parameters of one repeat of `growth`.
 #[derive(Clone)]
 pub struct Child {
-    /// Whose table grows.
+    /// The target.
     pub target: Name,
-    /// Threads that park one after another.
+    /// Number of threads, which park one after another.
     pub threads: usize,
-    /// The layout of our tables.
+    /// Bucket layout of the engine's table.
     pub layout: Layout,
-    /// The size policy of our table.
+    /// Size policy of the engine's table.
     pub policy: Policy,
 }
 
-/// Small: a thousand threads and more.
+/// Stack of a parked thread. Small, because there are over a thousand.
 const STACK_BYTES: usize = 128 * 1024;
-/// As much of it as a wait may use is touched before: page faults of a new stack are not the target's.
+/// Part of the stack that is touched before the wait, so that its page faults are not measured.
 const STACK_TOUCHED_BYTES: usize = 32 * 1024;
 
-/// What the parent reads.
+/// The report that the parent reads.
 #[derive(Serialize, Deserialize)]
 pub struct Report {
-    /// Over all threads of this repeat.
+    /// First waits of all threads in this repeat.
     pub first_wait_us: Tail,
-    /// When all are parked.
+    /// Number of buckets when all threads are parked.
     pub buckets: Option<usize>,
 }
 
-/// What one thread and the main thread share.
+/// Shared by one thread and the main thread.
 #[derive(Default)]
 struct Seat {
-    /// The thread's own word: it waits while this is 0.
+    /// The thread waits on this word while it is 0.
     word: AtomicU32,
-    /// Set by the main thread: go.
+    /// The main thread sets it to 1 when the thread may begin.
     released: AtomicU32,
-    /// The first wait, from its call until it sleeps, in nanoseconds; 0 is not yet.
+    /// Time from the call of the first wait until the thread sleeps, in ns. 0 means that it does not sleep yet.
     first_wait_ns: AtomicU64,
 }
 
 type Sitter = JoinHandle<Option<Waited>>;
 
-/// Parks the threads, prints the report, wakes them all.
+/// Parks the threads, prints the report and wakes all threads.
 pub fn run(args: &Child) -> Result<()> {
     let shape = Shape { layout: args.layout, policy: args.policy, shared: false, early_return: false };
     let subject = lab_targets::build(args.target, &shape)?;
@@ -61,6 +61,7 @@ pub fn run(args: &Child) -> Result<()> {
         subject.note_threads(number + 1);
         release(&seats[number].0, thread)?;
     }
+    // [Lc], as in `release`.
     let times: Vec<_> = seats.iter().map(|seat| seat.0.first_wait_ns.load(Ordering::Acquire) as f64 / 1000.0).collect();
     let report = Report { first_wait_us: Tail::of(&times), buckets: subject.buckets() };
     wake_all(&*subject, &seats, threads)?;
@@ -80,16 +81,17 @@ fn spawn(subject: &Arc<dyn Subject>, seats: &Arc<Vec<OwnLine<Seat>>>, number: us
         .with_context(|| format!("cannot start thread {number}"))
 }
 
-/// A thread: waits to be released, then times its first wait up to the sleep.
+/// Runs in each thread: waits to be released, then times its first wait until it sleeps.
 fn sit(subject: &dyn Subject, seat: &Seat, main: &Thread) -> Option<Waited> {
     touch_stack();
+    // [Lc]
     while seat.released.load(Ordering::Acquire) == 0 {
         std::thread::park();
     }
     let start = Instant::now();
     subject.wait_announced(&seat.word, 0, &mut || {
         let first_wait = start.elapsed();
-        seat.first_wait_ns.store((first_wait.as_nanos() as u64).max(1), Ordering::Release);
+        seat.first_wait_ns.store((first_wait.as_nanos() as u64).max(1), Ordering::Release); // [Lc]
         main.unpark();
     })
 }
@@ -103,27 +105,27 @@ fn touch_stack() {
     std::hint::black_box(&mut bytes);
 }
 
-/// Lets one thread go, and sleeps until it is in the table: nobody else runs meanwhile.
+/// Releases one thread and sleeps until it is parked, so that no two threads run at once.
 fn release(seat: &Seat, thread: &Sitter) -> Result<()> {
-    seat.released.store(1, Ordering::Release);
+    seat.released.store(1, Ordering::Release); // [Lc]
     thread.thread().unpark();
     while seat.first_wait_ns.load(Ordering::Acquire) == 0 {
         std::thread::park();
-        ensure!(!thread.is_finished(), "a thread ended without having waited");
+        ensure!(!thread.is_finished(), "a thread ended without waiting");
     }
     Ok(())
 }
 
-/// Each thread must be found by its own word: this also proves that all have been parked.
+/// Wakes each thread by its own word. This also checks that all of them are parked.
 fn wake_all(subject: &dyn Subject, seats: &[OwnLine<Seat>], threads: Vec<Sitter>) -> Result<()> {
     for (number, seat) in seats.iter().enumerate() {
-        seat.0.word.store(1, Ordering::SeqCst);
+        seat.0.word.store(1, Ordering::SeqCst); // [Lf]
         let woken = subject.wake(&seat.0.word);
-        ensure!(woken == 1, "the wake of thread {number} woke {woken}");
+        ensure!(woken == 1, "the wake of thread {number} woke {woken} threads");
     }
     for thread in threads {
         let waited = thread.join().map_err(|_| anyhow!("a thread panicked"))?;
-        ensure!(waited == Some(Waited::Woken), "a thread was not woken but {waited:?}");
+        ensure!(waited == Some(Waited::Woken), "a thread's wait ended with {waited:?}");
     }
     Ok(())
 }

@@ -1,93 +1,133 @@
-//! `hash` and `wake`: the same loop over the same words on every target, interleaved.
+//! `hash` and `wake`: one loop over the same words, on each target in turn.
 
-use super::arena::{Arena, Sample};
-use super::{BUCKETS_MIN, Lab, Outcome};
-use crate::Row;
 use crate::settings::Buckets;
+use crate::workers::{Sample, Workers};
+use crate::{BUCKETS_MIN, Entrant, Head, Lab, Ratios, rows_of};
 use anyhow::Result;
-use lab_measure::sample::{self, Pace};
+use lab_measure::sample;
 use lab_measure::stats::Spread;
 use lab_targets::Policy;
-use lab_targets::{Name, Operation, Shape, Subject};
-use std::sync::Arc;
+use lab_targets::{Name, Operation, Shape};
+use serde::Serialize;
 
 const THREADS: [usize; 2] = [1, 2];
 const HASH_BUDGET_S: f64 = 9.0;
 const WAKE_BUDGET_S: f64 = 7.0;
 
-/// The label of the row with the early return, which must not mix with the others.
+/// Label of the row with the early return, which keeps its samples apart in `Lab::series`.
 pub const EARLY_RETURN: &str = "live, early return";
 
-struct Competitor {
-    name: Name,
-    label: &'static str,
-    threads: usize,
-    policy: Policy,
-    early_return: bool,
-    subject: Arc<dyn Subject>,
+/// Settings of `hash` and `wake`.
+#[derive(Clone, Debug)]
+pub struct Hammer {
+    /// `-t`. `None` means the workload's defaults.
+    pub threads: Option<Vec<usize>>,
+    /// Number of words of each thread.
+    pub futexes: usize,
+    /// Distance between two words, in bytes.
+    pub stride_bytes: usize,
 }
 
-/// The name of an operation's workload.
+impl Default for Hammer {
+    fn default() -> Self {
+        Hammer { threads: None, futexes: 1024, stride_bytes: 4 }
+    }
+}
+
+/// A row of `hash` or `wake`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Target, threads and setup.
+    #[serde(flatten)]
+    pub head: Head,
+    /// `hash` only: whether the wait may compare the word before it locks the bucket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub early_return: Option<bool>,
+    /// Distance between two words, in bytes.
+    pub stride: usize,
+    /// Time of one operation, as a thread sees it.
+    pub ns_per_op: Spread,
+    /// Rate of all threads together; median over the rounds.
+    pub ops_per_sec: f64,
+    /// This row's time divided by each rival's.
+    #[serde(flatten)]
+    pub ratios: Ratios,
+}
+
+struct Competitor {
+    entrant: Entrant,
+    label: &'static str,
+    early_return: bool,
+}
+
+/// The name of the operation's workload.
 pub fn section(operation: Operation) -> &'static str {
     match operation {
         Operation::WaitDiffers => "hash",
-        Operation::WakeNobody => "wake",
+        Operation::WakeNoWaiter => "wake",
     }
 }
 
-/// Measures one of the two.
-pub fn run(lab: &mut Lab<'_>, operation: Operation) -> Result<Outcome> {
-    let mut notes = notes(lab);
-    let threads = lab.threads(&THREADS, &mut notes);
-    let arena = Arena::new(lab, threads.iter().copied().max().unwrap_or(1))?;
+/// Measures `hash` or `wake`.
+pub fn run(lab: &mut Lab<'_>, operation: Operation, asked: &Hammer, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+    notes.extend(remark_on_targets(lab));
+    let threads = lab.threads(&asked.threads, &THREADS, notes);
+    let workers = Workers::new(lab, asked, threads.iter().copied().max().unwrap_or(1))?;
     let mut competitors = Vec::new();
     for threads in &threads {
-        competitors.extend(line_up(lab, &arena, *threads, operation)?);
+        competitors.extend(line_up(lab, &workers, *threads, operation)?);
     }
     let default_s = if operation == Operation::WaitDiffers { HASH_BUDGET_S } else { WAKE_BUDGET_S };
-    let settings = lab.settings;
-    let pace = Pace::new(lab.budget(default_s), settings.runtime_s.is_some(), settings.repeat, competitors.len());
-    let stage = format!("{}: {} rows, {} rounds", section(operation), competitors.len(), pace.course.rounds);
-    let progress = lab.progress(&stage, pace.course.rounds);
-    let samples = sample::rounds(pace.course, competitors.len(), &progress, |number| {
-        let one = &competitors[number];
-        arena.sample(&one.subject, one.threads, operation, pace.sample)
+    let pace = lab.pace(default_s, competitors.len());
+    let stage = format!("{}: {} rows, {} rounds", section(operation), competitors.len(), pace.rounds.count);
+    let progress = lab.progress(&stage, pace.rounds.count);
+    let samples = sample::rounds(pace.rounds, competitors.len(), &progress, |number| {
+        let one = &competitors[number].entrant;
+        workers.sample(&one.subject, one.threads, operation, pace.sample)
     })?;
     for (one, samples) in competitors.iter().zip(&samples) {
         let times = samples.iter().map(|sample| sample.ns_per_op).collect();
-        lab.series.put((section(operation), one.label, one.threads), times);
+        lab.series.put((section(operation), one.label, one.entrant.threads), times);
     }
-    let rows = competitors.iter().zip(&samples).map(|(one, samples)| row(lab, operation, one, samples));
-    let rows = rows.collect();
-    notes.extend(arena.remark());
-    Ok(Outcome { rows, notes })
+    notes.extend(workers.remark());
+    notes.extend(competitors.iter().filter_map(|one| remark_on_size(one, &competitors)));
+    Ok(rows_of(&competitors, &samples, |one, samples| row(lab, operation, asked, one, samples)))
 }
 
-fn notes(lab: &Lab<'_>) -> Vec<String> {
-    let (settings, mut notes) = (lab.settings, Vec::new());
-    if settings.shared {
-        notes
-            .push("shared: our schemes all use the system's global table; parking_lot knows one kind only".to_string());
-    } else if settings.targets.contains(&Name::Kernel) && !lab_targets::kernel_has_private_hash() {
-        notes.push("kernel: no PR_FUTEX_HASH here (6.16 and later), measured on its global hash".to_string());
+fn remark_on_targets(lab: &Lab<'_>) -> Option<String> {
+    if lab.settings.shared {
+        Some("shared: all schemes of the engine use the global table; parking_lot has no shared futexes".to_string())
+    } else if lab.settings.targets.contains(&Name::Kernel) && !lab_targets::kernel_has_private_hash() {
+        Some("kernel: no PR_FUTEX_HASH here (6.16 and later), measured on its global hash".to_string())
+    } else {
+        None
     }
-    notes
 }
 
-/// The targets for one number of threads, all with the size that `live` settles at under these threads.
-fn line_up(lab: &Lab<'_>, arena: &Arena, threads: usize, operation: Operation) -> Result<Vec<Competitor>> {
+/// All had the size of `live` when its table had settled. It may have grown since, and then its row is about another size.
+fn remark_on_size(one: &Competitor, all: &[Competitor]) -> Option<String> {
+    let Entrant { name, threads, policy, subject } = &one.entrant;
+    let given = all.iter().find(|other| other.entrant.threads == *threads && other.entrant.name == Name::Fixed)?;
+    let (size, given) = (subject.buckets()?, given.entrant.subject.buckets()?);
+    (*name == Name::Live && *policy == Policy::Load && !one.early_return && size != given).then(|| {
+        format!("live's table grew to {size} buckets with {threads} threads after the others had been given {given}")
+    })
+}
+
+/// The targets for one number of threads. All get the size at which `live` settles with these threads.
+fn line_up(lab: &Lab<'_>, workers: &Workers, threads: usize, operation: Operation) -> Result<Vec<Competitor>> {
     let settings = lab.settings;
     let competitor = |name: Name, policy: Policy, early_return: bool| -> Result<Competitor> {
         let shape = Shape { layout: settings.layout, policy, shared: settings.shared, early_return };
         let subject = lab_targets::build(name, &shape)?;
         subject.note_threads(threads);
-        arena.prime(&subject, threads)?;
+        workers.prime(&subject, threads)?;
         lab.freeze(name, &*subject)?;
         let label = if early_return { EARLY_RETURN } else { name.text() };
-        Ok(Competitor { name, label, threads, policy, early_return, subject })
+        Ok(Competitor { entrant: Entrant { name, threads, policy, subject }, label, early_return })
     };
     let live = competitor(Name::Live, settings.live_policy(), false)?;
-    let settled = if settings.shared { None } else { arena.settle(&live.subject, threads)? };
+    let settled = if settings.shared { None } else { workers.settle(&live.entrant.subject, threads)? };
     let buckets = match settings.buckets {
         Buckets::Exactly(buckets) => buckets,
         Buckets::Auto => settled.unwrap_or(0).max(BUCKETS_MIN),
@@ -108,28 +148,22 @@ fn line_up(lab: &Lab<'_>, arena: &Arena, threads: usize, operation: Operation) -
     Ok(competitors)
 }
 
-fn row(lab: &Lab<'_>, operation: Operation, one: &Competitor, samples: &[Sample]) -> Row {
+fn row(lab: &Lab<'_>, operation: Operation, asked: &Hammer, one: &Competitor, samples: &[Sample]) -> Row {
     let section = section(operation);
-    let times: Vec<_> = samples.iter().map(|sample| sample.ns_per_op).collect();
-    let rates: Vec<_> = samples.iter().map(|sample| sample.ops_per_sec).collect();
-    let key = |label| (section, label, one.threads);
-    one.subject.make_ready();
+    let (times, rate) = times_and_rate(samples);
     Row {
-        futexes: lab.settings.futexes,
-        buckets: one.subject.buckets(),
-        policy: one.name.is_ours().then(|| policy_name(one.name, one.policy)),
+        head: one.entrant.head(lab, section, asked.futexes, samples.len()),
         early_return: (operation == Operation::WaitDiffers).then_some(one.early_return),
-        stride: Some(lab.settings.stride_bytes),
-        ns_per_op: Some(Spread::of(&times)),
-        ops_per_sec: Some(Spread::of(&rates).median),
-        ratio_kernel: lab.series.ratio(key(one.label), key(Name::Kernel.text())),
-        ratio_parking_lot: lab.series.ratio(key(one.label), key(Name::ParkingLot.text())),
-        repeat: samples.len(),
-        ..Row::new(lab, section, one.name, one.threads)
+        stride: asked.stride_bytes,
+        ns_per_op: times,
+        ops_per_sec: rate,
+        ratios: Ratios::of(&lab.series, section, one.label, one.entrant.threads),
     }
 }
 
-/// What a row says of its policy.
-pub fn policy_name(name: Name, policy: Policy) -> String {
-    if name == Name::Global { "global".to_string() } else { policy.to_string() }
+/// The times of an operation over all samples of a row, and the median rate of all threads.
+pub fn times_and_rate(samples: &[Sample]) -> (Spread, f64) {
+    let times: Vec<_> = samples.iter().map(|sample| sample.ns_per_op).collect();
+    let rates: Vec<_> = samples.iter().map(|sample| sample.ops_per_sec).collect();
+    (Spread::of(&times), Spread::of(&rates).median)
 }

@@ -1,46 +1,120 @@
-//! `locks`: parking_lot's own benchmarks ([parking-lot]), with parking_lot as it is published, with parking_lot on this
-//! engine, and with std. Besides: many threads on several locks, where nearly every lock parks somebody.
+//! `locks`: parking_lot's own benchmarks ([parking-lot]) on the published parking_lot, on parking_lot over this engine,
+//! and on std's locks. A further case has many threads on several locks, where nearly every lock operation parks a
+//! thread.
 
-use super::locks_child::{Children, Load, Sample};
-use super::{Lab, Outcome};
-use crate::Row;
-use crate::settings::{Locks, Settings};
+use crate::locks_child::{Children, Load, Sample};
+use crate::{Head, Lab, rows_of};
 use anyhow::Result;
-use lab_measure::sample::{self, Course};
+use lab_measure::sample::{self, Rounds};
 use lab_measure::stats::Spread;
 use lab_targets::Name;
+use serde::Serialize;
+use std::fmt;
 use std::time::Duration;
+use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
 const BUDGET_S: f64 = 12.0;
-/// Long enough for a lock that is handed over now and then only.
+/// Length of a sample: long enough for a lock that is handed over rarely.
 const SAMPLE: Duration = Duration::from_millis(40);
 const SAMPLE_MIN: Duration = Duration::from_millis(1);
-/// What a process costs besides.
+/// Time that a child process takes in addition to its sample.
 const OVERHEAD: Duration = Duration::from_millis(3);
 const ROUNDS_MIN: usize = 5;
 
-/// Threads on one mutex.
+/// Thread counts on one mutex.
 const MUTEX_THREADS: [usize; 3] = [1, 2, 8];
-/// Threads that write and read.
+/// Writers and readers on one lock.
 const RWLOCK_THREADS: [(usize, usize); 2] = [(1, 1), (2, 6)];
-/// Threads on many locks, and how many locks.
+/// Threads, and the mutexes that they use.
 const MANY: (usize, usize) = (64, 16);
-/// Threads that use the lot alone, for how many locks.
+/// Threads that use the parking lot alone, and its keys.
 const LOT: (usize, usize) = (2, 1024);
 
-/// Whose locks.
+/// `--line`: the parking_lot version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+pub enum Line {
+    /// parking_lot 0.12, on core 0.9.
+    #[strum(serialize = "0.12")]
+    V012,
+    /// parking_lot 0.13, on core 0.10.
+    #[strum(serialize = "0.13")]
+    V013,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.into())
+    }
+}
+
+/// Settings of `locks`.
+#[derive(Clone, Debug)]
+pub struct Locks {
+    /// `-t`. `None` means the workload's defaults.
+    pub threads: Option<Vec<usize>>,
+    /// Writers and readers, if one of their flags is given.
+    pub writers_readers: Option<(usize, usize)>,
+    /// `--locks`, if given: mutexes of case `many-locks`.
+    pub locks: Option<usize>,
+    /// Steps of work while the lock is held.
+    pub inside: usize,
+    /// Steps of work between two locks.
+    pub between: usize,
+    /// The parking_lot version.
+    pub line: Line,
+}
+
+impl Default for Locks {
+    fn default() -> Self {
+        Self { threads: None, writers_readers: None, locks: None, inside: 1, between: 0, line: Line::V013 }
+    }
+}
+
+/// One row of the results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The target. `futexes` is the number of locks.
+    #[serde(flatten)]
+    pub head: Head,
+    /// `mutex`, `rwlock`, `many-locks` or `lot`.
+    pub case: &'static str,
+    /// `rwlock` only: number of writers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub writers: Option<usize>,
+    /// `rwlock` only: number of readers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub readers: Option<usize>,
+    /// Steps of work while the lock is held.
+    pub work_per_critical_section: usize,
+    /// Steps of work between two locks.
+    pub work_between_critical_sections: usize,
+    /// Time of one lock and unlock, as a thread sees it.
+    pub ns_per_op: Spread,
+    /// CPU time of one operation, on all CPUs.
+    pub cpu_ns_per_op: Spread,
+    /// Rate of all threads together; median over the rounds.
+    pub ops_per_sec: f64,
+    /// This row's time divided by parking_lot's, round by round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_parking_lot: Option<f64>,
+    /// The same ratio for CPU time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_cpu_parking_lot: Option<f64>,
+}
+
+/// The library whose locks are measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// parking_lot as it is published.
+    /// The published parking_lot.
     ParkingLot,
-    /// parking_lot on this engine.
+    /// parking_lot over this engine.
     Ufutex,
-    /// The standard library's.
+    /// The standard library.
     Std,
 }
 
 impl Target {
-    /// As in the rows; `live` is the engine's scheme.
+    /// The target name in the rows. `live` is the engine's scheme.
     pub fn text(self) -> &'static str {
         match self {
             Self::ParkingLot => Name::ParkingLot.text(),
@@ -48,47 +122,43 @@ impl Target {
             Self::Std => "std",
         }
     }
-
-    fn name(self) -> Name {
-        if self == Self::Ufutex { Name::Live } else { Name::ParkingLot }
-    }
 }
 
-/// What the threads do.
+/// The threads and their locks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
-    /// So many threads on one mutex.
+    /// This many threads on one mutex.
     Mutex(usize),
-    /// So many writers and readers on one lock.
+    /// This many writers and readers on one lock.
     RwLock(usize, usize),
-    /// So many threads on so many mutexes, which they choose by chance; whoever has one leaves its CPU to others once.
+    /// This many threads on this many mutexes, chosen at random. A thread yields its CPU once while it holds a mutex.
     Many(usize, usize),
-    /// So many threads, each of which has the lot look at the queues of so many locks, chosen by chance, where nobody is
-    /// parked: what parking and unparking cost besides sleeping and waking.
+    /// This many threads look up the empty queue of a random one of this many keys in the parking lot: the cost of parking
+    /// and unparking without sleeping and waking.
     Lot(usize, usize),
 }
 
 impl Case {
-    /// What all runs measure, and the figures judge.
+    /// The cases of every run, which `--figures` checks.
     pub fn defaults() -> Vec<Case> {
         Self::of(&Locks::default(), &MUTEX_THREADS, MANY.0)
     }
 
-    /// What is asked for.
-    fn asked(settings: &Settings) -> Vec<Case> {
-        match &settings.threads {
-            // Threads of a reader-writer lock are asked for by their own flags.
+    /// The requested cases.
+    fn asked(asked: &Locks) -> Vec<Case> {
+        match &asked.threads {
+            // Threads of a reader-writer lock have flags of their own.
             Some(threads) => {
                 let mut cases: Vec<_> = threads.iter().copied().map(Case::Mutex).collect();
-                if let Some((writers, readers)) = settings.locks.writers_readers {
+                if let Some((writers, readers)) = asked.writers_readers {
                     cases.push(Case::RwLock(writers, readers));
                 }
-                let locks = settings.locks.locks.unwrap_or(MANY.1);
+                let locks = asked.locks.unwrap_or(MANY.1);
                 cases.extend(threads.iter().map(|threads| Case::Many(*threads, locks)));
                 cases.extend(threads.iter().map(|threads| Case::Lot(*threads, locks)));
                 cases
             }
-            None => Self::of(&settings.locks, &MUTEX_THREADS, MANY.0),
+            None => Self::of(asked, &MUTEX_THREADS, MANY.0),
         }
     }
 
@@ -103,7 +173,7 @@ impl Case {
         cases
     }
 
-    /// As in the rows.
+    /// The case name in the rows.
     pub fn text(self) -> &'static str {
         match self {
             Self::Mutex(_) => "mutex",
@@ -113,7 +183,7 @@ impl Case {
         }
     }
 
-    /// The section in the series.
+    /// Section of the results in `Lab::series`.
     pub fn section(self) -> String {
         match self {
             Self::Mutex(_) => "locks mutex".to_string(),
@@ -123,7 +193,7 @@ impl Case {
         }
     }
 
-    /// All of them.
+    /// Number of all threads.
     pub fn threads(self) -> usize {
         match self {
             Self::Mutex(threads) | Self::Many(threads, _) | Self::Lot(threads, _) => threads,
@@ -131,45 +201,51 @@ impl Case {
         }
     }
 
-    fn load(self, settings: &Settings, length: Duration) -> Load {
+    fn load(self, asked: &Locks, length: Duration) -> Load {
         let (writers, readers, locks) = match self {
             Self::Mutex(threads) => (threads, 0, 1),
             Self::RwLock(writers, readers) => (writers, readers, 1),
             Self::Many(threads, locks) | Self::Lot(threads, locks) => (threads, 0, locks),
         };
         let yields = matches!(self, Self::Many(..));
-        let (inside, between) = (settings.locks.inside, settings.locks.between);
+        let (inside, between) = (asked.inside, asked.between);
         let lot = matches!(self, Self::Lot(..));
         Load { writers, readers, locks, inside, between, lot, yields, length }
     }
 }
 
-/// Measures all targets, interleaved, each sample in a process of its own.
-pub fn run(lab: &mut Lab<'_>) -> Result<Outcome> {
-    let settings = lab.settings;
-    let (targets, mut notes) = targets(settings);
-    let cases = Case::asked(settings);
+/// Measures all targets, one sample of each in a round. Each sample is a new process.
+pub fn run(lab: &mut Lab<'_>, asked: &Locks, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+    if lab.settings.shared {
+        notes.push("left out with -S: its locks are private".to_string());
+        return Ok(Vec::new());
+    }
+    let targets = targets(&lab.settings.targets);
+    if targets.is_empty() {
+        notes.push("left out: only the targets live, parking_lot and kernel (std's locks) have locks".to_string());
+    }
+    let cases = Case::asked(asked);
     let mut competitors = Vec::new();
     for case in cases {
-        // std has no lot that others could use.
+        // std does not export its parking lot.
         let has = |target: &&Target| **target != Target::Std || !matches!(case, Case::Lot(..));
         competitors.extend(targets.iter().filter(has).map(|target| (case, *target)));
     }
     if competitors.is_empty() {
-        return Ok(Outcome { rows: Vec::new(), notes });
+        return Ok(Vec::new());
     }
-    let children = match Children::build(settings) {
+    let children = match Children::build(asked.line, lab.settings.silent) {
         Ok(children) => children,
         Err(error) => {
             notes.push(format!("left out: its programs cannot be built here: {error:#}"));
-            return Ok(Outcome { rows: Vec::new(), notes });
+            return Ok(Vec::new());
         }
     };
-    let (course, length) = pace(lab, competitors.len());
-    let progress = lab.progress(&format!("locks: {} rows, {} rounds", competitors.len(), course.rounds), course.rounds);
-    let samples = sample::rounds(course, competitors.len(), &progress, |number| {
+    let (rounds, length) = pace(lab, competitors.len());
+    let progress = lab.progress(&format!("locks: {} rows, {} rounds", competitors.len(), rounds.count), rounds.count);
+    let samples = sample::rounds(rounds, competitors.len(), &progress, |number| {
         let (case, target) = competitors[number];
-        children.sample(target, &case.load(settings, length))
+        children.sample(target, &case.load(asked, length))
     })?;
     drop(progress);
     for ((case, target), samples) in competitors.iter().zip(&samples) {
@@ -179,39 +255,23 @@ pub fn run(lab: &mut Lab<'_>) -> Result<Outcome> {
         put(&mut lab.series, case.section(), |sample| sample.ns_per_op);
         put(&mut lab.series, cpu(*case), |sample| sample.cpu_ns_per_op);
     }
-    let rows = competitors.iter().zip(&samples).map(|((case, target), samples)| row(lab, *case, *target, samples));
-    Ok(Outcome { rows: rows.collect(), notes })
+    Ok(rows_of(&competitors, &samples, |(case, target), samples| row(lab, asked, *case, *target, samples)))
 }
 
-/// The section of the same samples' CPU time.
+/// Section of the CPU times in `Lab::series`.
 pub fn cpu(case: Case) -> String {
     format!("{}, CPU", case.section())
 }
 
-/// `--targets`, as far as they have locks; std is there unless others are asked for.
-fn targets(settings: &Settings) -> (Vec<Target>, Vec<String>) {
-    let has = |name| settings.targets.contains(&name);
-    let mut targets = Vec::new();
-    if has(Name::ParkingLot) {
-        targets.push(Target::ParkingLot);
-    }
-    if has(Name::Live) {
-        targets.push(Target::Ufutex);
-    }
-    if has(Name::Kernel) {
-        // Whose locks are a word and futex(2).
-        targets.push(Target::Std);
-    }
-    let notes = if targets.is_empty() {
-        vec!["left out: only live, parking_lot and kernel (std's locks) have such locks".to_string()]
-    } else {
-        Vec::new()
-    };
-    (targets, notes)
+/// The targets that have locks.
+fn targets(names: &[Name]) -> Vec<Target> {
+    // std's locks on Linux use futex(2), so target `kernel` stands for them.
+    let all = [(Name::ParkingLot, Target::ParkingLot), (Name::Live, Target::Ufutex), (Name::Kernel, Target::Std)];
+    all.into_iter().filter(|(name, _)| names.contains(name)).map(|(_, target)| target).collect()
 }
 
-/// As [`sample::Pace`], for processes.
-fn pace(lab: &Lab<'_>, competitors: usize) -> (Course, Duration) {
+/// Like [`sample::Pace`], for samples that are processes.
+fn pace(lab: &Lab<'_>, competitors: usize) -> (Rounds, Duration) {
     let (budget, settings) = (lab.budget(BUDGET_S), lab.settings);
     let competitors = competitors as u32;
     let fitting = (budget.as_nanos() / ((SAMPLE + OVERHEAD) * competitors).as_nanos()) as usize;
@@ -221,35 +281,34 @@ fn pace(lab: &Lab<'_>, competitors: usize) -> (Course, Duration) {
         _ => (budget / (competitors * (rounds as u32 + 1))).clamp(SAMPLE_MIN, SAMPLE),
     };
     let limit = settings.repeat.is_none().then_some(budget);
-    (Course { rounds, warm_up: true, limit }, length)
+    (Rounds { count: rounds, warm_up: true, limit }, length)
 }
 
-fn row(lab: &Lab<'_>, case: Case, target: Target, samples: &[Sample]) -> Row {
-    let locks = &lab.settings.locks;
+fn row(lab: &Lab<'_>, asked: &Locks, case: Case, target: Target, samples: &[Sample]) -> Row {
     let spread = |of: fn(&Sample) -> f64| Spread::of(&samples.iter().map(of).collect::<Vec<_>>());
     let ratio = |section: String| {
         let key = |target: Target| (section.as_str(), target.text(), case.threads());
         lab.series.ratio(key(target), key(Target::ParkingLot))
     };
-    let readers_writers = match case {
+    let (writers, readers) = match case {
         Case::RwLock(writers, readers) => (Some(writers), Some(readers)),
         _ => (None, None),
     };
     Row {
-        target: target.text(),
-        futexes: if let Case::Many(_, locks) | Case::Lot(_, locks) = case { locks } else { 1 },
-        layout: None,
-        case: Some(case.text()),
-        writers: readers_writers.0,
-        readers: readers_writers.1,
-        work_per_critical_section: Some(locks.inside),
-        work_between_critical_sections: Some(locks.between),
-        ns_per_op: Some(spread(|sample| sample.ns_per_op)),
-        cpu_ns_per_op: Some(spread(|sample| sample.cpu_ns_per_op)),
-        ops_per_sec: Some(spread(|sample| sample.ops_per_sec).median),
+        head: Head {
+            futexes: if let Case::Many(_, locks) | Case::Lot(_, locks) = case { locks } else { 1 },
+            repeat: samples.len(),
+            ..Head::of_rival(lab, "locks", target.text(), case.threads())
+        },
+        case: case.text(),
+        writers,
+        readers,
+        work_per_critical_section: asked.inside,
+        work_between_critical_sections: asked.between,
+        ns_per_op: spread(|sample| sample.ns_per_op),
+        cpu_ns_per_op: spread(|sample| sample.cpu_ns_per_op),
+        ops_per_sec: spread(|sample| sample.ops_per_sec).median,
         ratio_parking_lot: ratio(case.section()),
         ratio_cpu_parking_lot: ratio(cpu(case)),
-        repeat: samples.len(),
-        ..Row::new(lab, "locks", target.name(), case.threads())
     }
 }

@@ -1,12 +1,11 @@
-//! The programs that `locks` runs: one source, built on the published parking_lot_core and on ours.
+//! The programs that `locks` runs: one source, built on the published parking_lot_core and on this engine's.
 //!
-//! One program cannot have parking_lot on both: it names its core, and a patch holds for all of a build. So there are two
-//! builds, each a workspace of its own in `crates/lab/locks`. Cargo makes them when they are first needed, beside this
-//! program and with its profile.
+//! A patch of parking_lot's core holds for a whole build, so one program cannot have both. There are two builds, each a
+//! workspace in `crates/lab/locks`. Cargo builds them when they are first needed, next to this program and with its
+//! profile.
 
 use super::locks::Target;
-use crate::settings::Line;
-use crate::settings::Settings;
+use crate::locks::Line;
 use anyhow::{Context, Result, ensure};
 use lab_measure::interrupt;
 use lab_terminal::stderr;
@@ -14,54 +13,54 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Where their sources were when the lab was built.
+/// Directory of the programs' sources, as it was when the lab was built.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../locks");
 
-/// What a program is to do.
+/// Parameters of one sample.
 pub struct Load {
-    /// Threads that lock to write.
+    /// Number of threads that lock to write.
     pub writers: usize,
-    /// Threads that lock to read; with none it is a mutex.
+    /// Number of threads that lock to read. With 0 the lock is a mutex.
     pub readers: usize,
-    /// One of which is chosen each time.
+    /// Number of locks. A thread picks one at random each time.
     pub locks: usize,
-    /// Steps of work with the lock.
+    /// Steps of work while the lock is held.
     pub inside: usize,
-    /// Steps of work without.
+    /// Steps of work between two locks.
     pub between: usize,
-    /// Whether the threads use the lot below the locks alone.
+    /// Whether the threads use the parking lot below the locks directly.
     pub lot: bool,
-    /// Whether whoever has a lock leaves its CPU to others.
+    /// Whether a thread yields its CPU while it holds a lock.
     pub yields: bool,
-    /// For how long.
+    /// Length of the sample.
     pub length: Duration,
 }
 
-/// What one process found.
+/// Results of one process.
 pub struct Sample {
-    /// As a thread sees a lock with its unlock.
+    /// Time of one lock and unlock, as a thread sees it.
     pub ns_per_op: f64,
-    /// Of all CPUs, in user space and in the kernel.
+    /// CPU time of one operation on all CPUs, in user space and in the kernel.
     pub cpu_ns_per_op: f64,
-    /// Of all threads.
+    /// Rate of all threads together.
     pub ops_per_sec: f64,
 }
 
-/// The programs.
+/// The two programs, built.
 pub struct Children {
     original: PathBuf,
     ufutex: PathBuf,
-    /// Which parking_lot.
+    /// The parking_lot version.
     line: Line,
 }
 
 impl Children {
-    /// Builds what is not built yet.
-    pub fn build(settings: &Settings) -> Result<Self> {
+    /// Builds the programs that are not up to date.
+    pub fn build(line: Line, silent: bool) -> Result<Self> {
         let beside = std::env::current_exe()?;
-        let target = beside.parent().context("a program lies in a directory")?.join("locks");
-        let build = |package: &str| build(package, &target, settings.silent);
-        Ok(Self { original: build("original")?, ufutex: build("ufutex")?, line: settings.locks.line })
+        let target = beside.parent().context("this program's file has no directory")?.join("locks");
+        let build = |package: &str| build(package, &target, silent);
+        Ok(Self { original: build("original")?, ufutex: build("ufutex")?, line })
     }
 
     /// Runs one sample.
@@ -77,17 +76,18 @@ impl Children {
         command.arg(library).args(numbers.map(|number| number.to_string()));
         command.arg(load.length.as_millis().max(1).to_string()).stdin(Stdio::null());
         let before = children_cpu_ns();
-        let output =
-            interrupt::shield(&mut command).output().with_context(|| format!("cannot run {}", program.display()))?;
+        let output = interrupt::in_own_group(&mut command)
+            .output()
+            .with_context(|| format!("cannot run {}", program.display()))?;
         let cpu_ns = children_cpu_ns() - before;
         let said = String::from_utf8_lossy(&output.stdout);
         let complaint = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{} failed: {}", program.display(), complaint.trim());
         let mut numbers = said.split_whitespace().map(str::parse::<f64>);
         let (Some(Ok(operations)), Some(Ok(ns))) = (numbers.next(), numbers.next()) else {
-            anyhow::bail!("{} said '{}'", program.display(), said.trim());
+            anyhow::bail!("{} printed '{}' instead of its results", program.display(), said.trim());
         };
-        // A sample in which nobody got a turn is as long as it was.
+        // Without any operation, the time of one operation is the length of the sample.
         let operations = operations.max(1.0);
         Ok(Sample {
             ns_per_op: ns * (load.writers + load.readers) as f64 / operations,
@@ -97,26 +97,26 @@ impl Children {
     }
 }
 
-/// Has cargo build a program, and answers where it is.
+/// Builds a program with cargo. Returns its path.
 fn build(package: &str, target: &Path, silent: bool) -> Result<PathBuf> {
     let manifest = Path::new(SOURCES).join(package).join("Cargo.toml");
     let (profile, directory) = if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
     if !silent {
-        stderr::say(format_args!("locks: building its program '{package}', if it has changed"));
+        stderr::say(format_args!("locks: building the program '{package}' if it has changed"));
     }
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--quiet", "--locked", "--profile", profile, "--manifest-path"]).arg(&manifest);
-    // In the sources, so that cargo finds this workspace's settings.
+    // The current directory is in the sources, so that cargo finds this workspace's settings.
     cargo.arg("--target-dir").arg(target).current_dir(env!("CARGO_MANIFEST_DIR"));
     let output = interrupt::output(&mut cargo).context("cannot run cargo")?;
-    ensure!(!interrupt::asked(), "interrupted");
+    ensure!(!interrupt::requested(), "interrupted");
     let said = String::from_utf8_lossy(&output.stderr);
     let reason = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no reason given");
     ensure!(output.status.success(), "{}", reason.trim());
     Ok(target.join(directory).join(format!("locks-{package}")))
 }
 
-/// The CPU time of all processes that this one has waited for.
+/// The CPU time of all child processes that have been waited for.
 fn children_cpu_ns() -> f64 {
     // SAFETY: `rusage` is plain numbers: all zeroes is one.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

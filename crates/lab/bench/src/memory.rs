@@ -1,4 +1,4 @@
-//! What the engine's tables and waiters take, in bytes, as the engine itself says.
+//! The bytes that the engine's tables and waiters take, as the engine reports them.
 
 use super::Lab;
 use anyhow::{Result, anyhow, ensure};
@@ -8,24 +8,24 @@ use ufutex::layout::Lean;
 use ufutex::scheme::Live;
 use ufutex::{Config, Domain, Error, Options, Policy, System, Timeout, WaitOptions, Waiter};
 
-/// Addresses waited on, each once, without any time to wait.
+/// Number of addresses. Each is waited on once, with a timeout of zero.
 const ADDRESSES: usize = 1_000_000;
-/// Of the two tables whose difference is so many buckets and nothing else.
+/// `bytes_per_bucket` compares tables of this many buckets and of twice as many.
 const BUCKETS: usize = 1024;
 
-/// The measured sizes.
+/// The measured sizes, in bytes.
 pub struct Memory {
-    /// Of a domain's table before the first wait.
+    /// A domain's table before the first wait.
     pub bytes_before_first_wait: usize,
-    /// Of one bucket more in a table.
+    /// One more bucket in a table.
     pub bytes_per_bucket: f64,
-    /// Of a thread's waiter.
+    /// A thread's waiter.
     pub bytes_per_waiter: usize,
-    /// Of the table after a million waits, less what it was after the first.
+    /// Growth of the table from the first wait to the millionth.
     pub bytes_after_a_million_waits: f64,
 }
 
-/// Measures them; default layout and scheme.
+/// Measures the default layout and scheme.
 pub fn run(lab: &Lab<'_>) -> Result<Memory> {
     let _progress = lab.progress("memory: a million waits on a million addresses", 0);
     let untouched = domain(Policy::Load)?;
@@ -39,22 +39,23 @@ pub fn run(lab: &Lab<'_>) -> Result<Memory> {
 }
 
 fn domain(policy: Policy) -> Result<Domain<Live, Lean>> {
-    let system = System::<Lean>::with_config(Config::new()).map_err(|error| anyhow!("a system: {error}"))?;
+    let system =
+        System::<Lean>::with_config(Config::new()).map_err(|error| anyhow!("cannot make a system: {error}"))?;
     Ok(Domain::with_options(&system, Options::new().policy(policy)))
 }
 
-/// The bytes of a table of `buckets` buckets, once it exists.
+/// The bytes of a table of `buckets` buckets after a wait has made it.
 fn table_of(buckets: usize) -> Result<usize> {
     let domain = domain(Policy::Fixed(buckets))?;
     timed_out(&domain, &AtomicU32::new(0))?;
-    ensure!(domain.slots() == buckets, "asked for {buckets} buckets, got {}", domain.slots());
+    ensure!(domain.slots() == buckets, "requested {buckets} buckets, got {}", domain.slots());
     Ok(domain.table_bytes())
 }
 
-/// The bytes that the table has grown by between the first wait and the last.
+/// The growth of the table between the first wait and the last, in bytes.
 fn million_waits() -> Result<f64> {
-    // By default a thread's timers may come 50 us late: a minute for a million waits.
-    // SAFETY: the call takes a number and changes only how late this thread's timers may come.
+    // With the default timer slack of 50 us, a million timeouts would take a minute.
+    // SAFETY: the call takes a number and changes only this thread's timer slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0) };
     let domain = domain(Policy::Load)?;
     let words: Vec<_> = (0..ADDRESSES).map(|_| AtomicU32::new(0)).collect();
@@ -66,10 +67,10 @@ fn million_waits() -> Result<f64> {
     Ok(domain.table_bytes() as f64 - first as f64)
 }
 
-/// A wait that is queued, and has no time.
+/// Waits with a timeout of zero: the waiter is queued and removed again.
 fn timed_out(domain: &Domain<Live, Lean>, word: &AtomicU32) -> Result<()> {
     match domain.wait_with(word, 0, &WaitOptions::new().timeout(Timeout::After(Duration::ZERO))) {
         Err(Error::TimedOut) => Ok(()),
-        other => Err(anyhow!("a wait without time ended with {other:?}")),
+        other => Err(anyhow!("a wait with a timeout of zero ended with {other:?}")),
     }
 }

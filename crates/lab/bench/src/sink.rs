@@ -1,45 +1,39 @@
-//! Where results go. Workloads know neither tables nor JSON.
+//! Receives the results. Workloads know neither tables nor JSON.
 
 use crate::neighbour::{Neighbour, Pair};
 use crate::perf::Line;
 use crate::schbench::{Competitor, Schbench};
-use crate::{Lab, Memory, Outcome, Workload, schbench, timers};
+use crate::{Lab, Memory, Outcome, schbench};
 use anyhow::Result;
 
-/// Takes results as they come. An error (stdout cannot be written) ends the run.
+/// Receives results when a workload has them. An error (stdout cannot be written) ends the run.
 pub trait Sink {
-    /// The machine that the figures come from, before the first of them.
+    /// Receives the description of the machine, before any result.
     fn opening(&mut self, lab: &Lab<'_>) -> Result<()>;
-    /// The results of a workload, at its end.
-    fn workload(&mut self, lab: &Lab<'_>, workload: Workload, outcome: &Outcome) -> Result<()>;
-    /// The results of the section on table sizes.
-    fn sizes(&mut self, lab: &Lab<'_>, outcome: &Outcome) -> Result<()>;
-    /// The results of `hash --sweep`.
-    fn sweep(&mut self, lab: &Lab<'_>, outcome: &Outcome) -> Result<()>;
-    /// The results of `timers`.
-    fn timers(&mut self, lab: &Lab<'_>, findings: &timers::Findings) -> Result<()>;
-    /// What schbench has found until now, at each of its intervals.
+    /// Receives a workload's results when it ends.
+    fn workload(&mut self, lab: &Lab<'_>, outcome: &Outcome) -> Result<()>;
+    /// Receives schbench's results until now, at each of its intervals.
     fn schbench_interval(&mut self, asked: &Schbench, findings: &schbench::Findings);
-    /// The results of `schbench`: for each competitor its rounds.
+    /// Receives the results of `schbench`: the rounds of each competitor.
     fn schbench(&mut self, lab: &Lab<'_>, found: &SchbenchOutcome<'_>) -> Result<()>;
-    /// The results of `neighbour`.
+    /// Receives the results of `neighbour`.
     fn neighbour(&mut self, lab: &Lab<'_>, asked: &Neighbour, pairs: &[Pair]) -> Result<()>;
-    /// All workloads have been measured.
+    /// Called when all workloads have ended.
     fn end(&mut self, lab: &Lab<'_>) -> Result<()>;
-    /// With `--figures`: the memory that tables and domains take. Every sample is in `lab.series`.
+    /// With `--figures`: receives the memory sizes. All samples are in `lab.series`.
     fn figures(&mut self, lab: &Lab<'_>, memory: &Memory) -> Result<()>;
-    /// With `--format perf`, all results come as these.
+    /// With `--format perf`: receives all results.
     fn perf(&mut self, line: Line) -> Result<()>;
 }
 
 /// The results of `schbench`.
 pub struct SchbenchOutcome<'a> {
-    /// What was asked for.
+    /// The settings.
     pub asked: &'a Schbench,
     /// The targets.
     pub competitors: &'a [Competitor],
-    /// For each target its rounds.
+    /// The rounds of each target.
     pub found: &'a [Vec<schbench::Findings>],
-    /// What is left out and why, a line each.
+    /// One line for each target that was left out, with the reason.
     pub notes: &'a [String],
 }

@@ -1,8 +1,8 @@
-//! Threads that all sleep at one word until they are moved or woken: what `requeue` and `wake-parallel` begin with.
+//! Threads that sleep on one word until they are requeued or woken: used by `requeue`, `wake-parallel` and `wake -w`.
 //!
-//! From outside nobody sees when futex(2) has queued a waiter. perf sleeps for a tenth of a second and hopes; here the
-//! threads say when they are about to wait, a short sleep follows, and a sample that then finds too few of them is
-//! thrown away: the next one sleeps longer.
+//! User space cannot see when futex(2) has queued a waiter. perf sleeps for 100 ms and assumes it. Here the threads
+//! count themselves before they wait, and a short sleep follows. If a sample then finds too few waiters it is dropped,
+//! and the next one sleeps longer.
 
 use super::Lab;
 use anyhow::{Result, bail, ensure};
@@ -12,29 +12,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// From the call of the last wait until all sleep: at first …
+/// Sleep between the last thread's count and the sample: at first …
 const SETTLE_MIN: Duration = Duration::from_millis(1);
 /// … and at most.
 const SETTLE_MAX: Duration = Duration::from_millis(128);
-/// How often the main thread looks whether all are about to wait.
+/// How often the main thread checks the count.
 const POLL: Duration = Duration::from_micros(50);
 /// A waiter that sleeps longer than this has been lost by its target.
 const LOST: Duration = Duration::from_secs(20);
 
-/// The threads.
+/// A pool of threads that sleep on one word.
 pub struct Sleepers {
     pool: Pool,
     settle: Cell<Duration>,
 }
 
 impl Sleepers {
-    /// Up to so many.
+    /// Makes a pool of `threads` threads.
     pub fn new(lab: &Lab<'_>, threads: usize) -> Result<Sleepers> {
         Ok(Sleepers { pool: Pool::new(threads, &lab.cpus)?, settle: Cell::new(SETTLE_MIN) })
     }
 
-    /// Has `threads` threads call `wait`, which says whether it went well, and `measure` when they sleep. That answers
-    /// nothing where they did not all, and lets them all go in any case.
+    /// Has `threads` threads call `wait`, which returns whether it succeeded, and calls `measure` when they should
+    /// sleep. `measure` must wake all of them, and returns `None` if some were not asleep.
     pub fn sample<R>(
         &self,
         threads: usize,
@@ -46,12 +46,13 @@ impl Sleepers {
             let job = {
                 let (arrived, wait) = (arrived.clone(), wait.clone());
                 move |_worker: usize| {
-                    arrived.fetch_add(1, Ordering::AcqRel);
+                    arrived.fetch_add(1, Ordering::AcqRel); // [Lc]
                     wait()
                 }
             };
             let mut measured = None;
             let waits = self.pool.run(threads, job, || {
+                // [Lc]: the threads are about to sleep. `measure` finds out whether they do.
                 while arrived.load(Ordering::Acquire) < threads {
                     std::thread::sleep(POLL);
                 }
@@ -59,20 +60,20 @@ impl Sleepers {
                 measured = measure();
             })?;
             let failed = waits.iter().filter(|well| !**well).count();
-            ensure!(failed == 0, "{failed} of {threads} waits did not end as they must");
+            ensure!(failed == 0, "{failed} of {threads} waits had a wrong result");
             if let Some(measured) = measured {
                 return Ok(measured);
             }
             if self.settle.get() >= SETTLE_MAX {
-                bail!("{threads} threads do not all sleep {} ms after their calls", self.settle.get().as_millis());
+                bail!("some of {threads} threads do not sleep {} ms after their calls", self.settle.get().as_millis());
             }
             self.settle.set(2 * self.settle.get());
         }
     }
 }
 
-/// Repeats `some`, which lets some of the sleepers go and answers how many, until as many as `left` have gone.
-pub fn let_go(mut left: usize, some: impl Fn() -> usize) {
+/// Calls `some`, which wakes some sleepers and returns their number, until `left` of them are awake.
+pub fn wake_rest(mut left: usize, some: impl Fn() -> usize) {
     let start = Instant::now();
     while left > 0 {
         left = left.saturating_sub(some());

@@ -1,15 +1,14 @@
-//! `wake -w`, perf's `futex wake`: threads sleep at one word, and one thread wakes them, `-w` in each call.
+//! `wake -w`, perf's `futex wake`: threads sleep on one word, and one thread wakes them, `-w` in each call.
 
-use super::requeue::course;
-use super::sleepers::{Sleepers, let_go};
-use super::{Lab, Outcome};
-use crate::Row;
+use crate::requeue::rounds;
+use crate::sleepers::{Sleepers, wake_rest};
+use crate::{Entrant, Head, Lab, Ratios, rows_of};
 use anyhow::Result;
 use lab_measure::machine::OwnLine;
 use lab_measure::sample;
 use lab_measure::stats::Spread;
-use lab_targets::Policy;
-use lab_targets::{Name, Subject, Waited};
+use lab_targets::{Subject, Waited};
+use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
@@ -18,34 +17,49 @@ const THREADS: [usize; 1] = [1000];
 const BUDGET_S: f64 = 5.0;
 const SECTION: &str = "wake many";
 
-/// What all sleep at.
+/// The word on which all threads sleep.
 pub type Word = Arc<OwnLine<AtomicU32>>;
 
-struct Competitor {
-    name: Name,
-    threads: usize,
-    policy: Policy,
-    subject: Arc<dyn Subject>,
+/// Settings of `wake -w`.
+#[derive(Clone, Debug)]
+pub struct WakeMany {
+    /// `-t`. `None` means the workload's defaults.
+    pub threads: Option<Vec<usize>>,
+    /// Number of waiters that a call wakes.
+    pub nwakes: usize,
 }
 
-/// Measures every target, interleaved.
-pub fn run(lab: &mut Lab<'_>) -> Result<Outcome> {
-    let mut notes = Vec::new();
-    let threads = lab.threads(&THREADS, &mut notes);
-    let nwakes = lab.settings.nwakers.unwrap_or(1);
+/// One row of the results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Target, threads and setup.
+    #[serde(flatten)]
+    pub head: Head,
+    /// Number of waiters that a call wakes.
+    pub nwakes: usize,
+    /// Time of each waiter woken.
+    pub ns_per_op: Spread,
+    /// This row's time divided by each rival's.
+    #[serde(flatten)]
+    pub ratios: Ratios,
+}
+
+/// Measures all targets, one sample of each in a round.
+pub fn run(lab: &mut Lab<'_>, asked: &WakeMany, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+    let threads = lab.threads(&asked.threads, &THREADS, notes);
+    let nwakes = asked.nwakes;
     let mut competitors = Vec::new();
     for threads in threads.iter().copied() {
         for name in lab.sleeping_targets() {
-            let (policy, subject) = lab.small_table(name, threads)?;
-            competitors.push(Competitor { name, threads, policy, subject });
+            competitors.push(lab.small_table(name, threads)?);
         }
     }
     let sleepers = Sleepers::new(lab, threads.iter().copied().max().unwrap_or(1))?;
-    let course = course(lab, BUDGET_S, competitors.iter().map(|one| one.threads));
-    let stage = format!("wake, {nwakes} at once: {} rows, {} rounds", competitors.len(), course.rounds);
-    let progress = lab.progress(&stage, course.rounds);
+    let rounds = rounds(lab, BUDGET_S, competitors.iter().map(|one| one.threads));
+    let stage = format!("wake, {nwakes} at once: {} rows, {} rounds", competitors.len(), rounds.count);
+    let progress = lab.progress(&stage, rounds.count);
     let word = Word::default();
-    let samples = sample::rounds(course, competitors.len(), &progress, |number| {
+    let samples = sample::rounds(rounds, competitors.len(), &progress, |number| {
         let one = &competitors[number];
         let elapsed = wake_all(&sleepers, &one.subject, &word, one.threads, nwakes)?;
         Ok(elapsed.as_nanos() as f64 / one.threads as f64)
@@ -54,11 +68,10 @@ pub fn run(lab: &mut Lab<'_>) -> Result<Outcome> {
     for (one, samples) in competitors.iter().zip(&samples) {
         lab.series.put((SECTION, one.name.text(), one.threads), samples.clone());
     }
-    let rows = competitors.iter().zip(&samples).map(|(one, samples)| row(lab, one, nwakes, samples)).collect();
-    Ok(Outcome { rows, notes })
+    Ok(rows_of(&competitors, &samples, |one, samples| row(lab, one, nwakes, samples)))
 }
 
-/// Has so many threads sleep at the word, and wakes them all; what all calls took together.
+/// Has `threads` threads sleep on the word and wakes them all. Returns the time of all calls.
 pub fn wake_all(
     sleepers: &Sleepers,
     subject: &Arc<dyn Subject>,
@@ -83,24 +96,17 @@ pub fn wake_all(
             }
         }
         let elapsed = start.elapsed();
-        let_go(threads - woken, || subject.wake_many(&word.0, threads));
-        // Otherwise some did not sleep yet.
+        wake_rest(threads - woken, || subject.wake_many(&word.0, threads));
+        // Otherwise some threads were not asleep yet.
         (woken == threads && calls == threads.div_ceil(nwakes)).then_some(elapsed)
     })
 }
 
-fn row(lab: &Lab<'_>, one: &Competitor, nwakes: usize, samples: &[f64]) -> Row {
-    let key = |name: Name| (SECTION, name.text(), one.threads);
-    one.subject.make_ready();
+fn row(lab: &Lab<'_>, one: &Entrant, nwakes: usize, samples: &[f64]) -> Row {
     Row {
-        futexes: 1,
-        buckets: one.subject.buckets(),
-        policy: one.name.is_ours().then(|| super::hammer::policy_name(one.name, one.policy)),
-        nwakes: Some(nwakes),
-        ns_per_op: Some(Spread::of(samples)),
-        ratio_kernel: lab.series.ratio(key(one.name), key(Name::Kernel)),
-        ratio_parking_lot: lab.series.ratio(key(one.name), key(Name::ParkingLot)),
-        repeat: samples.len(),
-        ..Row::new(lab, "wake", one.name, one.threads)
+        head: one.head(lab, "wake", 1, samples.len()),
+        nwakes,
+        ns_per_op: Spread::of(samples),
+        ratios: Ratios::of(&lab.series, SECTION, one.name.text(), one.threads),
     }
 }

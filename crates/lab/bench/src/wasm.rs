@@ -1,41 +1,70 @@
-//! `wasm`: waits on a word that differs and notifies where nobody waits, in a linear memory: ours beside wasmtime's.
+//! `wasm`: waits on a word that differs, and notifies of a word without waiters, in a linear memory; also on wasmtime.
 //!
-//! Both sides check the alignment and the bounds of each address. In the case `words` each thread walks over words of its
-//! own, perf's shape; in the case `one` all threads use the same word.
+//! Both sides check the alignment and bounds of each address. In the case `words` each thread uses words of its own, as
+//! in perf's `futex hash`. In the case `one` all threads use one word.
 
-use super::arena::{self, Sample};
-use super::{BUCKETS_MIN, Lab, Outcome};
-use crate::Row;
+use crate::hammer::{self, Hammer, times_and_rate};
 use crate::settings::Buckets;
+use crate::workers::{self, Sample};
+use crate::{BUCKETS_MIN, Head, Lab, rows_of};
 use anyhow::{Result, ensure};
 use lab_measure::pool::{Gate, Pool};
-use lab_measure::sample::{self, Pace};
+use lab_measure::sample;
 use lab_measure::stats::Spread;
 use lab_targets::Policy;
 use lab_targets::loops::Tally;
 use lab_targets::wasm::{self, Addresses, Subject};
 use lab_targets::{Name, Operation, Shape};
+use serde::Serialize;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const THREADS: [usize; 2] = [1, 2];
-/// Half as long where the rival is missing.
+/// Half of it if wasmtime is not built in.
 const BUDGET_S: f64 = if cfg!(feature = "wasmtime") { 6.0 } else { 3.0 };
-/// Each thread's words begin on a page of their own.
+/// Each thread's words begin on a page of their own, so this is at least a page.
 const APART: u64 = 4096;
-/// For how long a table is hammered before it is measured, so that its size is found.
+/// Minimum time of hammering before the first sample, so that the table finds its size.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// The rival's name.
+/// Target name of the rival.
 pub const WASMTIME: &str = "wasmtime";
 
-/// Which addresses the threads use.
+/// Settings of `wasm`: threads and their words.
+pub type Wasm = Hammer;
+
+/// One row of the results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Target, threads and setup.
+    #[serde(flatten)]
+    pub head: Head,
+    /// `wait` or `notify`.
+    pub operation: &'static str,
+    /// `words` or `one`.
+    pub case: &'static str,
+    /// The engine's waits only: whether they may compare the word before they lock the bucket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub early_return: Option<bool>,
+    /// Distance between two words, in bytes. `None` if there is one word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stride: Option<usize>,
+    /// Time of one operation, as a thread sees it.
+    pub ns_per_op: Spread,
+    /// Rate of all threads together; median over the rounds.
+    pub ops_per_sec: f64,
+    /// This row's time divided by wasmtime's, round by round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_wasmtime: Option<f64>,
+}
+
+/// The addresses that the threads use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// Each thread many words of its own.
+    /// Each thread has many words of its own.
     Words,
-    /// All threads one word.
+    /// All threads use one word.
     One,
 }
 
@@ -48,7 +77,7 @@ impl Case {
     }
 }
 
-/// The section of the series.
+/// Section of the results in `Lab::series`.
 pub fn section(operation: Operation, case: Case) -> String {
     format!("wasm {} {}", name(operation), case.text())
 }
@@ -56,13 +85,13 @@ pub fn section(operation: Operation, case: Case) -> String {
 fn name(operation: Operation) -> &'static str {
     match operation {
         Operation::WaitDiffers => "wait",
-        Operation::WakeNobody => "notify",
+        Operation::WakeNoWaiter => "notify",
     }
 }
 
-/// One row to be.
+/// A target with its case, operation and threads.
 struct Competitor {
-    /// None: the rival.
+    /// `None` for wasmtime.
     policy: Option<Policy>,
     early_return: bool,
     threads: usize,
@@ -76,55 +105,56 @@ impl Competitor {
         match (self.policy, self.early_return) {
             (None, _) => WASMTIME,
             (Some(_), false) => Name::Live.text(),
-            (Some(_), true) => super::hammer::EARLY_RETURN,
+            (Some(_), true) => hammer::EARLY_RETURN,
         }
     }
 }
 
-struct Ring<'a> {
+struct Runner<'a> {
     lab: &'a Lab<'a>,
+    asked: &'a Wasm,
     pool: Pool,
     disturbed: Cell<usize>,
     samples: Cell<usize>,
 }
 
-/// Measures both instructions, interleaved.
-pub fn run(lab: &mut Lab<'_>) -> Result<Outcome> {
-    let mut notes = Vec::new();
-    let threads = lab.threads(&THREADS, &mut notes);
+/// Measures both instructions, one sample of each row in a round.
+pub fn run(lab: &mut Lab<'_>, asked: &Wasm, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+    let threads = lab.threads(&asked.threads, &THREADS, notes);
     let pool = Pool::new(threads.iter().copied().max().unwrap_or(1), &lab.cpus)?;
-    let ring = Ring { lab, pool, disturbed: Cell::new(0), samples: Cell::new(0) };
-    let competitors = line_up(&ring, &threads, &mut notes)?;
+    let runner = Runner { lab, asked, pool, disturbed: Cell::new(0), samples: Cell::new(0) };
+    let competitors = line_up(&runner, &threads, notes)?;
     if competitors.is_empty() {
-        return Ok(Outcome { rows: Vec::new(), notes });
+        return Ok(Vec::new());
     }
-    let settings = lab.settings;
-    let pace = Pace::new(lab.budget(BUDGET_S), settings.runtime_s.is_some(), settings.repeat, competitors.len());
-    let stage = format!("wasm: {} rows, {} rounds", competitors.len(), pace.course.rounds);
-    let progress = lab.progress(&stage, pace.course.rounds);
-    let samples = sample::rounds(pace.course, competitors.len(), &progress, |number| {
-        ring.sample(&competitors[number], pace.sample)
+    let pace = lab.pace(BUDGET_S, competitors.len());
+    let stage = format!("wasm: {} rows, {} rounds", competitors.len(), pace.rounds.count);
+    let progress = lab.progress(&stage, pace.rounds.count);
+    let samples = sample::rounds(pace.rounds, competitors.len(), &progress, |number| {
+        runner.sample(&competitors[number], pace.sample)
     })?;
     drop(progress);
-    notes.extend(arena::remark(ring.disturbed.get(), ring.samples.get()));
+    notes.extend(workers::remark(runner.disturbed.get(), runner.samples.get()));
     for (one, samples) in competitors.iter().zip(&samples) {
         let times = samples.iter().map(|sample| sample.ns_per_op).collect();
         lab.series.put((&section(one.operation, one.case), one.label(), one.threads), times);
     }
-    let rows = competitors.iter().zip(&samples).map(|(one, samples)| row(lab, one, samples)).collect();
-    Ok(Outcome { rows, notes })
+    Ok(rows_of(&competitors, &samples, |one, samples| row(lab, asked, one, samples)))
 }
 
-fn line_up(ring: &Ring<'_>, threads: &[usize], notes: &mut Vec<String>) -> Result<Vec<Competitor>> {
-    use Operation::{WaitDiffers, WakeNobody};
-    let settings = ring.lab.settings;
+fn line_up(runner: &Runner<'_>, threads: &[usize], notes: &mut Vec<String>) -> Result<Vec<Competitor>> {
+    use Operation::{WaitDiffers, WakeNoWaiter};
+    let settings = runner.lab.settings;
     let has_live = settings.targets.contains(&Name::Live);
     if !has_live {
-        notes.push("ours left out: of our schemes, live alone is measured here".to_string());
+        notes.push(
+            "live left out: it is not among the targets, and no other scheme of the engine is measured here"
+                .to_string(),
+        );
     }
     if !cfg!(feature = "wasmtime") {
         let command = "cargo run --release -p lab --features wasmtime -- bench wasm";
-        notes.push(format!("wasmtime left out, which this build is without: {command}"));
+        notes.push(format!("wasmtime left out: this build does not have it; use {command}"));
     }
     let policy = match settings.buckets {
         Buckets::Exactly(buckets) => Policy::Fixed(buckets.max(BUCKETS_MIN)),
@@ -133,7 +163,7 @@ fn line_up(ring: &Ring<'_>, threads: &[usize], notes: &mut Vec<String>) -> Resul
     let mut competitors = Vec::new();
     for (case, threads) in [Case::Words, Case::One].into_iter().flat_map(|case| threads.iter().map(move |t| (case, *t)))
     {
-        let bytes = ring.addresses(case, threads - 1).end();
+        let bytes = runner.addresses(case, threads - 1).end();
         let mut enter = |policy, early_return, operations: &[Operation], subject: Arc<dyn Subject>| {
             for operation in operations.iter().copied() {
                 let subject = subject.clone();
@@ -141,25 +171,24 @@ fn line_up(ring: &Ring<'_>, threads: &[usize], notes: &mut Vec<String>) -> Resul
             }
         };
         if has_live {
-            for (early_return, operations) in [(false, &[WaitDiffers, WakeNobody][..]), (true, &[WaitDiffers])] {
+            for (early_return, operations) in [(false, &[WaitDiffers, WakeNoWaiter][..]), (true, &[WaitDiffers])] {
                 let shape = Shape { layout: settings.layout, policy, shared: settings.shared, early_return };
                 let subject = wasm::ours(&shape, bytes)?;
-                ring.settle(&subject, case, threads)?;
+                runner.settle(&subject, case, threads)?;
                 enter(Some(policy), early_return, operations, subject);
             }
         }
         if let Some(subject) = wasm::wasmtime(bytes)? {
-            enter(None, false, &[WaitDiffers, WakeNobody], subject);
+            enter(None, false, &[WaitDiffers, WakeNoWaiter], subject);
         }
     }
     Ok(competitors)
 }
 
-impl Ring<'_> {
-    /// Those of a worker.
+impl Runner<'_> {
+    /// The addresses of one worker.
     fn addresses(&self, case: Case, worker: usize) -> Addresses {
-        let settings = self.lab.settings;
-        let (count, stride) = (settings.futexes as u64, settings.stride_bytes as u64);
+        let (count, stride) = (self.asked.futexes as u64, self.asked.stride_bytes as u64);
         match case {
             Case::Words => {
                 let first = worker as u64 * (count * stride).next_multiple_of(APART);
@@ -175,9 +204,9 @@ impl Ring<'_> {
         let mut disturbed = true;
         // Where threads sleep for a lock of the runtime they have no CPU either, and that counts.
         let sleeps = one.policy.is_none() && one.threads > 1;
-        for _ in 0..arena::TRIES {
+        for _ in 0..workers::TRIES {
             tallies = self.hammer(&one.subject, one.case, one.threads, one.operation, length)?;
-            disturbed = !sleeps && one.threads <= self.lab.cpus.len() && arena::is_disturbed(&tallies);
+            disturbed = !sleeps && one.threads <= self.lab.cpus.len() && workers::is_disturbed(&tallies);
             if !disturbed {
                 break;
             }
@@ -214,35 +243,33 @@ impl Ring<'_> {
         };
         let tallies = self.pool.run(threads, job, || gate.stop_after(length))?;
         let failed: u64 = tallies.iter().map(|tally| tally.failed).sum();
-        ensure!(failed == 0, "{failed} operations of wasm {} did not end as they must", name(operation));
+        ensure!(failed == 0, "{failed} operations of wasm {} had a wrong result", name(operation));
         Ok(tallies)
     }
 }
 
-fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Sample]) -> Row {
-    let times: Vec<_> = samples.iter().map(|sample| sample.ns_per_op).collect();
-    let rates: Vec<_> = samples.iter().map(|sample| sample.ops_per_sec).collect();
+fn row(lab: &Lab<'_>, asked: &Wasm, one: &Competitor, samples: &[Sample]) -> Row {
+    let (times, rate) = times_and_rate(samples);
     let section = section(one.operation, one.case);
     let is_wait = one.operation == Operation::WaitDiffers;
-    let row = match one.policy {
-        Some(policy) => Row {
-            policy: Some(policy.to_string()),
-            early_return: is_wait.then_some(one.early_return),
-            ..Row::new(lab, "wasm", Name::Live, one.threads)
-        },
-        None => Row::of_rival(lab, "wasm", WASMTIME, one.threads),
+    let head = match one.policy {
+        Some(policy) => Head { policy: Some(policy.to_string()), ..Head::new(lab, "wasm", Name::Live, one.threads) },
+        None => Head::of_rival(lab, "wasm", WASMTIME, one.threads),
     };
-    let count = if one.case == Case::Words { lab.settings.futexes } else { 1 };
+    let has_words = one.case == Case::Words;
     Row {
-        futexes: count,
-        buckets: one.subject.buckets(),
-        stride: (one.case == Case::Words).then_some(lab.settings.stride_bytes),
-        operation: Some(name(one.operation)),
-        case: Some(one.case.text()),
-        ns_per_op: Some(Spread::of(&times)),
-        ops_per_sec: Some(Spread::of(&rates).median),
+        head: Head {
+            futexes: if has_words { asked.futexes } else { 1 },
+            buckets: one.subject.buckets(),
+            repeat: samples.len(),
+            ..head
+        },
+        operation: name(one.operation),
+        case: one.case.text(),
+        early_return: (one.policy.is_some() && is_wait).then_some(one.early_return),
+        stride: has_words.then_some(asked.stride_bytes),
+        ns_per_op: times,
+        ops_per_sec: rate,
         ratio_wasmtime: lab.series.ratio((&section, one.label(), one.threads), (&section, WASMTIME, one.threads)),
-        repeat: samples.len(),
-        ..row
     }
 }

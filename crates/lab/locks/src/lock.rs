@@ -1,15 +1,15 @@
-//! The locks: a mutex and a reader-writer lock of each library, around a number; and the lot below them alone.
+//! The locks: each library's mutex and reader-writer lock around a number, and parking_lot_core's calls without a lock.
 
 use std::marker::PhantomData;
 
-/// What a thread locks.
+/// A lock that the measured threads use.
 pub trait Lock: Send + Sync {
     fn new() -> Self;
     fn write(&self, f: impl FnOnce(&mut f64));
     fn read(&self, f: impl FnOnce(&f64));
 }
 
-/// Whose locks.
+/// A library with a mutex and a reader-writer lock.
 pub trait Library: Send + Sync {
     type Mutex: Send + Sync;
     type RwLock: Send + Sync;
@@ -20,7 +20,7 @@ pub trait Library: Send + Sync {
     fn read(lock: &Self::RwLock, f: impl FnOnce(&f64));
 }
 
-/// A mutex: who reads locks it as who writes.
+/// A mutex. Readers lock it as writers do.
 pub struct Mutex<L: Library>(L::Mutex, PhantomData<L>);
 
 impl<L: Library> Lock for Mutex<L> {
@@ -96,24 +96,24 @@ impl Library for Std {
     }
     #[inline]
     fn lock(mutex: &Self::Mutex, f: impl FnOnce(&mut f64)) {
-        f(&mut mutex.lock().expect("nobody panics"));
+        f(&mut mutex.lock().expect("no thread panics"));
     }
     fn rwlock() -> Self::RwLock {
         std::sync::RwLock::new(0.0)
     }
     #[inline]
     fn write(lock: &Self::RwLock, f: impl FnOnce(&mut f64)) {
-        f(&mut lock.write().expect("nobody panics"));
+        f(&mut lock.write().expect("no thread panics"));
     }
     #[inline]
     fn read(lock: &Self::RwLock, f: impl FnOnce(&f64)) {
-        f(&lock.read().expect("nobody panics"));
+        f(&lock.read().expect("no thread panics"));
     }
 }
 
 macro_rules! lot {
     ($name:ident, $core:ident) => {
-        /// No lock: what a lock that finds itself free, and an unlock that finds nobody, ask of the lot.
+        /// No lock: only the calls of an uncontended lock and unlock to parking_lot_core.
         pub struct $name(f64);
 
         impl Lock for $name {
@@ -123,7 +123,7 @@ macro_rules! lot {
             #[inline]
             fn write(&self, f: impl FnOnce(&mut f64)) {
                 let key = std::ptr::from_ref(self).addr();
-                // SAFETY: the key is ours, and the callbacks do nothing.
+                // SAFETY: the key is the address of `self`, and the callbacks do nothing.
                 unsafe {
                     $core::park(key, || false, || {}, |_, _| {}, $core::DEFAULT_PARK_TOKEN, None);
                     let mut own = self.0;

@@ -1,4 +1,4 @@
-//! What threads do: as in parking_lot's own benchmarks, some work with the lock and some without, in turn.
+//! The work of the threads. As in parking_lot's own benchmarks, each thread works with the lock and without it in turn.
 
 use crate::lock::Lock;
 use std::hint::black_box;
@@ -6,49 +6,49 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// A sample.
-pub struct Shape {
-    /// Threads that lock to write.
+/// The parameters of a sample.
+pub struct Parameters {
+    /// Threads that lock for writing.
     pub writers: u32,
-    /// Threads that lock to read.
+    /// Threads that lock for reading.
     pub readers: u32,
-    /// One for all threads; or several, and each time one of them by chance.
+    /// Number of locks. If there are several, a thread picks one at random each time.
     pub locks: u32,
-    /// Steps of work with the lock.
+    /// Steps of work with the lock held.
     pub inside: u32,
-    /// Steps of work between two locks.
+    /// Steps of work between an unlock and the next lock.
     pub between: u32,
-    /// Whether whoever has a lock leaves its CPU to others once: then nearly everybody has to park.
+    /// Whether a thread yields its CPU once with the lock held. Then nearly all threads have to park.
     pub yields: bool,
     pub length: Duration,
 }
 
 pub struct Done {
-    /// Locks with their unlocks, of all threads.
+    /// Pairs of lock and unlock, of all threads.
     pub operations: u64,
     pub time: Duration,
 }
 
-/// A lock on two cache lines of its own.
+/// A lock on two cache lines of its own, because CPUs may prefetch lines in pairs.
 #[repr(align(128))]
-struct Alone<L>(L);
+struct OwnLines<L>(L);
 
-pub fn run<L: Lock>(shape: &Shape) -> Done {
-    let locks: Vec<Alone<L>> = (0..shape.locks).map(|_| Alone(L::new())).collect();
-    let threads = shape.writers + shape.readers;
+pub fn run<L: Lock>(parameters: &Parameters) -> Done {
+    let locks: Vec<OwnLines<L>> = (0..parameters.locks).map(|_| OwnLines(L::new())).collect();
+    let threads = parameters.writers + parameters.readers;
     let (start, stop) = (Barrier::new(threads as usize + 1), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let (locks, start, stop) = (&locks, &start, &stop);
         let thread = |number: u32| {
             scope.spawn(move || {
                 start.wait();
-                if number < shape.writers {
-                    repeat(shape, locks, number, stop, |lock, value| {
-                        lock.write(|shared| *shared += inside(shape, value));
+                if number < parameters.writers {
+                    repeat(parameters, locks, number, stop, |lock, value| {
+                        lock.write(|shared| *shared += inside(parameters, value));
                     })
                 } else {
-                    repeat(shape, locks, number, stop, |lock, value| {
-                        lock.read(|shared| *value += *shared + inside(shape, value));
+                    repeat(parameters, locks, number, stop, |lock, value| {
+                        lock.read(|shared| *value += *shared + inside(parameters, value));
                     })
                 }
             })
@@ -56,18 +56,18 @@ pub fn run<L: Lock>(shape: &Shape) -> Done {
         let threads: Vec<_> = (0..threads).map(thread).collect();
         start.wait();
         let began = Instant::now();
-        std::thread::sleep(shape.length);
+        std::thread::sleep(parameters.length);
         stop.store(true, Relaxed);
         let time = began.elapsed();
-        let operations = threads.into_iter().map(|thread| thread.join().expect("nobody panics")).sum();
+        let operations = threads.into_iter().map(|thread| thread.join().expect("no thread panics")).sum();
         Done { operations, time }
     })
 }
 
-/// Locks until it is told to stop; answers how often.
+/// Locks and unlocks until `stop` is set. Returns the number of pairs.
 fn repeat<L: Lock>(
-    shape: &Shape,
-    locks: &[Alone<L>],
+    parameters: &Parameters,
+    locks: &[OwnLines<L>],
     number: u32,
     stop: &AtomicBool,
     lock: impl Fn(&L, &mut f64),
@@ -76,7 +76,7 @@ fn repeat<L: Lock>(
     let mut random = u64::from(number) + 1;
     while !stop.load(Relaxed) {
         lock(&choose(locks, &mut random).0, &mut value);
-        step(shape.between, &mut value);
+        step(parameters.between, &mut value);
         operations += 1;
     }
     black_box(value);
@@ -88,23 +88,23 @@ fn choose<'l, T>(all: &'l [T], random: &mut u64) -> &'l T {
     if all.len() == 1 {
         return &all[0];
     }
-    // Xorshift.
+    // Xorshift with 64 bits.
     *random ^= *random << 13;
     *random ^= *random >> 7;
     *random ^= *random << 17;
     &all[(*random >> 32) as usize % all.len()]
 }
 
-/// What is done with the lock.
+/// The work with the lock held.
 #[inline]
-fn inside(shape: &Shape, value: &mut f64) -> f64 {
-    if shape.yields {
+fn inside(parameters: &Parameters, value: &mut f64) -> f64 {
+    if parameters.yields {
         std::thread::yield_now();
     }
-    step(shape.inside, value)
+    step(parameters.inside, value)
 }
 
-/// So many steps, each of which needs the one before.
+/// Does `steps` steps, each of which depends on the result of the one before.
 #[inline]
 fn step(steps: u32, value: &mut f64) -> f64 {
     for _ in 0..steps {

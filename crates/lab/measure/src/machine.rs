@@ -1,18 +1,18 @@
-//! The machine under the lab: which CPUs it may use, pinning to them, and how far apart the first two are.
+//! The machine: the CPUs that this process may use, pinning, and the distance between two CPUs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 pub use ufutex_designs::OwnLine;
 
-/// Below this many nanoseconds one way, two CPUs count as near.
+/// Two CPUs that are at most this many nanoseconds apart, one way, count as near.
 ///
-/// Cores of one socket pass a line in 20 to 50 ns; another socket, or a core complex behind the fabric, takes 80 to 200.
+/// Cores of one socket usually pass a cache line in 20 to 50 ns. Another socket or core complex takes 80 to 200 ns.
 pub const NEAR_NS_MAX: f64 = 60.0;
 
 /// The CPUs that this process may run on, smallest first.
 pub fn allowed_cpus() -> Vec<usize> {
-    // SAFETY: `cpu_set_t` is a plain bit set: all zeroes is the empty set.
+    // SAFETY: `cpu_set_t` is a bit set. All zeroes is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes at most `size_of_val(&set)` bytes into `set`, which outlives the call.
     let failed = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) } != 0;
@@ -24,33 +24,33 @@ pub fn allowed_cpus() -> Vec<usize> {
     (0..capacity).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect()
 }
 
-/// How many CPUs the machine may have, allowed or not: what the kernel sizes its own tables by.
+/// Number of CPUs that the machine may have, allowed or not. The kernel sizes its tables by it.
 pub fn cpus() -> usize {
     // SAFETY: the call takes a number and changes nothing.
     let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
     usize::try_from(cpus).unwrap_or(1).max(1)
 }
 
-/// Pins the calling thread; a refusal (a container that changed meanwhile) leaves it where it was.
+/// Pins the calling thread. If the kernel refuses, as when a container's CPUs have changed, nothing happens.
 pub fn pin(cpu: usize) {
     pin_to(&[cpu]);
 }
 
-/// Lets the calling thread run on these CPUs only; on any where there are none.
+/// Restricts the calling thread to these CPUs. An empty list restricts nothing.
 pub fn pin_to(cpus: &[usize]) {
     if cpus.is_empty() {
         return;
     }
-    // SAFETY: `cpu_set_t` is a plain bit set: all zeroes is the empty set.
+    // SAFETY: `cpu_set_t` is a bit set. All zeroes is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the CPUs come from `allowed_cpus`, hence are below the set's capacity; the kernel only reads the set.
+    // SAFETY: the CPUs come from `allowed_cpus`, so they are below the set's capacity. The kernel only reads the set.
     unsafe {
         cpus.iter().for_each(|cpu| libc::CPU_SET(*cpu, &mut set));
         libc::sched_setaffinity(0, size_of_val(&set), &set);
     }
 }
 
-/// The CPUs of each node, as far as this process may use them; nodes without any are left out.
+/// The CPUs of each NUMA node that this process may use. Nodes without such CPUs are left out.
 pub fn nodes() -> Vec<Vec<usize>> {
     let allowed = allowed_cpus();
     let list = |node: usize| {
@@ -62,10 +62,10 @@ pub fn nodes() -> Vec<Vec<usize>> {
     mine.filter(|cpus: &Vec<usize>| !cpus.is_empty()).collect()
 }
 
-/// The highest number of a CPU in a list.
+/// The highest CPU number that a list may have: glibc's `cpu_set_t` has 1024 bits.
 const CPU_MAX: usize = 1023;
 
-/// The CPUs of a list such as `0-3,8`, smallest first. `None` if it is no such list.
+/// The CPUs of a list such as `0-3,8`, smallest first. `None` if the text is not such a list.
 pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
     let cpu = |text: &str| text.parse::<usize>().ok().filter(|cpu| *cpu <= CPU_MAX);
     let mut cpus = Vec::new();
@@ -82,10 +82,10 @@ pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
-/// Linux is built for no more.
+/// The most nodes that Linux can be built for.
 const NODES_MAX: usize = 1024;
 
-/// What there is in all; as good as endless where nobody knows.
+/// The machine's memory. `usize::MAX` if it is not known.
 pub fn memory_bytes() -> usize {
     // SAFETY: the calls take a number and change nothing.
     let [pages, page] = [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
@@ -93,7 +93,7 @@ pub fn memory_bytes() -> usize {
     known.map_or(usize::MAX, |(pages, page)| pages.saturating_mul(page))
 }
 
-/// perf's `-m`: no page of this process leaves memory, also of those to come.
+/// Locks all present and future pages of this process into memory, for perf's `-m`.
 pub fn lock_memory() -> anyhow::Result<()> {
     // SAFETY: the call takes flags and changes no memory.
     let failed = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } != 0;
@@ -101,20 +101,20 @@ pub fn lock_memory() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How far apart two CPUs are.
+/// The distance of two CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Distance {
-    /// One way of a cache line, in nanoseconds.
+    /// Nanoseconds that a cache line takes from one CPU to the other.
     pub apart_ns: f64,
 }
 
 impl Distance {
-    /// `near` or `far`, as [`NEAR_NS_MAX`] divides them.
+    /// `near` or `far`, divided by [`NEAR_NS_MAX`].
     pub fn word(self) -> &'static str {
         if self.apart_ns < NEAR_NS_MAX { "near" } else { "far" }
     }
 
-    /// Passes one line to and fro between two pinned threads; the median of several batches.
+    /// Passes a cache line back and forth between two pinned threads. The result is the median of several batches.
     pub fn between(first: usize, second: usize) -> Distance {
         const BATCHES: u64 = 15;
         const PASSES: u64 = 4000;
@@ -125,7 +125,7 @@ impl Distance {
                 pin(second);
                 for odd in (1..2 * BATCHES * PASSES).step_by(2) {
                     wait_for(&ball.0, odd);
-                    ball.0.store(odd + 1, Ordering::Release);
+                    ball.0.store(odd + 1, Ordering::Release); // [Lc]
                 }
             });
             let server = scope.spawn(|| {
@@ -144,7 +144,7 @@ fn serve(ball: &AtomicU64, batches: u64, passes: u64) -> Vec<f64> {
     for _ in 0..batches {
         let start = Instant::now();
         for _ in 0..passes {
-            ball.store(even + 1, Ordering::Release);
+            ball.store(even + 1, Ordering::Release); // [Lc]
             even += 2;
             wait_for(ball, even);
         }
@@ -155,11 +155,12 @@ fn serve(ball: &AtomicU64, batches: u64, passes: u64) -> Vec<f64> {
 
 fn wait_for(ball: &AtomicU64, value: u64) {
     let mut spins = 0u32;
+    // [Lc]
     while ball.load(Ordering::Acquire) != value {
         std::hint::spin_loop();
         spins += 1;
         if spins.is_multiple_of(1 << 16) {
-            // The other side may have lost its CPU to somebody else's work.
+            // The other thread may have lost its CPU to another process.
             std::thread::yield_now();
         }
     }

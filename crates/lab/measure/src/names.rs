@@ -3,8 +3,8 @@
 use std::str::FromStr;
 use strum::{EnumMessage, VariantArray};
 
-/// An enum that derives what is needed of a value on the command line: its name both ways, all variants, and each variant's
-/// documentation for the help text.
+/// An enum whose derives give what a command-line value needs: its name both ways, all variants, and each variant's
+/// documentation, which is its help text.
 pub trait Named: Copy + Send + Sync + 'static + Into<&'static str> + FromStr + VariantArray + EnumMessage {}
 
 impl<T: Copy + Send + Sync + 'static + Into<&'static str> + FromStr + VariantArray + EnumMessage> Named for T {}

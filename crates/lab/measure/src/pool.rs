@@ -1,4 +1,4 @@
-//! Worker threads that live through all samples of a workload, and the gate they start and stop at.
+//! Worker threads that exist through all samples of a workload, and the gate at which they start and stop together.
 
 use crate::interrupt;
 use crate::machine::{self, OwnLine};
@@ -8,33 +8,33 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
-/// Enough for every job; small, so that thousands of workers fit.
+/// Enough for every job, and small enough for thousands of workers.
 const STACK_BYTES: usize = 256 * 1024;
-/// How often the main thread looks whether all workers have started; it sleeps between, the CPUs belong to them.
+/// How often the main thread checks whether all workers have started. It sleeps in between, to leave the CPUs to them.
 const START_POLL: Duration = Duration::from_micros(50);
 
-/// No sample is cut below this.
+/// Ctrl-C does not shorten a sample below this.
 const LEAST: Duration = Duration::from_millis(15);
-/// How often somebody who waits at a gate looks before a yield, and how often it yields before it sleeps.
+/// A worker that waits at a gate yields its CPU each time it has checked this often. After `YIELDS` yields it sleeps.
 const SPINS: u32 = 1 << 12;
 const YIELDS: u32 = 8;
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// Persistent workers, numbered from 0.
+/// Persistent worker threads, numbered from 0.
 pub struct Pool {
     workers: Vec<Sender<(usize, Task)>>,
     cpus: Vec<usize>,
 }
 
 impl Pool {
-    /// Starts the workers; job by job they are pinned round-robin to `cpus`.
+    /// Starts the workers. Each job pins them round-robin to `cpus`.
     pub fn new(threads: usize, cpus: &[usize]) -> Result<Pool> {
         let workers = (0..threads).map(|number| spawn(number, threads)).collect::<Result<_>>()?;
         Ok(Pool { workers, cpus: cpus.to_vec() })
     }
 
-    /// Runs `job(worker)` on the first `threads` workers and `meanwhile` here; the results are in order of the workers.
+    /// Runs `job(worker)` on the first `threads` workers, and `meanwhile` on this thread. Returns all results.
     pub fn run<R: Send + 'static>(
         &self,
         threads: usize,
@@ -44,7 +44,7 @@ impl Pool {
         self.run_on(threads, &self.cpus, job, meanwhile)
     }
 
-    /// The same, on other CPUs than the pool's own.
+    /// Like [`Pool::run`], on the given CPUs in place of the pool's.
     pub fn run_on<R: Send + 'static>(
         &self,
         threads: usize,
@@ -59,7 +59,7 @@ impl Pool {
             results.push(receiver);
             let job = job.clone();
             let task: Task = Box::new(move || {
-                // The main thread keeps the receiver until it has the result.
+                // The main thread keeps the receiver until it has the result, so the channel is open.
                 let _ = sender.send(job(number));
             });
             worker.send((cpus[number % cpus.len()], task)).ok().context("a worker ended early")?;
@@ -90,7 +90,7 @@ fn serve(tasks: &Receiver<(usize, Task)>) {
     }
 }
 
-/// All workers pass together, and stop when told. Each flag has lines of its own.
+/// A gate that all workers pass together, and a flag that stops them. Each has cache lines of its own.
 pub struct Gate {
     parties: usize,
     arrived: OwnLine<AtomicUsize>,
@@ -98,14 +98,15 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// For this many workers.
+    /// A gate for this many workers.
     pub fn new(parties: usize) -> Arc<Gate> {
         Arc::new(Gate { parties, arrived: OwnLine::default(), stop: OwnLine::default() })
     }
 
-    /// Spins until all have arrived; yields, and sleeps at last, where there are more threads than CPUs or other work: who
-    /// spins keeps the others from arriving.
+    /// Spins until all workers have arrived. A worker that waits for long yields and then sleeps: if there are more
+    /// threads than CPUs, its spinning would delay the ones that it waits for.
     pub fn pass_together(&self) {
+        // [La]: what a worker did before the gate happens before what any worker does behind it.
         self.arrived.0.fetch_add(1, Ordering::AcqRel);
         let mut spins = 0u32;
         while self.arrived.0.load(Ordering::Acquire) < self.parties {
@@ -117,31 +118,32 @@ impl Gate {
         }
     }
 
-    /// For the main thread: sleeps until all have passed.
+    /// For the main thread: sleeps until all workers have passed.
     pub fn sleep_until_passed(&self) {
+        // [La]
         while self.arrived.0.load(Ordering::Acquire) < self.parties {
             std::thread::sleep(START_POLL);
         }
     }
 
-    /// For the main thread: lets the workers run for so long, then stops them. The rate of a long sample that the user
-    /// cuts short is as good.
+    /// For the main thread: lets the workers run for `length`, then stops them. Ctrl-C may shorten that, down to
+    /// `LEAST`: a shorter sample still has a valid rate.
     pub fn stop_after(&self, length: Duration) {
         self.sleep_until_passed();
         let least = length.min(LEAST);
         std::thread::sleep(least);
         interrupt::sleep(length - least);
-        self.stop.0.store(true, Ordering::Release);
+        self.stop.0.store(true, Ordering::Release); // [Lb]
     }
 
     /// Whether the sample is over.
     #[inline]
     pub fn stopped(&self) -> bool {
-        self.stop.0.load(Ordering::Acquire)
+        self.stop.0.load(Ordering::Acquire) // [Lb]
     }
 
     /// Ends the sample.
     pub fn stop(&self) {
-        self.stop.0.store(true, Ordering::Release);
+        self.stop.0.store(true, Ordering::Release); // [Lb]
     }
 }

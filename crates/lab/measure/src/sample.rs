@@ -1,30 +1,31 @@
-//! Short samples, interleaved over all competitors: how many, how long, in which order.
+//! Short samples, interleaved over all competitors: their number, length and order.
 
 use crate::interrupt;
 use anyhow::Result;
 use lab_terminal::progress::Progress;
 use std::time::{Duration, Instant};
 
-/// Long enough for a million operations of ours, short enough that all targets see the same weather.
+/// Length of a sample: long enough for a million operations of ours, short enough that conditions stay the same.
 const SAMPLE: Duration = Duration::from_millis(12);
-/// Below this a sample is mostly its start and its end.
+/// A shorter sample is dominated by its start and end.
 const SAMPLE_MIN: Duration = Duration::from_micros(200);
-/// What a sample costs besides: waking the workers, and collecting.
+/// Time that a sample takes beyond its length, to wake the workers and collect results.
 const SAMPLE_OVERHEAD: Duration = Duration::from_micros(400);
-/// Fewer rounds make no p10 and p90.
+/// With fewer rounds p10 and p90 mean nothing.
 const ROUNDS_MIN: usize = 5;
 
-/// How a workload spends its time.
+/// The number and length of a workload's samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    /// How many samples.
-    pub course: Course,
+    /// The rounds.
+    pub rounds: Rounds,
     /// The length of one sample.
     pub sample: Duration,
 }
 
 impl Pace {
-    /// `repeat` decides the rounds when given, and then `-r` the length of a sample; else the budget decides the rounds.
+    /// If `repeat` is given, it is the number of rounds. If `-r` is given too, it decides the length of a sample.
+    /// Otherwise the budget decides the number of rounds.
     pub fn new(budget: Duration, runtime_given: bool, repeat: Option<usize>, competitors: usize) -> Pace {
         let competitors = competitors.max(1) as u32;
         let length_for = |rounds: usize| (budget / (competitors * (rounds as u32 + 1))).max(SAMPLE_MIN);
@@ -34,7 +35,7 @@ impl Pace {
             None => {
                 let round = (SAMPLE + SAMPLE_OVERHEAD) * competitors;
                 let rounds = (budget.as_nanos() / round.as_nanos()) as usize;
-                // One of them is the warm-up.
+                // One of the rounds is the warm-up.
                 if rounds > ROUNDS_MIN {
                     (rounds - 1, SAMPLE)
                 } else {
@@ -43,25 +44,24 @@ impl Pace {
             }
         };
         let limit = repeat.is_none().then_some(budget);
-        Pace { course: Course { rounds, warm_up: true, limit }, sample }
+        Pace { rounds: Rounds { count: rounds, warm_up: true, limit }, sample }
     }
 }
 
-/// How often every competitor is sampled.
+/// How often each competitor is sampled.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Course {
+pub struct Rounds {
     /// Rounds that count.
-    pub rounds: usize,
-    /// Whether a round goes before them that does not.
+    pub count: usize,
+    /// Whether a round that does not count precedes them.
     pub warm_up: bool,
-    /// After so long no further round begins, once there are enough for a median: a busy machine costs rounds, not
-    /// the reader's time.
+    /// No round begins after this time, if there are enough for a median. A busy machine has fewer rounds.
     pub limit: Option<Duration>,
 }
 
-/// Takes one sample of every competitor in each round; where the user wants it to end, those until then.
+/// Takes one sample of each competitor in each round. After Ctrl-C, returns the samples that were taken.
 pub fn rounds<T>(
-    course: Course,
+    plan: Rounds,
     competitors: usize,
     progress: &Progress,
     mut sample: impl FnMut(usize) -> Result<T>,
@@ -70,14 +70,14 @@ pub fn rounds<T>(
         return Ok(Vec::new());
     }
     let start = Instant::now();
-    let first = if course.warm_up { 0 } else { 1 };
-    let mut samples: Vec<Vec<T>> = (0..competitors).map(|_| Vec::with_capacity(course.rounds)).collect();
-    'rounds: for round in first..=course.rounds {
-        if round > ROUNDS_MIN && course.limit.is_some_and(|limit| start.elapsed() > limit) {
+    let first = if plan.warm_up { 0 } else { 1 };
+    let mut samples: Vec<Vec<T>> = (0..competitors).map(|_| Vec::with_capacity(plan.count)).collect();
+    'rounds: for round in first..=plan.count {
+        if round > ROUNDS_MIN && plan.limit.is_some_and(|limit| start.elapsed() > limit) {
             break;
         }
         for competitor in order(round, competitors) {
-            if interrupt::asked() {
+            if interrupt::requested() {
                 break 'rounds;
             }
             let taken = sample(competitor)?;
@@ -92,16 +92,16 @@ pub fn rounds<T>(
     Ok(samples)
 }
 
-/// Who comes after whom in a round.
+/// The order of the competitors in a round.
 ///
-/// The first one of a round rotates, and so does the distance to the next: no competitor always follows the same
-/// neighbour, whose heat (caches, clock rate, a table just resized) it would inherit.
+/// The first competitor rotates, and so does the stride to the next. So no competitor always follows the same one,
+/// whose effects on caches, clock rate or tables it would inherit.
 pub fn order(round: usize, competitors: usize) -> impl Iterator<Item = usize> {
     let strides: Vec<_> = (1..=competitors).filter(|stride| coprime(*stride, competitors)).collect();
     (0..competitors).map(move |turn| (round + turn * strides[round % strides.len()]) % competitors)
 }
 
-/// Whether steps of `stride` visit all of `count` places.
+/// Whether steps of `stride` visit all `count` positions.
 fn coprime(stride: usize, count: usize) -> bool {
     let (mut a, mut b) = (stride, count);
     while b != 0 {
@@ -114,15 +114,15 @@ fn coprime(stride: usize, count: usize) -> bool {
 mod tests {
     use super::*;
 
-    fn course(rounds: usize, warm_up: bool) -> Course {
-        Course { rounds, warm_up, limit: None }
+    fn plan(count: usize, warm_up: bool) -> Rounds {
+        Rounds { count, warm_up, limit: None }
     }
 
     #[test]
     fn the_order_changes_from_round_to_round_and_the_warm_up_is_dropped() -> Result<()> {
         let mut order = Vec::new();
         let progress = Progress::start("", 0, true);
-        let taken = rounds(course(2, true), 3, &progress, |competitor| {
+        let taken = rounds(plan(2, true), 3, &progress, |competitor| {
             order.push(competitor);
             Ok(order.len())
         })?;
@@ -135,7 +135,7 @@ mod tests {
     fn each_round_has_each_competitor_once() -> Result<()> {
         for competitors in 1..20 {
             let progress = Progress::start("", 0, true);
-            let taken = rounds(course(3 * competitors, false), competitors, &progress, |_| Ok(()))?;
+            let taken = rounds(plan(3 * competitors, false), competitors, &progress, |_| Ok(()))?;
             assert!(taken.iter().all(|samples| samples.len() == 3 * competitors), "{competitors}");
         }
         Ok(())
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn no_round_begins_after_the_limit_once_there_are_enough() -> Result<()> {
         let progress = Progress::start("", 0, true);
-        let hurried = Course { limit: Some(Duration::ZERO), ..course(100, true) };
+        let hurried = Rounds { limit: Some(Duration::ZERO), ..plan(100, true) };
         let taken = rounds(hurried, 2, &progress, |_| Ok(()))?;
         assert_eq!(taken[1].len(), ROUNDS_MIN);
         Ok(())
@@ -154,11 +154,11 @@ mod tests {
     fn a_budget_makes_rounds_and_repeat_makes_lengths() {
         let second = Duration::from_secs(1);
         let asked = Pace::new(second, false, Some(7), 10);
-        assert_eq!((asked.course, asked.sample), (course(7, true), SAMPLE));
+        assert_eq!((asked.rounds, asked.sample), (plan(7, true), SAMPLE));
         assert_eq!(Pace::new(second, true, Some(9), 10).sample, second / 100);
         assert_eq!(Pace::new(second, true, None, 1).sample, SAMPLE);
         let tight = Pace::new(second / 100, true, None, 10);
-        assert_eq!((tight.course.rounds, tight.sample), (ROUNDS_MIN, SAMPLE_MIN));
-        assert_eq!(tight.course.limit, Some(second / 100));
+        assert_eq!((tight.rounds.count, tight.sample), (ROUNDS_MIN, SAMPLE_MIN));
+        assert_eq!(tight.rounds.limit, Some(second / 100));
     }
 }

@@ -1,12 +1,12 @@
-//! Every sample of the run by what it measured, so that ratios can be taken round by round.
+//! All samples of a run, by what they measure. Ratios can be taken round by round.
 
 use crate::stats;
 use std::collections::HashMap;
 
-/// What one series measures: the section (a workload, or a part of one), the row's label, threads or CPUs.
+/// Names one series: the section (a workload or a part of one), the row's label, and the number of threads or CPUs.
 pub type Key<'a> = (&'a str, &'a str, usize);
 
-/// The samples of every row, in the order of the rounds.
+/// The samples of each row, in the order of the rounds.
 #[derive(Default)]
 pub struct Series {
     samples: HashMap<(String, String, usize), Vec<f64>>,
@@ -18,7 +18,7 @@ impl Series {
         self.samples.insert((section.to_string(), label.to_string(), threads), samples);
     }
 
-    /// The samples of one row; none when it did not run.
+    /// The samples of one row. Empty if the row did not run.
     pub fn get(&self, (section, label, threads): Key<'_>) -> &[f64] {
         let key = (section.to_string(), label.to_string(), threads);
         self.samples.get(&key).map_or(&[], Vec::as_slice)
@@ -34,7 +34,7 @@ impl Series {
         stats::pairwise(self.get(this), self.get(that), |a, b| a - b)
     }
 
-    /// The median; none when the row did not run.
+    /// The median. `None` if the row did not run.
     pub fn median(&self, key: Key<'_>) -> Option<f64> {
         let samples = self.get(key);
         (!samples.is_empty()).then(|| stats::median(samples))

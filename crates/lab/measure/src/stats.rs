@@ -2,21 +2,21 @@
 
 use serde::Serialize;
 
-/// Where the samples of one row lie.
+/// The distribution of one row's samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
     /// A tenth of the samples are at most this.
     pub p10: f64,
-    /// The middle.
+    /// The median.
     pub median: f64,
     /// A tenth of the samples are at least this.
     pub p90: f64,
 }
 
-/// The slow end of many operations.
+/// The slowest of many operations, in the unit of the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, serde::Deserialize)]
 pub struct Tail {
-    /// The middle.
+    /// The median.
     pub p50: f64,
     /// One in a hundred is slower.
     pub p99: f64,
@@ -24,7 +24,7 @@ pub struct Tail {
     pub max: f64,
 }
 
-/// The value below which the share `q` of the samples lies, interpolated; NaN of no samples.
+/// The value below which the share `q` of the samples lies, interpolated. NaN if there are no samples.
 pub fn percentile(samples: &[f64], q: f64) -> f64 {
     if samples.is_empty() {
         return f64::NAN;
@@ -36,32 +36,32 @@ pub fn percentile(samples: &[f64], q: f64) -> f64 {
     below + (above - below) * rank.fract()
 }
 
-/// The middle of the samples; NaN of none.
+/// The median of the samples. NaN if there are none.
 pub fn median(samples: &[f64]) -> f64 {
     percentile(samples, 0.5)
 }
 
 impl Spread {
-    /// Of the samples of one row.
+    /// Computes the distribution of one row's samples.
     pub fn of(samples: &[f64]) -> Spread {
         Spread { p10: percentile(samples, 0.1), median: median(samples), p90: percentile(samples, 0.9) }
     }
 }
 
 impl Tail {
-    /// Of one repeat's times.
+    /// Computes the percentiles of one repeat's times.
     pub fn of(times: &[f64]) -> Tail {
         Tail { p50: median(times), p99: percentile(times, 0.99), max: percentile(times, 1.0) }
     }
 
-    /// Each figure the median over the repeats.
+    /// The median of each percentile over the repeats.
     pub fn median_of(repeats: &[Tail]) -> Tail {
         let middle = |figure: fn(&Tail) -> f64| median(&repeats.iter().map(figure).collect::<Vec<_>>());
         Tail { p50: middle(|tail| tail.p50), p99: middle(|tail| tail.p99), max: middle(|tail| tail.max) }
     }
 }
 
-/// Combines the samples of two rows round by round, then takes the median: what drifts from round to round cancels.
+/// Combines the samples of two rows round by round and returns the median. Drift from round to round cancels out.
 pub fn pairwise(these: &[f64], those: &[f64], combine: impl Fn(f64, f64) -> f64) -> Option<f64> {
     let pairs: Vec<f64> = these.iter().zip(those).map(|(this, that)| combine(*this, *that)).collect();
     (!pairs.is_empty()).then(|| median(&pairs))
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_in_a_round_before_the_median() {
-        // The machine slows down fourfold in the middle: the ratio of medians is off, the median of ratios is not.
+        // The machine slows down fourfold halfway: the ratio of medians is wrong then, the median of ratios is right.
         let slow_one = [2.0, 2.0, 8.0, 8.0, 8.0];
         let quick_one = [1.0, 1.0, 4.0, 4.0, 4.0];
         assert_eq!(pairwise(&slow_one, &quick_one, |a, b| a / b), Some(2.0));

@@ -1,16 +1,22 @@
-//! The figures that the project holds itself to, each computed from the samples of this run.
+//! The bounds that the engine must keep (`--figures`), checked on the samples of this run.
 
-use lab_bench::{
-    AtOnce, CrowdCase, LOCK_PI, LocksCase, LocksTarget, Memory, TimersCase, TimersMeasure, WASMTIME, WasmCase,
-    crowd_section, requeue_section, timers_section, wasm_section,
-};
+use comfy_table::{Attribute, Cell, CellAlignment, Color};
+use lab_bench::Memory;
+use lab_bench::crowd::{Case as CrowdCase, section as crowd_section};
+use lab_bench::lock_pi::SECTION as LOCK_PI;
+use lab_bench::locks::{Case as LocksCase, Target as LocksTarget};
+use lab_bench::requeue::{AtOnce, section as requeue_section};
+use lab_bench::sizes::share_of_best;
+use lab_bench::timers::{Case as TimersCase, Measure as TimersMeasure, section as timers_section};
+use lab_bench::wasm::{Case as WasmCase, WASMTIME, section as wasm_section};
 use lab_measure::series::{Key, Series};
 use lab_targets::Operation;
 use lab_targets::crowd::Kind;
 use lab_targets::timers::{Name as Timers, Test};
+use lab_terminal::table;
 use serde_json::{Value, json};
 
-/// What a figure must not pass.
+/// The bound of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// Smaller is better.
@@ -19,20 +25,20 @@ pub enum Bound {
     AtLeast(f64),
 }
 
-/// One line of the last table.
+/// One line of the table.
 pub struct Figure {
-    /// What it is.
+    /// The figure's name.
     pub name: &'static str,
-    /// None where this run has no samples of it.
+    /// The measured value. `None` if this run has no samples of it.
     pub measured: Option<f64>,
-    /// What it must keep.
+    /// The bound.
     pub bound: Bound,
-    /// After both numbers.
+    /// Unit of both numbers.
     pub unit: &'static str,
 }
 
 impl Figure {
-    /// Whether the bound is kept; none where nothing was measured.
+    /// Whether the bound is kept. `None` if nothing was measured.
     pub fn met(&self) -> Option<bool> {
         self.measured.map(|measured| match self.bound {
             Bound::AtMost(bound) => measured <= bound,
@@ -40,7 +46,7 @@ impl Figure {
         })
     }
 
-    /// As a row of `--json`.
+    /// The row for `--json`.
     pub fn json(&self) -> Value {
         let (at, bound) = match self.bound {
             Bound::AtMost(bound) => ("most", bound),
@@ -53,11 +59,51 @@ impl Figure {
     }
 }
 
+/// The table, and how many bounds are kept.
+pub fn text(figures: &[Figure]) -> String {
+    let mut table = table::new(&["figure", "measured", "bound", "met"]);
+    for figure in figures {
+        let bound = match figure.bound {
+            Bound::AtMost(bound) => format!("at most {bound} {}", figure.unit),
+            Bound::AtLeast(bound) => format!("at least {bound} {}", figure.unit),
+        };
+        let measured = figure.measured.map_or_else(table::dash, |measured| number(measured, figure.unit));
+        let verdict = match figure.met() {
+            Some(true) => Cell::new("yes").fg(Color::Green),
+            Some(false) => Cell::new("NO").fg(Color::Red).add_attribute(Attribute::Bold),
+            None => Cell::new("not measured"),
+        };
+        let measured = Cell::new(measured).set_alignment(CellAlignment::Right);
+        table.add_row(vec![Cell::new(figure.name), measured, Cell::new(bound.trim_end()), verdict]);
+    }
+    format!("{}\n{}", table::finish(table), sentence(figures))
+}
+
+fn number(value: f64, unit: &str) -> String {
+    let digits = if unit == "bytes" || unit == "us" { 0 } else { 2 };
+    format!("{value:.digits$} {unit}").trim_end().to_string()
+}
+
+fn sentence(figures: &[Figure]) -> String {
+    let count = |verdict| figures.iter().filter(|figure| figure.met() == verdict).count();
+    let missed: Vec<_> =
+        figures.iter().filter(|figure| figure.met() == Some(false)).map(|figure| figure.name).collect();
+    let missed = if missed.is_empty() { String::new() } else { format!(": {}", missed.join("; ")) };
+    let unknown = count(None);
+    let unknown = if unknown == 0 { String::new() } else { format!("; {unknown} not measured") };
+    format!(
+        "{} of {} figures are met, {} missed{missed}{unknown}.",
+        count(Some(true)),
+        figures.len(),
+        count(Some(false))
+    )
+}
+
 fn figure(name: &'static str, measured: Option<f64>, bound: Bound, unit: &'static str) -> Figure {
     Figure { name, measured, bound, unit }
 }
 
-/// All figures, in the order in which they are printed.
+/// All figures, in the order of the table.
 pub fn all(series: &Series, memory: &Memory) -> Vec<Figure> {
     let mut figures = operations(series);
     figures.extend(tables(series));
@@ -107,7 +153,7 @@ fn tables(series: &Series) -> Vec<Figure> {
     let at_16 = series.ratio(("resize", "live", 16), ("resize", "kernel", 16));
     let growth = series.ratio(("growth", "live", 1366), ("growth", "parking_lot", 1366));
     let threads = if series.get(("sizes", "load", 2)).is_empty() { 1 } else { 2 };
-    let policy = lab_bench::share_of_best(series, "load", threads);
+    let policy = share_of_best(series, "load", threads);
     vec![
         figure("resize, 2 hammer: live completed", completed(2), AtLeast(1.0), ""),
         figure("resize, 2 hammer: live", series.median(("resize", "live", 2)), AtMost(500.0), "us"),
@@ -135,7 +181,7 @@ fn calls(series: &Series) -> Vec<Figure> {
 fn crowds(series: &Series) -> Vec<Figure> {
     use CrowdCase::{Distinct, SameBucket};
     use Kind::{Custom, Future};
-    // A crowd, and the one it is compared with: waiters, domains.
+    // Each crowd with the one that it is compared with: waiters of a domain, domains.
     let (many, few, spread_out) = ((100_000, 1), (100, 1), (100, 1000));
     let rows = [
         ("crowd, distinct futures: 100000 / 100", Distinct, Future, many, few),
@@ -152,14 +198,14 @@ fn crowds(series: &Series) -> Vec<Figure> {
     rows.into_iter().map(judge).collect()
 }
 
-/// Not measured in a build without the rival.
+/// Not measured if wasmtime is not built in.
 fn runtimes(series: &Series) -> Vec<Figure> {
-    use Operation::{WaitDiffers, WakeNobody};
+    use Operation::{WaitDiffers, WakeNoWaiter};
     let rows = [
         ("wasm wait 1T: live / wasmtime", WaitDiffers, 1, 0.8),
         ("wasm wait 2T: live / wasmtime", WaitDiffers, 2, 0.1),
-        ("wasm notify 1T: live / wasmtime", WakeNobody, 1, 0.8),
-        ("wasm notify 2T: live / wasmtime", WakeNobody, 2, 0.1),
+        ("wasm notify 1T: live / wasmtime", WakeNoWaiter, 1, 0.8),
+        ("wasm notify 2T: live / wasmtime", WakeNoWaiter, 2, 0.1),
     ];
     let judge = |(name, operation, threads, bound)| {
         let section = wasm_section(operation, WasmCase::Words);

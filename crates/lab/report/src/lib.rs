@@ -1,33 +1,51 @@
-//! What the reader gets: on stdout one table a workload with a sentence below, or rows of JSON; pages; comparisons.
-//! Knows results, and measures nothing.
+//! The output: for each workload a table with a sentence below it, or rows of JSON; pages; comparisons. Reads results
+//! and measures nothing.
 
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
+mod bench;
 pub mod compare;
 mod figures;
 mod neighbour;
 pub mod page;
 mod perf;
+mod rows;
 mod schbench;
-mod sentence;
 mod summary;
-mod sweep;
-mod table;
-mod timers;
 
 use anyhow::Result;
+use bench::{
+    crowd, growth, hash, lock_pi, locks, ping_pong, requeue, resize, sizes, sweep, timers, wake_many, wake_parallel,
+    wasm,
+};
 use lab_bench::neighbour::{Neighbour, Pair};
-use lab_bench::perf::Line;
+use lab_bench::perf::Line as PerfLine;
 use lab_bench::schbench::{Findings as Interval, Schbench};
-use lab_bench::{Lab, Memory, Outcome, SchbenchOutcome, Sink, Timers, Workload};
+use lab_bench::{Lab, Memory, Outcome, Rows, SchbenchOutcome, Sink};
 use lab_terminal::stderr;
 use lab_terminal::stdout::print;
 use serde::Serialize;
+use summary::Line;
 
-/// Prints results as they come, and a summary at the end of a run of several workloads.
+/// Prints each workload's results when they come, and a summary after several workloads.
 #[derive(Default)]
 pub struct Printer {
-    lines: Vec<summary::Line>,
+    lines: Vec<(&'static str, Line)>,
+}
+
+impl Printer {
+    /// Prints the rows of a workload, and keeps its line for the summary.
+    fn rows<R: Serialize>(
+        &mut self,
+        (lab, notes): (&Lab<'_>, &[String]),
+        title: &'static str,
+        rows: &[R],
+        text: impl FnOnce(&Lab<'_>, &[R]) -> String,
+        line: impl FnOnce(&[R]) -> Option<Line>,
+    ) -> Result<()> {
+        self.lines.extend(line(rows).map(|line| (title, line)));
+        publish(lab, title, rows, notes, || text(lab, rows))
+    }
 }
 
 impl Sink for Printer {
@@ -35,27 +53,29 @@ impl Sink for Printer {
         opening(lab)
     }
 
-    fn workload(&mut self, lab: &Lab<'_>, workload: Workload, outcome: &Outcome) -> Result<()> {
-        self.lines.extend(summary::Line::of(workload, &outcome.rows));
-        publish(lab, &workload.to_string(), &outcome.rows, &outcome.notes, || {
-            let sentence = sentence::workload(lab, workload, &outcome.rows);
-            format!("{}\n{sentence}", table::workload(lab, workload, &outcome.rows))
-        })
-    }
-
-    fn sizes(&mut self, lab: &Lab<'_>, outcome: &Outcome) -> Result<()> {
-        publish(lab, "hash: the load policy from cold, and explicit sizes", &outcome.rows, &outcome.notes, || {
-            format!("{}\n{}", table::sizes(&outcome.rows), sentence::sizes(&outcome.rows))
-        })
-    }
-
-    fn sweep(&mut self, lab: &Lab<'_>, outcome: &Outcome) -> Result<()> {
-        sweep::tables(lab, &outcome.rows, &outcome.notes)
-    }
-
-    fn timers(&mut self, lab: &Lab<'_>, findings: &Timers) -> Result<()> {
-        self.lines.extend(summary::Line::of_timers(&findings.rows));
-        publish(lab, "timers", &findings.rows, &findings.notes, || timers::text(findings))
+    fn workload(&mut self, lab: &Lab<'_>, outcome: &Outcome) -> Result<()> {
+        let with = (lab, outcome.notes.as_slice());
+        match &outcome.rows {
+            Rows::Hash(rows) => self.rows(with, "hash", rows, hash::hash, hash::hash_line),
+            Rows::Sizes(rows) => {
+                self.rows(with, "hash: the load policy from a new table, and fixed sizes", rows, sizes::text, |_| None)
+            }
+            Rows::Sweep(rows) => self.rows(with, "hash, sweep", rows, sweep::text, |_| None),
+            Rows::Wake(rows) => self.rows(with, "wake", rows, hash::wake, hash::wake_line),
+            Rows::WakeMany(rows) => self.rows(with, "wake", rows, wake_many::text, wake_many::line),
+            Rows::Resize(rows) => self.rows(with, "resize", rows, resize::text, resize::line),
+            Rows::Growth(rows) => self.rows(with, "growth", rows, growth::text, growth::line),
+            Rows::PingPong(rows) => self.rows(with, "ping-pong", rows, ping_pong::text, ping_pong::line),
+            Rows::Requeue(rows) => self.rows(with, "requeue", rows, requeue::text, requeue::line),
+            Rows::WakeParallel(rows) => {
+                self.rows(with, "wake-parallel", rows, wake_parallel::text, wake_parallel::line)
+            }
+            Rows::LockPi(rows) => self.rows(with, "lock-pi", rows, lock_pi::text, lock_pi::line),
+            Rows::Crowd(rows) => self.rows(with, "crowd", rows, crowd::text, crowd::line),
+            Rows::Wasm(rows) => self.rows(with, "wasm", rows, wasm::text, wasm::line),
+            Rows::Locks(rows) => self.rows(with, "locks", rows, locks::text, locks::line),
+            Rows::Timers(rows) => self.rows(with, "timers", rows, timers::text, timers::line),
+        }
     }
 
     fn schbench_interval(&mut self, asked: &Schbench, findings: &Interval) {
@@ -83,21 +103,26 @@ impl Sink for Printer {
         figures(lab, memory)
     }
 
-    fn perf(&mut self, line: Line) -> Result<()> {
+    fn perf(&mut self, line: PerfLine) -> Result<()> {
         perf::perf(line)
     }
 }
 
-/// Says on which machine the figures come about; nothing with `--json`.
+/// Prints the machine on which the run takes place. Prints nothing with `--json`.
 fn opening(lab: &Lab<'_>) -> Result<()> {
     if lab.settings.json {
         return Ok(());
     }
     let distance = lab.distance.map_or_else(
-        || "one CPU: what needs two is skipped".to_string(),
+        || "one CPU: workloads on two CPUs are left out".to_string(),
         |distance| format!("two CPUs used, {:.0} ns apart ({})", distance.apart_ns, distance.word()),
     );
-    print(&format!("# ufutex bench: {} CPUs allowed; {distance}; layout {}", lab.cpus.len(), lab.settings.layout))
+    print(&format!(
+        "# ufutex bench: {} CPUs allowed; {distance}; layout {}\n\
+         # Times are medians of the rounds. A ratio is the median of the rounds' own ratios, not a quotient of two times here.",
+        lab.cpus.len(),
+        lab.settings.layout
+    ))
 }
 
 fn publish<R: Serialize>(
@@ -126,12 +151,12 @@ fn publish<R: Serialize>(
     print(text.trim_end_matches('\n'))
 }
 
-/// Every figure that the project holds itself to, with its bound.
+/// Prints every figure with its bound.
 fn figures(lab: &Lab<'_>, memory: &Memory) -> Result<()> {
     let figures = figures::all(&lab.series, memory);
     if lab.settings.json {
         let rows = figures.iter().map(|figure| figure.json().to_string()).collect::<Vec<_>>();
         return print(&rows.join("\n"));
     }
-    print(&format!("\n## figures\n{}\n{}", table::figures(&figures), sentence::figures(&figures)))
+    print(&format!("\n## figures\n{}", figures::text(&figures)))
 }

@@ -9,7 +9,7 @@ use lab_measure::stats;
 use lab_terminal::table;
 use serde::Serialize;
 
-/// All pairs.
+/// Prints all pairs.
 pub fn neighbour(lab: &Lab<'_>, asked: &Neighbour, pairs: &[Pair]) -> Result<()> {
     let rows: Vec<Row> = pairs.iter().map(|pair| Row::new(asked, pair)).collect();
     publish(lab, "neighbour", &rows, &[], || format!("{}\n{}", text(&rows), sentence(&rows)))
@@ -30,7 +30,7 @@ impl Tail {
         Self { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: found.times.max() as f64 }
     }
 
-    /// Each figure by itself.
+    /// Calls `of` for each percentile.
     fn each(of: impl Fn(fn(&Self) -> f64) -> f64) -> Self {
         Self {
             p50: of(|tail| tail.p50),
@@ -41,12 +41,12 @@ impl Tail {
     }
 }
 
-/// The attacked over the alone.
+/// The value under attack divided by the value alone.
 #[derive(Clone, Copy, Serialize)]
 struct Ratio {
     #[serde(flatten)]
     tail: Tail,
-    /// Of operations a second.
+    /// Ratio of the rates.
     rate: f64,
 }
 
@@ -70,7 +70,7 @@ struct Row {
 
 impl Row {
     fn new(asked: &Neighbour, pair: &Pair) -> Self {
-        // A round that the user cut short has only its first half.
+        // An interrupted round has only its first half, the sample alone.
         let rounds = pair.attacked.len();
         let tails = |found: &[Found]| found[..rounds].iter().map(Tail::of).collect::<Vec<_>>();
         let rates = |found: &[Found]| {
@@ -80,7 +80,7 @@ impl Row {
         let (alone_rates, attacked_rates) = (rates(&pair.alone), rates(&pair.attacked));
         let of = |tails: &[Tail], figure: fn(&Tail) -> f64| tails.iter().map(figure).collect::<Vec<_>>();
         let median = |tails: &[Tail]| Tail::each(|figure| stats::median(&of(tails, figure)));
-        // What is early to the nanosecond is one late.
+        // A lateness below a nanosecond counts as one, so that it can be divided by.
         let over = |these: &[f64], those: &[f64]| {
             stats::pairwise(these, those, |this, that| this.max(1.0) / that.max(1.0)).unwrap_or(f64::NAN)
         };
@@ -133,12 +133,12 @@ fn text(rows: &[Row]) -> String {
     table::finish(table)
 }
 
-/// The row that suffers most.
+/// The sentence about the row that the attack slows most.
 fn sentence(rows: &[Row]) -> String {
     let worst = rows.iter().max_by(|this, that| this.ratio.tail.p99.total_cmp(&that.ratio.tail.p99));
     worst.map_or_else(String::new, |row| {
         format!(
-            "What suffers most is '{}' under '{}' ({}): its p99 is {:.1} times that beside attackers that only burn CPU.",
+            "The attack slows '{}' under '{}' ({}) most: its p99 is {:.1} times that beside attackers that only burn CPU.",
             row.operation, row.attack, row.number, row.ratio.tail.p99
         )
     })

@@ -1,9 +1,8 @@
-//! perf's own lines.
+//! perf's output lines.
 
 use anyhow::Result;
 use lab_bench::Workload;
-use lab_bench::perf::Line;
-use lab_bench::settings::FirstLine;
+use lab_bench::perf::{FirstLine, Line};
 use lab_terminal::stdout::print;
 use std::io::Write;
 
@@ -28,7 +27,7 @@ pub fn perf(line: Line) -> Result<()> {
     }
 }
 
-/// Before several benchmarks perf says it in other words, whatever the format.
+/// With several benchmarks perf's first line is worded differently, and does not depend on the format.
 fn begin(workload: Workload, is_one_of_all: bool, first_line: FirstLine) -> Result<()> {
     match first_line {
         _ if is_one_of_all => print(&format!("# Running futex/{workload} benchmark...")),

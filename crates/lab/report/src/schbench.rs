@@ -1,4 +1,4 @@
-//! What schbench prints of a run, a table of all targets, and its rows of JSON.
+//! The output of schbench: its own text for each run, a table of all targets, and rows of JSON.
 
 mod original;
 
@@ -14,10 +14,10 @@ use lab_terminal::table;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// The percentiles that are told of latencies; the first one only with `-p`.
+/// Percentiles of latencies that are printed. The first one only with `-p`.
 const PERCENTILES: [f64; 5] = [20.0, 50.0, 90.0, 99.0, 99.9];
 
-/// One run in schbench's own words.
+/// One run, as schbench prints it.
 pub fn run(plan: &Plan, found: &Findings) -> String {
     let (mut text, seconds) = (String::new(), found.elapsed.as_secs());
     let is_pipe = plan.pipe_bytes > 0;
@@ -57,7 +57,7 @@ fn percentiles(
     text
 }
 
-/// Of one worker on average: transfers and bytes a second.
+/// Mean of one worker: transfers per second and bytes per second.
 fn transfers(plan: &Plan, found: &Findings) -> (f64, f64) {
     let operations = found.done as f64 / found.worker_time.as_secs_f64().max(f64::MIN_POSITIVE);
     (operations, operations * plan.pipe_bytes as f64)
@@ -74,7 +74,7 @@ fn pretty_size(mut number: f64) -> (f64, &'static str) {
     (number, unit)
 }
 
-/// All runs of all targets: each target's rounds in one.
+/// Prints all runs of all targets. A target's rounds are merged into one.
 pub fn schbench(
     lab: &Lab<'_>,
     asked: &Schbench,
@@ -231,7 +231,7 @@ impl Row {
 }
 
 impl Percentiles {
-    /// In microseconds, of nanoseconds.
+    /// Converts nanoseconds into microseconds.
     fn of(latencies: &Latencies) -> Percentiles {
         let us = |ns: u64| ns as f64 / 1e3;
         let [p50, p90, p99, p999] = [50.0, 90.0, 99.0, 99.9].map(|percent| us(latencies.percentile(percent)));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_told_in_their_unit() {
+    fn sizes_are_printed_in_their_unit() {
         assert_eq!(pretty_size(512.0), (512.0, "B"));
         assert_eq!(pretty_size(3.0 * 1024.0 * 1024.0), (3.0, "MB"));
     }

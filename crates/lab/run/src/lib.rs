@@ -1,4 +1,4 @@
-//! Programs of others: run with their futexes on the engine, and watched for advice.
+//! Runs other programs with their futexes on the engine, and watches them to give advice.
 
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 

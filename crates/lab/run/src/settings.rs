@@ -1,30 +1,30 @@
-//! What `ufutex run` and `ufutex advise` are asked to do; every value has been checked.
+//! The checked settings of `ufutex run` and `ufutex advise`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use ufutex_program::settings;
 
-/// What `ufutex run` was asked for, checked.
+/// The settings of `ufutex run`.
 pub struct Run {
-    /// For the library; its output is `output`, its process not known yet.
+    /// The library's settings. `output` and `process` are filled in before the program is executed.
     pub settings: settings::Settings<'static>,
-    /// Where the report goes, if not to stderr.
+    /// The file for the report. `None` means stderr.
     pub output: Option<PathBuf>,
-    /// The program and its arguments: not empty.
+    /// The program and its arguments. Not empty.
     pub command: Vec<OsString>,
 }
 
-/// What `ufutex advise` was asked for.
+/// The settings of `ufutex advise`.
 pub struct Advise {
-    /// The longest that the program is watched.
+    /// The longest time that the program is watched.
     pub duration: Duration,
-    /// Whether futex instructions inside glibc are seen, too.
+    /// Whether futex calls inside glibc are counted too.
     pub trap: bool,
-    /// JSON in place of sentences.
+    /// Whether to print JSON, not sentences.
     pub json: bool,
-    /// Where the advice goes, if not to stderr.
+    /// The file for the advice. `None` means stderr.
     pub output: Option<PathBuf>,
-    /// The program and its arguments: not empty.
+    /// The program and its arguments. Not empty.
     pub command: Vec<OsString>,
 }

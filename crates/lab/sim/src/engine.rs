@@ -1,4 +1,4 @@
-//! The engine on virtual cores: a domain for a run, its scheme and layout by type.
+//! The engine on virtual cores: a domain for each run. Scheme and layout are type parameters.
 
 use crate::settings::{Scheme as SchemeName, Settings};
 use anyhow::{Result, anyhow};
@@ -9,40 +9,40 @@ use ufutex_sim::layout::{Layout, Lean, Packed, Split};
 use ufutex_sim::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use ufutex_sim::{Config, Domain, Options, System};
 
-/// Instructions of an operation that touch no shared memory, in cycles: of one thread's operation on this project's
-/// machine what the model's loads, stores and locked instructions leave over.
+/// Cycles of an operation's instructions that touch no shared memory: the time of one thread's operation, measured on
+/// this project's machine, less what the model charges for its loads, stores and locked instructions.
 pub const PLAIN_CYCLES: f64 = 8.0;
 
-/// One run of one combination.
+/// The parameters of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// How operations reach their bucket.
+    /// The engine's scheme.
     pub scheme: SchemeName,
-    /// How a bucket lies in lines.
+    /// The layout of a bucket.
     pub layout: LayoutName,
-    /// Who sizes the table.
+    /// The size policy of the table.
     pub policy: Policy,
-    /// Virtual cores.
+    /// Number of virtual cores.
     pub cores: usize,
 }
 
-/// Something to run on any scheme and layout.
+/// A job that runs on any scheme and layout.
 pub trait Job {
-    /// What comes of it.
+    /// The result.
     type Output;
-    /// Runs it.
+    /// Runs the job.
     fn run<S: Scheme<L>, L: Layout>(&self, engine: &Engine<S, L>) -> Self::Output;
 }
 
-/// A domain and what it stands on.
+/// A domain and its system.
 pub struct Engine<S: Scheme<L>, L: Layout> {
-    /// Where all threads wait and wake.
+    /// The domain of all threads.
     pub domain: Box<Domain<S, L>>,
     system: System<L>,
 }
 
 impl<S: Scheme<L>, L: Layout> Engine<S, L> {
-    /// How many buckets are in use.
+    /// Number of buckets in use.
     pub fn buckets(&self) -> usize {
         match self.domain.slots() {
             0 => self.system.global_slots(),
@@ -51,7 +51,7 @@ impl<S: Scheme<L>, L: Layout> Engine<S, L> {
     }
 }
 
-/// Makes the engine for this case and runs the job on it.
+/// Makes the engine for a case and runs the job on it.
 pub fn on_engine<J: Job>(settings: &Settings, case: Case, job: &J) -> Result<J::Output> {
     match case.layout {
         LayoutName::Lean => with_layout::<Lean, J>(settings, case, job),

@@ -1,4 +1,4 @@
-//! `hash` and `wake`: every thread goes over words of its own, again and again.
+//! `hash` and `wake`: each thread repeats an operation on its own words, one after the other.
 
 use super::engine::{self, Case, Engine, Job, PLAIN_CYCLES};
 use super::words::Words;
@@ -11,24 +11,24 @@ use ufutex_sim::Error;
 use ufutex_sim::layout::Layout;
 use ufutex_sim::scheme::Scheme;
 
-/// The value that perf waits for; the words hold 0.
+/// The expected value of perf's waits. The words hold 0.
 const DIFFERING_VALUE: u64 = 1234;
-/// Runs, each with a seed of its own, until their figures are within this of each other's mean (its relative standard
-/// error), or so many have been made.
+/// A case is run, each time with another seed, until the relative standard error of the mean rate is at most this,
+/// within `RUNS_MIN` and `RUNS_MAX` runs.
 const SPREAD_MAX: f64 = 0.01;
 const RUNS_MIN: u64 = 2;
 const RUNS_MAX: u64 = 5;
-/// Operations of a core in a run; at least so many of all.
+/// Measured operations of each core in a run. There are at least `MEASURED_IN_ALL` in the run.
 const MEASURED: usize = 512;
 const MEASURED_IN_ALL: usize = 8192;
 
-/// What came of all runs of a case.
+/// The result of all runs of a case.
 pub struct Finding {
-    /// All of them together.
+    /// The sum of all runs' reports.
     pub report: Report,
-    /// How many.
+    /// Number of runs.
     pub runs: u64,
-    /// The mean's relative standard error.
+    /// Relative standard error of the mean rate.
     pub spread: f64,
     /// Buckets in use at the end.
     pub buckets: usize,
@@ -72,25 +72,25 @@ impl Job for Hammer<'_> {
     }
 }
 
-/// Runs a case until its figure is known well enough.
+/// Runs a case until its rate is known well enough.
 pub fn find(settings: &Settings, case: Case) -> Result<Finding> {
     let mut rates = Vec::new();
     let mut all: Option<(Report, usize)> = None;
     for run in 0..RUNS_MAX {
         let hammer = Hammer { settings, cores: case.cores, seed: settings.seed.wrapping_add(run) };
         let (report, buckets, failed) = engine::on_engine(settings, case, &hammer)?;
-        if interrupt::asked() && report.stuck > 0 && all.is_some() {
-            // Cut short; the runs before it stand.
+        if interrupt::requested() && report.stuck > 0 && all.is_some() {
+            // This run was cut short. The runs before it are valid.
             break;
         }
-        ensure!(failed == 0, "{} on {} cores: {failed} operations did not end as they must", case.scheme, case.cores);
+        ensure!(failed == 0, "{} on {} cores: {failed} operations had a wrong result", case.scheme, case.cores);
         ensure!(report.stuck == 0, "{} on {} cores: {} threads never ended", case.scheme, case.cores, report.stuck);
         rates.push(report.per_second());
         match &mut all {
             Some((sum, _)) => sum.add(&report),
             None => all = Some((report, buckets)),
         }
-        if (run + 1 >= RUNS_MIN && spread(&rates) <= SPREAD_MAX) || interrupt::asked() {
+        if (run + 1 >= RUNS_MIN && spread(&rates) <= SPREAD_MAX) || interrupt::requested() {
             break;
         }
     }

@@ -1,7 +1,7 @@
-//! `ufutex sim`: the engine on virtual cores. The model is the package `ufutex-coherence`, the engine `ufutex-sim`: here
-//! are the workloads and what is printed.
+//! `ufutex sim`: the engine on virtual cores. The model is in `ufutex-coherence`, the engine in `ufutex-sim`. This
+//! package has the workloads and the output.
 
-// Rows and settings of the lab alone, whose fields are named as the columns and flags are.
+// Rows and settings only the lab uses. Their fields are named like the columns and flags.
 #![expect(missing_docs)]
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
@@ -28,7 +28,7 @@ use row::{Pauses, ResizeFigures};
 pub use row::Row;
 pub use settings::{Scheme, Settings, Workload};
 
-/// Runs all cases, and prints each as a row, or all as tables.
+/// Runs all cases. Prints a row for each, or tables of all.
 pub fn run(settings: &Settings) -> Result<()> {
     let cases = cases(settings);
     if !settings.json {
@@ -37,10 +37,10 @@ pub fn run(settings: &Settings) -> Result<()> {
     let stage = format!("sim {}: {} runs", settings.workload, cases.len());
     let progress = Progress::start(&stage, cases.len(), settings.silent || settings.json);
     let mut rows = Vec::new();
-    for case in cases.iter().take_while(|_| !interrupt::asked()) {
+    for case in cases.iter().take_while(|_| !interrupt::requested()) {
         let row = match measure(settings, *case) {
-            // In the middle of it: what there was until then stands.
-            Err(_) if interrupt::asked() => break,
+            // The run was cut short. The rows before it are valid.
+            Err(_) if interrupt::requested() => break,
             row => row?,
         };
         if settings.json {
@@ -59,9 +59,9 @@ pub fn run(settings: &Settings) -> Result<()> {
     stdout::print(&format!("\n{}", tables::text(&rows)))
 }
 
-/// The rows of all cases, for whoever prints them elsewhere; after Ctrl-C those until then.
+/// The rows of all cases, for other output. After Ctrl-C, those that are complete.
 pub fn rows(settings: &Settings) -> Result<Vec<Row>> {
-    cases(settings).into_iter().take_while(|_| !interrupt::asked()).map(|case| measure(settings, case)).collect()
+    cases(settings).into_iter().take_while(|_| !interrupt::requested()).map(|case| measure(settings, case)).collect()
 }
 
 fn opening(settings: &Settings) -> String {
@@ -109,7 +109,7 @@ fn resized(settings: &Settings, case: Case, finding: &resize::Finding) -> Row {
         if part.is_empty() { f64::NAN } else { part.iter().sum::<f64>() / part.len() as f64 }
     };
     let (begin, end) = (finding.began_ns, finding.began_ns + finding.resize_ns);
-    // A resize shorter than a piece of time is in the piece that it began in.
+    // A resize shorter than a piece counts for the piece in which it began.
     let during = mean(begin, end.next_multiple_of(resize::PIECE_NS));
     let pause = |quantile| us(finding.pauses.value_at_quantile(quantile));
     row.resize = Some(ResizeFigures {
@@ -128,7 +128,7 @@ fn resized(settings: &Settings, case: Case, finding: &resize::Finding) -> Row {
     row
 }
 
-/// A simulation runs on this allocator, which the command has, too.
+/// Simulations need this allocator. The command has it too.
 #[cfg(test)]
 #[global_allocator]
 static ALLOCATOR: ufutex_coherence::memory::Allocator = ufutex_coherence::memory::Allocator;

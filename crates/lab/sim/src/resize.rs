@@ -1,4 +1,4 @@
-//! `resize`: a new table size while every core hammers the old one.
+//! `resize`: resizes the table while all cores hammer it.
 
 use super::engine::{self, Case, Engine, Job, PLAIN_CYCLES};
 use super::words::Words;
@@ -11,28 +11,28 @@ use ufutex_sim::Error;
 use ufutex_sim::layout::Layout;
 use ufutex_sim::scheme::Scheme;
 
-/// Nobody waits for this value.
+/// The expected value of the waits. The words hold 0.
 const DIFFERING_VALUE: u64 = 1234;
-/// How long the cores hammer before the resize begins and after it has ended, in virtual nanoseconds.
+/// Virtual nanoseconds for which the cores hammer before the resize begins, and again after it has ended.
 const LEAD_NS: u64 = 60_000;
-/// A resize that has not completed by then is given up, where the scheme lets us.
+/// A resize that takes longer than this is cancelled, if the scheme can cancel one.
 pub const GIVE_UP_NS: u64 = 500_000;
-/// Throughput over time is told in pieces of this length.
+/// Length of the pieces of time in which operations are counted.
 pub const PIECE_NS: u64 = 10_000;
 
-/// What came of a case.
+/// The result of a case.
 pub struct Finding {
-    /// Of the whole run, and by operation.
+    /// The machine's report of the whole run.
     pub report: Report,
-    /// How long the resize took, or until it was given up.
+    /// Length of the resize, or the time until it was cancelled.
     pub resize_ns: u64,
-    /// Whether it was not given up.
+    /// Whether the resize was completed, not cancelled.
     pub completed: bool,
-    /// When it began, since the first piece.
+    /// When the resize began, from the start of the first piece.
     pub began_ns: u64,
-    /// Operations that overlap the resize, in nanoseconds.
+    /// Nanoseconds of the operations that overlap the resize.
     pub pauses: Histogram<u64>,
-    /// Operations in each piece of time.
+    /// Number of operations in each piece of time.
     pub pieces: Vec<u64>,
 }
 
@@ -41,8 +41,8 @@ struct Resize<'a> {
     cores: usize,
 }
 
-/// What the threads leave for each other and for us; none of it is the machine's memory.
-struct Course {
+/// Data that the virtual threads share with each other and with the caller. It is not memory of the virtual machine.
+struct State {
     window: Cell<Option<(u64, u64)>>,
     begun: Cell<Option<u64>>,
     is_over: Cell<bool>,
@@ -58,7 +58,7 @@ impl Job for Resize<'_> {
     fn run<S: Scheme<L>, L: Layout>(&self, engine: &Engine<S, L>) -> Self::Output {
         let Settings { topology, futexes, seed, .. } = self.settings;
         let words = Words::new(self.cores, *futexes);
-        let course = Course {
+        let state = State {
             window: Cell::new(None),
             begun: Cell::new(None),
             is_over: Cell::new(false),
@@ -68,53 +68,53 @@ impl Job for Resize<'_> {
             failed: Cell::new(0),
         };
         let plain_ns = PLAIN_CYCLES / topology.ghz;
-        // Who resizes shares the first core, as one more thread of a process on all CPUs would share one.
+        // On a full machine, the resizing thread shares the first core, as one more thread of a real process would.
         let beside = if self.cores < topology.cpus() { self.cores } else { 0 };
         let placement = (0..self.cores).chain([beside]).map(|cpu| cpu as u16).collect();
         let report = Simulation::new(topology).placement(placement).seed(*seed).run(|thread| {
             if thread == self.cores {
-                self.resize(engine, &course);
+                self.resize(engine, &state);
             } else {
-                self.hammer(engine, &words, &course, plain_ns);
+                self.hammer(engine, &words, &state, plain_ns);
             }
         });
-        course.finding(report)
+        state.finding(report)
     }
 }
 
 impl Resize<'_> {
-    fn hammer<S: Scheme<L>, L: Layout>(&self, engine: &Engine<S, L>, words: &Words, course: &Course, plain_ns: f64) {
+    fn hammer<S: Scheme<L>, L: Layout>(&self, engine: &Engine<S, L>, words: &Words, state: &State, plain_ns: f64) {
         words.warm_up();
         current::rendezvous();
         let start = current::now_ns();
         let (mut number, mut before) = (0, start);
-        while !course.is_over.get() {
+        while !state.is_over.get() {
             current::compute(plain_ns);
             let waited = engine.domain.wait(words.word(current::thread(), number), DIFFERING_VALUE);
-            course.failed.set(course.failed.get() + u64::from(waited != Err(Error::Again)));
+            state.failed.set(state.failed.get() + u64::from(waited != Err(Error::Again)));
             current::done(1);
             let now = current::now_ns();
-            course.note(start, before, now);
+            state.note(start, before, now);
             before = now;
             number = if number + 1 == words.count() { 0 } else { number + 1 };
         }
     }
 
-    fn resize<S: Scheme<L>, L: Layout>(&self, engine: &Engine<S, L>, course: &Course) {
+    fn resize<S: Scheme<L>, L: Layout>(&self, engine: &Engine<S, L>, state: &State) {
         current::rendezvous();
         current::nap(LEAD_NS);
         let begin = current::now_ns();
-        course.begun.set(Some(begin));
+        state.begun.set(Some(begin));
         let keep_trying = || current::now_ns() < begin + GIVE_UP_NS;
-        course.result.set(engine.domain.set_slots_while(self.settings.resize.1, keep_trying));
-        course.window.set(Some((begin, current::now_ns())));
+        state.result.set(engine.domain.set_slots_while(self.settings.resize.1, keep_trying));
+        state.window.set(Some((begin, current::now_ns())));
         current::nap(LEAD_NS);
-        course.is_over.set(true);
+        state.is_over.set(true);
     }
 }
 
-impl Course {
-    /// An operation lasted from `before` to `now`.
+impl State {
+    /// Records an operation that lasted from `before` to `now`.
     fn note(&self, start: u64, before: u64, now: u64) {
         let overlaps = match (self.begun.get(), self.window.get()) {
             (Some(begin), None) => now >= begin,
@@ -134,14 +134,14 @@ impl Course {
 
     fn finding(self, report: Report) -> Result<Finding> {
         ensure!(report.stuck == 0, "{} threads never ended", report.stuck);
-        ensure!(self.failed.get() == 0, "{} operations did not end as they must", self.failed.get());
+        ensure!(self.failed.get() == 0, "{} operations had a wrong result", self.failed.get());
         let completed = match self.result.get() {
             Ok(()) => true,
             Err(Error::TimedOut) => false,
             Err(error) => return Err(anyhow!("{error}")),
         };
         let (begin, end) = self.window.get().ok_or_else(|| anyhow!("the resize never ended"))?;
-        // The last piece is cut short.
+        // The last piece is incomplete.
         let mut pieces = self.pieces.into_inner();
         pieces.pop();
         Ok(Finding {

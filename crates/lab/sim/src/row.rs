@@ -1,4 +1,4 @@
-//! What a run says: a row of JSON, and the same for the tables.
+//! The result of a run: a row of JSON, from which the tables are made.
 
 use super::engine::Case;
 use crate::settings::Settings;
@@ -7,10 +7,10 @@ use ufutex_coherence::Report;
 use ufutex_coherence::functions;
 use ufutex_coherence::statistics::Hot;
 
-/// Fields that are told of one run.
+/// The most hot fields in a row.
 const HOT_MAX: usize = 12;
 
-/// One run, or several of the same case.
+/// One run, or several of the same case. All `_per_op` counts are averages.
 #[derive(Serialize)]
 pub struct Row {
     pub workload: String,
@@ -29,7 +29,7 @@ pub struct Row {
     /// The relative standard error of `ops_per_sec`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread: Option<f64>,
-    /// As one thread sees it.
+    /// Time of an operation in its thread.
     pub ns_per_op: f64,
     pub loads_per_op: f64,
     pub stores_per_op: f64,
@@ -43,7 +43,7 @@ pub struct Row {
     pub resize: Option<ResizeFigures>,
 }
 
-/// A field of an object, and what its line went through; all by the operation.
+/// A field of an object and the transfers of its cache line. All figures are per operation.
 #[derive(Serialize)]
 pub struct HotField {
     pub object: &'static str,
@@ -57,17 +57,17 @@ pub struct HotField {
     pub functions: Vec<Function>,
 }
 
-/// A function that asked for the line.
+/// A function that requested the line.
 #[derive(Serialize)]
 pub struct Function {
     pub name: &'static str,
     pub file: &'static str,
     pub line: u32,
-    /// Of the field's transfers.
+    /// Its share of the field's transfers.
     pub share: f64,
 }
 
-/// What `resize` has besides.
+/// Figures that only `resize` has.
 #[derive(Serialize)]
 pub struct ResizeFigures {
     pub from: usize,
@@ -75,18 +75,18 @@ pub struct ResizeFigures {
     pub resize_us: f64,
     pub completed: bool,
     pub op_pause_us: Pauses,
-    /// Throughput before, during and after.
+    /// Throughput before the resize. The next two are during and after it.
     pub ops_per_sec_before: f64,
     pub ops_per_sec_during: f64,
     pub ops_per_sec_after: f64,
     /// When the resize began in the timeline.
     pub began_us: f64,
     pub timeline_step_us: f64,
-    /// Operations a second of all cores, piece by piece.
+    /// Operations of all cores in a second, for each piece of time.
     pub timeline_ops_per_sec: Vec<f64>,
 }
 
-/// How long operations took that overlap a resize.
+/// Microseconds of the operations that overlap the resize.
 #[derive(Serialize)]
 pub struct Pauses {
     pub p50: f64,
@@ -95,7 +95,7 @@ pub struct Pauses {
 }
 
 impl Row {
-    /// What all workloads have.
+    /// Makes a row with the fields that all workloads have.
     pub fn new(settings: &Settings, case: Case, buckets: usize, report: &Report) -> Self {
         let by = |count| report.per_operation(count);
         let counts = &report.counts;
@@ -145,7 +145,7 @@ impl HotField {
     }
 }
 
-/// Sites of one function are one.
+/// The functions of a hot field. Sites in one function are added up.
 fn functions_of(hot: &Hot) -> Vec<Function> {
     let table = ufutex_sim::source::FUNCTIONS;
     let mut found: Vec<Function> = Vec::new();

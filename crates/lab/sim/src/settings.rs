@@ -1,19 +1,19 @@
-//! What `ufutex sim` is asked to do; every value has been checked.
+//! The checked settings of `ufutex sim`.
 
 use lab_targets::{Layout, Policy};
 use std::fmt;
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use ufutex_coherence::Topology;
 
-/// What can be run on virtual cores.
+/// A workload on virtual cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Workload {
-    /// perf's: a wait on a word that differs, each thread with words of its own
+    /// Wait on a word that differs, each thread on its own words, as in perf
     Hash,
-    /// A wake where nobody waits
+    /// Wake a word without waiters
     Wake,
-    /// A new table size while threads hammer the old one
+    /// Resize a table while threads hammer it
     Resize,
 }
 
@@ -27,20 +27,20 @@ impl fmt::Display for Workload {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Scheme {
-    /// Each bucket says whether it is live.
+    /// A flag in each bucket marks it live.
     Live,
-    /// The table never changes.
+    /// The table is never resized.
     Fixed,
     /// One shared reference count.
     Atomic,
     /// A reference count for each CPU.
     Percpu,
-    /// The system's table in place of one's own.
+    /// The global table instead of a private one.
     Global,
 }
 
 impl Scheme {
-    /// Whether its table takes a new size.
+    /// Whether the scheme's table can be resized.
     pub fn can_resize(self) -> bool {
         matches!(self, Self::Live | Self::Atomic | Self::Percpu)
     }
@@ -52,30 +52,30 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// What `ufutex sim` was asked for, checked.
+/// The settings of `ufutex sim`.
 pub struct Settings {
-    /// What to run.
+    /// The workload.
     pub workload: Workload,
-    /// The machine.
+    /// The modelled machine.
     pub topology: Topology,
-    /// Each run has one of these.
+    /// Numbers of cores. There is a run for each combination of these four lists.
     pub cores: Vec<usize>,
-    /// The same.
+    /// Schemes.
     pub schemes: Vec<Scheme>,
-    /// The same.
+    /// Layouts.
     pub layouts: Vec<Layout>,
-    /// The same; the size of the table, or who sizes it.
+    /// Size policies, or fixed sizes.
     pub policies: Vec<Policy>,
     /// Words of each thread.
     pub futexes: usize,
-    /// Whether a wait looks at the word first.
+    /// Whether a wait compares the word before it locks anything.
     pub early_return: bool,
-    /// Slots before and after.
+    /// Slots before and after the resize.
     pub resize: (usize, usize),
-    /// Of chance.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// No progress.
+    /// Whether to show no progress.
     pub silent: bool,
-    /// Rows.
+    /// Whether to print rows of JSON.
     pub json: bool,
 }

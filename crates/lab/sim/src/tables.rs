@@ -1,19 +1,19 @@
-//! The tables that people read: throughput by cores, what an operation costs, and whose lines move.
+//! The printed tables: throughput by cores, costs of an operation, and the cache lines with the most transfers.
 
 use super::row::{HotField, Row};
 use lab_terminal::table::{align, finish, new};
 
-/// Fields that are shown of a run; the rest is in `--json`.
+/// The most fields that are printed for a run. `--json` has the rest.
 const FIELDS_MAX: usize = 6;
-/// What moves less often than this, by the operation, is left out.
+/// Fields with fewer transfers per operation are left out.
 const WORTH_SHOWING: f64 = 0.005;
 
-/// All rows of a workload.
+/// The tables of all rows of a workload.
 pub fn text(rows: &[Row]) -> String {
     let mut text = throughput(rows);
-    text += &format!("\n\nBy the operation:\n{}", costs(rows));
+    text += &format!("\n\nPer operation:\n{}", costs(rows));
     for row in rows.iter().filter(|row| row.hot.iter().any(is_worth_showing)) {
-        text += &format!("\n\nLines that moved, {}:\n{}", title(row), lines(row));
+        text += &format!("\n\nTransferred lines, {}:\n{}", title(row), lines(row));
     }
     text
 }
@@ -102,7 +102,7 @@ fn is_worth_showing(hot: &HotField) -> bool {
     hot.transfers >= WORTH_SHOWING
 }
 
-/// As perf c2c ([perf-c2c]) reports it.
+/// Prints what perf c2c ([perf-c2c]) reports.
 fn lines(row: &Row) -> String {
     let header = ["object", "field", "functions", "offset", "HITM/op", "near", "far", "transfers", "waited, ns"];
     let mut table = new(&header);

@@ -1,52 +1,52 @@
-//! The futex words of virtual threads: a guest's memory, whose addresses are the same each time.
+//! The futex words of virtual threads: guest memory with the same addresses in each run.
 
 use ufutex_coherence::atomic::{AtomicU32, Ordering};
 use ufutex_coherence::objects::{self, Field};
 use ufutex_coherence::{current, memory};
 use ufutex_sim::{Access, Fault, Guest, UserMemory, Width};
 
-/// Where the words of the first thread begin.
+/// Address of the first thread's words.
 const BASE: u64 = 0x7f00_0000_0000;
 const WORD: usize = size_of::<AtomicU32>();
 const LINE: usize = 64;
 const PAGE: usize = 4096;
 
-/// A piece of memory for each thread, pages apart from the next.
+/// A separate run of pages for each thread's words.
 pub struct Words {
     words: Vec<AtomicU32>,
-    /// From the first word of a thread to the first of the next, …
+    /// Distance from a thread's first word to the next thread's, in words of `words`.
     step: usize,
-    /// … and as the engine is told of them.
-    told_step: usize,
-    /// From a word to the next as the engine is told.
-    told_stride: usize,
-    /// Words of a thread.
+    /// The same distance in the addresses that the engine gets.
+    guest_step: usize,
+    /// Distance from a word to the next in the addresses that the engine gets, in words.
+    guest_stride: usize,
+    /// Number of words of a thread.
     count: usize,
-    /// What reading one takes beside the access, in nanoseconds.
+    /// Nanoseconds that reading a word takes beyond the memory access.
     read_ns: f64,
 }
 
 impl Words {
-    /// `count` words of value 0 for each of so many threads, side by side as in perf's array.
+    /// Makes `count` words of value 0 for each of `threads` threads, contiguous as in perf's array.
     pub fn new(threads: usize, count: usize) -> Self {
         Self::make(threads, count, 1)
     }
 
-    /// As many, side by side too, while the engine is told that each is in a line of its own. The kernel hashes words; ours
-    /// hashes the lines that they are in as long as a table is small, so that words of one line share a bucket. Where
-    /// the kernel's figures are modelled, this spreads both alike.
+    /// Makes the same contiguous words, with addresses a cache line apart for the engine. The kernel hashes each word.
+    /// The engine hashes cache lines while its table is small, so words of one line share a bucket. For comparisons
+    /// with the kernel's figures, this spreads the words as the kernel does.
     pub fn as_if_by_line(threads: usize, count: usize) -> Self {
         Self::make(threads, count, LINE / WORD)
     }
 
-    /// Reading one takes so much longer: a kernel has to let itself at a program's memory first.
+    /// Sets the time that reading a word takes beyond the access. A kernel has to enable access to user memory.
     pub fn read_ns(self, read_ns: f64) -> Self {
         Self { read_ns, ..self }
     }
 
-    fn make(threads: usize, count: usize, told_stride: usize) -> Self {
+    fn make(threads: usize, count: usize, guest_stride: usize) -> Self {
         let pages = |words: usize| (words * WORD).next_multiple_of(PAGE) / WORD;
-        let (step, told_step) = (pages(count), pages(count * told_stride));
+        let (step, guest_step) = (pages(count), pages(count * guest_stride));
         let words: Vec<_> = memory::by_line(|| (0..threads * step).map(|_| AtomicU32::new(0)).collect());
         objects::name(
             words.as_ptr().addr(),
@@ -55,27 +55,27 @@ impl Words {
             "word",
             &[Field { offset: 0, bytes: WORD, name: "value" }],
         );
-        Self { words, step, told_step, told_stride, count, read_ns: 0.0 }
+        Self { words, step, guest_step, guest_stride, count, read_ns: 0.0 }
     }
 
-    /// A word of a thread, as the engine is told it.
+    /// A word of a thread, for the engine.
     #[inline]
     pub fn word(&self, thread: usize, number: usize) -> Guest<'_, Self> {
-        let offset = (thread * self.told_step + number * self.told_stride) * WORD;
+        let offset = (thread * self.guest_step + number * self.guest_stride) * WORD;
         Guest::new(self, BASE + offset as u64, Width::U32).expect("words of four bytes lie at multiples of four")
     }
 
-    /// The same, as a program sees it.
+    /// A word of a thread, for direct access.
     pub fn host(&self, thread: usize, number: usize) -> &AtomicU32 {
         &self.words[thread * self.step + number]
     }
 
-    /// How many a thread has.
+    /// Number of words of a thread.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The running thread has its words in its caches from now on.
+    /// Brings the running thread's words into its caches.
     pub fn warm_up(&self) {
         let first = current::thread() * self.step;
         for line in self.words[first..first + self.count].chunks(LINE / WORD) {
@@ -85,8 +85,8 @@ impl Words {
 
     #[inline]
     fn at(&self, address: u64) -> Result<&AtomicU32, Fault> {
-        let told = address.checked_sub(BASE).ok_or(Fault)? as usize / WORD;
-        let (thread, number) = (told / self.told_step, told % self.told_step / self.told_stride);
+        let guest = address.checked_sub(BASE).ok_or(Fault)? as usize / WORD;
+        let (thread, number) = (guest / self.guest_step, guest % self.guest_step / self.guest_stride);
         self.words.get(thread * self.step + number).ok_or(Fault)
     }
 }

@@ -9,22 +9,22 @@ use std::time::Duration;
 
 const SECONDS: f64 = 5.0;
 
-/// As perf stat's and timeout(1)'s.
+/// Options like those of perf stat and timeout(1).
 #[derive(Args)]
 pub struct AdviseArgs {
-    /// Watch for so long at most, then end the program [default: 5]
+    /// Watch for at most this time, then end the program [default: 5]
     #[arg(short, long, value_name = "SECONDS", value_parser = values::runtime, allow_negative_numbers = true)]
     duration: Option<f64>,
-    /// Do not look at futex calls inside glibc: the program runs at its own pace
+    /// Do not watch futex calls inside glibc: the program runs at full speed
     #[arg(long)]
     no_trap: bool,
-    /// The advice as one JSON object
+    /// Print the advice as one JSON object
     #[arg(long)]
     json: bool,
-    /// The advice to FILE, in place of stderr
+    /// Write the advice to FILE instead of stderr
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// The program, looked for in PATH if its name has no slash, and its arguments
+    /// The program, searched for in PATH if its name has no slash, and its arguments
     #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"],
         value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
@@ -42,42 +42,42 @@ impl From<AdviseArgs> for Advise {
     }
 }
 
-/// Above the options in `ufutex advise --help`.
+/// Text above the options in `ufutex advise --help`.
 pub const ABOUT: &str = "\
-Watch a program's futexes, and say which settings it wants
+Watch a program's futexes, and recommend settings for it
 
-Runs PROGRAM for some seconds as `ufutex run --trap` does, counts its futex calls, and says in plain words, with the
-figures, which slots, scheme and policy of the engine it wants, and which setting by prctl(PR_FUTEX_HASH) would help it
-on the plain kernel, with the command (ufutex run --kernel) that sets it.";
+Runs PROGRAM for some seconds as `ufutex run --trap` does and counts its futex calls. Recommends slots, scheme and
+policy of the engine in sentences with their figures, and the setting of prctl(PR_FUTEX_HASH) that would help the
+program on the plain kernel, with the command (ufutex run --kernel) that sets it.";
 
-/// Below them.
+/// Text below the options.
 pub const MORE: &str = "\
-The program is watched until it ends, or SECONDS have passed. It is ended then as timeout(1) does it: by SIGTERM, and
-two seconds later by SIGKILL. Its stdin, stdout and stderr are its own; the advice goes to stderr, after it. Watched is
-the process itself, not those that it makes. Each call takes one to two microseconds more: a program that does little
-else makes fewer of them meanwhile. --no-trap avoids that, and sees only calls by libc's syscall().
+The program is watched until it ends or SECONDS have passed. Then it is ended as timeout(1) does: by SIGTERM, and two
+seconds later by SIGKILL. Its stdin, stdout and stderr are untouched; the advice goes to stderr after the program's
+end. Only the process itself is watched, not its children. Each call takes one to two microseconds longer, so a
+program that does little else makes fewer calls. --no-trap avoids this, but sees only calls by libc's syscall().
 
-The figures (--json: figures {name: value}), each named by the sentence that rests on it:
+The figures (--json: figures {name: value}). Each sentence names those that it is based on:
   seconds, calls, calls_per_second       of private futexes, while the program ran
-  share_of_a_cpu                         what they take of one CPU in the kernel, at 160 ns each
-  shared_calls, other_kernel_calls       of words that processes may share; of locks with priority inheritance and such
-  threads, cpus                          the most threads at a time; CPUs that are online
-  waiters, words, words_exact            the most that slept at a time; the words that were named (at least)
-  contended, contended_share             operations that met a busy bucket, and their share of all
-  longest_chain, hottest_share           words in one bucket; the share of calls that named the busiest word
-  slots, resizes                         what the policy `load` settled at, and in how many steps
+  share_of_a_cpu                         the share of one CPU that the calls take in the kernel, at 160 ns each
+  shared_calls, other_kernel_calls       on words that processes may share; for PI locks and similar operations
+  threads, cpus                          most threads at a time; CPUs that are online
+  waiters, words, words_exact            most sleeping threads at a time; words named (a lower bound unless exact)
+  contended, contended_share             operations that found their bucket locked, and their share of all
+  longest_chain, hottest_share           most words in one bucket; share of the calls that named the busiest word
+  slots, resizes                         the size at which the policy `load` settled, and the number of its resizes
   kernel_slots                           the kernel's choice: clamp(roundup_pow2(4 * min(threads, cpus)), 16, global)
-  wanted_slots                           what `load` settled at, or a slot for each waiter on a word, if that is more
+  wanted_slots                           the larger of `slots` and one slot for each waiter with its own word
 The advice: scheme, policy, slots (null: leave it to the policy), kernel {setting: none, default or set-slots, slots,
-immutable (for Linux 6.16, which alone has it), command (the `ufutex run --kernel` that sets the slots; null where there
-is nothing to set)}, sentences [{text, figures [name]}]; besides command, ended (text).
+immutable (only for Linux 6.16, which alone has it), command (the `ufutex run --kernel` that sets the slots; null if
+there is nothing to set)}, sentences [{text, figures [name]}]; further command, ended (text).
 
 Exit status:
-  0    advice was given, however the program ended
+  0    advice was printed, whatever the program's exit status
   125  ufutex itself failed, or the program ended without a report (SIGKILL, exec of a static program)
-  126  the program is found and cannot be run
-  127  the program is not found
-  130  interrupted: the advice is from what was seen until then
+  126  the program was found but cannot be run
+  127  the program was not found
+  130  interrupted: the advice is based on the calls until then
   2    a mistake in the options
 
 Examples:

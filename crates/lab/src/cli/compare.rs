@@ -4,19 +4,19 @@ use clap::Args;
 use lab_report::compare::Compare;
 use std::path::PathBuf;
 
-/// Which two files, and what counts as a change.
+/// Arguments of `ufutex compare`.
 #[derive(Args)]
 pub struct CompareArgs {
-    /// Rows of before: what `bench --json`, `sim --json` or `report --json` has written
+    /// The old rows, from `bench --json`, `sim --json` or `report --json`
     #[arg(value_name = "OLD.json")]
     pub old: PathBuf,
-    /// Rows of now
+    /// The new rows
     #[arg(value_name = "NEW.json")]
     pub new: PathBuf,
-    /// Smaller changes of a median, in percent, are not named
+    /// Smallest change of a median that is reported, in percent
     #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = threshold, allow_negative_numbers = true)]
     pub threshold: f64,
-    /// One JSON object a line on stdout, nothing else there
+    /// Print one JSON object per line on stdout, and nothing else
     #[arg(long)]
     pub json: bool,
 }
@@ -33,22 +33,23 @@ fn threshold(text: &str) -> Result<f64, String> {
     percent.ok_or_else(|| "is not accepted; accepted: 0 to 1000 percent".to_string())
 }
 
-/// Below the options.
+/// Text below the options.
 pub const MORE: &str = "\
-Rows are matched by what they measured (workload, target, threads, ...), whatever they found. A median has changed when it
-differs by more than --threshold and by three standard errors, and so has the quick end of the spread, p10 to p90. Where a row has no
-spread of its own it takes that of its ns_per_op; where there is none the threshold is doubled, with
-fewer than 5 rounds it is fourfold, of slow ends (p99) tenfold, and a maximum is nobody's verdict. Rows of `sim` are exact.
+Rows are matched by what they measured (workload, target, threads, ...). A median counts as changed if it differs by
+more than --threshold and by more than three standard errors, and if the fast end of its spread (p10 to p90) has moved
+as well. A figure without a spread takes that of the row's ns_per_op. The threshold is doubled if there is none, four
+times as large with fewer than 5 rounds, and ten times as large for p99. Maxima are not compared. Rows of `sim` are
+exact.
 
-Files hold one JSON object a line, or one array of objects.
+A file has one JSON object per line, or one array of objects.
 
 Exit status:
-  0    nothing has become worse
-  1    something has: a regression
-  2    a mistake: a file that is missing, a line that is no JSON object (it is named), no row that both files have;
-       or stdout cannot be written
+  0    no figure is worse
+  1    a figure is worse
+  2    a mistake: a missing file, a line that is not a JSON object (it is named), no row in both files; or stdout
+       cannot be written
 
 Examples:
-  ufutex bench --json > before.json                     and after a change the same to now.json
+  ufutex bench --json > before.json                     and the same to now.json after a change
   ufutex compare before.json now.json
   ufutex compare --threshold 2 --json before.json now.json";

@@ -1,58 +1,58 @@
-//! `ufutex completions` and `ufutex man`: their arguments, and what all pages have in common.
+//! The arguments of `ufutex completions` and `ufutex man`, and the help text of `ufutex`.
 
 use clap::Args;
 use clap_complete::Shell;
 use std::path::PathBuf;
 
-/// For which shell.
+/// Arguments of `ufutex completions`.
 #[derive(Args)]
 pub struct CompletionsArgs {
-    /// The shell that is to complete
+    /// The shell
     #[arg(value_enum)]
     pub shell: Shell,
 }
 
-/// Which page.
+/// Arguments of `ufutex man`.
 #[derive(Args)]
 pub struct ManArgs {
-    /// The command that the page is about; without it, all of ufutex
+    /// The command whose page is printed [default: ufutex itself]
     #[arg(value_name = "COMMAND")]
     pub verb: Vec<String>,
-    /// All pages as files of this directory, which must be there
+    /// Write all pages as files into this directory, which must exist
     #[arg(short, long, value_name = "DIR", conflicts_with = "verb", value_hint = clap::ValueHint::DirPath)]
     pub output: Option<PathBuf>,
 }
 
 impl ManArgs {
-    /// As the command line has it: `sim validate`, also where it was named as its page is, `sim-validate`.
+    /// The name as it was given: `sim validate` or `sim-validate`.
     pub fn name(&self) -> String {
-        self.verb.join(" ").replace('-', " ")
+        self.verb.join(" ")
     }
 }
 
 /// Below the commands in `ufutex --help`.
 pub const TOP: &str = "\
-Exit status, of every command unless its own help says more:
+Exit status, unless a command's own help says more:
   0    done
-  1    it failed, or what is compared or validated has got worse than it may
-  2    a mistake in the options or their values: one line on stderr, nothing has been run
+  1    it failed, or compare or validate found something worse
+  2    a mistake in the options or their values: one line on stderr, and nothing was run
   125, 126, 127   run, advise: ufutex itself failed; the program cannot be run; it is not found
-  130  interrupted by Ctrl-C: what there is has been printed; a second Ctrl-C ends it at once
+  130  interrupted by Ctrl-C: the results until then were printed; a second Ctrl-C ends it at once
 
 Environment:
-  NO_COLOR         set and not empty: no colour and no bold letters anywhere
+  NO_COLOR         if set and not empty: no colour and no bold letters
   CLICOLOR         0: the same
-  CLICOLOR_FORCE   not 0: colour also where the output is no terminal
+  CLICOLOR_FORCE   not 0: colour also if the output is not a terminal
   TERM             dumb: the same as NO_COLOR
   UFUTEX_PRELOAD, LD_PRELOAD, UFUTEX_RUN   see `ufutex run --help`
-  CARGO            what `bench locks` builds its programs with
+  CARGO            the cargo with which `bench locks` builds its programs
 
 Examples:
-  ufutex bench hash -t 1,2                     every scheme beside the kernel's futex
-  ufutex run --stats -- ./server               a program on the engine
-  ufutex advise -- ./server                    which settings it wants
+  ufutex bench hash -t 1,2                     measure every scheme and the kernel's futex
+  ufutex run --stats -- ./server               run a program on the engine
+  ufutex advise -- ./server                    recommend settings for a program
   ufutex completions bash > ~/.local/share/bash-completion/completions/ufutex
-  ufutex man | man -l -                        this as a page; ufutex man bench, and so on";
+  ufutex man | man -l -                        this text as a page; also ufutex man bench, and so on";
 
 /// Below the options of `ufutex completions --help`.
 pub const COMPLETIONS: &str = "\

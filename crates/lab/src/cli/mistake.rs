@@ -1,10 +1,10 @@
-//! Turns clap's several lines into one: what is wrong, with what value, what is accepted.
+//! Turns clap's errors into one line: what is wrong, the value, what is accepted.
 
 use super::Refusal;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error;
 
-/// What clap refuses, in one line; `--help` and `--version` pass through as they are.
+/// Turns clap's error into one line. `--help` and `--version` are passed on unchanged.
 pub fn refusal(error: &clap::Error, shape: &clap::Command, verb: &str) -> Refusal {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Refusal::Information(error.render()),
@@ -28,28 +28,19 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
             let others = if argument == "workload" { own_workloads(shape, verb) } else { String::new() };
             no_such_value(&argument, &value, &values, &others)
         }
-        ErrorKind::UnknownArgument => {
-            let before = match verb {
-                "run" | "advise" => "PROGRAM, before it",
-                "compare" => "OLD.json NEW.json and",
-                "bench" => "workloads and",
-                _ => "only",
-            };
-            let flags = flags(shape, verb);
-            if flags.is_empty() {
-                return format!("'{}' is not accepted here; accepted: first {}", shown(&argument), verbs(shape));
-            }
-            format!("'{}' is not accepted here; accepted: {before} {flags}", shown(&argument))
-        }
+        ErrorKind::UnknownArgument => unknown(&argument, shape, verb),
         ErrorKind::InvalidSubcommand => {
-            let verb = shown(&context(error, ContextKind::InvalidSubcommand));
-            format!("'{verb}' is not a command; accepted: {}", verbs(shape))
+            let name = shown(&context(error, ContextKind::InvalidSubcommand));
+            match find(shape, verb).filter(|verb| verb.has_subcommands()) {
+                Some(verb) => format!("'{name}' is not a workload; accepted: {}", verbs(verb)),
+                None => format!("'{name}' is not a command; accepted: {}", verbs(shape)),
+            }
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             format!("no command given; accepted: {}, see --help", verbs(shape))
         }
         ErrorKind::MissingRequiredArgument if verb == "compare" => {
-            "two files are compared; accepted: ufutex compare OLD.json NEW.json, see --help".to_string()
+            "a file is missing; accepted: ufutex compare OLD.json NEW.json, see --help".to_string()
         }
         ErrorKind::MissingRequiredArgument if !matches!(verb, "run" | "advise") => {
             let missing = if argument.starts_with('-') { argument } else { argument.to_uppercase() };
@@ -60,7 +51,7 @@ fn one_line(error: &clap::Error, shape: &clap::Command, verb: &str) -> String {
         }
         ErrorKind::ArgumentConflict if argument.is_empty() => {
             let workload = shown(&context(error, ContextKind::InvalidSubcommand));
-            format!("'{workload}' stands beside another workload or its flags; accepted: one workload, named first")
+            format!("'{workload}' follows flags; accepted: workloads first, then flags")
         }
         ErrorKind::ArgumentConflict if !is_the_same(error) => {
             let other = flag_name(&context(error, ContextKind::PriorArg));
@@ -90,49 +81,71 @@ fn context(error: &clap::Error, kind: ContextKind) -> String {
     }
 }
 
-/// Whether what is in conflict is one argument, given twice.
+/// A flag or word that this command does not take.
+fn unknown(argument: &str, shape: &clap::Command, verb: &str) -> String {
+    let before = match verb {
+        "run" | "advise" => "PROGRAM, before it ",
+        "compare" => "OLD.json NEW.json and ",
+        "bench" => "workloads and ",
+        _ => "",
+    };
+    let (argument, flags) = (shown(argument), flags(shape, verb));
+    let parent = verb.rsplit_once(' ').and_then(|(parent, _)| find(shape, parent));
+    if parent.is_some_and(|parent| parent.find_subcommand(&argument).is_some()) {
+        return format!("'{argument}' follows flags; accepted: workloads first, then flags");
+    }
+    match flags.is_empty() {
+        true => format!("'{argument}' is not accepted here; accepted: first {}", verbs(shape)),
+        false => format!("'{argument}' is not accepted by 'ufutex {verb}'; accepted: {before}{flags}"),
+    }
+}
+
+/// Whether the conflict is one argument that was given twice.
 fn is_the_same(error: &clap::Error) -> bool {
     context(error, ContextKind::InvalidArg) == context(error, ContextKind::PriorArg)
 }
 
-/// `others` are the workloads with flags of their own, which stand alone.
+/// `others` are the workloads with flags of their own, which cannot be combined.
 fn no_such_value(argument: &str, value: &str, values: &str, others: &str) -> String {
     if !value.is_empty() && others.split([' ', ',']).any(|own| own == value) {
-        return format!("'{value}' stands beside another workload; accepted: one workload, named first");
+        return format!("'{value}' cannot be combined with another workload; accepted: one workload, before all flags");
     }
     format!("{argument} '{value}' is not accepted; accepted: {values}{others}")
 }
 
-/// clap says `--threads <LIST>`, `--processes [<LIST>]`, `[WORKLOAD]` and `<WORKLOAD>`; a reader needs `--threads` and `workload`.
+/// The name alone: clap's text is `--threads <LIST>`, `--processes [<LIST>]`, `[WORKLOAD]` or `<WORKLOAD>`.
 fn flag_name(argument: &str) -> String {
     let name = argument.split([' ', '=']).next().unwrap_or_default();
     let is_flag = name.starts_with('-');
     if is_flag { name.to_string() } else { name.trim_matches(['[', ']', '<', '>', '.']).to_lowercase() }
 }
 
-/// What the user typed may hold line ends or control characters: the message stays one line.
+/// Escapes control characters of what the user typed, so that the error stays one line.
 fn shown(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
-/// Those with flags of their own, which stand before all flags.
+/// The workloads with their own flags, which must be named before all flags.
 fn own_workloads(shape: &clap::Command, verb: &str) -> String {
     let own: Vec<_> = shape.find_subcommand(verb).map_or_else(Vec::new, |verb| verb.get_subcommands().collect());
     let names: Vec<_> = own.into_iter().map(clap::Command::get_name).filter(|name| *name != "help").collect();
     if names.is_empty() { String::new() } else { format!("; before all flags {}", names.join(", ")) }
 }
 
-/// Those that are for users.
+/// The commands that are not hidden.
 fn verbs(shape: &clap::Command) -> String {
     let shown = shape.get_subcommands().filter(|verb| !verb.is_hide_set());
     shown.map(clap::Command::get_name).filter(|name| *name != "help").collect::<Vec<_>>().join(", ")
 }
 
-fn flags(shape: &clap::Command, verb: &str) -> String {
+/// Finds a command by its words after `ufutex`.
+fn find<'a>(shape: &'a clap::Command, verb: &str) -> Option<&'a clap::Command> {
     let inner = |outer: Option<_>, name| outer.and_then(|outer: &clap::Command| outer.find_subcommand(name));
-    let Some(command) = verb.split(' ').fold(Some(shape), inner) else {
-        return String::new();
-    };
+    verb.split(' ').fold(Some(shape), inner)
+}
+
+fn flags(shape: &clap::Command, verb: &str) -> String {
+    let Some(command) = find(shape, verb) else { return String::new() };
     let names = command.get_arguments().filter(|argument| !argument.is_hide_set()).filter_map(|argument| {
         Some(match (argument.get_short(), argument.get_long()) {
             (Some(short), Some(long)) => format!("-{short}/--{long}"),

@@ -1,26 +1,25 @@
-//! The command line: perf's flags, and the one line that a mistake gets.
+//! The command line: its flags, which follow perf's, and the one-line errors.
 
 mod advise;
 mod bench;
 mod compare;
 mod manual;
 mod mistake;
-mod neighbour;
+mod named;
 mod report;
 mod run;
-pub mod schbench;
 pub mod sim;
 pub mod sim_more;
 pub mod values;
 
 pub use manual::{CompletionsArgs, ManArgs};
 
-use bench::BenchArgs;
+use bench::BenchVerb;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use compare::CompareArgs;
 use lab_bench::neighbour::Neighbour;
 use lab_bench::schbench::Schbench;
-use lab_bench::{Settings, Workload, growth_child, sweep, timers};
+use lab_bench::{Bench, growth_child, sweep, timers};
 use lab_report::compare::Compare;
 use lab_report::page::Report;
 use lab_run::{Advise, Run};
@@ -29,10 +28,10 @@ use lab_targets::timers::Test;
 use lab_targets::{Layout, Name};
 use std::ffi::OsString;
 
-/// What the command line asks for, checked.
+/// A parsed command with its settings, which have been checked.
 pub enum Command {
     /// `ufutex bench`.
-    Bench(Box<Settings>),
+    Bench(Box<Bench>),
     /// `ufutex bench schbench`.
     Schbench(Box<Schbench>),
     /// `ufutex bench neighbour`.
@@ -65,39 +64,45 @@ pub enum Command {
     SweepChild(sweep::child::Child),
 }
 
-/// Why nothing is run.
+/// Why no command is run.
 pub enum Refusal {
-    /// `--help` or `--version`: for stdout, exit 0.
+    /// `--help` or `--version`: text for stdout, exit status 0.
     Information(clap::builder::StyledStr),
-    /// One line: what is wrong, with what value, what is accepted. Exit 2.
+    /// An error of one line: what is wrong, the value, what is accepted. Exit status 2.
     Mistake(String),
 }
 
-/// Reads the command line; a mistake is one line however clap words it.
+/// Parses the command line. Errors of clap are turned into one line.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Refusal> {
     let mut shape = Top::command();
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
-    let mut verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default().to_string();
-    if verb == "bench" {
-        tell_perfs_p(&mut arguments);
+    let verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default().to_string();
+    let named = named::take(&mut arguments, shape.find_subcommand(&verb)).map_err(Refusal::Mistake)?;
+    let mut commands = Vec::new();
+    for name in &named {
+        let mut arguments = arguments.clone();
+        arguments.insert(2, name.into());
+        commands.push((name.clone(), command(&mut shape, arguments, &format!("{verb} {name}"))?));
     }
-    if let Some(own) = put_first(&mut arguments, shape.find_subcommand(&verb)) {
-        verb += &format!(" {own}");
+    match commands.len() {
+        0 => command(&mut shape, arguments, &verb),
+        1 => Ok(commands.remove(0).1),
+        _ if verb == "bench" => bench::together(commands).map_err(Refusal::Mistake),
+        _ => Err(Refusal::Mistake(format!(
+            "'{}' cannot be combined with another workload; accepted: one workload",
+            named[1]
+        ))),
     }
+}
+
+/// Parses a command line with at most one workload.
+fn command(shape: &mut clap::Command, arguments: Vec<OsString>, verb: &str) -> Result<Command, Refusal> {
     let top = shape
         .try_get_matches_from_mut(arguments)
         .and_then(|matches| Top::from_arg_matches(&matches))
-        .map_err(|error| mistake::refusal(&error, &shape, &verb))?;
+        .map_err(|error| mistake::refusal(&error, shape, verb))?;
     match top.verb {
-        Verb::Bench(BenchVerb { own: Some(Own::Schbench(args)), .. }) => {
-            args.check().map(|schbench| Command::Schbench(Box::new(schbench))).map_err(Refusal::Mistake)
-        }
-        Verb::Bench(BenchVerb { own: Some(Own::Neighbour(args)), .. }) => {
-            args.check().map(|neighbour| Command::Neighbour(Box::new(neighbour))).map_err(Refusal::Mistake)
-        }
-        Verb::Bench(BenchVerb { args, .. }) => {
-            bench::settings(*args).map(|settings| Command::Bench(Box::new(settings))).map_err(Refusal::Mistake)
-        }
+        Verb::Bench(verb) => verb.check().map_err(Refusal::Mistake),
         Verb::Run(args) => args.check().map(|run| Command::Run(Box::new(run))).map_err(Refusal::Mistake),
         Verb::Report(args) => args.check().map(Command::Report).map_err(Refusal::Mistake),
         Verb::Compare(args) => Ok(Command::Compare(args.into())),
@@ -120,7 +125,7 @@ fn simulation(verb: SimVerb) -> Result<Command, String> {
     })
 }
 
-/// The command line as users see it: without the commands that this program calls by itself.
+/// The command line without the hidden commands, which this program runs as its children.
 pub fn shape() -> clap::Command {
     let whole = Top::command();
     let shown = whole.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
@@ -141,28 +146,6 @@ fn known_verb(args: ManArgs) -> Result<ManArgs, String> {
     Err(format!("'{}' has no page; accepted: {}", verb.escape_debug(), pages.join(", ")))
 }
 
-/// perf's `-p` has no value, and may come before the workload, which is no list of processes.
-fn tell_perfs_p(arguments: &mut [OsString]) {
-    let is_workload = |text: &OsString| text.to_str().is_some_and(|text| text.parse::<Workload>().is_ok());
-    for number in 1..arguments.len() {
-        if arguments[number - 1] == "-p" && is_workload(&arguments[number]) {
-            arguments[number - 1] = "--pi".into();
-        }
-    }
-}
-
-/// `bench --json schbench`: the flags of a workload that has its own are its own also before its name, which is answered.
-fn put_first(arguments: &mut [OsString], verb: Option<&clap::Command>) -> Option<String> {
-    let is_own = |argument: &OsString| verb.is_some_and(|verb| verb.find_subcommand(argument).is_some());
-    let place = (2..arguments.len()).find(|place| is_own(&arguments[*place]))?;
-    let is_flag = |argument: &OsString| argument.to_str().is_some_and(|text| text.starts_with('-'));
-    if !arguments[2..place].iter().all(is_flag) {
-        return None;
-    }
-    arguments[2..=place].rotate_right(1);
-    arguments[2].to_str().map(str::to_string)
-}
-
 #[derive(Parser)]
 #[command(
     name = "ufutex",
@@ -178,62 +161,42 @@ struct Top {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Measure every scheme beside the kernel's futex and parking_lot_core
-    #[command(after_long_help = bench::ROWS)]
+    /// Measure every scheme, the kernel's futex and parking_lot_core
+    #[command(after_long_help = bench::more())]
     Bench(BenchVerb),
     /// Run a program with its futexes on the engine
     #[command(long_about = run::ABOUT, after_long_help = run::MORE)]
     Run(Box<run::RunArgs>),
-    /// Measure this machine, and write a page about it beside what was published
+    /// Measure this machine, and write a page that compares it with published figures
     #[command(after_long_help = report::MORE)]
     Report(report::ReportArgs),
-    /// What has changed between two files of rows, beyond noise
+    /// Compare two files of rows, and report changes larger than the noise
     #[command(after_long_help = compare::MORE)]
     Compare(CompareArgs),
-    /// Run the engine on virtual cores of a machine that need not be there
+    /// Run the engine on the virtual cores of a modelled machine
     #[command(after_long_help = sim::ROWS)]
     Sim(SimVerb),
-    /// Watch a program's futexes, and say which settings it wants
+    /// Watch a program's futexes, and recommend settings for it
     #[command(long_about = advise::ABOUT, after_long_help = advise::MORE)]
     Advise(advise::AdviseArgs),
-    /// Print what makes a shell complete this command line
+    /// Print shell completions
     #[command(after_long_help = manual::COMPLETIONS)]
     Completions(CompletionsArgs),
     /// Print a manual page
     #[command(after_long_help = manual::MAN)]
     Man(ManArgs),
-    /// One repeat of `bench growth`, in a process of its own
+    /// One repeat of `bench growth`, in its own process
     #[command(hide = true)]
     GrowthChild(GrowthChildArgs),
-    /// One process of one sample of `bench timers`, on the kernel
+    /// One process of a sample of `bench timers` on the kernel
     #[command(hide = true)]
     TimersChild(TimersChildArgs),
-    /// One process of one sample of `bench hash --sweep`, on the kernel
+    /// One process of a sample of `bench hash --sweep` on the kernel
     #[command(hide = true)]
     SweepChild(SweepChildArgs),
 }
 
-/// The workloads that share flags, or one that has its own.
-#[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true, subcommand_value_name = "WORKLOAD")]
-struct BenchVerb {
-    #[command(flatten)]
-    args: Box<BenchArgs>,
-    #[command(subcommand)]
-    own: Option<Own>,
-}
-
-#[derive(Subcommand)]
-enum Own {
-    /// schbench: message threads and their workers wake one another; flags of its own, see its --help
-    #[command(after_long_help = schbench::MORE)]
-    Schbench(Box<schbench::SchbenchArgs>),
-    /// What a guest's operations take while another guest attacks; flags of its own, see its --help
-    #[command(after_long_help = neighbour::MORE)]
-    Neighbour(Box<neighbour::NeighbourArgs>),
-}
-
-/// The same on virtual cores.
+/// A workload of `sim`, or one of the workloads with their own flags.
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -250,30 +213,30 @@ struct SimVerb {
 
 #[derive(Subcommand)]
 enum OwnSim {
-    /// The designs of a timer table, and ours
+    /// The engine's timer table and other designs of one
     #[command(after_long_help = sim_more::TIMERS)]
     Timers(Box<sim_more::TimersArgs>),
     /// The pattern of schbench's threads
     #[command(after_long_help = sim_more::SCHBENCH)]
     Schbench(Box<sim_more::SchbenchArgs>),
-    /// Published figures, beside this machine's and the model's; exit 1 where the model misses
+    /// Compare published figures with this machine's and the model's; exit 1 if the model misses
     #[command(alias = "seeds", after_long_help = sim_more::VALIDATE)]
     Validate(sim_more::ValidateArgs),
 }
 
-/// What one repeat of `growth` needs to know.
+/// Arguments of one repeat of `growth`.
 #[derive(Args)]
 struct GrowthChildArgs {
-    /// Whose table grows.
+    /// The target.
     #[arg(long, value_parser = values::one_of::<Name>())]
     pub target: Name,
-    /// Threads that park one after another.
+    /// Number of threads, which park one after another.
     #[arg(long)]
     pub threads: usize,
-    /// The layout of our tables.
+    /// Bucket layout of the engine's table.
     #[arg(long, value_parser = values::one_of::<Layout>())]
     pub layout: Layout,
-    /// The size policy of our table.
+    /// Size policy of the engine's table.
     #[arg(long, value_parser = values::policy)]
     pub policy: Policy,
 }
@@ -285,10 +248,10 @@ impl From<GrowthChildArgs> for growth_child::Child {
     }
 }
 
-/// What one process of several on the kernel's timers needs to know.
+/// Arguments of one process of a sample of `timers`.
 #[derive(Args)]
 struct TimersChildArgs {
-    /// What is measured.
+    /// The test.
     #[arg(long, value_parser = values::one_of::<Test>())]
     pub test: Test,
     /// Timers of each thread.
@@ -297,7 +260,7 @@ struct TimersChildArgs {
     /// Threads of this process.
     #[arg(long)]
     pub threads: usize,
-    /// How many threads the processes before it have.
+    /// Number of threads in the processes before this one.
     #[arg(long)]
     pub before: usize,
 }
@@ -309,7 +272,7 @@ impl From<TimersChildArgs> for timers::child::Child {
     }
 }
 
-/// What one process on the kernel's futexes needs to know.
+/// Arguments of one process of a sample of `hash --sweep`.
 #[derive(Args)]
 struct SweepChildArgs {
     /// Threads of this process.
@@ -318,16 +281,16 @@ struct SweepChildArgs {
     /// Words of each thread.
     #[arg(long)]
     pub futexes: usize,
-    /// From a word to the next, in bytes.
+    /// Distance between two words, in bytes.
     #[arg(long)]
     pub stride: usize,
-    /// Slots of the process's table; 0: the global one.
+    /// Slots of the process's table. 0 means the global table.
     #[arg(long)]
     pub slots: usize,
-    /// The CPUs of its threads, in turn.
+    /// CPUs of the threads, in turn.
     #[arg(long, value_delimiter = ',')]
     pub cpus: Vec<usize>,
-    /// For how long it hammers.
+    /// Length of the sample.
     #[arg(long)]
     pub microseconds: u64,
 }

@@ -1,4 +1,4 @@
-//! `ufutex sim`: its options, and what they ask for.
+//! `ufutex sim`: its options and their checks.
 
 use super::values::{self, List};
 use clap::Args;
@@ -8,16 +8,16 @@ use std::io::Read;
 use strum::VariantArray;
 use ufutex_coherence::Topology;
 
-/// On which machine, and what.
+/// Arguments of `ufutex sim`.
 #[derive(Args)]
 pub struct SimArgs {
-    /// What to run, if none of the commands below
+    /// The workload, if none of the commands below is named
     #[arg(value_parser = values::one_of::<Workload>(), required = true)]
     workload: Option<Workload>,
     /// The machine: epyc-9d64, turin, skylake-2s, zen3-2s, power, ivb-4s, here, or a file
     #[arg(long, value_name = "NAME|FILE", default_value = "epyc-9d64", value_parser = topology)]
     topology: Topology,
-    /// Virtual cores, a comma list [default: 1, 8, 64 and all, as many as there are]
+    /// Virtual cores, a comma list [default: 1, 8, 64 and all of the machine]
     #[arg(short = 't', long, visible_alias = "threads", value_name = "LIST", value_parser = cores,
         allow_negative_numbers = true)]
     cores: Option<List<usize>>,
@@ -27,66 +27,68 @@ pub struct SimArgs {
     /// Bucket layouts, a comma list: lean, packed, split
     #[arg(long, value_name = "LIST", default_value = "lean", value_parser = layouts)]
     layout: List<Layout>,
-    /// Buckets, a comma list of powers of two; resize: of --from and --to
+    /// Buckets, a comma list of powers of two; not for resize, which has --from and --to
     #[arg(short, long, value_name = "LIST", value_parser = buckets, allow_negative_numbers = true)]
     buckets: Option<List<usize>>,
-    /// What sizes the table: threads, load, or a power of two [default: load; with -b N, N]
+    /// Size policy of the table: threads, load, or a power of two [default: load; with -b N, N]
     #[arg(long, value_name = "POLICY", value_parser = values::policy, allow_negative_numbers = true)]
     policy: Option<Policy>,
     /// Futexes (words) of each thread
     #[arg(short, long, value_name = "N", default_value = "1024", value_parser = futexes, allow_negative_numbers = true)]
     futexes: usize,
-    /// A wait looks at the word before it locks anything
+    /// Waits compare the word before they lock the bucket
     #[arg(long)]
     early_return: bool,
-    /// resize: slots before
+    /// resize: slots before the resize
     #[arg(long, value_name = "N", default_value = "16", value_parser = values::slots, allow_negative_numbers = true)]
     from: usize,
-    /// resize: slots after
+    /// resize: slots after the resize
     #[arg(long, value_name = "N", default_value = "1024", value_parser = values::slots, allow_negative_numbers = true)]
     to: usize,
-    /// Decides everything that chance decides
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value = "1", value_parser = seed, allow_negative_numbers = true)]
     seed: u64,
     /// No progress on stderr
     #[arg(short, long)]
     silent: bool,
-    /// One JSON object a line on stdout, nothing else there
+    /// Print one JSON object per line on stdout, and nothing else
     #[arg(long)]
     pub json: bool,
 }
 
-/// What `--help` says below.
+/// End of the help.
 pub const ROWS: &str = "\
-Nothing here is measured: all figures are modelled, in virtual time. The same arguments print the same.
+Nothing is measured: all figures are modelled, in virtual time. The same arguments print the same figures.
 
-Rows of --json, one object a line:
+Rows of --json, one object per line:
   workload, scheme, layout, buckets (in use at the end), policy, topology, cores, futexes, early_return, seed;
-  ops_per_sec of all cores, ns_per_op as one core sees it; by the operation: loads_per_op, stores_per_op, locked_per_op,
-  transfers_near_per_op (within a chiplet), transfers_far_per_op (beyond), from_memory_per_op, hitm_per_op (loads that
-  found the line modified in another core); hot: by object, field and offset, most HITM first: hitm, hitm_near, hitm_far,
-  transfers, waited_ns by the operation, functions {name, file, line, share of the transfers}
-  hash, wake     runs, each with a seed of its own, until spread (the relative standard error) is within 1 %, or 5
-  resize         from, to, resize_us (given up after 500 us), completed, op_pause_us {p50, p99, max} of operations during
-                 the resize, ops_per_sec_before, _during, _after; began_us, timeline_step_us, timeline_ops_per_sec
+  ops_per_sec of all cores, ns_per_op as one core sees it; for each operation: loads_per_op, stores_per_op,
+  locked_per_op, transfers_near_per_op (within a chiplet), transfers_far_per_op (beyond), from_memory_per_op,
+  hitm_per_op (loads that found the line modified in another core); hot, by object, field and offset, most HITM first:
+  hitm, hitm_near, hitm_far, transfers, waited_ns for each operation, functions {name, file, line, share of the
+  transfers}
+  hash, wake     runs (each with its own seed) until spread, the relative standard error, is at most 1 %, or 5 runs
+  resize         from, to, resize_us (given up after 500 us), completed, op_pause_us {p50, p99, max} of operations
+                 during the resize, ops_per_sec_before, _during, _after; began_us, timeline_step_us,
+                 timeline_ops_per_sec
 
-A topology is a TOML file: name, ghz, sockets, chiplets_per_socket, cores_per_chiplet, threads_per_core; [latency] hit,
-locked, barrier, smt, chiplet, socket, far, memory, and if wanted store, pause, hold; [thread] syscall, sleep, wake,
+A topology file is TOML: name, ghz, sockets, chiplets_per_socket, cores_per_chiplet, threads_per_core; [latency] hit,
+locked, barrier, smt, chiplet, socket, far, memory, optionally store, pause, hold; [thread] syscall, sleep, wake,
 wakeup, switch, slice, membarrier: all in nanoseconds. Cores are numbered chiplet by chiplet, siblings last.
 
 Exit status:
   0    run and printed
   1    a run failed
   2    a mistake in the options
-  130  interrupted: the rows are those until then
+  130  interrupted: the rows are those of the runs until then
 
 Examples:
-  ufutex sim hash --cores 1,8,64 --schemes live,atomic -b 1024    what a counter costs on 64 cores
-  ufutex sim hash --topology turin --layout lean,packed,split     how a bucket is to lie in cache lines
-  ufutex sim resize --cores 64                                    the stall, and its absence";
+  ufutex sim hash --cores 1,8,64 --schemes live,atomic -b 1024    the cost of a shared counter on 64 cores
+  ufutex sim hash --topology turin --layout lean,packed,split     the layouts of a bucket in cache lines
+  ufutex sim resize --cores 64                                    which schemes stall during a resize";
 
 impl SimArgs {
-    /// Checks the options against each other and the machine.
+    /// Checks the options against each other and against the machine.
     pub fn check(self) -> Result<Settings, String> {
         let (name, cpus) = (&self.topology.name, self.topology.cpus());
         let cores = self.cores.map_or_else(|| usual_cores(cpus), |List(cores)| cores);
@@ -99,7 +101,7 @@ impl SimArgs {
                 "--buckets '{buckets}' is not accepted with --policy '{policy}'; accepted: one of the two"
             ));
         }
-        // clap has refused none.
+        // clap requires a workload.
         let workload = self.workload.unwrap_or(Workload::Hash);
         let is_resize = workload == Workload::Resize;
         let all = Scheme::VARIANTS.iter().copied();
@@ -112,7 +114,7 @@ impl SimArgs {
             return Err("--buckets and --policy are not accepted with resize; accepted: --from N --to N".to_string());
         }
         if is_resize && self.from == self.to {
-            return Err(format!("--to '{}' is --from; accepted: a power of two that differs", self.to));
+            return Err(format!("--to '{}' equals --from; accepted: another power of two", self.to));
         }
         let policies = match self.buckets {
             Some(List(buckets)) => buckets.into_iter().map(Policy::Fixed).collect(),
@@ -142,7 +144,7 @@ fn usual_cores(cpus: usize) -> Vec<usize> {
     cores
 }
 
-/// One that is given, or a file.
+/// A built-in topology, or one from a file.
 pub fn topology(text: &str) -> Result<Topology, String> {
     if let Some(topology) = Topology::given(text) {
         return Ok(topology);
@@ -153,7 +155,7 @@ pub fn topology(text: &str) -> Result<Topology, String> {
     Topology::parse(&described).map_err(|reason| format!("cannot be used: {reason}"))
 }
 
-/// Some lines are enough for a machine, where a device or the wrong file may have no end.
+/// Reads at most 1 MiB: a topology has some lines, and a device or a wrong file may be endless.
 fn description(file: &str) -> Result<String, std::io::Error> {
     const MOST: u64 = 1 << 20;
     let mut described = String::new();

@@ -1,4 +1,4 @@
-//! `ufutex sim timers`, `sim schbench` and `sim validate`: workloads of the model with options of their own.
+//! `ufutex sim timers`, `sim schbench` and `sim validate`: the workloads of `sim` with their own options.
 
 use super::sim;
 use super::values::{self, List};
@@ -10,24 +10,24 @@ use lab_sim::{schbench, timers, validate};
 use strum::VariantArray;
 use ufutex_coherence::Topology;
 
-/// Of all three.
+/// Last exit statuses of all three.
 macro_rules! ends_with {
     () => {
         "
   2    a mistake in the options
-  130  interrupted: printed is what there was until then"
+  130  interrupted: the results until then were printed"
     };
 }
 
-/// Below the help of `sim timers`.
+/// End of the help of `sim timers`.
 pub const TIMERS: &str = concat!(
     "\
-Nothing here is measured: all figures are modelled, in virtual time. The same arguments print the same.
+Nothing is measured: all figures are modelled, in virtual time. The same arguments print the same figures.
 
-Rows of --json, one object a line:
+Rows of --json, one object per line:
   workload, test, design, topology, threads (of each process), processes, timers (of each thread), seed; create_ns,
-  getoverrun_ns, create_delete_ns (for both): for one, as a thread sees it, null where the test has none; hitm_per_op;
-  hot: by object, field and offset, hitm in all
+  getoverrun_ns, create_delete_ns (both together) of one timer, as a thread sees it, null if the test has none;
+  hitm_per_op; hot, by object, field and offset: hitm in all
 
 Exit status:
   0    run and printed
@@ -37,17 +37,17 @@ Exit status:
 
 Examples:
   ufutex sim timers --cores 63 --tests create-delete        all threads of one process
-  ufutex sim timers --cores 63 --tests create-delete -p     the same, each in a process of its own"
+  ufutex sim timers --cores 63 --tests create-delete -p     the same with one thread in each process"
 );
 
-/// Below the help of `sim schbench`.
+/// End of the help of `sim schbench`.
 pub const SCHBENCH: &str = concat!(
     "\
-Nothing here is measured: all figures are modelled, in virtual time. The same arguments print the same.
+Nothing is measured: all figures are modelled, in virtual time. The same arguments print the same figures.
 
-Rows of --json, one object a line:
-  workload, scheme, buckets, topology, message_threads, threads (workers of each), seed; rps (requests a second of all
-  workers), hitm_per_op (by the request)
+Rows of --json, one object per line:
+  workload, scheme, buckets, topology, message_threads, threads (workers of each), seed; rps (requests per second of all
+  workers), hitm_per_op (for each request)
 
 Exit status:
   0    run and printed
@@ -59,16 +59,16 @@ Example:
   ufutex sim schbench --topology zen3-2s -m 4 -t 128 -b 2048"
 );
 
-/// Below the help of `sim validate`.
+/// End of the help of `sim validate`.
 pub const VALIDATE: &str = concat!(
     "\
-Rows of --json, one object a line:
+Rows of --json, one object per line:
   source, comparison, published [base, other], published_ratio, here_ratio (null: not measured here), modelled [base,
-  other], modelled_ratio, sized (whether its size counts, within a factor of 1.5), verdict, note
+  other], modelled_ratio, sized (whether the ratio must be right within a factor of 1.5), verdict, note
 
 Exit status:
-  0    the model is right wherever it has to be
-  1    it misses a comparison, or a run failed",
+  0    the model is right in every comparison that it must get right
+  1    it misses one of them, or a run failed",
     ends_with!(),
     "
 
@@ -76,38 +76,38 @@ Example:
   ufutex sim validate --only private-hash,timer-hash --no-measure"
 );
 
-/// The designs of a timer table on virtual cores.
+/// Arguments of `sim timers`: designs of a timer table on virtual cores.
 #[derive(Args)]
 pub struct TimersArgs {
     /// The machine: epyc-9d64, turin, skylake-2s, zen3-2s, power, ivb-4s, here, or a file
     #[arg(long, value_name = "NAME|FILE", default_value = "skylake-2s", value_parser = sim::topology)]
     topology: Topology,
-    /// Virtual cores, a comma list, with a thread each
+    /// Virtual cores, a comma list; each core has one thread
     #[arg(short = 't', long, visible_alias = "threads", value_name = "LIST", default_value = "1,8,63",
         value_parser = sim::cores, allow_negative_numbers = true)]
     cores: List<usize>,
     /// Designs, a comma list: ours, global-lock, precheck, scaled, radix [default: all]
     #[arg(long, visible_alias = "targets", value_name = "LIST", value_parser = values::one_of::<Design>(), value_delimiter = ',')]
     designs: Vec<Design>,
-    /// What is modelled, a comma list: create-getoverrun, create-delete [default: both]
+    /// Tests, a comma list: create-getoverrun, create-delete [default: both]
     #[arg(long, value_name = "LIST", value_parser = values::one_of::<Test>(), value_delimiter = ',')]
     tests: Vec<Test>,
-    /// Timers of each thread; how often create-delete does it
+    /// Timers of each thread; create-delete: loops
     #[arg(short = 'n', long, value_name = "N", default_value = "200", value_parser = timers, allow_negative_numbers = true)]
     timers: usize,
-    /// Each thread is a process of its own
+    /// Put each thread into its own process
     #[arg(short, long)]
     processes: bool,
-    /// Calls take what the kernel's take beside the table
+    /// Add to each call what the kernel's call costs outside its table
     #[arg(long)]
     kernel: bool,
-    /// Decides everything that chance decides
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value = "1", value_parser = sim::seed, allow_negative_numbers = true)]
     seed: u64,
     /// No progress on stderr
     #[arg(short, long)]
     silent: bool,
-    /// One JSON object a line on stdout, nothing else there
+    /// Print one JSON object per line on stdout, and nothing else
     #[arg(long)]
     json: bool,
 }
@@ -132,10 +132,10 @@ impl TimersArgs {
     }
 }
 
-/// The schemes of `sim schbench`, in the order in which they are printed.
+/// The schemes of `sim schbench`, in the order of the rows.
 const SCHEMES: [Scheme; 4] = [Scheme::Fixed, Scheme::Atomic, Scheme::PerCpu, Scheme::Live];
 
-/// schbench's pattern on virtual cores, with schbench's flags.
+/// Arguments of `sim schbench`: schbench's threads on virtual cores, with schbench's flags.
 #[derive(Args)]
 pub struct SchbenchArgs {
     /// The machine: epyc-9d64, turin, skylake-2s, zen3-2s, power, ivb-4s, here, or a file
@@ -153,30 +153,32 @@ pub struct SchbenchArgs {
     /// Workers of each message thread
     #[arg(short = 't', long, value_name = "N", default_value = "256", value_parser = workers, allow_negative_numbers = true)]
     threads: usize,
-    /// Virtual microseconds that are measured
+    /// Length of the run in virtual microseconds
     #[arg(short, long, value_name = "US", default_value = "4000", value_parser = microseconds, allow_negative_numbers = true)]
     runtime: u64,
-    /// Futex calls take what the kernel's take beside the table
+    /// Add to each futex call what the kernel's call costs outside its table
     #[arg(long)]
     kernel: bool,
-    /// Decides everything that chance decides
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value = "1", value_parser = sim::seed, allow_negative_numbers = true)]
     seed: u64,
     /// No progress on stderr
     #[arg(long)]
     silent: bool,
-    /// One JSON object a line on stdout, nothing else there
+    /// Print one JSON object per line on stdout, and nothing else
     #[arg(long)]
     json: bool,
 }
 
 impl SchbenchArgs {
-    /// Checks how many threads there are.
+    /// Checks the number of threads.
     pub fn check(self) -> Result<schbench::Settings, String> {
         let threads = self.message_threads * (self.threads + 1);
         if threads > values::THREADS_MAX {
             let (workers, most) = (self.threads, values::THREADS_MAX);
-            return Err(format!("--threads '{workers}' is too much: {threads} in all; accepted: {most} in all"));
+            return Err(format!(
+                "--threads '{workers}' is too large: {threads} threads in all; accepted: up to {most} in all"
+            ));
         }
         Ok(schbench::Settings {
             topology: self.topology,
@@ -193,28 +195,28 @@ impl SchbenchArgs {
     }
 }
 
-/// The validation. It takes some minutes; exit status 1 where the model misses.
+/// Arguments of `sim validate`.
 #[derive(Args)]
 pub struct ValidateArgs {
-    /// Only the figures of these sources, a comma list; docs/REFERENCES.md has them [default: all]
+    /// Only figures of these sources in docs/REFERENCES.md, a comma list [default: all]
     #[arg(long, value_name = "LIST", value_parser = values::one_of::<Source>(), value_delimiter = ',')]
     only: Vec<Source>,
     /// Do not measure on this machine
     #[arg(long)]
     no_measure: bool,
-    /// A table for a page
+    /// Print a Markdown table
     #[arg(long)]
     markdown: bool,
     /// No progress on stderr
     #[arg(short, long)]
     silent: bool,
-    /// One JSON object a line on stdout, nothing else there
+    /// Print one JSON object per line on stdout, and nothing else
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
 }
 
 impl ValidateArgs {
-    /// All of it can be run.
+    /// The settings. All combinations are accepted.
     pub fn check(self) -> validate::Settings {
         let ValidateArgs { only, no_measure, markdown, silent, json } = self;
         validate::Settings { only, measures: !no_measure, markdown, silent, json }

@@ -1,8 +1,7 @@
-//! The values of the flags. Each parser says what it accepts, so that a mistake needs one line.
+//! Parsers of the flags' values. Each error names what is accepted.
 
 pub mod schbench;
 
-use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use lab_bench::settings::Buckets;
 use lab_measure::names::Named;
@@ -10,63 +9,69 @@ use lab_targets::timers::{self, Test};
 use lab_targets::{Name, Policy};
 use std::fmt;
 use std::path::Path;
-use strum::VariantArray;
+use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
-/// The most threads that a workload takes.
+/// Largest number of threads.
 pub const THREADS_MAX: usize = 16_384;
-/// The most words of one thread.
+/// Largest number of words of a thread.
 pub const FUTEXES_MAX: usize = 1 << 24;
-/// The most buckets: PR_FUTEX_HASH takes as many.
+/// Largest number of buckets, as in PR_FUTEX_HASH.
 pub const BUCKETS_MAX: usize = 1 << 20;
-/// The largest crowd, and the most timers of a thread.
+/// Largest number of waiters of a crowd, or of timers of a thread.
 pub const NUMBER_MAX: usize = 1_000_000;
-/// The most processes.
+/// Largest number of processes.
 const PROCESSES_MAX: usize = 1024;
-/// The longest way from a timer's ID to the next.
+/// Largest distance between two timer IDs.
 const SPARSE_MAX: usize = 1 << 24;
-/// The most threads that wake at the same time.
+/// Largest number of wakers.
 const NWAKERS_MAX: usize = 1024;
-/// The longest sleep with a lock.
+/// Longest sleep while a lock is held.
 const HOLD_MAX_US: usize = 10_000;
-/// The most threads that write or read.
+/// Largest number of writers or readers.
 const LOCKERS_MAX: usize = 1024;
-/// The most locks.
+/// Largest number of locks.
 const LOCKS_MAX: usize = 1 << 16;
-/// The most steps of work.
+/// Largest number of steps of work.
 const WORK_MAX: usize = 1_000_000;
 const REPEAT_MAX: usize = 10_000;
 const STRIDE_MAX: usize = 65_536;
 const RUNTIME_MAX_S: f64 = 3600.0;
 
-/// A comma list, without repetitions, never empty.
+/// The values of a comma list: at least one, each once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List<T>(pub Vec<T>);
 
 /// `--format`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Format {
-    /// Tables and a sentence.
+    /// Tables with a sentence below
     Table,
-    /// As `--json`.
+    /// As --json
     Json,
-    /// As `perf bench futex` prints.
-    #[value(alias = "default")]
+    /// As `perf bench futex` prints
+    #[strum(to_string = "perf", serialize = "default")]
     Perf,
-    /// As `perf bench --format simple futex` prints.
+    /// As `perf bench --format simple futex` prints
     Simple,
 }
 
-/// A parser of one of an enum's names. The help text has the documentation of each variant.
+impl Format {
+    /// The formats of workloads that perf does not have.
+    pub const OWN: [Format; 2] = [Format::Table, Format::Json];
+}
+
+/// A parser of an enum's names. The help shows the documentation of each variant.
 pub fn one_of<T: Named>() -> impl TypedValueParser<Value = T> {
     among(T::VARIANTS)
 }
 
-/// As [`one_of`], of these variants only.
+/// Like [`one_of`], for these variants only.
 pub fn among<T: Named>(accepted: &'static [T]) -> impl TypedValueParser<Value = T> {
     let value = |one: &T| {
         let help = one.get_documentation().unwrap_or_default().trim_end_matches('.');
         let name: &'static str = (*one).into();
-        // Names of before stay accepted.
+        // Former names stay accepted.
         let former = one.get_serializations().iter().copied().filter(|former| *former != name);
         PossibleValue::new(name).help(help).aliases(former)
     };
@@ -74,7 +79,7 @@ pub fn among<T: Named>(accepted: &'static [T]) -> impl TypedValueParser<Value = 
         .map(|name| name.parse().ok().expect("one of the names that were accepted"))
 }
 
-/// Each part of a comma list by `one`, without repetitions.
+/// Parses each part of a comma list with `one`, and drops repetitions.
 pub fn list<T: PartialEq>(text: &str, accepted: &str, one: impl Fn(&str) -> Option<T>) -> Result<List<T>, String> {
     let mut items = Vec::new();
     for part in text.split(',') {
@@ -86,13 +91,13 @@ pub fn list<T: PartialEq>(text: &str, accepted: &str, one: impl Fn(&str) -> Opti
     Ok(List(items))
 }
 
-/// Whoever waits for minutes must not learn then that there is no such directory.
+/// Why a file cannot be written. Checked before minutes of measuring and not after them.
 pub fn unwritable(file: &Path) -> Option<String> {
     let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let reason = if file.is_dir() {
         "is a directory"
     } else if !directory.is_dir() {
-        "is in no directory that exists"
+        "is in a directory that does not exist"
     } else {
         return None;
     };
@@ -152,7 +157,7 @@ pub fn number(text: &str) -> Result<List<usize>, String> {
     list(text, &accepted, |part| whole(part, 1, NUMBER_MAX))
 }
 
-/// `-p`, of `timers`.
+/// `-p` of `timers`.
 pub fn processes(text: &str) -> Result<List<usize>, String> {
     let accepted = format!("1 to {PROCESSES_MAX} processes, or a comma list of such numbers");
     list(text, &accepted, |part| whole(part, 1, PROCESSES_MAX))
@@ -166,8 +171,7 @@ pub fn tests(text: &str) -> Result<List<Test>, String> {
 
 /// `--sparse`.
 pub fn sparse(text: &str) -> Result<usize, String> {
-    whole(text, 1, SPARSE_MAX)
-        .ok_or_else(|| format!("is not accepted; accepted: 1 to {SPARSE_MAX} from an ID to the next"))
+    whole(text, 1, SPARSE_MAX).ok_or_else(|| format!("is not accepted; accepted: a distance of 1 to {SPARSE_MAX}"))
 }
 
 /// `-f`.
@@ -221,49 +225,71 @@ pub fn stride(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("is not accepted; accepted: a multiple of 4 from 4 to {STRIDE_MAX} bytes"))
 }
 
-/// `--targets`: those of the futex workloads, and those of `timers`.
+/// `--targets` of a run of all workloads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Targets {
-    /// In the order in which they are asked for.
+    /// Targets of the futex workloads, in the given order.
     pub futex: Vec<Name>,
-    /// The same.
+    /// Targets of `timers`, in the given order.
     pub timers: Vec<timers::Name>,
-    /// A part that is no target of the futex workloads.
-    pub not_futex: Option<String>,
-    /// A part that is no target of `timers`.
-    pub not_timers: Option<String>,
 }
 
-/// `--targets`.
-pub fn targets(text: &str) -> Result<Targets, String> {
+/// `--targets` of a run of all workloads.
+pub fn all_targets(text: &str) -> Result<Targets, String> {
     let futex = |part: &str| part.parse::<Name>().ok();
     let timers = |part: &str| part.parse::<timers::Name>().ok();
-    let accepted = format!("{}, or a comma list of these; by timers {}", futex_targets(), timers_targets());
+    let of_timers = names(timers::Name::VARIANTS);
+    let accepted = format!("{}, or a comma list of these; for timers {of_timers}", names(Name::VARIANTS));
     let List(parts) = list(text, &accepted, |part| {
         Some(part.to_string()).filter(|_| futex(part).is_some() || timers(part).is_some())
     })?;
     Ok(Targets {
         futex: parts.iter().filter_map(|part| futex(part)).collect(),
         timers: parts.iter().filter_map(|part| timers(part)).collect(),
-        not_futex: parts.iter().find(|part| futex(part).is_none()).cloned(),
-        not_timers: parts.iter().find(|part| timers(part).is_none()).cloned(),
     })
 }
 
-/// What the futex workloads accept.
-pub fn futex_targets() -> String {
-    names(Name::VARIANTS)
+/// The targets of `hash` and `wake`.
+pub const ALL_TARGETS: &[Name] = Name::VARIANTS;
+
+/// The help text of `--targets`.
+pub fn help_of_targets(all: &[Name]) -> String {
+    format!("Targets, a comma list [default: all]: {}", names(all))
 }
 
-/// The refusal of the target that nobody can sleep on.
-pub fn no_sleeping(workload: impl fmt::Display) -> String {
-    let targets: Vec<_> = Name::VARIANTS.iter().copied().filter(|name| name.can_sleep()).collect();
-    format!("--targets '{}' is no target of '{workload}'; accepted: {}", Name::Floor, names(&targets))
+/// The same of a run of all workloads.
+pub fn help_of_all_targets() -> String {
+    format!(
+        "{} (floor: hash and wake only); for timers {}",
+        help_of_targets(Name::VARIANTS),
+        names(timers::Name::VARIANTS)
+    )
 }
 
-/// What `timers` accepts.
-pub fn timers_targets() -> String {
-    names(timers::Name::VARIANTS)
+/// `--targets` of `hash` and `wake`.
+pub fn targets(text: &str) -> Result<List<Name>, String> {
+    among_targets(text, Name::VARIANTS)
+}
+
+/// `--targets` of workloads whose threads sleep. No thread can sleep on `floor`.
+pub fn sleeping_targets(text: &str) -> Result<List<Name>, String> {
+    among_targets(text, &sleeping())
+}
+
+/// `--targets` of `timers`.
+pub fn timer_targets(text: &str) -> Result<List<timers::Name>, String> {
+    let accepted = format!("{}, or a comma list of these", names(timers::Name::VARIANTS));
+    list(text, &accepted, |part| part.parse().ok())
+}
+
+/// The targets on which threads can sleep.
+pub fn sleeping() -> Vec<Name> {
+    Name::VARIANTS.iter().copied().filter(|name| name.can_sleep()).collect()
+}
+
+fn among_targets(text: &str, all: &[Name]) -> Result<List<Name>, String> {
+    let accepted = format!("{}, or a comma list of these", names(all));
+    list(text, &accepted, |part| part.parse().ok().filter(|name| all.contains(name)))
 }
 
 fn names(names: &[impl fmt::Display]) -> String {
@@ -277,22 +303,21 @@ mod tests {
     #[test]
     fn a_list_keeps_its_order_and_drops_repetitions() {
         assert_eq!(threads("16,2,16"), Ok(List(vec![16, 2])));
-        assert_eq!(targets("kernel,live").map(|targets| targets.futex), Ok(vec![Name::Kernel, Name::Live]));
+        assert_eq!(targets("kernel,live"), Ok(List(vec![Name::Kernel, Name::Live])));
     }
 
     #[test]
-    fn a_target_may_belong_to_one_kind_of_workload_or_to_both() {
-        let both = targets("kernel, radix,ours").expect("targets");
+    fn targets_belong_to_their_workloads() {
+        let both = all_targets("kernel, radix,ours").expect("targets");
         assert_eq!(both.futex, [Name::Kernel]);
         assert_eq!(both.timers, [timers::Name::Kernel, timers::Name::Radix, timers::Name::Ours]);
-        assert_eq!((both.not_futex.as_deref(), both.not_timers), (Some("radix"), None));
-        let futex = targets("live,kernel").expect("targets");
-        assert_eq!((futex.not_futex, futex.not_timers.as_deref()), (None, Some("live")));
-        assert!(targets("live,hash").is_err() && targets("").is_err());
+        assert!(all_targets("live,hash").is_err() && all_targets("").is_err());
+        assert!(targets("floor").is_ok() && sleeping_targets("live,floor").is_err());
+        assert!(targets("live,radix").is_err() && timer_targets("ours,live").is_err());
     }
 
     #[test]
-    fn what_is_out_of_range_is_refused() {
+    fn values_out_of_range_are_refused() {
         for bad in ["", "0", "1,", ",", "-1", "x", "99999999999999999999"] {
             assert!(threads(bad).is_err(), "{bad}");
         }

@@ -1,20 +1,19 @@
-//! Crowds: many waiters that are no threads, and what it takes to wake one of them.
+//! Crowds: many waiters that are not threads, and the time to wake one of them.
 //!
-//! Timed is `Domain::wake(word, 1)` and nothing else: the look-up, the lock, the queue, and telling the waker. What the
-//! lab itself does is kept out of it or made small:
+//! Only `Domain::wake(word, 1)` is timed: the look-up, the lock, the queue and the call of the waker. The lab's own
+//! work is kept out of the time or made small:
 //!
-//! - A batch of wakes has two time stamps, over which their cost spreads.
-//! - The addresses of a batch are gathered before it; a wake reads nothing through them.
-//! - The waker counts, and has no memory of its own that could be missing from a cache.
+//! - A batch of wakes has two time stamps, so their cost is divided by the batch.
+//! - The addresses of a batch are collected before it. A wake reads nothing through them.
+//! - The waker counts, and has no memory of its own that might miss the cache.
 //! - The waiters of a batch are queued again after it.
 //!
-//! What stays in is what a crowd costs everybody: the lines of the bucket and of the waiter, which come from far when
-//! there are many. So words are woken in random order, each one before any comes again, and no prefetcher knows the next.
-//! A round that does not count goes before each sample: measured is a crowd that the caches know as well as they can, not
-//! what the rows before have left in them.
+//! The cache misses of a large crowd remain in the time: those on the lines of the bucket and of the waiter. So that no
+//! prefetcher can hide them, the words are woken in random order, each once before any is woken again. A round before
+//! each sample is not timed. It replaces what the rows before have left in the caches.
 //!
-//! A hundred waiters fit into any cache, a hundred thousand into few. What of the difference is the caches' shows in a
-//! third crowd: as many waiters in all, in domains of a hundred each. It has as much memory, and no domain with many.
+//! A hundred waiters fit into any cache, a hundred thousand into few. A third crowd shows how much of the difference is
+//! due to the caches: it has as many waiters, but in domains of a hundred each.
 
 use super::Words;
 use lab_measure::clock;
@@ -31,13 +30,13 @@ use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error, WaitOptions, Waiter};
 
-/// The most wakes between two time stamps.
+/// The most wakes in a batch.
 pub const BATCH_MAX: usize = 16;
 
-/// The round before a sample is cut off after so long, where chains are long.
+/// The untimed round before a sample ends after this time at the latest. Long queues make it slow.
 const LEAD_IN_MAX: Duration = Duration::from_millis(100);
 
-/// What waits, where it is no thread.
+/// The kind of the waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `Domain::wait_async`.
@@ -47,7 +46,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As it is printed.
+    /// The printed name.
     pub fn text(self) -> &'static str {
         match self {
             Kind::Future => "future",
@@ -56,22 +55,22 @@ impl Kind {
     }
 }
 
-/// Who waits where, and who is woken when. Words go by their numbers, and hold 0.
+/// The waiters of a crowd, their words, and the order of the wakes. Words are named by number. All hold 0.
 pub struct Crowd {
-    /// What they are.
+    /// The kind of the waiters.
     pub kind: Kind,
-    /// All words.
+    /// The words.
     pub words: Arc<Words>,
-    /// The word of each waiter that is woken now and then, in the order in which they queue.
+    /// The word of each waiter that is woken, in the order in which the waiters queue.
     pub places: Vec<u32>,
-    /// The same waiters in the order in which they are woken, again and again. Those of one word come in the order of
-    /// `places`, as the queue has them.
+    /// The same waiters in the order in which they are woken, again and again. Waiters of one word are in the order of
+    /// `places`, as in the queue.
     pub order: Vec<u32>,
-    /// How many wakes make a batch: fewer than there are waiters, so that nearly all of them wait at any time.
+    /// Number of wakes in a batch, at most [`BATCH_MAX`]. Fewer than the waiters, so that nearly all wait at any time.
     pub batch: usize,
-    /// Waiters that are never woken: how many, and for which word. They queue last, in the first domain.
+    /// Number of waiters that are never woken, and their word. They queue last, in the first domain.
     pub bystanders: (usize, u32),
-    /// Over how many domains `places` are dealt out, in equal shares, the first ones to the first.
+    /// Number of domains that `places` is divided into: equal shares, in order.
     pub domains: usize,
 }
 
@@ -81,36 +80,36 @@ impl Crowd {
     }
 }
 
-/// How the thread that hosts a crowd is told to go on, and how it answers. It ends when nobody can tell it any more.
-pub struct Stage {
-    /// Measure for so long.
-    pub turns: Receiver<Duration>,
-    /// An answer when all are queued, and one for each turn.
-    pub beats: Sender<Result<Beat, String>>,
+/// The channels to the thread that runs a crowd. The thread ends when the sender of `requests` is dropped.
+pub struct Channels {
+    /// Each value requests a sample of this length.
+    pub requests: Receiver<Duration>,
+    /// The first value comes when all waiters are queued. Then there is one for each request.
+    pub samples: Sender<Result<Sample, String>>,
 }
 
-/// What one turn has found.
+/// The result of one sample.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Beat {
+pub struct Sample {
     /// Wakes that were timed.
     pub wakes: u64,
-    /// Their time together.
+    /// The time of all these wakes, in ticks.
     pub ticks: u64,
-    /// How long the sample was, with all that is not timed …
+    /// The length of the sample, with all that is not timed.
     pub elapsed: Duration,
-    /// … and for how much of that the thread had a CPU.
+    /// The thread's CPU time in `elapsed`.
     pub on_cpu: Duration,
 }
 
-/// Queues the crowd, then wakes and times, turn by turn. There are as many domains as the crowd needs.
-pub fn host<S: Scheme<L>, L: Layout>(domains: &[&Domain<S, L>], crowd: &Crowd, stage: &Stage) {
+/// Queues the crowd, then takes a sample for each request. `domains` has `crowd.domains` elements.
+pub fn host<S: Scheme<L>, L: Layout>(domains: &[&Domain<S, L>], crowd: &Crowd, channels: &Channels) {
     match crowd.kind {
-        Kind::Future => serve(domains, crowd, stage, wait_as_future),
-        Kind::Custom => serve(domains, crowd, stage, wait_as_custom),
+        Kind::Future => serve(domains, crowd, channels, wait_as_future),
+        Kind::Custom => serve(domains, crowd, channels, wait_as_custom),
     }
 }
 
-/// Waits again whenever it is polled after a wake; ends with a mistake only.
+/// Waits again each time it is polled after a wake. Returns only an error.
 async fn wait_as_future<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, word: &AtomicU32) -> Error {
     loop {
         if let Err(error) = domain.wait_async(word, 0, WaitOptions::new()).await {
@@ -119,8 +118,7 @@ async fn wait_as_future<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, word: &A
     }
 }
 
-/// As [`wait_as_future`]. What the compiler makes of this function stands for a thread of an embedder: memory that stays
-/// in place, with a waiter in it.
+/// Like [`wait_as_future`]. The compiled coroutine stands for an embedder's thread: pinned memory with a waiter.
 async fn wait_as_custom<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, word: &AtomicU32) -> Error {
     let mut waiter = pin!(Waiter::new());
     loop {
@@ -139,24 +137,24 @@ async fn wait_as_custom<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, word: &A
 fn serve<'a, S, L, F>(
     domains: &'a [&'a Domain<S, L>],
     crowd: &'a Crowd,
-    stage: &Stage,
+    channels: &Channels,
     sleep: impl Fn(&'a Domain<S, L>, &'a AtomicU32) -> F,
 ) where
     S: Scheme<L>,
     L: Layout,
     F: Future<Output = Error>,
 {
-    // Each one in an allocation of its own, as executors keep their tasks.
+    // Each waiter has an allocation of its own, as in an executor.
     let sleeper = |domain: usize, word: u32| Box::pin(sleep(domains[domain], crowd.words.word(word as usize)));
     let places = crowd.places.iter().enumerate();
     let mut sleepers: Vec<_> = places.map(|(waiter, word)| sleeper(crowd.domain_of(waiter), *word)).collect();
     let (count, word) = crowd.bystanders;
     let mut bystanders: Vec<_> = (0..count).map(|_| sleeper(0, word)).collect();
     let queued = sleepers.iter_mut().chain(&mut bystanders).try_for_each(queue);
-    let _ = stage.beats.send(queued.map(|()| Beat::default()));
+    let _ = channels.samples.send(queued.map(|()| Sample::default()));
     let mut host = Host { domains, crowd, sleepers, next: 0 };
-    while let Ok(length) = stage.turns.recv() {
-        let _ = stage.beats.send(host.turn(length));
+    while let Ok(length) = channels.requests.recv() {
+        let _ = channels.samples.send(host.sample(length));
     }
 }
 
@@ -164,12 +162,12 @@ struct Host<'a, S: Scheme<L>, L: Layout, F> {
     domains: &'a [&'a Domain<S, L>],
     crowd: &'a Crowd,
     sleepers: Vec<Pin<Box<F>>>,
-    /// Where in the crowd's order the next batch begins.
+    /// Index in the crowd's order at which the next batch begins.
     next: usize,
 }
 
 impl<'a, S: Scheme<L>, L: Layout, F: Future<Output = Error>> Host<'a, S, L, F> {
-    fn turn(&mut self, length: Duration) -> Result<Beat, String> {
+    fn sample(&mut self, length: Duration) -> Result<Sample, String> {
         let (round, start) = (self.crowd.order.len().div_ceil(self.crowd.batch), Instant::now());
         for _ in 0..round {
             self.batch()?;
@@ -177,15 +175,15 @@ impl<'a, S: Scheme<L>, L: Layout, F: Future<Output = Error>> Host<'a, S, L, F> {
                 break;
             }
         }
-        let (mut beat, start, on_cpu) = (Beat::default(), Instant::now(), clock::thread_cpu_time());
-        while beat.wakes == 0 || start.elapsed() < length {
-            beat.ticks += self.batch()?;
-            beat.wakes += self.crowd.batch as u64;
+        let (mut sample, start, on_cpu) = (Sample::default(), Instant::now(), clock::thread_cpu_time());
+        while sample.wakes == 0 || start.elapsed() < length {
+            sample.ticks += self.batch()?;
+            sample.wakes += self.crowd.batch as u64;
         }
-        Ok(Beat { on_cpu: clock::thread_cpu_time() - on_cpu, elapsed: start.elapsed(), ..beat })
+        Ok(Sample { on_cpu: clock::thread_cpu_time() - on_cpu, elapsed: start.elapsed(), ..sample })
     }
 
-    /// Wakes as many waiters as make a batch, queues them again, and answers what the wakes took.
+    /// Wakes one batch of waiters and queues them again. Returns the ticks that the wakes took.
     fn batch(&mut self) -> Result<u64, String> {
         let (crowd, count) = (self.crowd, self.crowd.batch);
         let order = &crowd.order;
@@ -194,13 +192,13 @@ impl<'a, S: Scheme<L>, L: Layout, F: Future<Output = Error>> Host<'a, S, L, F> {
             let word = crowd.words.word(crowd.places[number] as usize);
             (self.domains[crowd.domain_of(number)], word)
         });
-        let told = TOLD.load(Ordering::Relaxed);
+        let called = WAKER_CALLS.load(Ordering::Relaxed);
         let start = clock::ticks();
         let woken = wake(black_box(&calls[..count]));
         let ticks = clock::ticks().wrapping_sub(start);
-        let told = TOLD.load(Ordering::Relaxed) - told;
-        if woken != count || told != count as u64 {
-            return Err(format!("{count} wakes woke {woken} waiters and told {told} of them"));
+        let called = WAKER_CALLS.load(Ordering::Relaxed) - called;
+        if woken != count || called != count as u64 {
+            return Err(format!("{count} wakes woke {woken} waiters and called {called} wakers"));
         }
         for number in &numbers[..count] {
             queue(&mut self.sleepers[*number])?;
@@ -210,13 +208,13 @@ impl<'a, S: Scheme<L>, L: Layout, F: Future<Output = Error>> Host<'a, S, L, F> {
     }
 }
 
-/// The timed part. Apart, so that it does not share its registers with what is around it.
+/// The timed part. A function of its own, so that the surrounding code does not change its register allocation.
 #[inline(never)]
 fn wake<S: Scheme<L>, L: Layout>(calls: &[(&Domain<S, L>, &AtomicU32)]) -> usize {
     calls.iter().map(|(domain, word)| domain.wake(*word, 1)).sum()
 }
 
-/// Queues a sleeper, for the first time or after a wake.
+/// Queues a waiter, for the first time or after a wake.
 fn queue<F: Future<Output = Error>>(sleeper: &mut Pin<Box<F>>) -> Result<(), String> {
     match sleeper.as_mut().poll(&mut Context::from_waker(&counting_waker())) {
         Poll::Pending => Ok(()),
@@ -224,17 +222,17 @@ fn queue<F: Future<Output = Error>>(sleeper: &mut Pin<Box<F>>) -> Result<(), Str
     }
 }
 
-/// How many wakers have been told. One crowd is measured at a time, by one thread.
-static TOLD: AtomicU64 = AtomicU64::new(0);
+/// Number of calls of the waker. Only one crowd is measured at a time, by one thread.
+static WAKER_CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// The waker that does the least that shows: it counts.
+/// A waker with as little work as possible: it counts its calls.
 fn counting_waker() -> Waker {
     const TABLE: RawWakerVTable = RawWakerVTable::new(|_| RAW, |_| count(), |_| count(), |_| {});
     const RAW: RawWaker = RawWaker::new(std::ptr::null(), &TABLE);
     fn count() {
-        // No locked instruction: nobody else counts.
-        TOLD.store(TOLD.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        // No atomic read-modify-write is needed, because only one thread counts.
+        WAKER_CALLS.store(WAKER_CALLS.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
-    // SAFETY: the functions of the table look at no data, may be called from any thread, and there is nothing to free.
+    // SAFETY: the table's functions read no data, may be called from any thread, and have nothing to free.
     unsafe { Waker::from_raw(RAW) }
 }

@@ -1,15 +1,15 @@
-//! The floor below all targets of `hash` and `wake` that go through a bucket: what the processor takes for locking a bucket, and nothing else.
+//! A lower bound for the targets of `hash` and `wake` that use a bucket: the CPU's cost of locking and unlocking it.
 //!
-//! Each operation finds a bucket by its word's address, locks it with one compare-and-swap and unlocks it with one store.
-//! Nobody can sleep here.
+//! Each operation finds a bucket by its word's address, locks it with one compare-and-swap, and unlocks it with one
+//! store. Waiting is not implemented.
 
 use super::{Futex, Waited};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// As every other target of the lab has, at least.
+/// The lab's other targets have at least as many buckets.
 const BUCKETS_MIN: usize = 16;
 
-/// A line of its own, as the engine's buckets have.
+/// A bucket on a cache line of its own, like the engine's.
 #[repr(align(64))]
 #[derive(Default)]
 struct Bucket(AtomicU32);
@@ -18,7 +18,7 @@ struct Bucket(AtomicU32);
 pub struct Floor(Box<[Bucket]>);
 
 impl Floor {
-    /// `buckets` is rounded up to a power of two.
+    /// Rounds `buckets` up to a power of two.
     pub fn new(buckets: usize) -> Floor {
         let buckets = buckets.max(BUCKETS_MIN).next_power_of_two();
         Floor((0..buckets).map(|_| Bucket::default()).collect())
@@ -26,10 +26,11 @@ impl Floor {
 
     #[inline(always)]
     fn lock_and_unlock(&self, word: &AtomicU32) {
-        // By cache line, as the engine: the words of a line share a bucket. Fibonacci hashing spreads the lines.
+        // As in the engine, the words of a cache line share a bucket. Fibonacci hashing spreads the lines.
         let spread = (word.as_ptr() as usize / size_of::<Bucket>()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let index = (spread >> 32) & (self.0.len() - 1);
         let lock = &self.0[index].0;
+        // [Le]: the orderings of the engine's lock, because they are what is measured.
         while lock.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             std::hint::spin_loop();
         }

@@ -1,4 +1,4 @@
-//! The host's kernel: futex(2) through `syscall`, as perf calls it, and prctl(PR_FUTEX_HASH) for its size.
+//! The host's kernel: futex(2) by `syscall`, as in perf, and prctl(PR_FUTEX_HASH) for the size of its hash.
 
 use super::{Futex, Shape, Waited};
 use crate::Policy;
@@ -6,21 +6,21 @@ use lab_terminal::stderr;
 use std::io::Error;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// `PR_FUTEX_HASH`; `libc` does not have it yet.
+/// `PR_FUTEX_HASH`, which `libc` does not have yet.
 const PR_FUTEX_HASH: libc::c_int = 78;
 const PR_FUTEX_HASH_SET_SLOTS: libc::c_ulong = 1;
 const FH_FLAG_IMMUTABLE: libc::c_ulong = 1;
 const PR_FUTEX_HASH_GET_SLOTS: libc::c_ulong = 2;
 
-/// futex(2); a process has one private hash, which all instances share.
+/// futex(2). A process has one private hash, so all instances share it.
 pub struct Kernel {
-    /// `FUTEX_PRIVATE_FLAG`, or nothing for shared futexes.
+    /// `FUTEX_PRIVATE_FLAG`, or 0 for shared futexes.
     private_flag: libc::c_int,
     slots: Option<usize>,
 }
 
 impl Kernel {
-    /// A fixed policy asks for that many slots; otherwise the kernel's own rule sizes its hash.
+    /// A fixed policy sets this many slots. With any other policy the kernel sizes its hash by its own rule.
     pub fn new(shape: &Shape) -> Kernel {
         let slots = match shape.policy {
             Policy::Fixed(slots) if !shape.shared && has_private_hash() => Some(slots),
@@ -30,12 +30,12 @@ impl Kernel {
     }
 }
 
-/// Whether this kernel has PR_FUTEX_HASH (6.16 and later, [futex-hash-prctl]).
+/// Whether this kernel has PR_FUTEX_HASH (Linux 6.16 and later, [futex-hash-prctl]).
 pub fn has_private_hash() -> bool {
     slots_now().is_some()
 }
 
-/// Slots of this process; 0 is none yet.
+/// Number of slots of this process. 0: it uses the global hash, or has none yet. `None`: no PR_FUTEX_HASH.
 fn slots_now() -> Option<usize> {
     // SAFETY: GET_SLOTS takes numbers only and changes nothing.
     let slots = unsafe { libc::prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_GET_SLOTS, 0, 0, 0) };
@@ -43,19 +43,19 @@ fn slots_now() -> Option<usize> {
 }
 
 fn set_slots(slots: usize, flags: libc::c_ulong) -> Result<(), Error> {
-    // SAFETY: SET_SLOTS takes numbers only; waiters move to the new table with it.
+    // SAFETY: SET_SLOTS takes only numbers. The kernel moves waiters to the new table.
     let failed = unsafe { libc::prctl(PR_FUTEX_HASH, PR_FUTEX_HASH_SET_SLOTS, slots as libc::c_ulong, flags, 0) };
     if failed == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
 
 impl Kernel {
-    /// futex(2) with an operation that takes a word, two numbers and another word; a negative answer is an error.
+    /// Calls futex(2) with an operation that takes a word, two numbers and another word. A negative result is an error.
     #[inline(always)]
     fn call(&self, operation: libc::c_int, word: &AtomicU32, first: usize, second: usize, other: *const u32) -> isize {
         let operation = operation | self.private_flag;
-        // The word is compared with 0, by those that compare. A count is at most what the kernel takes for one.
+        // Calls that compare the word compare it with 0. The kernel takes counts up to i32::MAX.
         let (first, second) = (first.min(i32::MAX as usize), second.min(i32::MAX as usize));
-        // SAFETY: both words live as long as their references; where `second` stands for a timeout it is null.
+        // SAFETY: both words live as long as their references. `second` is 0 where a timeout is expected.
         unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, first, second, other, 0) as isize }
     }
 }
@@ -78,7 +78,7 @@ impl Futex for Kernel {
     #[inline(always)]
     fn wake(&self, word: &AtomicU32) -> usize {
         let operation = libc::FUTEX_WAKE | self.private_flag;
-        // SAFETY: FUTEX_WAKE takes the address as a key and reads nothing through it.
+        // SAFETY: FUTEX_WAKE uses the address as a key and reads nothing through it.
         let woken = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1) };
         usize::try_from(woken).unwrap_or(usize::MAX)
     }
@@ -111,7 +111,7 @@ impl Futex for Kernel {
 
     #[inline(always)]
     fn cmp_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, count: usize) -> usize {
-        // The call takes the first waiter apart from the others: for it the lock may be free.
+        // The call counts the first waiter separately, because it may get the lock if that is free.
         counted(self.call(libc::FUTEX_CMP_REQUEUE_PI, from, 1, count - 1, lock.as_ptr()))
     }
 
@@ -123,17 +123,17 @@ impl Futex for Kernel {
     }
 
     fn set_slots(&self, slots: usize, _keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String> {
-        // The call cannot be given up: it returns when the new size is in effect.
+        // The call cannot be cancelled. It returns when the new size is in effect.
         set_slots(slots, 0).map(|()| true).map_err(|error| format!("PR_FUTEX_HASH: {error}"))
     }
 
     fn set_immutable(&self) -> Result<(), String> {
-        let refused = |error| format!("PR_FUTEX_HASH, immutable: {error} (Linux 6.16 alone has it)");
+        let refused = |error| format!("PR_FUTEX_HASH, immutable: {error} (only Linux 6.16 has it)");
         set_slots(self.slots.unwrap_or(0), FH_FLAG_IMMUTABLE).map_err(refused)
     }
 
     fn make_ready(&self) {
-        // A process that has been given the global hash keeps it, and is not told from one that has no hash yet.
+        // On the global hash GET_SLOTS returns 0, as before the first hash. The process stays there, so 0 is set once.
         static GLOBAL: AtomicBool = AtomicBool::new(false);
         if let Some(slots) = self.slots
             && (slots_now() != Some(slots) || slots == 0 && !GLOBAL.swap(true, Ordering::Relaxed))
@@ -144,7 +144,7 @@ impl Futex for Kernel {
     }
 }
 
-/// How many waiters a call met; an error met none, and the workloads find that they are missing.
+/// Number of waiters that a call woke or moved. An error counts as 0, and the workloads notice the missing waiters.
 fn counted(answer: isize) -> usize {
     usize::try_from(answer).unwrap_or(0)
 }

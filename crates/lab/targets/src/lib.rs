@@ -1,4 +1,4 @@
-//! What the lab measures: each target is a [`Futex`], each measured loop is generic over it and written once.
+//! The measured targets. Each is a [`Futex`]. Each measured loop is written once, generic over it.
 
 pub mod crowd;
 mod floor;
@@ -17,12 +17,12 @@ mod words;
 pub use policy::Policy;
 pub use words::Words;
 
-use crowd::{Crowd, Stage};
+use crowd::{Channels, Crowd};
 use hdrhistogram::Histogram;
 use lab_measure::pool::Gate;
-use loops::{Court, Side, Tally, Timeline, WaitDiffers, WakeNobody, Window};
+use loops::{PingPong, Side, Tally, Timeline, WaitDiffers, WakeNoWaiter, Window};
 use requeue::{Move, Moved};
-use schbench::Hall;
+use schbench::SharedState;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -35,55 +35,58 @@ pub use kernel::has_private_hash as kernel_has_private_hash;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Name {
-    /// Our default scheme.
+    /// The engine's default scheme, which resizes under load.
     Live,
-    /// Our scheme that never resizes.
+    /// The engine's scheme that never resizes.
     Fixed,
-    /// Our scheme with one shared counter.
+    /// The engine's scheme with one shared counter.
     Atomic,
-    /// Our scheme with per-CPU counters.
+    /// The engine's scheme with per-CPU counters.
     #[strum(serialize = "percpu")]
     PerCpu,
-    /// Our table of the whole system.
+    /// The engine's global table of a system.
     Global,
     /// futex(2).
     Kernel,
-    /// parking_lot_core as it is published.
+    /// The published parking_lot_core.
     #[strum(serialize = "parking_lot")]
     ParkingLot,
-    /// A locked compare-and-swap and a store: what the processor allows (hash, wake).
+    /// Lower bound: one compare-and-swap and one store on a bucket (hash, wake).
     Floor,
 }
 
 impl Name {
-    /// As it is printed.
+    /// The printed name.
     pub fn text(self) -> &'static str {
         self.into()
     }
 
-    /// Whether the engine of this workspace serves it.
+    /// Whether the target is the engine of this workspace.
     pub fn is_ours(self) -> bool {
         !matches!(self, Name::Kernel | Name::ParkingLot | Name::Floor)
     }
 
-    /// Whether it has locks that lend priorities.
+    /// Whether the target has locks with priority inheritance.
     pub fn has_pi(self) -> bool {
         !matches!(self, Name::ParkingLot | Name::Floor)
     }
 
-    /// Whether threads can sleep on it.
+    /// Whether threads can sleep on the target.
     pub fn can_sleep(self) -> bool {
         self != Name::Floor
     }
 
-    /// Whether tasks can wait on it, and not only threads.
+    /// Whether futures can wait on the target.
     pub fn has_futures(self) -> bool {
         self.is_ours()
     }
 
-    /// Whether its table can be given another size while it is used.
+    /// Whether the target's table can be resized while it is used.
     pub fn can_resize(self) -> bool {
-        matches!(self, Name::Live | Name::Atomic | Name::PerCpu | Name::Kernel)
+        match self {
+            Name::Live | Name::Atomic | Name::PerCpu | Name::Kernel => true,
+            Name::Fixed | Name::Global | Name::ParkingLot | Name::Floor => false,
+        }
     }
 }
 
@@ -99,9 +102,9 @@ impl fmt::Display for Name {
 pub enum Layout {
     /// 64 bytes.
     Lean,
-    /// 64 bytes, with a `priv` pointer that every operation reads.
+    /// 64 bytes with a pointer to the table, which every operation reads.
     Packed,
-    /// 128 bytes, the chain on a line of its own.
+    /// 128 bytes, with the chain on its own cache line.
     Split,
 }
 
@@ -114,65 +117,65 @@ impl fmt::Display for Layout {
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// It slept, and somebody woke it.
+    /// The thread slept, and another thread woke it.
     Woken,
     /// The word had another value.
     Differs,
-    /// Anything else: a mistake of the target or of the lab, which ends the run.
+    /// Any other result: a defect of the target or of the lab. It ends the run.
     Failed,
 }
 
-/// The operations, as the targets have them. What only some have ([`Name::has_pi`]) fails on the others.
+/// The operations of a target. Operations that only some targets have ([`Name::has_pi`]) fail on the others.
 pub trait Futex: Send + Sync + 'static {
-    /// What a thread needs to own locks.
+    /// A thread's handle as an owner of locks.
     type Task: Send + Sync;
 
-    /// Sleeps while the word has the expected value; the comparison happens under the bucket's lock.
+    /// Sleeps if the word has the expected value. The comparison is made under the bucket's lock.
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited;
 
-    /// Wakes at most one waiter, and says how many it woke.
+    /// Wakes at most one waiter. Returns the number of woken waiters.
     fn wake(&self, word: &AtomicU32) -> usize;
 
     /// Wakes up to `count` waiters at once.
     fn wake_many(&self, word: &AtomicU32, count: usize) -> usize;
 
-    /// Has up to `count` waiters of `from`, which holds 0, wait for `to` instead, and wakes nobody.
+    /// Requeues up to `count` waiters from `from` to `to` without waking any. `from` must hold 0.
     fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, count: usize) -> usize;
 
-    /// The calling thread, as an owner of locks.
+    /// Makes the calling thread an owner of locks.
     fn task(&self) -> Self::Task;
 
-    /// Locks; whether it did.
+    /// Locks. Returns whether that succeeded.
     fn lock_pi(&self, _lock: &AtomicU32, _task: &Self::Task) -> bool {
         false
     }
 
-    /// Unlocks; whether it did.
+    /// Unlocks. Returns whether that succeeded.
     fn unlock_pi(&self, _lock: &AtomicU32, _task: &Self::Task) -> bool {
         false
     }
 
-    /// Waits at `from`, which holds 0, to be moved to `lock`, and then for that; whether it has it.
+    /// Waits at `from`, which must hold 0, to be requeued to `lock`, and to own it. Returns whether the thread owns it.
     fn wait_requeue_pi(&self, _from: &AtomicU32, _lock: &AtomicU32, _task: &Self::Task) -> bool {
         false
     }
 
-    /// Has up to `count` such waiters wait for `lock`, which the caller owns.
+    /// Requeues up to `count` such waiters to `lock`, which the caller owns.
     fn cmp_requeue_pi(&self, _from: &AtomicU32, _lock: &AtomicU32, _count: usize) -> usize {
         0
     }
 
     /// Waits, and calls `queued` when the waiter is in the table and about to sleep.
     ///
-    /// None where that moment cannot be seen from outside.
+    /// `None` if the target does not show that moment.
     fn wait_announced(&self, _word: &AtomicU32, _expected: u32, _queued: &mut dyn FnMut()) -> Option<Waited> {
         None
     }
 
-    /// How many buckets the table has; none where this cannot be seen.
+    /// Number of buckets of the table. `None` if the target does not show it.
     fn buckets(&self) -> Option<usize>;
 
-    /// Whether the new size is in effect: false when `keep_trying` said so first.
+    /// Resizes the table. `true` when the new size is in effect, `false` if `keep_trying` returned `false` first.
     fn set_slots(&self, _slots: usize, _keep_trying: &mut dyn FnMut() -> bool) -> Result<bool, String> {
         Err("its table cannot be resized".to_string())
     }
@@ -182,48 +185,48 @@ pub trait Futex: Send + Sync + 'static {
         Err("its table cannot be made immutable".to_string())
     }
 
-    /// Tells the size policy how many threads there are.
+    /// Passes the number of threads to the size policy.
     fn note_threads(&self, _threads: usize) {}
 
-    /// Brings state that targets share (the process has one kernel hash) to what this target measures.
+    /// Sets state that targets share, such as the kernel's one hash of the process, to what this target measures.
     fn make_ready(&self) {}
 
-    /// Has a crowd wait, and measures wakes as long as it is told to; at once back where only threads can wait.
-    fn host(&self, _crowd: &Crowd, _stage: &Stage) {}
+    /// Queues a crowd and measures wakes on request. Returns at once if only threads can wait on the target.
+    fn host(&self, _crowd: &Crowd, _channels: &Channels) {}
 
-    /// Runs one of several equal shares of schbench's workers as tasks on this thread; at once back where only threads
-    /// can wait ([`Name::has_futures`]).
-    fn serve_tasks(&self, _hall: &Hall, _executor: usize, _executors: usize) {}
+    /// Runs share `executor` of `executors` equal shares of schbench's workers, as tasks on this thread. Returns at
+    /// once if only threads can wait on the target ([`Name::has_futures`]).
+    fn serve_tasks(&self, _shared: &SharedState, _executor: usize, _executors: usize) {}
 }
 
-/// Which operation a worker repeats.
+/// The operation that a worker repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// `hash`: wait on a word that differs.
+    /// `hash`: waits on a word with another value.
     WaitDiffers,
-    /// `wake`: nobody waits.
-    WakeNobody,
+    /// `wake`: wakes a word without waiters.
+    WakeNoWaiter,
 }
 
-/// A target as the workloads hold it: one dynamic call a sample, none inside it.
+/// A target behind dynamic dispatch. Each sample is one dynamic call. The loop inside is compiled for the target.
 pub trait Subject: Send + Sync {
-    /// Repeats an operation over the words until the gate says stop.
+    /// Repeats an operation over the words until the gate is stopped.
     fn hammer(&self, operation: Operation, words: &Words, gate: &Gate) -> Tally;
-    /// Repeats waits on differing words, and keeps the time of each one that overlaps the window, in ticks.
+    /// Repeats waits on words with another value. Records the ticks of each wait that overlaps the window.
     fn hammer_timed(&self, words: &Words, gate: &Gate, window: &Window) -> Histogram<u64>;
-    /// Repeats waits on differing words, and counts them in each step of the timeline.
+    /// Repeats waits on words with another value. Counts them in each step of the timeline.
     fn hammer_timeline(&self, words: &Words, gate: &Gate, timeline: Timeline) -> Vec<u64>;
-    /// One player of ping-pong; the first player's result counts.
-    fn play(&self, court: &Court, side: Side, gate: &Gate) -> Tally;
-    /// Locks and unlocks until the gate says stop; each time it sleeps for `hold` with the lock held.
+    /// Runs one player of ping-pong. Only the first player's result is used.
+    fn ping_pong(&self, ping_pong: &PingPong, side: Side, gate: &Gate) -> Tally;
+    /// Locks and unlocks until the gate is stopped. Sleeps for `hold` with the lock held.
     fn hammer_pi(&self, lock: &AtomicU32, hold: Option<Duration>, gate: &Gate) -> Tally;
-    /// Moves waiters.
+    /// Requeues waiters.
     fn requeue(&self, it: Move<'_>) -> Moved;
-    /// Moves waiters to a lock, which this thread owns meanwhile.
+    /// Requeues waiters to a lock that this thread owns meanwhile.
     fn requeue_pi(&self, it: Move<'_>) -> Option<Moved>;
-    /// The same, to a lock that the first waiter takes: nobody owns it before. Each call takes one waiter besides.
+    /// Requeues waiters to a lock without an owner. The first waiter gets it, beyond the count.
     fn requeue_to_free_lock(&self, it: Move<'_>) -> Moved;
-    /// Waits to be moved to a lock, and unlocks it when it has it; whether all of that went well.
+    /// Waits to be requeued to a lock, and unlocks it when this thread owns it. Returns whether both succeeded.
     fn wait_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32) -> bool;
     /// See [`Futex::wait`].
     fn wait(&self, word: &AtomicU32, expected: u32) -> Waited;
@@ -244,16 +247,16 @@ pub trait Subject: Send + Sync {
     /// See [`Futex::make_ready`].
     fn make_ready(&self);
     /// See [`Futex::host`].
-    fn host(&self, crowd: &Crowd, stage: &Stage);
+    fn host(&self, crowd: &Crowd, channels: &Channels);
     /// See [`Futex::serve_tasks`].
-    fn serve_tasks(&self, hall: &Hall, executor: usize, executors: usize);
+    fn serve_tasks(&self, shared: &SharedState, executor: usize, executors: usize);
 }
 
 impl<F: Futex> Subject for F {
     fn hammer(&self, operation: Operation, words: &Words, gate: &Gate) -> Tally {
         match operation {
             Operation::WaitDiffers => loops::hammer::<F, WaitDiffers>(self, words, gate),
-            Operation::WakeNobody => loops::hammer::<F, WakeNobody>(self, words, gate),
+            Operation::WakeNoWaiter => loops::hammer::<F, WakeNoWaiter>(self, words, gate),
         }
     }
 
@@ -265,8 +268,8 @@ impl<F: Futex> Subject for F {
         loops::hammer_timeline(self, words, gate, timeline)
     }
 
-    fn play(&self, court: &Court, side: Side, gate: &Gate) -> Tally {
-        loops::play(self, court, side, gate)
+    fn ping_pong(&self, ping_pong: &PingPong, side: Side, gate: &Gate) -> Tally {
+        loops::ping_pong(self, ping_pong, side, gate)
     }
 
     fn hammer_pi(&self, lock: &AtomicU32, hold: Option<Duration>, gate: &Gate) -> Tally {
@@ -329,34 +332,34 @@ impl<F: Futex> Subject for F {
         Futex::make_ready(self);
     }
 
-    fn host(&self, crowd: &Crowd, stage: &Stage) {
-        Futex::host(self, crowd, stage);
+    fn host(&self, crowd: &Crowd, channels: &Channels) {
+        Futex::host(self, crowd, channels);
     }
 
-    fn serve_tasks(&self, hall: &Hall, executor: usize, executors: usize) {
-        Futex::serve_tasks(self, hall, executor, executors);
+    fn serve_tasks(&self, shared: &SharedState, executor: usize, executors: usize) {
+        Futex::serve_tasks(self, shared, executor, executors);
     }
 }
 
-/// How a target is to be made.
+/// The parameters of a target.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Of our tables.
+    /// The bucket layout of our tables.
     pub layout: Layout,
-    /// The size of our tables; a fixed one also sets the kernel's.
+    /// The size policy of our tables. A fixed size also sets the kernel's.
     pub policy: Policy,
-    /// Shared futexes in place of private ones.
+    /// Whether the futexes are shared, not private.
     pub shared: bool,
-    /// Whether our wait looks at the word before any lock.
+    /// Whether our wait compares the word before it locks anything.
     pub early_return: bool,
 }
 
-/// Makes several of our targets as processes of one system: each has a table of its own, and all share the global one.
+/// Makes several of our targets as processes of one system. Each has its own table, and all share the global table.
 pub fn build_processes(name: Name, shape: &Shape, processes: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
     ours::build(name, shape, processes)
 }
 
-/// Makes a target of its own, with an empty table where it is ours.
+/// Makes a target. Ours has a new, empty table.
 pub fn build(name: Name, shape: &Shape) -> anyhow::Result<Arc<dyn Subject>> {
     Ok(match name {
         Name::Kernel => Arc::new(kernel::Kernel::new(shape)),

@@ -1,4 +1,4 @@
-//! The measured loops: one source for all targets, compiled once for each.
+//! The measured loops, written once and compiled for each target.
 
 use super::{Futex, Waited, Words};
 use hdrhistogram::Histogram;
@@ -8,36 +8,36 @@ use lab_measure::pool::Gate;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The value that perf waits for; the words hold 0.
+/// The expected value of perf's waits. The words hold 0.
 const DIFFERING_VALUE: u32 = 1234;
-/// Operations between two looks at the stop flag.
+/// Operations between two checks of the stop flag.
 const BATCH: usize = 1024;
 
-/// What one worker did.
+/// The result of one worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Tally {
     /// Operations.
     pub operations: u64,
-    /// When the worker had passed the gate.
+    /// When the worker passed the gate.
     pub start: Instant,
-    /// When it saw that the sample was over.
+    /// When the worker saw that the sample was over.
     pub end: Instant,
-    /// The time for which the worker had a CPU.
+    /// The worker's CPU time.
     pub on_cpu: Duration,
-    /// Operations that did not end as they must: any is a defect.
+    /// Operations with an unexpected result. Any is a defect.
     pub failed: u64,
 }
 
-/// One operation of a hammering worker; true when it ended as it must.
+/// One operation of a hammering worker.
 pub trait Step {
-    /// Does it.
+    /// Does the operation. Returns whether it had the expected result.
     fn take<F: Futex>(futex: &F, word: &AtomicU32) -> bool;
 }
 
 /// perf's `hash`.
 pub struct WaitDiffers;
-/// `wake` where nobody waits.
-pub struct WakeNobody;
+/// A `wake` of a word without waiters.
+pub struct WakeNoWaiter;
 
 impl Step for WaitDiffers {
     #[inline(always)]
@@ -46,16 +46,16 @@ impl Step for WaitDiffers {
     }
 }
 
-impl Step for WakeNobody {
+impl Step for WakeNoWaiter {
     #[inline(always)]
     fn take<F: Futex>(futex: &F, word: &AtomicU32) -> bool {
         futex.wake(word) == 0
     }
 }
 
-/// Walks over the words again and again; a worker does one counted batch at least.
+/// Repeats an operation on one word after the other. Counts at least one batch.
 ///
-/// A first batch before the gate brings the table's lines back, which the targets before have pushed out.
+/// A batch before the gate is not counted. It brings back the table's lines, which other targets' samples have evicted.
 pub fn hammer<F: Futex, S: Step>(futex: &F, words: &Words, gate: &Gate) -> Tally {
     let mut walk = Walk { operations: 0, as_expected: 0, next: 0 };
     walk.batch::<F, S>(futex, words);
@@ -77,8 +77,8 @@ struct Walk {
 }
 
 impl Walk {
-    // Apart for each target and step: a loop compiled into a larger function shares its registers, and then targets with
-    // the same instructions differ by nanoseconds.
+    // Not inlined, for each target and step. Inlined loops share the registers of the larger function, and targets with
+    // the same instructions then differ by nanoseconds.
     #[inline(never)]
     fn batch<F: Futex, S: Step>(&mut self, futex: &F, words: &Words) {
         let mut left = BATCH;
@@ -93,7 +93,7 @@ impl Walk {
     }
 }
 
-/// The time during which a resize runs.
+/// The time during which a resize runs, as a state that workers read.
 #[derive(Default)]
 pub struct Window(OwnLine<AtomicU8>);
 
@@ -102,26 +102,25 @@ const OPEN: u8 = 1;
 const AFTER: u8 = 2;
 
 impl Window {
-    /// The resize starts.
+    /// Call before the resize.
     pub fn open(&self) {
-        self.0.0.store(OPEN, Ordering::SeqCst);
+        self.0.0.store(OPEN, Ordering::SeqCst); // [Lg]
     }
 
-    /// The resize has ended.
+    /// Call after the resize.
     pub fn close(&self) {
-        self.0.0.store(AFTER, Ordering::SeqCst);
+        self.0.0.store(AFTER, Ordering::SeqCst); // [Lg]
     }
 
     #[inline]
     fn state(&self) -> u8 {
-        self.0.0.load(Ordering::Acquire)
+        self.0.0.load(Ordering::Acquire) // [Lg]
     }
 }
 
-/// As [`hammer`] with waits, each one timed: those that overlap the window are kept, in ticks.
+/// Like [`hammer`] with waits, each of them timed. Records the ticks of waits that overlap the window.
 ///
-/// One stamp an operation, from the end of the one before: the hammering stays dense. Every target's times
-/// hold the same cost of a stamp and of a histogram.
+/// There is one time stamp for each operation: it ends one and begins the next. All targets pay for both.
 pub fn hammer_timed<F: Futex>(futex: &F, words: &Words, gate: &Gate, window: &Window) -> Histogram<u64> {
     let mut pauses = empty_histogram();
     gate.pass_together();
@@ -140,7 +139,7 @@ pub fn hammer_timed<F: Futex>(futex: &F, words: &Words, gate: &Gate, window: &Wi
     pauses
 }
 
-/// Steps of time, all of one length, from when the timeline was made.
+/// Steps of equal length, from the creation of the timeline on.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeline {
     /// In ticks.
@@ -150,17 +149,17 @@ pub struct Timeline {
     steps: usize,
 }
 
-/// Operations between two looks at the clock of a timeline: few, so that a thread that loses its CPU has counted them.
+/// Operations between two clock readings of a timeline. Few, so that a preempted thread has counted most of its work.
 const TIMELINE_BATCH: usize = 16;
 
 impl Timeline {
-    /// Begins now.
+    /// Makes a timeline that begins now.
     pub fn new(step: u64, steps: usize) -> Timeline {
         Timeline { start: clock::ticks(), step, steps }
     }
 }
 
-/// As [`hammer`] with waits; how many ended in each step of the timeline.
+/// Like [`hammer`] with waits. Returns the number of waits that ended in each step of the timeline.
 pub fn hammer_timeline<F: Futex>(futex: &F, words: &Words, gate: &Gate, timeline: Timeline) -> Vec<u64> {
     let mut counts = vec![0; timeline.steps];
     let mut number = 0;
@@ -179,23 +178,23 @@ pub fn hammer_timeline<F: Futex>(futex: &F, words: &Words, gate: &Gate, timeline
     counts
 }
 
-/// An empty histogram of ticks, up to minutes of them, to three digits.
+/// An empty histogram of ticks with three digits, up to 2^40 ticks: some minutes.
 pub fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 1 << 40, 3).expect("these bounds are valid")
 }
 
-/// Where ping-pong is played: a word for each player.
+/// The two words of a game of ping-pong, one for each player.
 #[derive(Default)]
-pub struct Court {
+pub struct PingPong {
     words: [OwnLine<AtomicU32>; 2],
 }
 
-/// Which player.
+/// One of the two players.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Serves, counts and ends the game.
+    /// Serves, counts the passes, and ends the game.
     First,
-    /// Returns.
+    /// Returns the ball.
     Second,
 }
 
@@ -203,11 +202,11 @@ const EMPTY: u32 = 0;
 const BALL: u32 = 1;
 const GAME_OVER: u32 = 2;
 
-/// Two threads wake one another in turn. `operations` counts one-way passes.
-pub fn play<F: Futex>(futex: &F, court: &Court, side: Side, gate: &Gate) -> Tally {
+/// Two threads wake each other in turn. `operations` counts one-way passes.
+pub fn ping_pong<F: Futex>(futex: &F, ping_pong: &PingPong, side: Side, gate: &Gate) -> Tally {
     let (mine, yours) = match side {
-        Side::First => (&court.words[0].0, &court.words[1].0),
-        Side::Second => (&court.words[1].0, &court.words[0].0),
+        Side::First => (&ping_pong.words[0].0, &ping_pong.words[1].0),
+        Side::Second => (&ping_pong.words[1].0, &ping_pong.words[0].0),
     };
     gate.pass_together();
     let start = Instant::now();
@@ -227,17 +226,17 @@ pub fn play<F: Futex>(futex: &F, court: &Court, side: Side, gate: &Gate) -> Tall
 }
 
 fn send<F: Futex>(futex: &F, word: &AtomicU32, value: u32) {
-    word.store(value, Ordering::SeqCst);
+    word.store(value, Ordering::SeqCst); // [Lf]
     futex.wake(word);
 }
 
 fn receive<F: Futex>(futex: &F, word: &AtomicU32) -> u32 {
     loop {
-        let value = word.load(Ordering::Acquire);
+        let value = word.load(Ordering::Acquire); // [Lf]
         if value != EMPTY {
             word.store(EMPTY, Ordering::Relaxed);
             return value;
         }
-        assert_ne!(futex.wait(word, EMPTY), Waited::Failed, "a wait for the ball");
+        assert_ne!(futex.wait(word, EMPTY), Waited::Failed, "a wait of ping-pong");
     }
 }

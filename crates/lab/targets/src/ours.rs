@@ -1,7 +1,7 @@
-//! The engine's targets: a scheme and a layout by type, private keys or shared ones.
+//! The engine's targets. Scheme and layout are type parameters. Keys are private or shared.
 
-use super::crowd::{self, Crowd, Stage};
-use super::schbench::{Hall, Rest, as_task};
+use super::crowd::{self, Channels, Crowd};
+use super::schbench::{Rest, SharedState, as_task};
 use super::{Futex, Layout as LayoutName, Name, Shape, Subject, Waited};
 use crate::Policy;
 use std::collections::hash_map::RandomState;
@@ -14,10 +14,10 @@ use ufutex::layout::{Layout, Lean, Packed, Split};
 use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use ufutex::{Config, Domain, Error, ObjectId, Options, Shared, System, Task, Timeout, WaitOptions, Waiter};
 
-/// The object of all shared words; the offset tells them apart.
+/// The object of all shared words, which differ by offset.
 pub(super) const OBJECT: ObjectId = ObjectId::new(7).unwrap();
 
-/// A domain whose private keys are measured, in its own table or in the global one.
+/// A domain whose private keys are measured, in its own table or in the global table.
 struct Private<S: Scheme<L>, L: Layout> {
     domain: Domain<S, L>,
     system: System<L>,
@@ -25,13 +25,13 @@ struct Private<S: Scheme<L>, L: Layout> {
     global_slots: Option<usize>,
 }
 
-/// A domain through which shared keys, which stand in the system's global table, are measured.
+/// A domain whose shared keys are measured. They are in the system's global table.
 struct SharedKeys<S: Scheme<L>, L: Layout> {
     domain: Domain<S, L>,
     global_slots: usize,
 }
 
-/// Makes so many of our targets, with a system that they share.
+/// Makes `count` of our targets in one system.
 pub fn build(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
     match shape.layout {
         LayoutName::Lean => with_layout::<Lean>(name, shape, count),
@@ -43,15 +43,18 @@ pub fn build(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<
 fn with_layout<L: Layout>(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
     let system = System::<L>::with_config(config()).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
     let one = |_| match name {
-        Name::Fixed => subject::<Fixed, L>(&system, name, shape),
-        Name::Atomic => subject::<Atomic, L>(&system, name, shape),
-        Name::PerCpu => subject::<PerCpu, L>(&system, name, shape),
-        _ => subject::<Live, L>(&system, name, shape),
+        Name::Live | Name::Global => Ok(subject::<Live, L>(&system, name, shape)),
+        Name::Fixed => Ok(subject::<Fixed, L>(&system, name, shape)),
+        Name::Atomic => Ok(subject::<Atomic, L>(&system, name, shape)),
+        Name::PerCpu => Ok(subject::<PerCpu, L>(&system, name, shape)),
+        Name::Kernel | Name::ParkingLot | Name::Floor => Err(anyhow::anyhow!("{name} is no scheme of the engine")),
     };
-    Ok((0..count).map(one).collect())
+    (0..count).map(one).collect()
 }
 
 fn subject<S: Scheme<L>, L: Layout>(system: &System<L>, name: Name, shape: &Shape) -> Arc<dyn Subject> {
+    // A row must not have the name of one scheme and the figures of another.
+    assert!(S::NAME == name.text() || name == Name::Global, "{name} is measured on {}", S::NAME);
     let global = name == Name::Global || shape.policy == Policy::Fixed(0);
     let policy = if global { ufutex::Policy::Fixed(0) } else { engine_policy(shape.policy) };
     let options = Options::new().policy(policy).early_return(shape.early_return);
@@ -65,12 +68,12 @@ fn subject<S: Scheme<L>, L: Layout>(system: &System<L>, name: Name, shape: &Shap
     }
 }
 
-/// Of all systems.
+/// The configuration of all systems.
 pub(super) fn config() -> Config {
     Config::new().hash_seed(hash_seed())
 }
 
-/// One seed for all systems of this run, another one in each run: the schemes must not differ by luck in their hashing.
+/// The hash seed of this run, the same for all systems: no scheme gets a luckier one. It differs from run to run.
 fn hash_seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     *SEED.get_or_init(|| RandomState::new().hash_one(std::process::id()))
@@ -136,7 +139,7 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
 
     #[inline(always)]
     fn cmp_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, count: usize) -> usize {
-        // The first waiter is taken in any case.
+        // The call takes one waiter beyond its count.
         self.domain.cmp_requeue_pi(from, 0, lock, count - 1).unwrap_or(0)
     }
 
@@ -173,18 +176,18 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
         self.domain.note_threads(threads);
     }
 
-    fn host(&self, crowd: &Crowd, stage: &Stage) {
+    fn host(&self, crowd: &Crowd, channels: &Channels) {
         let others: Vec<_> = (1..crowd.domains).map(|_| Domain::with_options(&self.system, self.options)).collect();
         let domains: Vec<_> = [&self.domain].into_iter().chain(&others).collect();
-        crowd::host(&domains, crowd, stage);
+        crowd::host(&domains, crowd, channels);
     }
 
-    fn serve_tasks(&self, hall: &Hall, executor: usize, executors: usize) {
-        as_task(hall, executor, executors, self, &Tasks(&self.domain));
+    fn serve_tasks(&self, shared: &SharedState, executor: usize, executors: usize) {
+        as_task(shared, executor, executors, self, &Tasks(&self.domain));
     }
 }
 
-/// Tasks rest in futures of the engine: naps, too, are its timeouts.
+/// Tasks wait in futures of the engine. A nap is a timeout of the engine.
 struct Tasks<'a, S: Scheme<L>, L: Layout>(&'a Domain<S, L>);
 
 impl<S: Scheme<L>, L: Layout> Rest for Tasks<'_, S, L> {
@@ -194,7 +197,7 @@ impl<S: Scheme<L>, L: Layout> Rest for Tasks<'_, S, L> {
     }
 
     async fn nap(&self, length: Duration) {
-        // A word of its own, that nobody wakes.
+        // A word that no thread wakes.
         let word = AtomicU32::new(0);
         let options = WaitOptions::new().timeout(Timeout::After(length));
         let result = self.0.wait_async(&word, 0, options).await;
@@ -245,7 +248,7 @@ impl<S: Scheme<L>, L: Layout> Futex for SharedKeys<S, L> {
 
     #[inline(always)]
     fn cmp_requeue_pi(&self, from: &AtomicU32, lock: &AtomicU32, count: usize) -> usize {
-        // The first waiter is taken in any case.
+        // The call takes one waiter beyond its count.
         self.domain.cmp_requeue_pi(shared(from), 0, shared(lock), count - 1).unwrap_or(0)
     }
 
@@ -254,11 +257,11 @@ impl<S: Scheme<L>, L: Layout> Futex for SharedKeys<S, L> {
     }
 }
 
-/// The calling thread, by the TID that the kernel knows it by: no other has it.
+/// The calling thread by its kernel TID, which no other thread has.
 fn task<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>) -> Task<L> {
     // SAFETY: the call takes nothing and changes nothing.
     let tid = unsafe { libc::gettid() } as u32;
-    domain.task(tid).expect("nobody else of this system has the TID")
+    domain.task(tid).expect("the TID is unused in this system")
 }
 
 #[inline(always)]

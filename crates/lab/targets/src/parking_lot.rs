@@ -1,11 +1,11 @@
-//! parking_lot_core: one table for the process, which follows the number of threads that have parked and never shrinks.
+//! parking_lot_core: one table for the process. It grows with the threads that have parked, and never shrinks.
 
 use super::{Futex, Waited};
 use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN, FilterOp, ParkResult, RequeueOp};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// All instances are the same table.
+/// All instances use the same table.
 pub struct ParkingLot;
 
 fn key(word: &AtomicU32) -> usize {
@@ -15,8 +15,7 @@ fn key(word: &AtomicU32) -> usize {
 fn park(word: &AtomicU32, expected: u32, before_sleep: impl FnOnce()) -> Waited {
     let validate = || word.load(Ordering::Relaxed) == expected;
     let timed_out = |_key, _was_last| {};
-    // SAFETY: nobody else parks on the address of this word; the closures call nothing of parking_lot_core
-    // and do not panic.
+    // SAFETY: no other code parks on the address of this word. The closures do not panic or call parking_lot_core.
     let result =
         unsafe { parking_lot_core::park(key(word), validate, before_sleep, timed_out, DEFAULT_PARK_TOKEN, None) };
     match result {
@@ -54,7 +53,7 @@ impl Futex for ParkingLot {
         unsafe { parking_lot_core::unpark_filter(key(word), filter, |_| DEFAULT_UNPARK_TOKEN) }.unparked_threads
     }
 
-    /// There is a comparison in the sense that a closure of ours runs with both buckets locked, and no count: all go.
+    /// The comparison is a closure that runs with both buckets locked. There is no count: all waiters are moved.
     #[inline(always)]
     fn cmp_requeue(&self, from: &AtomicU32, to: &AtomicU32, _count: usize) -> usize {
         let validate = || if from.load(Ordering::Relaxed) == 0 { RequeueOp::RequeueAll } else { RequeueOp::Abort };

@@ -1,5 +1,4 @@
-//! perf's `lock-pi`: lock and unlock through the calls themselves, without the fast path in user space that a C library
-//! puts before them.
+//! perf's `lock-pi`: locks and unlocks by the calls alone, without a C library's fast path in user space.
 
 use super::Futex;
 use super::loops::Tally;
@@ -8,10 +7,10 @@ use lab_measure::pool::Gate;
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
-/// Locks and unlocks between two looks at the stop flag, where nobody sleeps with the lock.
+/// Pairs of lock and unlock between two checks of the stop flag, if no thread sleeps with the lock.
 const BATCH: usize = 64;
 
-/// Locks and unlocks until told to stop; `hold` is how long it sleeps with the lock, as perf does.
+/// Locks and unlocks until the gate is stopped. `hold` is the time that a thread sleeps with the lock, as in perf.
 pub fn hammer<F: Futex>(futex: &F, lock: &AtomicU32, hold: Option<Duration>, gate: &Gate) -> Tally {
     let task = futex.task();
     let batch = if hold.is_some() { 1 } else { BATCH };
@@ -27,7 +26,7 @@ pub fn hammer<F: Futex>(futex: &F, lock: &AtomicU32, hold: Option<Duration>, gat
     Tally { operations, start, end, on_cpu, failed }
 }
 
-/// How many of them failed.
+/// Locks and unlocks `times` times. Returns the number of failures.
 #[inline(never)]
 fn repeat<F: Futex>(futex: &F, lock: &AtomicU32, task: &F::Task, hold: Option<Duration>, times: usize) -> u64 {
     let mut failed = 0;

@@ -1,13 +1,13 @@
-//! What decides how many slots a table has.
+//! What decides the number of slots of a table.
 
 use std::fmt;
 
 /// A size policy of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The kernel's rule.
+    /// The kernel's rule, by the number of threads.
     Threads,
-    /// The engine's rule.
+    /// The engine's rule, by load.
     Load,
     /// This many slots.
     Fixed(usize),

@@ -1,44 +1,44 @@
-//! Moving waiters from one word to another, so many at a time: the measured part of `requeue`.
+//! Requeuing waiters from one word to another, `at_once` at a time: the measured part of `requeue`.
 
 use super::Futex;
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
-/// Who is to be moved, where, and how.
+/// The waiters to be moved, and their target.
 #[derive(Clone, Copy)]
 pub struct Move<'a> {
-    /// Where they wait; it holds 0.
+    /// The word at which they wait. It holds 0.
     pub from: &'a AtomicU32,
-    /// Where they are to wait.
+    /// The word to which they are moved.
     pub to: &'a AtomicU32,
-    /// How many there are.
+    /// Number of waiters.
     pub waiters: usize,
-    /// How many of them a call moves.
+    /// Number of waiters that one call moves.
     pub at_once: usize,
 }
 
-/// What came of it.
+/// The result of a [`Move`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moved {
-    /// Waiters that wait at the other word now.
+    /// Waiters that were moved.
     pub waiters: usize,
-    /// What all calls took.
+    /// Time of all calls.
     pub elapsed: Duration,
-    /// Whether each call moved as many as it was to: otherwise some had not been asleep yet, and nothing was measured.
+    /// Whether each call moved as many waiters as it should. If not, some were not asleep, and the time is not valid.
     pub is_exact: bool,
 }
 
-/// Moves all of them; gives up at a call that finds nobody.
+/// Moves all waiters. Gives up when a call moves none.
 pub fn requeue<F: Futex>(futex: &F, it: Move<'_>) -> Moved {
     repeat(it, |at_once| futex.cmp_requeue(it.from, it.to, at_once))
 }
 
-/// The same for waiters that are to own the lock `to`. The caller owns it, or nobody does.
+/// Moves waiters that are to own the lock `to`. The lock is owned by the caller, or free.
 pub fn requeue_pi<F: Futex>(futex: &F, it: Move<'_>) -> Moved {
     repeat(it, |at_once| futex.cmp_requeue_pi(it.from, it.to, at_once))
 }
 
-// Apart for each target, as the other loops are.
+// Not inlined, for each target, like the other loops.
 #[inline(never)]
 fn repeat(it: Move<'_>, call: impl Fn(usize) -> usize) -> Moved {
     let (mut waiters, mut calls) = (0, 0);

@@ -1,6 +1,6 @@
-//! What the lab's user sees: lines on stderr, a progress bar there, results and tables on stdout.
+//! Output of the lab: messages and a progress bar on stderr, results and tables on stdout.
 
-// `eprintln!` panics if stderr cannot be written; see `stderr`.
+// `eprintln!` panics if stderr cannot be written. Use `stderr`.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 pub mod progress;

@@ -1,17 +1,17 @@
-//! What is going on, on stderr: a bar on a terminal, short lines elsewhere, nothing with `-s`.
+//! Progress on stderr: a bar on a terminal, lines elsewhere, nothing with `-s`.
 
 use crate::stderr;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 
-/// Tells the user what runs.
+/// Shows the user what runs.
 pub struct Progress {
     bar: Option<ProgressBar>,
     silent: bool,
 }
 
 impl Progress {
-    /// Announces a stage of `steps` steps.
+    /// Begins a stage of `steps` steps.
     pub fn start(stage: &str, steps: usize, silent: bool) -> Progress {
         if silent {
             return Progress { bar: None, silent };
@@ -27,7 +27,7 @@ impl Progress {
         Progress { bar: Some(bar), silent }
     }
 
-    /// Says what takes so long just now.
+    /// Shows what the current step does.
     pub fn remark(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(text.to_string()),
@@ -36,7 +36,7 @@ impl Progress {
         }
     }
 
-    /// One step further.
+    /// Advances by one step.
     pub fn step(&self) {
         if let Some(bar) = &self.bar {
             bar.inc(1);

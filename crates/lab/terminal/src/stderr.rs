@@ -1,15 +1,15 @@
-//! What is said on stderr. `eprintln!` panics where nothing can be written there: a full disk, a reader that has gone
-//! (`2>&1 | head -1`). What could not be said is missed by nobody then; the exit status says the rest.
+//! Messages on stderr. `eprintln!` panics if stderr cannot be written, because the disk is full or the reader has gone
+//! (`2>&1 | head -1`). These functions ignore such errors: the exit status still reports a failure.
 
 use std::fmt::Display;
 use std::io::Write;
 
-/// A line with this program's name before it.
+/// Prints a line that begins with this program's name.
 pub fn say(line: impl Display) {
     text(&format!("ufutex: {line}\n"));
 }
 
-/// As it is.
+/// Prints text as it is.
 pub fn text(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

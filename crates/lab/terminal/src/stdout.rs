@@ -1,4 +1,4 @@
-//! Results go to stdout.
+//! Results on stdout.
 
 use anyhow::{Context, Result};
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ pub fn print(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether the error says that the reader of stdout has gone, which is no failure of this program.
+/// Whether the error means that the reader of stdout has gone, which is not a failure of this program.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

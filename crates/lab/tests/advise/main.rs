@@ -1,5 +1,5 @@
-//! `ufutex advise` on programs of known shapes. How often they call differs from machine to machine: what is asserted does
-//! not go by that, or they call all the time.
+//! `ufutex advise` on programs of known behaviour. Call rates differ between machines, so the assertions do not depend
+//! on them, or the program calls without a pause.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
 use serde_json::Value;
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 const UFUTEX: &str = env!("CARGO_BIN_EXE_ufutex");
 
-/// The program `shapes.c`, made anew in each run.
+/// The program `shapes.c`, compiled once in each run.
 static SHAPES: LazyLock<PathBuf> = LazyLock::new(|| {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/advise/shapes.c");
     let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("advise-shapes-{}", std::process::id()));
@@ -29,7 +29,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// The advice on a program of that shape, and that the program did what it does without.
+/// The advice for a program that behaves as `shape`. Asserts that the program runs as it does without being watched.
 fn advice(shape: &str, threads: &str, more: &[&str]) -> Value {
     let program = SHAPES.to_str().expect("UTF-8");
     let output = advise(&[more, &["--json", "--", program, shape, threads, "700"]].concat());
@@ -82,7 +82,7 @@ fn calls_on_many_words_that_differ_are_counted_with_their_words() {
     assert!(figure(&spin, "share_of_a_cpu") > 0.0 && spin["figures"]["words_exact"] == true, "{spin}");
     let one = advice("one", "2", &["--no-trap"]);
     assert!(figure(&one, "hottest_share") > 0.9, "{one}");
-    // In the kernel a wait that finds another value has been in its bucket all the same.
+    // The kernel compares the word with the bucket locked, so a wait on a differing word contends for its bucket too.
     if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
         assert!(figure(&one, "contended") > 0.0, "{one}");
     } else {
@@ -91,7 +91,7 @@ fn calls_on_many_words_that_differ_are_counted_with_their_words() {
 }
 
 #[test]
-fn of_shared_words_alone_no_setting_matters_whoever_makes_the_call() {
+fn with_shared_words_only_no_setting_matters_by_any_kind_of_call() {
     for shape in ["shared", "pshared"] {
         let advice = advice(shape, "2", &[]);
         assert_eq!(advice["kernel"]["setting"], "none", "{shape}: {advice}");
@@ -110,7 +110,7 @@ fn a_program_without_futexes_needs_nothing() {
 }
 
 #[test]
-fn what_does_not_start_ends_as_with_run() {
+fn programs_that_do_not_start_end_as_with_run() {
     for (program, status, line) in [
         ("/nowhere/x", 127, "ufutex: /nowhere/x does not exist"),
         ("no-such-program", 127, "ufutex: 'no-such-program' is not found in PATH"),
@@ -133,7 +133,7 @@ fn a_mistake_is_one_line_and_exits_2() {
         (&["-d", "0", "true"], "--duration '0'"),
         (&["-d", "soon", "true"], "'soon'"),
         (&["-d"], "--duration"),
-        (&["--scheme", "live", "true"], "'--scheme' is not accepted here; accepted: PROGRAM, before it"),
+        (&["--scheme", "live", "true"], "'--scheme' is not accepted by 'ufutex advise'; accepted: PROGRAM, before it"),
     ] {
         let output = advise(arguments);
         let said = text(&output.stderr);
@@ -145,7 +145,7 @@ fn a_mistake_is_one_line_and_exits_2() {
 #[test]
 fn when_its_time_is_over_a_program_is_ended_and_the_advice_is_of_that_time() {
     let program = SHAPES.to_str().expect("UTF-8");
-    // The second one does not end by SIGTERM.
+    // `deaf` ignores SIGTERM.
     for shape in ["pairs", "deaf"] {
         let output = advise(&["-d", "0.4", "--json", "--", program, shape, "2", "600000"]);
         assert_eq!(output.status.code(), Some(0), "{shape}: {output:?}");

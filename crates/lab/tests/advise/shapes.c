@@ -1,11 +1,11 @@
-// A program of a known shape: shapes KIND THREADS MILLISECONDS
+// A program of known behaviour: shapes KIND THREADS MILLISECONDS
 //
-// pairs: two threads wait for one another in turn, by syscall().
-// crowd: each thread waits for a word of its own; one thread wakes them all in turn, as often as it can.
-// spin: each thread calls on words of its own that differ.
-// one: all threads call on one word that differs.
-// shared, pshared: futexes that processes may share, by syscall(); a semaphore of glibc's.
-// deaf: it does not end by SIGTERM.
+// - pairs: two threads wait for each other in turn, by syscall().
+// - crowd: each thread waits for a word of its own; one thread wakes them in turn without a pause.
+// - spin: each thread waits on words of its own that have another value.
+// - one: all threads wait on one word that has another value.
+// - shared, pshared: shared futexes by syscall(); a process-shared semaphore of glibc.
+// - deaf: ignores SIGTERM.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINE 16 // words of a cache line
+#define LINE 16 // words in a cache line
 #define WORDS 64
 
 static _Atomic uint32_t *words;

@@ -1,4 +1,4 @@
-//! The workloads on futexes alone.
+//! Workloads on futexes.
 
 use crate::common::{rows_of, text, ufutex};
 use crate::{assert_keys, assert_numbers, of, rows};
@@ -44,11 +44,11 @@ fn shared_futexes_and_strides_run_on_every_target() {
 }
 
 #[test]
-fn resize_rows_say_whether_it_completed_and_who_is_left_out() {
+fn resize_rows_have_completed_and_notes_name_the_targets_left_out() {
     let arguments = ["bench", "resize", "-t", "2", "--from", "16", "--to", "64", "--repeat", "1", "--json"];
     let output = ufutex(&arguments);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("parking_lot"), "the note about who cannot resize");
+    assert!(text(&output.stderr).contains("parking_lot"), "the note about targets that cannot resize");
     let rows = rows_of(&text(&output.stdout));
     for row in &rows {
         assert_keys(row, &["target", "threads", "futexes", "buckets", "resize_us"]);
@@ -135,7 +135,7 @@ fn lock_pi_rows_have_one_lock_or_one_for_each_thread() {
 }
 
 #[test]
-fn crowd_rows_say_who_waits_and_where() {
+fn crowd_rows_have_the_waiters_and_their_case() {
     let rows = rows(&["crowd", "-n", "40,80", "--repeat", "1", "--targets", "live,global,kernel"]);
     assert!(of(&rows, "kernel").is_empty());
     let count = |target: &str, case: &str, kind: &str| {

@@ -1,9 +1,9 @@
-//! `bench locks`: parking_lot on both cores, and std.
+//! `bench locks`: parking_lot on both versions of its core, and std.
 
 use crate::common::{text, ufutex};
 use crate::{assert_keys, assert_numbers, of, rows};
 
-/// Whether the programs of `locks` can be built here, which takes parking_lot from its registry.
+/// Whether the programs of `locks` can be built here. That needs parking_lot from its registry.
 pub fn has_locks() -> bool {
     let output = ufutex(&["bench", "locks", "-t", "1", "--targets", "live", "-r", "0.01", "--repeat", "1", "--json"]);
     let said = text(&output.stderr);

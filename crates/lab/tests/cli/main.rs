@@ -1,4 +1,4 @@
-//! The program as its users see it: exit codes, one line for a mistake, rows of JSON, tables. No timing is asserted.
+//! The command from a user's view: exit statuses, error lines, rows of JSON, tables. No times are asserted.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -83,7 +83,7 @@ fn without_a_workload_all_but_locks_run_and_a_line_of_each_is_at_the_end() {
     let (tables, summary) = printed.split_once("## summary").expect("a summary");
     let lines: Vec<&str> = summary.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
     let names: Vec<&str> = lines.iter().filter_map(|line| line.split('|').nth(1)).map(str::trim).collect();
-    assert_eq!(names, ALL[..10], "{summary}"); // timers has no line without its target `ours`
+    assert_eq!(names, ALL[..10], "{summary}"); // timers has a line only with the target `ours`
     assert!(!summary.contains("NaN"), "{summary}");
     for name in &ALL[..11] {
         assert!(tables.contains(&format!("## {name}")), "{name}");

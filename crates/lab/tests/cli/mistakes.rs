@@ -1,4 +1,4 @@
-//! Each mistake is one line that names the value and what is accepted, and ends with status 2 before anything has run.
+//! A mistake prints one line with the value and what is accepted, and exits with status 2 before anything has run.
 
 use crate::common::assert_mistakes;
 
@@ -32,7 +32,7 @@ fn flags_that_workloads_share() {
         (&["-r", "nan"], "nan"),
         (&["-r", "1e9"], "1e9"),
         (&["--repeat", "0"], "'0'"),
-        (&["--stride", "6"], "'6'"),
+        (&["--stride", "64"], "--stride"),
         (&["--layout", "fat"], "fat"),
         (&["--policy", "fastest"], "fastest"),
         (&["--policy", "100"], "100"),
@@ -47,6 +47,7 @@ fn flags_that_workloads_share() {
 fn flags_of_one_workload_on_another() {
     let cases: &[(&[&str], &str)] = &[
         (&["hash", "hash"], "'hash'"),
+        (&["hash", "--stride", "6"], "'6'"),
         (&["hash", "-t", "16384", "-f", "16777216"], "16777216"),
         (&["resize", "--to", "1000"], "1000"),
         (&["resize", "--from", "64", "--to", "64"], "64"),
@@ -55,14 +56,14 @@ fn flags_of_one_workload_on_another() {
         (&["growth", "-f", "4"], "growth"),
         (&["requeue", "-q", "0"], "'0'"),
         (&["requeue", "-q", "x"], "'x'"),
-        (&["requeue", "-q", "4", "-B"], "'4'"),
-        (&["hash", "-B"], "--broadcast"),
-        (&["hash", "-p"], "--pi"),
-        (&["requeue", "-w", "2"], "--nwakers"),
+        (&["requeue", "-q", "4", "-B"], "--broadcast"),
+        (&["hash", "-B"], "'-B'"),
+        (&["hash", "-p"], "--processes"),
+        (&["requeue", "-w", "2"], "'-w'"),
         (&["wake-parallel", "-w", "0"], "'0'"),
         (&["wake-parallel", "-t", "10", "-w", "3"], "'3'"),
         (&["wake-parallel", "-w", "7"], "'7'"),
-        (&["wake-parallel", "-M"], "--multi"),
+        (&["wake-parallel", "-M"], "'-M'"),
         (&["lock-pi", "--hold", "-1"], "'-1'"),
         (&["crowd", "-n", "0"], "'0'"),
         (&["crowd", "-n", "100,"], "100,"),
@@ -74,13 +75,16 @@ fn flags_of_one_workload_on_another() {
         (&["hash", "--targets", "live,radix"], "radix"),
         (&["hash", "wake", "resize", "--stride", "64"], "resize"),
         (&["hash", "wake", "--sweep"], "--sweep"),
-        (&["wake", "ping-pong", "--targets", "floor"], "ping-pong"),
+        (&["wake", "ping-pong", "--targets", "floor"], "'floor'"),
         (&["wake", "-w", "2", "--targets", "floor"], "'floor'"),
         (&["hash", "--sweep", "--targets", "live,floor"], "'floor'"),
         (&["--targets", "floor"], "'floor'"),
-        (&["hash", "schbench"], "first"),
+        (&["hash", "schbench"], "'schbench' alone"),
+        (&["hash", "-t", "2", "wake"], "'wake' follows flags"),
+        (&["hash", "wake", "-b", "0"], "'0'"),
+        (&["hash", "-p", "2"], "--sweep"),
         (&["--figures", "hash"], "--figures"),
-        (&["requeue", "-p", "4"], "--processes"),
+        (&["requeue", "-p", "4"], "'4'"),
         (&["crowd", "--sparse", "8"], "--sparse"),
         (&["crowd", "--tests", "settime"], "--tests"),
     ];
@@ -90,14 +94,14 @@ fn flags_of_one_workload_on_another() {
 #[test]
 fn flags_of_wasm_and_locks() {
     let cases: &[(&[&str], &str)] = &[
-        (&["wasm", "-B"], "--broadcast"),
-        (&["wasm", "-n", "5"], "wasm"),
+        (&["wasm", "-B"], "'-B'"),
+        (&["wasm", "-n", "5"], "bench wasm"),
         (&["wasm", "--stride", "2"], "'2'"),
         (&["locks", "--writers", "0"], "'0'"),
         (&["locks", "--locks", "65537"], "65537"),
         (&["locks", "--work-per-critical-section", "-1"], "'-1'"),
         (&["locks", "--line", "0.11"], "0.11"),
-        (&["locks", "-b", "16"], "--buckets"),
+        (&["locks", "-b", "16"], "'-b'"),
     ];
     assert_mistakes(&["bench"], cases);
 }
@@ -113,7 +117,7 @@ fn flags_of_timers() {
         (&["timers", "-n", "1000001"], "1000001"),
         (&["timers", "-n", "1000000", "-t", "17"], "17000000"),
         (&["timers", "-p", "0"], "--processes '0'"),
-        (&["-p", "timers"], "--pi"),
+        (&["-p", "timers"], "--processes"),
         (&["timers", "-p", "1,-1"], "1,-1"),
         (&["timers", "-p", "-1"], "'-1'"),
         (&["timers", "-p"], "--processes"),
@@ -122,9 +126,9 @@ fn flags_of_timers() {
         (&["timers", "--sparse", "0"], "'0'"),
         (&["timers", "--sparse", "16777216", "-n", "1000"], "16777216"),
         (&["timers", "--sparse", "8", "--tests", "create-delete"], "create-delete"),
-        (&["timers", "-b", "16"], "--buckets"),
-        (&["timers", "-S"], "--shared"),
-        (&["timers", "-f", "16"], "--futexes"),
+        (&["timers", "-b", "16"], "'-b'"),
+        (&["timers", "-S"], "'-S'"),
+        (&["timers", "-f", "16"], "'-f'"),
     ];
     assert_mistakes(&["bench"], cases);
 }

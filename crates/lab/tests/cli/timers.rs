@@ -5,7 +5,7 @@ use crate::{assert_keys, of, rows};
 use serde_json::Value;
 use std::process::Command;
 
-/// Asserts that a row has these keys, in nanoseconds or bytes, and none of the others that only some rows have.
+/// Asserts that a row has these results, and none of the other results that a timer row may have.
 fn assert_timer_row(row: &Value, measured: &[&str]) {
     assert_eq!(row["workload"], "timers");
     assert_keys(row, &["test", "target", "timers", "threads", "processes", "repeat"]);
@@ -71,7 +71,7 @@ fn timers_with_sparse_ids_show_what_the_tables_take() {
     let arguments = ["bench", "timers", "--sparse", "512", "-n", "2048", "--repeat", "1", "--json"];
     let output = ufutex(&arguments);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("kernel, sparse IDs left out"), "the note about who is missing");
+    assert!(text(&output.stderr).contains("kernel, sparse IDs left out"), "the note about the target left out");
     let rows: Vec<Value> = text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     let targets: Vec<_> = rows.iter().map(|row| row["target"].as_str().unwrap_or_default()).collect();
     assert_eq!(targets, TIMER_TABLES);
@@ -101,7 +101,7 @@ fn timers_that_the_kernel_refuses_are_left_out_with_the_limit() {
     let remarks = text(&output.stderr);
     assert!(remarks.contains("create-getoverrun 300 left out") && remarks.contains("200 pending signals"), "{remarks}");
     let rows: Vec<Value> = text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect(line)).collect();
-    // One timer at a time may be allowed: that depends on what else this user runs.
+    // Whether one timer at a time is allowed depends on the user's other pending signals.
     assert!(of(&rows, "kernel").iter().all(|row| row["test"] == "create-delete"), "{rows:?}");
     assert_eq!(of(&rows, "radix").len(), 2);
 }

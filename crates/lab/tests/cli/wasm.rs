@@ -33,9 +33,9 @@ fn wasm_takes_tables_of_given_sizes_and_memories_with_numbers() {
 }
 
 #[test]
-fn wasm_says_who_is_left_out() {
+fn wasm_notes_name_the_targets_left_out() {
     let output = ufutex(&["bench", "wasm", "-t", "1", "-f", "8", "--repeat", "1", "--targets", "kernel", "--json"]);
     let remarks = text(&output.stderr);
-    assert!(output.status.success() && remarks.contains("live alone"), "{remarks}");
+    assert!(output.status.success() && remarks.contains("live left out"), "{remarks}");
     assert_eq!(remarks.contains("--features wasmtime"), !cfg!(feature = "wasmtime"), "{remarks}");
 }

@@ -1,10 +1,10 @@
-//! What the tests of the command share.
+//! Shared by the tests of the command.
 #![allow(dead_code, reason = "each test program has this file in it and uses some of it")]
 
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 
-/// The command with these arguments, until it ends.
+/// Runs the command with these arguments until it ends.
 pub fn ufutex(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ufutex"));
     command.args(arguments).stdin(Stdio::null()).output().expect("the program starts")
@@ -14,7 +14,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// What it prints, where it must end well.
+/// The output of the command, which must succeed.
 #[track_caller]
 pub fn printed(arguments: &[&str]) -> String {
     let output = ufutex(arguments);
@@ -22,19 +22,19 @@ pub fn printed(arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// Rows of `--json`: there must be nothing else.
+/// Parses rows of `--json`. There must be no other lines.
 #[track_caller]
 pub fn rows_of(printed: &str) -> Vec<Value> {
     printed.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
 }
 
-/// A field of a row, which is a number.
+/// A field of a row that is a number.
 #[track_caller]
 pub fn number(row: &Value, key: &str) -> f64 {
     row[key].as_f64().unwrap_or_else(|| panic!("{key} in {row}"))
 }
 
-/// One line that names the value and says what is accepted, exit status 2, and nothing has been run.
+/// Asserts that the command prints one line with `names` and what is accepted, exits with 2, and has run nothing.
 #[track_caller]
 pub fn assert_mistake(arguments: &[&str], names: &str) {
     let output = ufutex(arguments);
@@ -46,7 +46,7 @@ pub fn assert_mistake(arguments: &[&str], names: &str) {
     assert!(output.stdout.is_empty(), "{arguments:?} has run something");
 }
 
-/// The same for each, after the words of the command.
+/// Asserts a mistake for each case. `command` comes before its arguments.
 #[track_caller]
 pub fn assert_mistakes(command: &[&str], cases: &[(&[&str], &str)]) {
     for (arguments, names) in cases {

@@ -1,4 +1,4 @@
-//! `bench`: rows and tables of the samples until then.
+//! `bench`: an interrupted run prints rows and tables of its samples so far.
 
 use crate::common::rows_of;
 use crate::running::{Ended, Running, interrupt_when_there_is_something};
@@ -7,7 +7,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// As many as are accepted; they take minutes.
+/// The most rounds that are accepted. They take minutes.
 const ROUNDS: u64 = 10_000;
 
 fn begin(arguments: &[&str], announced: &str) -> Running {
@@ -16,7 +16,7 @@ fn begin(arguments: &[&str], announced: &str) -> Running {
     running
 }
 
-/// Interrupts a run in its rounds: there must be so many rows, of fewer rounds than were asked for.
+/// Interrupts a run during its rounds. It must print at least `count` rows, with fewer rounds than requested.
 fn assert_keeps_what_it_has(count: usize, arguments: &[&str], announced: &str) {
     let rounds = ROUNDS.to_string();
     let arguments = [arguments, &["--json", "--repeat", &rounds]].concat();
@@ -27,14 +27,14 @@ fn assert_keeps_what_it_has(count: usize, arguments: &[&str], announced: &str) {
         assert!((1..ROUNDS).contains(&rounds), "{row}");
         assert!(!row.to_string().contains("NaN"), "{row}");
     }
-    assert!(ended.stderr.contains("interrupted: the rows are of the samples until then"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("interrupted: the rows have the samples until then"), "{}", ended.stderr);
 }
 
 fn assert_two_targets(arguments: &[&str]) {
     assert_keeps_what_it_has(2, &[arguments, &["--targets", "live,parking_lot"]].concat(), "rounds");
 }
 
-// One after another in a test takes as long as all of them: each is one of its own.
+// A test for each, so that they run in parallel.
 
 #[test]
 fn hash_and_wake_keep_what_they_have() {
@@ -80,7 +80,7 @@ fn has_process(words: &[&str]) -> bool {
     })
 }
 
-// Numbers that no other test asks for, so that no other test's children are taken for these.
+// These tests search for child processes by arguments that no other test uses.
 
 #[test]
 fn growth_keeps_what_its_children_have_measured_and_leaves_none_behind() {
@@ -126,10 +126,10 @@ fn tables_say_so_too_and_what_was_not_measured_is_named() {
 
 #[test]
 fn the_second_ctrl_c_ends_it_at_once() {
-    // Its one sample takes minutes: a million timers in 512 chains.
+    // The one sample takes minutes: a million timers in 512 chains.
     let arguments =
         ["timers", "--tests", "create-getoverrun", "--targets", "global-lock", "-n", "1000000", "-t", "1", "--json"];
-    let mut running = begin(&arguments, "its chains are long");
+    let mut running = begin(&arguments, "long chains");
     running.press_ctrl_c();
     sleep(Duration::from_millis(200));
     assert_eq!(running.child.try_wait().expect("our child"), None, "the first one waits for the sample");

@@ -1,6 +1,6 @@
-//! Ctrl-C: what was measured until then is printed, and the exit status says why there is not more.
+//! Ctrl-C: the results so far are printed, and the exit status shows the interruption.
 //!
-//! Every run here is asked for hours: that it ends at all is the signal's doing.
+//! Each run here would take hours, so it ends only because of the signal.
 
 mod bench;
 #[path = "../common/mod.rs"]

@@ -9,13 +9,13 @@ use std::time::Duration;
 #[test]
 fn advise_ends_what_it_watches_and_the_advice_is_from_what_was_seen() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ufutex"));
-    // The program is there when it says so, and would sleep for an hour.
+    // The program prints `there` and sleeps for an hour.
     let program = ["advise", "-d", "3600", "sh", "-c", "echo there >&2; exec sleep 3600"];
     let mut running = Running::start(command.args(program));
     running.until_it_says("there");
     sleep(Duration::from_millis(200));
     let said = running.end_by_ctrl_c().stderr;
-    assert!(said.contains("Advice for 'sleep 3600'") && said.contains("interrupted: the advice is from"), "{said}");
+    assert!(said.contains("Advice for 'sleep 3600'") && said.contains("interrupted: the advice is based on"), "{said}");
 }
 
 #[test]

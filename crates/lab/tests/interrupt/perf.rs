@@ -1,14 +1,14 @@
-//! `bench --format perf`: perf's last lines, over what was run until then.
+//! `bench --format perf`: an interrupted run prints perf's last lines, computed from the results so far.
 
 use crate::running::{Ended, Running};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Interrupts it when it has printed this, and looks at its last line.
+/// Interrupts a run after it has printed `printed`. Returns its last line.
 fn ended_after(printed: &str, flags: &[&str]) -> (String, Ended) {
-    let mut running = Running::begin(&[&["bench", "--format", "perf"], flags].concat());
+    let mut running = Running::begin(&[&["bench"], flags, &["--format", "perf"]].concat());
     running.until_it_prints(printed);
-    // Not in its very first instructions.
+    // Lets the workload run for a moment.
     sleep(Duration::from_millis(100));
     let ended = running.end_by_ctrl_c();
     assert!(ended.stderr.contains("interrupted: "), "{}", ended.stderr);
@@ -29,7 +29,7 @@ fn those_that_run_for_a_time_end_with_their_average_and_no_other_target_begins()
 }
 
 #[test]
-fn those_that_run_so_many_times_end_with_the_mean_of_the_runs_until_then() {
+fn workloads_of_several_runs_end_with_the_mean_of_the_runs_until_then() {
     for (workload, last_begins) in [
         ("wake", "Wokeup 20 of 20 threads in"),
         ("wake-parallel", "Avg per-thread latency"),

@@ -1,4 +1,4 @@
-//! A command that runs until somebody presses Ctrl-C.
+//! A command that runs until it is interrupted.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -10,11 +10,11 @@ pub struct Running {
     pub child: Child,
     stdout: BufReader<ChildStdout>,
     stderr: BufReader<ChildStderr>,
-    /// What has been read of stdout.
+    /// The part of stdout that has been read.
     seen: String,
 }
 
-/// What a command said in all, and how it ended.
+/// The output and exit status of a command.
 pub struct Ended {
     pub status: ExitStatus,
     pub stdout: String,
@@ -22,14 +22,14 @@ pub struct Ended {
 }
 
 impl Running {
-    /// `ufutex` with these arguments.
+    /// Starts `ufutex` with these arguments.
     pub fn begin(arguments: &[&str]) -> Running {
         Running::start(Command::new(env!("CARGO_BIN_EXE_ufutex")).args(arguments))
     }
 
     pub fn start(command: &mut Command) -> Running {
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        // SAFETY: between fork and exec only a system call is made. Whoever runs the tests may ignore the signal.
+        // SAFETY: one system call between fork and exec. It is needed because the test's parent may ignore the signal.
         unsafe {
             command.pre_exec(|| {
                 libc::signal(libc::SIGINT, libc::SIG_DFL);
@@ -42,7 +42,7 @@ impl Running {
         Running { child, stdout, stderr, seen: String::new() }
     }
 
-    /// Until a line of stderr has this in it.
+    /// Waits for a line of stderr that contains `announced`.
     pub fn until_it_says(&mut self, announced: &str) {
         let mut line = String::new();
         while !line.contains(announced) {
@@ -51,7 +51,7 @@ impl Running {
         }
     }
 
-    /// Until a line of stdout has this in it.
+    /// Waits for a line of stdout that contains `part`.
     pub fn until_it_prints(&mut self, part: &str) {
         loop {
             let before = self.seen.len();
@@ -62,9 +62,9 @@ impl Running {
         }
     }
 
-    /// As a terminal does it: to all processes of the group.
+    /// Sends SIGINT to all processes of the group, as a terminal does.
     pub fn press_ctrl_c(&self) {
-        // SAFETY: sends a signal to a group that is our child's own.
+        // SAFETY: sends a signal to the process group of our own child.
         assert_eq!(unsafe { libc::kill(-(self.child.id() as i32), libc::SIGINT) }, 0);
     }
 
@@ -84,8 +84,8 @@ impl Running {
     }
 }
 
-/// Begins something, interrupts it after a while, and judges what it had then; after a longer while where that was nothing
-/// yet, as on a busy machine.
+/// Starts a run, interrupts it after some time, and returns it if it has results. If it has none, as on a busy machine,
+/// tries again with a longer time.
 pub fn interrupt_when_there_is_something(begin: impl Fn() -> Running, has_something: impl Fn(&Ended) -> bool) -> Ended {
     const WHILES_MS: [u64; 5] = [150, 500, 1500, 5000, 15_000];
     for while_ms in WHILES_MS {

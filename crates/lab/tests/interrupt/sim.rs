@@ -1,9 +1,9 @@
-//! `sim`: the rows of the runs until then, and a line that says of how many.
+//! `sim`: an interrupted run prints its rows so far, and how many there would have been.
 
 use crate::common::rows_of;
 use crate::running::{Ended, Running, interrupt_when_there_is_something};
 
-/// What it says of how much it has made: `interrupted: 3 of 45 runs were made`.
+/// The numbers of the last line, such as `interrupted: 3 of 45 runs were made`.
 fn made(ended: &Ended) -> (usize, usize) {
     let line = ended.stderr.lines().last().unwrap_or_default();
     let numbers: Vec<usize> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
@@ -11,7 +11,7 @@ fn made(ended: &Ended) -> (usize, usize) {
     (numbers[0], numbers[1])
 }
 
-/// Interrupts it at its first row; it has some more at most, as all of them take longer than a busy machine keeps us waiting.
+/// Interrupts a run at its first row. All rows take so long that even on a busy machine some are missing.
 fn assert_rows_until_then(all: usize, arguments: &[&str]) {
     let mut running = Running::begin(&[&["sim"], arguments, &["--json"]].concat());
     running.until_it_prints("workload");
@@ -21,7 +21,7 @@ fn assert_rows_until_then(all: usize, arguments: &[&str]) {
     assert!((1..all).contains(&rows), "{arguments:?}: {rows} of {all}");
 }
 
-/// 4 to 83: a row of each.
+/// The numbers 4 to 83. Each gives a row.
 fn cores() -> String {
     (4..84).map(|cores| cores.to_string()).collect::<Vec<_>>().join(",")
 }
@@ -52,7 +52,7 @@ fn validate_prints_the_comparisons_until_then_and_fails_for_no_other_reason() {
     };
     let ended = interrupt_when_there_is_something(begin, |ended| ended.stdout.contains("| private-hash "));
     let (made, all) = made(&ended);
-    // On a machine with many CPUs the comparisons of timer-hash have begun as well.
+    // With many CPUs, comparisons of timer-hash may be complete as well.
     let rows =
         ["| private-hash ", "| timer-hash "].map(|source| ended.stdout.matches(source).count()).into_iter().sum();
     assert_eq!((made, all), (rows, 81), "{}", ended.stdout);
@@ -77,7 +77,7 @@ fn validate_prints_what_was_modelled_though_this_machine_was_not_measured() {
     assert!(ended.stderr.ends_with(" measurements were made\n"), "{}", ended.stderr);
 }
 
-/// Threads that take turns, and one that is alone.
+/// Runs with many threads and with one. A lone thread never waits for its turn, so it checks for Ctrl-C elsewhere.
 #[test]
 fn a_run_that_would_take_hours_ends_in_the_middle() {
     let alone = ["timers", "--cores", "1", "-n", "1000000", "--designs", "global-lock", "--tests", "create-getoverrun"];

@@ -1,4 +1,4 @@
-//! A browser without a screen, by its DevTools protocol over two pipes: one JSON message, one zero byte, and so on.
+//! A headless browser, controlled by the DevTools protocol over two pipes. A message is JSON and a zero byte.
 
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -9,10 +9,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-/// A browser's start on a machine that is busy with other tests.
+/// Enough for a browser to start on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// One browser with one page.
+/// A browser with one page.
 pub struct Browser {
     process: Child,
     profile: PathBuf,
@@ -20,20 +20,20 @@ pub struct Browser {
     from: Receiver<Value>,
     session: Option<String>,
     next: u64,
-    /// What the page complained of, so far.
+    /// Errors that the page has reported so far.
     pub complaints: Vec<String>,
-    /// What it asked for, so far.
+    /// URLs that the page has requested so far.
     pub requests: Vec<String>,
 }
 
 impl Browser {
-    /// Where it is.
+    /// The browser's program in PATH.
     pub fn program() -> Option<PathBuf> {
         let path = std::env::var_os("PATH")?;
         std::env::split_paths(&path).map(|directory| directory.join("chromium")).find(|file| file.is_file())
     }
 
-    /// Starts it with an empty page.
+    /// Starts the browser with an empty page.
     pub fn start() -> Result<Browser, String> {
         let program = Browser::program().ok_or("chromium is not installed")?;
         let profile = profile();
@@ -48,8 +48,8 @@ impl Browser {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let (reads, writes) = (child_reads.as_raw_fd(), child_writes.as_raw_fd());
-        // SAFETY: between fork and exec only dup2 is called, on descriptors that stay open until then. Both were moved
-        // beyond 4 (see `pipe`), so neither overwrites the other.
+        // SAFETY: only dup2 is called between fork and exec, on descriptors that stay open until then. Both are above 4
+        // (see `pipe`), so neither call overwrites the other's source.
         unsafe {
             command.pre_exec(move || {
                 for (descriptor, number) in [(reads, 3), (writes, 4)] {
@@ -88,7 +88,7 @@ impl Browser {
         Ok(())
     }
 
-    /// Shows a file in a window so wide, in a theme.
+    /// Opens a file in a window of this width, in a theme.
     pub fn open(&mut self, file: &Path, width: u32, theme: &str) -> Result<(), String> {
         let screen = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", screen)?;
@@ -116,7 +116,7 @@ impl Browser {
         }
     }
 
-    /// A command and its answer; what comes meanwhile is kept if it is a complaint or a request.
+    /// Sends a command and returns its result. Records errors and requests that arrive before the result.
     pub fn call(&mut self, method: &str, parameters: Value) -> Result<Value, String> {
         let number = self.next;
         self.next += 1;
@@ -155,12 +155,12 @@ impl Drop for Browser {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-        // What is left of its children may still write there: a temporary directory, as good as gone.
+        // The browser's children may still write there. It is a temporary directory, so leftovers do no harm.
         let _ = std::fs::remove_dir_all(&self.profile);
     }
 }
 
-/// A directory for each browser, since a profile admits one.
+/// A directory for each browser, because two cannot share a profile.
 fn profile() -> PathBuf {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -168,15 +168,15 @@ fn profile() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("chromium-{}-{number}", std::process::id()))
 }
 
-/// The end that reads, the end that writes; neither is inherited, both lie beyond the numbers that the browser wants.
+/// The read end and the write end of a pipe. Neither is inherited, and both are above the browser's 3 and 4.
 fn pipe() -> Result<(OwnedFd, OwnedFd), String> {
     let mut ends = [0; 2];
-    // SAFETY: the call writes two descriptors, which are nobody else's.
+    // SAFETY: the call writes two new descriptors, which nothing else owns.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } < 0 {
         return Err(format!("no pipe: {}", std::io::Error::last_os_error()));
     }
     let moved = ends.map(|end| {
-        // SAFETY: the descriptor is ours; the copy is owned here, and the original is closed with its owner.
+        // SAFETY: the descriptor is ours. The copy gets its own owner, and dropping the original closes it.
         unsafe {
             let original = OwnedFd::from_raw_fd(end);
             let copy = libc::fcntl(original.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 10);
@@ -189,7 +189,7 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), String> {
     }
 }
 
-/// A thread that takes the stream apart.
+/// Starts a thread that splits the stream into messages.
 fn messages(mut from: std::fs::File) -> Receiver<Value> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {

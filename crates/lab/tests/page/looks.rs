@@ -1,10 +1,11 @@
-//! What is looked at.
+//! The tests of the page.
 
 use crate::browser::Browser;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Whatever reaches beyond the window, or beyond its own drawing; a table may, within its own scroller, but not its title. A pixel is rounding.
+/// Elements that reach beyond the window or their own drawing. A table may be wider than the window inside its
+/// scroller, but its title may not. One pixel is allowed for rounding.
 const BEYOND: &str = r#"(() => {
   const found = [];
   const root = document.documentElement;
@@ -29,7 +30,7 @@ const BEYOND: &str = r#"(() => {
   return found;
 })()"#;
 
-/// Texts of a drawing that lie on each other.
+/// Overlapping texts in a drawing.
 const OVERLAPS: &str = r#"(() => {
   const found = [];
   for (const svg of document.querySelectorAll('svg')) {
@@ -43,7 +44,7 @@ const OVERLAPS: &str = r#"(() => {
   return found;
 })()"#;
 
-/// Text smaller than this cannot be read.
+/// The smallest accepted text, in pixels.
 const SMALLEST_PX: f64 = 9.0;
 
 const SMALLEST: &str = r#"Math.min(...[...document.querySelectorAll('svg text')].map(one => {
@@ -51,7 +52,7 @@ const SMALLEST: &str = r#"Math.min(...[...document.querySelectorAll('svg text')]
   return parseFloat(getComputedStyle(one).fontSize) * svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
 }))"#;
 
-/// The page at one width in one theme: nothing cut off, nothing on top of each other, no complaint.
+/// At one width, in one theme: nothing is cut off, nothing overlaps, and the page reports no errors.
 pub fn fits(file: &Path, width: u32, theme: &str) -> Result<(), String> {
     let mut browser = Browser::start()?;
     browser.open(file, width, theme)?;
@@ -69,7 +70,7 @@ pub fn fits(file: &Path, width: u32, theme: &str) -> Result<(), String> {
     nothing("said on the console", &json!(browser.complaints))
 }
 
-/// The theme is followed, and in both of them text stands out from the paper: at least 4.5 to 1, as [wcag-21] asks.
+/// The page follows the theme. In both themes the contrast of text is at least 4.5 to 1 ([wcag-21]).
 pub fn themes(file: &Path) -> Result<(), String> {
     const CONTRASTS: &str = r#"(() => {
       const channel = c => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
@@ -94,7 +95,7 @@ pub fn themes(file: &Path) -> Result<(), String> {
     if papers[0] == papers[1] { Err(format!("both themes have the paper {}", papers[0])) } else { Ok(()) }
 }
 
-/// Series are told apart by their dashes and marks, and each is named beside its end.
+/// Series differ in dashes and marks, and each has its name at its end.
 pub fn without_colour(file: &Path) -> Result<(), String> {
     const ALIKE: &str = r#"(() => {
       const found = [];
@@ -117,7 +118,7 @@ pub fn without_colour(file: &Path) -> Result<(), String> {
     nothing("alike", &browser.ask(ALIKE)?)
 }
 
-/// On paper: light whatever the theme, and a file that is a PDF of some pages.
+/// Printing uses light colours in any theme and gives a PDF.
 pub fn prints(file: &Path) -> Result<(), String> {
     let mut browser = Browser::start()?;
     browser.open(file, 1000, "dark")?;
@@ -127,7 +128,7 @@ pub fn prints(file: &Path) -> Result<(), String> {
     if paper != "rgb(255, 255, 255)" {
         return Err(format!("the paper is {paper}"));
     }
-    // A4's width less its margins.
+    // The width of A4 without its margins, in CSS pixels.
     let screen = json!({ "width": 720, "height": 1000, "deviceScaleFactor": 1, "mobile": false });
     browser.call("Emulation.setDeviceMetricsOverride", screen)?;
     let wide = browser.ask("[...document.querySelectorAll('table')].filter(one => one.getBoundingClientRect().width > 0 && one.getBoundingClientRect().right > 722).map(one => one.caption.textContent)")?;
@@ -143,7 +144,7 @@ pub fn prints(file: &Path) -> Result<(), String> {
     }
 }
 
-/// One file that needs nothing else.
+/// The page is one file and loads nothing else.
 pub fn alone(file: &Path) -> Result<(), String> {
     let mut browser = Browser::start()?;
     browser.open(file, 1000, "light")?;
@@ -182,7 +183,7 @@ fn keep(name: &str, bytes: &[u8]) -> Result<(), String> {
     std::fs::write(Path::new(&directory).join(name), bytes).map_err(|error| format!("{name}: {error}"))
 }
 
-/// Base64, as the protocol has it.
+/// Decodes base64.
 fn decoded(text: &str) -> Vec<u8> {
     let value = |letter: u8| match letter {
         b'A'..=b'Z' => Some(letter - b'A'),

@@ -1,8 +1,7 @@
-//! The page that `ufutex report` writes, in a real browser: Debian's `chromium`, without a screen.
+//! The page that `ufutex report` writes, in a real browser: Debian's `chromium`, headless.
 //!
-//! One page is made (in a hurry: no figure is looked at), then it is opened at the widths of a phone and of a large
-//! screen, dark and light, and printed. `UFUTEX_PAGE_SHOTS=DIR` keeps what the browser saw, `UFUTEX_PAGE=FILE` looks at a page that
-//! is there already.
+//! One page is made with `--quick`, because no figure is checked. It is opened at the widths of a phone and of a large
+//! screen, dark and light, and printed. `UFUTEX_PAGE_SHOTS=DIR` keeps screenshots, `UFUTEX_PAGE=FILE` tests that file.
 
 mod browser;
 mod looks;
@@ -13,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Arc, OnceLock};
 
-/// A phone, and a large screen.
+/// The widths of a phone and of a large screen, in CSS pixels.
 const WIDTHS: [u32; 2] = [380, 1600];
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Each has a browser of its own, and they share the machine's CPUs.
+    // Each test starts a browser, and all share the machine's CPUs.
     arguments.test_threads.get_or_insert(2);
     let page = Arc::new(OnceLock::new());
     let mut trials = Vec::new();
@@ -48,7 +47,7 @@ fn trial(name: String, page: &Page, look: impl Fn(&Path) -> Result<(), String> +
     })
 }
 
-/// Made once for all trials.
+/// Makes the page, once for all tests.
 fn made() -> Result<PathBuf, String> {
     if let Some(file) = std::env::var_os("UFUTEX_PAGE") {
         return Ok(file.into());

@@ -1,4 +1,4 @@
-//! The programs in `c/` and `others/`, made with the system's compilers when they are first needed.
+//! Compiles the programs in `c/` and `others/` with the system's compilers when they are first needed.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
-/// A compiled program, or what is missing or wrong.
+/// A compiled program, or why there is none.
 pub type Made = Result<PathBuf, NotMade>;
 
 #[derive(Clone)]
 pub enum NotMade {
-    /// There is no such compiler here.
+    /// The compiler is not installed.
     NoCompiler(String),
-    /// It does not like the source.
+    /// The compiler refused the source.
     Refused(String),
 }
 
@@ -23,12 +23,12 @@ pub fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")
 }
 
-/// The directory of what is made.
+/// The directory of the compiled programs.
 pub fn products() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Compiles a C program with these flags; once, whoever asks.
+/// Compiles a C program with these flags, once.
 pub fn c(source: &'static str, flags: &'static [&'static str]) -> Made {
     let name = format!("{source}{}", flags.concat());
     let file = sources().join("c").join(source).with_extension("c");
@@ -47,7 +47,7 @@ pub fn cxx(source: &'static str) -> Made {
     })
 }
 
-/// Compiles a Go program, which uses C or has no libc.
+/// Compiles a Go program, with cgo or without libc.
 pub fn go(source: &'static str, uses_c: bool) -> Made {
     let file = sources().join("others").join(source).with_extension("go");
     once(format!("{source}.go"), |product| {
@@ -58,7 +58,7 @@ pub fn go(source: &'static str, uses_c: bool) -> Made {
     })
 }
 
-/// Compiles a Java program: the directory of its classes.
+/// Compiles a Java program. Returns the directory of its classes.
 pub fn java(source: &'static str) -> Made {
     let file = sources().join("others").join(source).with_extension("java");
     once(format!("{source}.classes"), |product| {
@@ -80,9 +80,9 @@ fn judge(compiler: &str, run: std::io::Result<std::process::Output>, product: &P
     Ok(product.to_owned())
 }
 
-/// Trials run side by side: the first that needs a program makes it, the others wait. Of two runs of this test one may use
-/// what the other makes anew, so a product appears whole or not at all; and it is used again until a source or this
-/// test is newer.
+/// Compiles a program once. Trials run in parallel: the first that needs a program compiles it, and the others wait.
+/// Another run of this test may be using the old program, so the new one replaces it by a rename. It is used until a
+/// source or this test is newer.
 fn once(name: String, make: impl FnOnce(&Path) -> Made) -> Made {
     type Cell = Arc<OnceLock<Made>>;
     static MADE: LazyLock<Mutex<HashMap<String, Cell>>> = LazyLock::new(Mutex::default);
@@ -94,7 +94,7 @@ fn once(name: String, make: impl FnOnce(&Path) -> Made) -> Made {
         }
         let unfinished = products().join(format!("program-{name}-{}", std::process::id()));
         make(&unfinished)?;
-        let _ = fs::remove_dir_all(&product); // a directory is not replaced by a renaming; a file is
+        let _ = fs::remove_dir_all(&product); // a rename replaces a file, but not a directory
         let renamed = fs::rename(&unfinished, &product);
         renamed.map(|()| product).map_err(|error| NotMade::Refused(format!("{unfinished:?}: {error}")))
     })

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What `ufutex run` costs and gains, beside the kernel: figures.py PATH/TO/ufutex [rounds].
+"""Compares programs under `ufutex run` with the kernel: figures.py PATH/TO/ufutex [rounds].
 
-Rivals take turns; a ratio is of one round, and the median of all rounds is what counts. Run it on a machine with nothing
-else to do: other work changes the figures, and of the ratios those of the ping-pong most. Of the CPU's time, which other
-work changes least, the programs that wait for one another have a row of their own.
+Modes are measured in turn. A ratio is of one round, and the median over the rounds is printed. Run it on an idle machine:
+other work changes the figures, and the ratios of ping-pong most. CPU time varies least; programs whose threads wait for
+each other have a row of CPU time too.
 """
 
 import os
@@ -31,12 +31,12 @@ def output(command):
 def figure(pattern, command):
     found = re.search(pattern, output(command))
     if not found:
-        sys.exit(f"{command}: no {pattern} in what it says")
+        sys.exit(f"{command}: no {pattern} in its output")
     return float(found[1])
 
 
 def cpu(command):
-    """Milliseconds that a program has used of its CPUs."""
+    """CPU time of a program in milliseconds."""
     begin = resource.getrusage(resource.RUSAGE_CHILDREN)
     output(command)
     end = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -44,14 +44,14 @@ def cpu(command):
 
 
 def started(command):
-    """Milliseconds of one start, as the mean of a few."""
+    """Milliseconds of one start, the mean of 20."""
     begin = time.monotonic()
     for _ in range(20):
         subprocess.run(command, check=True)
     return (time.monotonic() - begin) / 20 * 1000
 
 
-# Two threads fill a queue of two that two others empty; prints milliseconds.
+# Two threads fill a queue of two elements, and two others empty it. Prints milliseconds.
 QUEUE = """
 import queue, threading, time
 places = queue.Queue(2)
@@ -69,12 +69,12 @@ LOOP = "for i in $(seq 200); do /bin/true; done"
 
 
 def python():
-    """The interpreter itself: what stands before it in PATH may be a script."""
+    """The interpreter itself: the first one in PATH may be a script."""
     return os.path.realpath(sys.executable)
 
 
 def looped(prefix):
-    """Milliseconds of each start that a shell makes."""
+    """Milliseconds of each program that a shell starts."""
     begin = time.monotonic()
     subprocess.run(prefix + ["sh", "-c", LOOP], check=True)
     return (time.monotonic() - begin) / 200 * 1000
@@ -96,7 +96,7 @@ def compiled(name, folder):
 
 
 def lateness(folder):
-    """When signals of timers arrive: as the program `timer_lateness` says."""
+    """Lateness of timer signals, as measured by the program `timer_lateness`."""
     program = compiled("timer_lateness", folder)
     modes = {"kernel": [], "run --timers": [UFUTEX, "run", "--timers", "--"]}
     rows = {mode: [] for mode in modes}

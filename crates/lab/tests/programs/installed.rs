@@ -1,9 +1,9 @@
-//! Programs of Debian's: `perf bench futex`, stress-ng, rt-tests, redis.
+//! Programs from Debian's packages: `perf bench futex`, stress-ng, rt-tests, redis.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::mode::{BOTH, Mode, SCHEMES, TIMERS, TIMERS_UNSEEN, TRAP_ONLY, TRAP_SEES, UNSEEN};
+use crate::mode::{BOTH, Mode, SCHEMES, TIMERS, TIMERS_UNREPORTED, TRAP_ONLY, TRAP_SEES, UNREPORTED};
 use crate::program::{Program, Ready, installed};
 
 pub fn programs() -> Vec<Program> {
@@ -14,7 +14,7 @@ pub fn programs() -> Vec<Program> {
     programs
 }
 
-/// A program of a package, with its arguments.
+/// An installed program with arguments.
 fn of_package(package: &'static str, name: &'static str, arguments: &'static [&'static str]) -> Program {
     let title = format!("{name}_{}", arguments.iter().find(|argument| !argument.starts_with('-')).unwrap_or(&""));
     Program::new(title.trim_end_matches('_').to_owned(), move || match installed(name) {
@@ -23,25 +23,25 @@ fn of_package(package: &'static str, name: &'static str, arguments: &'static [&'
     })
 }
 
-/// All five: what they print are figures, and who they run; but that they end well, and how many they woke or moved.
+/// perf's five benchmarks. Figures and TIDs differ between runs. The exit status and the rest of the output must not.
 fn perf() -> Vec<Program> {
     const BENCHES: &[(&str, &[Mode], &[&str])] = &[
         ("hash", SCHEMES, &["bench", "futex", "hash", "-t", "2", "-r", "1"]),
         ("wake", SCHEMES, &["bench", "futex", "wake", "-t", "64", "-w", "2"]),
         ("wake-parallel", BOTH, &["bench", "futex", "wake-parallel", "-t", "64", "-w", "4"]),
         ("requeue", SCHEMES, &["bench", "futex", "requeue", "-t", "64", "-q", "4"]),
-        ("lock-pi", UNSEEN, &["bench", "futex", "lock-pi", "-t", "4", "-r", "1"]),
+        ("lock-pi", UNREPORTED, &["bench", "futex", "lock-pi", "-t", "4", "-r", "1"]),
     ];
     let one = |&(name, modes, arguments): &(&'static str, &'static [Mode], &'static [&'static str])| {
-        let program = of_package("linux-perf", "perf", arguments).in_modes(modes).same_by(without_figures);
-        // Those that wake give their sleepers 100 ms to fall asleep, and then wait for all of them to be woken.
-        let program = program.in_tries(3, Duration::from_secs(10));
+        let program = of_package("linux-perf", "perf", arguments).in_modes(modes).compared_by(without_figures);
+        // perf gives sleepers 100 ms to fall asleep, and then waits until all are woken. If one was late, perf hangs.
+        let program = program.with_retries(3, Duration::from_secs(10));
         Program { name: format!("perf_bench_futex_{name}"), ..program }
     };
     BENCHES.iter().map(one).collect()
 }
 
-/// The text with every figure and address replaced: figures differ, what they are figures of does not.
+/// Replaces each figure and address by `#`.
 fn without_figures(text: &str) -> String {
     let words = |line: &str| {
         let plain = |word: &str| match word.chars().any(|c| c.is_ascii_digit()) {
@@ -50,11 +50,11 @@ fn without_figures(text: &str) -> String {
         };
         line.split_whitespace().map(plain).collect::<Vec<_>>().join(" ")
     };
-    // Said by some versions of perf only where /proc/sys/kernel/perf_event_paranoid is.
+    // Some versions of perf print a line that depends on /proc/sys/kernel/perf_event_paranoid.
     text.lines().map(words).collect::<Vec<_>>().join("\n")
 }
 
-/// It verifies what it does, and ends with another status if something is wrong.
+/// stress-ng, which verifies its results and reports errors by its exit status.
 fn stress_ng() -> Vec<Program> {
     const ALWAYS: &[&str] = &["--verify", "--no-rand-seed", "--oomable", "--quiet", "--temp-path", "/tmp"];
     let timers = |stressor: &'static str, modes| {
@@ -66,7 +66,7 @@ fn stress_ng() -> Vec<Program> {
                 Ready::Yes(program, always.chain(own.map(OsString::from)).collect())
             }
         });
-        program.same_by(without_figures).in_modes(modes)
+        program.compared_by(without_figures).in_modes(modes)
     };
     const STRESSORS: &[(&str, &[&str])] = &[
         ("futex", &["--futex", "2", "--futex-ops", "40000", "--timeout", "20"]),
@@ -83,26 +83,26 @@ fn stress_ng() -> Vec<Program> {
             None => Ready::Lacking("no stress-ng here (Debian's package stress-ng)".into()),
             Some(program) => Ready::Yes(program, [ALWAYS, arguments].concat().iter().map(OsString::from).collect()),
         });
-        program.same_by(without_figures).in_modes(UNSEEN)
+        program.compared_by(without_figures).in_modes(UNREPORTED)
     };
-    STRESSORS.iter().map(one).chain([timers("timer", TIMERS), timers("clock", TIMERS_UNSEEN)]).collect()
+    STRESSORS.iter().map(one).chain([timers("timer", TIMERS), timers("clock", TIMERS_UNREPORTED)]).collect()
 }
 
-/// Real-time priorities, which need privileges: without them they say so and end with another status.
+/// rt-tests. They need the right to real-time priorities.
 fn rt_tests() -> Vec<Program> {
     let rights = |program: Program| {
-        let what = program.what;
+        let prepare = program.prepare;
         let checked = move || match real_time_allowed() {
-            true => what(),
+            true => prepare(),
             false => Ready::Lacking("no right to real-time priorities here".into()),
         };
-        Program { what: Box::new(checked), ..program }
+        Program { prepare: Box::new(checked), ..program }
     };
-    let one = |program: Program| rights(program).same_by(|_| String::new()).alone();
+    let one = |program: Program| rights(program).compared_by(|_| String::new()).alone();
     vec![
         one(of_package("rt-tests", "ptsematest", &["-q", "-t", "2", "-l", "500", "-i", "500", "-p", "10"])
             .in_modes(TRAP_ONLY)),
-        one(of_package("rt-tests", "pi_stress", &["-q", "-g", "2", "-i", "200"]).in_modes(UNSEEN)),
+        one(of_package("rt-tests", "pi_stress", &["-q", "-g", "2", "-i", "200"]).in_modes(UNREPORTED)),
         one(of_package("rt-tests", "cyclictest", &["-q", "-x", "-i", "1000", "-l", "300", "-t", "2", "-p", "10"])
             .in_modes(TIMERS)),
     ]
@@ -110,11 +110,11 @@ fn rt_tests() -> Vec<Program> {
 
 fn real_time_allowed() -> bool {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: no memory but our own; geteuid has no way to fail.
+    // SAFETY: the call writes to a local variable. geteuid cannot fail.
     unsafe { libc::getrlimit(libc::RLIMIT_RTPRIO, &mut limit) == 0 && (limit.rlim_cur > 90 || libc::geteuid() == 0) }
 }
 
-/// A server with threads of its own and its benchmark, over a socket in the file system.
+/// A server with several threads and its benchmark, over a Unix socket.
 fn redis() -> Program {
     const SCRIPT: &str = r#"
         folder=$(mktemp -d) && cd "$folder" || exit 1

@@ -1,13 +1,13 @@
-//! Real programs run on the engine as they do on the kernel: the same output, the same status, in every mode of
-//! `ufutex run`. What a program does on the kernel alone is the measure, and each program checks its own invariants.
+//! Real programs run on the engine as on the kernel: with the same output and status in each mode of `ufutex run`. The
+//! result on the kernel alone is the expected one, and each program checks its own invariants.
 //!
-//! - `c/`: programs of our own, each named for what it proves;
-//! - `others/`: C++, Python and Java; `standard_library.rs` is Rust's, and this test's executable is the program;
-//! - `started.rs`: programs that cannot be run so, and what a program sees of how it was started;
-//! - `installed.rs`: programs of Debian's. What is not installed is skipped, and the end says what and why.
+//! - `c/`: our own programs, each named after what it tests;
+//! - `others/`: C++, Go, Java and Python; `standard_library.rs` is a Rust program, run as this test's own executable;
+//! - `started.rs`: programs that cannot be run, and what a program sees of how it was started;
+//! - `installed.rs`: Debian's programs. Missing ones are skipped, and the reasons are printed at the end.
 //!
-//! `cargo test -p lab --test programs -- mutex` runs what has `mutex` in its name; a trial is named program::mode.
-//! `UFUTEX_PROGRAMS_LAUNCHER=/path/to/ufutex` takes another build of the command.
+//! `cargo test -p lab --test programs -- mutex` runs the trials with `mutex` in their name. A trial is named
+//! program::mode. `UFUTEX_PROGRAMS_LAUNCHER=/path/to/ufutex` uses another build of the command.
 
 mod compile;
 mod installed;
@@ -25,7 +25,7 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use crate::mode::Mode;
 use crate::program::Outcome;
 
-/// What was skipped, and why: one line for a program, in whatever mode.
+/// The skipped programs with the reasons, one line for each program.
 static SKIPPED: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
 fn main() -> ExitCode {
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut arguments = Arguments::from_args();
-    // Programs fight over locks with threads of their own, and their time is bounded.
+    // The programs have several threads and a time limit, so few run at once.
     arguments.test_threads.get_or_insert(2);
     let conclusion = libtest_mimic::run(&arguments, trials());
     let skipped = SKIPPED.lock().unwrap();

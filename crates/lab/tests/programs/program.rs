@@ -1,4 +1,4 @@
-//! The programs of our own, and how a run of one is judged.
+//! Our own programs, and how the result of a run is judged.
 
 use serde_json::Value;
 use std::ffi::OsString;
@@ -7,36 +7,38 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::compile::{self, NotMade};
-use crate::mode::{BOTH, Mode, SCHEMES, TIMERS, TRAP_ONLY, TRAP_SEES, TRAP_UNSEEN, TRAPPED_TIMERS_ONLY, UNSEEN};
+use crate::mode::{
+    BOTH, Mode, SCHEMES, TIMERS, TRAP_ONLY, TRAP_SEES, TRAP_UNREPORTED, TRAPPED_TIMERS_ONLY, UNREPORTED,
+};
 use crate::run::{Run, last_lines, run};
 use crate::standard_library;
 
-/// How a program says that this machine lacks what it is about.
+/// Exit status of a program that this machine cannot run.
 pub const SKIPPED: i32 = 77;
 
 pub struct Program {
     pub name: String,
-    /// What to run, with which arguments.
-    pub what: Box<dyn Fn() -> Ready + Send + Sync>,
+    /// Returns the program and its arguments.
+    pub prepare: Box<dyn Fn() -> Ready + Send + Sync>,
     pub modes: &'static [Mode],
-    /// What of its output is the same in each run.
-    pub sameness: fn(&str) -> String,
-    /// On the kernel alone, and so everywhere: how it ends.
+    /// Reduces the output to what is the same in each run.
+    pub normalize: fn(&str) -> String,
+    /// The expected status on the kernel alone and in each mode.
     pub status: Option<i32>,
     pub limit: Duration,
-    /// How often it is run until it ends in time, the kernel alone included.
+    /// How many times the program is started until it ends in time, also on the kernel alone.
     pub tries: u32,
-    /// Nothing like it may run meanwhile.
+    /// Whether no other such program may run at the same time.
     pub alone: bool,
     pub on_the_kernel: OnceLock<Result<Run, String>>,
 }
 
-/// A program that can be run, or why not.
+/// A program with its arguments, or why it cannot be run.
 pub enum Ready {
     Yes(OsString, Vec<OsString>),
-    /// Something of the machine is missing.
+    /// This machine lacks something.
     Lacking(String),
-    /// Something is wrong.
+    /// A defect, such as an error of the compiler.
     Broken(String),
 }
 
@@ -47,12 +49,12 @@ pub enum Outcome {
 }
 
 impl Program {
-    pub fn new(name: impl Into<String>, what: impl Fn() -> Ready + Send + Sync + 'static) -> Program {
+    pub fn new(name: impl Into<String>, prepare: impl Fn() -> Ready + Send + Sync + 'static) -> Program {
         Program {
             name: name.into(),
-            what: Box::new(what),
+            prepare: Box::new(prepare),
             modes: BOTH,
-            sameness: str::to_owned,
+            normalize: str::to_owned,
             status: Some(0),
             limit: Duration::from_secs(60),
             tries: 1,
@@ -65,17 +67,17 @@ impl Program {
         Program { modes, ..self }
     }
 
-    /// By this status; `None`: by a signal, or however it does on the kernel.
+    /// Sets the expected status. `None` means a signal, or any end that is the same as on the kernel.
     pub fn ends_with(self, status: Option<i32>) -> Program {
         Program { status, ..self }
     }
 
-    pub fn same_by(self, sameness: fn(&str) -> String) -> Program {
-        Program { sameness, ..self }
+    pub fn compared_by(self, normalize: fn(&str) -> String) -> Program {
+        Program { normalize, ..self }
     }
 
-    /// It may hang by itself, on the kernel alone too, where its threads wait long for a CPU.
-    pub fn in_tries(self, tries: u32, limit: Duration) -> Program {
+    /// For programs that may hang, on the kernel alone too, if their threads wait long for a CPU.
+    pub fn with_retries(self, tries: u32, limit: Duration) -> Program {
         Program { tries, limit, ..self }
     }
 
@@ -89,16 +91,16 @@ impl Program {
         result
     }
 
-    /// Its threads have real-time priority and spin: two such programs starve one another.
+    /// For programs whose threads spin at real-time priority: two of them would starve each other.
     pub fn alone(self) -> Program {
         Program { alone: true, ..self }
     }
 
-    /// Runs it in a mode and compares it with the kernel's run.
+    /// Runs the program in a mode and compares the result with the run on the kernel.
     pub fn judge(&self, mode: Mode) -> Outcome {
         static ALONE: Mutex<()> = Mutex::new(());
         let _guard = self.alone.then(|| ALONE.lock());
-        let (program, arguments) = match (self.what)() {
+        let (program, arguments) = match (self.prepare)() {
             Ready::Yes(program, arguments) => (program, arguments),
             Ready::Lacking(reason) => return Outcome::Skipped(reason),
             Ready::Broken(how) => return Outcome::Wrong(how),
@@ -123,8 +125,8 @@ impl Program {
         match self.run(mode, &program, &arguments) {
             Ok(found) => match self.compare(expected, &found) {
                 Outcome::Right => match mode {
-                    Mode::Seen(options) if options.contains(&"--timers") => timers_seen(&found.report),
-                    Mode::Seen(_) => seen(&found.report),
+                    Mode::Reported(options) if options.contains(&"--timers") => timers_seen(&found.report),
+                    Mode::Reported(_) => seen(&found.report),
                     _ => Outcome::Right,
                 },
                 outcome => outcome,
@@ -145,7 +147,7 @@ impl Program {
         for (stream, expected, found) in
             [("output", &expected.stdout, &found.stdout), ("errors", &expected.stderr, &found.stderr)]
         {
-            if let Some(difference) = difference(&(self.sameness)(expected), &(self.sameness)(found)) {
+            if let Some(difference) = difference(&(self.normalize)(expected), &(self.normalize)(found)) {
                 return Outcome::Wrong(format!("another {stream} than on the kernel\n{difference}"));
             }
         }
@@ -153,7 +155,7 @@ impl Program {
     }
 }
 
-/// Whether the engine was called and did something: whatever else is right may be the kernel's work.
+/// Whether calls reached the engine and had an effect. Otherwise the kernel alone may have produced the right result.
 fn seen(report: &str) -> Outcome {
     let reports: Vec<Value> = report.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let sum = |part: &str, name: Option<&str>| -> u64 {
@@ -173,7 +175,7 @@ fn seen(report: &str) -> Outcome {
     }
 }
 
-/// The same of timers.
+/// Whether calls on timers reached the engine.
 fn timers_seen(report: &str) -> Outcome {
     let reports: Vec<Value> = report.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let sum = |name: &str| -> u64 { reports.iter().filter_map(|report| report["timers"][name].as_u64()).sum() };
@@ -214,7 +216,7 @@ fn c(source: &'static str) -> Program {
     c_with(source, &[], &[])
 }
 
-/// The same with its calls made by instructions, which only a trap sees.
+/// The same program with calls by instructions, which only a trap intercepts.
 fn c_by_instruction(source: &'static str) -> Program {
     let program = c_with(source, &["-DBY_INSTRUCTION"], &[]).in_modes(TRAP_ONLY);
     Program { name: format!("{source}_by_instruction"), ..program }
@@ -233,8 +235,7 @@ fn made(made: compile::Made, arguments: &[&str]) -> Ready {
     }
 }
 
-/// The program of that name in the directories where the system's own are: what stands before them in `PATH` may be
-/// a script that starts another.
+/// A program in the system's directories. `PATH` is not used: a directory before them may have a script of that name.
 pub fn installed(name: &str) -> Option<OsString> {
     let directories = ["/usr/bin", "/bin", "/usr/sbin", "/usr/local/bin"];
     directories
@@ -244,40 +245,40 @@ pub fn installed(name: &str) -> Option<OsString> {
         .map(OsString::from)
 }
 
-/// All programs of our own.
+/// All our own programs.
 pub fn ours() -> Vec<Program> {
     let mut programs = vec![
         c("mutex").in_modes(TRAP_SEES),
         c("condvar").in_modes(SCHEMES),
         c("semaphore").in_modes(TRAP_SEES),
         c("meeting").in_modes(TRAP_SEES),
-        c("futex_calls").in_modes(UNSEEN),
-        c_by_instruction("futex_calls").in_modes(TRAP_UNSEEN),
-        c("futex2_calls").in_modes(UNSEEN),
-        c_by_instruction("futex2_calls").in_modes(TRAP_UNSEEN),
+        c("futex_calls").in_modes(UNREPORTED),
+        c_by_instruction("futex_calls").in_modes(TRAP_UNREPORTED),
+        c("futex2_calls").in_modes(UNREPORTED),
+        c_by_instruction("futex2_calls").in_modes(TRAP_UNREPORTED),
         c("futex_wakes").in_modes(SCHEMES),
         c_by_instruction("futex_wakes"),
         c("futex_stress").in_modes(SCHEMES),
         c_by_instruction("futex_stress"),
         c("shared_words"),
         c_by_instruction("shared_words"),
-        c("registers").in_modes(UNSEEN),
-        c("mixed_pi").in_modes(UNSEEN),
-        c_by_instruction("mixed_pi").in_modes(TRAP_UNSEEN),
+        c("registers").in_modes(UNREPORTED),
+        c("mixed_pi").in_modes(UNREPORTED),
+        c_by_instruction("mixed_pi").in_modes(TRAP_UNREPORTED),
         c("slots"),
         c_by_instruction("slots"),
         c("signal_restart"),
         c_by_instruction("signal_restart"),
         c("signal_info"),
         c("signal_masks").in_modes(TRAP_SEES),
-        c("restorer").in_modes(UNSEEN),
+        c("restorer").in_modes(UNREPORTED),
         c("signal_storm"),
         c_by_instruction("signal_storm"),
         c("signal_jump"),
         c_by_instruction("signal_jump"),
         c("signal_fault"),
         c_by_instruction("signal_fault"),
-        c_by_instruction("signal_unwind").in_modes(TRAP_UNSEEN),
+        c_by_instruction("signal_unwind").in_modes(TRAP_UNREPORTED),
         c("fork_threads").in_modes(SCHEMES),
         c_by_instruction("fork_threads"),
         c("tracer").in_modes(TRAP_SEES),
@@ -303,7 +304,7 @@ pub fn ours() -> Vec<Program> {
     programs
 }
 
-/// Programs whose locks are those of a language's runtime or of a sanitizer.
+/// Programs whose locks belong to a language's runtime or a sanitizer.
 fn of_other_languages() -> Vec<Program> {
     let mut programs = Vec::new();
     programs.push(Program::new("cxx_atomic_wait", || made(compile::cxx("atomic_wait"), &[])).in_modes(SCHEMES));
@@ -315,7 +316,7 @@ fn of_other_languages() -> Vec<Program> {
     programs.push(python.in_modes(TRAP_SEES));
     programs.push(Program::new("go_with_cgo", || made(compile::go("goroutines", true), &[])).in_modes(TRAP_SEES));
     programs.push(Program::new("go_without_libc", || made(compile::go("channels", false), &[])).in_modes(TRAP_SEES));
-    let sanitized = c_with("condvar", &["-fsanitize=address"], &[]).in_modes(UNSEEN);
+    let sanitized = c_with("condvar", &["-fsanitize=address"], &[]).in_modes(UNREPORTED);
     programs.push(Program { name: "condvar_with_address_sanitizer".to_owned(), ..sanitized });
     for collector in ["-XX:+UseSerialGC", "-XX:+UseParallelGC"] {
         let name = format!("java_threads{}", collector.replace("-XX:+Use", "_"));
@@ -324,7 +325,7 @@ fn of_other_languages() -> Vec<Program> {
     programs
 }
 
-/// The ways a program ends: each is a run of its own.
+/// The ways in which a program ends, each in a run of its own.
 fn ends() -> Vec<Program> {
     const BY_STATUS: &[(&[&str], i32)] = &[
         (&["return"], 5),
@@ -350,8 +351,8 @@ fn ends() -> Vec<Program> {
         &["SIGALRM"],
     ];
     let by_status =
-        BY_STATUS.iter().map(|&(way, status)| c_with("ends", &[], way).in_modes(UNSEEN).ends_with(Some(status)));
-    let by_signal = BY_SIGNAL.iter().map(|&way| c_with("ends", &[], way).in_modes(UNSEEN).ends_with(None));
+        BY_STATUS.iter().map(|&(way, status)| c_with("ends", &[], way).in_modes(UNREPORTED).ends_with(Some(status)));
+    let by_signal = BY_SIGNAL.iter().map(|&way| c_with("ends", &[], way).in_modes(UNREPORTED).ends_with(None));
     by_status.chain(by_signal).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Running a program: within a time, and what is known of it when it did not end.
+//! Runs a program with a time limit. If it does not end, reports where its threads are.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -13,18 +13,18 @@ use std::time::{Duration, Instant};
 use crate::compile::products;
 use crate::mode::Mode;
 
-/// What came of a program.
+/// The result of a run.
 #[derive(Clone)]
 pub struct Run {
     pub status: ExitStatus,
     pub stdout: String,
     pub stderr: String,
-    /// What was reported, if that was asked for: a JSON object a line.
+    /// The report, a JSON object in each line. Empty without one.
     pub report: String,
 }
 
 impl Run {
-    /// The status as a shell would name it.
+    /// The status as a shell would print it.
     pub fn ended(&self) -> String {
         match (self.status.code(), self.status.signal()) {
             (Some(code), _) => format!("status {code}"),
@@ -34,17 +34,17 @@ impl Run {
     }
 }
 
-/// Runs it in this mode. Its output goes to files, so that nobody has to read along and nothing is cut off.
+/// Runs a program in a mode. Its output goes to files, so that it is complete and never blocks the program.
 ///
 /// # Errors
-/// It did not end within this time; says where its threads were, and ends it and all that it started.
+/// If the program does not end within `limit`: the error has the state of its threads. All its processes are killed.
 pub fn run(mode: Mode, program: &OsString, arguments: &[OsString], limit: Duration) -> Result<Run, String> {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
     let base = products().join(format!("run-{}-{}", std::process::id(), RUNS.fetch_add(1, Relaxed)));
     let (out, err, reported) = (base.with_extension("out"), base.with_extension("err"), base.with_extension("report"));
     let open = |path: &PathBuf| File::create(path).map_err(|error| format!("{base:?}: {error}"));
     let mut command: Command = mode.command(program, arguments, &reported);
-    // A group of its own: what hangs is ended with all that it started. No message depends on the language.
+    // A process group of its own, so that a hanging program is killed with its children. Messages are in English.
     command.process_group(0).stdin(Stdio::null()).stdout(open(&out)?).stderr(open(&err)?).env("LC_ALL", "C");
     no_core(&mut command);
     let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
@@ -53,7 +53,7 @@ pub fn run(mode: Mode, program: &OsString, arguments: &[OsString], limit: Durati
         |path: &PathBuf| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let (stdout, stderr, report) = (read(&out), read(&err), read(&reported));
     for file in [out, err, reported] {
-        let _ = fs::remove_file(file); // none without a report
+        let _ = fs::remove_file(file); // there is no file without a report
     }
     match ended {
         Ok(status) => Ok(Run { status, stdout, stderr, report }),
@@ -64,10 +64,10 @@ pub fn run(mode: Mode, program: &OsString, arguments: &[OsString], limit: Durati
     }
 }
 
-/// Programs that end by a fault are part of it: their memory is of no use to anybody.
+/// Some programs end by a fault. Their core dumps are not needed.
 fn no_core(command: &mut Command) {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: setrlimit is async-signal-safe, and that is all that is called between fork and exec.
+    // SAFETY: only setrlimit, which is async-signal-safe, is called between fork and exec.
     unsafe {
         command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_CORE, &none) {
             0 => Ok(()),
@@ -84,7 +84,7 @@ fn within(child: &mut Child, limit: Duration) -> Result<ExitStatus, String> {
         }
         if begin.elapsed() > limit {
             let threads = threads_of_group(child.id());
-            // SAFETY: a signal to the group of a child that nobody has waited for: its number is still its own.
+            // SAFETY: the child has not been waited for, so its PID, which names the group, has not been reused.
             unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
             let _ = child.wait();
             return Err(threads);
@@ -93,7 +93,7 @@ fn within(child: &mut Child, limit: Duration) -> Result<ExitStatus, String> {
     }
 }
 
-/// Where each thread of a process group is: its state, the kernel's function it sleeps in, its system call.
+/// The threads of a process group: state, kernel function in which each sleeps, system call.
 fn threads_of_group(group: u32) -> String {
     let mut text = String::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -113,7 +113,7 @@ fn threads_of_group(group: u32) -> String {
     text
 }
 
-/// The end of a long output.
+/// The last lines of an output.
 pub fn last_lines(text: &str) -> String {
     let lines: Vec<_> = text.lines().collect();
     lines[lines.len().saturating_sub(20)..].join("\n")

@@ -1,4 +1,4 @@
-//! A Rust program of `std`'s and parking_lot's ways to wait: the executable of this test, run with [`ARGUMENT`].
+//! A Rust program with the waits of `std` and parking_lot: this test's executable, run with [`ARGUMENT`].
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::program::Ready;
 
-/// What makes the test's executable this program.
+/// The argument that makes the test's executable run as this program.
 pub const ARGUMENT: &str = "--as-the-program-of-the-standard-library";
 
 pub fn ready() -> Ready {
@@ -171,7 +171,7 @@ fn barrier() {
     assert_eq!(leaders.load(SeqCst), 500);
 }
 
-/// They unwind through a held lock, which is poisoned then.
+/// A panic unwinds with a lock held and poisons it.
 fn panics() {
     std::panic::set_hook(Box::new(|_| ()));
     let mutex = Mutex::new(());

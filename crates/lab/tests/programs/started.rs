@@ -1,5 +1,4 @@
-//! What is not a matter of output: programs that the library cannot be loaded into, and what a program is told of how it
-//! was started.
+//! Tests beyond output: programs that cannot load the library, and what a program sees of how it was started.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -15,7 +14,7 @@ use crate::mode::Mode;
 use crate::program::{Outcome, SKIPPED, installed};
 use crate::run::{Run, run};
 
-/// A trial's name and what it does.
+/// The name and function of a trial.
 pub type Trial = (&'static str, fn() -> Outcome);
 
 pub const TRIALS: &[Trial] = &[
@@ -34,9 +33,9 @@ pub const TRIALS: &[Trial] = &[
 
 const PLAIN: Mode = Mode::Run(&[]);
 const TRAP: Mode = Mode::Run(&["--trap"]);
-/// Of `ufutex run`, and of a shell: found, and cannot be run.
+/// Status of `ufutex run`, and of a shell, for a program that exists and cannot be run.
 const CANNOT_RUN: i32 = 126;
-/// What `answer.c` ends with.
+/// Exit status of `answer.c`.
 const ANSWERED: i32 = 3;
 
 fn static_refused() -> Outcome {
@@ -74,7 +73,7 @@ fn setuid_child_trapped() -> Outcome {
     with_setuid(|program| refused_to_a_shell(&shell(TRAP, "\"$0\" child; echo \"status $?\"", program)?))
 }
 
-/// With a copy that belongs to nobody and would run as nobody: only root can make one.
+/// Runs a trial with a copy of the program that is owned by the user nobody and setuid. Only root can make one.
 fn with_setuid(trial: impl FnOnce(&Path) -> Result<(), String>) -> Outcome {
     const NOBODY: u32 = 65534;
     let copy = products().join(format!("setuid-{}-{:?}", std::process::id(), std::thread::current().id()));
@@ -102,7 +101,7 @@ fn emptied_environment() -> Outcome {
 fn same_process() -> Outcome {
     let report = || {
         for mode in [PLAIN, TRAP] {
-            // The group is the process that was started: see `run.rs`.
+            // The group's number is the PID of the started process: see `run.rs`.
             let run = in_mode(mode, Path::new("/bin/sh"), &["-c", "test $$ = $(cut -d' ' -f5 /proc/$$/stat)"])?;
             same(&run, 0, "", "")?;
         }
@@ -125,11 +124,12 @@ fn script() -> Outcome {
     })
 }
 
-/// Where the program's filter stops what a trap needs, the process ends with a line. A dispatcher is refused.
+/// If the program's filter stops a call that the trap needs, the process ends with a line. Syscall User Dispatch is
+/// refused.
 fn own_sigsys() -> Outcome {
     const OTHERWISE: [(&str, &str); 2] =
         [("ended by itself", "ended by SYS"), ("dispatch: 4711, 1 times, code 2", "dispatch: EINVAL")];
-    /// The library's calls that are stopped, in the order of the program's cases.
+    /// The library's calls that the filters stop, in the order of the program's cases.
     const STOPPED: [i64; 7] = [
         libc::SYS_rt_sigprocmask,
         libc::SYS_pselect6,
@@ -159,7 +159,7 @@ fn own_sigsys() -> Outcome {
     lacking.take().map_or(outcome, Outcome::Skipped)
 }
 
-/// With debugger and program under the trap: breakpoints and steps too.
+/// Debugger and program run under the trap. Breakpoints and steps work.
 fn debugged() -> Outcome {
     let Some(gdb) = installed("gdb") else {
         return Outcome::Skipped("no gdb here (Debian's package gdb)".to_owned());
@@ -179,9 +179,9 @@ fn debugged() -> Outcome {
     })
 }
 
-/// A debugger attaches to threads that wait and wake, and calls functions in the program, which goes on after it: one outside
-/// the trap that passes SIGSYS on, as the help says, and one under it. What gdb cannot do with the program on the kernel
-/// alone it need not do here.
+/// A debugger attaches to waiting threads and calls functions in the program, which then continues. One debugger runs
+/// outside the trap and passes SIGSYS on, as the help says. Another runs under the trap. If gdb cannot do this on the
+/// kernel alone, the test is skipped.
 fn called_by_a_debugger() -> Outcome {
     const PASSED: &[&str] = &["handle SIGSYS nostop noprint pass", "set language c"];
     let Some(gdb) = installed("gdb") else {
@@ -203,7 +203,7 @@ fn called_by_a_debugger() -> Outcome {
     lacking.take().map_or(outcome, Outcome::Skipped)
 }
 
-/// Runs `called.c` in one mode and gdb in another, with these commands before the calls.
+/// Runs `called.c` in one mode and gdb in another. `commands` come before the calls.
 fn called(mode: Mode, program: &Path, gdbs: Mode, gdb: &OsString, commands: &[&str]) -> Result<(), String> {
     let error = |error: std::io::Error| error.to_string();
     let mut command = mode.command(&program.into(), &[], Path::new("/dev/null"));
@@ -216,7 +216,7 @@ fn called(mode: Mode, program: &Path, gdbs: Mode, gdb: &OsString, commands: &[&s
     let calls = ["print answers(4000)", "call (int)getpid()", "print answers(5000)"];
     arguments.extend(commands.iter().chain(&calls).flat_map(|command| ["-ex", command]));
     let debugged = in_mode(gdbs, Path::new(gdb), &arguments);
-    drop(child.stdin.take()); // and so it ends
+    drop(child.stdin.take()); // which ends the program
     let debugged = match debugged {
         Ok(run) => run,
         Err(how) => {
@@ -251,7 +251,7 @@ fn in_mode(mode: Mode, program: &Path, arguments: &[&str]) -> Result<Run, String
     run(mode, &program.into(), &arguments, Duration::from_secs(60))
 }
 
-/// A line of a shell that is run itself, with the program as its `$0`.
+/// Runs a shell with a command line, whose `$0` is the program.
 fn shell(mode: Mode, line: &str, program: &Path) -> Result<Run, String> {
     let arguments = ["-c".into(), line.into(), program.into()];
     run(mode, &"/bin/sh".into(), &arguments, Duration::from_secs(60))
@@ -269,7 +269,7 @@ fn same(run: &Run, status: i32, stdout: &str, stderr: &str) -> Result<(), String
     }
 }
 
-/// By the command: a status that says so, one line, and nothing of the program's.
+/// Refused by the command: its status, one line, and no output of the program.
 fn refused(run: &Run) -> Result<(), String> {
     let one_line = run.stderr.starts_with("ufutex: ") && run.stderr.lines().count() == 1;
     match run.status.code() == Some(CANNOT_RUN) && run.stdout.is_empty() && one_line {
@@ -278,7 +278,7 @@ fn refused(run: &Run) -> Result<(), String> {
     }
 }
 
-/// By the library, to a shell that goes on.
+/// Refused by the library in a child of a shell, which continues.
 fn refused_to_a_shell(run: &Run) -> Result<(), String> {
     let said = run.stderr.lines().any(|line| line.starts_with("ufutex run --trap: "));
     match run.status.code() == Some(0) && run.stdout == format!("status {CANNOT_RUN}\n") && said {

@@ -1,4 +1,4 @@
-//! Running the command and what came of it; places for files.
+//! Runs the command, and makes directories for tests.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,15 +16,15 @@ use std::sync::PoisonError;
 
 pub const UFUTEX: &str = env!("CARGO_BIN_EXE_ufutex");
 
-/// `ufutex run` with these arguments.
+/// The command `ufutex run` with these arguments.
 pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(UFUTEX);
     command.arg("run").args(arguments).env_remove("LD_PRELOAD").env_remove("UFUTEX_PRELOAD").env_remove("UFUTEX_RUN");
     command
 }
 
-/// A child has all files of this process until it executes something, and what anybody can still write cannot be executed:
-/// programs are written and children made one at a time.
+/// Held while a program is written or a child is started. A child inherits all open files until it executes a program,
+/// and a program that is open for writing cannot be executed.
 static FORK: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -45,14 +45,14 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// What a program prints that ends well and says nothing on stderr.
+/// The output of a program that succeeds and prints nothing on stderr.
 pub fn printed(command: &mut Command) -> String {
     let output = output(command);
     assert!(output.status.success() && output.stderr.is_empty(), "{command:?}: {output:?}");
     text(&output.stdout)
 }
 
-/// It ends with this status and this one line, and has run nothing.
+/// Asserts that the command exits with this status, prints this one line, and has run nothing.
 #[track_caller]
 pub fn assert_refused(command: &mut Command, status: i32, line: &str) {
     let output = output(command);
@@ -60,10 +60,10 @@ pub fn assert_refused(command: &mut Command, status: i32, line: &str) {
     assert!(output.stdout.is_empty(), "{command:?} has run something");
 }
 
-/// A directory of one test, gone after it.
-pub struct Place(pub PathBuf);
+/// A directory for one test, removed after it.
+pub struct TempDir(pub PathBuf);
 
-impl Place {
+impl TempDir {
     pub fn new(test: &str) -> Self {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{test}-{}", std::process::id()));
         fs::create_dir_all(&path).expect("the build directory can be written");
@@ -84,7 +84,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -96,6 +96,6 @@ pub fn copy(from: &str, to: &str) {
 }
 
 pub fn is_root() -> bool {
-    // SAFETY: it always succeeds.
+    // SAFETY: the call always succeeds.
     unsafe { libc::geteuid() == 0 }
 }

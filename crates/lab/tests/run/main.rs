@@ -1,5 +1,5 @@
-//! `ufutex run` as its users see it: the program is the process, with everything that it was given; what cannot be run is
-//! refused in one line. What the library does to futexes is tested with the programs.
+//! `ufutex run` from a user's view: the program replaces the command's process and inherits everything, and a program
+//! that cannot be run is refused in one line. Effects on futexes are tested in `tests/programs`.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
 mod command;

@@ -1,6 +1,6 @@
-//! Options, help, and where the library is looked for.
+//! Options, help, and where the library is found.
 
-use crate::command::{Place, UFUTEX, assert_refused, copy, output, printed, run, text};
+use crate::command::{TempDir, UFUTEX, assert_refused, copy, output, printed, run, text};
 use serde_json::Value;
 use std::fs;
 use std::process::Command;
@@ -18,8 +18,11 @@ fn a_bad_option_is_one_line_that_names_it_and_what_is_accepted() {
         (&[], program),
         (&["--"], program),
         (&["--trap"], program),
-        (&["--frob", "true"], &format!("'--frob' is not accepted here; accepted: PROGRAM, before it {flags}")),
-        (&["-x", "true"], &format!("'-x' is not accepted here; accepted: PROGRAM, before it {flags}")),
+        (
+            &["--frob", "true"],
+            &format!("'--frob' is not accepted by 'ufutex run'; accepted: PROGRAM, before it {flags}"),
+        ),
+        (&["-x", "true"], &format!("'-x' is not accepted by 'ufutex run'; accepted: PROGRAM, before it {flags}")),
         (&["--scheme", "rcu", "true"], "--scheme 'rcu' is not accepted; accepted: live, fixed, atomic, percpu"),
         (&["--scheme", "", "true"], "--scheme '' is not accepted; accepted: live, fixed, atomic, percpu"),
         (&["--layout", "fat", "true"], "--layout 'fat' is not accepted; accepted: lean, packed, split"),
@@ -34,15 +37,15 @@ fn a_bad_option_is_one_line_that_names_it_and_what_is_accepted() {
             &["--slots", "64", "--policy", "load", "true"],
             "--slots '64' is not accepted with --policy 'load'; accepted: one of the two",
         ),
-        (&["--immutable", "true"], "--immutable is not accepted alone; accepted: --slots N --immutable"),
+        (&["--immutable", "true"], "--immutable is not accepted without --slots; accepted: --slots N --immutable"),
         (
             &["--immutable", "--policy", "64", "true"],
-            "--immutable is not accepted alone; accepted: --slots N --immutable",
+            "--immutable is not accepted without --slots; accepted: --slots N --immutable",
         ),
         (&["--slots", "3", "--kernel", "true"], &format!("--slots '3' {slots}")),
         (&["--kernel", "--slots", "1", "true"], &format!("--slots '1' {slots}")),
         (&["--kernel", "--slots", "536870912", "true"], &format!("--slots '536870912' {slots}")),
-        (&["--kernel", "true"], "--kernel is not accepted alone; accepted: --kernel --slots N"),
+        (&["--kernel", "true"], "--kernel is not accepted without --slots; accepted: --kernel --slots N"),
         (&["-o", "", "true"], "--output has no value; accepted: --output VALUE, see --help"),
         (&["-o"], "--output has no value; accepted: --output VALUE, see --help"),
         (&["--trap", "--trap", "true"], "--trap is given more than once; accepted: once"),
@@ -88,8 +91,8 @@ fn every_accepted_value_is_accepted() {
 }
 
 #[test]
-fn a_library_that_is_not_there_is_told_with_where_it_was_looked_for() {
-    let place = Place::new("library");
+fn a_missing_library_is_reported_with_the_places_searched() {
+    let place = TempDir::new("library");
     let command = place.path("bin/ufutex");
     fs::create_dir_all(place.path("bin")).expect("our own directory");
     fs::hard_link(UFUTEX, &command).expect("the same file system");
@@ -99,15 +102,15 @@ fn a_library_that_is_not_there_is_told_with_where_it_was_looked_for() {
         command
     };
     let line = format!(
-        "the library to preload is not found; looked for {0}/bin/{1}, {0}/bin/deps/{1}, {0}/lib/ufutex/{1}; build it with \
-         the command (cargo build -p lab), put it there, or name it by UFUTEX_PRELOAD",
+        "the library to preload is not found in {0}/bin/{1}, {0}/bin/deps/{1}, {0}/lib/ufutex/{1}; accepted: build it \
+        (cargo build -p lab), put it there, or set UFUTEX_PRELOAD to its path",
         place.0.display(),
         "libufutex_preload.so"
     );
     assert_refused(&mut bare(), 125, &line);
-    let line = "UFUTEX_PRELOAD='/nowhere' is no file; accepted: the path of libufutex_preload.so, or nothing";
+    let line = "UFUTEX_PRELOAD='/nowhere' is not a file; accepted: the path of libufutex_preload.so, or nothing";
     assert_refused(bare().env("UFUTEX_PRELOAD", "/nowhere"), 125, line);
-    // Where it is found, by a relative name too.
+    // The library is found in these places, also by a relative name.
     let found = printed(&mut run(["sh", "-c", "echo $LD_PRELOAD"]));
     let library = place.path("lib/ufutex/libufutex_preload.so");
     fs::create_dir_all(place.path("lib/ufutex")).expect("our own directory");
@@ -119,8 +122,8 @@ fn a_library_that_is_not_there_is_told_with_where_it_was_looked_for() {
     let spaced = place.path("a b.so");
     copy(&library, &spaced);
     let line = format!(
-        "{spaced}: LD_PRELOAD cannot name a path with a space, colon or $; link to it from elsewhere and name the link by \
-         UFUTEX_PRELOAD"
+        "{spaced}: LD_PRELOAD accepts no path with a space, colon or $; accepted: a link without them, named in \
+        UFUTEX_PRELOAD"
     );
     assert_refused(bare().env("UFUTEX_PRELOAD", &spaced), 125, &line);
 }

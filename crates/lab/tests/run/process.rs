@@ -1,4 +1,4 @@
-//! What a program sees of how it was started: it is the process, with everything that it was given.
+//! The program replaces the command's process, with everything that the process was given.
 
 use crate::command::{UFUTEX, output, printed, run, spawn, text};
 use std::ffi::OsString;
@@ -54,7 +54,7 @@ fn arguments_are_the_programs_from_its_name_on() {
     let arguments = ["cat", "/proc/self/cmdline"];
     assert_eq!(printed(&mut run(arguments)), "cat\0/proc/self/cmdline\0");
     assert_eq!(printed(run(["--"]).args(arguments)), "cat\0/proc/self/cmdline\0");
-    // Options of ours and a `--` after the program are not for us, and bytes are bytes.
+    // After the program's name, our options and `--` are arguments of the program. Arguments may have any bytes.
     let odd = OsString::from_vec(b"\xff\n ".to_vec());
     let mut command = run(["--", "printf", "<%s>", "--trap", "--stats", "--", "", "-o"]);
     let output = output(command.arg(odd));
@@ -95,10 +95,10 @@ fn another_preloaded_library_stays_behind_ours() {
 
 #[test]
 fn ignored_signals_blocked_signals_and_closed_files_are_inherited() {
-    // Rust's runtime ignores SIGPIPE, and opens what is closed.
+    // Rust's runtime ignores SIGPIPE and opens closed standard streams.
     for ignored in [false, true] {
         let status = |command: &mut Command| {
-            // SAFETY: two system calls, and what fills in a set.
+            // SAFETY: only system calls that are safe after fork, and a change of a local set.
             unsafe {
                 command.pre_exec(move || {
                     let mut blocked: libc::sigset_t = std::mem::zeroed();

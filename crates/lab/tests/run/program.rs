@@ -1,6 +1,6 @@
-//! Which file is run, and which is refused in one line.
+//! Which file is run, and which files are refused in one line.
 
-use crate::command::{Place, assert_refused, copy, is_root, printed, run};
+use crate::command::{TempDir, assert_refused, copy, is_root, printed, run};
 use std::fs;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use std::process::Stdio;
 
 #[test]
 fn a_program_is_looked_for_in_path_as_by_a_shell() {
-    let place = Place::new("path");
+    let place = TempDir::new("path");
     let script = "#!/bin/sh\necho $0\n";
     place.file("a/tool", script, 0o644);
     let second = place.file("b/tool", script, 0o755);
@@ -24,7 +24,7 @@ fn a_program_is_looked_for_in_path_as_by_a_shell() {
     assert_eq!(printed(command.env("PATH", list(&["d"]) + "::" + &list(&["b"]))), "tool\n", "the working directory");
     let line = format!("{} cannot be run: permission denied", place.path("a/tool"));
     if is_root() {
-        // Nobody may execute what has no x at all, not even root.
+        // A file without any x bit cannot be executed, not even by root.
         assert_refused(command.env("PATH", list(&["missing", "a", "d"])), 126, &line);
     }
     assert_refused(command.env("PATH", list(&["missing"])), 127, "'tool' is not found in PATH");
@@ -34,7 +34,7 @@ fn a_program_is_looked_for_in_path_as_by_a_shell() {
 
 #[test]
 fn scripts_are_run_by_their_interpreter_or_the_shell() {
-    let place = Place::new("script");
+    let place = TempDir::new("script");
     let with = place.file("with", "#!/bin/sh -u\necho \"$0 $# $LD_PRELOAD\"\n", 0o755);
     let without = place.file("without", "echo \"$0 $# $LD_PRELOAD\"\n", 0o755);
     for script in [&with, &without] {
@@ -47,7 +47,7 @@ fn scripts_are_run_by_their_interpreter_or_the_shell() {
 
 #[test]
 fn a_static_program_is_refused() {
-    let place = Place::new("static");
+    let place = TempDir::new("static");
     let source = place.file("program.c", "int main(void) { return 0; }\n", 0o644);
     let program = place.path("program");
     let compiled =
@@ -69,7 +69,7 @@ fn a_setuid_program_of_another_user_is_refused() {
         println!("skipped: only root can make a program that belongs to another user");
         return;
     }
-    let place = Place::new("setuid");
+    let place = TempDir::new("setuid");
     let program = place.path("program");
     copy("/bin/true", &program);
     let refused = |user, mode, line: &str| {
@@ -81,12 +81,12 @@ fn a_setuid_program_of_another_user_is_refused() {
     refused(1, 0o2755, "runs as another group (setgid): the loader preloads nothing into it");
     chown(&program, Some(0), Some(0)).expect("root");
     fs::set_permissions(&program, Permissions::from_mode(0o6755)).expect("root");
-    assert_eq!(printed(&mut run([&program])), "", "root is who it would run as anyway");
+    assert_eq!(printed(&mut run([&program])), "", "it would run as root anyway");
 }
 
 #[test]
-fn what_is_missing_or_cannot_be_run_is_told_apart() {
-    let place = Place::new("missing");
+fn missing_programs_and_unusable_programs_end_with_different_statuses() {
+    let place = TempDir::new("missing");
     let plain = place.file("plain", "#!/bin/sh\n", 0o644);
     let missing = place.path("missing");
     assert_refused(&mut run([&missing]), 127, &format!("{missing} does not exist"));
@@ -105,6 +105,6 @@ fn what_is_missing_or_cannot_be_run_is_told_apart() {
     let mut elf = fs::read("/bin/true").expect("a program");
     elf[18] = 183;
     copy("/bin/true", &other);
-    fs::write(&other, &elf).expect("a file that nobody runs");
+    fs::write(&other, &elf).expect("a file that is not running");
     assert_refused(&mut run([&other]), 126, &format!("{other} is a program for aarch64, not for x86-64"));
 }

@@ -1,6 +1,6 @@
-//! The report: when it comes, where it goes, what is in it.
+//! The report: when it is written, where, and its content.
 
-use crate::command::{Place, assert_refused, output, run, spawn, text};
+use crate::command::{TempDir, assert_refused, output, run, spawn, text};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -23,7 +23,7 @@ fn the_report_goes_to_stderr_when_the_program_ends_however_it_does() {
 
 #[test]
 fn a_thread_with_the_smallest_stack_can_end_the_program_with_a_report() {
-    let place = Place::new("stack");
+    let place = TempDir::new("stack");
     let source = place.file(
         "program.c",
         "#include <limits.h>\n#include <pthread.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
@@ -71,7 +71,7 @@ fn json_is_one_line_of_the_program_alone_unless_forks_are_followed() {
 
 #[test]
 fn output_goes_to_the_file_wherever_the_program_goes() {
-    let place = Place::new("output");
+    let place = TempDir::new("output");
     let name = "a, b=c.txt";
     let path = place.file(name, "old", 0o600);
     let mut command = run(["-o", name, "sh", "-c", "cd /; exit 4"]);
@@ -99,7 +99,7 @@ fn a_report_can_be_asked_for_while_the_program_goes_on() {
     let mut begun = [0; 6];
     std::io::Read::read_exact(child.stdout.as_mut().expect("piped"), &mut begun).expect("it says so");
     let mut stderr = child.stderr.take().expect("piped");
-    // SAFETY: our own child, which we have not waited for.
+    // SAFETY: this is our own child, which has not been waited for.
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGUSR1) }, 0);
     let mut report = [0; 64];
     std::io::Read::read_exact(&mut stderr, &mut report).expect("a report, before the program may go on");

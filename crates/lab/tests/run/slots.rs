@@ -1,12 +1,12 @@
 //! Tables of a given size: the engine's (`--slots`) and the kernel's (`--kernel`).
 
-use crate::command::{Place, UFUTEX, assert_refused, output, printed, run, text};
+use crate::command::{TempDir, UFUTEX, assert_refused, output, printed, run, text};
 use std::process::Command;
 use std::process::Stdio;
 
 #[test]
-fn slots_are_those_that_the_program_is_told_of_and_may_change_unless_immutable() {
-    let place = Place::new("slots");
+fn the_program_reads_its_slots_and_may_change_them_unless_immutable() {
+    let place = TempDir::new("slots");
     let source = place.file(
         "program.c",
         "#include <errno.h>\n#include <stdio.h>\n#include <sys/prctl.h>\n\
@@ -29,8 +29,8 @@ fn slots_are_those_that_the_program_is_told_of_and_may_change_unless_immutable()
     assert_eq!(told(&["--slots", "0"]), format!("0 {busy}\n"), "the global table is for good, as in the kernel");
 }
 
-/// What the tests of `--kernel` run: what the kernel says of the slots at first, with a thread, in the child of a fork, in a
-/// program that it executes; whether its signals are its own; and whether the slots can be changed.
+/// The program of the tests of `--kernel`. It prints the kernel's slots at first, in a thread, in a forked child and in
+/// an executed program. It also prints whether signal handlers are its own, and whether the slots can be changed.
 const KERNELS_SLOTS: &str = r#"
 #include <errno.h>
 #include <pthread.h>
@@ -67,22 +67,22 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// The program, if there is a compiler, and whether the kernel has such slots.
-fn kernels_slots(place: &Place) -> Option<(String, bool)> {
+/// The compiled program, and whether the kernel has PR_FUTEX_HASH. `None` if there is no compiler.
+fn kernels_slots(place: &TempDir) -> Option<(String, bool)> {
     let (source, program) = (place.file("program.c", KERNELS_SLOTS, 0o644), place.path("program"));
     let compiled = Command::new("cc").args(["-pthread", &source, "-o", &program]).status();
     if !compiled.is_ok_and(|status| status.success()) {
         println!("skipped: cc makes no program here");
         return None;
     }
-    // SAFETY: takes numbers, and changes nothing.
+    // SAFETY: the call takes only numbers and changes nothing.
     let has_slots = unsafe { libc::prctl(78, 2, 0, 0, 0) } >= 0;
     Some((program, has_slots))
 }
 
 #[test]
-fn with_kernel_the_program_and_its_children_have_so_many_slots_of_the_kernels() {
-    let place = Place::new("kernel");
+fn with_kernel_the_program_and_its_children_have_the_kernels_slots() {
+    let place = TempDir::new("kernel");
     let Some((program, has_slots)) = kernels_slots(&place) else { return };
     for slots in ["64", "2", "0"] {
         let mut command = run(["--kernel", "--slots", slots, &program]);
@@ -105,7 +105,7 @@ fn with_kernel_the_program_and_its_children_have_so_many_slots_of_the_kernels() 
 
 #[test]
 fn with_kernel_immutable_holds_or_is_refused_in_one_line_before_the_program_starts() {
-    let place = Place::new("immutable");
+    let place = TempDir::new("immutable");
     let Some((program, true)) = kernels_slots(&place) else {
         println!("skipped: no cc, or this kernel has no PR_FUTEX_HASH");
         return;
@@ -124,9 +124,9 @@ fn with_kernel_immutable_holds_or_is_refused_in_one_line_before_the_program_star
 
 #[test]
 fn with_kernel_what_a_trap_holds_and_what_is_static_are_refused() {
-    let place = Place::new("kernel-refused");
+    let place = TempDir::new("kernel-refused");
     let mut trapped = run(["--trap", UFUTEX, "run", "--kernel", "--slots", "64", "true"]);
-    let line = "--kernel: this command itself is run with --trap, which cannot be taken off; accepted: outside of it";
+    let line = "--kernel: this process already runs under --trap; accepted: run it outside";
     assert_refused(&mut trapped, 125, line);
     let (source, program) = (place.file("program.c", "int main(void) { return 0; }\n", 0o644), place.path("program"));
     let compiled = Command::new("cc").args(["-static", &source, "-o", &program]).stderr(Stdio::null()).status();

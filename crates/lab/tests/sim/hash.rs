@@ -24,7 +24,7 @@ fn a_row_says_what_was_run_and_whose_lines_moved() {
         (&hottest["object"], &hottest["field"], &hottest["offset"]),
         (&"Atomic".into(), &"count".into(), &0.into())
     );
-    // Up and down again, of which a core does some together, and two operations at most, before the next has the line.
+    // An operation increments and decrements the count. A core may do both, or two operations, before losing the line.
     assert!((0.5..2.0).contains(&number(hottest, "hitm")), "{hottest}");
     let functions: Vec<_> =
         hottest["functions"].as_array().expect("functions").iter().map(|f| f["name"].clone()).collect();
@@ -61,7 +61,7 @@ fn a_resize_shows_throughput_over_time() {
 #[test]
 fn tables_name_fields_and_functions() {
     let text = printed(&["hash", "--cores", "64", "--schemes", "atomic", "-b", "256", "-s"]);
-    for expected in ["modelled, not measured", "Mop/s", "locked", "| Atomic | count", "get table/refs/count.rs"] {
+    for expected in ["modelled, not measured", "Mop/s", "locked", "| Atomic | count", "get counted_schemes/count.rs"] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
 }

@@ -1,4 +1,4 @@
-//! `ufutex sim` as its users see it: rows, tables, mistakes; the same each time.
+//! `ufutex sim` from a user's view: rows, tables and mistakes. All are deterministic.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -19,7 +19,7 @@ fn rows(arguments: &[&str]) -> Vec<Value> {
     common::rows_of(&printed(&[arguments, &["--json"]].concat()))
 }
 
-/// The same with the same seed, something else with another one.
+/// Asserts that output is the same for the same seed, and differs for another.
 #[track_caller]
 fn assert_a_seed_decides(arguments: &[&str]) {
     let run = |seed| printed(&[arguments, &["--seed", seed]].concat());

@@ -14,7 +14,7 @@ fn rows_say_what_was_run_and_how_many_requests_were_done() {
         assert_eq!((&row["workload"], &row["topology"]), (&"schbench".into(), &"zen3-2s".into()));
         assert_eq!((&row["message_threads"], &row["threads"]), (&2.into(), &4.into()));
         assert_eq!((&row["buckets"], &row["seed"]), (&64.into(), &1.into()));
-        // Eight workers that wait for a message thread which wakes them: none has more than some requests in a microsecond.
+        // Eight workers, each woken by a message thread for each request, do at most some requests in a microsecond.
         assert!((1e4..1e8).contains(&number(row, "rps")), "{row}");
         assert!((0.5..100.0).contains(&number(row, "hitm_per_op")), "{row}");
     }

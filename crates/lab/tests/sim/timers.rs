@@ -5,11 +5,11 @@ use crate::{assert_a_seed_decides, printed, rows};
 use serde_json::Value;
 
 const DESIGNS: [&str; 5] = ["ours", "global-lock", "precheck", "scaled", "radix"];
-/// What a test finds.
+/// The results of each test.
 const CREATE_GETOVERRUN: [&str; 2] = ["create_ns", "getoverrun_ns"];
 const CREATE_DELETE: [&str; 1] = ["create_delete_ns"];
 
-/// The times of this test, and of no other one.
+/// Asserts that a row has the times of its own test and no others.
 fn assert_times(row: &Value) {
     let own = if row["test"] == "create-delete" { &CREATE_DELETE[..] } else { &CREATE_GETOVERRUN };
     for key in CREATE_GETOVERRUN.iter().chain(&CREATE_DELETE) {
@@ -63,7 +63,7 @@ fn threads_queue_for_one_lock_and_processes_with_tables_of_their_own_do_not() {
     let (threads, processes) = (rows(&both), rows(&[&both[..], &["--processes"]].concat()));
     let who = |rows: &[Value]| rows.iter().map(|row| (row["threads"].as_u64(), row["processes"].as_u64())).max();
     assert_eq!((who(&threads), who(&processes)), (Some((Some(16), Some(1))), Some((Some(1), Some(16)))));
-    // One thread on either, then sixteen.
+    // Global lock and radix tree with one thread, then both with sixteen.
     let times = |rows: &[Value]| rows.iter().map(|row| number(row, "create_delete_ns")).collect::<Vec<_>>();
     for times in [times(&threads), times(&processes)] {
         assert!(times[2] > 4.0 * times[0], "{times:?}");
@@ -85,7 +85,7 @@ fn with_kernel_a_call_takes_longer_by_the_same_whatever_the_design() {
 
 #[test]
 fn a_seed_decides_what_is_printed() {
-    // On both sockets: within one the oldest request is always next.
+    // The threads span both sockets. Within one socket, the oldest request is always next, so the seed has no effect.
     for output in [&["--json"][..], &[]] {
         assert_a_seed_decides(&[&["timers", "-t", "40", "-n", "20", "--designs", "scaled", "-s"], output].concat());
     }

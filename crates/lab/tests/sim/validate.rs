@@ -1,6 +1,5 @@
-//! `sim validate`: published figures beside the model's. The two shortest sources are asserted here. For all of them
-//! the command takes more than a minute, and its exit status gives the answer. Its tables are tested where they are
-//! made.
+//! `sim validate`: published figures beside the model's. Only the two shortest sources are run here. All of them take
+//! more than a minute, and the command's exit status gives the result. Unit tests check the tables.
 
 use crate::common::{assert_mistakes, number, rows_of, text, ufutex};
 use serde_json::Value;
@@ -10,7 +9,7 @@ use std::process::Output;
 const ONE: [&str; 4] = ["sim", "validate", "--only", "percpu-refs"];
 const VERDICTS: [&str; 4] = ["right", "noise", "SIZE MISSED", "DIRECTION MISSED"];
 
-/// 1, with a line that says of how many, if a verdict is a miss; 0 if none is.
+/// The exit status is 1, with a line that gives the number of misses, if a verdict is a miss. Otherwise it is 0.
 fn assert_status_is_the_verdicts(output: &Output, missed: usize, all: usize) {
     let said = text(&output.stderr);
     let expected = format!("ufutex: the model misses {missed} of {all} published comparisons");
@@ -27,7 +26,7 @@ fn rows_have_published_measured_and_modelled_apart_and_the_exit_status_is_theirs
         assert_eq!(row["source"], "percpu-refs");
         assert!(row["comparison"].as_str().is_some_and(|what| what.contains("power")), "{row}");
         assert!(row["sized"].is_boolean() && row["note"].is_string(), "{row}");
-        // Two threads on whatever this is; a factor of a hundred would be another figure.
+        // A measurement with two threads on any machine. A ratio of a hundred would be a wrong figure.
         assert!((0.01..100.0).contains(&number(row, "here_ratio")), "{row}");
         for key in ["published", "modelled"] {
             let pair: Vec<f64> = row[key].as_array().expect("a pair").iter().filter_map(Value::as_f64).collect();
@@ -53,7 +52,7 @@ fn schbench_is_measured_here_as_well_with_a_message_thread_on_one_cpu() {
     assert_eq!(rows.len(), 5);
     for row in &rows {
         assert!((0.01..100.0).contains(&number(row, "here_ratio")), "{row}");
-        // Hundreds of thousands of requests a second, and some millions.
+        // The model has hundreds of thousands of requests a second, or some millions.
         assert!(
             row["modelled"].as_array().is_some_and(|pair| pair.iter().all(|rps| rps.as_f64() > Some(1e5))),
             "{row}"

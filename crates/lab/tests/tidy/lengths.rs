@@ -1,10 +1,10 @@
-//! Functions fit on a screen.
+//! Functions must fit on a screen.
 
 use super::File;
 
 const MOST: usize = 70;
 
-/// Longer ones that stay, each with its reason.
+/// Accepted longer functions, each with its reason.
 const EXCEPTIONS: [(&str, &str, &str); 1] =
     [("preload/src/entry.rs", "syscall", "one block of assembly, which saves and restores every register")];
 
@@ -22,7 +22,7 @@ pub fn findings(files: &[File]) -> Vec<String> {
     findings
 }
 
-/// The functions of a file as rustfmt lays them out: from `fn` to the brace in the same column.
+/// The names and lengths of a file's functions. Assumes rustfmt's layout: a function ends with a brace in its column.
 fn lengths(text: &str) -> Vec<(&str, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut all = Vec::new();

@@ -1,6 +1,6 @@
-//! The rules of the house: who may import whom, labels of memory orderings, statics, lengths of functions.
+//! The repository's rules: imports, labels of memory orderings, statics, lengths of functions.
 //!
-//! Each rule is a function from a source text to findings, so that its test can plant a fault.
+//! Each rule is a function from source text to findings, so that its test can pass a violation.
 
 mod engine;
 mod lengths;
@@ -10,7 +10,7 @@ mod source;
 
 use source::{File, files};
 
-/// Fails with all findings at once.
+/// Fails with all findings in one message.
 #[track_caller]
 fn assert_none(findings: Vec<String>) {
     assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
@@ -36,7 +36,14 @@ fn engine_has_no_statics() {
 #[test]
 fn orderings_have_labels_that_are_argued() {
     let argued = source::read("ORDERING.md");
-    assert_none(files("crates/ufutex/src").iter().flat_map(|file| orderings::findings(file, &argued)).collect());
+    let mut all = orderings::strangers(&argued);
+    for area in orderings::AREAS {
+        let files = area.files();
+        assert!(!files.is_empty(), "the sources are not where they were: {:?}", area.directories);
+        all.extend(files.iter().flat_map(|file| orderings::findings(&area, file, &argued)));
+        all.extend(orderings::unused(&area, &files, &argued));
+    }
+    assert_none(all);
 }
 
 #[test]
@@ -46,7 +53,7 @@ fn functions_are_short() {
     assert_none(lengths::findings(&all));
 }
 
-/// Clippy looks for SAFETY comments, where a package takes the workspace's lints.
+/// Clippy checks for SAFETY comments in packages that use the workspace's lints.
 #[test]
 fn each_package_has_the_lints_of_the_workspace() {
     let manifests = source::manifests();

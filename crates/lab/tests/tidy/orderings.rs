@@ -1,23 +1,73 @@
-//! Each memory ordering stronger than Relaxed has a label near it, and each label is argued in ORDERING.md.
+//! Each memory ordering stronger than Relaxed has a label near it, and ORDERING.md has an argument for each label.
+//!
+//! A label of the engine is `[A]` to `[Z]`. Outside of the engine each area has a capital letter, which a small
+//! letter follows: `[Ca]`. Labels are read in comments only, so an array literal is none.
 
 use super::File;
-use super::source::code;
+use super::source::{code, files};
+
+/// Directories whose orderings have labels of one kind.
+pub struct Area {
+    pub directories: &'static [&'static str],
+    /// The first of the two letters of a label. `None` for the engine, whose labels have one letter.
+    letter: Option<char>,
+    /// Parts of the directories that are not checked. Each has its reason below.
+    except: &'static [&'static str],
+}
+
+/// What is checked. `crates/designs`, `crates/models` and `crates/coherence` are not:
+/// - `designs` are the kernel's timer tables and locks, rebuilt to be compared with ours. Their orderings are those of
+///   the originals, or what a comparison is about.
+/// - `models` are tests.
+/// - `coherence`, and `crates/lab/sim` on it, simulate: all virtual threads of a simulation are coroutines of one
+///   thread of the host. An ordering there says what an access costs, and orders no real threads.
+pub const AREAS: [Area; 6] = [
+    Area { directories: &["crates/ufutex/src"], letter: None, except: &[] },
+    Area { directories: &["crates/capi/src"], letter: Some('C'), except: &[] },
+    Area { directories: &["crates/preload/src"], letter: Some('P'), except: &[] },
+    Area { directories: &["crates/lab"], letter: Some('L'), except: &["crates/lab/sim/"] },
+    // These two have only Relaxed so far.
+    Area {
+        directories: &["crates/parking_lot_core/src", "crates/parking_lot_core/v0_9", "crates/parking_lot_core/v0_10"],
+        letter: Some('K'),
+        except: &[],
+    },
+    Area { directories: &["crates/program/src"], letter: Some('R'), except: &[] },
+];
+
+impl Area {
+    /// All sources that are checked.
+    pub fn files(&self) -> Vec<File> {
+        let all = self.directories.iter().flat_map(|directory| files(directory));
+        all.filter(|file| !self.except.iter().any(|part| file.path.starts_with(part))).collect()
+    }
+
+    /// Whether the label is one of this area's.
+    fn has(&self, label: &str) -> bool {
+        match self.letter {
+            None => label.len() == 1,
+            Some(letter) => label.len() == 2 && label.starts_with(letter),
+        }
+    }
+}
 
 const STRONG: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
-/// A label stands this many lines before the ordering at most, or right behind it, where rustfmt puts comments.
+/// The most lines between a label and an ordering after it. rustfmt may also move a comment to the lines behind.
 const BEFORE: usize = 8;
 const BEHIND: usize = 2;
 
-/// Orderings without a label, and labels that `argued` lacks.
-pub fn findings(file: &File, argued: &str) -> Vec<String> {
+/// Orderings without a label of the area, and labels of any area that `argued` does not contain.
+pub fn findings(area: &Area, file: &File, argued: &str) -> Vec<String> {
     if file.is_test() {
         return Vec::new();
     }
     let lines = file.lines();
     let mut findings = Vec::new();
+    let mut is_import = false;
     for (number, line) in lines.iter().enumerate() {
         let here = || format!("{}:{}", file.path, number + 1);
-        if is_strong(code(line)) && !has_label(&lines, number) {
+        is_import |= begins_import(line);
+        if !is_import && is_strong(code(line)) && !has_label(area, &lines, number) {
             findings.push(format!("{}: no label at '{}'", here(), line.trim()));
         }
         for label in comment(line).map(labels).into_iter().flatten() {
@@ -25,37 +75,65 @@ pub fn findings(file: &File, argued: &str) -> Vec<String> {
                 findings.push(format!("{}: [{label}] is not in ORDERING.md", here()));
             }
         }
+        is_import &= !code(line).contains(';');
     }
     findings
 }
 
+/// Labels of the area with a row in ORDERING.md that none of its files has.
+pub fn unused(area: &Area, files: &[File], argued: &str) -> Vec<String> {
+    let comments = |file: &File| file.text.lines().filter_map(comment).collect::<Vec<_>>().join("\n");
+    let comments: String = files.iter().map(comments).collect();
+    let rows = argued.lines().filter_map(|line| line.strip_prefix("| [")?.split_once(']'));
+    let labels = rows.filter(|(label, _)| area.has(label)).map(|(label, _)| format!("[{label}]"));
+    labels
+        .filter(|label| !comments.contains(label))
+        .map(|label| format!("{label} is argued, and no ordering has it"))
+        .collect()
+}
+
+/// Rows of ORDERING.md whose label is no area's, and could be used nowhere.
+pub fn strangers(argued: &str) -> Vec<String> {
+    let rows = argued.lines().filter_map(|line| line.strip_prefix("| [")?.split_once(']'));
+    rows.filter(|(label, _)| !AREAS.iter().any(|area| area.has(label)))
+        .map(|(label, _)| format!("ORDERING.md: [{label}] is a label of no area"))
+        .collect()
+}
+
+/// Whether an import begins on the line. It may go on in the lines behind.
+fn begins_import(line: &str) -> bool {
+    let code = code(line).trim_start();
+    code.starts_with("use ") || code.starts_with("pub") && code.contains(" use ")
+}
+
 fn is_strong(code: &str) -> bool {
-    let is_import = code.trim_start().starts_with("use ") || code.trim_start().starts_with("pub use ");
     let mut words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
-    !is_import && words.any(|word| STRONG.contains(&word))
+    words.any(|word| STRONG.contains(&word))
 }
 
 fn comment(line: &str) -> Option<&str> {
     Some(&line[line.find("//")?..])
 }
 
-/// `[A]` to `[Z]` in a comment.
-fn labels(comment: &str) -> impl Iterator<Item = char> {
-    let bracket = |rest: &str| match rest.as_bytes() {
-        [label @ b'A'..=b'Z', b']', ..] => Some(char::from(*label)),
+/// The labels in a comment: `[A]` to `[Z]`, and those of two letters that begin with the letter of an area.
+fn labels(comment: &str) -> impl Iterator<Item = &str> {
+    let is_letter = |first: u8| AREAS.iter().any(|area| area.letter == Some(char::from(first)));
+    let bracket = move |rest| match str::as_bytes(rest) {
+        [b'A'..=b'Z', b']', ..] => Some(&rest[..1]),
+        [first, b'a'..=b'z', b']', ..] if is_letter(*first) => Some(&rest[..2]),
         _ => None,
     };
     comment.split('[').skip(1).filter_map(bracket)
 }
 
-fn has_label(lines: &[&str], number: usize) -> bool {
-    let has = |line: &&str| comment(line).is_some_and(|comment| labels(comment).next().is_some());
+fn has_label(area: &Area, lines: &[&str], number: usize) -> bool {
+    let has = |line: &&str| comment(line).is_some_and(|comment| labels(comment).any(|label| area.has(label)));
     let near = lines[..=number].iter().rev().take(BEFORE + 1).take_while(|line| !line.trim().is_empty());
     let behind = lines[number + 1..].iter().take(BEHIND);
     near.chain(behind).any(has) || documentation(lines, number).iter().any(has)
 }
 
-/// The documentation of the function that a line is in.
+/// The documentation of the function that contains a line.
 fn documentation<'a>(lines: &'a [&'a str], number: usize) -> &'a [&'a str] {
     let is_head = |line: &&str| line.contains("fn ") && !line.trim_start().starts_with("//");
     let Some(head) = lines[..=number].iter().rposition(is_head) else { return &[] };
@@ -68,8 +146,16 @@ fn documentation<'a>(lines: &'a [&'a str], number: usize) -> &'a [&'a str] {
 mod tests {
     use super::*;
 
+    const ENGINE: &Area = &AREAS[0];
+    const CAPI: &Area = &AREAS[1];
+
+    fn count_in(area: &Area, text: &str) -> usize {
+        let file = File { path: "lock.rs".to_string(), text: text.to_string() };
+        findings(area, &file, "[E] and [V], [Ca] and [Pa]").len()
+    }
+
     fn count(text: &str) -> usize {
-        findings(&File { path: "lock.rs".to_string(), text: text.to_string() }, "[E] and [V]").len()
+        count_in(ENGINE, text)
     }
 
     #[test]
@@ -88,7 +174,63 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_nobody_argues_is_found() {
+    fn an_import_of_several_lines_needs_no_label_and_hides_nothing_behind_it() {
+        let import =
+            |head: &str| format!("{head} atomic::{{\n    AtomicU32,\n    Ordering::{{Acquire, SeqCst}},\n}};\n");
+        for head in ["use", "pub use", "pub(crate) use", "    pub(in a::b) use"] {
+            assert_eq!(count(&import(head)), 0, "{head}");
+            assert_eq!(count(&format!("{}fence(SeqCst);\n", import(head))), 1, "{head}");
+        }
+        assert_eq!(count("user(\n    Acquire,\n);\n"), 1);
+        assert_eq!(count("pub fn user() { word.load(Acquire); }\n"), 1);
+    }
+
+    #[test]
+    fn an_ordering_outside_of_the_engine_needs_a_label_of_its_own_area() {
+        let here = |label: &str| format!("word.store(1, Release); // {label}\n");
+        assert_eq!(count_in(CAPI, &here("[Ca]")), 0);
+        assert_eq!(count_in(CAPI, &here("[Ca], as the engine's [E]")), 0);
+        assert_eq!(count_in(CAPI, &here("")), 1);
+        assert_eq!(count_in(CAPI, &here("[E]")), 1, "the engine's");
+        assert_eq!(count_in(CAPI, &here("[Pa]")), 1, "another area's");
+        assert_eq!(count(&here("[Ca]")), 1, "not the engine's");
+        assert_eq!(count_in(CAPI, &here("[Cb]")), 1, "it has no argument");
+        assert_eq!(count_in(CAPI, &here("[ca]")), 1, "an array");
+        assert_eq!(count_in(CAPI, &here("[Ok]")), 1, "a letter of no area");
+        assert_eq!(count_in(CAPI, "let two = [Ca]; word.store(1, Release);\n"), 1, "an array literal");
+        assert_eq!(count_in(CAPI, "let two = [Zz, Cz]; // no label: [Ok], [Cap], [C1]\n"), 0);
+    }
+
+    #[test]
+    fn areas_do_not_share_a_letter() {
+        let letters: std::collections::BTreeSet<_> = AREAS.iter().map(|area| area.letter).collect();
+        assert_eq!(letters.len(), AREAS.len());
+    }
+
+    #[test]
+    fn parts_that_are_left_out_exist() {
+        for part in AREAS.iter().flat_map(|area| area.except) {
+            assert!(!files(part).is_empty(), "{part}");
+        }
+    }
+
+    #[test]
+    fn a_row_with_a_label_of_no_area_is_found() {
+        let argued = "| label | what |\n|---|---|\n| [E] | a |\n| [Ca] | b |\n| [Zz] | c |\n";
+        assert_eq!(strangers(argued), ["ORDERING.md: [Zz] is a label of no area"]);
+    }
+
+    #[test]
+    fn an_argued_label_that_no_ordering_has_is_found() {
+        let file = File { path: "lock.rs".to_string(), text: "word.store(1, Release); // [E]\n".to_string() };
+        let argued = "| label | what |\n|---|---|\n| [E] | a | b |\n| [Q] | c | d |\n| [Cb] | e | f |\n";
+        assert_eq!(unused(ENGINE, &[file], argued), ["[Q] is argued, and no ordering has it"]);
+        let file = File { path: "bell.rs".to_string(), text: "word.store(1, Release); // [Ca], [Q]\n".to_string() };
+        assert_eq!(unused(CAPI, &[file], argued), ["[Cb] is argued, and no ordering has it"]);
+    }
+
+    #[test]
+    fn a_label_without_an_argument_is_found() {
         assert_eq!(count("fn f() {\n    word.store(1, Ordering::Release); // [Q]\n}\n"), 1);
         assert_eq!(count("let [A] = array; // no label: [a]\n"), 0);
     }

@@ -1,8 +1,8 @@
-//! The lab's rooms: each package may depend on those of lower floors.
+//! The layers of the lab's packages: a package may depend on lower layers only.
 
 use super::source::manifests;
 
-/// The floors, lowest first. Packages of one floor do not know each other.
+/// The layers, lowest first. Packages of one layer do not depend on each other.
 const FLOORS: [&[&str]; 6] = [
     &["lab-terminal"],
     &["lab-measure"],
@@ -16,7 +16,7 @@ fn floor(package: &str) -> Option<usize> {
     FLOORS.iter().position(|packages| packages.contains(&package))
 }
 
-/// In all manifests.
+/// The violations in all manifests.
 pub fn findings() -> Vec<String> {
     let manifests = manifests();
     let seen = manifests.iter().filter(|(_, text)| floor(name(text)).is_some()).count();
@@ -32,15 +32,19 @@ fn name(manifest: &str) -> &str {
 fn of(path: &str, manifest: &str) -> Vec<String> {
     let name = name(manifest);
     let mine = floor(name);
-    let dependencies =
-        manifest.split("\n[dependencies]\n").nth(1).and_then(|rest| rest.split("\n[").next()).unwrap_or("");
+    // Those of one target only are behind `[target.'cfg(..)'.dependencies]`. Tests and build scripts may use anything.
+    let is_section =
+        |head: &str| head == "dependencies" || head.starts_with("target.") && head.ends_with(".dependencies");
+    let sections = manifest.split("\n[").filter_map(|section| section.split_once("]\n"));
+    let dependencies: Vec<&str> =
+        sections.filter(|(head, _)| is_section(head)).flat_map(|(_, lines)| lines.lines()).collect();
     let of_lab =
-        dependencies.lines().filter_map(|line| line.split([' ', '.']).next()).filter(|name| floor(name).is_some());
+        dependencies.iter().filter_map(|line| line.split([' ', '.']).next()).filter(|name| floor(name).is_some());
     let mut findings: Vec<String> = of_lab
         .filter(|other| mine.is_none_or(|mine| floor(other) >= Some(mine)))
         .map(|other| format!("{path}: '{name}' depends on '{other}', which is not below it"))
         .collect();
-    if mine.is_some() && name != "lab" && dependencies.lines().any(|line| line.starts_with("clap")) {
+    if mine.is_some() && name != "lab" && dependencies.iter().any(|line| line.starts_with("clap")) {
         findings.push(format!("{path}: '{name}' knows clap, which only the command does"));
     }
     findings
@@ -62,6 +66,8 @@ mod tests {
         assert_eq!(of("lab-bench", "lab-sim.workspace = true\n"), 1, "sideways");
         assert_eq!(of("ufutex", "lab-terminal = { workspace = true }\n"), 1, "the engine knows no room");
         assert_eq!(of("lab-bench", "clap = \"4\"\n"), 1);
+        assert_eq!(of("lab-bench", "[target.'cfg(unix)'.dependencies]\nlab-report = { workspace = true }\n"), 1);
+        assert_eq!(of("lab-bench", "[dev-dependencies]\nlab-report = { workspace = true }\n"), 0);
         assert_eq!(of("lab", "clap = \"4\"\nlab-run = { workspace = true }\n"), 0);
     }
 }

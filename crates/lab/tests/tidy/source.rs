@@ -1,4 +1,4 @@
-//! Source files, and what of them is code.
+//! Reads source files and separates code from comments.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ pub struct File {
 }
 
 impl File {
-    /// Its lines without those of its unit tests, which stand at the end.
+    /// The lines of the file without its unit tests, which are at its end.
     pub fn lines(&self) -> Vec<&str> {
-        let code = self.text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        let code = self.text.split("\nmod tests {").next().unwrap_or_default();
         code.lines().collect()
     }
 
-    /// Whether all of it is tests.
+    /// Whether the whole file is tests.
     pub fn is_test(&self) -> bool {
         self.path.contains("/tests/") || self.path.ends_with("/tests.rs")
     }
@@ -26,7 +26,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace's root")
 }
 
-/// A file of the workspace.
+/// The text of a file of the workspace.
 pub fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
@@ -48,7 +48,7 @@ pub fn manifests() -> Vec<(String, String)> {
     find(&root().join("crates"), &mut |path| {
         if path.file_name().is_some_and(|name| name == "Cargo.toml") {
             let file = below_root(path);
-            // Not those with a workspace of their own: programs that tests build, and the patches for parking_lot's lines.
+            // Leaves out packages with a workspace of their own, which tests build, and patches of parking_lot_core.
             let is_patch = file.path.starts_with("crates/parking_lot_core/v0_");
             if !file.text.contains("[workspace]") && !is_patch {
                 all.push((file.path, file.text));
@@ -78,7 +78,7 @@ fn find(directory: &Path, found: &mut impl FnMut(&Path)) {
     }
 }
 
-/// What stands before a comment.
+/// The part of a line before a comment.
 pub fn code(line: &str) -> &str {
     line.split("//").next().unwrap_or_default()
 }

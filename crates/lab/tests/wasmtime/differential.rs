@@ -1,4 +1,4 @@
-//! Random programs, a step at a time, on both runtimes: the same results, the same threads woken.
+//! Random programs, run step by step on both runtimes: both must have the same results and wake the same threads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ const STEPS: usize = 40;
 const THREADS: usize = 6;
 const PAGE: u64 = 65536;
 
-/// What a program does next.
+/// A step of a program.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Thread, address, expected value, timeout: -1 or 0. Only by a thread that does not wait yet.
+    /// Thread, address, expected value, timeout (-1 or 0). Skipped if the thread already waits.
     Wait32(usize, u64, u32, i64),
     Wait64(usize, u64, u64, i64),
     Notify(u64, u32),
@@ -29,16 +29,16 @@ enum Step {
     Grow,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(PartialEq, Debug)]
 enum Event {
     /// The thread sleeps.
     Asleep,
     Waited(Result<Waited, Trap>),
-    /// How many, and whose waits ended.
+    /// The number of notified threads, and the waits that ended, by thread.
     Notified(Result<u32, Trap>, Vec<(usize, Result<Waited, Trap>)>),
     Grown(bool, u64),
-    /// The thread waits already, or the word is not there to be written.
+    /// The thread already waits, or the memory has no such word to write.
     Skipped,
 }
 
@@ -58,7 +58,8 @@ impl Rng {
     }
 
     fn step(&mut self) -> Step {
-        // Few, so that they meet; some that trap; the end of the first page, which is not that of the memory for long.
+        // Few common addresses, so that steps use the same ones. The odd ones trap, or are near the end of the first
+        // page, beyond which the memory grows.
         let common = [0, 0, 0, 4, 8, 8, 64];
         let odd = [2, 3, 12, PAGE - 8, PAGE - 4, PAGE, PAGE + 8, 3 * PAGE, 1 << 40, u64::MAX, u64::MAX - 7];
         let address = if self.next().is_multiple_of(5) { self.one(&odd) } else { self.one(&common) };
@@ -76,7 +77,7 @@ impl Rng {
     }
 }
 
-/// A program while it runs.
+/// A program that is running.
 struct Run<M> {
     machine: Arc<M>,
     waiting: BTreeMap<usize, Waiting>,
@@ -129,7 +130,7 @@ impl<M: Machine> Run<M> {
         Event::Asleep
     }
 
-    /// Those that it counts end; and a moment later no other has.
+    /// Waits until as many threads as the call counted have ended their waits. The event has all that have ended.
     fn notify(&mut self, address: u64, count: u32) -> Event {
         let notified = self.machine.notify(address, count);
         let has_ended = |waiting: &mut Waiting| waiting.has_ended();

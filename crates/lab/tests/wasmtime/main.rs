@@ -1,5 +1,5 @@
-//! wasmtime's public `SharedMemory` beside ours: the same bodies that ours has to pass, and random programs that must
-//! go the same way on both.
+//! wasmtime's public `SharedMemory` beside our engine: test bodies that both must pass, and random programs that must
+//! have the same results on both.
 //!
 //! `cargo test -p lab --features wasmtime --test wasmtime`
 
@@ -23,19 +23,19 @@ use suite::Machine;
 use ufutex::wasm::{Trap, Waited};
 use wasmtime::{Config, Engine, MemoryType, SharedMemory, WaitResult};
 
-/// Its memory.
+/// A shared memory of wasmtime.
 struct Wasmtime(SharedMemory);
 
 impl Wasmtime {
     fn word32(&self, address: u64) -> &AtomicU32 {
         let bytes = &self.0.data()[address as usize..][..4];
-        // SAFETY: four bytes of the memory, aligned as its addresses are; it stays in place, and tests reach it by atomics.
+        // SAFETY: four bytes of the memory, aligned because `address` is. It is never moved; tests use atomics.
         unsafe { AtomicU32::from_ptr(bytes.as_ptr().cast_mut().cast()) }
     }
 
     fn word64(&self, address: u64) -> &AtomicU64 {
         let bytes = &self.0.data()[address as usize..][..8];
-        // SAFETY: as above, eight bytes.
+        // SAFETY: as above, with eight bytes.
         unsafe { AtomicU64::from_ptr(bytes.as_ptr().cast_mut().cast()) }
     }
 }

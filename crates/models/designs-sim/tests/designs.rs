@@ -1,4 +1,4 @@
-//! The designs on virtual cores are still timer tables, their lock excludes, and a run repeats itself.
+//! On virtual cores the designs are still timer tables, their lock excludes other threads, and runs are deterministic.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ fn simulation() -> Simulation {
     Simulation::new(&topology).threads(THREADS).seed(5).length(Length::Whole)
 }
 
-/// Each thread creates timers, looks each up, deletes every second one, and looks again.
+/// Each thread creates timers, looks each up, deletes every second one, and looks all up again.
 fn hold_their_timers<P: Process>(processes: &[P]) -> Report {
     let ids: Vec<_> = processes.iter().map(|_| RefCell::new(HashSet::new())).collect();
     let report = simulation().run(|number| {
@@ -41,7 +41,7 @@ fn hold_their_timers<P: Process>(processes: &[P]) -> Report {
     report
 }
 
-/// In one process, and in as many as there are threads; both twice.
+/// Runs in one process, and in a process for each thread, each twice.
 fn are_timer_tables<P: Process>(make: impl Fn(usize) -> Vec<P>) {
     for processes in [1, THREADS] {
         let run = || hold_their_timers(&memory::by_line(|| make(processes)));
@@ -80,13 +80,13 @@ fn one_lock_serves_its_queue_in_order_and_excludes() {
     let turn = memory::by_line(|| Box::new(AtomicU32::new(0)));
     let (inside, order) = (Cell::new(false), RefCell::new(Vec::new()));
     let report = simulation().run(|thread| {
-        // So far apart that everybody is in the queue before the next one comes, and the first still has the lock.
+        // So far apart that each thread is queued before the next one comes, while the first still has the lock.
         current::compute(thread as f64 * 2_000.0);
         let held = lock.lock();
         assert!(!inside.replace(true), "two have it");
         order.borrow_mut().push(thread);
         current::compute(100_000.0);
-        // An access: here others have their turn.
+        // An access, at which other threads may run.
         turn.load(Ordering::Relaxed);
         inside.set(false);
         drop(held);

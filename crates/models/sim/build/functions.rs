@@ -1,15 +1,15 @@
-//! The table of the engine's functions that the build script writes, a `ufutex_coherence::functions::Table`.
+//! Makes the table of the engine's functions, a `ufutex_coherence::functions::Table`, for the build script.
 //!
-//! No part of that package: a build script that used it would have it compiled once more, with all that it depends on.
+//! It is not in `ufutex-coherence`, because the build script would then compile that package a second time.
 
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The table of all sources below `root`, as an expression of Rust.
+/// The table of all sources below `root`, as a Rust expression.
 ///
 /// # Errors
-/// The error of reading them.
+/// Fails if the sources cannot be read.
 pub fn table_of(root: &Path) -> io::Result<String> {
     let mut files = Vec::new();
     find(root, &mut files)?;
@@ -39,7 +39,7 @@ fn find(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// The lines of `source` where functions begin, and their names.
+/// The lines of `source` in which functions begin, with their names.
 fn begins(source: &str) -> Vec<(u32, &str)> {
     let line = |(number, line): (usize, &'_ str)| {
         let line = line.trim_start();

@@ -1,4 +1,4 @@
-//! Where each function of the engine begins: reports name functions, and the compiler tells them lines.
+//! Writes the table of where the engine's functions begin. Reports name functions, and the compiler only gives lines.
 
 use std::path::Path;
 

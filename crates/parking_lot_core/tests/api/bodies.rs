@@ -1,4 +1,4 @@
-//! What both lines promise. Each body runs on the published crates and on ours.
+//! What both lines promise, as test bodies. Each runs on the published crates and on ours.
 
 use crate::lines::{Calls, Core, Filter, Op, Parked, Unparked, unparked};
 use crate::threads::{Parker, key, park, park_until, unpark_one};
@@ -125,13 +125,14 @@ pub fn timeout_after_a_requeue_names_the_new_key<C: Core>() {
     let parked = park_until::<C>(from, 1, Some(Instant::now() + Duration::from_millis(300)));
     let moved = C::unpark_requeue(from, to, &mut || Op::RequeueAll, &mut |_, _| 0);
     if moved.requeued == 0 {
-        return; // this machine is so slow that the time was over
+        return; // the timeout passed before the requeue, on a very slow machine
     }
     assert_eq!(parked.ended_with_callback(), (Parked::TimedOut, Some((to, true))));
     assert_eq!((C::unpark_all(from, 0), C::unpark_all(to, 0)), (0, 0));
 }
 
-/// What `filter` unparks of tokens 0 to 4, what it asks about, and what it says.
+/// Parks threads with the tokens 0 to 4 and runs `unpark_filter`. Returns the tokens that were unparked, the tokens
+/// that `filter` was called with, and the result of the call.
 fn filtered<C: Core>(filter: impl Fn(usize) -> Filter) -> (Vec<usize>, Vec<usize>, Unparked) {
     let key = key();
     let parked: Vec<Parker> = (0..5).map(|token| park::<C>(key, token)).collect();
@@ -170,15 +171,15 @@ pub fn filter_stops_where_it_is_told_to<C: Core>() {
 
 pub fn filter_of_nobody_still_calls_back<C: Core>() {
     let mut calls = 0;
-    let answer = C::unpark_filter(key(), &mut |_| panic!("nobody is parked"), &mut |_| {
+    let answer = C::unpark_filter(key(), &mut |_| panic!("no thread is parked"), &mut |_| {
         calls += 1;
         0
     });
     assert_eq!((answer, calls), (Unparked::default(), 1));
 }
 
-/// Has `op` done with three threads at one key and one at the other; answers what was said, which of the three have been
-/// unparked, and in which order the second key's queue unparks.
+/// Runs `op` with three threads parked at one key and one at another. Returns the result, which of the three were
+/// unparked, and the order of the second key's queue afterwards.
 fn requeued<C: Core>(op: Op) -> (Unparked, Vec<usize>, Vec<usize>) {
     let (from, to) = (key(), key());
     let mut parked: Vec<(usize, Parker)> = (0..3).map(|token| (token, park::<C>(from, token))).collect();
@@ -258,7 +259,7 @@ pub fn hundreds_of_threads_park_and_all_are_unparked<C: Core>() {
     }
 }
 
-/// Who is counted as unparked has been, and nobody else, whoever comes first.
+/// Exactly the threads that unparks count return as unparked, however unparks and timeouts race.
 pub fn timeouts_that_race_unparks_are_one_or_the_other<C: Core>() {
     const THREADS: usize = 4;
     let keys = [key(), key()];

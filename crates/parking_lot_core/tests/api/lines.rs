@@ -1,29 +1,29 @@
-//! The four crates that each body runs on: both lines as published, and both of ours. The published ones are the oracle:
-//! what a body expects of ours it finds there, too.
+//! The four crates that each body runs on: both lines as published, and both of ours. The published crates show that
+//! the bodies expect the right results.
 
 use std::time::Instant;
 
-/// The 0.9 line's package, compiled here.
+/// The package of the 0.9 line, compiled as a module.
 #[path = "../../v0_9/src/lib.rs"]
 #[allow(dead_code, reason = "deadlocks are in a test of their own")]
 pub mod v0_9;
 
-/// The 0.10 line's.
+/// The package of the 0.10 line, compiled as a module.
 #[path = "../../v0_10/src/lib.rs"]
 #[allow(dead_code, reason = "deadlocks are in a test of their own")]
 pub mod v0_10;
 
-/// An `UnparkResult`, as far as both lines have the same.
+/// An `UnparkResult` of either line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Unparked {
     pub unparked: usize,
     pub requeued: usize,
     pub have_more: bool,
-    /// Always `false` on the 0.10 line.
+    /// Always `false` in the 0.10 line.
     pub be_fair: bool,
 }
 
-/// An unpark of so many that leaves others, or nobody.
+/// The result of an unpark of `unparked` threads. `have_more`: other threads stay parked at the key.
 pub fn unparked(unparked: usize, have_more: bool) -> Unparked {
     Unparked { unparked, have_more, ..Unparked::default() }
 }
@@ -52,13 +52,13 @@ pub enum Op {
 }
 
 impl Unparked {
-    /// Without the field that comes by chance.
+    /// Without `be_fair`, which depends on time and chance.
     pub fn plain(self) -> Self {
         Self { be_fair: false, ..self }
     }
 }
 
-/// What a park calls back.
+/// The callbacks of a park.
 pub struct Calls<'a> {
     pub validate: &'a mut dyn FnMut() -> bool,
     pub before_sleep: &'a mut dyn FnMut(),
@@ -81,7 +81,7 @@ pub trait Core: Send + Sync + 'static {
         filter: &mut dyn FnMut(usize) -> Filter,
         callback: &mut dyn FnMut(Unparked) -> usize,
     ) -> Unparked;
-    /// How many times a spin waits before it says no, and again after a reset.
+    /// How often `SpinWait::spin` returns `true` in a row: on a new counter, and after a reset and one `spin_no_yield`.
     fn spins() -> [usize; 2];
 }
 
@@ -112,11 +112,11 @@ macro_rules! core {
                 }
             }
 
-            // SAFETY of all calls: the tests use keys of their own, and their callbacks park and unpark nobody.
+            // SAFETY of all calls: the tests use keys of their own, and their callbacks park and unpark no threads.
             impl Core for $name {
                 fn park(key: usize, calls: Calls<'_>, token: usize, timeout: Option<Instant>) -> Parked {
                     let Calls { validate, before_sleep, timed_out } = calls;
-                    // SAFETY: as said above.
+                    // SAFETY: see above the `impl`.
                     match unsafe { core::park(key, validate, before_sleep, timed_out, core::ParkToken(token), timeout) }
                     {
                         core::ParkResult::Unparked(core::UnparkToken(token)) => Parked::Token(token),
@@ -126,12 +126,12 @@ macro_rules! core {
                 }
 
                 fn unpark_one(key: usize, callback: &mut dyn FnMut(Unparked) -> usize) -> Unparked {
-                    // SAFETY: as said above.
+                    // SAFETY: see above the `impl`.
                     result(unsafe { core::unpark_one(key, |it| core::UnparkToken(callback(result(it)))) })
                 }
 
                 fn unpark_all(key: usize, token: usize) -> usize {
-                    // SAFETY: as said above.
+                    // SAFETY: see above the `impl`.
                     unsafe { core::unpark_all(key, core::UnparkToken(token)) }
                 }
 
@@ -149,7 +149,7 @@ macro_rules! core {
                         Op::RequeueOne => core::RequeueOp::RequeueOne,
                     };
                     let callback = |it, outcome| core::UnparkToken(callback(op(it), result(outcome)));
-                    // SAFETY: as said above.
+                    // SAFETY: see above the `impl`.
                     result(unsafe { core::unpark_requeue(from, to, validate, callback) })
                 }
 
@@ -164,7 +164,7 @@ macro_rules! core {
                         Filter::Stop => core::FilterOp::Stop,
                     };
                     let callback = |it| core::UnparkToken(callback(result(it)));
-                    // SAFETY: as said above.
+                    // SAFETY: see above the `impl`.
                     result(unsafe { core::unpark_filter(key, filter, callback) })
                 }
 

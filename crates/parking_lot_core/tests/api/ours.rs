@@ -1,5 +1,5 @@
-//! What ours promise beyond the published crates: a panic loses nobody, the table may be resized at any time, and an unpark
-//! is fair now and then.
+//! What ours promise beyond the published crates: a panic in a callback loses no thread, the table may be resized at
+//! any time, and some unparks are fair.
 
 use crate::lines::{Calls, Core, Filter, Op, Ours09, Ours010, Parked, unparked};
 use crate::threads::{Parker, key, park, unpark_one};
@@ -49,7 +49,7 @@ fn park_whose_callback_panics_leaves_its_queue() {
 }
 
 #[test]
-fn panic_before_sleeping_after_an_unpark_hangs_nobody() {
+fn panic_before_sleeping_after_an_unpark_hangs_no_thread() {
     let key = key();
     let before_sleep = &mut || {
         assert_eq!(unpark_one::<Line>(key, 1), unparked(1, false));
@@ -60,7 +60,7 @@ fn panic_before_sleeping_after_an_unpark_hangs_nobody() {
     assert_eq!(Line::unpark_all(key, 0), 0);
 }
 
-/// In a child: the program ends there.
+/// The environment variable that gives the child process its case. The case aborts the child.
 const CHILD: &str = "UFUTEX_TEST_ABORTS";
 
 #[test]
@@ -81,7 +81,7 @@ fn line_0_10_aborts_where_a_callback_panics() {
         },
     ];
     if let Ok(number) = std::env::var(CHILD) {
-        // The panic must not pass.
+        // The abort must come before the panic reaches `catch_unwind`. If it does not, the child exits with status 0.
         _ = catch_unwind(cases[number.parse::<usize>().expect("a number")]);
         std::process::exit(0);
     }
@@ -130,7 +130,7 @@ fn unpark_is_fair_now_and_then_and_only_of_a_thread() {
         };
         let calls = Calls { validate: &mut || true, before_sleep, timed_out: &mut |_, _| {} };
         Line::park(key, calls, 0, None);
-        assert!(!Line::unpark_one(key, &mut |_| 0).be_fair, "nobody is parked");
+        assert!(!Line::unpark_one(key, &mut |_| 0).be_fair, "no thread is parked");
     }
     assert!(fair > 0, "none of {all} unparks was fair");
     assert!(fair <= all / 2, "{fair} of {all} unparks were fair");

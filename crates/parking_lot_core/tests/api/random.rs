@@ -1,10 +1,10 @@
-//! Random programs of parks and unparks: each line of ours answers what the published one does, step by step.
+//! Random programs of parks and unparks. After each step our line and the published one must have the same results.
 
 use crate::lines::{Core, Filter, Op, Ours09, Ours010, Parked, Published09, Published010};
 use crate::threads::{Parker, key, park};
 use std::fmt::Write;
 
-/// A generator that is the same everywhere: SplitMix64.
+/// SplitMix64, for the same numbers on every machine.
 struct Random(u64);
 
 impl Random {
@@ -17,11 +17,11 @@ impl Random {
     }
 }
 
-/// A program's threads: where each is parked does not matter, only which are.
+/// The threads of a program that are still parked, each with the number of the step that parked it.
 struct Threads(Vec<(usize, Parker)>);
 
 impl Threads {
-    /// Notes who has been unparked with `token`, of `count`.
+    /// Waits until `count` threads have been unparked with `token`, and appends their numbers to the trace.
     fn note(&mut self, count: usize, token: usize, trace: &mut String) {
         let mut gone = Vec::new();
         while gone.len() < count {
@@ -42,7 +42,7 @@ impl Threads {
     }
 }
 
-/// Runs the program of `seed`, and answers all that can be seen of it.
+/// Runs the program of `seed` and returns the trace of its results.
 fn run<C: Core>(seed: u64) -> String {
     const STEPS: usize = 24;
     let mut random = Random(seed);
@@ -78,7 +78,7 @@ fn run<C: Core>(seed: u64) -> String {
                 _ = write!(trace, "filter {one}: {asked:?} {it:?}");
                 threads.note(it.unparked, step, &mut trace);
             }
-            // A requeue to the same key is nobody's use; the published crates do not say what it does.
+            // Requeues to the same key are left out: the published crates do not define them.
             _ if one == two => {}
             _ => {
                 let op = [Op::Abort, Op::UnparkOneRequeueRest, Op::RequeueAll, Op::UnparkOne, Op::RequeueOne]
@@ -93,7 +93,7 @@ fn run<C: Core>(seed: u64) -> String {
         let count = C::unpark_all(key, STEPS);
         threads.note(count, STEPS, &mut trace);
     }
-    assert!(threads.0.is_empty(), "nobody is left");
+    assert!(threads.0.is_empty(), "no thread is left");
     trace
 }
 

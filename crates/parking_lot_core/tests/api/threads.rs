@@ -1,31 +1,31 @@
-//! Threads that park when they are told to, and say how it ended.
+//! Threads that park on request and report how the park ended.
 
 use crate::lines::{Calls, Core, Parked};
 use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes.
+/// Longer than any step of a test takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A thread that is parked, or has been.
+/// A thread that `park` has started.
 pub struct Parker {
     ended: Receiver<(Parked, Option<(usize, bool)>)>,
     thread: JoinHandle<()>,
 }
 
-/// An address that no other test uses, and those after it in the same cache line.
+/// The address of a new cache line. No other test uses an address in it.
 pub fn key() -> usize {
-    // As of a box that is never given back.
+    // The box is never freed, so the address is not used again.
     Box::leak(Box::new([0u64; 8])).as_ptr().addr()
 }
 
-/// Parks a new thread at `key`, and returns when it is in the queue.
+/// Parks a new thread at `key`. Returns when the thread is queued.
 pub fn park<C: Core>(key: usize, token: usize) -> Parker {
     park_until::<C>(key, token, None)
 }
 
-/// The same, with a timeout.
+/// Like `park`, with a timeout.
 pub fn park_until<C: Core>(key: usize, token: usize, timeout: Option<Instant>) -> Parker {
     let (say_queued, queued) = mpsc::channel();
     let (say_ended, ended) = mpsc::channel();
@@ -33,7 +33,7 @@ pub fn park_until<C: Core>(key: usize, token: usize, timeout: Option<Instant>) -
         let mut timed_out = None;
         let calls = Calls {
             validate: &mut || true,
-            before_sleep: &mut || say_queued.send(()).expect("somebody waits for it"),
+            before_sleep: &mut || say_queued.send(()).expect("the receiver waits for it"),
             timed_out: &mut |key, was_last| timed_out = Some((key, was_last)),
         };
         let parked = C::park(key, calls, token, timeout);
@@ -44,25 +44,25 @@ pub fn park_until<C: Core>(key: usize, token: usize, timeout: Option<Instant>) -
 }
 
 impl Parker {
-    /// How the park ended, which it does soon.
+    /// Waits for the end of the park, and returns how it ended.
     pub fn ended(self) -> Parked {
         self.ended_with_callback().0
     }
 
-    /// The same, with what `timed_out` was told.
+    /// Like `ended`, with the arguments of the callback `timed_out` if it ran.
     pub fn ended_with_callback(self) -> (Parked, Option<(usize, bool)>) {
         let ended = self.ended.recv_timeout(PATIENCE).expect("the thread is unparked");
         self.thread.join().expect("the thread does not panic");
         ended
     }
 
-    /// Whether it is still parked, or only about to end.
+    /// `true` while the thread runs: it is parked, or about to end.
     pub fn looks_parked(&self) -> bool {
         !self.thread.is_finished()
     }
 }
 
-/// Unparks one thread, and answers what the callback was told.
+/// Unparks one thread and returns the result, which must equal the callback's argument.
 pub fn unpark_one<C: Core>(key: usize, token: usize) -> crate::lines::Unparked {
     let mut told = None;
     let answer = C::unpark_one(key, &mut |it| {

@@ -1,4 +1,4 @@
-// Compiled once for each line, whose package is `core` there.
+// Compiled once for each line. `core` is the line's package.
 
 use crate::alone;
 use std::collections::HashSet;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-/// A lock as a user of the crate writes it.
+/// A lock such as a user of the crate might write.
 #[derive(Default)]
 struct Lock {
     is_locked: AtomicBool,
@@ -25,7 +25,7 @@ impl Lock {
     fn lock_until(&self, timeout: Option<Instant>) -> bool {
         while self.is_locked.swap(true, SeqCst) {
             let validate = || self.is_locked.load(SeqCst);
-            // SAFETY: the key is ours, and the callbacks call nothing of the crate.
+            // SAFETY: the key is the lock's own address, and the callbacks call nothing of the crate.
             let parked =
                 unsafe { core::park(self.key(), validate, || {}, |_, _| {}, core::DEFAULT_PARK_TOKEN, timeout) };
             if parked == core::ParkResult::TimedOut {
@@ -41,19 +41,19 @@ impl Lock {
         // SAFETY: acquired by `lock`.
         unsafe { core::deadlock::release_resource(self.key()) };
         self.is_locked.store(false, SeqCst);
-        // SAFETY: the key is ours.
+        // SAFETY: the key is the lock's own address.
         unsafe { core::unpark_one(self.key(), |_| core::DEFAULT_UNPARK_TOKEN) };
     }
 }
 
-/// What is found, by thread.
+/// The deadlocks that one check finds, each as its threads.
 fn check() -> Vec<HashSet<ThreadId>> {
     let found = core::deadlock::check_deadlock();
     assert!(found.iter().flatten().all(|thread| !thread.backtrace().frames().is_empty()), "{found:?}");
     found.iter().map(|threads| threads.iter().map(core::deadlock::DeadlockedThread::thread_id).collect()).collect()
 }
 
-/// Looks until something is found.
+/// Checks until a deadlock is found.
 fn find() -> Vec<HashSet<ThreadId>> {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -66,7 +66,7 @@ fn find() -> Vec<HashSet<ThreadId>> {
     }
 }
 
-/// Has threads lock one lock each, and then the next one's; they stay blocked for good. Answers which they are.
+/// Starts threads in a deadlock: each locks one lock and then the next one's. They block for good. Returns their IDs.
 fn deadlock(threads: usize) -> HashSet<ThreadId> {
     let locks: Arc<Vec<Lock>> = Arc::new((0..threads).map(|_| Lock::default()).collect());
     let barrier = Arc::new(Barrier::new(threads));
@@ -113,7 +113,7 @@ fn thread_that_waits_for_itself_is_found() {
 }
 
 #[test]
-fn two_deadlocks_are_told_apart() {
+fn two_deadlocks_are_reported_separately() {
     alone(|| {
         let deadlocked = [deadlock(2), deadlock(3)];
         let mut found = find();
@@ -125,7 +125,7 @@ fn two_deadlocks_are_told_apart() {
 }
 
 #[test]
-fn who_waits_for_a_deadlock_without_being_waited_for_is_not_in_it() {
+fn a_thread_that_waits_for_a_deadlock_without_being_waited_for_is_not_in_it() {
     alone(|| {
         let (lock, barrier) = (Arc::new(Lock::default()), Arc::new(Barrier::new(2)));
         let spawn = |times: usize| {
@@ -156,7 +156,7 @@ fn threads_that_wait_for_one_that_runs_are_no_deadlock() {
                 let (locks, say_ready) = (locks.clone(), say_ready.clone());
                 std::thread::spawn(move || {
                     locks[number].lock();
-                    say_ready.send(()).expect("somebody waits for it");
+                    say_ready.send(()).expect("the receiver waits for it");
                     locks[number + 1].lock();
                     locks[number + 1].unlock();
                     locks[number].unlock();
@@ -201,7 +201,7 @@ fn thread_with_a_timeout_is_in_no_deadlock() {
     });
 }
 
-/// Looks disturb nobody: threads that lock in order go on, and a lock has one owner.
+/// Checks do not disturb running threads: the threads go on, and a lock has one owner at a time.
 #[test]
 fn nothing_is_found_among_busy_threads_that_lock_in_order() {
     const THREADS: usize = 6;
@@ -240,16 +240,16 @@ fn nothing_is_found_among_busy_threads_that_lock_in_order() {
     });
 }
 
-/// Two threads that lock in one order, and both in the other order then, by turns: never a deadlock. But who looks at one of
-/// them in one turn and at the other in the next one sees two that own what the other waits for.
+/// Two threads lock two locks in the same order. The order changes with each turn, so they never deadlock. A detector
+/// that saw one thread in one turn and the other in the next would see each own what the other waits for.
 #[test]
-fn what_was_true_at_different_times_is_no_deadlock() {
+fn waits_at_different_times_are_no_deadlock() {
     alone(|| {
         let (locks, turns): (Arc<[Lock; 2]>, _) = (Arc::default(), Arc::new(Barrier::new(2)));
         let until = Instant::now() + Duration::from_millis(400);
         let threads = [0, 1].map(|_| {
             let (locks, turns) = (locks.clone(), turns.clone());
-            // Not scoped: one that is taken for deadlocked stays for good.
+            // Not scoped: a thread that the detector took for deadlocked would never end.
             std::thread::spawn(move || {
                 let stop = |turn: usize| turn.is_multiple_of(64) && Instant::now() > until;
                 for turn in 1.. {

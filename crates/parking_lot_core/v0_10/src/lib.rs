@@ -1,7 +1,7 @@
 //! `parking_lot_core` 0.10 on ufutex's table: the same API, for `[patch.crates-io]`.
 //!
-//! Keys are addresses. A callback that is said to run with the queue locked must not call any function of this crate. If any
-//! callback panics the program is aborted: nothing here unwinds.
+//! Keys are addresses. A callback that runs with the queue locked must not call any function of this crate. If a
+//! callback panics, the program aborts: nothing here unwinds.
 
 #![warn(missing_docs)]
 
@@ -12,17 +12,17 @@ pub use ufutex_parking::{
 use std::time::Instant;
 use ufutex_parking::{Outcome, without_unwinding};
 
-/// What an unpark does.
+/// The effect of an unpark.
 #[derive(Copy, Clone, Default, Eq, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct UnparkResult {
-    /// How many threads were unparked.
+    /// Number of threads that were unparked.
     pub unparked_threads: usize,
 
-    /// How many threads were moved to another key.
+    /// Number of threads that were moved to another key.
     pub requeued_threads: usize,
 
-    /// Whether threads stay parked at the key. `false` when the operation was aborted.
+    /// Whether threads stay parked at the key. `false` if the operation was aborted.
     pub have_more_threads: bool,
 }
 
@@ -39,13 +39,13 @@ impl UnparkResult {
 
 /// Parks the calling thread at `key`, at the end of the queue, until it is unparked or the timeout passes.
 ///
-/// `validate` runs with the queue locked; if it says no the thread is not parked. `before_sleep` runs unlocked, with the
-/// thread queued; it may unpark others, and must not park. `timed_out` runs with the queue locked, after the timeout: it is
-/// told the key of the queue that the thread was in, which a requeue may have changed, and whether it was the last there.
+/// `validate` runs with the queue locked. If it returns `false`, the thread does not park. `before_sleep` runs with the
+/// queue unlocked, when the thread is queued. It may unpark other threads, and must not park. `timed_out` runs with the
+/// queue locked, after the timeout. Its arguments are the key of the thread's queue, which a requeue may have changed,
+/// and whether the thread was the last one there.
 ///
 /// # Safety
-/// The caller controls what lies at the address, so that nobody else's threads are meant by it, and the callbacks keep to
-/// what is said above.
+/// The caller controls the object at the address, so that no other code parks at it. The callbacks keep to the above.
 #[inline]
 pub unsafe fn park(
     key: usize,
@@ -55,45 +55,41 @@ pub unsafe fn park(
     park_token: ParkToken,
     timeout: Option<Instant>,
 ) -> ParkResult {
-    // SAFETY: the caller promises the same.
+    // SAFETY: this function has the same conditions.
     without_unwinding(|| unsafe { ufutex_parking::park(key, validate, before_sleep, timed_out, park_token, timeout) })
 }
 
 /// Unparks the first thread at `key`.
 ///
-/// `callback` runs with the queue locked, before the thread is woken. It is told what the unpark does, and says what the
-/// thread is told.
+/// `callback` runs with the queue locked, before the thread is woken. It gets the effect and returns a token.
 ///
 /// # Safety
-/// The caller controls what lies at the address, so that nobody else's threads are meant by it, and the callbacks keep to
-/// what is said above.
+/// The caller controls the object at the address, so that no other code parks at it. The callback keeps to the above.
 #[inline]
 pub unsafe fn unpark_one(key: usize, callback: impl FnOnce(UnparkResult) -> UnparkToken) -> UnparkResult {
     let callback = |outcome| callback(UnparkResult::new(outcome));
-    // SAFETY: the caller promises the same.
+    // SAFETY: this function has the same conditions.
     let unpark = || unsafe { ufutex_parking::unpark_one(key, callback) };
     UnparkResult::new(without_unwinding(unpark))
 }
 
-/// Unparks all threads at `key`, and tells each the same. Answers how many.
+/// Unparks all threads at `key` with one token. Returns their number.
 ///
 /// # Safety
-/// The caller controls what lies at the address, so that nobody else's threads are meant by it, and the callbacks keep to
-/// what is said above.
+/// The caller controls the object at the address, so that no other code parks threads at this key.
 #[inline]
 pub unsafe fn unpark_all(key: usize, unpark_token: UnparkToken) -> usize {
-    // SAFETY: the caller promises the same.
+    // SAFETY: this function has the same conditions.
     without_unwinding(|| unsafe { ufutex_parking::unpark_all(key, unpark_token) })
 }
 
-/// Unparks a thread at `key_from`, or moves threads to the end of the queue of `key_to`, or both, as `validate` says.
+/// Unparks a thread at `key_from`, moves threads from there to the end of `key_to`'s queue, or both, by `validate`.
 ///
-/// Both callbacks run with both queues locked. `callback` is told what is done, and says what an unparked thread is told;
-/// it does not run if `validate` says [`RequeueOp::Abort`].
+/// Both callbacks run with both queues locked. `callback` gets the decision and its effect, and returns the token for
+/// an unparked thread. It does not run if `validate` returns [`RequeueOp::Abort`].
 ///
 /// # Safety
-/// The caller controls what lies at the address, so that nobody else's threads are meant by it, and the callbacks keep to
-/// what is said above.
+/// The caller controls the objects at both addresses, so that no other code parks there. Callbacks keep to the above.
 #[inline]
 pub unsafe fn unpark_requeue(
     key_from: usize,
@@ -102,18 +98,17 @@ pub unsafe fn unpark_requeue(
     callback: impl FnOnce(RequeueOp, UnparkResult) -> UnparkToken,
 ) -> UnparkResult {
     let callback = |op, outcome| callback(op, UnparkResult::new(outcome));
-    // SAFETY: the caller promises the same.
+    // SAFETY: this function has the same conditions.
     let unpark = || unsafe { ufutex_parking::unpark_requeue(key_from, key_to, validate, callback) };
     UnparkResult::new(without_unwinding(unpark))
 }
 
-/// Unparks those threads at `key` that `filter` chooses by their park tokens, asked from the first on.
+/// Unparks the threads at `key` that `filter` chooses. It is called with their park tokens, in queue order.
 ///
-/// Both callbacks run with the queue locked. `callback` is told what is done, and says what the unparked threads are told.
+/// Both callbacks run with the queue locked. `callback` gets the effect, and returns the unparked threads' token.
 ///
 /// # Safety
-/// The caller controls what lies at the address, so that nobody else's threads are meant by it, and the callbacks keep to
-/// what is said above.
+/// The caller controls the object at the address, so that no other code parks at it. The callbacks keep to the above.
 #[inline]
 pub unsafe fn unpark_filter(
     key: usize,
@@ -121,7 +116,7 @@ pub unsafe fn unpark_filter(
     callback: impl FnOnce(UnparkResult) -> UnparkToken,
 ) -> UnparkResult {
     let callback = |outcome| callback(UnparkResult::new(outcome));
-    // SAFETY: the caller promises the same.
+    // SAFETY: this function has the same conditions.
     let unpark = || unsafe { ufutex_parking::unpark_filter(key, filter, callback) };
     UnparkResult::new(without_unwinding(unpark))
 }
@@ -131,20 +126,20 @@ pub mod deadlock {
     #[cfg(feature = "deadlock_detection")]
     pub use ufutex_parking::deadlock::DeadlockedThread;
 
-    /// The calling thread has acquired `key`. Call it afterwards. Does nothing without the feature.
+    /// Notes that the calling thread has acquired `key`. Call it after acquiring. Does nothing without the feature.
     ///
     /// # Safety
-    /// The thread releases it, too, and says so.
+    /// The thread calls [`release_resource`] before it releases the key.
     #[inline]
     pub unsafe fn acquire_resource(_key: usize) {
         #[cfg(feature = "deadlock_detection")]
         super::without_unwinding(|| ufutex_parking::deadlock::acquire(_key));
     }
 
-    /// The calling thread is about to release `key`. Does nothing without the feature.
+    /// Notes that the calling thread is about to release `key`. Does nothing without the feature.
     ///
     /// # Safety
-    /// The thread has said that it acquired it. If it has not, the program is aborted.
+    /// The thread has called [`acquire_resource`] for this key. If it has not, the program aborts.
     #[inline]
     pub unsafe fn release_resource(_key: usize) {
         #[cfg(feature = "deadlock_detection")]
@@ -153,7 +148,7 @@ pub mod deadlock {
         });
     }
 
-    /// All deadlocks since the last call, each with its threads, which stay blocked for good.
+    /// Returns the deadlocks since the last call, each as a list of its threads, which stay blocked for good.
     #[cfg(feature = "deadlock_detection")]
     #[must_use]
     pub fn check_deadlock() -> Vec<Vec<DeadlockedThread>> {

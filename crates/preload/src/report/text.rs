@@ -143,7 +143,7 @@ impl Text {
         }
         self.count(timers.made, "timers made", "")?;
         self.count(timers.settings, "settings", "")?;
-        self.count(timers.expiries, "expiries", "that somebody was to be told of")?;
+        self.count(timers.expiries, "expiries", "with a notification")?;
         self.count(timers.signals, "signals", "delivered, or threads started")?;
         self.count(timers.overruns, "overruns", "expiries that passed before a signal was delivered")
     }

@@ -106,15 +106,15 @@ pub fn begin() {
 
 /// See the top of this file.
 pub struct Alarm {
-    /// The IDs of the kernel timers, one for each clock. Guarded by `lock`, like `told`.
+    /// The IDs of the kernel timers, one for each clock. Guarded by `lock`, like `programmed`.
     timers: [AtomicI32; 4],
     /// The deadline that each timer was last set for.
-    told: [AtomicU64; 4],
+    programmed: [AtomicU64; 4],
     /// How much earlier the timers are set, in nanoseconds. A hint, which only this thread changes.
     lead: AtomicU64,
     lock: SpinLock,
     /// The latest time at which the thread checks its mail. Guarded by the mail's lock.
-    looks_at: AtomicU64,
+    next_check: AtomicU64,
     /// The thread's number, once the thread and its kernel timers exist; 0 before.
     thread: AtomicI32,
     /// The thread's number until the kernel has ended the thread and stores 0.
@@ -132,10 +132,10 @@ impl Alarm {
     pub const fn new() -> Self {
         Self {
             timers: [const { AtomicI32::new(-1) }; 4],
-            told: [const { AtomicU64::new(NEVER) }; 4],
+            programmed: [const { AtomicU64::new(NEVER) }; 4],
             lead: AtomicU64::new(0),
             lock: SpinLock::new(),
-            looks_at: AtomicU64::new(NEVER),
+            next_check: AtomicU64::new(NEVER),
             thread: AtomicI32::new(0),
             alive: AtomicI32::new(0),
             memory: AtomicU64::new(0),
@@ -200,8 +200,8 @@ impl Alarm {
         }
         {
             let _locked = self.lock.lock();
-            self.told.iter().for_each(|told| told.store(NEVER, Ordering::Relaxed));
-            self.thread.store(thread as i32, Ordering::Release);
+            self.programmed.iter().for_each(|programmed| programmed.store(NEVER, Ordering::Relaxed));
+            self.thread.store(thread as i32, Ordering::Release); // [Pg]
         }
         self.program(&timing.driver);
         true
@@ -227,7 +227,8 @@ impl Alarm {
         if thread == 0 {
             return;
         }
-        self.ends.store(true, Ordering::Release); // pairs with the load in `run`
+        self.ends.store(true, Ordering::Release); // [Pg]: pairs with the load in `run`
+        // [Pf]: pairs with the kernel's store when the thread has ended. Its memory is used again.
         while self.alive.load(Ordering::Acquire) != 0 {
             // Wakes the thread by its own kernel timer as well, whose signal needs no memory: the number of pending
             // signals is limited, and the program may have reached the limit.
@@ -270,8 +271,8 @@ impl Alarm {
         let _locked = self.lock.lock();
         for (i, (base, _)) in BASES.iter().enumerate() {
             let at = driver.next(*base).map_or(NEVER, nanoseconds);
-            if self.told[i].load(Ordering::Relaxed) != at {
-                self.told[i].store(at, Ordering::Relaxed);
+            if self.programmed[i].load(Ordering::Relaxed) != at {
+                self.programmed[i].store(at, Ordering::Relaxed);
                 let lead = if at == NEVER { 0 } else { self.lead.load(Ordering::Relaxed) };
                 set(self.timers[i].load(Ordering::Relaxed), at.saturating_sub(lead));
             }
@@ -279,15 +280,16 @@ impl Alarm {
     }
 
     /// Makes the thread check its mail at `at`. The caller holds the mail's lock.
-    pub fn look_at(&self, at: u64) {
-        if at < self.looks_at.swap(at.min(self.looks_at.load(Ordering::Relaxed)), Ordering::Relaxed) {
-            send_wake(self.thread.load(Ordering::Relaxed));
+    pub fn check_at(&self, at: u64) {
+        if at < self.next_check.swap(at.min(self.next_check.load(Ordering::Relaxed)), Ordering::Relaxed) {
+            // Not `thread`, which is stored after the thread has begun to wait.
+            send_wake(self.alive.load(Ordering::Relaxed));
         }
     }
 
     /// Notes that the thread has checked its mail, and will check again at `at`. The caller holds the mail's lock.
-    pub fn looks_at(&self, at: u64) {
-        self.looks_at.store(at, Ordering::Relaxed);
+    pub fn set_next_check(&self, at: u64) {
+        self.next_check.store(at, Ordering::Relaxed);
     }
 
     /// Sleeps until a kernel timer fires, or until `at`.
@@ -302,12 +304,12 @@ impl Alarm {
         let code = info[1] as i32;
         if signal == SIGNAL as isize
             && code == libc::SI_TIMER
-            && let Some(told) = self.told.get(info[3] as usize)
+            && let Some(programmed) = self.programmed.get(info[3] as usize)
         {
             // The timer has fired, and is not set any more. If another thread has set it since, it is set again.
             let deadline = {
                 let _locked = self.lock.lock();
-                told.swap(NEVER, Ordering::Relaxed)
+                programmed.swap(NEVER, Ordering::Relaxed)
             };
             self.meet(info[3] as usize, deadline);
         }
@@ -399,14 +401,14 @@ unsafe extern "C" fn run(timing: *const Timing) -> ! {
     // Done first, because it may need a capability of the maker.
     schedule::like_an_interrupt();
     drop_privileges();
-    // Acquire pairs with the Release in `end`.
+    // [Pg]: Acquire pairs with the Release in `end`.
     while !timing.alarm.ends.load(Ordering::Acquire) {
         timing.driver.turn();
-        let look_at = timing.mail.look(timing);
+        let check_at = timing.mail.check_bells(timing);
         if timing.alarm.has_thread() {
             timing.alarm.program(&timing.driver);
         }
-        timing.alarm.wait(look_at);
+        timing.alarm.wait(check_at);
     }
     loop {
         // The memory is not freed: the thread is using it as its stack, and the next thread will.

@@ -40,6 +40,13 @@ struct Called {
     attributes: libc::pthread_attr_t,
 }
 
+/// No thread that makes the others.
+const NONE: u32 = 0;
+/// A thread is making it, which may fail.
+const STARTING: u32 = 1;
+/// It runs, until the process ends.
+const STARTED: u32 = 2;
+
 /// The timers that call functions, and the notices of those that have expired.
 pub struct Callers {
     lock: SpinLock,
@@ -47,7 +54,7 @@ pub struct Callers {
     inner: UnsafeCell<ManuallyDrop<Inner>>,
     /// The word that the thread which makes the other threads sleeps on. It counts the notices.
     bell: AtomicU32,
-    /// 1 if that thread has been started.
+    /// [`NONE`], [`STARTING`] or [`STARTED`]: whether there is such a thread.
     started: AtomicU32,
     /// The number of timers that call functions. A hint for threads that do not hold the lock.
     timers: AtomicU32,
@@ -70,7 +77,7 @@ impl Callers {
             lock: SpinLock::new(),
             inner: UnsafeCell::new(ManuallyDrop::new(inner)),
             bell: AtomicU32::new(0),
-            started: AtomicU32::new(0),
+            started: AtomicU32::new(NONE),
             timers: AtomicU32::new(0),
         }
     }
@@ -81,6 +88,22 @@ impl Callers {
         f(unsafe { &mut *self.inner.get() })
     }
 
+    /// Sleeps while `started` is this.
+    fn wait_while(&self, state: u32) {
+        let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u64;
+        let args = [self.started.as_ptr() as u64, wait, state.into(), 0, raw::COOKIE, 0];
+        // SAFETY: reads the word.
+        unsafe { raw::syscall6(libc::SYS_futex, args) };
+    }
+
+    fn set_started(&self, state: u32) {
+        self.started.store(state, Ordering::Relaxed);
+        let wake = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64;
+        let args = [self.started.as_ptr() as u64, wake, i32::MAX as u64, 0, raw::COOKIE, 0];
+        // SAFETY: a private wake touches no memory.
+        unsafe { raw::syscall6(libc::SYS_futex, args) };
+    }
+
     /// Called when one of these timers has expired.
     pub fn put(&self, notice: Notice) {
         self.with(|inner| {
@@ -88,7 +111,7 @@ impl Callers {
                 inner.expired.push_back(notice);
             }
         });
-        self.bell.fetch_add(1, Ordering::Release); // pairs with the load in `run`
+        self.bell.fetch_add(1, Ordering::Release); // [Pd]: pairs with the load in `run`
         let wake = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64;
         // SAFETY: a private wake touches no memory.
         unsafe { raw::syscall6(libc::SYS_futex, [self.bell.as_ptr() as u64, wake, 1, 0, raw::COOKIE, 0]) };
@@ -182,8 +205,14 @@ fn start(timing: &'static Timing) -> bool {
     const INTERNAL: u64 = 0b11 << 31;
     const STACK: usize = 256 << 10;
     let callers = &timing.callers;
-    if callers.started.swap(1, Ordering::Relaxed) != 0 {
-        return true;
+    // Relaxed: the states guard no memory. What the thread needs was there before `timing`.
+    let start = || callers.started.compare_exchange(NONE, STARTING, Ordering::Relaxed, Ordering::Relaxed);
+    while let Err(state) = start() {
+        if state == STARTED {
+            return true;
+        }
+        // Another thread starts it, which may fail.
+        callers.wait_while(STARTING);
     }
     let mask = gate::block(!INTERNAL);
     let mut thread = 0;
@@ -198,9 +227,7 @@ fn start(timing: &'static Timing) -> bool {
         made
     };
     gate::set_mask(mask);
-    if made != 0 {
-        callers.started.store(0, Ordering::Relaxed);
-    }
+    callers.set_started(if made == 0 { STARTED } else { NONE });
     made == 0
 }
 
@@ -209,7 +236,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let Some(timing) = timing() else { return core::ptr::null_mut() };
     let callers = &timing.callers;
     loop {
-        let seen = callers.bell.load(Ordering::Acquire); // pairs with the increment in `put`
+        let seen = callers.bell.load(Ordering::Acquire); // [Pd]: pairs with the increment in `put`
         while let Some(notice) = callers.with(|inner| inner.expired.pop_front()) {
             if let Some(expired) = timing.timers.take(notice) {
                 count(Count::Delivered, 1);

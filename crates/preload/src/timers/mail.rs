@@ -142,7 +142,7 @@ struct Line {
 struct Rung {
     notice: Notice,
     number: u32,
-    look_at: u64,
+    check_at: u64,
     /// The time between the last check and the next.
     pause: u64,
     interval: u64,
@@ -191,7 +191,7 @@ impl Mail {
                 Some(_) if may_be_unseen => lines.conclude(timing, at),
                 Some(bell) => {
                     bell.pause = bell.pause.min(SOON);
-                    bell.look_at = bell.look_at.min(now() + SOON);
+                    bell.check_at = bell.check_at.min(now() + SOON);
                 }
             }
         });
@@ -199,7 +199,7 @@ impl Mail {
 
     /// Checks the bells that are out. Returns when to check again. Called by the driver's thread, which has all signals
     /// blocked.
-    pub fn look(&self, timing: &Timing) -> u64 {
+    pub fn check_bells(&self, timing: &Timing) -> u64 {
         self.with(|lines| {
             let now = now();
             let mut next = NEVER;
@@ -207,20 +207,20 @@ impl Mail {
                 let line = &mut lines.lines[at];
                 if line.retry_at <= now {
                     lines.ring(timing, at);
-                } else if line.bell.as_ref().is_some_and(|bell| bell.look_at <= now) {
-                    if line.is_pending() { line.look_later(now) } else { lines.conclude(timing, at) }
+                } else if line.bell.as_ref().is_some_and(|bell| bell.check_at <= now) {
+                    if line.is_pending() { line.check_later(now) } else { lines.conclude(timing, at) }
                 }
                 let line = &lines.lines[at];
-                next = next.min(line.retry_at).min(line.bell.as_ref().map_or(NEVER, |bell| bell.look_at));
+                next = next.min(line.retry_at).min(line.bell.as_ref().map_or(NEVER, |bell| bell.check_at));
             }
-            timing.alarm.looks_at(next);
+            timing.alarm.set_next_check(next);
             next
         })
     }
 
     /// Called when the program asks for the timer's overrun. If the timer's bell is out and no longer pending, it has
     /// been delivered. Call with signals blocked, or put off.
-    pub fn settle(&self, timing: &Timing, id: i32) {
+    pub fn check_bell_of(&self, timing: &Timing, id: i32) {
         if self.rung.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -277,8 +277,9 @@ impl Lines {
     fn ring(&mut self, timing: &Timing, at: usize) {
         let line = &mut self.lines[at];
         line.retry_at = NEVER;
-        // A thread that makes a notice void from here on, or gets the bell, must see that there may be one. The lock of
-        // the notice's timer, which `is_current` takes, orders this store before the loads of later calls.
+        // [Pe]: a thread that makes a notice void from here on, or gets the bell, must see that there may be one. The
+        // lock of the notice's timer, which `is_current` takes, orders these stores before the loads of later calls.
+        // The kernel's lock of the process's signals orders them before the loads of handlers.
         timing.mail.rung.fetch_max(1, Ordering::Relaxed);
         if line.signal < FIRST_QUEUED {
             timing.mail.standard.fetch_or(bit(line.signal), Ordering::SeqCst);
@@ -294,7 +295,7 @@ impl Lines {
                 // The program's own pending signals have reached the limit.
                 line.waiting.push_front(notice);
                 line.retry_at = now() + SOON;
-                timing.alarm.look_at(line.retry_at);
+                timing.alarm.check_at(line.retry_at);
                 return;
             }
             if sent != 0 {
@@ -305,9 +306,9 @@ impl Lines {
             // notice comes.
             let half = if interval == 0 { NEVER } else { interval / 2 };
             let pause = if line.waiting.is_empty() { half.max(SHORTEST) } else { half.clamp(SHORTEST, SOON) };
-            let look_at = now().saturating_add(pause);
-            line.bell = Some(Rung { notice, number: self.last, look_at, pause, interval });
-            timing.alarm.look_at(look_at);
+            let check_at = now().saturating_add(pause);
+            line.bell = Some(Rung { notice, number: self.last, check_at, pause, interval });
+            timing.alarm.check_at(check_at);
             return;
         }
     }
@@ -378,11 +379,11 @@ impl Line {
 
     /// Plans the next check of a bell whose signal is blocked. As long as that does not last long, the checks fall in
     /// the middle between deadlines.
-    fn look_later(&mut self, now: u64) {
+    fn check_later(&mut self, now: u64) {
         if let Some(bell) = &mut self.bell {
             let longest = if self.waiting.is_empty() { LONGEST.max(bell.interval) } else { LATER };
             bell.pause = bell.interval.max(bell.pause.saturating_mul(2)).clamp(SHORTEST, longest);
-            bell.look_at = now + bell.pause;
+            bell.check_at = now + bell.pause;
         }
     }
 

@@ -108,7 +108,7 @@ fn count(what: Count, by: u64) {
 
 /// The process's timers. `None` before its first call.
 fn timing() -> Option<&'static Timing> {
-    // Acquire pairs with the Release of `make`.
+    // [Pa]: Acquire pairs with the Release of `make`.
     // SAFETY: null or a leaked box.
     unsafe { process()?.timing.load(Ordering::Acquire).as_ref() }
 }
@@ -123,7 +123,7 @@ fn make(process: &'static Process) -> Option<&'static Timing> {
     let mut made = process.timing.load(Ordering::Relaxed);
     if made.is_null() {
         stack::run(|| made = Timing::new().map_or(ptr::null_mut(), |timing| Box::into_raw(Box::new(timing))));
-        process.timing.store(made, Ordering::Release);
+        process.timing.store(made, Ordering::Release); // [Pa]
     }
     // SAFETY: a leaked box.
     unsafe { made.as_ref() }
@@ -166,7 +166,7 @@ pub fn call(number: i64, args: [u64; 6]) -> isize {
         return -(libc::EAGAIN as isize);
     }
     if call == TimerCall::Getoverrun {
-        timing.mail.settle(timing, args[0] as i32);
+        timing.mail.check_bell_of(timing, args[0] as i32);
     }
     let caller = caller(makes && matches!(args[0] as i32, ..0 | 2 | 3));
     let result = timing.timers.syscall(caller, &Native, call, args);

@@ -85,7 +85,11 @@ impl UserMemory for Kernel {
         Ok(u64::from(self.word(address)?.load(SeqCst) >> (address % 4 * 8)) & width.max())
     }
 
-    fn compare_exchange(&self, address: u64, _: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
+    /// Words of 32 bits alone: this guest makes no call that writes anything else.
+    fn compare_exchange(&self, address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
+        if width != Width::U32 {
+            return Err(Fault);
+        }
         let result = self.word(address)?.compare_exchange(current as u32, new as u32, SeqCst, SeqCst);
         Ok(result.map(u64::from).map_err(u64::from))
     }

@@ -9,8 +9,8 @@ use super::clocks::LAST;
 use super::thread::DriverThread;
 use super::{Base, CpuClock, Driver, Inner, NEVER};
 use crate::error::Error;
+use crate::lock::Lock;
 use crate::sys::counted::Counted;
-use crate::table::lock::Lock;
 
 /// The files that the thread waits for: one timerfd for each clock, and an eventfd as a bell.
 struct Files {
@@ -98,7 +98,7 @@ impl Host {
     /// Makes the thread turn now.
     pub fn wake(&self) {
         if let Some(files) = self.own_files() {
-            files.ring();
+            files.wake_thread();
         }
     }
 }
@@ -146,7 +146,7 @@ impl Files {
         unsafe { libc::timerfd_settime(fd, libc::TFD_TIMER_ABSTIME, &raw const setting, core::ptr::null_mut()) };
     }
 
-    fn ring(&self) {
+    fn wake_thread(&self) {
         let one = 1u64;
         // SAFETY: an eventfd takes eight bytes. If it is full, it rings already.
         unsafe { libc::write(self.bell.as_raw_fd(), (&raw const one).cast(), 8) };

@@ -16,18 +16,18 @@ pub mod wheel;
 
 pub(crate) use clocks::GivenClocks;
 pub use clocks::{Base, Clocks, CpuClock};
-pub(crate) use queue::{Held, Owner, Queue, Tell, Visit};
+pub(crate) use queue::{Held, IfLast, MustNotify, Owner, Queue, Visit};
 
 use alloc::sync::Arc;
 use core::ptr::NonNull;
 use core::time::Duration;
 
 use crate::error::Error;
+use crate::lock::Lock;
 use crate::sync::{AtomicU64, Mutant, Ordering, mutant};
 use crate::sys::counted::Counted;
 use crate::sys::random;
 use crate::sys::unwind::call;
-use crate::table::lock::Lock;
 use clocks::nanoseconds;
 use queue::Link;
 use thread::DriverThread;
@@ -62,14 +62,14 @@ struct Earliest {
     /// The number of nodes in the ready line. Their deadlines have passed.
     ready: usize,
     /// The time of the next turn, as it was last announced to the thread or embedder that turns the driver.
-    told: u64,
+    announced: u64,
     /// The number of calls of [`Driver::next`] for this clock.
     looks: u64,
 }
 
 impl Earliest {
     const fn new() -> Self {
-        Self { wheel: Wheel::new(), ready: 0, told: NEVER, looks: 0 }
+        Self { wheel: Wheel::new(), ready: 0, announced: NEVER, looks: 0 }
     }
 
     /// # Safety
@@ -175,7 +175,7 @@ impl Driver {
                 if !earliest.wheel.is_empty() {
                     let now = self.inner.now(base);
                     if earliest.wheel.is_ahead_of(now) {
-                        earliest.wheel.turn_back(now);
+                        earliest.wheel.set_back(now);
                     }
                 }
                 earliest.wheel.settle().then(|| earliest.wheel.peek())
@@ -289,19 +289,19 @@ impl Inner {
 
     /// Announces that the next turn of `base` is due at `at`. For the host's thread this sets the clock's timerfd.
     /// Otherwise it returns whether the embedder has to be notified; the caller does that later, with nothing locked.
-    fn tell_at(&self, base: Base, earliest: &mut Earliest, at: u64) -> bool {
-        if earliest.told == at {
+    fn announce(&self, base: Base, earliest: &mut Earliest, at: u64) -> bool {
+        if earliest.announced == at {
             return false;
         }
-        let is_earlier = at < earliest.told;
-        earliest.told = at;
+        let is_earlier = at < earliest.announced;
+        earliest.announced = at;
         #[cfg(feature = "_host")]
         if let Source::Host(host) = &self.source {
             host.program(base, at);
             return false;
         }
         let _by_the_hosts_thread = base;
-        is_earlier && !mutant(Mutant::ArmTellsNobody)
+        is_earlier && !mutant(Mutant::ArmNotifiesNobody)
     }
 
     /// Puts `link` into the wheel, due at `at`, or takes it out if `at` is `NEVER`. If the link is in the wheel with an
@@ -328,10 +328,10 @@ impl Inner {
                     earliest.wheel.insert(node, at, now);
                 }
             }
-            if at < earliest.told {
-                self.tell_at(base, earliest, at)
+            if at < earliest.announced {
+                self.announce(base, earliest, at)
             } else if earliest.wheel.is_empty() {
-                self.tell_at(base, earliest, NEVER)
+                self.announce(base, earliest, NEVER)
             } else {
                 false
             }

@@ -5,9 +5,9 @@ use core::ptr::NonNull;
 
 use super::wheel::{Next, Node, Wheel};
 use super::{Base, Driver, Inner, NEVER};
+use crate::lock::Lock;
 use crate::sync::{Mutant, mutant};
 use crate::sys::counted::Counted;
-use crate::table::lock::Lock;
 
 /// An owner of queues. It is counted, so that the driver can keep it alive while it expires the owner's deadlines.
 pub(crate) trait Owner: Sync {
@@ -112,9 +112,9 @@ impl Link {
 /// Whether the embedder has to be notified, once nothing is locked, that the earliest deadline may have changed.
 #[derive(Clone, Copy, Default)]
 #[must_use = "the embedder waits for it"]
-pub(crate) struct Tell(bool);
+pub(crate) struct MustNotify(bool);
 
-impl Tell {
+impl MustNotify {
     /// Notifies the embedder, if necessary. Called with nothing locked.
     pub fn now(self, driver: &Driver) {
         if self.0 {
@@ -126,6 +126,15 @@ impl Tell {
     pub fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
+}
+
+/// What happens to a queue in which nothing is armed any more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IfLast {
+    /// It is taken out of the driver's wheel, so that the driver does not wake up for nothing.
+    Unschedule,
+    /// It stays in the driver's wheel, which saves two calls of the host if the owner soon arms again.
+    StayScheduled,
 }
 
 /// The deadlines of one owner on one clock. It stays in place from [`settle`](Self::settle) on.
@@ -180,7 +189,7 @@ impl Queue {
         deadline: u64,
         now: u64,
         ready: impl FnOnce(*mut Node),
-    ) -> Tell {
+    ) -> MustNotify {
         self.state.lock().with(|state| {
             // SAFETY: the caller guarantees it.
             unsafe {
@@ -188,25 +197,27 @@ impl Queue {
                 ready(node);
             }
             let is_earlier = deadline < state.scheduled;
-            let tell = if is_earlier { self.schedule(driver, state, deadline, now) } else { Tell(false) };
+            let must_notify = if is_earlier { self.schedule(driver, state, deadline, now) } else { MustNotify(false) };
             // SAFETY: the caller guarantees it, and the node has been taken out.
             unsafe { state.wheel.insert(node, deadline, now) };
-            tell
+            must_notify
         })
     }
 
-    /// Disarms `node`. If it was the last of the queue, also takes the queue out of the driver's wheel, so that the
-    /// driver does not wake up for nothing. `lazy` leaves it there, which saves two calls of the host if the owner soon
-    /// arms again.
+    /// Disarms `node`. `if_last` says what happens to the queue if no other node is armed.
     ///
     /// # Safety
     /// `node` is valid, and in this queue or in none.
-    pub unsafe fn disarm(&self, driver: &Inner, node: *mut Node, lazy: bool) -> Tell {
+    pub unsafe fn disarm(&self, driver: &Inner, node: *mut Node, if_last: IfLast) -> MustNotify {
         self.state.lock().with(|state| {
             // SAFETY: the caller guarantees it.
             let was_armed = unsafe { state.wheel.remove(node) };
             let is_last = state.wheel.is_empty() || mutant(Mutant::DisarmSilencesOthers);
-            if was_armed && !lazy && is_last { self.unschedule(driver, state) } else { Tell(false) }
+            if was_armed && is_last && if_last == IfLast::Unschedule {
+                self.unschedule(driver, state)
+            } else {
+                MustNotify(false)
+            }
         })
     }
 
@@ -222,19 +233,19 @@ impl Queue {
     }
 
     /// Takes the queue out of the driver's wheel for good.
-    pub fn retire(&self, driver: &Inner) -> Tell {
+    pub fn retire(&self, driver: &Inner) -> MustNotify {
         self.state.lock().with(|state| self.unschedule(driver, state))
     }
 
     /// Schedules the queue for `at` in the driver's wheel. `now` is a recent reading of the clock.
-    fn schedule(&self, driver: &Inner, state: &mut State, at: u64, now: u64) -> Tell {
+    fn schedule(&self, driver: &Inner, state: &mut State, at: u64, now: u64) -> MustNotify {
         state.scheduled = at;
         // SAFETY: the link is in place, and the queue locked.
-        self.link().map_or(Tell(false), |link| Tell(unsafe { driver.schedule(self.base, link, at, now) }))
+        self.link().map_or(MustNotify(false), |link| MustNotify(unsafe { driver.schedule(self.base, link, at, now) }))
     }
 
     /// Takes the queue out of the driver's wheel: nothing is armed any more.
-    fn unschedule(&self, driver: &Inner, state: &mut State) -> Tell {
+    fn unschedule(&self, driver: &Inner, state: &mut State) -> MustNotify {
         self.schedule(driver, state, NEVER, 0) // with `NEVER` the time is not used
     }
 
@@ -267,7 +278,7 @@ impl Share<'_> {
         while self.left != 0 {
             let next = queue.state.lock().with(|state| {
                 if state.wheel.is_ahead_of(now) {
-                    state.wheel.turn_back(now);
+                    state.wheel.set_back(now);
                 }
                 state.wheel.hold_back(began);
                 let next = state.wheel.next(now);

@@ -10,7 +10,7 @@ use core::task::Waker;
 use core::time::Duration;
 
 use super::clocks::nanoseconds;
-use super::queue::{Held, Owner, Queue, Visit};
+use super::queue::{Held, IfLast, Owner, Queue, Visit};
 use super::wheel::Node;
 use super::{Base, Driver};
 use crate::error::Error;
@@ -49,7 +49,7 @@ impl Owner for Sleeps {
         loop {
             let mut waker = None;
             // SAFETY: only nodes of sleeps are armed in this queue, and the queue is locked.
-            if !share.pop_due(|node| waker = unsafe { Sleep::ring(node) }) {
+            if !share.pop_due(|node| waker = unsafe { Sleep::fire(node) }) {
                 return woken;
             }
             woken += 1;
@@ -164,13 +164,13 @@ impl<'d> Sleep<'d> {
 
     /// Arms the sleep: its waker is woken at `deadline`. `now` is a reading of the clock. The driver has been started.
     pub fn begin(self: Pin<&Self>, deadline: Duration, now: u64) {
-        // The node's address is derived from that of the whole sleep, because `ring` gets from the node to the other
+        // The node's address is derived from that of the whole sleep, because `fire` gets from the node to the other
         // fields.
         let node = core::ptr::from_ref(self.get_ref()).cast_mut().cast();
         // SAFETY: the sleep is pinned, and is disarmed when it is dropped. The node is its first field.
-        let tell =
+        let must_notify =
             unsafe { self.sleeps.queue.arm(&self.sleeps.driver.inner, node, nanoseconds(deadline), now, |_| {}) };
-        tell.now(&self.sleeps.driver);
+        must_notify.now(&self.sleeps.driver);
     }
 
     /// Whether the time is up. If it is not, `waker` is woken when it is.
@@ -184,7 +184,7 @@ impl<'d> Sleep<'d> {
             // SAFETY: with the queue locked, the waker belongs to this thread.
             self.sleeps.queue.with_locked(|| unsafe { core::ptr::swap(self.waker.get(), &raw mut waker) });
         }
-        // Either `ring` finds this waker later, or the time was up before.
+        // Either `fire` finds this waker later, or the time was up before.
         too_early.unwrap_or_else(is_over)
     }
 
@@ -192,13 +192,13 @@ impl<'d> Sleep<'d> {
     ///
     /// # Safety
     /// `node` belongs to a sleep, whose queue is locked.
-    unsafe fn ring(node: *mut Node) -> Option<Callback> {
+    unsafe fn fire(node: *mut Node) -> Option<Callback> {
         // SAFETY: the node is the sleep's first field, and the sleep stays in place.
         let this = unsafe { &*node.cast::<Self>() };
         if !mutant(Mutant::SleepGoesOn) {
             this.is_over.store(1, Ordering::Relaxed); // [T]
         }
-        if mutant(Mutant::SleepRingsSilently) {
+        if mutant(Mutant::SleepFiresSilently) {
             return None;
         }
         // SAFETY: the queue is locked.
@@ -211,9 +211,10 @@ impl Drop for Sleep<'_> {
         if mutant(Mutant::SleepStaysArmed) {
             return;
         }
-        // The queue stays scheduled (`lazy`): most timeouts never come, and the next is soon armed.
+        // The queue stays scheduled in the wheel: most timeouts never come, and the next is soon armed.
         // SAFETY: the node is in this queue or in none.
-        let tell = unsafe { self.sleeps.queue.disarm(&self.sleeps.driver.inner, self.node.get(), true) };
-        tell.now(&self.sleeps.driver);
+        let must_notify =
+            unsafe { self.sleeps.queue.disarm(&self.sleeps.driver.inner, self.node.get(), IfLast::StayScheduled) };
+        must_notify.now(&self.sleeps.driver);
     }
 }

@@ -58,7 +58,7 @@ impl Round {
         self.looks = earliest.looks;
         // The thread to which the time of this turn was announced is turning now. The time of the next turn is
         // announced at once, or at the end of this turn.
-        earliest.told = NEVER;
+        earliest.announced = NEVER;
         if earliest.wheel.is_empty() {
             return;
         }
@@ -66,7 +66,7 @@ impl Round {
         let at = earliest.wheel.peek().unwrap_or(NEVER);
         if at > self.began && !earliest.wheel.is_ahead_of(self.began) {
             // The thread that turns asks for the next deadline itself, so it need not be woken.
-            let _looks_itself = driver.tell_at(base, earliest, at);
+            let _looks_itself = driver.announce(base, earliest, at);
             return;
         }
         (self.is_open, self.is_fresh, self.owes) = (true, true, true);
@@ -152,7 +152,7 @@ impl<'d> Turn<'d> {
         loop {
             let found = self.driver.inner.bases[base as usize].lock().with(|earliest| {
                 if earliest.wheel.is_ahead_of(now) {
-                    earliest.wheel.turn_back(now);
+                    earliest.wheel.set_back(now);
                 }
                 earliest.wheel.hold_back(round.began);
                 if !earliest.line_up(now) {
@@ -205,7 +205,7 @@ impl Drop for Turn<'_> {
                 earliest.wheel.release();
                 let at = earliest.wheel.peek().unwrap_or(NEVER);
                 // The thread that turns asks for the next deadline itself, so it need not be woken.
-                let _looks_itself = inner.tell_at(base, earliest, at);
+                let _looks_itself = inner.announce(base, earliest, at);
                 has_been_asked |= round.has_served && earliest.looks != round.looks;
             });
         }

@@ -315,7 +315,7 @@ impl Wheel {
 
     /// Notes that the clock has been set back to `now`. All nodes have to be placed again, which [`next`](Self::next)
     /// and [`settle`](Self::settle) do.
-    pub fn turn_back(&mut self, now: u64) {
+    pub fn set_back(&mut self, now: u64) {
         self.elapsed = now;
         self.emptied = NOWHERE;
         self.gathers = true;
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_deadline_is_told_exactly() {
+    fn a_lone_deadline_is_returned_exactly() {
         let mut wheel = Wheel::new();
         let mut node = Node::new();
         // SAFETY: `node` outlives the wheel.
@@ -589,7 +589,7 @@ mod tests {
             // SAFETY: `nodes` outlive the wheel.
             unsafe { wheel.insert(&raw mut **node, 1000 + tag as u64 * 1000, 500_000) };
         }
-        wheel.turn_back(999);
+        wheel.set_back(999);
         assert_eq!(wheel.peek(), Some(0), "there is something to do at once");
         let (times, due_early) = asked(&mut wheel, 999);
         // Each node leaves its slot, and enters another.
@@ -639,7 +639,7 @@ mod tests {
             }
             now = if random(&mut state).is_multiple_of(3) { now - (random(&mut state) >> 42) } else { now + (1 << 14) };
             if wheel.is_ahead_of(now) {
-                wheel.turn_back(now);
+                wheel.set_back(now);
             }
             // A batch or two, after which another thread may lock the wheel.
             for _ in 0..random(&mut state) % 5 {
@@ -667,7 +667,7 @@ mod tests {
         }
         assert_eq!(due(&mut wheel, 1049).0.len(), 50);
         assert!(wheel.is_ahead_of(100));
-        wheel.turn_back(100);
+        wheel.set_back(100);
         assert!(!wheel.is_ahead_of(100));
         assert_eq!(due(&mut wheel, 1049), (Vec::new(), Some(1050)));
         assert_eq!(due(&mut wheel, 2000).0.len(), 50);

@@ -9,42 +9,42 @@
 //! A thread cannot take a place from another thread's shard. So a wait may be refused although other shards have free
 //! places. With a small limit, where that would matter, all places are one number.
 
-use crate::sync::{Tally, thread_share};
+use crate::sync::{Tally, thread_shard};
 
 /// Number of shards, a power of two. More shards would cost each domain more memory than their contention is worth.
-const STRIPES: usize = 8;
+const SHARDS: usize = 8;
 /// Number of places that are moved at once between `free` and a shard.
 const BATCH: u64 = 256;
 /// The most free places that a shard keeps, apart from those that are being moved.
 const KEPT_MAX: u64 = 2 * BATCH;
 /// With a smaller limit all free places are in `free`, and none in the shards. From this limit on, those that the
 /// shards can keep are at most a sixteenth of all.
-const SHARED_FROM: u64 = 16 * STRIPES as u64 * KEPT_MAX;
+const SHARED_FROM: u64 = 16 * SHARDS as u64 * KEPT_MAX;
 
 /// A shard: free places of some of the threads, on a cache line of their own.
 #[derive(Default)]
 #[repr(align(64))]
-struct Stripe(Tally);
+struct Shard(Tally);
 
 /// The places of a domain.
 pub(super) struct Admission {
     max: u64,
     /// Free places that are in no shard.
     free: Tally,
-    stripes: [Stripe; STRIPES],
+    shards: [Shard; SHARDS],
 }
 
 impl Admission {
     /// `max` places, all of them free.
     pub fn new(max: u64) -> Self {
-        Self { max, free: Tally::of(max), stripes: Default::default() }
+        Self { max, free: Tally::of(max), shards: Default::default() }
     }
 
     /// How many places are taken. The number is approximate while other threads take places and give them back.
     pub fn taken(&self) -> u64 {
-        self.stripes
+        self.shards
             .iter()
-            .fold(self.max.saturating_sub(self.free.get()), |taken, stripe| taken.saturating_sub(stripe.0.get()))
+            .fold(self.max.saturating_sub(self.free.get()), |taken, shard| taken.saturating_sub(shard.0.get()))
     }
 
     /// Takes a place. Returns `false` if there is none.
@@ -78,7 +78,7 @@ impl Admission {
 
     /// The calling thread's shard. `None` if the limit is too small for shards.
     fn own(&self) -> Option<&Tally> {
-        (self.max >= SHARED_FROM).then(|| &self.stripes[thread_share(STRIPES)].0)
+        (self.max >= SHARED_FROM).then(|| &self.shards[thread_shard(SHARDS)].0)
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
         // One thread gives back what all have taken. Other threads can take what does not stay in its shard.
         (0..taken).for_each(|_| places.give_back());
         assert_eq!(places.taken(), 0);
-        assert!(places.stripes.iter().all(|stripe| stripe.0.get() <= KEPT_MAX + BATCH));
+        assert!(places.shards.iter().all(|shard| shard.0.get() <= KEPT_MAX + BATCH));
         let again = taken_by_threads(&places);
         assert!(again <= SHARED_FROM + 100 && again > SHARED_FROM - SHARED_FROM / 16, "{again}");
     }

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::expiry::thread::DriverThread;
 use crate::expiry::{Clocks, GivenClocks};
 use crate::sys::topology::{Given, MAX_NODES, Nodes, Topology};
-use crate::table::globals::MAX_SHARE_LOG2;
+use crate::table::globals::MAX_SLOTS_PER_NODE_LOG2;
 use crate::table::size::{self, Policy};
 use crate::table::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2};
 
@@ -193,10 +193,10 @@ impl Config {
         if cpus == 0 || !(1..=MAX_NODES).contains(&nodes) {
             return Err(Error::Invalid);
         }
-        let share_log2 = if nodes == 1 { MAX_SLOTS_LOG2 } else { MAX_SHARE_LOG2 };
-        let global = (cpus.saturating_mul(256) / nodes).max(4).min(1 << share_log2).next_power_of_two();
+        let max_log2 = if nodes == 1 { MAX_SLOTS_LOG2 } else { MAX_SLOTS_PER_NODE_LOG2 };
+        let global = (cpus.saturating_mul(256) / nodes).max(4).min(1 << max_log2).next_power_of_two();
         let global_log2 = log2(self.global_slots.unwrap_or(global))?;
-        if global_log2 > share_log2 {
+        if global_log2 > max_log2 {
             return Err(Error::Invalid);
         }
         let max_log2 = log2(self.max_slots.unwrap_or(1 << 20))?;

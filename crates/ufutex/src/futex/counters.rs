@@ -1,7 +1,7 @@
 //! A domain's counters, and the count of its waiters.
 //!
 //! The two operations that affect no other thread, a wait that finds another value and a wake that finds no waiter,
-//! take some fifty instructions each. So operations are counted only on request: one bit in the byte `Extras`, which
+//! take some fifty instructions each. So operations are counted only on request: one bit in the byte `WaitPath`, which
 //! every operation reads, sends them to a function that is not inlined. That function counts in one of several cache
 //! lines, which the thread's hint selects.
 
@@ -9,6 +9,8 @@ use alloc::vec::Vec;
 
 use super::admission::Admission;
 use super::domain::Domain;
+use super::place::Place;
+use super::requeue::Requeued;
 use crate::error::Error;
 use crate::sync::{Tally, thread_hint};
 use crate::sys::probe::probe;
@@ -99,7 +101,7 @@ impl Counters {
 /// A shard of the counters of operations, on a cache line of its own.
 #[derive(Default)]
 #[repr(align(64))]
-pub(super) struct Stripe {
+pub(super) struct Shard {
     pub waits: Tally,
     pub mismatches: Tally,
     pub wakes: Tally,
@@ -110,7 +112,7 @@ pub(super) struct Stripe {
 }
 
 /// The most shards. More would not help: there are hardly more threads at once that count.
-const MAX_STRIPES: usize = 128;
+const MAX_SHARDS: usize = 128;
 
 /// A domain's counters.
 #[repr(C, align(64))]
@@ -121,19 +123,20 @@ pub(super) struct Counting {
     refused_waiters: Tally,
     pub refused_slots: Tally,
     pub refused_waitv: Tally,
-    /// Used in place of `stripes` if that is empty: there is no memory for it, or no use.
-    only: Stripe,
+    /// Used in place of `shards` if that is empty: there is no memory for it, or no use.
+    only: Shard,
     /// Empty, or as many as a power of two.
-    stripes: Vec<Stripe>,
+    shards: Vec<Shard>,
 }
 
 impl Counting {
-    /// Room for counters on this many CPUs, if `operations` are to be counted.
-    pub fn new(max_waiters: usize, operations: bool, cpus: usize) -> Self {
-        let mut stripes = Vec::new();
-        let wanted = if operations && cpus > 1 { (2 * cpus).next_power_of_two().min(MAX_STRIPES) } else { 0 };
-        if stripes.try_reserve_exact(wanted).is_ok() {
-            stripes.resize_with(wanted, Stripe::default);
+    /// Room for counters. `counted_cpus` is the number of CPUs that run operations, if operations are to be counted.
+    pub fn new(max_waiters: usize, counted_cpus: Option<usize>) -> Self {
+        let mut shards = Vec::new();
+        let several = counted_cpus.filter(|&cpus| cpus > 1);
+        let wanted = several.map_or(0, |cpus| (2 * cpus).next_power_of_two().min(MAX_SHARDS));
+        if shards.try_reserve_exact(wanted).is_ok() {
+            shards.resize_with(wanted, Shard::default);
         }
         Self {
             waiters: Admission::new(max_waiters as u64),
@@ -141,21 +144,21 @@ impl Counting {
             refused_waiters: Tally::new(),
             refused_slots: Tally::new(),
             refused_waitv: Tally::new(),
-            only: Stripe::default(),
-            stripes,
+            only: Shard::default(),
+            shards,
         }
     }
 
-    /// The calling thread's stripe.
-    fn stripe(&self) -> &Stripe {
+    /// The calling thread's shard.
+    fn shard(&self) -> &Shard {
         // Stacks are aligned to large powers of two, so the lower bits of the product are equal for all threads. Use
         // the bits from 32 up.
         let mixed = u64::from(thread_hint()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        self.stripes.get(mixed as usize & self.stripes.len().wrapping_sub(1)).unwrap_or(&self.only)
+        self.shards.get(mixed as usize & self.shards.len().wrapping_sub(1)).unwrap_or(&self.only)
     }
 
-    fn sum(&self, of: impl Fn(&Stripe) -> &Tally) -> u64 {
-        core::iter::once(&self.only).chain(&self.stripes).fold(0, |sum, stripe| sum.wrapping_add(of(stripe).get()))
+    fn sum(&self, of: impl Fn(&Shard) -> &Tally) -> u64 {
+        core::iter::once(&self.only).chain(&self.shards).fold(0, |sum, shard| sum.wrapping_add(of(shard).get()))
     }
 }
 
@@ -201,16 +204,16 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// Calls `what` to count an operation, if operations are counted.
     #[inline(always)]
-    pub(super) fn count(&self, what: impl FnOnce(&Stripe)) {
-        if self.extras.counts() {
+    pub(super) fn count(&self, what: impl FnOnce(&Shard)) {
+        if self.wait_path.is_counted() {
             self.count_slowly(what);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn count_slowly(&self, what: impl FnOnce(&Stripe)) {
-        what(self.counting.stripe());
+    fn count_slowly(&self, what: impl FnOnce(&Shard)) {
+        what(self.counting.shard());
     }
 
     /// Counts a wake of this many waiters.
@@ -250,9 +253,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// Notes that an admitted waiter has been queued.
-    pub(super) fn note_queued(&self, address: u64, hash: u32) {
+    pub(super) fn note_queued(&self, place: &Place) {
         self.count(|c| c.waits.add(1));
-        probe!(wait_begin, address, hash);
+        probe!(wait_begin, place.address, place.hash);
     }
 
     /// Gives back the place of an admitted waiter, which has become idle again or could not be queued.
@@ -260,8 +263,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.counting.waiters.give_back();
     }
 
-    /// Notes that a requeue has woken `woken` waiters and moved `requeued`.
-    pub(super) fn note_requeue(&self, from: u64, to: u64, woken: usize, requeued: usize) {
+    /// Notes the result of a requeue.
+    pub(super) fn note_requeue(&self, from: &Place, to: &Place, Requeued { woken, requeued }: Requeued) {
         if woken + requeued == 0 {
             return;
         }
@@ -270,7 +273,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             c.woken.add(woken as u64);
             c.requeued.add(requeued as u64);
         });
-        probe!(requeue, from, to, woken, requeued);
+        probe!(requeue, from.address, to.address, woken, requeued);
     }
 }
 

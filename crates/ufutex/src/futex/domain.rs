@@ -2,21 +2,21 @@
 
 use super::config::Options;
 use super::counters::Counting;
-use super::key::{Target, private_space, target_key};
+use super::key::private_space;
 use super::pi::namespace::{NamesHandle, PidNamespace};
 use super::pi::region::HomeRef;
+use super::place::Place;
 use super::slots::Control;
 use super::system::System;
 use crate::error::Error;
 use crate::expiry::sleep::{LazySleeps, Timeouts};
+use crate::lock::Lock;
 use crate::sys::clock::monotonic_ns;
 use crate::table::MAX_SLOTS_LOG2;
-use crate::table::bucket::Bucket;
-use crate::table::hash::{Hash, Hasher, Key, Salt};
+use crate::table::hash::{Hasher, Salt};
 use crate::table::layout::{Layout, Lean};
-use crate::table::lock::Lock;
 use crate::table::refs::tables::Tables;
-use crate::table::refs::{Live, Locked, Scheme};
+use crate::table::refs::{Live, Scheme};
 use crate::table::size::{self, Contention, Policy};
 use crate::table::store::Store;
 
@@ -36,9 +36,9 @@ pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
     pub(super) tables: Tables<L>,
     pub(super) hasher: Hasher,
     pub(super) private_salt: Salt,
-    pub(super) extras: Extras,
+    pub(super) wait_path: WaitPath,
     /// Whether the system has a table for each of several nodes.
-    has_nodes: bool,
+    pub(super) has_nodes: bool,
     pub(super) policy: Policy,
     pub(super) control: Control,
     contention: Lock<Contention>,
@@ -55,15 +55,15 @@ pub struct Domain<S: Scheme<L> = Live, L: Layout = Lean> {
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 const _: () = {
     let first = core::mem::offset_of!(Domain, hasher);
-    assert!(first.is_multiple_of(64) && core::mem::offset_of!(Domain, extras) < first + 64);
+    assert!(first.is_multiple_of(64) && core::mem::offset_of!(Domain, wait_path) < first + 64);
 };
 
 /// Optional work of operations, in one byte. Its sign distinguishes the three kinds of waits with one comparison:
 /// negative if operations are counted, positive if a wait only has the early return, 0 if it has neither.
 #[derive(Clone, Copy)]
-pub(super) struct Extras(i8);
+pub(super) struct WaitPath(i8);
 
-impl Extras {
+impl WaitPath {
     const NONE: Self = Self(0);
     /// A wait compares the word before it locks its bucket.
     const EARLY_RETURN: Self = Self(1);
@@ -78,34 +78,22 @@ impl Extras {
 
     /// Whether operations are counted.
     #[inline(always)]
-    pub(super) const fn counts(self) -> bool {
+    pub(super) const fn is_counted(self) -> bool {
         self.0 < 0
     }
 
     /// Whether a wait compares the word before it locks its bucket.
     #[inline(always)]
-    pub(super) const fn looks_first(self) -> bool {
+    pub(super) const fn has_early_return(self) -> bool {
         self.0 & Self::EARLY_RETURN.0 != 0
     }
 
-    /// As `looks_first`, if operations are not counted.
+    /// As `has_early_return`, if operations are not counted.
     #[cfg(feature = "std")]
     #[inline(always)]
-    pub(super) const fn looks_first_uncounted(self) -> bool {
+    pub(super) const fn has_early_return_uncounted(self) -> bool {
         self.0 != 0
     }
-}
-
-/// A key's address, space and hash, with which an operation finds its bucket.
-#[derive(Clone, Copy)]
-pub(super) struct Hashed {
-    pub address: u64,
-    /// `None` if the key is in the private space of the domain, and is looked up in the domain's table. Otherwise the
-    /// key's space: the key is looked up in one of the system's tables.
-    pub shared_space: Option<u64>,
-    /// If there is a shared space, the hash also says in which of the system's tables: see `Globals::place`.
-    pub hash: u32,
-    pub line: u32,
 }
 
 /// The home of a domain, given back to the system when the domain is dropped.
@@ -153,12 +141,12 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             tables: unsafe { Tables::new(home, space, use_global, store) },
             hasher: system.hasher(),
             private_salt: system.hasher().salt(space),
-            extras: Extras::new(&options),
+            wait_path: WaitPath::new(&options),
             has_nodes: globals.count() > 1,
             policy: options.policy,
             control: Control::new(),
             contention: Lock::new(Contention::default()),
-            counting: Counting::new(options.max_waiters, options.counters, system.limits().cpus),
+            counting: Counting::new(options.max_waiters, options.counters.then_some(system.limits().cpus)),
             sleeps: LazySleeps::new(),
             home: Lock::new(None),
             names: namespace.names().clone(),
@@ -188,63 +176,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         Timeouts { driver: self.system.driver(), sleeps: &self.sleeps }
     }
 
-    /// Locks the bucket of `hash`: for a private key in the table that the domain uses, for any other key in a global
-    /// table. `None` if the domain has no table yet.
-    #[inline(always)]
-    pub(super) fn lock(&self, hash: u32, is_private: bool) -> Option<Locked<'_, L, S>> {
-        if is_private {
-            return self.scheme.lock(&self.tables, hash);
-        }
-        loop {
-            // Global buckets are always live.
-            if let Some(guard) = self.global_bucket(hash).lock(&self.tables.contended) {
-                return Some(Locked::global(guard));
-            }
-        }
-    }
-
-    /// Whether other domains lock `bucket`, too. `bucket` is the bucket of `hash`.
-    pub(super) fn is_global(&self, bucket: &Bucket<L>, hash: u32, is_private: bool) -> bool {
-        !is_private || core::ptr::eq(bucket, self.tables.global.bucket(hash))
-    }
-
-    /// The bucket of a key that is not in the domain's private space.
-    #[inline(always)]
-    pub(super) fn global_bucket(&self, hash: u32) -> &Bucket<L> {
-        if self.has_nodes { self.system.globals().placed(hash).bucket(hash) } else { self.tables.global.bucket(hash) }
-    }
-
-    /// As `lock`, but makes the domain's first table if there is none.
-    #[inline(always)]
-    pub(super) fn lock_or_make(&self, place: &Hashed) -> Locked<'_, L, S> {
-        loop {
-            if let Some(locked) = self.lock(place.hash, place.shared_space.is_none()) {
-                return locked;
-            }
-            self.make_first_table();
-        }
-    }
-
     #[cold]
-    fn make_first_table(&self) {
+    pub(super) fn make_first_table(&self) {
         self.tables.make_first(self.first_slots_log2());
         self.grow_to_threads();
-    }
-
-    /// The address, space and hash of `target`: operations with equal ones meet.
-    #[inline(always)]
-    pub(super) fn hashed<T: Target>(&self, target: &T) -> Hashed {
-        let (address, shared_space) = target_key(target, self.tables.space);
-        let salt = shared_space.map_or(self.private_salt, |space| self.hasher.salt(space));
-        let Hash { bits, line } = self.hasher.hash(address, salt);
-        let is_spread = shared_space.is_some() && self.has_nodes;
-        let hash = if is_spread { self.system.globals().place(bits, target.node()) } else { bits };
-        Hashed { address, shared_space, hash, line }
-    }
-
-    /// The key of an address. Only operations that search or change a queue need it.
-    pub(super) fn key(&self, address: u64, shared_space: Option<u64>) -> Key {
-        Key { address, space: shared_space.unwrap_or(self.tables.space) }
     }
 
     /// log2 of the number of slots that the policy wants the first table to have.
@@ -281,20 +216,20 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// Notes that a waiter has been queued under a key that had no waiters yet. Its bucket now has `keys` keys.
-    pub(super) fn note_keys(&self, keys: u32, hash: u32, is_private: bool) {
+    pub(super) fn note_keys(&self, keys: u32, place: &Place) {
         self.counting.longest_chain.note_max(keys.into());
-        if is_private {
-            self.note_chain(keys, hash);
+        if place.is_private() {
+            self.note_chain(keys, place.hash);
         }
     }
 
     /// Notes that a waiter of a lock has been queued: the table may have to grow, or is growing. If its key had no
     /// waiters before, `new_chain` is the number of keys that its bucket has now.
-    pub(super) fn note_lock_waiter(&self, new_chain: Option<u32>, hash: u32, is_private: bool) {
+    pub(super) fn note_lock_waiter(&self, new_chain: Option<u32>, place: &Place) {
         if let Some(keys) = new_chain {
-            self.note_keys(keys, hash, is_private);
+            self.note_keys(keys, place);
         }
-        if is_private {
+        if place.is_private() {
             self.scheme.help(&self.tables);
         }
     }

@@ -1,29 +1,44 @@
-//! The entries of a bucket's queue: a node, a bitset, and the signal that notifies the waiter.
+//! The entries of a bucket's queue: a node, which wakes are for it, and the signal that notifies the waiter.
 
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 use core::ptr::NonNull;
 
 use crate::sync::{MODEL, Mutant, UnsafeCell, mutant};
 use crate::table::hash::Key;
 use crate::table::list::{Node, Pick, Taken};
-use crate::wait::{Rest, Signal, Told};
+use crate::wait::{PendingWake, Receiver, Signal};
 
 /// A waiter's entry, in the waiter's own memory. Ownership follows that of the node: see `table::list` and `wait`.
 #[repr(C)]
 pub(crate) struct Entry {
     // First, so that a pointer to the node is also a pointer to the entry.
     pub(crate) node: Node,
-    /// While queued: the waiter's bitset. A wake takes the waiter only if its own bitset has a bit in common with it.
-    /// Markers, and waiters of a lock, which is handed to them (see `pi`), have `WAITS_FOR_LOCK`, so no wake takes
-    /// them. After a wake has taken the waiter: the bitset with which the wake is passed on if the waiter does not want
-    /// it; `0` if the wake was for all waiters and is not passed on.
-    bitset: UnsafeCell<u32>,
+    /// Guarded by the bucket's lock while the entry is queued. Ownership follows that of the node.
+    wakes: UnsafeCell<Wakes>,
     pub(crate) signal: Signal,
-    /// The moment at which the waiter joined its present queue. Guarded by the bucket's lock while queued.
+    /// The moment at which the waiter joined its present queue, or at which a wake took it. Guarded as `wakes` is.
     since: UnsafeCell<Moment>,
 }
 
-/// A moment in the life of a system, counted in operations in pieces that have begun. See "Operations in pieces" in
+#[cfg(all(target_pointer_width = "64", not(any(feature = "loom", feature = "shuttle"))))]
+const _: () = assert!(core::mem::offset_of!(Entry, signal) == size_of::<Node>() + 8, "`wakes` fits in one word");
+
+/// Which wakes take an entry, or what becomes of the wake that has taken it.
+#[derive(Clone, Copy)]
+pub(crate) enum Wakes {
+    /// Queued: a wake takes the waiter if its bitset has a bit in common with this one.
+    Mask(NonZeroU32),
+    /// Queued: no wake takes the entry. It is a marker, a parked thread, or a waiter of a lock, to which the lock is
+    /// handed (see `pi`).
+    None,
+    /// Taken by a wake: if the waiter does not want the wake, it goes to another waiter with this bitset. `None` if the
+    /// wake was for all waiters: it is not passed on.
+    PassOn(Option<NonZeroU32>),
+}
+
+/// A moment in the life of a system, counted in operations in pieces that have begun and in waiters with a real-time
+/// priority that have joined a queue. See "Operations in pieces" in
 /// ORDERING.md.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(pub(crate) u64);
@@ -34,18 +49,18 @@ impl Moment {
 }
 
 impl Entry {
-    pub(crate) fn new(key: Key, hash: u32, priority: u8, bitset: u32, told: Told) -> Self {
+    pub(crate) fn new(key: Key, hash: u32, priority: u8, wakes: Wakes, receiver: Receiver) -> Self {
         Self {
             node: Node::new(key, hash, priority),
-            bitset: UnsafeCell::new(bitset),
-            signal: Signal::new(told),
+            wakes: UnsafeCell::new(wakes),
+            signal: Signal::new(receiver),
             since: UnsafeCell::new(Moment(0)),
         }
     }
 
     /// The entry of a marker: see [`marker`](super::marker).
     pub(crate) fn marker(key: Key, hash: u32) -> Self {
-        Self { node: Node::marker(key, hash), ..Self::new(key, hash, 0, WAITS_FOR_LOCK, Told::Thread) }
+        Self { node: Node::marker(key, hash), ..Self::new(key, hash, 0, Wakes::None, Receiver::Thread) }
     }
 
     /// Records that the entry joins a queue at the moment `now`, which the caller has read with that queue's bucket
@@ -56,6 +71,15 @@ impl Entry {
     pub(crate) unsafe fn set_since(&self, now: Moment) {
         // SAFETY: guaranteed by the caller.
         self.since.with_mut(|s| unsafe { *s = now });
+    }
+
+    /// The moment at which a wake took the entry.
+    ///
+    /// # Safety
+    /// The caller is the waiter, and has seen the wake, so the entry is its own again.
+    pub(crate) unsafe fn since(&self) -> Moment {
+        // SAFETY: guaranteed by the caller.
+        self.since.with(|s| unsafe { *s })
     }
 
     /// Whether the entry was in this queue when an operation in pieces `began`.
@@ -73,49 +97,42 @@ impl Entry {
     /// The caller holds the lock of the bucket where it is queued.
     pub(crate) unsafe fn is_plain(&self) -> bool {
         // SAFETY: guaranteed by the caller.
-        self.bitset.with(|b| unsafe { *b != WAITS_FOR_LOCK })
+        self.wakes.with(|w| !matches!(unsafe { *w }, Wakes::None))
     }
 
-    /// The kind of this waiter, and its bitset.
+    /// The kind of this waiter.
     ///
     /// # Safety
     /// The caller holds the lock of the bucket where it is queued.
-    pub(crate) unsafe fn describe(&self) -> (Kind, u32) {
+    pub(crate) unsafe fn kind(&self) -> Kind {
         // SAFETY: guaranteed by the caller.
-        let bitset = self.bitset.with(|b| unsafe { *b });
-        let kind = if bitset == WAITS_FOR_LOCK {
-            Kind::ForLock
+        let Wakes::Mask(bitset) = self.wakes.with(|w| unsafe { *w }) else { return Kind::ForLock };
         // SAFETY: as above. The bucket's lock also guards the signal of a waiter that a wake may take.
-        } else if unsafe { self.signal.tells_thread() } {
-            Kind::Thread
-        } else {
-            Kind::Task
-        };
-        (kind, bitset)
+        if unsafe { self.signal.notifies_thread() } { Kind::Thread(bitset) } else { Kind::Task(bitset) }
     }
 
-    /// The bitset with which the wake is to be passed on; `0` if it is not to be passed on.
+    /// The bitset with which the wake is to be passed on; `None` if it is not to be passed on.
     ///
     /// # Safety
     /// The caller is the waiter, and has seen the wake, so the entry is its own again.
-    pub(crate) unsafe fn passes_on(&self) -> u32 {
+    pub(crate) unsafe fn passes_on(&self) -> Option<NonZeroU32> {
         // SAFETY: guaranteed by the caller.
-        self.bitset.with(|b| unsafe { *b })
+        match self.wakes.with(|w| unsafe { *w }) {
+            Wakes::PassOn(bitset) => bitset,
+            Wakes::Mask(_) | Wakes::None => None,
+        }
     }
 }
 
-/// The kind of a waiter.
+/// The kind of a waiter, with its bitset if wakes take it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Thread,
+    Thread(NonZeroU32),
     /// A waiter that is woken through a waker.
-    Task,
+    Task(NonZeroU32),
     /// A thread or a task that waits for a lock, which will be handed to it.
     ForLock,
 }
-
-/// The bitset of entries that no wake takes: markers, and waiters of locks.
-pub(crate) const WAITS_FOR_LOCK: u32 = 0;
 
 /// A wake of at least this many waiters is a wake of all: users of futex(2) pass `INT_MAX` for that.
 const ALL: usize = i32::MAX as usize;
@@ -124,24 +141,31 @@ const ALL: usize = i32::MAX as usize;
 /// with `mask` and which were queued when the operation `began`, and stops at a waiter of a lock. A wake of all waiters
 /// is not passed on: its other receivers have been woken, and a waiter that came later must not get a wake that was not
 /// for it.
-pub(crate) fn pick(mask: u32, count: usize, began: Moment) -> impl Fn(NonNull<Node>) -> Pick {
-    let pass_on = if count >= ALL { 0 } else { mask };
+/// A waiter that is taken notes the moment of its wake, which is `began` if the wake had begun before `now`. If it does not
+/// want the wake, the wake goes to a waiter that was there at that moment.
+pub(crate) fn pick(mask: NonZeroU32, count: usize, began: Moment, now: Moment) -> impl Fn(NonNull<Node>) -> Pick {
+    let pass_on = (count < ALL).then_some(mask);
     move |node| {
         // SAFETY: every node of a queue is the first field of an entry. Its fields are guarded by the bucket's lock,
         // which is held during the walk.
         let entry = unsafe { node.cast::<Entry>().as_ref() };
-        entry.bitset.with_mut(|b| {
+        entry.wakes.with_mut(|wakes| {
             // SAFETY: as above.
-            let b = unsafe { &mut *b };
+            let wakes = unsafe { &mut *wakes };
             // SAFETY: as above.
             let was_there = || unsafe { entry.was_there(began) };
-            if *b & mask == 0 || !was_there() {
-                // SAFETY: as above.
-                let is_marker = unsafe { entry.node.is_marker() } && !mutant(Mutant::MarkerEndsWake);
-                return if *b == WAITS_FOR_LOCK && !is_marker && was_there() { Pick::Stop } else { Pick::Skip };
+            // SAFETY: as above.
+            let is_marker = || unsafe { entry.node.is_marker() } && !mutant(Mutant::MarkerEndsWake);
+            match *wakes {
+                Wakes::Mask(bitset) if bitset.get() & mask.get() != 0 && was_there() => {
+                    *wakes = Wakes::PassOn(pass_on);
+                    // SAFETY: the caller holds the bucket's lock.
+                    unsafe { entry.set_since(began.min(now)) };
+                    Pick::Take
+                }
+                Wakes::None if !is_marker() && was_there() => Pick::Stop,
+                Wakes::Mask(_) | Wakes::None | Wakes::PassOn(_) => Pick::Skip,
             }
-            *b = pass_on;
-            Pick::Take
         })
     }
 }
@@ -158,12 +182,12 @@ pub(crate) const BATCH: usize = 16;
 /// In a model, which has few waiters, it is 1.
 pub(crate) const AT_ONCE: usize = if MODEL { 1 } else { BATCH };
 
-/// Memory for the work that is left when waiters have been taken off their queue: a [`Rest`] for each. In a domain's
-/// own table a wake takes all its waiters at once, so that it is one step. It takes them in pieces only if there is no
-/// memory for that.
+/// Memory for the work that is left when waiters have been taken off their queue: a [`PendingWake`] for each. In a
+/// domain's own table a wake takes all its waiters at once, so that it is one step. It takes them in pieces only if
+/// there is no memory for that.
 #[derive(Default)]
 pub(crate) struct Room {
-    more: Vec<Rest>,
+    more: Vec<PendingWake>,
     is_refused: bool,
 }
 
@@ -195,35 +219,35 @@ impl Room {
 ///
 /// All waiters are notified before the first waker runs. A waker may drop or poll another of these waiters, or block on
 /// a thread that does so, and the notification must not come after that.
-pub(crate) fn tell(taken: Taken, room: Room) -> Rests {
+pub(crate) fn notify(taken: Taken, room: Room) -> PendingWakes {
     debug_assert!(taken.len() <= room.limit());
-    let mut rests = Rests::none();
-    rests.more = room.more;
-    rests.tell(taken);
-    rests
+    let mut pending = PendingWakes::none();
+    pending.more = room.more;
+    pending.notify(taken);
+    pending
 }
 
 /// Notifies one waiter.
 ///
 /// # Safety
 /// The caller has taken the node off its queue, and does not access the entry afterwards.
-pub(crate) unsafe fn tell_one(node: NonNull<Node>) -> Rest {
+pub(crate) unsafe fn notify_one(node: NonNull<Node>) -> PendingWake {
     // SAFETY: the node is the first field of an entry that the caller has taken.
     unsafe { Signal::wake(&raw const (*node.cast::<Entry>().as_ptr()).signal) }
 }
 
-/// The work that is left for waiters that have been notified. The drop of each [`Rest`] does its part. If one of the
-/// wakers panics, the rest of the array and of the vector is dropped, so that nothing is skipped.
+/// The work that is left for waiters that have been notified. The drop of each [`PendingWake`] does its part. If one of
+/// the wakers panics, the rest of the array and of the vector is dropped, so that nothing is skipped.
 #[must_use]
-pub(crate) struct Rests {
-    few: [Rest; BATCH],
+pub(crate) struct PendingWakes {
+    few: [PendingWake; BATCH],
     count: usize,
-    more: Vec<Rest>,
+    more: Vec<PendingWake>,
 }
 
-impl Rests {
+impl PendingWakes {
     pub(crate) fn none() -> Self {
-        Self { few: [const { Rest::NOTHING }; BATCH], count: 0, more: Vec::new() }
+        Self { few: [const { PendingWake::NOTHING }; BATCH], count: 0, more: Vec::new() }
     }
 
     /// The number of further elements that there is room for.
@@ -239,24 +263,24 @@ impl Rests {
     }
 
     /// Notifies waiters that have been taken off the queue, and for which there is room.
-    pub(crate) fn tell(&mut self, mut taken: Taken) {
+    pub(crate) fn notify(&mut self, mut taken: Taken) {
         while let Some(node) = taken.pop() {
             // SAFETY: the caller has taken it off its queue, and it has been popped from `taken`.
-            self.push(unsafe { tell_one(node) });
+            self.push(unsafe { notify_one(node) });
         }
     }
 
     /// Adds an element, for which there is room.
-    pub(crate) fn push(&mut self, rest: Rest) {
-        if rest.is_nothing() {
+    pub(crate) fn push(&mut self, pending: PendingWake) {
+        if pending.is_nothing() {
             return;
         }
         match self.few.get_mut(self.count) {
             Some(slot) => {
-                *slot = rest;
+                *slot = pending;
                 self.count += 1;
             }
-            None => self.more.push(rest),
+            None => self.more.push(pending),
         }
     }
 }

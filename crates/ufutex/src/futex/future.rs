@@ -5,10 +5,10 @@ use core::task::Poll;
 
 use super::domain::Domain;
 use super::key::Target;
-use super::limit::Limit;
 #[cfg(feature = "std")]
 use super::operation::block_on;
-use super::operation::{By, Cause, Operation, operation_is_a_future};
+use super::operation::{Cause, Operation, PollReceiver, operation_is_a_future};
+use super::timeout_watch::TimeoutWatch;
 use super::wait::WaitOptions;
 use super::waiter::Waiter;
 use crate::error::Error;
@@ -25,7 +25,7 @@ pub struct Wait<'d, T: Target, S: Scheme<L> = Live, L: Layout = Lean> {
     target: T,
     expected: T::Value,
     options: WaitOptions,
-    limit: Limit<'d>,
+    watch: TimeoutWatch<'d>,
     is_done: bool,
     waiter: Waiter<'d, S, L>,
 }
@@ -54,7 +54,15 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// return [`Error::NoMemory`], or [`Error::Invalid`] if there is no clock: without `std` and without an embedder's
     /// [`clocks`](crate::Config::clocks).
     pub fn wait_async<T: Target>(&self, target: T, expected: T::Value, options: WaitOptions) -> Wait<'_, T, S, L> {
-        Wait { domain: self, target, expected, options, limit: Limit::new(), is_done: false, waiter: Waiter::new() }
+        Wait {
+            domain: self,
+            target,
+            expected,
+            options,
+            watch: TimeoutWatch::new(),
+            is_done: false,
+            waiter: Waiter::new(),
+        }
     }
 }
 
@@ -74,31 +82,31 @@ operation_is_a_future!([T: Target, S: Scheme<L>, L: Layout] Wait<'_, T, S, L> =>
 impl<T: Target, S: Scheme<L>, L: Layout> Operation for Wait<'_, T, S, L> {
     type Output = ();
 
-    fn poll_by(self: Pin<&mut Self>, by: By<'_>) -> Poll<Result<(), Error>> {
+    fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
         // SAFETY: `waiter` is the only field that must stay in place, and is reached only through a pin below.
         let this = unsafe { self.get_unchecked_mut() };
         if this.waiter.is_busy() {
-            if this.waiter.has_arrived(by) { Poll::Ready(Ok(())) } else { Poll::Pending }
+            if this.waiter.try_receive(receiver) { Poll::Ready(Ok(())) } else { Poll::Pending }
         } else {
-            this.begin(by)
+            this.begin(receiver)
         }
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
-        // SAFETY: as in `poll_by`.
+        // SAFETY: as in `poll_for`.
         let this = unsafe { self.get_unchecked_mut() };
         if this.waiter.give_up() || mutant(Mutant::TimeoutLosesWake) { Err(cause.into()) } else { Ok(()) }
     }
 }
 
 impl<T: Target, S: Scheme<L>, L: Layout> Wait<'_, T, S, L> {
-    fn begin(&mut self, by: By<'_>) -> Poll<Result<(), Error>> {
+    fn begin(&mut self, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
         // Before the bucket is locked: a waker's clone runs the embedder's code.
-        let told = by.told();
+        let receiver = receiver.for_entry();
         let queued = self.domain.lock_if_equal(&self.target, self.expected).and_then(|matched| {
-            // SAFETY: `poll_by` has `self` pinned, so the field is pinned too.
+            // SAFETY: `poll_for` has `self` pinned, so the field is pinned too.
             let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
-            self.domain.queue(matched, waiter, &self.options, told)
+            self.domain.queue(matched, waiter, &self.options, receiver)
         });
         match queued {
             Ok(_) => Poll::Pending,

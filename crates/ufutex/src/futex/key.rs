@@ -231,13 +231,23 @@ pub(crate) const fn private_space(domain: u64) -> u64 {
     domain << 2
 }
 
-/// The address of `target` in its space, and the space. `None` means the private space of the domain.
+/// The space of a key, as an operation of one domain sees it.
+#[derive(Clone, Copy)]
+pub(crate) enum Space {
+    /// The domain's private space. The key is looked up in the table that the domain uses.
+    Private,
+    /// The space with this number. The key is looked up in one of the system's tables.
+    Shared(u64),
+}
+
+/// The address of `target` in its space, and the space.
 #[inline(always)]
-pub(crate) fn target_key<T: Target>(target: &T, private_space: u64) -> (u64, Option<u64>) {
+pub(crate) fn target_key<T: Target>(target: &T, private_space: u64) -> (u64, Space) {
     match target.scope() {
-        Scope::Private => (target.address(), target.node().map(|_| private_space | SPACE_ON_NODES)),
-        Scope::Object { id, offset } => (offset, Some(id.get() << 2 | SPACE_OF_OBJECT)),
-        Scope::AddressSpace => (target.address(), Some(private_space | SPACE_OF_SHARED_ADDRESSES)),
+        Scope::Private if target.node().is_none() => (target.address(), Space::Private),
+        Scope::Private => (target.address(), Space::Shared(private_space | SPACE_ON_NODES)),
+        Scope::Object { id, offset } => (offset, Space::Shared(id.get() << 2 | SPACE_OF_OBJECT)),
+        Scope::AddressSpace => (target.address(), Space::Shared(private_space | SPACE_OF_SHARED_ADDRESSES)),
     }
 }
 

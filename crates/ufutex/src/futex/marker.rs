@@ -5,11 +5,11 @@ use core::ptr::NonNull;
 
 use super::domain::Domain;
 use super::entry::{Entry, PIECE};
+use super::place::Place;
 use crate::sync::{Mutant, mutant};
 use crate::table::bucket::Guard;
-use crate::table::hash::Key;
 use crate::table::layout::Layout;
-use crate::table::list::{Node, Pick, Taken};
+use crate::table::list::{Most, Node, Pick, Taken};
 use crate::table::refs::Scheme;
 
 /// A place among the waiters of a key, on the operation's stack. If it is dropped while queued, as by a panic of a
@@ -21,9 +21,9 @@ pub(super) struct Marker<'d, S: Scheme<L>, L: Layout> {
 }
 
 impl<'d, S: Scheme<L>, L: Layout> Marker<'d, S, L> {
-    /// A marker before the first waiter of `key`. `hash` is the key's hash.
-    pub fn new(domain: &'d Domain<S, L>, key: Key, hash: u32) -> Self {
-        Self { domain, entry: Entry::marker(key, hash) }
+    /// A marker before the first waiter at `place`.
+    pub fn new(domain: &'d Domain<S, L>, place: &Place) -> Self {
+        Self { domain, entry: Entry::marker(domain.key(place), place.hash) }
     }
 
     fn node(&self) -> NonNull<Node> {
@@ -57,7 +57,7 @@ impl<'d, S: Scheme<L>, L: Layout> Marker<'d, S, L> {
     ) -> (Taken, Option<NonNull<Node>>) {
         match self.next(bucket) {
             // SAFETY: `next` returns a waiter that is queued in this bucket.
-            Some(first) => unsafe { bucket.take_from(first, limit, PIECE, pick) },
+            Some(first) => unsafe { bucket.take_from(first, Most { taken: limit, visited: PIECE }, pick) },
             None => (Taken::default(), None),
         }
     }

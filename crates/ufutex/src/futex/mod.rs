@@ -8,7 +8,6 @@ pub(crate) mod entry;
 pub(crate) mod future;
 pub(crate) mod interrupt;
 pub(crate) mod key;
-pub(crate) mod limit;
 pub(crate) mod marker;
 pub(crate) mod numa;
 pub(crate) mod operation;
@@ -16,12 +15,14 @@ pub(crate) mod pair;
 #[cfg(feature = "parking")]
 pub(crate) mod parking;
 pub(crate) mod pi;
+pub(crate) mod place;
 pub(crate) mod requeue;
 pub(crate) mod robust;
 #[cfg(feature = "std")]
 pub(crate) mod seat;
 pub(crate) mod slots;
 pub(crate) mod system;
+pub(crate) mod timeout_watch;
 pub(crate) mod wait;
 pub(crate) mod wait_any;
 pub(crate) mod waiter;

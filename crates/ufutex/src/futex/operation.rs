@@ -13,7 +13,7 @@ use crate::sys::clock::Deadline;
 use crate::wait::sleeper::Sleeper;
 #[cfg(feature = "std")]
 use crate::wait::sleeper::Slept;
-use crate::wait::{Callback, Told};
+use crate::wait::{Callback, Receiver};
 
 /// Why a wait is ended without a wake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +35,7 @@ impl From<Cause> for Error {
 
 /// The thread or task that is notified when the operation has to be polled again.
 #[derive(Clone, Copy)]
-pub(crate) enum By<'a> {
+pub(crate) enum PollReceiver<'a> {
     /// The calling thread, which sleeps on this sleeper.
     #[cfg_attr(not(feature = "std"), expect(dead_code, reason = "nobody can sleep there"))]
     Thread(&'a Sleeper),
@@ -43,12 +43,12 @@ pub(crate) enum By<'a> {
     Task(&'a Waker),
 }
 
-impl By<'_> {
+impl PollReceiver<'_> {
     /// The same receiver in the form that an entry holds. A waker is cloned, so no bucket may be locked.
-    pub fn told(self) -> Told {
+    pub fn for_entry(self) -> Receiver {
         match self {
-            Self::Thread(sleeper) => Told::Sleeper(sleeper.into()),
-            Self::Task(waker) => Told::Waker(Callback::of(waker)),
+            Self::Thread(sleeper) => Receiver::Sleeper(sleeper.into()),
+            Self::Task(waker) => Receiver::Waker(Callback::of(waker)),
         }
     }
 }
@@ -58,7 +58,7 @@ pub(crate) trait Operation {
     type Output;
 
     /// Begins the operation, or checks whether it can end. Not to be called again after it was ready.
-    fn poll_by(self: Pin<&mut Self>, by: By<'_>) -> Poll<Result<Self::Output, Error>>;
+    fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<Self::Output, Error>>;
 
     /// Ends a pending operation. If what it waits for has come by then, that is the result.
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<Self::Output, Error>;
@@ -75,11 +75,11 @@ pub(crate) fn block_on<O: Operation>(
         return Err(Error::Busy);
     };
     loop {
-        if let Poll::Ready(result) = operation.as_mut().poll_by(By::Thread(sleeper)) {
+        if let Poll::Ready(result) = operation.as_mut().poll_for(PollReceiver::Thread(sleeper)) {
             return result;
         }
         match sleeper.sleep(deadline) {
-            Slept::Told => {}
+            Slept::Notified => {}
             Slept::Interrupted => return operation.end_by(Cause::Interrupted),
             Slept::TimedOut => return operation.end_by(Cause::TimedOut),
         }
@@ -99,7 +99,7 @@ pub(crate) fn end_if_over<O: Operation>(
     }
 }
 
-/// Implements `Future` and `end` for an [`Operation`] with a `domain`, a `limit` and a `watched_timeout`.
+/// Implements `Future` and `end` for an [`Operation`] with a `domain`, a `watch` and a `watched_timeout`.
 macro_rules! operation_is_a_future {
     ([$($generics:tt)*] $name:ty => $output:ty) => {
         impl<$($generics)*> core::future::Future for $name {
@@ -112,12 +112,12 @@ macro_rules! operation_is_a_future {
                 context: &mut core::task::Context<'_>,
             ) -> core::task::Poll<Self::Output> {
                 assert!(!self.is_done, "a wait was polled after it had ended");
-                let by = $crate::futex::operation::By::Task(context.waker());
-                let mut result = $crate::futex::operation::Operation::poll_by(self.as_mut(), by);
+                let receiver = $crate::futex::operation::PollReceiver::Task(context.waker());
+                let mut result = $crate::futex::operation::Operation::poll_for(self.as_mut(), receiver);
                 if result.is_pending() {
-                    // SAFETY: only `limit` is changed, which need not stay in place.
+                    // SAFETY: only `watch` is changed, which need not stay in place.
                     let this = unsafe { self.as_mut().get_unchecked_mut() };
-                    let is_over = this.limit.is_over(this.watched_timeout(), this.domain.timeouts(), context.waker());
+                    let is_over = this.watch.is_over(this.watched_timeout(), this.domain.timeouts(), context.waker());
                     result = $crate::futex::operation::end_if_over(self.as_mut(), is_over);
                 }
                 if result.is_ready() {

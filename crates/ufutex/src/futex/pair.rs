@@ -1,6 +1,7 @@
 //! Two buckets locked at once, for operations on two words.
 
-use super::domain::{Domain, Hashed};
+use super::domain::Domain;
+use super::place::Place;
 use crate::sys::park::yield_now;
 use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
@@ -27,6 +28,10 @@ impl Drop for Turn {
 }
 
 impl<'d, S: Scheme<L>, L: Layout> Pair<'d, S, L> {
+    fn of(first: Locked<'d, L, S>, second: Option<Locked<'d, L, S>>) -> Self {
+        Self { first, second, turn: Turn(false) }
+    }
+
     /// Whether the words have buckets of their own.
     pub fn are_two(&self) -> bool {
         self.second.is_some()
@@ -63,54 +68,53 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// While a resize is going on there is no order among buckets of several tables that every scheme could keep. So
     /// the second bucket is only tried. If it is busy, the first is unlocked, the second is waited for, and the first
     /// is tried. No thread waits for a bucket with another one locked, except movers, which wait in order of index.
-    pub(super) fn lock_pair(&self, first: &Hashed, second: &Hashed) -> Pair<'_, S, L> {
+    pub(super) fn lock_pair(&self, first: &Place, second: &Place) -> Pair<'_, S, L> {
         loop {
             let locked = self.lock_or_make(first);
             match self.lock_second(second, Some(&locked.guard)) {
-                Second::Locked(second) => return Pair { first: locked, second: Some(second), turn: Turn(false) },
-                Second::Same => return Pair { first: locked, second: None, turn: Turn(false) },
+                Second::Locked(second) => return Pair::of(locked, Some(second)),
+                Second::Same => return Pair::of(locked, None),
                 Second::Busy => drop(locked),
             }
             let locked = self.lock_or_make(second);
             match self.lock_second(first, Some(&locked.guard)) {
-                Second::Locked(first) => return Pair { first, second: Some(locked), turn: Turn(false) },
-                Second::Same => return Pair { first: locked, second: None, turn: Turn(false) },
+                Second::Locked(first) => return Pair::of(first, Some(locked)),
+                Second::Same => return Pair::of(locked, None),
                 Second::Busy => drop(locked),
             }
         }
     }
 
     /// Whether other domains use one of the two buckets, too.
-    pub(super) fn is_any_global(&self, pair: &mut Pair<'_, S, L>, first: &Hashed, second: &Hashed) -> bool {
-        let is_global = |bucket, place: &Hashed| self.is_global(bucket, place.hash, place.shared_space.is_none());
-        is_global(pair.first().bucket(), first) || is_global(pair.second().bucket(), second)
+    pub(super) fn is_any_global(&self, pair: &mut Pair<'_, S, L>, first: &Place, second: &Place) -> bool {
+        self.is_global(pair.first().bucket(), first) || self.is_global(pair.second().bucket(), second)
     }
 
     /// As `lock_pair`, without waiting: `None` if one of the buckets is busy. For a caller that holds the lock of a
     /// region.
     #[cold]
-    pub(super) fn try_lock_pair(&self, first: &Hashed, second: &Hashed) -> Option<Pair<'_, S, L>> {
+    pub(super) fn try_lock_pair(&self, first: &Place, second: &Place) -> Option<Pair<'_, S, L>> {
         let locked = self.try_lock(first)?;
         match self.lock_second(second, Some(&locked.guard)) {
-            Second::Locked(second) => Some(Pair { first: locked, second: Some(second), turn: Turn(false) }),
-            Second::Same => Some(Pair { first: locked, second: None, turn: Turn(false) }),
+            Second::Locked(second) => Some(Pair::of(locked, Some(second))),
+            Second::Same => Some(Pair::of(locked, None)),
             Second::Busy => None,
         }
     }
 
     /// Locks the bucket of one word if it is free. For a caller that holds the lock of a region, and no bucket.
     #[cold]
-    pub(super) fn try_lock(&self, place: &Hashed) -> Option<Locked<'_, L, S>> {
+    pub(super) fn try_lock(&self, place: &Place) -> Option<Locked<'_, L, S>> {
         match self.lock_second(place, None) {
             Second::Locked(locked) => Some(locked),
             Second::Same | Second::Busy => None,
         }
     }
 
-    fn lock_second(&self, place: &Hashed, first: Option<&Guard<'_, L>>) -> Second<'_, L, S> {
-        if place.shared_space.is_none() {
+    fn lock_second(&self, place: &Place, first: Option<&Guard<'_, L>>) -> Second<'_, L, S> {
+        if place.is_private() {
             return self.scheme.try_lock(&self.tables, place.hash, first);
         }
-        Second::of(self.global_bucket(place.hash), first)
+        Second::of(self.global_bucket(place), first)
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A futex wait compares a word with the bucket locked. Here a thread that parks or unparks runs its own callbacks
 //! then. Nothing else differs: buckets, resizes and notifications are those of every other wait. A lot has a domain to
-//! itself, so each entry in its queues is a [`Place`].
+//! itself, so each entry in its queues is a [`ParkingPlace`].
 //!
 //! A callback that panics leaves the queue as it was: no thread is taken off it before the last callback has returned.
 
@@ -11,9 +11,11 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use super::config::Options;
-use super::domain::{Domain, Hashed};
-use super::entry::{Entry, WAITS_FOR_LOCK, tell_one};
+use super::domain::Domain;
+use super::entry::{Entry, Wakes, notify_one};
+use super::key::Space;
 use super::pair::Pair;
+use super::place::Place;
 use super::system::System;
 use crate::error::Error;
 use crate::sync::UnsafeCell;
@@ -22,7 +24,7 @@ use crate::table::hash::{Hash, Key};
 use crate::table::layout::Lean;
 use crate::table::list::{Node, Pick, Taken};
 use crate::table::refs::{Live, Locked, Scheme};
-use crate::wait::Told;
+use crate::wait::Receiver;
 
 /// Queues of parked threads, one for each address at which a thread is parked.
 pub struct ParkingLot {
@@ -34,7 +36,7 @@ pub struct ParkingLot {
 /// While the place is queued, its cells are guarded by its bucket's lock. After an unpark has taken it off the queue,
 /// they belong to the unparking thread, until that notifies the parked thread. Then they are the parked thread's again.
 #[repr(C)]
-pub struct Place {
+pub struct ParkingPlace {
     // First, so that a pointer to the node is also a pointer to the place.
     entry: Entry,
     park_token: usize,
@@ -43,7 +45,7 @@ pub struct Place {
 }
 
 // SAFETY: only one thread at a time accesses the fields that are not atomic, as said above.
-unsafe impl Sync for Place {}
+unsafe impl Sync for ParkingPlace {}
 
 /// How a park ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,16 +105,16 @@ impl ParkingLot {
         timed_out: impl FnOnce(usize, bool),
         deadline: Option<&Deadline>,
     ) -> Parked {
-        let hashed = self.hashed(key);
-        let mut locked = self.domain.lock_or_make(&hashed);
-        let bounces = locked.guard.note_use(hashed.line);
+        let (queue, line) = self.queue_of(key);
+        let mut locked = self.domain.lock_or_make(&queue);
+        let bounces = locked.guard.note_use(line);
         if !validate() {
             drop(locked);
             self.note_bounce(bounces);
             return Parked::Invalid;
         }
-        let place = Place::new(self.key(&hashed), hashed.hash, park_token);
-        let parked = self.queue_up(locked, &place, &hashed);
+        let place = ParkingPlace::new(self.domain.key(&queue), queue.hash, park_token);
+        let parked = self.queue_up(locked, &place, &queue);
         self.note_bounce(bounces);
         let held = before_sleep(parked.place());
         let result = parked.sleep(deadline, timed_out);
@@ -121,7 +123,12 @@ impl ParkingLot {
     }
 
     /// Queues `place`, and unlocks the bucket.
-    fn queue_up<'p>(&'p self, mut locked: Locked<'_, Lean, Live>, place: &'p Place, hashed: &Hashed) -> InQueue<'p> {
+    fn queue_up<'p>(
+        &'p self,
+        mut locked: Locked<'_, Lean, Live>,
+        place: &'p ParkingPlace,
+        queue: &Place,
+    ) -> InQueue<'p> {
         // SAFETY: the node is new and not queued. The place stays where it is as long as `InQueue` borrows it, and
         // `InQueue` leaves the queue before that ends. The kernel has numbers for fewer threads than the bucket can
         // count.
@@ -129,7 +136,7 @@ impl ParkingLot {
         drop(locked);
         let parked = InQueue { lot: self, place };
         if let Some(keys) = new_chain {
-            self.domain.note_keys(keys, hashed.hash, true);
+            self.domain.note_keys(keys, queue);
         }
         self.domain.scheme.help(&self.domain.tables);
         parked
@@ -138,19 +145,20 @@ impl ParkingLot {
     /// Locks the queue of `key`. No thread is parked or unparked there until the `Queue` is dropped or consumed.
     #[inline]
     pub fn lock(&self, key: usize) -> Queue<'_> {
-        let hashed = self.hashed(key);
-        let key = self.key(&hashed);
-        let mut locked = self.domain.lock_or_make(&hashed);
-        let first = locked.guard.head(key, hashed.hash);
-        Queue { locked, key, hash: hashed.hash, first }
+        let (queue, _) = self.queue_of(key);
+        let key = self.domain.key(&queue);
+        let mut locked = self.domain.lock_or_make(&queue);
+        let first = locked.guard.head(key, queue.hash);
+        Queue { locked, key, hash: queue.hash, first }
     }
 
     /// Locks the queues of both keys, which may be one.
     pub fn lock_both(&self, from: usize, to: usize) -> BothQueues<'_> {
-        let (source, target) = (self.hashed(from), self.hashed(to));
+        let ((source, _), (target, _)) = (self.queue_of(from), self.queue_of(to));
         let mut pair = self.domain.lock_pair(&source, &target);
-        let first = pair.first().head(self.key(&source), source.hash);
-        BothQueues { lot: self, pair, from: (self.key(&source), source.hash), to: target, first }
+        let key = self.domain.key(&source);
+        let first = pair.first().head(key, source.hash);
+        BothQueues { lot: self, pair, from: (key, source.hash), to: target, first }
     }
 
     /// The key at which a parked thread is parked now. `None` if it has been taken off its queue.
@@ -179,7 +187,7 @@ impl ParkingLot {
         };
         if is_ours {
             // SAFETY: taken off its queue.
-            unsafe { Place::tell(node, token) };
+            unsafe { ParkingPlace::notify(node, token) };
         }
         is_ours
     }
@@ -198,16 +206,12 @@ impl ParkingLot {
         self.domain.set_slots(slots)
     }
 
+    /// Where the threads that are parked at `key` are queued, and the hash of the key's cache line.
     #[inline(always)]
-    fn hashed(&self, key: usize) -> Hashed {
+    fn queue_of(&self, key: usize) -> (Place, u32) {
         let address = key as u64;
         let Hash { bits, line } = self.domain.hasher.hash(address, self.domain.private_salt);
-        Hashed { address, shared_space: None, hash: bits, line }
-    }
-
-    #[inline(always)]
-    fn key(&self, hashed: &Hashed) -> Key {
-        self.domain.key(hashed.address, None)
+        (Place { address, space: Space::Private, hash: bits }, line)
     }
 
     #[inline(always)]
@@ -224,11 +228,11 @@ impl core::fmt::Debug for ParkingLot {
     }
 }
 
-impl Place {
+impl ParkingPlace {
     #[inline(always)]
     fn new(key: Key, hash: u32, park_token: usize) -> Self {
         Self {
-            entry: Entry::new(key, hash, 0, WAITS_FOR_LOCK, Told::Thread),
+            entry: Entry::new(key, hash, 0, Wakes::None, Receiver::Thread),
             park_token,
             unpark_token: UnsafeCell::new(0),
             is_picked: UnsafeCell::new(false),
@@ -244,19 +248,19 @@ impl Place {
     /// # Safety
     /// `node` is the node of a place that the caller has taken off its queue. The caller does not access the place
     /// afterwards.
-    unsafe fn tell(node: NonNull<Node>, token: usize) {
+    unsafe fn notify(node: NonNull<Node>, token: usize) {
         // SAFETY: the place belongs to the caller until the thread is notified, which is the last step.
         unsafe {
             let cell = &raw const (*node.cast::<Self>().as_ptr()).unpark_token;
             (*cell).with_mut(|t| *t = token);
-            drop(tell_one(node));
+            drop(notify_one(node));
         }
     }
 }
 
 /// Names a parked thread's place for [`ParkingLot::key_of`] and [`ParkingLot::unpark_place`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PlaceRef(NonNull<Place>);
+pub struct PlaceRef(NonNull<ParkingPlace>);
 
 // SAFETY: it is an address. The functions that dereference it are unsafe.
 unsafe impl Send for PlaceRef {}
@@ -264,7 +268,7 @@ unsafe impl Send for PlaceRef {}
 /// A place that is queued, or that an unpark has taken off its queue. After the drop it is not queued.
 struct InQueue<'p> {
     lot: &'p ParkingLot,
-    place: &'p Place,
+    place: &'p ParkingPlace,
 }
 
 impl InQueue<'_> {
@@ -340,7 +344,7 @@ impl Queue<'_> {
         let mut next = self.first;
         while let Some(node) = next {
             // SAFETY: each entry of a lot's queues is a place. This one is queued here, and the bucket is locked.
-            let place = unsafe { node.cast::<Place>().as_ref() };
+            let place = unsafe { node.cast::<ParkingPlace>().as_ref() };
             let answer = filter(place.park_token);
             // SAFETY: as above.
             place.is_picked.with_mut(|p| unsafe { *p = answer == Filter::Unpark });
@@ -362,11 +366,11 @@ impl Queue<'_> {
     pub fn unpark_picked(mut self, filtered: Filtered, token: usize) {
         let taken = self.locked.guard.take(self.key, self.hash, filtered.picked, |node| {
             // SAFETY: as in `filter`.
-            let is_picked = unsafe { node.cast::<Place>().as_ref() }.is_picked.with(|p| unsafe { *p });
+            let is_picked = unsafe { node.cast::<ParkingPlace>().as_ref() }.is_picked.with(|p| unsafe { *p });
             if is_picked { Pick::Take } else { Pick::Skip }
         });
         drop(self);
-        tell_all(taken, token);
+        notify_all(taken, token);
     }
 
     /// Unparks the first thread, if there is one.
@@ -377,7 +381,7 @@ impl Queue<'_> {
         unsafe { self.locked.guard.remove(first) };
         drop(self);
         // SAFETY: taken off its queue.
-        unsafe { Place::tell(first, token) };
+        unsafe { ParkingPlace::notify(first, token) };
     }
 
     /// Unparks all threads. Returns how many.
@@ -385,17 +389,17 @@ impl Queue<'_> {
         let taken = self.locked.guard.take(self.key, self.hash, usize::MAX, |_| Pick::Take);
         drop(self);
         let count = taken.len();
-        tell_all(taken, token);
+        notify_all(taken, token);
         count
     }
 }
 
 /// Notifies threads that have been taken off their queue. Nothing is locked, and no memory is allocated, however many
 /// threads there are.
-fn tell_all(mut taken: Taken, token: usize) {
+fn notify_all(mut taken: Taken, token: usize) {
     while let Some(node) = taken.pop() {
         // SAFETY: the caller has taken it off its queue, and it has been popped from `taken`.
-        unsafe { Place::tell(node, token) };
+        unsafe { ParkingPlace::notify(node, token) };
     }
 }
 
@@ -405,7 +409,7 @@ pub struct BothQueues<'l> {
     lot: &'l ParkingLot,
     pair: Pair<'l, Live, Lean>,
     from: (Key, u32),
-    to: Hashed,
+    to: Place,
     first: Option<NonNull<Node>>,
 }
 
@@ -435,17 +439,17 @@ impl BothQueues<'_> {
         // Before anything else: a table that grows calls the embedder's memory and topology, which may panic.
         if let Some(node) = unparked {
             // SAFETY: taken off its queue.
-            unsafe { Place::tell(node, token) };
+            unsafe { ParkingPlace::notify(node, token) };
         }
         if let Some(keys) = new_chain {
-            lot.domain.note_keys(keys, to.hash, true);
+            lot.domain.note_keys(keys, &to);
         }
     }
 
     /// Moves up to `count` threads, from `next` on. Returns what [`Guard::insert`](crate::table::bucket::Guard::insert)
     /// returns.
     fn requeue(&mut self, mut next: Option<NonNull<Node>>, count: usize) -> Option<u32> {
-        let to = self.lot.key(&self.to);
+        let to = self.lot.domain.key(&self.to);
         let mut new_chain = None;
         if to == self.from.0 {
             return new_chain;

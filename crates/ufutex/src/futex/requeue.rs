@@ -1,13 +1,15 @@
 //! Requeues: move waiters from one word to another.
 
+use core::num::NonZeroU32;
 use core::pin::{Pin, pin};
 use core::ptr::NonNull;
 
-use super::domain::{Domain, Hashed};
-use super::entry::{Entry, Moment, PIECE, Rests, Room, pick, tell};
+use super::domain::Domain;
+use super::entry::{Entry, Moment, PIECE, PendingWakes, Room, notify};
 use super::key::Target;
 use super::marker::Marker;
 use super::pair::Pair;
+use super::place::Place;
 use super::wake::wanted;
 use crate::error::Error;
 use crate::sync::{Mutant, mutant};
@@ -50,7 +52,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         wake: usize,
         requeue: usize,
     ) -> Result<Requeued, Error> {
-        self.requeue_if(&from, None, &to, wake, requeue)
+        self.requeue_if(&from, None, &to, Counts { wake, requeue })
     }
 
     /// As [`requeue`](Self::requeue), if `from` holds `expected`: `FUTEX_CMP_REQUEUE`. The word is compared and the
@@ -85,7 +87,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if !from.can_hold(expected) {
             return Err(Error::Invalid);
         }
-        self.requeue_if(&from, Some(expected), &to, wake, requeue)
+        self.requeue_if(&from, Some(expected), &to, Counts { wake, requeue })
     }
 
     fn requeue_if<T: Target, U: Target>(
@@ -93,33 +95,28 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         from: &T,
         expected: Option<T::Value>,
         to: &U,
-        wake: usize,
-        requeue: usize,
+        counts: Counts,
     ) -> Result<Requeued, Error> {
-        let (source, target) = (self.hashed(from), self.hashed(to));
+        let (source, target) = (self.place(from), self.place(to));
         // Waiters of a shared word may belong to another domain, whose entries must not be queued in this domain's
         // table.
-        if target.shared_space.is_none() && source.shared_space.is_some() {
+        if target.is_private() && !source.is_private() {
             return Err(Error::Invalid);
         }
-        let work = Requeuing {
-            keys: [&source, &target].map(|place| self.key(place.address, place.shared_space)),
-            places: [source, target],
-            wake,
-            requeue,
-        };
+        let work = Requeuing { keys: [self.key(&source), self.key(&target)], places: [source, target], counts };
         let mut room = Room::default();
         let noted = loop {
             let mut pair = self.lock_pair_if_equal(&source, &target, from, expected)?;
-            let is_long = (wake > PIECE || requeue > PIECE) && self.is_any_global(&mut pair, &source, &target);
-            let wanted = if is_long { 0 } else { wanted(pair.first(), work.keys[0], work.places[0].hash, wake) };
+            let is_long =
+                (counts.wake > PIECE || counts.requeue > PIECE) && self.is_any_global(&mut pair, &source, &target);
+            let wanted = if is_long { 0 } else { wanted(pair.first(), work.keys[0], work.places[0].hash, counts.wake) };
             if is_long || (!room.holds(wanted) && room.is_refused()) {
                 let began = self.begin_in_pieces();
                 // In a later step an error only ends the requeue: the caller has to know of the waiters that were woken
                 // and moved before.
                 let lock = || self.lock_pair_if_equal(&source, &target, from, expected).ok();
                 let mut noted = Noted::new(self, &work);
-                let marker = pin!(Marker::new(self, work.keys[0], source.hash));
+                let marker = pin!(Marker::new(self, &source));
                 self.requeue_in_pieces(marker.as_ref(), Some(pair), &lock, &work, began, &mut noted.done);
                 break noted;
             }
@@ -139,14 +136,14 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         // Waiters to be woken stand at the front of the queue. Move those behind them first, so that the front stays in
         // place.
         let (key, hash) = (work.keys[0], work.places[0].hash);
-        let all = Part { skip: work.wake, most: usize::MAX, began: Moment::END };
+        let all = Step { skip: work.counts.wake, most: usize::MAX, began: Moment::END };
         let first = pair.first().first(key, hash);
         self.move_waiters(&mut pair, work, first, &all, done);
-        let taken = pair.first().take(key, hash, wanted, pick(u32::MAX, work.wake, Moment::END));
+        let taken = pair.first().take(key, hash, wanted, self.pick(NonZeroU32::MAX, work.counts.wake, None));
         drop(pair);
         done.woken = taken.len();
         done.met_lock_waiter |= taken.was_stopped;
-        drop(tell(taken, room));
+        drop(notify(taken, room));
     }
 
     /// Wakes and moves waiters that were queued when the operation `began`, a piece at a time. Both buckets are
@@ -162,24 +159,25 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         began: Moment,
         done: &mut Done,
     ) {
-        let mut rests = Rests::none();
+        let mut pending = PendingWakes::none();
         while let Some(mut pair) = locked.take() {
-            let limit = rests.room().min(PIECE).min(work.wake - done.woken);
-            let (taken, mut next) = marker.take(pair.first(), limit, pick(u32::MAX, work.wake, began));
+            let limit = pending.room().min(PIECE).min(work.counts.wake - done.woken);
+            let (taken, mut next) =
+                marker.take(pair.first(), limit, self.pick(NonZeroU32::MAX, work.counts.wake, Some(began)));
             done.woken += taken.len();
             done.met_lock_waiter |= taken.was_stopped;
-            if done.woken == work.wake {
-                next = self.move_waiters(&mut pair, work, next, &Part { skip: 0, most: PIECE, began }, done);
+            if done.woken == work.counts.wake {
+                next = self.move_waiters(&mut pair, work, next, &Step { skip: 0, most: PIECE, began }, done);
             }
             if let Some(next) = next {
                 marker.keep(pair.first(), next);
             }
             drop(pair);
-            rests.tell(taken);
+            pending.notify(taken);
             if next.is_none() {
                 return;
             }
-            if let Some(full) = rests.make_room() {
+            if let Some(full) = pending.make_room() {
                 // A waker that panics keeps none of the others from being woken or moved.
                 let go_on = Otherwise::new(|| call(|| self.requeue_in_pieces(marker, lock(), lock, work, began, done)));
                 drop(full);
@@ -192,8 +190,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Locks both buckets, if `from` holds `expected` by then.
     pub(super) fn lock_pair_if_equal<T: Target>(
         &self,
-        source: &Hashed,
-        target: &Hashed,
+        source: &Place,
+        target: &Place,
         from: &T,
         expected: Option<T::Value>,
     ) -> Result<Pair<'_, S, L>, Error> {
@@ -219,16 +217,15 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         pair: &mut Pair<'_, S, L>,
         work: &Requeuing,
         mut next: Option<NonNull<Node>>,
-        part: &Part,
+        step: &Step,
         done: &mut Done,
     ) -> Option<NonNull<Node>> {
-        let now = self.system.now();
         let stays = work.stays_in_place(pair);
-        let (mut skip, mut left) = (part.skip, part.most);
+        let (mut skip, mut left) = (step.skip, step.most);
         while let Some(node) = next
             && left > 0
         {
-            if done.moved == work.requeue {
+            if done.moved == work.counts.requeue {
                 return None;
             }
             // SAFETY: every node of a queue is the first field of an entry, and its bucket is locked.
@@ -237,7 +234,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             next = unsafe { pair.first().after(node) };
             left -= 1;
             // SAFETY: as above.
-            if !unsafe { entry.was_there(part.began) } {
+            if !unsafe { entry.was_there(step.began) } {
                 continue;
             }
             // SAFETY: as above.
@@ -258,19 +255,19 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
                         pair.first().let_go();
                     }
                     if !mutant(Mutant::RequeueKeepsMoment) {
-                        entry.set_since(now);
+                        entry.set_since(self.system.joins(entry.node.priority()));
                     }
                     pair.second().insert(node)
                 };
                 done.new_chain = done.new_chain.or(new_chain);
             }
         }
-        next.filter(|_| done.moved < work.requeue)
+        next.filter(|_| done.moved < work.counts.requeue)
     }
 }
 
 /// Which waiters a step of a requeue visits.
-struct Part {
+struct Step {
     /// Skips this many at the front of the queue.
     skip: usize,
     /// Visits at most this many.
@@ -282,9 +279,17 @@ struct Part {
 /// The request for a requeue.
 struct Requeuing {
     /// The word whose waiters are woken or moved, and the word that they are moved to.
-    places: [Hashed; 2],
+    places: [Place; 2],
     keys: [Key; 2],
+    counts: Counts,
+}
+
+/// The most waiters that a requeue handles.
+#[derive(Clone, Copy)]
+struct Counts {
+    /// How many it wakes.
     wake: usize,
+    /// How many of the rest it moves.
     requeue: usize,
 }
 
@@ -312,17 +317,17 @@ impl<'d, S: Scheme<L>, L: Layout> Noted<'d, S, L> {
         if self.done.met_lock_waiter {
             return Err(Error::Invalid);
         }
-        Ok(Requeued { woken: self.done.woken, requeued: self.done.moved })
+        Ok(self.done.requeued())
     }
 }
 
 impl<S: Scheme<L>, L: Layout> Drop for Noted<'_, S, L> {
     fn drop(&mut self) {
         let [source, target] = &self.work.places;
-        self.domain.note_requeue(source.address, target.address, self.done.woken, self.done.moved);
+        self.domain.note_requeue(source, target, self.done.requeued());
         if let Some(keys) = self.done.new_chain {
             // A table that grows calls the embedder's memory and topology.
-            call(|| self.domain.note_keys(keys, target.hash, target.shared_space.is_none()));
+            call(|| self.domain.note_keys(keys, target));
         }
     }
 }
@@ -335,4 +340,10 @@ struct Done {
     /// The number of keys that the target's bucket has now, if `to` had no waiters there before.
     new_chain: Option<u32>,
     met_lock_waiter: bool,
+}
+
+impl Done {
+    fn requeued(&self) -> Requeued {
+        Requeued { woken: self.woken, requeued: self.moved }
+    }
 }

@@ -114,6 +114,15 @@ struct Link {
     is_pi: bool,
 }
 
+/// Why an entry is released.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It is on the list.
+    Listed,
+    /// The task was locking or unlocking it when it died: it may be on the list or not.
+    Pending,
+}
+
 impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Walk<'_, M, S, L> {
     fn run(&self, head: u64) -> Result<(), Fault> {
         let bytes = self.pointers.bytes();
@@ -127,7 +136,7 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Walk<'_, M, S, L> {
             let next = self.link(link.entry);
             // The pending operation's entry may be on the list already. It is released after the walk.
             if link.entry != pending.entry {
-                self.release(link, offset, false)?;
+                self.release(link, offset, Role::Listed)?;
             }
             link = next?;
             left = left.saturating_sub(1);
@@ -138,7 +147,7 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Walk<'_, M, S, L> {
                 break;
             }
         }
-        if pending.entry != 0 { self.release(pending, offset, true) } else { Ok(()) }
+        if pending.entry != 0 { self.release(pending, offset, Role::Pending) } else { Ok(()) }
     }
 
     fn pointer(&self, address: u64) -> Result<u64, Fault> {
@@ -156,7 +165,7 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Walk<'_, M, S, L> {
     }
 
     /// Releases the word of one entry, as the kernel's `handle_futex_death` does.
-    fn release(&self, link: Link, offset: u64, is_pending: bool) -> Result<(), Fault> {
+    fn release(&self, link: Link, offset: u64, role: Role) -> Result<(), Fault> {
         let mut address = link.entry.wrapping_add(offset);
         if self.pointers == Pointers::Narrow {
             address = u64::from(address as u32);
@@ -177,7 +186,7 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Walk<'_, M, S, L> {
             // The task may have been unlocking: it has released the word, and may not have made its wake. Or it may
             // have been locking: a wake has woken it, and it has not taken the lock. In both cases another waiter has
             // to be woken.
-            if is_pending && !link.is_pi && owner == 0 {
+            if role == Role::Pending && !link.is_pi && owner == 0 {
                 self.wake_one(address);
                 return Ok(());
             }

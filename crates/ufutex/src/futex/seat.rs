@@ -14,9 +14,9 @@ use core::ptr::{self, NonNull};
 
 use super::domain::Domain;
 use super::waiter::Waiter;
+use crate::lock::Lock;
 use crate::sync::{MODEL, thread_hint};
 use crate::table::layout::Layout;
-use crate::table::lock::Lock;
 use crate::table::refs::Scheme;
 
 /// Memory for a waiter, on two cache lines of its own.

@@ -2,10 +2,10 @@
 
 use super::domain::Domain;
 use crate::error::Error;
+use crate::lock::Lock;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::unwind::Otherwise;
 use crate::table::layout::Layout;
-use crate::table::lock::Lock;
 use crate::table::refs::Scheme;
 use crate::table::refs::tables::Current;
 use crate::table::size::Policy;

@@ -6,12 +6,14 @@ use super::config::{Config, Limits};
 use super::entry::Moment;
 #[cfg(doc)]
 use super::numa::OnNode;
+use super::pi::graph::Changes;
 use super::pi::namespace::Names;
 use super::pi::region::{HomeRef, PiGraph, Regions};
 use super::pi::scheduler::Scheduler;
+use super::wait::NORMAL;
 use crate::error::Error;
 use crate::expiry::Driver;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Mutant, Ordering, mutant};
 use crate::sys::counted::Counted;
 use crate::sys::random;
 use crate::table::Table;
@@ -98,6 +100,7 @@ impl<L: Layout> System<L> {
         let limits = config.resolve(count)?;
         let globals = Globals::new(nodes, count, limits.global_log2)?;
         let driver = Driver::of(config.clocks_given(), config.driver_thread_given())?;
+        let changes = if scheduler.is_some() { Changes::Remembered } else { Changes::Ignored };
         let inner = Counted::new(|address| Inner {
             domains: AtomicU64::new(1),
             namespaces: AtomicU64::new(1),
@@ -106,7 +109,7 @@ impl<L: Layout> System<L> {
             limits,
             table_budget: Budget::new(limits.max_table_bytes),
             moment: AtomicU64::new(0),
-            regions: Regions::new(limits.max_pi_depth, scheduler.is_some()),
+            regions: Regions::new(limits.max_pi_depth, changes),
             names: Names::new(0),
             scheduler,
             robust_lists_cut: AtomicU64::new(0),
@@ -149,6 +152,17 @@ impl<L: Layout> System<L> {
     /// The current moment, for a waiter that joins a queue whose bucket the caller has locked.
     pub(crate) fn now(&self) -> Moment {
         Moment(self.inner().moment.load(Ordering::Relaxed)) // Ordered by the bucket's lock: [E].
+    }
+
+    /// The moment at which a waiter of `priority` joins a queue whose bucket the caller has locked. One that has a
+    /// real-time priority may be placed ahead of others, so its moment is later than all before: a wake that a dropped
+    /// future passes on must not go to it in place of a waiter that was there when the wake came.
+    pub(crate) fn joins(&self, priority: u8) -> Moment {
+        if priority == NORMAL || mutant(Mutant::OvertakesUnnoticed) {
+            return self.now();
+        }
+        let Moment(before) = self.begin_in_pieces();
+        Moment(before + 1)
     }
 
     /// Begins an operation in pieces on a queue whose bucket the caller has locked. A waiter that joins that queue

@@ -21,7 +21,7 @@ pub struct WaitOptions {
 }
 
 /// The priority of waiters without a real-time priority: the kernel's `MAX_RT_PRIO`.
-const NORMAL: u8 = 100;
+pub(crate) const NORMAL: u8 = 100;
 
 impl Default for WaitOptions {
     fn default() -> Self {
@@ -66,7 +66,7 @@ impl WaitOptions {
 
 /// A wait with a timeout: what `restart_syscall` needs to continue it after an interruption.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Continued {
+pub(crate) struct RestartBlock {
     pub address: u64,
     pub expected: u32,
     pub bitset: NonZeroU32,
@@ -87,7 +87,7 @@ mod thread {
     use crate::sys::clock::Deadline;
     use crate::table::layout::Layout;
     use crate::table::refs::Scheme;
-    use crate::wait::Told;
+    use crate::wait::Receiver;
 
     impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         /// Blocks the calling thread while the word holds `expected`: `FUTEX_WAIT`.
@@ -122,11 +122,11 @@ mod thread {
             if !target.can_hold(expected) {
                 return Err(Error::Invalid);
             }
-            let extras = self.extras;
-            if extras.counts() {
+            let wait_path = self.wait_path;
+            if wait_path.is_counted() {
                 return self.wait_and_count(&target, expected, options, deadline);
             }
-            if extras.looks_first_uncounted() && target.load().is_ok_and(|value| value != expected) {
+            if wait_path.has_early_return_uncounted() && target.load().is_ok_and(|value| value != expected) {
                 return Err(Error::Again);
             }
             let matched = self.lock_and_compare(&target, expected)?;
@@ -157,7 +157,9 @@ mod thread {
             options: &WaitOptions,
             deadline: Option<Deadline>,
         ) -> Result<(), Error> {
-            self.with_seat(|waiter| Queued::new(self.queue(matched, waiter, options, Told::Thread)?, deadline).finish())
+            self.with_seat(|waiter| {
+                Queued::new(self.queue(matched, waiter, options, Receiver::Thread)?, deadline).finish()
+            })
         }
     }
 }

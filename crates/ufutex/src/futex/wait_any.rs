@@ -7,10 +7,10 @@ use core::task::Poll;
 
 use super::domain::Domain;
 use super::key::Target;
-use super::limit::Limit;
 #[cfg(feature = "std")]
 use super::operation::block_on;
-use super::operation::{By, Cause, Operation, operation_is_a_future};
+use super::operation::{Cause, Operation, PollReceiver, operation_is_a_future};
+use super::timeout_watch::TimeoutWatch;
 use super::wait::WaitOptions;
 use super::waiter::Waiter;
 use crate::error::Error;
@@ -29,7 +29,7 @@ pub struct WaitAny<'d, T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L> = Live
     words: A,
     _target: PhantomData<fn() -> T>,
     options: WaitOptions,
-    limit: Limit<'d>,
+    watch: TimeoutWatch<'d>,
     is_done: bool,
     /// Empty until the first poll. From then on it has room for all waiters, so that none is moved while it is queued.
     waiters: Vec<Waiter<'d, S, L>>,
@@ -81,8 +81,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         words: A,
         options: WaitOptions,
     ) -> WaitAny<'_, T, A, S, L> {
-        let limit = Limit::new();
-        WaitAny { domain: self, words, _target: PhantomData, options, limit, is_done: false, waiters: Vec::new() }
+        let watch = TimeoutWatch::new();
+        WaitAny { domain: self, words, _target: PhantomData, options, watch, is_done: false, waiters: Vec::new() }
     }
 }
 
@@ -97,17 +97,17 @@ operation_is_a_future!([T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: L
 impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> Operation for WaitAny<'_, T, A, S, L> {
     type Output = usize;
 
-    fn poll_by(self: Pin<&mut Self>, by: By<'_>) -> Poll<Result<usize, Error>> {
+    fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<usize, Error>> {
         // SAFETY: the waiters stay in place, because the vector never grows beyond its first capacity.
         let this = unsafe { self.get_unchecked_mut() };
         if this.waiters.is_empty() {
-            return match this.begin(by) {
+            return match this.begin(receiver) {
                 Ok(()) => Poll::Pending,
                 Err(error) => Poll::Ready(this.leave().filter(|_| !mutant(Mutant::WaitAnyForgetsWake)).ok_or(error)),
             };
         }
         // Gives each waiter the task's new waker, up to the first waiter that has been woken.
-        if this.waiters.iter().all(|waiter| !waiter.looks_taken(by)) {
+        if this.waiters.iter().all(|waiter| !waiter.poll_taken(receiver)) {
             return Poll::Pending;
         }
         // One waiter was taken, so a wake has counted this wait.
@@ -115,7 +115,7 @@ impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> Operation fo
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<usize, Error> {
-        // SAFETY: as in `poll_by`.
+        // SAFETY: as in `poll_for`.
         unsafe { self.get_unchecked_mut() }.leave().ok_or(cause.into())
     }
 }
@@ -132,7 +132,7 @@ impl<S: Scheme<L>, L: Layout> Drop for Beginning<'_, '_, S, L> {
 
 impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> WaitAny<'_, T, A, S, L> {
     /// Queues a waiter for each word, and stops at the first word that cannot be waited for.
-    fn begin(&mut self, by: By<'_>) -> Result<(), Error> {
+    fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<(), Error> {
         let words = self.words.as_ref();
         let is_refused = !self.domain.allows_words(words.len());
         if is_refused {
@@ -142,11 +142,11 @@ impl<T: Target, A: AsRef<[(T, T::Value)]>, S: Scheme<L>, L: Layout> WaitAny<'_, 
         self.waiters.resize_with(words.len(), Waiter::new);
         let beginning = Beginning(&mut self.waiters);
         let result = core::iter::zip(words, &*beginning.0).try_for_each(|((word, expected), waiter)| {
-            let told = by.told();
+            let receiver = receiver.for_entry();
             let matched = self.domain.lock_if_equal(word, *expected)?;
             // SAFETY: the vector has room for all, so the waiters stay in place until it is dropped.
             let waiter = unsafe { Pin::new_unchecked(waiter) };
-            self.domain.queue(matched, waiter, &self.options, told).map(|_| ())
+            self.domain.queue(matched, waiter, &self.options, receiver).map(|_| ())
         });
         core::mem::forget(beginning);
         result

@@ -8,10 +8,11 @@ use core::pin::Pin;
 use core::ptr::NonNull;
 use core::task::Waker;
 
-use super::domain::{Domain, Hashed};
-use super::entry::Entry;
+use super::domain::Domain;
+use super::entry::{Entry, Wakes};
 use super::key::Target;
-use super::operation::By;
+use super::operation::PollReceiver;
+use super::place::Place;
 use super::wait::WaitOptions;
 use super::wake::Woken;
 use crate::error::Error;
@@ -24,7 +25,7 @@ use crate::sys::probe::probe;
 use crate::table::bucket::{Bucket, Guard, Tried};
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Locked, Scheme};
-use crate::wait::{Callback, Told};
+use crate::wait::{Callback, Receiver};
 
 /// Room for one waiter's queue entry, in the waiter's own memory: pin it to the stack, or put it in a future.
 ///
@@ -80,9 +81,9 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
         self.is_busy() && unsafe { self.entry().as_ref() }.signal.is_woken()
     }
 
-    /// Receives the wake if one has come, and returns whether it has. If not, a later wake notifies `by`.
-    pub(super) fn has_arrived(&self, by: By<'_>) -> bool {
-        let is_woken = self.looks_taken(by);
+    /// Receives the wake if one has come, and returns whether it has. If not, a later wake notifies `receiver`.
+    pub(super) fn try_receive(&self, receiver: PollReceiver<'_>) -> bool {
+        let is_woken = self.poll_taken(receiver);
         if is_woken {
             self.wait_for_waker();
             self.accept();
@@ -90,13 +91,13 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
         is_woken
     }
 
-    /// Whether a wake has come or, for a thread, has taken the entry. If not, a later wake notifies `by`.
-    pub(super) fn looks_taken(&self, by: By<'_>) -> bool {
+    /// Whether a wake has come or, for a thread, has taken the entry. If not, a later wake notifies `receiver`.
+    pub(super) fn poll_taken(&self, receiver: PollReceiver<'_>) -> bool {
         if self.is_woken() {
             return true;
         }
-        match by {
-            By::Task(waker) => {
+        match receiver {
+            PollReceiver::Task(waker) => {
                 if !self.set_waker(waker) && !mutant(Mutant::LatePollIsSilent) {
                     // A wake has taken the entry. It wakes the previous waker, which may not be this task's any more,
                     // so make the task poll again.
@@ -105,7 +106,7 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
                 false
             }
             // SAFETY: initialised, if it is not idle.
-            By::Thread(_) => self.is_busy() && unsafe { self.entry().as_ref() }.node.bucket().is_null(),
+            PollReceiver::Thread(_) => self.is_busy() && unsafe { self.entry().as_ref() }.node.bucket().is_null(),
         }
     }
 
@@ -140,18 +141,18 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
         if mutant(Mutant::PollKeepsWaker) {
             return !self.is_woken();
         }
-        self.set_told(Told::Waker(Callback::of(waker)))
+        self.set_receiver(Receiver::Waker(Callback::of(waker)))
     }
 
     /// As `set_waker`, for threads too.
-    pub(super) fn set_told(&self, mut told: Told) -> bool {
-        // `told` ends up with the old waker, and is dropped after the lock is released: a waker's drop runs the
+    pub(super) fn set_receiver(&self, mut receiver: Receiver) -> bool {
+        // `receiver` ends up with the old waker, and is dropped after the lock is released: a waker's drop runs the
         // embedder's code.
         let Some(domain) = self.domain.get() else { return false };
         // SAFETY: initialised while not idle, and in place.
         let entry = unsafe { self.entry().as_ref() };
         // SAFETY: the guard proves that the entry is queued, and its bucket locked.
-        domain.with_queued(entry, |_| unsafe { entry.signal.swap_told(&mut told) }).is_some()
+        domain.with_queued(entry, |_| unsafe { entry.signal.swap_receiver(&mut receiver) }).is_some()
     }
 
     /// Leaves the queue. Returns `false` if a wake has taken the entry: then the caller has to receive the wake or pass
@@ -178,21 +179,21 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
         removed
     }
 
-    /// Leaves the queue. A wake that has come goes to the next waiter.
+    /// Leaves the queue. A wake that has come goes to the next waiter of those that were there when it came.
     fn abandon(&self) {
         let Some(domain) = self.domain.get() else { return };
         if !self.leave() && !mutant(Mutant::DropLosesWake) {
             // SAFETY: the wake has been seen, so the entry is ours again.
-            let ((key, hash), bitset) = unsafe {
+            let ((key, hash), bitset, taken) = unsafe {
                 let entry = self.entry().as_ref();
-                (entry.node.key(), entry.passes_on())
+                (entry.node.key(), entry.passes_on(), entry.since())
             };
             // Become idle before passing the wake on: if the next waiter's waker panics, this waiter's drop must not
             // pass the wake on again.
             self.release();
-            if bitset != 0 {
+            if let Some(bitset) = bitset {
                 let mut uncounted = Woken::NOBODY;
-                domain.wake_hashed(key, hash, 1, bitset, &mut uncounted);
+                domain.wake_place(&domain.place_of(key, hash), 1, bitset, Some(taken), &mut uncounted);
             }
         }
         self.release();
@@ -241,7 +242,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     ) -> Result<Queued<'w, 'd, S, L>, Error> {
         let deadline = options.timeout.map(|timeout| timeout.begin());
         let matched = self.lock_if_equal(&target, expected)?;
-        Ok(Queued { waiter: self.queue(matched, waiter.into_ref(), options, Told::Thread)?, deadline, by_waker: false })
+        Ok(Queued {
+            waiter: self.queue(matched, waiter.into_ref(), options, Receiver::Thread)?,
+            deadline,
+            by_waker: false,
+        })
     }
 
     /// Queues a waiter for an embedder's own scheduler, if the word holds `expected`. The first wake that takes the
@@ -277,7 +282,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
         let matched = self.lock_if_equal(&target, expected)?;
         Ok(Queued {
-            waiter: self.queue(matched, waiter.into_ref(), options, Told::Waker(waker.into()))?,
+            waiter: self.queue(matched, waiter.into_ref(), options, Receiver::Waker(waker.into()))?,
             #[cfg(feature = "std")]
             deadline: None,
             #[cfg(feature = "std")]
@@ -288,7 +293,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Locks the bucket of `target` if the word holds `expected`: the first part of every wait. If the word differs,
     /// the wait ends here.
     pub(super) fn lock_if_equal<T: Target>(&self, target: &T, expected: T::Value) -> Result<Matched<'_, S, L>, Error> {
-        let differs = self.extras.looks_first() && target.load().is_ok_and(|value| value != expected);
+        let differs = self.wait_path.has_early_return() && target.load().is_ok_and(|value| value != expected);
         let matched = if !target.can_hold(expected) {
             Err(Error::Invalid)
         } else if differs {
@@ -309,17 +314,14 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         target: &T,
         expected: T::Value,
     ) -> Result<Matched<'_, S, L>, Error> {
-        let place = self.hashed(target);
+        let (place, line) = self.place_and_line(target);
         let mut faults = Faults::default();
         loop {
             let mut locked = self.lock_or_make(&place);
-            let bounces = if place.shared_space.is_none() { locked.guard.note_use(place.line) } else { 0 };
+            let bounces = if place.is_private() { locked.guard.note_use(line) } else { 0 };
             wait_barrier(); // [A] pairs with [B]
             match target.load() {
-                Ok(value) if value == expected => {
-                    let Hashed { address, shared_space, hash, .. } = place;
-                    return Ok(Matched { locked, address, shared_space, hash });
-                }
+                Ok(value) if value == expected => return Ok(Matched { locked, place }),
                 Ok(_) => {
                     drop(locked);
                     if bounces != 0 {
@@ -341,17 +343,16 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         matched: Matched<'d, S, L>,
         waiter: Pin<&'w Waiter<'d, S, L>>,
         options: &WaitOptions,
-        told: Told,
+        receiver: Receiver,
     ) -> Result<Pin<&'w Waiter<'d, S, L>>, Error> {
-        let Matched { mut locked, address, shared_space, hash } = matched;
-        let key = self.key(address, shared_space);
+        let Matched { mut locked, place } = matched;
         if waiter.is_busy() {
             return Err(Error::Busy);
         }
         self.admit_waiter(locked.guard.waiters())?;
-        let entry = Entry::new(key, hash, options.priority, options.bitset.get(), told);
+        let entry = Entry::new(self.key(&place), place.hash, options.priority, Wakes::Mask(options.bitset), receiver);
         // SAFETY: no other thread has it yet.
-        unsafe { entry.set_since(self.system.now()) };
+        unsafe { entry.set_since(self.system.joins(options.priority)) };
         // SAFETY: the waiter is idle, so no other thread reaches its entry.
         waiter.entry.with_mut(|e| _ = unsafe { (*e).write(entry) });
         waiter.domain.set(Some(self));
@@ -360,11 +361,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         // stays valid and in place until it has left the queue.
         let new_chain = unsafe { locked.guard.insert(node) };
         drop(locked);
-        self.note_queued(key.address, hash);
+        self.note_queued(&place);
         if let Some(keys) = new_chain {
-            self.note_keys(keys, hash, shared_space.is_none());
+            self.note_keys(keys, &place);
         }
-        if shared_space.is_none() {
+        if place.is_private() {
             self.scheme.help(&self.tables);
         }
         Ok(waiter)
@@ -410,12 +411,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 }
 
-/// A word that holds the expected value: its key, its hash and its locked bucket.
+/// A word that holds the expected value: its place, and that place's locked bucket.
 pub(super) struct Matched<'d, S: Scheme<L>, L: Layout> {
     pub locked: Locked<'d, L, S>,
-    pub address: u64,
-    pub shared_space: Option<u64>,
-    pub hash: u32,
+    pub place: Place,
 }
 
 /// A waiter that is queued, or has been woken and has not received the wake. Dropping it cancels the wait, and a wake
@@ -471,7 +470,7 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
     pub fn finish(self) -> Result<(), Error> {
         let (deadline, by_waker) = (self.deadline, self.by_waker);
         let waiter = &*self.waiter;
-        if by_waker && !waiter.set_told(Told::Thread) {
+        if by_waker && !waiter.set_receiver(Receiver::Thread) {
             // A wake has taken the entry, and wakes the waker and not this thread.
             waiter.wait_for_waker();
         }

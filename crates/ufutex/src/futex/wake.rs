@@ -2,18 +2,20 @@
 
 use core::num::NonZeroU32;
 use core::pin::{Pin, pin};
+use core::ptr::NonNull;
 
-use super::domain::{Domain, Hashed};
-use super::entry::{AT_ONCE, Moment, PIECE, Rests, Room, pick, tell, tell_one};
+use super::domain::Domain;
+use super::entry::{AT_ONCE, Moment, PIECE, PendingWakes, Room, notify, notify_one, pick};
 use super::key::Target;
 use super::marker::Marker;
+use super::place::Place;
 use crate::error::Error;
 use crate::sync::{Mutant, mutant, wake_barrier};
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
 use crate::table::hash::Key;
 use crate::table::layout::Layout;
-use crate::table::list::Taken;
+use crate::table::list::{Most, Node, Pick, Taken};
 use crate::table::refs::{Locked, Scheme};
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
@@ -46,12 +48,12 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// first of them in the queue; [`try_wake_bitset`](Self::try_wake_bitset) reports that as an error.
     #[inline(always)]
     pub fn wake_bitset<T: Target>(&self, target: T, count: usize, bitset: NonZeroU32) -> usize {
-        let place = self.hashed(&target);
+        let place = self.place(&target);
         if self.nobody_waits(&place) {
             self.count_wake(0);
             return 0;
         }
-        self.wake_somebody(&place, count, bitset.get()).count
+        self.wake_locked(place, count, bitset).count
     }
 
     /// As [`wake_bitset`](Self::wake_bitset), but an error where the kernel has one.
@@ -59,126 +61,137 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// # Errors
     /// [`Error::Invalid`] when a waiter of a lock stands in the word's queue; those before it have been woken.
     pub fn try_wake_bitset<T: Target>(&self, target: T, count: usize, bitset: NonZeroU32) -> Result<usize, Error> {
-        let place = self.hashed(&target);
+        let place = self.place(&target);
         if self.nobody_waits(&place) {
             self.count_wake(0);
             return Ok(0);
         }
-        self.wake_somebody(&place, count, bitset.get()).into_result()
+        self.wake_locked(place, count, bitset).into_result()
     }
 
     /// A wake of a word that may have waiters.
-    fn wake_somebody(&self, place: &Hashed, count: usize, bitset: u32) -> Woken {
-        let mut noted = Noted { domain: self, address: place.address, woken: Woken::NOBODY };
-        self.wake_hashed(self.key(place.address, place.shared_space), place.hash, count, bitset, &mut noted.woken);
+    ///
+    /// It takes the place by value: a reference would make each caller keep its place in memory, also where nobody
+    /// waits.
+    fn wake_locked(&self, place: Place, count: usize, bitset: NonZeroU32) -> Woken {
+        let mut noted = Noted { domain: self, place: &place, woken: Woken::NOBODY };
+        self.wake_place(&place, count, bitset, None, &mut noted.woken);
         noted.woken
     }
 
     /// Whether a lock-free emptiness check proves that the word has no waiters. A wait that begins from now on sees
     /// everything that the caller stored before.
     #[inline(always)]
-    pub(super) fn nobody_waits(&self, place: &Hashed) -> bool {
+    pub(super) fn nobody_waits(&self, place: &Place) -> bool {
         wake_barrier(); // [B] pairs with [A]
-        if place.shared_space.is_none() {
+        if place.is_private() {
             self.scheme.proves_empty(&self.tables, place.hash)
         } else {
-            self.global_bucket(place.hash).proves_empty()
+            self.global_bucket(place).proves_empty()
         }
     }
 
     /// Takes waiters off the queue under the lock, and wakes them after unlocking. `woken` says how many were taken,
-    /// also if one of their wakers panics.
-    pub(super) fn wake_hashed(&self, key: Key, hash: u32, count: usize, bitset: u32, woken: &mut Woken) {
-        let is_private = key.space == self.tables.space;
-        let too_early = mutant(Mutant::BeginsUnlocked).then(|| self.begin_in_pieces());
+    /// also if one of their wakers panics. A wake that `began` earlier, and is passed on, takes those that were there.
+    #[inline(always)]
+    pub(super) fn wake_place(
+        &self,
+        place: &Place,
+        count: usize,
+        bitset: NonZeroU32,
+        began: Option<Moment>,
+        woken: &mut Woken,
+    ) {
+        let began = mutant(Mutant::BeginsUnlocked).then(|| self.begin_in_pieces()).or(began);
         // A domain without a table has no waiters.
-        let Some(mut locked) = self.lock(hash, is_private) else { return };
+        let Some(mut locked) = self.lock(place) else { return };
+        let (key, hash) = (self.key(place), place.hash);
         let limit = wanted(&mut locked.guard, key, hash, count.min(AT_ONCE + 1));
         // With a `bitset` that does not match all waiters, the walk may be long although it takes few.
-        if limit > AT_ONCE || (bitset != u32::MAX && self.is_global(locked.guard.bucket(), hash, is_private)) {
-            return self.wake_many(locked, InPieces { key, hash, count, bitset, began: too_early, woken });
+        if limit > AT_ONCE || (bitset != NonZeroU32::MAX && self.is_global(locked.guard.bucket(), place)) {
+            return self.wake_many(locked, InPieces { place, count, bitset, began, woken });
         }
-        let taken = locked.guard.take(key, hash, limit, pick(bitset, count, Moment::END));
+        let taken = locked.guard.take(key, hash, limit, self.pick(bitset, count, began));
         drop(locked);
         *woken = Woken::of(&taken);
-        tell_taken(taken, Room::default());
+        notify_taken(taken, Room::default());
     }
 
-    /// As [`wake_hashed`](Self::wake_hashed), if one step needs memory, or the wake needs several steps.
+    /// As [`wake_place`](Self::wake_place), if one step needs memory, or the wake needs several steps.
     #[inline(never)]
     fn wake_many<'d>(&'d self, mut locked: Locked<'d, L, S>, mut wake: InPieces<'_>) {
-        let InPieces { key, hash, count, bitset, .. } = wake;
-        let is_private = key.space == self.tables.space;
+        let InPieces { place, count, bitset, began, .. } = wake;
+        let (key, hash) = (self.key(place), place.hash);
         let mut room = Room::default();
         loop {
-            let may_be_long = count > PIECE || bitset != u32::MAX;
-            if may_be_long && self.is_global(locked.guard.bucket(), hash, is_private) {
+            let may_be_long = count > PIECE || bitset != NonZeroU32::MAX;
+            if may_be_long && self.is_global(locked.guard.bucket(), place) {
                 return self.wake_global(locked, &mut wake);
             }
             let wanted = wanted(&mut locked.guard, key, hash, count);
             if room.holds(wanted) {
-                let taken = locked.guard.take(key, hash, wanted, pick(bitset, count, Moment::END));
+                let taken = locked.guard.take(key, hash, wanted, self.pick(bitset, count, began));
                 drop(locked);
                 *wake.woken = Woken::of(&taken);
-                return tell_taken(taken, room);
+                return notify_taken(taken, room);
             }
             if room.is_refused() {
                 return self.wake_global(locked, &mut wake);
             }
             drop(locked);
             room.make(wanted);
-            let Some(again) = self.lock(hash, is_private) else { return };
+            let Some(again) = self.lock(place) else { return };
             locked = again;
         }
     }
 
-    /// As [`wake_hashed`](Self::wake_hashed), a piece at a time: other domains lock the bucket too, or there is no
+    /// As [`wake_place`](Self::wake_place), a piece at a time: other domains lock the bucket too, or there is no
     /// memory to take all waiters at once.
     #[inline(never)]
     fn wake_global<'d>(&'d self, mut locked: Locked<'d, L, S>, wake: &mut InPieces<'_>) {
-        let InPieces { key, hash, count, bitset, ref mut began, ref mut woken } = *wake;
-        let Some(first) = locked.guard.first(key, hash) else { return };
+        let InPieces { place, count, bitset, ref mut began, ref mut woken } = *wake;
+        let Some(first) = locked.guard.first(self.key(place), place.hash) else { return };
+        let most = Most { taken: count.min(AT_ONCE), visited: PIECE };
         // SAFETY: `first` is queued in the locked bucket.
-        let (taken, next) =
-            unsafe { locked.guard.take_from(first, count.min(AT_ONCE), PIECE, pick(bitset, count, Moment::END)) };
+        let (taken, next) = unsafe { locked.guard.take_from(first, most, self.pick(bitset, count, *began)) };
         **woken = Woken::of(&taken);
         let Some(next) = next.filter(|_| woken.count < count) else {
             drop(locked);
-            return tell_taken(taken, Room::default());
+            return notify_taken(taken, Room::default());
         };
         began.get_or_insert_with(|| self.begin_in_pieces());
-        let marker = pin!(Marker::new(self, key, hash));
+        let marker = pin!(Marker::new(self, place));
         marker.as_ref().keep(&mut locked.guard, next);
         drop(locked);
-        let mut rests = Rests::none();
-        rests.tell(taken);
-        self.wake_behind(marker.as_ref(), &mut rests, wake);
+        let mut pending = PendingWakes::none();
+        pending.notify(taken);
+        self.wake_behind(marker.as_ref(), &mut pending, wake);
     }
 
     /// Wakes the waiters that were queued when the operation began, a piece at a time. Other operations may lock the
     /// bucket between two pieces, and a resize may move the waiters to another one.
     ///
-    /// Wakers to be run are left in `rests`, as far as there is memory for them. A waker that panics does not keep
+    /// Wakers to be run are left in `pending`, as far as there is memory for them. A waker that panics does not keep
     /// other waiters from being woken.
     #[cold]
-    pub(super) fn wake_in_pieces(&self, rests: &mut Rests, wake: &mut InPieces<'_>) {
-        let marker = pin!(Marker::new(self, wake.key, wake.hash));
-        self.wake_behind(marker.as_ref(), rests, wake);
+    pub(super) fn wake_in_pieces(&self, pending: &mut PendingWakes, wake: &mut InPieces<'_>) {
+        let marker = pin!(Marker::new(self, wake.place));
+        self.wake_behind(marker.as_ref(), pending, wake);
     }
 
     /// As [`wake_in_pieces`](Self::wake_in_pieces), starting at `marker`.
     #[cold]
-    fn wake_behind<'d>(&'d self, marker: Pin<&Marker<'d, S, L>>, rests: &mut Rests, wake: &mut InPieces<'_>) {
+    fn wake_behind<'d>(&'d self, marker: Pin<&Marker<'d, S, L>>, pending: &mut PendingWakes, wake: &mut InPieces<'_>) {
         while wake.woken.count < wake.count {
-            if let Some(full) = rests.make_room() {
-                let go_on = Otherwise::new(|| self.wake_behind(marker, &mut Rests::none(), wake));
+            if let Some(full) = pending.make_room() {
+                let go_on = Otherwise::new(|| self.wake_behind(marker, &mut PendingWakes::none(), wake));
                 drop(full);
                 go_on.disarm();
             }
-            let InPieces { key, hash, count, bitset, began, ref mut woken } = *wake;
-            let limit = rests.room().min(PIECE).min(count - woken.count);
-            let Some(mut locked) = self.lock(hash, key.space == self.tables.space) else { return };
-            let pick = pick(bitset, count, began.unwrap_or(Moment::END));
+            let InPieces { place, count, bitset, began, ref mut woken } = *wake;
+            let limit = pending.room().min(PIECE).min(count - woken.count);
+            let Some(mut locked) = self.lock(place) else { return };
+            let pick = self.pick(bitset, count, began);
             let (taken, next) = marker.take(&mut locked.guard, limit, pick);
             woken.count += taken.len();
             woken.met_lock_waiter = taken.was_stopped;
@@ -187,11 +200,23 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
                 marker.keep(&mut locked.guard, next);
             }
             drop(locked);
-            rests.tell(taken);
+            pending.notify(taken);
             if next.is_none() {
                 return;
             }
         }
+    }
+
+    /// See [`pick`](super::entry::pick). The caller has locked the queue's bucket. Without `began` all waiters were
+    /// there.
+    #[inline(always)]
+    pub(super) fn pick(
+        &self,
+        bitset: NonZeroU32,
+        count: usize,
+        began: Option<Moment>,
+    ) -> impl Fn(NonNull<Node>) -> Pick + use<S, L> {
+        pick(bitset, count, began.unwrap_or(Moment::END), self.system.now())
     }
 
     /// See [`System::begin_in_pieces`](super::system::System).
@@ -202,43 +227,42 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
 /// The state of a wake in pieces.
 pub(super) struct InPieces<'a> {
-    pub key: Key,
-    pub hash: u32,
+    pub place: &'a Place,
     /// How many waiters the wake may take in all.
     pub count: usize,
-    pub bitset: u32,
+    pub bitset: NonZeroU32,
     /// `None` until the first piece is over: during the first piece no waiter can have come too late.
     pub began: Option<Moment>,
     /// How many have been woken so far.
     pub woken: &'a mut Woken,
 }
 
-/// A wake of the word at `address`. Its drop counts the wake, also when a waker has panicked.
+/// A wake. Its drop counts the wake, also when a waker has panicked.
 struct Noted<'d, S: Scheme<L>, L: Layout> {
     domain: &'d Domain<S, L>,
-    address: u64,
+    place: &'d Place,
     woken: Woken,
 }
 
 impl<S: Scheme<L>, L: Layout> Drop for Noted<'_, S, L> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.domain.note_wake(self.address, self.woken.count);
+        self.domain.note_wake(self.place.address, self.woken.count);
     }
 }
 
 /// Notifies waiters that have been taken off the queue, and for which there is `room`.
 #[inline(always)]
-fn tell_taken(mut taken: Taken, room: Room) {
-    if taken.len() == 1 {
-        // The common case, without the array that several waiters need.
+fn notify_taken(mut taken: Taken, room: Room) {
+    if taken.len() <= 1 {
+        // The common cases, without the array that several waiters need: 170 instructions to make and drop.
         if let Some(node) = taken.pop() {
             // SAFETY: taken off its queue, and popped from `taken`.
-            drop(unsafe { tell_one(node) });
+            drop(unsafe { notify_one(node) });
         }
         return;
     }
-    drop(tell(taken, room));
+    drop(notify(taken, room));
 }
 
 /// An upper bound for how many waiters a wake of `count` can take. Waiters are counted only if `count` is more than

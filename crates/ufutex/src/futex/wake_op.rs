@@ -1,10 +1,13 @@
 //! `wake_op`: changes a second word and wakes waiters of a first one. Depending on the second word's old value, it also
 //! wakes waiters of the second.
 
-use super::domain::{Domain, Hashed};
-use super::entry::{Moment, PIECE, Rests, Room, pick, tell};
+use core::num::NonZeroU32;
+
+use super::domain::Domain;
+use super::entry::{Moment, PIECE, PendingWakes, Room, notify};
 use super::key::Target;
 use super::pair::Pair;
+use super::place::Place;
 use super::wake::{self, InPieces, Woken};
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults, Width};
@@ -120,7 +123,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if second.width() != Width::U32 {
             return Err(Error::Invalid);
         }
-        let wanted = Wanted { places: [self.hashed(&first), self.hashed(&second)], counts: [count, second_count] };
+        let wanted = Wanted { places: [self.place(&first), self.place(&second)], counts: [count, second_count] };
         let (mut faults, mut rooms) = (Faults::default(), [Room::default(), Room::default()]);
         let noted = loop {
             let mut pair = self.lock_pair(&wanted.places[0], &wanted.places[1]);
@@ -183,24 +186,24 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     ) {
         let Wanted { places, counts } = wanted;
         let keys = wanted.keys(self);
-        let first = pair.first().take(keys[0], places[0].hash, wants[0], pick(u32::MAX, counts[0], Moment::END));
+        let first = pair.first().take(keys[0], places[0].hash, wants[0], self.pick(NonZeroU32::MAX, counts[0], None));
         let second = if both && !first.was_stopped {
-            pair.second().take(keys[1], places[1].hash, wants[1], pick(u32::MAX, counts[1], Moment::END))
+            pair.second().take(keys[1], places[1].hash, wants[1], self.pick(NonZeroU32::MAX, counts[1], None))
         } else {
             Taken::default()
         };
         drop(pair);
         *results = [Woken::of(&first), Woken::of(&second)];
-        // The waiters of both words are notified before any waker runs: see `tell`.
-        drop((tell(first, room), tell(second, second_room)));
+        // The waiters of both words are notified before any waker runs: see `notify`.
+        drop((notify(first, room), notify(second, second_room)));
     }
 
     /// As [`wake_at_once`](Self::wake_at_once), but a piece at a time, with nothing locked in between. Wakes waiters
     /// that were queued when the operation `began`.
     fn wake_both_in_pieces(&self, wanted: &Wanted, began: Moment, both: bool, results: &mut [Woken; 2]) {
-        let mut then = ThenSecond { domain: self, wanted, began, both, results, rests: Rests::none() };
+        let mut then = ThenSecond { domain: self, wanted, began, both, results, pending: PendingWakes::none() };
         let [first, _] = &mut *then.results;
-        self.wake_in_pieces(&mut then.rests, &mut wanted.in_pieces(self, 0, began, first));
+        self.wake_in_pieces(&mut then.pending, &mut wanted.in_pieces(0, began, first));
     }
 }
 
@@ -213,7 +216,7 @@ struct ThenSecond<'a, S: Scheme<L>, L: Layout> {
     both: bool,
     results: &'a mut [Woken; 2],
     /// Dropped after the second word's waiters have been notified.
-    rests: Rests,
+    pending: PendingWakes,
 }
 
 impl<S: Scheme<L>, L: Layout> Drop for ThenSecond<'_, S, L> {
@@ -221,8 +224,8 @@ impl<S: Scheme<L>, L: Layout> Drop for ThenSecond<'_, S, L> {
         let [first, second] = &mut *self.results;
         // As in the kernel, a waiter of a lock in the first word's queue ends the operation.
         if self.both && !first.met_lock_waiter {
-            let mut wake = self.wanted.in_pieces(self.domain, 1, self.began, second);
-            self.domain.wake_in_pieces(&mut self.rests, &mut wake);
+            let mut wake = self.wanted.in_pieces(1, self.began, second);
+            self.domain.wake_in_pieces(&mut self.pending, &mut wake);
         }
     }
 }
@@ -254,25 +257,19 @@ impl<S: Scheme<L>, L: Layout> Drop for Noted<'_, S, L> {
 
 /// Which waiters a `wake_op` is to wake.
 struct Wanted {
-    places: [Hashed; 2],
+    places: [Place; 2],
     counts: [usize; 2],
 }
 
 impl Wanted {
     /// The wake in pieces of one of the two words.
-    fn in_pieces<'a, S: Scheme<L>, L: Layout>(
-        &self,
-        domain: &Domain<S, L>,
-        i: usize,
-        began: Moment,
-        woken: &'a mut Woken,
-    ) -> InPieces<'a> {
-        let (key, hash, count) = (self.keys(domain)[i], self.places[i].hash, self.counts[i]);
-        InPieces { key, hash, count, bitset: u32::MAX, began: Some(began), woken }
+    fn in_pieces<'a>(&'a self, i: usize, began: Moment, woken: &'a mut Woken) -> InPieces<'a> {
+        let (place, count) = (&self.places[i], self.counts[i]);
+        InPieces { place, count, bitset: NonZeroU32::MAX, began: Some(began), woken }
     }
 
     fn keys<S: Scheme<L>, L: Layout>(&self, domain: &Domain<S, L>) -> [Key; 2] {
-        self.places.map(|place| domain.key(place.address, place.shared_space))
+        self.places.each_ref().map(|place| domain.key(place))
     }
 }
 

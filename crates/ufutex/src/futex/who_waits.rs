@@ -47,12 +47,21 @@ impl WaitedWord {
         Self { address, scope, threads: 0, tasks: 0, for_lock: 0, bitset: 0 }
     }
 
-    fn count(&mut self, (kind, bitset): (Kind, u32)) {
-        match kind {
-            Kind::Thread => self.threads += 1,
-            Kind::Task => self.tasks += 1,
-            Kind::ForLock => self.for_lock += 1,
-        }
+    fn count(&mut self, kind: Kind) {
+        let bitset = match kind {
+            Kind::Thread(bitset) => {
+                self.threads += 1;
+                bitset.get()
+            }
+            Kind::Task(bitset) => {
+                self.tasks += 1;
+                bitset.get()
+            }
+            Kind::ForLock => {
+                self.for_lock += 1;
+                0
+            }
+        };
         self.bitset |= bitset;
     }
 
@@ -133,7 +142,7 @@ impl Walk {
             }
             let mut word = WaitedWord::new(key.address, scope_of(key));
             // SAFETY: every node of a queue is the first field of an entry, whose bucket is locked.
-            waiters.for_each(|node| word.count(unsafe { node.cast::<Entry>().as_ref().describe() }));
+            waiters.for_each(|node| word.count(unsafe { node.cast::<Entry>().as_ref().kind() }));
             words.push(word);
         });
         Ok(())
@@ -237,7 +246,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         while let Some(first) = left {
             left = walk.look(|walk| {
                 // A domain without a table has no waiters.
-                let Some(mut locked) = self.lock(first, true) else { return Ok(None) };
+                let Some(mut locked) = self.scheme.lock(&self.tables, first) else { return Ok(None) };
                 let last = self.tables.last_hash_of(locked.guard.bucket(), first);
                 walk.take_in(&mut locked.guard, |key, hash| key.space == space && (first..=last).contains(&hash))?;
                 Ok(last.checked_add(1))

@@ -47,24 +47,12 @@ fn process_wide() -> bool {
     false
 }
 
-/// On return, every restartable sequence that was running in this process has ended or will start again.
-#[cfg(all(feature = "lab", not(any(feature = "loom", feature = "shuttle", feature = "sim", miri))))]
-pub fn restart_sequences() -> bool {
-    const PRIVATE_EXPEDITED_RSEQ: i32 = 1 << 7;
-    const REGISTER_PRIVATE_EXPEDITED_RSEQ: i32 = 1 << 8;
-    membarrier(PRIVATE_EXPEDITED_RSEQ, REGISTER_PRIVATE_EXPEDITED_RSEQ)
-}
-
-/// Miri has no restartable sequences.
-#[cfg(all(feature = "lab", miri, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
-pub fn restart_sequences() -> bool {
-    false
-}
-
+/// Makes a membarrier(2) call. Returns whether the kernel has made the barrier.
+///
 /// The kernel requires a process to register before it uses a command. Registering on demand needs no global state, and
 /// registering twice is harmless.
 #[cfg(all(feature = "std", target_os = "linux", not(any(feature = "sim", miri))))]
-fn membarrier(command: i32, register: i32) -> bool {
+pub fn membarrier(command: i32, register: i32) -> bool {
     // SAFETY: membarrier(2) reads and writes no memory of ours.
     let call = |command: i32| unsafe { super::syscall::syscall4(libc::SYS_membarrier, command as usize, 0, 0, 0) };
     call(command) == 0 || (call(register) == 0 && call(command) == 0)

@@ -98,38 +98,48 @@ impl ObjectId {
 /// task still has the lock.
 ///
 /// ```
-/// use core::sync::atomic::{AtomicU32, Ordering::{AcqRel, Acquire}};
+/// use core::sync::atomic::{AtomicU64, Ordering::{AcqRel, Acquire}};
 /// use ufutex::{Access, Fault, UserMemory, Width};
 ///
-/// /// Four words at guest address 0x1000.
-/// struct Guest([AtomicU32; 4]);
+/// /// Sixteen bytes at guest address 0x1000, little-endian.
+/// struct Guest([AtomicU64; 2]);
 ///
 /// impl Guest {
-///     fn word(&self, address: u64, width: Width) -> Result<&AtomicU32, Fault> {
-///         let index = address.checked_sub(0x1000).ok_or(Fault)? / 4;
-///         let word = self.0.get(index as usize).ok_or(Fault)?;
-///         (width == Width::U32).then_some(word).ok_or(Fault)
+///     /// The 64 bits that the address is in, and the first of its own bits among them.
+///     fn bits(&self, address: u64) -> Result<(&AtomicU64, u64), Fault> {
+///         let index = address.checked_sub(0x1000).ok_or(Fault)? / 8;
+///         Ok((self.0.get(index as usize).ok_or(Fault)?, address % 8 * 8))
 ///     }
 /// }
 ///
 /// impl UserMemory for Guest {
 ///     fn load(&self, address: u64, width: Width) -> Result<u64, Fault> {
-///         Ok(self.word(address, width)?.load(Acquire).into())
+///         let (bits, first) = self.bits(address)?;
+///         Ok(bits.load(Acquire) >> first & width.max())
 ///     }
 ///     fn compare_exchange(&self, address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
-///         let result = self.word(address, width)?.compare_exchange(current as u32, new as u32, AcqRel, Acquire);
-///         Ok(result.map(u64::from).map_err(u64::from))
+///         let ((bits, first), max) = (self.bits(address)?, width.max());
+///         let replaced = |all: u64| (all >> first & max == current).then_some(all & !(max << first) | new << first);
+///         let result = bits.fetch_update(AcqRel, Acquire, replaced);
+///         Ok(result.map(|all| all >> first & max).map_err(|all| all >> first & max))
 ///     }
 ///     fn fault_in(&self, _address: u64, _access: Access) -> Result<(), Fault> {
 ///         Err(Fault) // everything that exists is always there
 ///     }
 /// }
 ///
-/// let guest = Guest([const { AtomicU32::new(7) }; 4]);
+/// let guest = Guest([const { AtomicU64::new(0x0000_0007_0000_0007) }; 2]);
 /// assert_eq!(guest.load(0x1004, Width::U32), Ok(7));
 /// assert_eq!(guest.load(0x2000, Width::U32), Err(Fault));
 /// assert_eq!(guest.compare_exchange(0x1004, Width::U32, 6, 8), Ok(Err(7)));
+/// assert_eq!(guest.compare_exchange(0x1004, Width::U8, 7, 8), Ok(Ok(7)));
+/// assert_eq!(guest.load(0x1000, Width::U64), Ok(0x0000_0008_0000_0007));
 /// ```
+///
+/// Every address that these functions get is a multiple of its width. Futex words have the width that their call says, 32
+/// bits by most. The provided [`read`](Self::read) and [`write`](Self::write), for what system calls read and write besides
+/// (a timeout, the head of a list), load bytes, and exchange 64 bits where they are aligned, or else bytes. So all widths
+/// have to work.
 pub trait UserMemory {
     /// Reads the word of `width` at `address` atomically, with acquire ordering or stronger. Must not block.
     ///

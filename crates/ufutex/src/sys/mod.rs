@@ -1,19 +1,14 @@
-//! The platform: guest memory, clocks, sleeping, barriers, nodes, restartable sequences. No module here depends on
-//! futexes.
+//! The platform: guest memory, clocks, sleeping, barriers, nodes. No module here depends on futexes.
 
 pub(crate) mod barrier;
 pub(crate) mod clock;
 pub(crate) mod counted;
-#[cfg(all(feature = "std", feature = "lab"))]
-pub(crate) mod cpu_counter;
 #[cfg(feature = "std")]
 pub(crate) mod host_nodes;
 pub(crate) mod mem;
 pub(crate) mod park;
 pub(crate) mod probe;
 pub(crate) mod random;
-#[cfg(all(feature = "_host", feature = "lab"))]
-pub(crate) mod rseq;
 #[cfg(feature = "std")]
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "virtual threads make no system calls"))]
 pub(crate) mod syscall;

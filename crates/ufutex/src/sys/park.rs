@@ -250,7 +250,7 @@ mod model {
         /// A sleeper in a model leaves only with the mutex, so it is woken here and not by its address.
         pub fn raise(&self, bits: u32) -> super::Address {
             let guard = self.model.mutex.lock().expect("a model's mutex is never poisoned");
-            self.word.fetch_or(bits, relaxed_in(Mutant::TellRelaxed, Ordering::Release)); // [N]
+            self.word.fetch_or(bits, relaxed_in(Mutant::NotifyRelaxed, Ordering::Release)); // [N]
             self.model.awake.notify_all();
             drop(guard);
             super::Address(0)

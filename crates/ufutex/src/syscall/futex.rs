@@ -5,7 +5,7 @@ use core::num::NonZeroU32;
 use super::{Caller, Calling, Restart, Started, arguments};
 use crate::error::Error;
 use crate::futex::pi::TID_MASK;
-use crate::futex::wait::Continued;
+use crate::futex::wait::RestartBlock;
 use crate::futex::wake_op::{Compare, Modify, WakeOp};
 use crate::futex::word::Word;
 use crate::sys::clock::{Clock, Timeout};
@@ -128,7 +128,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
                 Timeout::At(..) => None,
             };
             let timeout = begun(timeout);
-            let wait = Continued { address: uaddr, expected: val, bitset, is_private, timeout };
+            let wait = RestartBlock { address: uaddr, expected: val, bitset, is_private, timeout };
             return self.wait_until(wait).map(|started| Started { relative, ..started });
         }
         let word = self.word(uaddr, is_private, Access::Read)?;

@@ -20,13 +20,13 @@ use alloc::vec::Vec;
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::future::Wait;
-use crate::futex::limit::Limit;
 #[cfg(feature = "std")]
 use crate::futex::operation::block_on;
-use crate::futex::operation::{By, Cause, Operation, end_if_over};
+use crate::futex::operation::{Cause, Operation, PollReceiver, end_if_over};
 use crate::futex::pi::lock::LockPi;
 use crate::futex::pi::requeue::WaitRequeuePi;
 use crate::futex::pi::task::Task;
+use crate::futex::timeout_watch::TimeoutWatch;
 use crate::futex::wait_any::WaitAny;
 use crate::futex::word::Word;
 use crate::sys::clock::{Clock, Timeout};
@@ -37,7 +37,6 @@ use crate::table::refs::{Live, Scheme};
 pub use number::Number;
 pub(crate) use restart::Restart;
 pub use restart::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Resume, resume};
-pub use timer::{Caller as TimerCaller, TimerCall};
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Makes a system call of `task` on the calling thread. Returns a result of at least 0, or `-errno`, exactly as the
@@ -99,7 +98,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         };
         let started = started.unwrap_or_else(|error| Started::done(-(error.errno() as isize)));
         let Started { calling, timeout, relative, on_interrupt } = started;
-        Syscall { domain: self, task, timeout, limit: Limit::new(), relative, on_interrupt, calling }
+        Syscall { domain: self, task, timeout, watch: TimeoutWatch::new(), relative, on_interrupt, calling }
     }
 }
 
@@ -116,7 +115,7 @@ pub struct Syscall<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L> = Live, L: L
     domain: &'d Domain<S, L>,
     task: &'t Task<L>,
     timeout: Option<Timeout>,
-    limit: Limit<'d>,
+    watch: TimeoutWatch<'d>,
     relative: Option<Duration>,
     on_interrupt: Restart,
     calling: Calling<'d, 't, 'm, M, S, L>,
@@ -185,11 +184,11 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> core::future::Future for S
     type Output = isize;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<isize> {
-        let mut result = self.as_mut().poll_by(By::Task(context.waker()));
+        let mut result = self.as_mut().poll_for(PollReceiver::Task(context.waker()));
         if result.is_pending() {
-            // SAFETY: only `limit` is changed, which need not stay in place.
+            // SAFETY: only `watch` is changed, which need not stay in place.
             let this = unsafe { self.as_mut().get_unchecked_mut() };
-            let is_over = this.limit.is_over(this.timeout, this.domain.timeouts(), context.waker());
+            let is_over = this.watch.is_over(this.timeout, this.domain.timeouts(), context.waker());
             result = end_if_over(self, is_over);
         }
         result.map(as_number)
@@ -199,16 +198,16 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> core::future::Future for S
 impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Operation for Syscall<'_, '_, '_, M, S, L> {
     type Output = isize;
 
-    fn poll_by(self: Pin<&mut Self>, by: By<'_>) -> Poll<Result<isize, Error>> {
+    fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<isize, Error>> {
         // SAFETY: the pinned futures are not moved out of `calling`, and are reached only through pins.
         unsafe {
             let this = self.get_unchecked_mut();
             let result = match &mut this.calling {
                 Calling::Done(result) => Poll::Ready(Ok(*result)),
-                Calling::Wait(wait) => Pin::new_unchecked(wait).poll_by(by).map_ok(|()| 0),
-                Calling::WaitAny(wait) => Pin::new_unchecked(wait).poll_by(by).map_ok(|index| index as isize),
-                Calling::LockPi(lock) => Pin::new_unchecked(lock).poll_by(by).map_ok(|()| 0),
-                Calling::WaitRequeuePi(wait) => Pin::new_unchecked(wait).poll_by(by).map_ok(|()| 0),
+                Calling::Wait(wait) => Pin::new_unchecked(wait).poll_for(receiver).map_ok(|()| 0),
+                Calling::WaitAny(wait) => Pin::new_unchecked(wait).poll_for(receiver).map_ok(|index| index as isize),
+                Calling::LockPi(lock) => Pin::new_unchecked(lock).poll_for(receiver).map_ok(|()| 0),
+                Calling::WaitRequeuePi(wait) => Pin::new_unchecked(wait).poll_for(receiver).map_ok(|()| 0),
             };
             this.remember(&result);
             result
@@ -216,9 +215,9 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Operation for Syscall<'_, 
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<isize, Error> {
-        // SAFETY: as in `poll_by`.
+        // SAFETY: as in `poll_for`.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: as in `poll_by`.
+        // SAFETY: as in `poll_for`.
         let result = unsafe {
             match &mut this.calling {
                 Calling::Done(result) => Ok(*result),

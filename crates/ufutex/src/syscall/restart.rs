@@ -3,7 +3,7 @@
 use super::{Caller, Calling, Started};
 use crate::error::Error;
 use crate::futex::pi::task::Task;
-use crate::futex::wait::{Continued, WaitOptions};
+use crate::futex::wait::{RestartBlock, WaitOptions};
 use crate::futex::word::Word;
 use crate::sys::mem::{Access, UserMemory};
 use crate::table::layout::Layout;
@@ -58,7 +58,7 @@ pub(crate) enum Restart {
     /// The call is made again if the program asked for that, with `SA_RESTART`, or if no handler ran.
     IfAsked,
     /// The call is continued, with its deadline.
-    Continue(Continued),
+    Continue(RestartBlock),
 }
 
 impl Restart {
@@ -83,7 +83,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
     }
 
     /// Begins a wait with a timeout, or continues it after an interruption.
-    pub fn wait_until(&self, wait: Continued) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
+    pub fn wait_until(&self, wait: RestartBlock) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
         let word = self.word(wait.address, wait.is_private, Access::Read)?;
         let options = self.options().bitset(wait.bitset);
         Ok(Started {

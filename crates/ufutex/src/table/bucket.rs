@@ -5,8 +5,8 @@ use core::ptr::NonNull;
 
 use super::hash::Key;
 use super::layout::{Back, Layout};
-use super::list::{Node, Pick, Queue, Ring, Taken, Waiters};
-use super::lock::{LIVE, LOCKED, ONE_WAITER, StateLock};
+use super::list::{Most, Node, Pick, Queue, Ring, Taken, Waiters};
+use crate::lock::{LIVE, LOCKED, ONE_WAITER, StateLock};
 use crate::sync::Mutant::{DrainsBeforeFlip, EmptyIgnoresLive, EmptyIgnoresLock};
 use crate::sync::{Ordering, Tally, UnsafeCell, mutant, thread_hint};
 use crate::sys::probe::probe;
@@ -105,7 +105,8 @@ impl<L: Layout> Bucket<L> {
         }
     }
 
-    /// Whether the bucket is live. The caller holds a lock that keeps the answer from changing.
+    /// Whether the bucket is live at this moment. What the caller may conclude depends on the locks that it holds: a mover
+    /// needs the bucket's lock to make it not live, and to make it live the lock of the bucket that the keys come from.
     pub fn is_live(&self) -> bool {
         self.lock.peek(Ordering::Acquire) & LIVE != 0 // [E]
     }
@@ -335,12 +336,11 @@ impl<'t, L: Layout> Guard<'t, L> {
     pub unsafe fn take_from(
         &mut self,
         first: NonNull<Node>,
-        limit: usize,
-        most: usize,
+        most: Most,
         pick: impl FnMut(NonNull<Node>) -> Pick,
     ) -> (Taken, Option<NonNull<Node>>) {
         // SAFETY: the caller guarantees it.
-        let (taken, next) = self.with_queue(|q| unsafe { q.take_from(first, limit, most, pick) });
+        let (taken, next) = self.with_queue(|q| unsafe { q.take_from(first, most, pick) });
         self.state -= taken.len() as u32 * ONE_WAITER;
         (taken, next)
     }

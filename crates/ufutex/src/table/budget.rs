@@ -12,6 +12,14 @@ pub struct Budget {
     limit: usize,
 }
 
+/// A number of bytes of a budget.
+#[derive(Clone, Copy)]
+pub struct Bytes {
+    pub all: usize,
+    /// How many of them count towards the limit.
+    pub limited: usize,
+}
+
 impl Budget {
     /// Makes a budget with a limit of `limit` bytes, of which nothing is taken.
     pub fn new(limit: usize) -> Self {
@@ -23,13 +31,13 @@ impl Budget {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes`, of which `limited` count towards the limit. Returns `false`, and takes nothing, if the limit does
-    /// not allow it. The counts order no other memory, so Relaxed is enough.
-    pub fn take(&self, bytes: usize, limited: usize) -> bool {
-        if !self.take_limited(limited) {
+    /// Takes `bytes`. Returns `false`, and takes nothing, if the limit does not allow it. The counts order no other
+    /// memory, so Relaxed is enough.
+    pub fn take(&self, bytes: Bytes) -> bool {
+        if !self.take_limited(bytes.limited) {
             return false;
         }
-        self.taken.fetch_add(bytes, Ordering::Relaxed);
+        self.taken.fetch_add(bytes.all, Ordering::Relaxed);
         true
     }
 
@@ -45,8 +53,8 @@ impl Budget {
     }
 
     /// Gives back what [`take`](Self::take) took.
-    pub fn give_back(&self, bytes: usize, limited: usize) {
-        self.limited.fetch_sub(limited, Ordering::Relaxed);
-        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+    pub fn give_back(&self, bytes: Bytes) {
+        self.limited.fetch_sub(bytes.limited, Ordering::Relaxed);
+        self.taken.fetch_sub(bytes.all, Ordering::Relaxed);
     }
 }

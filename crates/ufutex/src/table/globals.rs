@@ -17,7 +17,7 @@ const NODE_BITS: u32 = MAX_NODES.ilog2();
 const NODE: u32 = (1 << NODE_BITS) - 1;
 
 /// log2 of the largest number of slots that each of several tables can have. An index must not use the node's bits.
-pub const MAX_SHARE_LOG2: u32 = {
+pub const MAX_SLOTS_PER_NODE_LOG2: u32 = {
     let unused = super::HASH_BITS - NODE_BITS;
     if unused < MAX_SLOTS_LOG2 { unused } else { MAX_SLOTS_LOG2 }
 };

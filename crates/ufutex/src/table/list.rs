@@ -16,7 +16,7 @@ use super::hash::Key;
 pub use super::node::Node;
 use super::node::links;
 use super::ring;
-use super::tree::{self, Position, Slot};
+use super::tree::{self, Position, Slot, Start};
 use crate::sync::{Mutant, mutant};
 
 /// A bucket's queue. All zeroes mean an empty queue.
@@ -325,7 +325,7 @@ impl Queue {
 
     /// Calls `look` with each key that has waiters, its hash, and its waiters in wake order.
     pub fn for_each_key(&mut self, mut look: impl FnMut(Key, u32, Waiters<'_>)) {
-        let mut next = self.first_from(Position::before_all(0, 0), true);
+        let mut next = self.first_from(Start::At(Position::before_all(0, 0)));
         while let Some(head) = next {
             // SAFETY: queued nodes are valid, and we hold the lock.
             let position = unsafe { Position::of(head.as_ptr()) };
@@ -333,20 +333,19 @@ impl Queue {
             if next_waiter.is_some() {
                 look(position.key, position.hash, Waiters { next: next_waiter, queue: self });
             }
-            next = self.first_from(position, false);
+            next = self.first_from(Start::After(position));
         }
     }
 
-    /// The head of the first key behind `position`, in order of space, hash and address. If `inclusive`, a key at
-    /// `position` counts too. No key needs to be at `position`.
-    pub fn first_from(&self, position: Position, inclusive: bool) -> Option<NonNull<Node>> {
+    /// The head of the first key from `start` on, in order of space, hash and address.
+    pub fn first_from(&self, start: Start) -> Option<NonNull<Node>> {
         // SAFETY: we hold the lock.
-        NonNull::new(unsafe { tree::first_from(self.root, position, inclusive) })
+        NonNull::new(unsafe { tree::first_from(self.root, start) })
     }
 
     /// The head of the first key of `space` with a hash in `hashes`.
     pub fn first_in(&self, space: u64, hashes: RangeInclusive<u32>) -> Option<NonNull<Node>> {
-        let head = self.first_from(Position::before_all(space, *hashes.start()), true)?;
+        let head = self.first_from(Start::At(Position::before_all(space, *hashes.start())))?;
         // SAFETY: queued nodes are valid, and we hold the lock.
         let Position { key, hash } = unsafe { Position::of(head.as_ptr()) };
         (key.space == space && hash <= *hashes.end()).then_some(head)
@@ -510,6 +509,8 @@ impl Taken {
 }
 
 mod walk;
+
+pub use walk::Most;
 
 #[cfg(test)]
 mod tests;

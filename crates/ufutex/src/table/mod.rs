@@ -7,7 +7,6 @@ pub(crate) mod globals;
 pub(crate) mod hash;
 pub(crate) mod layout;
 pub(crate) mod list;
-pub(crate) mod lock;
 pub(crate) mod mover;
 pub(crate) mod node;
 pub(crate) mod refs;

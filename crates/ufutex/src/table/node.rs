@@ -64,6 +64,15 @@ impl Node {
         }
     }
 
+    /// The waiter's priority: a smaller number is served first.
+    ///
+    /// # Safety
+    /// The node belongs to the caller, or is queued and the caller holds the bucket's lock.
+    pub unsafe fn priority(&self) -> u8 {
+        // SAFETY: guaranteed by the caller.
+        self.links.with(|links| unsafe { (*links).priority })
+    }
+
     /// Makes a marker for the waiters of `key`. It gets a priority when it is queued.
     pub fn marker(key: Key, hash: u32) -> Self {
         let node = Self::new(key, hash, 0);

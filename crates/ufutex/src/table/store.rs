@@ -14,7 +14,7 @@ use core::alloc::Layout as MemoryLayout;
 use core::ptr::{self, NonNull};
 
 use super::bucket::Bucket;
-use super::budget::Budget;
+use super::budget::{Budget, Bytes};
 use super::layout::Layout;
 use super::size::SMALLEST_LOG2;
 use super::{MAX_SLOTS_LOG2, Table};
@@ -64,13 +64,13 @@ impl<L: Layout> Store<L> {
         // Tables are made with the resize lock held, so no other thread changes the number of this domain's bytes.
         let before = self.bytes();
         let after = before.saturating_add(bytes);
-        let limited = limited::<L>(after) - limited::<L>(before);
-        if after > self.max_bytes || !self.budget().take(bytes, limited) {
+        let taken = Bytes { all: bytes, limited: limited::<L>(after) - limited::<L>(before) };
+        if after > self.max_bytes || !self.budget().take(taken) {
             self.refused.add(1);
             return None;
         }
         // Gives the bytes back to the budget also if the embedder's memory or topology panics.
-        let give_back = Otherwise::new(|| self.budget().give_back(bytes, limited));
+        let give_back = Otherwise::new(|| self.budget().give_back(taken));
         let table = make(slots_log2, self.nodes.memory(), self.nodes.topology().current_node())?;
         give_back.disarm();
         entry.store(table.into_raw(), Ordering::Release); // [F]
@@ -105,7 +105,7 @@ impl<L: Layout> Drop for Store<L> {
                 unsafe { free(Table::<L>::from_raw(table), self.nodes.memory()) };
             }
         }
-        self.budget().give_back(bytes, limited::<L>(bytes));
+        self.budget().give_back(Bytes { all: bytes, limited: limited::<L>(bytes) });
     }
 }
 

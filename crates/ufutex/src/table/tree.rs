@@ -239,17 +239,30 @@ pub unsafe fn replace(slot: Slot, new: *mut Node) {
     }
 }
 
-/// The first head behind `position` in the tree's order. If `inclusive`, a head at `position` counts too.
+/// Where a search in the tree's order begins. No head needs to be at the position.
+#[derive(Clone, Copy)]
+pub enum Start {
+    /// With the head at this position, if there is one.
+    At(Position),
+    /// With the head behind this position.
+    After(Position),
+}
+
+/// The first head from `start` on, in the tree's order.
 ///
 /// # Safety
 /// `root` is the root of a tree whose lock is held.
-pub unsafe fn first_from(root: *mut Node, position: Position, inclusive: bool) -> *mut Node {
+pub unsafe fn first_from(root: *mut Node, start: Start) -> *mut Node {
     let (mut head, mut first) = (root, ptr::null_mut());
     while !head.is_null() {
         // SAFETY: the heads of a tree are valid, and guarded by its lock.
         unsafe {
             let at = Position::of(head);
-            if position.is_before(at) || inclusive && !at.is_before(position) {
+            let is_wanted = match start {
+                Start::At(position) => !at.is_before(position),
+                Start::After(position) => position.is_before(at),
+            };
+            if is_wanted {
                 first = head;
                 head = (*links(head)).left;
             } else {

@@ -6,6 +6,7 @@ use core::task::{Context, Poll};
 
 use super::{Deliver, Driver, Expired, Notice, TimerOptions, Timers};
 use crate::error::Error;
+use crate::lock::Lock;
 #[cfg(feature = "std")]
 use crate::sync::Ordering;
 use crate::sync::{Mutant, mutant};
@@ -13,7 +14,6 @@ use crate::sync::{Mutant, mutant};
 use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::park::Parker;
 use crate::sys::unwind::Callback;
-use crate::table::lock::Lock;
 
 /// The receiving end of a channel of expired timers: see [`Timers::channel`].
 ///

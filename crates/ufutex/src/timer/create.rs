@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use super::entry::Timer;
 use super::ids::Inserted;
 use super::lookup::valid_id;
-use super::numbers::{Next, Own};
+use super::numbers::{BlockCounter, Next};
 use super::{Notify, TimerClock, Timers};
 use crate::error::Error;
 use crate::sys::unwind::Otherwise;
@@ -80,10 +80,10 @@ impl Timers {
         }
     }
 
-    /// The ID that `own` would give out next.
+    /// The ID that `counter` would give out next.
     #[inline(always)]
-    fn peek<'t>(&'t self, own: &'t Own) -> Next<'t> {
-        self.inner.numbers.peek(own).unwrap_or_else(|ended| self.take_block(ended))
+    fn peek<'t>(&'t self, counter: &'t BlockCounter) -> Next<'t> {
+        self.inner.numbers.peek(counter).unwrap_or_else(|ended| self.take_block(ended))
     }
 
     #[cold]
@@ -94,12 +94,12 @@ impl Timers {
             let shared = inner.numbers.shared();
             // There is a table: before the first timer no thread can have collided with another.
             if inner.ids.with_group(shared, || inner.numbers.take_block(next, shared)) != Some(false)
-                && let Ok(next) = inner.numbers.peek(next.own)
+                && let Ok(next) = inner.numbers.peek(next.counter)
             {
                 return next;
             }
         }
-        inner.numbers.peek_shared(next.own)
+        inner.numbers.peek_shared(next.counter)
     }
 
     /// Reserves the next free ID for `timer`, after an insertion with `next` has failed.
@@ -118,9 +118,9 @@ impl Timers {
         for _ in 0..TRIES {
             match failed {
                 Inserted::Done(timer) => return Ok(Reserved { timer, id: next.id }),
-                Inserted::Refused if inner.numbers.meet(next) => next = self.take_block(next),
+                Inserted::Refused if inner.numbers.note_collision(next) => next = self.take_block(next),
                 Inserted::InUse if passed == inner.numbers.count() => break,
-                Inserted::Refused | Inserted::InUse => next = self.peek(next.own),
+                Inserted::Refused | Inserted::InUse => next = self.peek(next.counter),
                 Inserted::NoneKept | Inserted::NoMemory => break,
             }
             failed = inner.ids.insert(next.id, None, Some(timer), || inner.numbers.claim(next));
@@ -263,11 +263,11 @@ impl Timers {
         tell: impl FnOnce(i32) -> Result<(), Error>,
     ) -> Result<i32, Error> {
         let notify = notify.unwrap_or(Notify::Signal { signal: SIGALRM, value: id.into() });
-        let take_out = Otherwise::new(|| self.take_out(timer, id));
+        let abandon = Otherwise::new(|| self.abandon(timer, id));
         self.check(notify)?;
         tell(id as i32)?;
         self.check_clock(clock)?;
-        take_out.disarm();
+        abandon.disarm();
         // SAFETY: the timer is this call's alone until it is published.
         unsafe { timer.fill(clock, notify) };
         timer.publish(id, 0);
@@ -325,12 +325,12 @@ mod tests {
         let timers = timers(i32::MAX);
         create(&timers).expect("there is room"); // this makes a table
         let numbers = &timers.inner.numbers;
-        each(numbers).for_each(|own| end_a_block(numbers, own));
-        for own in each(numbers) {
-            let ended = numbers.peek(own).err().expect("its block has ended");
+        each(numbers).for_each(|counter| end_a_block(numbers, counter));
+        for counter in each(numbers) {
+            let ended = numbers.peek(counter).err().expect("its block has ended");
             let next = timers.take_block(ended);
-            let again = numbers.peek(own).ok().expect("there is a block");
-            assert!(core::ptr::eq(next.own, own));
+            let again = numbers.peek(counter).ok().expect("there is a block");
+            assert!(core::ptr::eq(next.counter, counter));
             assert_eq!((next.id, next.id % 64), (again.id, 0));
         }
     }
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(timers.inner.numbers.shared(), 0);
         for id in ids {
             let numbers = &timers.inner.numbers;
-            each(numbers).for_each(|own| end_a_block(numbers, own));
+            each(numbers).for_each(|counter| end_a_block(numbers, counter));
             assert_eq!(create(&timers), Err(Error::Again));
             assert_eq!(timers.delete(id), Ok(()));
             assert_eq!(create(&timers), Ok(id));

@@ -8,12 +8,12 @@ use core::cell;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
-use super::expire::told;
+use super::expire::shown_overrun;
 use super::{CpuClock, Notify, TimerClock};
 use crate::expiry::Base;
 use crate::expiry::wheel::Node;
+use crate::lock::{LIVE, StateLock};
 use crate::sync::{AtomicPtr, AtomicU64, MODEL, Made, Mutant, Ordering, UnsafeCell, relaxed_in};
-use crate::table::lock::{LIVE, StateLock};
 
 /// A bit of the upper half of a timer's word, above its ID. It is set while the timer can be found.
 const VALID: u32 = 1 << 31;
@@ -175,13 +175,13 @@ impl Timer {
     }
 
     /// Names the timer, and makes sure that it cannot be found: before it enters the table, or while it is taken out.
-    pub fn reserve(&self, id: u32) {
+    pub fn invalidate_as(&self, id: u32) {
         self.word.store(u64::from(id) << 32, Ordering::Relaxed);
     }
 
     /// Makes the timer valid, with `overrun` as the overrun of its last signal. It can be found from here on.
     pub fn publish(&self, id: u32, overrun: i64) {
-        let overrun = told(overrun) as u32;
+        let overrun = shown_overrun(overrun) as u32;
         let order = relaxed_in(Mutant::TimerRelaxed, Ordering::Release); // [Q]
         self.word.store(u64::from(id | VALID) << 32 | u64::from(overrun), order);
     }

@@ -11,7 +11,7 @@ use super::entry::{Kind, State, Status, Timer};
 use super::lookup::valid_id;
 use super::set::{Shown, TICK};
 use super::{Inner, Notify, Timers};
-use crate::expiry::{Base, CpuClock, Held, Owner, Tell, Visit};
+use crate::expiry::{Base, CpuClock, Held, MustNotify, Owner, Visit};
 use crate::sync::{Mutant, mutant};
 use crate::sys::counted::Counted;
 use crate::sys::unwind::Otherwise;
@@ -55,7 +55,7 @@ pub struct Expired {
 
 /// The overrun as an `int`, at most `i32::MAX`. If the clock has been set back meanwhile, not even the first deadline
 /// has passed. The kernel reports -1 then.
-pub(super) fn told(overrun: i64) -> i32 {
+pub(super) fn shown_overrun(overrun: i64) -> i32 {
     overrun.min(i32::MAX.into()) as i32
 }
 
@@ -79,24 +79,24 @@ impl Timers {
             if !mutant(Mutant::TakeKeepsNumber) {
                 state.renumber();
             }
-            let mut tell = Tell::default();
+            let mut must_notify = MustNotify::default();
             let mut overrun = 0;
             if state.interval != 0 {
                 if let Some(shown) = shown {
                     state.forward(shown.clock);
-                    tell = self.arm(timer, state, shown);
+                    must_notify = self.arm(timer, state, shown);
                 } else {
                     state.status = Status::Disarmed;
                 }
-                overrun = told(state.overrun);
+                overrun = shown_overrun(state.overrun);
                 timer.publish(notice.id, state.overrun);
                 state.overrun = -1;
             }
-            Some((Expired { id: notice.id(), notify: notice.notify, overrun }, tell))
+            Some((Expired { id: notice.id(), notify: notice.notify, overrun }, must_notify))
         });
         drop(locked);
-        let (expired, tell) = result?;
-        tell.now(&self.inner.driver);
+        let (expired, must_notify) = result?;
+        must_notify.now(&self.inner.driver);
         Some(expired)
     }
 

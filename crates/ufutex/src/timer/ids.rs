@@ -17,9 +17,9 @@ use core::ptr::{self, NonNull};
 
 use super::entry::Timer;
 use super::spread::Spread;
+use crate::lock::{LIVE, Lock, StateLock};
 use crate::sync::{AtomicPtr, AtomicU32, MODEL, Made, Mutant, Ordering, mutant, relaxed_in};
 use crate::sys::park::wait_a_moment;
-use crate::table::lock::{LIVE, Lock, StateLock};
 
 /// log2 of the number of slots that share a lock, and of the number of IDs in a block.
 const GROUP_LOG2: u32 = if MODEL { 0 } else { 6 };
@@ -188,7 +188,7 @@ impl Ids {
         if given.is_none() && !mutant(Mutant::KeptStays) {
             kept.store(ptr::null_mut(), Ordering::Relaxed);
         }
-        timer.reserve(id);
+        timer.invalidate_as(id);
         locked.0.put(timer, id);
         Inserted::Done(timer)
     }

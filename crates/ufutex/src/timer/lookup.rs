@@ -6,7 +6,7 @@ use super::Timers;
 use super::entry::{Locked, State, Status, Timer};
 use super::ids::Spot;
 use crate::error::Error;
-use crate::expiry::{Base, Tell};
+use crate::expiry::{Base, IfLast, MustNotify};
 use crate::sync::{Mutant, mutant};
 
 impl Timers {
@@ -32,23 +32,23 @@ impl Timers {
         let spot = self.inner.ids.spot(id).ok_or(Error::Invalid)?;
         let mut locked = self.lock_at(spot, id)?;
         let timer = locked.timer();
-        let tell = self.disarm(&mut locked);
+        let must_notify = self.disarm(&mut locked);
         // A thread that has found the timer and waits for the lock then sees that it is no longer this timer.
         if !mutant(Mutant::DeleteLeavesValid) {
-            timer.reserve(id);
+            timer.invalidate_as(id);
         }
         let is_kept = self.inner.ids.remove(timer, id, spot);
         drop(locked);
         if !is_kept {
             self.inner.store.give_back(NonNull::from(timer));
         }
-        tell.now(&self.inner.driver);
+        must_notify.now(&self.inner.driver);
         Ok(())
     }
 
     /// Frees a timer that could not be found yet, because making it has failed.
     #[cold]
-    pub(super) fn take_out(&self, timer: &Timer, id: u32) {
+    pub(super) fn abandon(&self, timer: &Timer, id: u32) {
         let is_kept = self.inner.ids.spot(id).is_some_and(|spot| self.inner.ids.remove(timer, id, spot));
         if !is_kept {
             self.inner.store.give_back(NonNull::from(timer));
@@ -75,17 +75,17 @@ impl Timers {
 
     /// Disarms the timer, and makes an expiry or a notice that is on its way void.
     #[inline(always)]
-    fn disarm(&self, locked: &mut Locked<'_>) -> Tell {
+    fn disarm(&self, locked: &mut Locked<'_>) -> MustNotify {
         let timer = locked.timer();
         let stood = locked.with(State::stand_down);
-        stood.map_or_else(Tell::default, |base| self.leave(timer, base))
+        stood.map_or_else(MustNotify::default, |base| self.leave(timer, base))
     }
 
     /// Takes the timer out of the queue in which it is, or was until it became due.
-    pub(super) fn leave(&self, timer: &Timer, base: Base) -> Tell {
+    pub(super) fn leave(&self, timer: &Timer, base: Base) -> MustNotify {
         let inner = &*self.inner;
         // SAFETY: the node is in this queue or in none.
-        unsafe { inner.queues[base as usize].disarm(&inner.driver.inner, timer.node(), false) }
+        unsafe { inner.queues[base as usize].disarm(&inner.driver.inner, timer.node(), IfLast::Unschedule) }
     }
 }
 

@@ -22,6 +22,7 @@
 //! # Ok::<(), ufutex::Error>(())
 //! ```
 
+mod call;
 mod channel;
 mod chunk;
 mod create;
@@ -44,7 +45,7 @@ use core::time::Duration;
 
 pub use crate::expiry::thread::{Cpus, DriverThread};
 pub use crate::expiry::{Base, Clocks, CpuClock, Driver};
-pub use crate::syscall::{TimerCall, TimerCaller as Caller};
+pub use call::{Caller, TimerCall};
 pub use channel::Expiries;
 pub use deliver::{Callback, Deliver};
 pub use expire::{Expired, Notice};

@@ -5,7 +5,7 @@ use super::lookup::valid_id;
 use super::{Setting, TimerClock, Timers};
 use crate::error::Error;
 use crate::expiry::clocks::{LAST, nanoseconds};
-use crate::expiry::{Base, CpuClock, Queue, Tell};
+use crate::expiry::{Base, CpuClock, MustNotify, Queue};
 use core::time::Duration;
 
 /// How often a timer of CPU time is checked at most, in nanoseconds: as often as a kernel's tick.
@@ -56,7 +56,7 @@ impl Timers {
         Ok(old)
     }
 
-    fn set(&self, locked: &mut Locked<'_>, id: u32, absolute: bool, new: Setting) -> Result<Tell, Error> {
+    fn set(&self, locked: &mut Locked<'_>, id: u32, absolute: bool, new: Setting) -> Result<MustNotify, Error> {
         let timer = locked.timer();
         locked.with(|state| {
             // The clock is read before anything is changed, because an embedder's clock may panic.
@@ -65,7 +65,7 @@ impl Timers {
             let stood = state.stand_down();
             (state.interval, state.overrun) = (0, -1);
             timer.publish(id, 0);
-            let leave = || stood.map_or_else(Tell::default, |base| self.leave(timer, base));
+            let leave = || stood.map_or_else(MustNotify::default, |base| self.leave(timer, base));
             let Some(shown) = shown else {
                 // A timer that notifies nobody keeps its last deadline, and goes on to show the time until it. A timer
                 // of CPU time does not.
@@ -76,7 +76,7 @@ impl Timers {
             };
             state.base = next;
             // A timer that stays in its queue is put into its new place there without being taken out first.
-            let tell = if stood == Some(next) && shown.is_some() { Tell::default() } else { leave() };
+            let must_notify = if stood == Some(next) && shown.is_some() { MustNotify::default() } else { leave() };
             let shown = shown.ok_or(Error::NoTask)?;
             state.interval = nanoseconds(new.interval);
             let value = nanoseconds(new.value);
@@ -84,9 +84,9 @@ impl Timers {
             let last = if state.cpu_clock().is_some() { u64::MAX } else { LAST };
             state.deadline = if absolute { value } else { shown.clock.saturating_add(value).min(last) };
             if state.kind == Kind::None {
-                return Ok(tell);
+                return Ok(must_notify);
             }
-            Ok(tell.and(self.arm(timer, state, shown)))
+            Ok(must_notify.and(self.arm(timer, state, shown)))
         })
     }
 
@@ -151,7 +151,7 @@ impl Timers {
     }
 
     /// Puts the timer into its queue. Calls no callback.
-    pub(super) fn arm(&self, timer: &Timer, state: &mut State, shown: Shown) -> Tell {
+    pub(super) fn arm(&self, timer: &Timer, state: &mut State, shown: Shown) -> MustNotify {
         state.status = Status::Armed;
         state.renumber();
         let at = match state.cpu_clock() {
@@ -162,7 +162,7 @@ impl Timers {
     }
 
     /// As `arm`, but for the time `at` instead of the timer's deadline.
-    pub(super) fn arm_at(&self, timer: &Timer, state: &State, at: u64, now: u64) -> Tell {
+    pub(super) fn arm_at(&self, timer: &Timer, state: &State, at: u64, now: u64) -> MustNotify {
         let (queue, tag) = (self.queue_of(state), state.number);
         // SAFETY: timers are valid as long as their queues; the node is in no queue or in this one.
         unsafe { queue.arm(&self.inner.driver.inner, timer.node(), at, now, |node| (*node).tag = tag) }

@@ -7,11 +7,11 @@ use core::ptr::{self, NonNull};
 
 use super::chunk::{self, Chunk, TIMERS};
 use super::entry::Timer;
-use crate::sync::{AtomicUsize, MODEL, MODEL_SHARES, Ordering, thread_share};
-use crate::table::lock::{Lock, LockGuard};
+use crate::lock::{Lock, LockGuard};
+use crate::sync::{AtomicUsize, MODEL, MODEL_SHARDS, Ordering, thread_shard};
 
 /// Number of lists among which threads that make timers at the same time are spread.
-const SHARDS: usize = if MODEL { MODEL_SHARES } else { 8 };
+const SHARDS: usize = if MODEL { MODEL_SHARDS } else { 8 };
 
 /// The memory of a process's timers, and the lists of those that are not in use.
 pub struct Store {
@@ -51,13 +51,13 @@ impl Store {
     /// Takes a free timer from the calling thread's list; `None` if that list is empty.
     #[inline(always)]
     pub fn take(&self) -> Option<NonNull<Timer>> {
-        self.list_of(thread_share(SHARDS)).with(Free::pop)
+        self.list_of(thread_shard(SHARDS)).with(Free::pop)
     }
 
     /// Takes a free timer from the calling thread's list, or from a list that has plenty. Without the latter, a thread
     /// that makes timers for other threads to delete would need more and more memory.
     pub fn take_free(&self) -> Option<NonNull<Timer>> {
-        let own = thread_share(SHARDS);
+        let own = thread_shard(SHARDS);
         if let Some(timer) = self.list_of(own).with(Free::pop) {
             return Some(timer);
         }
@@ -88,7 +88,7 @@ impl Store {
 
     /// Makes as many timers as were granted, and returns one of them. `None` if there is no memory.
     pub fn make(&self, timers: usize) -> Option<NonNull<Timer>> {
-        self.list_of(thread_share(SHARDS)).with(|free| {
+        self.list_of(thread_shard(SHARDS)).with(|free| {
             free.add_chunk(timers)?;
             free.pop()
         })
@@ -97,7 +97,7 @@ impl Store {
     /// Takes back a timer that cannot be found any more.
     #[inline(always)]
     pub fn give_back(&self, timer: NonNull<Timer>) {
-        self.list_of(thread_share(SHARDS)).with(|free| free.push(timer));
+        self.list_of(thread_shard(SHARDS)).with(|free| free.push(timer));
     }
 
     /// Locks the calling thread's list, whose number is `own`, or the next list that is not locked.

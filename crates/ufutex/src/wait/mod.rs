@@ -16,18 +16,18 @@ const WOKEN: u32 = 1;
 
 /// Wakes a waiter. It lies in the waiter's own memory, next to its queue node.
 ///
-/// Ownership follows the node's. While the node is queued, `told` belongs to the bucket's lock. A thread that takes the
-/// node off the queue to wake it owns the whole signal until it stores `WOKEN`. With that store it gives the memory
+/// Ownership follows the node's. While the node is queued, `receiver` belongs to the bucket's lock. A thread that takes
+/// the node off the queue to wake it owns the whole signal until it stores `WOKEN`. With that store it gives the memory
 /// back, and does not touch it again. A waiter that finds its node taken must not leave before it has seen `WOKEN`: a
 /// timeout does not by itself transfer ownership back.
 #[repr(C)]
 pub(crate) struct Signal {
     state: Parker,
-    told: UnsafeCell<Told>,
+    receiver: UnsafeCell<Receiver>,
 }
 
 /// The receiver of a wake.
-pub(crate) enum Told {
+pub(crate) enum Receiver {
     /// A thread that sleeps on the signal's own word.
     Thread,
     /// A thread that sleeps elsewhere, because other entries or an interrupt may wake it too. The sleeper outlives
@@ -40,36 +40,36 @@ pub(crate) enum Told {
 /// The work that is left for a waiter that has been notified. It accesses no memory of the waiter. The drop does the
 /// work, so that a panic of another callback cannot skip it. Nothing may be locked when it is dropped.
 #[must_use]
-pub(crate) struct Rest(Left);
+pub(crate) struct PendingWake(Action);
 
-enum Left {
+enum Action {
     Nothing,
-    Wake(Address),
-    Wakes(Callback),
+    WakeThread(Address),
+    CallWaker(Callback),
 }
 
-impl Rest {
-    pub(crate) const NOTHING: Self = Self(Left::Nothing);
+impl PendingWake {
+    pub(crate) const NOTHING: Self = Self(Action::Nothing);
 
     pub(crate) fn is_nothing(&self) -> bool {
-        matches!(self.0, Left::Nothing)
+        matches!(self.0, Action::Nothing)
     }
 }
 
-impl Drop for Rest {
+impl Drop for PendingWake {
     #[inline]
     fn drop(&mut self) {
-        match core::mem::replace(&mut self.0, Left::Nothing) {
-            Left::Nothing => {}
-            Left::Wake(address) => address.wake(),
-            Left::Wakes(waker) => waker.wake(),
+        match core::mem::replace(&mut self.0, Action::Nothing) {
+            Action::Nothing => {}
+            Action::WakeThread(address) => address.wake(),
+            Action::CallWaker(waker) => waker.wake(),
         }
     }
 }
 
 impl Signal {
-    pub(crate) fn new(told: Told) -> Self {
-        Self { state: Parker::new(WAITING), told: UnsafeCell::new(told) }
+    pub(crate) fn new(receiver: Receiver) -> Self {
+        Self { state: Parker::new(WAITING), receiver: UnsafeCell::new(receiver) }
     }
 
     /// Whether a wake has come. If so, everything that the waker did happens before what follows.
@@ -88,47 +88,47 @@ impl Signal {
     ///
     /// # Safety
     /// `this` is valid. The caller has taken its node off the queue, and does not access the waiter afterwards.
-    pub(crate) unsafe fn wake(this: *const Self) -> Rest {
+    pub(crate) unsafe fn wake(this: *const Self) -> PendingWake {
         // SAFETY: valid and ours until the store of WOKEN.
-        let told = unsafe { (*this).told.with_mut(|t| core::mem::replace(&mut *t, Told::Thread)) };
+        let receiver = unsafe { (*this).receiver.with_mut(|t| core::mem::replace(&mut *t, Receiver::Thread)) };
         // SAFETY: valid up to the store.
         let state = unsafe { &raw const (*this).state };
-        let rest = match told {
-            Told::Thread => {
+        let pending = match receiver {
+            Receiver::Thread => {
                 // SAFETY: as above.
                 unsafe { Parker::store_and_wake(state, WOKEN) };
-                return Rest::NOTHING;
+                return PendingWake::NOTHING;
             }
             // SAFETY: the sleeper's owner does not leave before it has seen the store below.
-            Told::Sleeper(sleeper) => unsafe {
-                if mutant(Mutant::TellsTooLate) {
+            Receiver::Sleeper(sleeper) => unsafe {
+                if mutant(Mutant::NotifiesTooLate) {
                     Parker::store(&*state, WOKEN, Ordering::Release); // [J], too early
                 }
-                Rest(Left::Wake(sleeper.as_ref().tell()))
+                PendingWake(Action::WakeThread(sleeper.as_ref().notify()))
             },
             // The waker has been moved out of the waiter's memory, and may outlive it.
-            Told::Waker(waker) => Rest(Left::Wakes(waker)),
+            Receiver::Waker(waker) => PendingWake(Action::CallWaker(waker)),
         };
         // SAFETY: as above.
         unsafe { Parker::store(&*state, WOKEN, Ordering::Release) }; // [J]
-        rest
+        pending
     }
 
     /// Notifies the waiter while its node stays queued, so that it checks its state.
     ///
     /// # Safety
-    /// The node is queued and the caller holds the lock that guards `told`.
-    pub(crate) unsafe fn prod(&self) -> Rest {
-        self.told.with_mut(|told| {
+    /// The node is queued and the caller holds the lock that guards `receiver`.
+    pub(crate) unsafe fn notify_queued(&self) -> PendingWake {
+        self.receiver.with_mut(|receiver| {
             // SAFETY: guarded by the lock that the caller holds.
-            let told = unsafe { &mut *told };
-            match told {
-                Told::Thread => Rest::NOTHING,
+            let receiver = unsafe { &mut *receiver };
+            match receiver {
+                Receiver::Thread => PendingWake::NOTHING,
                 // SAFETY: the entry is queued, so the sleeper is still there.
-                Told::Sleeper(sleeper) => Rest(Left::Wake(unsafe { sleeper.as_ref() }.tell())),
-                Told::Waker(_) => match core::mem::replace(told, Told::Thread) {
-                    Told::Waker(waker) => Rest(Left::Wakes(waker)),
-                    _ => Rest::NOTHING,
+                Receiver::Sleeper(sleeper) => PendingWake(Action::WakeThread(unsafe { sleeper.as_ref() }.notify())),
+                Receiver::Waker(_) => match core::mem::replace(receiver, Receiver::Thread) {
+                    Receiver::Waker(waker) => PendingWake(Action::CallWaker(waker)),
+                    _ => PendingWake::NOTHING,
                 },
             }
         })
@@ -138,18 +138,18 @@ impl Signal {
     ///
     /// # Safety
     /// The node is queued and the caller holds the bucket's lock.
-    pub(crate) unsafe fn tells_thread(&self) -> bool {
+    pub(crate) unsafe fn notifies_thread(&self) -> bool {
         // SAFETY: guarded by the lock that the caller holds.
-        self.told.with(|t| !matches!(unsafe { &*t }, Told::Waker(_)))
+        self.receiver.with(|t| !matches!(unsafe { &*t }, Receiver::Waker(_)))
     }
 
-    /// Exchanges `told` with the receiver of the wake.
+    /// Exchanges `receiver` with the receiver of the wake.
     ///
     /// # Safety
-    /// The node is queued and the caller holds the lock that guards `told`.
-    pub(crate) unsafe fn swap_told(&self, told: &mut Told) {
+    /// The node is queued and the caller holds the lock that guards `receiver`.
+    pub(crate) unsafe fn swap_receiver(&self, receiver: &mut Receiver) {
         // SAFETY: guarded by the lock that the caller holds.
-        self.told.with_mut(|t| core::mem::swap(unsafe { &mut *t }, told));
+        self.receiver.with_mut(|t| core::mem::swap(unsafe { &mut *t }, receiver));
     }
 
     /// Waits until the waker that has taken the node stores `WOKEN`. The waker needs a few instructions for that,

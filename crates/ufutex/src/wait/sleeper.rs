@@ -1,10 +1,10 @@
 //! Sleepers: words on which threads sleep that several wakes may notify, or that may be interrupted. They are apart
 //! from the entries that are queued.
 //!
-//! A waker that has taken an entry sets `TOLD` in the sleeper before it gives the entry back, and then wakes the thread
-//! by address. So a thread that finds `TOLD` set knows that one of its entries has been taken and will be given back,
-//! or has been prodded. It checks its entries, and if one was taken it waits, if necessary, for the waker's last few
-//! instructions. It never sleeps while `TOLD` is set.
+//! A waker that has taken an entry sets `NOTIFIED` in the sleeper before it gives the entry back, and then wakes the
+//! thread by address. So a thread that finds `NOTIFIED` set knows that one of its entries has been taken and will be
+//! given back, or has been notified while queued. It checks its entries, and if one was taken it waits, if necessary,
+//! for the waker's last few instructions. It never sleeps while `NOTIFIED` is set.
 
 #[cfg(feature = "std")]
 use crate::sync::AtomicU32;
@@ -20,7 +20,7 @@ use crate::sys::park::Parked;
 use crate::sys::park::{Address, Parker};
 
 /// A waker has set this since the sleeping thread last cleared it.
-const TOLD: u32 = 1;
+const NOTIFIED: u32 = 1;
 /// Interrupted, until the interrupt is cleared.
 const INTERRUPTED: u32 = 2;
 
@@ -50,8 +50,8 @@ impl Drop for InUse<'_> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg(feature = "std")]
 pub(crate) enum Slept {
-    /// One of the thread's entries has been taken off its queue, or prodded.
-    Told,
+    /// One of the thread's entries has been taken off its queue, or notified while queued.
+    Notified,
     /// [`Sleeper::interrupt`] was called.
     Interrupted,
     /// The deadline passed.
@@ -76,11 +76,11 @@ impl Sleeper {
         (self.in_use.swap(1, Ordering::Acquire) == 0).then(|| InUse(self))
     }
 
-    /// Sets `TOLD`. After this the caller gives the entry back, and then wakes the thread by the returned address.
-    pub(crate) fn tell(&self) -> Address {
+    /// Sets `NOTIFIED`. After this the caller gives the entry back, and then wakes the thread by the returned address.
+    pub(crate) fn notify(&self) -> Address {
         #[cfg(feature = "loom")]
         self.life.with(|_| ());
-        self.word.raise(TOLD)
+        self.word.raise(NOTIFIED)
     }
 
     /// Ends the current sleep, and each later one, until [`clear`](Self::clear).
@@ -98,13 +98,13 @@ impl Sleeper {
         self.word.load(Ordering::Acquire) & INTERRUPTED != 0 // [N]
     }
 
-    /// Sleeps until a wake sets `TOLD`, an interrupt comes, or the deadline passes.
+    /// Sleeps until a wake sets `NOTIFIED`, an interrupt comes, or the deadline passes.
     #[cfg(feature = "std")]
     pub(crate) fn sleep(&self, deadline: Option<&Deadline>) -> Slept {
         loop {
-            let before = self.word.take_down(TOLD); // [N]
-            if before & TOLD != 0 && !mutant(Mutant::SleeperForgets) {
-                return Slept::Told;
+            let before = self.word.take_down(NOTIFIED); // [N]
+            if before & NOTIFIED != 0 && !mutant(Mutant::SleeperForgets) {
+                return Slept::Notified;
             }
             if before & INTERRUPTED != 0 {
                 return Slept::Interrupted;

@@ -1,4 +1,4 @@
-//! What a domain counts.
+//! The counters of a domain.
 
 use std::future::Future;
 use std::pin::pin;
@@ -8,20 +8,18 @@ use std::time::Duration;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{
-    Access, Compare, Counters, Domain, Error, Fault, Guest, Modify, Options, Policy, Shared, Timeout, UserMemory,
-    WaitOptions, WakeOp, Width,
-};
+use ufutex::{Compare, Counters, Domain, Error, Modify, Options, Policy, Shared, Timeout, WaitOptions, WakeOp, Width};
 
 use crate::common::asleep::until;
 use crate::common::domains::{on_every_domain, on_every_resizable_domain, system};
+use crate::common::guest_memory::GuestMemory;
 use crate::common::waiters::{bits, idle, nonzero, queue, queue_with};
 
 fn counting<S: Scheme<L>, L: Layout>(options: Options) -> Domain<S, L> {
     Domain::with_options(&system(), options.counters(true))
 }
 
-/// `what` of the counters, and nothing but those, after `f` has run.
+/// Runs `f` and checks that the counters have changed as `what` changes the defaults.
 fn assert_counts<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, f: impl FnOnce(), what: impl FnOnce(&mut Counters)) {
     let before = domain.counters();
     f();
@@ -52,9 +50,9 @@ fn waits_and_mismatches_are_counted<S: Scheme<L>, L: Layout>() {
         };
         assert_counts(&domain, || task(0), |c| c.waits = 1);
         assert_counts(&domain, || task(1), |c| c.mismatches = 1);
-        // An argument that no wait takes is no wait.
-        let memory = Blocking::new();
-        let narrow = Guest::new(&memory, 1, Width::U8).expect("aligned");
+        // A wait that fails with EINVAL is not counted.
+        let memory = GuestMemory::new();
+        let narrow = memory.target_of(1, Width::U8);
         assert_counts(&domain, || assert_eq!(domain.wait(narrow, 256), Err(Error::Invalid)), |_| ());
     }
 }
@@ -62,8 +60,8 @@ fn waits_and_mismatches_are_counted<S: Scheme<L>, L: Layout>() {
 fn wakes_are_counted_by_whether_they_woke_anybody<S: Scheme<L>, L: Layout>() {
     let domain = counting::<S, L>(Options::new());
     let [word, other] = [(); 2].map(|()| AtomicU32::new(0));
-    let nobody = || assert_eq!(domain.wake(&word, 1) + domain.wake(Shared::address_space(&word), 1), 0);
-    assert_counts(&domain, nobody, |c| c.empty_wakes = 2);
+    let operation = || assert_eq!(domain.wake(&word, 1) + domain.wake(Shared::address_space(&word), 1), 0);
+    assert_counts(&domain, operation, |c| c.empty_wakes = 2);
     let mut waiters = idle(40);
     let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue_with(&domain, waiter, &word, bits(1))).collect();
     let not_meant = || assert_eq!(domain.wake_bitset(&word, 1, nonzero(2)), 0);
@@ -79,8 +77,8 @@ fn wakes_are_counted_by_whether_they_woke_anybody<S: Scheme<L>, L: Layout>() {
 fn requeues_are_counted<S: Scheme<L>, L: Layout>() {
     let domain = counting::<S, L>(Options::new());
     let [from, to] = [(); 2].map(|()| AtomicU32::new(0));
-    let nobody = || assert!(domain.requeue(&from, &to, 1, 1).is_ok());
-    assert_counts(&domain, nobody, |_| ());
+    let operation = || assert!(domain.requeue(&from, &to, 1, 1).is_ok());
+    assert_counts(&domain, operation, |_| ());
     let mut waiters = idle(10);
     let queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &from)).collect();
     let some = || assert_eq!(domain.cmp_requeue(&from, 0, &to, 2, 5).map(|r| (r.woken, r.requeued)), Ok((2, 5)));
@@ -144,7 +142,7 @@ fn longest_chain_is_the_most_words_in_a_bucket<S: Scheme<L>, L: Layout>() {
     let domain = Domain::<S, L>::with_options(&system(), Options::new().policy(Policy::Fixed(4)));
     let line = Line::default();
     let mut waiters = idle(6);
-    // Two of them wait for one word.
+    // Two waiters wait for one of the five words.
     let words = [0, 1, 2, 3, 4, 0].map(|i| &line.0[i]);
     let queued: Vec<_> = waiters.iter_mut().zip(words).map(|(waiter, word)| queue(&domain, waiter, word)).collect();
     assert_eq!(domain.counters().longest_chain, 5);
@@ -154,47 +152,25 @@ fn longest_chain_is_the_most_words_in_a_bucket<S: Scheme<L>, L: Layout>() {
     drop(queued);
 }
 
-/// Memory with one word, whose next load goes on until `until` says so.
-struct Blocking<F = fn() -> bool> {
-    word: AtomicU32,
-    is_armed: AtomicBool,
-    until: F,
-}
-
-impl Blocking {
-    fn new() -> Self {
-        Self { word: AtomicU32::new(0), is_armed: AtomicBool::new(false), until: || true }
-    }
-}
-
-impl<F: Fn() -> bool> UserMemory for Blocking<F> {
-    fn load(&self, _address: u64, _width: Width) -> Result<u64, Fault> {
-        if self.is_armed.swap(false, Ordering::SeqCst) {
-            until("another thread wants the bucket", &self.until);
-        }
-        Ok(self.word.load(Ordering::SeqCst).into())
-    }
-    fn compare_exchange(&self, _: u64, _: Width, _: u64, _: u64) -> Result<Result<u64, u64>, Fault> {
-        Err(Fault)
-    }
-    fn fault_in(&self, _address: u64, _access: Access) -> Result<(), Fault> {
-        Err(Fault)
-    }
-}
-
-/// And they can be read whatever is locked.
+/// The counters are read while the bucket is locked.
 fn lock_that_another_thread_holds_is_counted<S: Scheme<L>, L: Layout>() {
     let domain = Domain::<S, L>::with_options(&system(), Options::new().early_return(false));
-    let contended = || domain.counters().contended_locks > 0;
-    let memory = Blocking { word: AtomicU32::new(0), is_armed: AtomicBool::new(false), until: contended };
-    let word = Guest::new(&memory, 64, Width::U32).expect("aligned");
+    let is_armed = AtomicBool::new(false);
+    // The next load ends when another thread has found the bucket locked.
+    let memory = GuestMemory::with_hook(|_, _| {
+        if is_armed.swap(false, Ordering::SeqCst) {
+            until("another thread wants the bucket", || domain.counters().contended_locks > 0);
+        }
+        Ok(())
+    });
+    let word = memory.target(64);
     assert_eq!(domain.wait(word, 1), Err(Error::Again));
     assert_eq!(domain.counters().contended_locks, 0);
-    memory.is_armed.store(true, Ordering::SeqCst);
+    is_armed.store(true, Ordering::SeqCst);
     std::thread::scope(|scope| {
-        // Its word is loaded, and its load blocked, under the bucket's lock.
+        // This wait loads its word, and blocks, with the bucket locked.
         scope.spawn(|| assert_eq!(domain.wait(word, 1), Err(Error::Again)));
-        until("the bucket is locked", || !memory.is_armed.load(Ordering::SeqCst));
+        until("the bucket is locked", || !is_armed.load(Ordering::SeqCst));
         assert_eq!(domain.wake(word, 1), 0);
     });
     assert_eq!(domain.counters().contended_locks, 1);
@@ -210,7 +186,7 @@ fn resizes_that_move_waiters_are_counted<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn debug_of_a_domain_tells_its_counters<S: Scheme<L>, L: Layout>() {
+fn debug_of_a_domain_shows_its_counters<S: Scheme<L>, L: Layout>() {
     let domain = counting::<S, L>(Options::new());
     let word = AtomicU32::new(0);
     let mut waiters = idle(1);
@@ -229,7 +205,7 @@ on_every_domain![
     operations_are_not_counted_unless_asked_for,
     longest_chain_is_the_most_words_in_a_bucket,
     lock_that_another_thread_holds_is_counted,
-    debug_of_a_domain_tells_its_counters,
+    debug_of_a_domain_shows_its_counters,
 ];
 mod resizable {
     use super::*;

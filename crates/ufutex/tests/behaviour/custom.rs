@@ -12,16 +12,16 @@ use ufutex::{Error, Timeout, WaitOptions, Waiter};
 
 use crate::common::domains::{domain, on_every_domain};
 use crate::common::waiters::{idle, queue};
-use crate::common::waker::Told;
+use crate::common::waker::Notified;
 
-fn cancel_says_whether_no_wake_had_come<S: Scheme<L>, L: Layout>() {
+fn cancel_returns_whether_no_wake_had_come<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
     let mut waiters = idle(3);
     let mut queued: Vec<_> = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word)).collect();
     let last = queued.pop().expect("there are three");
     assert!(queued.pop().expect("there are three").cancel());
     assert_eq!(domain.wake(&word, 1), 1);
-    // A wake that has come counts as received: it does not go on to the last.
+    // The cancelled waiter was woken before, so it received the wake. The wake is not passed on to the last waiter.
     assert!(!queued.pop().expect("there are three").cancel());
     assert!(!last.is_woken());
     assert_eq!(domain.wake(&word, usize::MAX), 1);
@@ -45,7 +45,7 @@ fn waiter_can_be_used_again_however_its_wait_ended<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.wake(&word, usize::MAX), 0);
 }
 
-fn dropped_before_a_wake_it_leaves_no_entry_behind<S: Scheme<L>, L: Layout>() {
+fn waiter_dropped_before_a_wake_leaves_no_entry_behind<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
     let mut waiters = idle(2);
     let [first, second] = &mut waiters[..] else { unreachable!() };
@@ -55,7 +55,7 @@ fn dropped_before_a_wake_it_leaves_no_entry_behind<S: Scheme<L>, L: Layout>() {
     assert!(second.is_woken());
 }
 
-fn dropped_after_a_wake_it_passes_it_on<S: Scheme<L>, L: Layout>() {
+fn waiter_dropped_after_a_wake_passes_it_on<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
     let mut waiters = idle(3);
     let mut queued = waiters.iter_mut().map(|waiter| queue(&domain, waiter, &word));
@@ -82,7 +82,48 @@ fn wake_passed_on_goes_by_priority<S: Scheme<L>, L: Layout>() {
     assert_eq!((normal.is_woken(), high.is_woken()), (false, true));
 }
 
-/// The room for a waiter may go away before its wait is over, if the handle was forgotten.
+/// A waiter that comes after the wake must not get it in place of one that was there, whatever its priority. A word that
+/// is counted up shows the difference: the one that was there waits for a value that is gone.
+fn wake_passed_on_goes_to_a_waiter_that_was_there_when_it_came<S: Scheme<L>, L: Layout>() {
+    for drops in 1..=2 {
+        let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
+        let mut waiters = idle(5);
+        let queue = |waiter, priority| {
+            let options = WaitOptions::new().realtime_priority(priority);
+            crate::common::waiters::queue_with(&domain, waiter, &word, options)
+        };
+        let [a, b, c, d, e] = &mut waiters[..] else { unreachable!() };
+        let mut queued = vec![queue(a, 0), queue(b, 0), queue(c, 0)];
+        assert_eq!(domain.wake(&word, 1), 1);
+        let (late, later) = (queue(d, 99), queue(e, 0));
+        for _ in 0..drops {
+            drop(queued.remove(0));
+        }
+        // A wake that is passed on twice is still the first one.
+        assert!(queued[0].is_woken(), "dropped {drops}");
+        assert!(!late.is_woken() && !later.is_woken() && !queued.iter().skip(1).any(|one| one.is_woken()));
+        assert_eq!(domain.wake(&word, 1), 1);
+        assert!(late.is_woken(), "the priority counts for the next wake");
+    }
+}
+
+/// The same of a waiter that is requeued to the word after the wake.
+fn wake_passed_on_does_not_go_to_a_waiter_requeued_later<S: Scheme<L>, L: Layout>() {
+    let (domain, word, other) = (domain::<S, L>(), AtomicU32::new(0), AtomicU32::new(0));
+    let mut waiters = idle(3);
+    let queue = |waiter, word, priority| {
+        let options = WaitOptions::new().realtime_priority(priority);
+        crate::common::waiters::queue_with(&domain, waiter, word, options)
+    };
+    let [a, b, c] = &mut waiters[..] else { unreachable!() };
+    let (first, second, elsewhere) = (queue(a, &word, 0), queue(b, &word, 0), queue(c, &other, 99));
+    assert_eq!(domain.wake(&word, 1), 1);
+    assert_eq!(domain.requeue(&other, &word, 0, 1).map(|done| done.requeued), Ok(1));
+    drop(first);
+    assert_eq!((second.is_woken(), elsewhere.is_woken()), (true, false));
+}
+
+/// A waiter whose handle was forgotten may be dropped while it is queued.
 fn waiter_whose_handle_was_forgotten_is_busy_and_leaves_the_queue_when_dropped<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
     let mut waiters = idle(2);
@@ -108,7 +149,7 @@ fn waiter_whose_handle_was_forgotten_is_busy_and_leaves_the_queue_when_dropped<S
 fn waiter_that_differs_stays_idle<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
     let mut waiter = pin!(Waiter::new());
-    let (told, waker) = Told::new();
+    let (notified, waker) = Notified::new();
     let result = domain.prepare_with(waiter.as_mut(), &word, 1, &WaitOptions::new(), waker.clone());
     assert_eq!(result.err(), Some(Error::Again));
     let result = domain.prepare(waiter.as_mut(), &word, 1, &WaitOptions::new());
@@ -116,7 +157,7 @@ fn waiter_that_differs_stays_idle<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.wake(&word, usize::MAX), 0);
     let queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker).expect("the word is 0");
     assert_eq!(domain.wake(&word, 1), 1);
-    assert_eq!(told.times(), 1);
+    assert_eq!(notified.times(), 1);
     assert_eq!(queued.finish(), Ok(()));
 }
 
@@ -128,7 +169,7 @@ fn deadline_begins_when_the_wait_is_prepared<S: Scheme<L>, L: Layout>() {
     std::thread::sleep(Duration::from_millis(5));
     assert!(!queued.is_woken());
     assert_eq!(queued.finish(), Err(Error::TimedOut));
-    // A wake that came in time counts, even if nobody looked before the deadline had passed.
+    // A wake before the deadline counts, although `finish` is called after the deadline.
     let queued = domain.prepare(waiter.as_mut(), &word, 0, &options).expect("the word is 0");
     assert_eq!(domain.wake(&word, 1), 1);
     std::thread::sleep(Duration::from_millis(5));
@@ -137,7 +178,7 @@ fn deadline_begins_when_the_wait_is_prepared<S: Scheme<L>, L: Layout>() {
 
 fn thread_may_finish_what_was_queued_for_a_waker<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
-    let (told, waker) = Told::new();
+    let (notified, waker) = Notified::new();
     std::thread::scope(|scope| {
         let finished = scope.spawn(|| {
             let mut waiter = pin!(Waiter::new());
@@ -149,7 +190,7 @@ fn thread_may_finish_what_was_queued_for_a_waker<S: Scheme<L>, L: Layout>() {
         }
         assert_eq!(finished.join().expect("it does not panic"), Ok(()));
     });
-    assert!(told.times() <= 1);
+    assert!(notified.times() <= 1);
 }
 
 fn try_finish_receives_a_wake_that_has_come_and_only_that<S: Scheme<L>, L: Layout>() {
@@ -161,11 +202,11 @@ fn try_finish_receives_a_wake_that_has_come_and_only_that<S: Scheme<L>, L: Layou
     let first = first.try_finish().expect_err("no wake has come");
     assert_eq!(domain.wake(&word, 1), 1);
     assert!(first.try_finish().is_ok());
-    // Received, so it was not passed on.
+    // The first waiter has received the wake, so it was not passed on.
     assert!(!second.is_woken());
 }
 
-fn timeouts_where_nobody_looks_at_them_are_refused<S: Scheme<L>, L: Layout>() {
+fn timeouts_that_would_not_be_watched_are_refused<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
     let options = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(1)));
     let mut waiter = pin!(Waiter::new());
@@ -176,12 +217,14 @@ fn timeouts_where_nobody_looks_at_them_are_refused<S: Scheme<L>, L: Layout>() {
 on_every_domain![
     thread_may_finish_what_was_queued_for_a_waker,
     try_finish_receives_a_wake_that_has_come_and_only_that,
-    timeouts_where_nobody_looks_at_them_are_refused,
-    cancel_says_whether_no_wake_had_come,
+    timeouts_that_would_not_be_watched_are_refused,
+    cancel_returns_whether_no_wake_had_come,
     waiter_can_be_used_again_however_its_wait_ended,
-    dropped_before_a_wake_it_leaves_no_entry_behind,
-    dropped_after_a_wake_it_passes_it_on,
+    waiter_dropped_before_a_wake_leaves_no_entry_behind,
+    waiter_dropped_after_a_wake_passes_it_on,
     wake_passed_on_goes_by_priority,
+    wake_passed_on_goes_to_a_waiter_that_was_there_when_it_came,
+    wake_passed_on_does_not_go_to_a_waiter_requeued_later,
     waiter_whose_handle_was_forgotten_is_busy_and_leaves_the_queue_when_dropped,
     waiter_that_differs_stays_idle,
     deadline_begins_when_the_wait_is_prepared,

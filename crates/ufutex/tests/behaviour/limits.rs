@@ -1,4 +1,4 @@
-//! Limits that keep a guest in its place.
+//! Limits on what a guest may use: waiters, slots, memory of tables.
 
 use std::future::Future;
 use std::pin::pin;
@@ -19,7 +19,7 @@ fn limited<S: Scheme<L>, L: Layout>(waiters: usize) -> Domain<S, L> {
     Domain::with_options(&system(), Options::new().max_waiters(waiters))
 }
 
-fn waiter_beyond_the_limit_is_refused_whatever_it_is<S: Scheme<L>, L: Layout>() {
+fn waiter_of_any_kind_beyond_the_limit_is_refused<S: Scheme<L>, L: Layout>() {
     let domain = limited::<S, L>(2);
     let (word, other) = (AtomicU32::new(0), AtomicU32::new(0));
     let mut waiters = idle(2);
@@ -33,7 +33,7 @@ fn waiter_beyond_the_limit_is_refused_whatever_it_is<S: Scheme<L>, L: Layout>() 
     let mut context = Context::from_waker(Waker::noop());
     assert_eq!(task.as_mut().poll(&mut context), Poll::Ready(Err(Error::NoMemory)));
     assert_eq!((domain.counters().refused_waiters, domain.waiting()), (4, 2));
-    // What waits for nobody is not refused.
+    // A wait that does not block is not refused.
     assert_eq!(domain.wait(&other, 1), Err(Error::Again));
     assert_eq!(domain.wake(&word, usize::MAX), 2);
     assert!(queued.iter().all(ufutex::Queued::is_woken));
@@ -61,8 +61,8 @@ fn room_comes_back_when_a_waiter_is_idle_again<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.counters().refused_waiters, 4);
 }
 
-/// A word of a shared object: whoever wakes, the waiter is counted where it came from.
-fn waiter_counts_in_its_own_domain_whoever_wakes_it<S: Scheme<L>, L: Layout>() {
+/// Two domains share a word. Its waiter counts in the domain that waits, also when the other domain wakes it.
+fn waiter_counts_in_its_own_domain<S: Scheme<L>, L: Layout>() {
     let system = system::<L>();
     let [a, b] = [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new().max_waiters(1)));
     let word = AtomicU32::new(0);
@@ -114,7 +114,7 @@ fn waiter_for_a_lock_counts_as_any_other<S: Scheme<L>, L: Layout>() {
     }
     assert_eq!(domain.waiting(), 0);
     {
-        // Nobody waits for the lock: whoever is refused leaves no trace in the graph.
+        // A waiter that is refused is not in the graph.
         let mut fills = idle(1);
         let queued = queue(&domain, &mut fills[0], &condition);
         let mut refused = pin!(domain.lock_pi_async(&word, &third));
@@ -156,7 +156,7 @@ fn guest_cannot_ask_for_more_slots_than_the_limit<S: Scheme<L>, L: Layout>() {
     assert_eq!((domain.slots(), domain.counters().refused_slots), (128, 1));
 }
 
-/// The bytes of a table with so many slots.
+/// The size in bytes of a table with `slots` slots.
 fn bytes<S: Scheme<L>, L: Layout>(slots: usize) -> usize {
     let domain = Domain::<S, L>::with_options(&system(), Options::new());
     assert_eq!(domain.set_slots(slots), Ok(()));
@@ -176,7 +176,7 @@ fn domain_takes_no_more_memory_for_tables_than_its_limit<S: Scheme<L>, L: Layout
     assert_eq!((domain.table_bytes(), system.table_bytes()), (limit, limit));
     drop(domain);
     assert_eq!(system.table_bytes(), 0, "a domain's tables go with it");
-    // This one may have none, and waits in the global table.
+    // This domain may have no table, and waits in the global table.
     let domain = Domain::<S, L>::with_options(&system, Options::new());
     let word = AtomicU32::new(0);
     let mut waiters = idle(1);
@@ -186,7 +186,7 @@ fn domain_takes_no_more_memory_for_tables_than_its_limit<S: Scheme<L>, L: Layout
     assert!(queued.try_finish().is_ok());
 }
 
-fn domains_share_what_their_system_has_for_tables<S: Scheme<L>, L: Layout>() {
+fn domains_share_the_systems_table_memory<S: Scheme<L>, L: Layout>() {
     let table = bytes::<S, L>(64);
     let system =
         System::<L>::with_config(Config::new().cpus(1).max_table_bytes(2 * table)).expect("the memory is there");
@@ -200,7 +200,7 @@ fn domains_share_what_their_system_has_for_tables<S: Scheme<L>, L: Layout>() {
     assert_eq!((third.set_slots(64), second.slots()), (Ok(()), 64));
 }
 
-/// A system that has no more memory for tables than a neighbour has taken of it.
+/// A system whose memory for tables is all taken, and the domain that has taken it.
 fn system_without_table_memory<L: Layout>(neighbour_slots: usize, config: Config) -> (System<L>, Domain<Live, L>) {
     let table = bytes::<Live, L>(neighbour_slots);
     let smallest = bytes::<Live, L>(SMALLEST);
@@ -214,7 +214,7 @@ fn system_without_table_memory<L: Layout>(neighbour_slots: usize, config: Config
 /// The slots of the smallest table that a policy makes.
 const SMALLEST: usize = 16;
 
-fn neighbour_that_takes_all_table_memory_keeps_nobody_out_of_a_table_of_its_own<S: Scheme<L>, L: Layout>() {
+fn each_domain_gets_a_table_although_a_neighbour_has_taken_all_table_memory<S: Scheme<L>, L: Layout>() {
     for (policy, slots, refused) in [
         (Policy::Load, SMALLEST, 1), // The configuration's first size is 64 slots.
         (Policy::Fixed(4096), SMALLEST, 1),
@@ -238,7 +238,7 @@ fn neighbour_that_takes_all_table_memory_keeps_nobody_out_of_a_table_of_its_own<
     }
 }
 
-/// More threads want more than the smallest table, and get it once it is to be had.
+/// For more threads the policy makes a larger table, as soon as the system has memory for it.
 fn table_that_was_refused_for_threads_grows_when_there_is_memory<S: Scheme<L>, L: Layout>() {
     let (system, neighbour) = system_without_table_memory::<L>(256, Config::new());
     let domain = Domain::<S, L>::with_options(&system, Options::new().policy(Policy::Threads));
@@ -253,7 +253,7 @@ fn table_that_was_refused_for_threads_grows_when_there_is_memory<S: Scheme<L>, L
     assert_eq!(domain.slots(), 128);
 }
 
-/// What a domain may always have is one smallest table's worth in all, not each of its tables.
+/// A domain may always have the memory of one smallest table. That holds for all of its tables together, not for each.
 fn growth_beyond_the_smallest_table_counts<S: Scheme<L>, L: Layout>() {
     let (system, neighbour) = system_without_table_memory::<L>(64, Config::new());
     let domain = Domain::<S, L>::with_options(&system, Options::new());
@@ -266,7 +266,7 @@ fn growth_beyond_the_smallest_table_counts<S: Scheme<L>, L: Layout>() {
     assert_eq!(system.table_bytes(), domain.table_bytes());
     assert_eq!((domain.set_slots(SMALLEST), domain.set_slots(32)), (Ok(()), Ok(())));
     assert_eq!(system.table_bytes(), domain.table_bytes());
-    // What it gives back is what it took: the neighbour's tables fit again, and nothing else.
+    // The domain gives back what it took: the neighbour's tables fit again, and nothing more.
     drop(domain);
     assert_eq!(system.table_bytes(), 0);
     let [first, second] = [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
@@ -282,27 +282,27 @@ fn system_without_table_memory_leaves_each_domain_its_smallest_table<S: Scheme<L
         assert_eq!((domain.slots(), domain.counters().refused_tables), (SMALLEST, 0));
     }
     assert_eq!(system.table_bytes(), 20 * domains[0].table_bytes());
-    // The domain's own limit holds for this table, too.
+    // The domain's own limit applies to its smallest table as well.
     let none = Domain::<S, L>::with_options(&system, Options::new().max_table_bytes(domains[0].table_bytes() - 1));
     assert_eq!(none.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
     assert_eq!((none.slots(), none.table_bytes(), none.counters().refused_tables), (0, 0, 1));
-    // And a domain that was to use the global table does.
+    // A domain whose policy is the global table still uses it.
     let global = Domain::<S, L>::with_options(&system, Options::new().policy(Policy::Fixed(0)));
     assert_eq!(global.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
     assert_eq!((global.slots(), global.counters().refused_tables), (0, 0));
 }
 
-/// A wait that ends when it would have slept.
+/// Options of a wait that times out at once.
 fn at_once() -> WaitOptions {
     WaitOptions::new().timeout(Timeout::After(Duration::ZERO))
 }
 
 on_every_domain![
-    neighbour_that_takes_all_table_memory_keeps_nobody_out_of_a_table_of_its_own,
+    each_domain_gets_a_table_although_a_neighbour_has_taken_all_table_memory,
     system_without_table_memory_leaves_each_domain_its_smallest_table,
-    waiter_beyond_the_limit_is_refused_whatever_it_is,
+    waiter_of_any_kind_beyond_the_limit_is_refused,
     room_comes_back_when_a_waiter_is_idle_again,
-    waiter_counts_in_its_own_domain_whoever_wakes_it,
+    waiter_counts_in_its_own_domain,
     wait_for_several_words_counts_each_of_them,
     waiter_for_a_lock_counts_as_any_other,
 ];
@@ -312,7 +312,7 @@ mod resizable {
         waiters_that_move_still_count_once,
         guest_cannot_ask_for_more_slots_than_the_limit,
         domain_takes_no_more_memory_for_tables_than_its_limit,
-        domains_share_what_their_system_has_for_tables,
+        domains_share_the_systems_table_memory,
         table_that_was_refused_for_threads_grows_when_there_is_memory,
         growth_beyond_the_smallest_table_counts,
     ];
@@ -349,13 +349,13 @@ fn threads_that_come_and_go_at_the_limit_never_exceed_it() {
 }
 
 #[test]
-fn domains_that_come_and_go_never_take_more_for_tables_than_their_system_has() {
+fn short_lived_domains_stay_within_the_systems_table_memory() {
     const THREADS: usize = 8;
     let largest = 64 * 256;
     let limited = 2 * largest;
     let system =
         System::<Lean>::with_config(Config::new().cpus(2).max_table_bytes(limited)).expect("the memory is there");
-    // Besides, each thread's domain has what nobody can refuse it.
+    // Each thread's domain may have its smallest table on top of the limit.
     let limit = limited + THREADS * 64 * SMALLEST;
     let is_done = std::sync::atomic::AtomicBool::new(false);
     let [made, refused]: [u64; 2] = std::thread::scope(|scope| {
@@ -394,7 +394,7 @@ fn domains_that_come_and_go_never_take_more_for_tables_than_their_system_has() {
     assert!(made > 0 && made + refused == (THREADS * 200 * 5) as u64);
 }
 
-/// Every table asks for the node first.
+/// A topology that panics when the engine asks for the current node, which happens before a table is allocated.
 struct Unknown(AtomicU32);
 
 impl ufutex::Topology for Unknown {
@@ -403,13 +403,13 @@ impl ufutex::Topology for Unknown {
     }
 
     fn current_node(&self) -> u32 {
-        assert_eq!(self.0.load(Ordering::Relaxed), 0, "nobody knows");
+        assert_eq!(self.0.load(Ordering::Relaxed), 0, "the node is unknown");
         0
     }
 }
 
 #[test]
-fn table_that_a_panic_of_the_embedder_prevents_takes_nothing_of_what_the_system_has() {
+fn table_that_was_not_made_because_of_a_panic_takes_no_memory_of_the_system() {
     let unknown = std::sync::Arc::new(Unknown(AtomicU32::new(0)));
     let system = System::<Lean>::with_config(Config::new().topology(unknown.clone())).expect("one node");
     let domain = Domain::<Live, Lean>::with_options(&system, Options::new());

@@ -1,4 +1,4 @@
-//! The size policy `Load`: tables grow when different keys crowd them, and for nothing else.
+//! The size policy `Load`: a table grows if it has many keys per bucket, and for no other reason.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use ufutex::{Config, Domain, Error, Options, Policy, System};
 use crate::common::domains::domain;
 use crate::common::waiters::{idle, queue};
 
-/// Words a cache line apart, so that they can part in a table of any size.
+/// A word in a cache line of its own, so that its bucket does not depend on other words.
 #[repr(align(64))]
 struct Line(AtomicU32);
 
@@ -18,7 +18,7 @@ fn lines(count: usize) -> Vec<Line> {
     (0..count).map(|_| Line(AtomicU32::new(0))).collect()
 }
 
-/// Queues one waiter on each of `count` words and answers the number of slots then. All are woken in the end.
+/// Queues one waiter on each of `count` words, and wakes all. Returns the number of slots while all were queued.
 fn slots_with_waiters_on_distinct_words<S: Scheme<Lean>>(domain: &Domain<S>, count: usize) -> usize {
     let (lines, mut waiters) = (lines(count), idle(count));
     let queued: Vec<_> =
@@ -101,7 +101,8 @@ fn schemes_that_would_have_to_wait_do_not_grow_by_load() {
     assert_eq!(slots_with_waiters_on_distinct_words(&domain::<PerCpu, Lean>(), 500), 16);
 }
 
-/// Has two threads wait on words that differ, each on its own, until `until` says so or a second is over.
+/// Two threads call `wait` on `words`, which differ from the expected value, until `until` is true or 300 ms have
+/// passed.
 fn contend(domain: &Domain, words: [&AtomicU32; 2], until: impl Fn() -> bool) {
     let (running, begin) = (AtomicBool::new(true), Instant::now());
     std::thread::scope(|scope| {
@@ -120,7 +121,7 @@ fn contend(domain: &Domain, words: [&AtomicU32; 2], until: impl Fn() -> bool) {
     });
 }
 
-/// A domain where every wait goes through its bucket, with a table of the smallest size.
+/// A domain with a table of the smallest size, where every wait locks its bucket.
 fn contended_domain() -> Domain {
     let config = Config::new().cpus(2).hash_seed(1).default_slots(2);
     let system = System::with_config(config).expect("the memory is there");

@@ -1,5 +1,5 @@
-//! What the engine promises beyond futex(2): tasks and custom waiters, faults of guest memory, memory that stays
-//! bounded, tables that grow when that helps, queues in the right order; what can be seen of it all from outside.
+//! What the engine promises beyond futex(2): tasks and custom waiters, faults of guest memory, bounded memory, tables
+//! that grow, the order of queues, counters and lists of waiters.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -15,7 +15,7 @@ mod pieces;
 #[cfg(all(feature = "probes", target_os = "linux"))]
 mod probes;
 mod queue_model;
-#[cfg(not(miri))] // which knows one stack
+#[cfg(not(miri))] // which supports one stack only
 mod stacks;
 mod task;
 mod waker;

@@ -1,33 +1,15 @@
-//! Memory stays bounded: nothing before the first wait, and not a byte for each address that is waited on.
+//! Memory of a domain: none before its first wait, and none per address that was waited on.
 
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use ufutex::layout::{Layout, Lean};
 use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
-use ufutex::{Access, Domain, Error, Fault, Guest, Shared, Timeout, UserMemory, WaitOptions, Waiter, Width};
+use ufutex::{Domain, Error, Shared, Timeout, WaitOptions, Waiter};
 
 use crate::common::domains::{domain, on_every_domain};
+use crate::common::guest_memory::GuestMemory;
 use crate::common::waiters::queue;
-
-/// Zeroes everywhere.
-struct Zeroes;
-
-impl UserMemory for Zeroes {
-    fn load(&self, _: u64, _: Width) -> Result<u64, Fault> {
-        Ok(0)
-    }
-    fn compare_exchange(&self, _: u64, _: Width, _: u64, _: u64) -> Result<Result<u64, u64>, Fault> {
-        Err(Fault) // it is read-only
-    }
-    fn fault_in(&self, _: u64, _: Access) -> Result<(), Fault> {
-        Err(Fault)
-    }
-}
-
-fn word(address: u64) -> Guest<'static, Zeroes> {
-    Guest::new(&Zeroes, address, Width::U32).expect("aligned")
-}
 
 fn domain_takes_no_memory_before_its_first_wait<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
@@ -41,21 +23,22 @@ fn domain_takes_no_memory_before_its_first_wait<S: Scheme<L>, L: Layout>() {
     assert!(domain.table_bytes() > 0);
 }
 
-/// A defect of wasmtime, wazero and JSC ([peer-tables]): their map grows with every address touched. Here a million
-/// addresses are waited on, with a timeout that has passed, and the table stays as it was.
+/// A defect of wasmtime, wazero and JSC ([peer-tables]): their map grows with every address that was waited on. Here
+/// each address is waited on with a timeout that has passed, and the table keeps its size.
 fn wait_on_ever_new_addresses<S: Scheme<Lean>>(waits: u64) {
-    // Or the kernel lets each timeout that has just passed wait for 50 us more.
+    // With the default timer slack each of these timeouts would take 50 us.
     // SAFETY: sets the timer slack of this thread, and touches no memory.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64, 0u64, 0u64, 0u64) }, 0);
     let domain: Domain<S> = domain::<S, Lean>();
+    let memory = GuestMemory::with_words(waits as usize + 1);
     let at_once = WaitOptions::new().timeout(Timeout::After(Duration::ZERO));
-    assert_eq!(domain.wait_with(word(0), 0, &at_once), Err(Error::TimedOut));
+    assert_eq!(domain.wait_with(memory.target(0), 0, &at_once), Err(Error::TimedOut));
     let bytes = domain.table_bytes();
     for i in 1..=waits {
-        assert_eq!(domain.wait_with(word(i * 4), 0, &at_once), Err(Error::TimedOut));
+        assert_eq!(domain.wait_with(memory.target(i * 4), 0, &at_once), Err(Error::TimedOut));
     }
     assert_eq!(domain.table_bytes(), bytes, "{}", S::NAME);
-    assert_eq!(domain.wake(word(waits * 4), usize::MAX), 0);
+    assert_eq!(domain.wake(memory.target(waits * 4), usize::MAX), 0);
 }
 
 #[test]
@@ -70,17 +53,19 @@ fn every_scheme_takes_no_memory_for_an_address() {
     wait_on_ever_new_addresses::<PerCpu>(50_000);
 }
 
-/// The same for the other ways to end a wait: it differs, it is cancelled, it is woken.
+/// Waits that end because the word differs, because they are cancelled, and by a wake.
 fn waits_that_end_take_no_memory<S: Scheme<L>, L: Layout>() {
+    const WAITS: u64 = 2_000;
     let domain = domain::<S, L>();
+    let memory = GuestMemory::with_words(16 * (WAITS as usize + 1));
     let mut waiter = Box::pin(Waiter::new());
-    assert!(queue(&domain, &mut waiter, word(0)).cancel());
+    assert!(queue(&domain, &mut waiter, memory.target(0)).cancel());
     let bytes = domain.table_bytes();
-    for i in 1..=2_000 {
-        assert_eq!(domain.wait(word(i * 64), 1), Err(Error::Again));
-        assert!(queue(&domain, &mut waiter, word(i * 64)).cancel());
-        let queued = queue(&domain, &mut waiter, word(i * 64));
-        assert_eq!(domain.wake(word(i * 64), 1), 1);
+    for word in (1..=WAITS).map(|i| memory.target(i * 64)) {
+        assert_eq!(domain.wait(word, 1), Err(Error::Again));
+        assert!(queue(&domain, &mut waiter, word).cancel());
+        let queued = queue(&domain, &mut waiter, word);
+        assert_eq!(domain.wake(word, 1), 1);
         assert!(!queued.cancel());
     }
     assert_eq!(domain.table_bytes(), bytes);

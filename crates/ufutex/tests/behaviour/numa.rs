@@ -1,4 +1,4 @@
-//! Several nodes: a table on each, words that name one, and how a futex2 word comes by its node.
+//! Machines with several nodes: a table on each, words that name a node, and the node of a futex2 word.
 
 mod resolve;
 mod tables;
@@ -16,7 +16,7 @@ use crate::common::waiters::{Boxed, idle, queue};
 
 const NODES: u32 = 3;
 
-/// Words, each in a cache line of its own, so that they differ in where they hash to.
+/// A word in a cache line of its own, so that words have different hashes.
 #[repr(align(64))]
 struct OwnLine(AtomicU32);
 
@@ -34,8 +34,8 @@ fn on<L: Layout, T: Target>(system: &System<L>, target: T, node: u32) -> OnNode<
     system.on_node(target, node).expect("there is such a node")
 }
 
-/// Queues `waiter` on `target`, on `node`; a wake there finds it, and wakes on the other nodes do not.
-fn meets_on_its_node_alone<'d, S: Scheme<L>, L: Layout, T: Target<Value = u32> + Copy>(
+/// Queues `waiter` on `target` on each node in turn. A wake on that node finds it, and wakes on other nodes do not.
+fn matches_on_its_node_only<'d, S: Scheme<L>, L: Layout, T: Target<Value = u32> + Copy>(
     domain: &'d Domain<S, L>,
     system: &System<L>,
     target: T,
@@ -52,15 +52,15 @@ fn meets_on_its_node_alone<'d, S: Scheme<L>, L: Layout, T: Target<Value = u32> +
     }
 }
 
-fn operations_meet_on_the_same_node_only<S: Scheme<L>, L: Layout>() {
+fn operations_match_on_one_node_only<S: Scheme<L>, L: Layout>() {
     let (_machine, system) = machine::<L>();
     let domain = Domain::<S, L>::with_options(&system, Options::new());
     let mut waiter = Box::pin(Waiter::new());
     let object = ObjectId::new(1).expect("small enough");
     for OwnLine(word) in &words(20) {
-        meets_on_its_node_alone(&domain, &system, word, &mut waiter);
-        meets_on_its_node_alone(&domain, &system, Shared::address_space(word), &mut waiter);
-        meets_on_its_node_alone(
+        matches_on_its_node_only(&domain, &system, word, &mut waiter);
+        matches_on_its_node_only(&domain, &system, Shared::address_space(word), &mut waiter);
+        matches_on_its_node_only(
             &domain,
             &system,
             Shared::object(word, object, word.as_ptr().addr() as u64),
@@ -82,8 +82,8 @@ fn node_inside_of_shared_is_the_same_as_outside<S: Scheme<L>, L: Layout>() {
     }
 }
 
-/// futex(2) on a process with a private hash does the same.
-fn private_word_with_a_node_is_another_than_the_same_without<S: Scheme<L>, L: Layout>() {
+/// futex(2) behaves the same in a process with a private hash.
+fn private_word_with_a_node_is_another_futex_than_without<S: Scheme<L>, L: Layout>() {
     for policy in [Policy::Load, Policy::Fixed(0)] {
         let (_machine, system) = machine::<L>();
         let domain = Domain::<S, L>::with_options(&system, Options::new().policy(policy));
@@ -105,7 +105,7 @@ fn private_word_with_a_node_is_another_than_the_same_without<S: Scheme<L>, L: La
     }
 }
 
-/// As futex(2) does, whose choice among nodes goes by the hash, too.
+/// futex(2) too chooses the node of such a word by its hash.
 fn shared_word_without_a_node_is_on_one_and_such_words_are_spread<S: Scheme<L>, L: Layout>() {
     let (_machine, system) = machine::<L>();
     let [a, b] = [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
@@ -129,8 +129,8 @@ fn shared_word_without_a_node_is_on_one_and_such_words_are_spread<S: Scheme<L>, 
     assert!(chosen.iter().all(|&count| (60..=140).contains(&count)), "{chosen:?} of 300 on each");
 }
 
-/// As on any machine with one node.
-fn shared_word_meets_itself_with_the_only_node<S: Scheme<L>, L: Layout>() {
+/// On a machine with one node, words with that node and without a node are the same futex.
+fn shared_word_matches_itself_on_the_only_node<S: Scheme<L>, L: Layout>() {
     let system = Machine::new(1).system::<L>().expect("the memory is there");
     let domain = Domain::<S, L>::with_options(&system, Options::new());
     let mut waiter = Box::pin(Waiter::new());
@@ -149,8 +149,8 @@ fn shared_word_meets_itself_with_the_only_node<S: Scheme<L>, L: Layout>() {
     }
 }
 
-/// One waiter of each kind on each word, of which `moves` must lose none and confuse none.
-fn everybody_is_found_after<S: Scheme<L>, L: Layout>(policy: Policy, moves: impl Fn(&Domain<S, L>)) {
+/// Queues one waiter of each kind on each word, runs `moves`, and checks that wakes find each of them.
+fn all_waiters_are_found_after<S: Scheme<L>, L: Layout>(policy: Policy, moves: impl Fn(&Domain<S, L>)) {
     let (machine, system) = machine::<L>();
     machine.go_to(1);
     let domain = Domain::<S, L>::with_options(&system, Options::new().policy(policy));
@@ -179,13 +179,13 @@ fn everybody_is_found_after<S: Scheme<L>, L: Layout>(policy: Policy, moves: impl
 }
 
 fn private_words_with_a_node_stay_when_the_domains_table_moves<S: Scheme<L>, L: Layout>() {
-    everybody_is_found_after::<S, L>(Policy::Load, |domain| {
+    all_waiters_are_found_after::<S, L>(Policy::Load, |domain| {
         for slots in [64, 2, 0, 16, 0, 256] {
             assert_eq!(domain.set_slots(slots), Ok(()));
         }
     });
-    everybody_is_found_after::<S, L>(Policy::Load, |domain| assert_eq!(domain.set_slots(0), Ok(())));
-    everybody_is_found_after::<S, L>(Policy::Fixed(0), |domain| assert_eq!(domain.set_slots(8), Ok(())));
+    all_waiters_are_found_after::<S, L>(Policy::Load, |domain| assert_eq!(domain.set_slots(0), Ok(())));
+    all_waiters_are_found_after::<S, L>(Policy::Fixed(0), |domain| assert_eq!(domain.set_slots(8), Ok(())));
 }
 
 fn private_words_of_a_domain_without_a_table_stay_on_its_node<S: Scheme<L>, L: Layout>() {
@@ -206,7 +206,7 @@ fn private_words_of_a_domain_without_a_table_stay_on_its_node<S: Scheme<L>, L: L
     }
 }
 
-/// A wake that nobody looked at goes to the next waiter of the same node.
+/// The wake of a waiter that is dropped goes to the next waiter on the same node.
 fn wake_of_a_dropped_waiter_goes_to_the_next_on_its_node<S: Scheme<L>, L: Layout>() {
     let (_machine, system) = machine::<L>();
     let domain = Domain::<S, L>::with_options(&system, Options::new());
@@ -232,7 +232,7 @@ fn requeue_takes_waiters_to_another_node<S: Scheme<L>, L: Layout>() {
     let mut waiters = idle(2);
     for [OwnLine(from), OwnLine(to)] in words(20).as_chunks().0 {
         let (from, to) = (Shared::address_space(from), Shared::address_space(to));
-        // To another word, and to the same one.
+        // To another word, and to another node of the same word.
         for to in [to, from] {
             let [first, second] = &mut waiters[..] else { unreachable!() };
             let first = queue(&domain, first, on(&system, from, 1));
@@ -248,7 +248,7 @@ fn requeue_takes_waiters_to_another_node<S: Scheme<L>, L: Layout>() {
     }
 }
 
-/// Whoever waits for the word to change from `n` does so on a node that `n` picks.
+/// A thread that waits while the word holds `n` waits on a node that depends on `n`.
 fn threads_hand_over_from_node_to_node<S: Scheme<L>, L: Layout>() {
     const TURNS: u32 = 500;
     let (_machine, system) = machine::<L>();
@@ -284,7 +284,7 @@ fn word_cannot_be_on_a_node_that_is_not_there() {
     }
 }
 
-/// That is a mistake, but not one that may reach for memory that is not there, or for another word's bucket.
+/// Using a node of another system is a mistake of the caller. It must not access a table that does not exist.
 #[test]
 fn word_on_a_node_of_another_system_is_a_word_without_one() {
     let many = Machine::new(1000).system::<Lean>().expect("the memory is there");
@@ -301,11 +301,11 @@ fn word_on_a_node_of_another_system_is_a_word_without_one() {
 }
 
 on_every_domain![
-    operations_meet_on_the_same_node_only,
+    operations_match_on_one_node_only,
     node_inside_of_shared_is_the_same_as_outside,
-    private_word_with_a_node_is_another_than_the_same_without,
+    private_word_with_a_node_is_another_futex_than_without,
     shared_word_without_a_node_is_on_one_and_such_words_are_spread,
-    shared_word_meets_itself_with_the_only_node,
+    shared_word_matches_itself_on_the_only_node,
     private_words_of_a_domain_without_a_table_stay_on_its_node,
     wake_of_a_dropped_waiter_goes_to_the_next_on_its_node,
     requeue_takes_waiters_to_another_node,

@@ -1,5 +1,5 @@
-//! Operations on more waiters than are taken at once where other domains meet, and moves of such crowds: they are done in
-//! pieces, and everybody is woken once, in order, as if it were one step.
+//! Operations on more than 256 waiters in a global bucket, and moves of as many waiters. They are done in pieces. Each
+//! waiter is woken once and in order, as in one step.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use ufutex::{
 use crate::common::domains::{on_every_domain, on_every_resizable_domain, system};
 use crate::common::waiters::{Boxed, bits, idle, nonzero, queue, queue_with};
 
-/// More than three pieces of 256, and of 64.
+/// Enough waiters for four pieces of 256 of a wake or requeue, and for more of 64 of a move.
 const CROWD: usize = 1000;
 
 /// A domain whose private words are in the global table.
@@ -75,7 +75,7 @@ fn requeue_of_many_wakes_the_first_and_moves_those_behind<S: Scheme<L>, L: Layou
     assert_eq!(woken(&queued), [0, 1, 2]);
     assert_eq!(domain.wake(&words[1], 301), 301);
     assert!(other.is_woken());
-    assert_eq!(woken(&queued), Vec::from_iter(0..303), "in order, behind whoever was there");
+    assert_eq!(woken(&queued), Vec::from_iter(0..303), "in order, behind the earlier waiters");
     assert_eq!(domain.requeue(&words[0], &words[1], 300, usize::MAX), Ok(Requeued { woken: 300, requeued: 97 }));
     assert_eq!(woken(&queued), Vec::from_iter((0..303).chain(603..903)));
     assert_eq!((domain.wake(&words[0], usize::MAX), domain.wake(&words[1], usize::MAX)), (0, 397));
@@ -103,7 +103,7 @@ fn wake_op_wakes_many_of_both_words<S: Scheme<L>, L: Layout>() {
     assert_eq!(words[1].load(Relaxed), 2);
 }
 
-/// A word that holds 0 for so many loads, and then something else, or cannot be read.
+/// A word that holds 0 for `loads_left` loads. Later loads return `then`.
 struct Changing {
     word: AtomicU32,
     loads_left: Cell<usize>,
@@ -139,7 +139,7 @@ fn requeue_of_many_ends_where_the_word_cannot_be_read<S: Scheme<L>, L: Layout>()
     requeue_of_many_ends::<S, L>(Err(Fault), Error::Fault);
 }
 
-/// What a load finds ends a requeue: with `error` before the first piece, and later with what was done.
+/// A load that returns `then` ends a requeue: with `error` before the first piece, and later with what was done.
 fn requeue_of_many_ends<S: Scheme<L>, L: Layout>(then: Result<u32, Fault>, error: Error) {
     let domain = domain_in_global_table::<S, L>();
     let from = Changing { word: AtomicU32::new(0), loads_left: Cell::new(0), then };
@@ -185,7 +185,7 @@ fn crowd_moves_with_its_order<S: Scheme<L>, L: Layout>() {
     assert_eq!(words.each_ref().map(|word| domain.wake(word, 1)), [0; 3]);
 }
 
-/// A requeue of a word to itself counts, and so compares the word, a piece at a time.
+/// A requeue of a word to itself counts its waiters in pieces, and compares the word before each piece.
 fn requeue_to_the_same_word_ends_where_the_word_differs<S: Scheme<L>, L: Layout>() {
     let domain = domain_in_global_table::<S, L>();
     let word = Changing { word: AtomicU32::new(0), loads_left: Cell::new(usize::MAX), then: Ok(1) };
@@ -204,7 +204,7 @@ fn requeue_to_the_same_word_ends_where_the_word_differs<S: Scheme<L>, L: Layout>
     assert_eq!(domain.wake(Shared::address_space(&word.word), usize::MAX), CROWD - 17);
 }
 
-/// Wakes that pass over most waiters take the others in order, and leave those that they pass over where they are.
+/// Wakes whose bitset matches few waiters take these in order. The others keep their places.
 fn wakes_by_bitset_take_a_few_of_a_crowd<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain_in_global_table::<S, L>(), AtomicU32::new(0));
     let target = Shared::address_space(&word);
@@ -228,8 +228,7 @@ fn wakes_by_bitset_take_a_few_of_a_crowd<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.wake(target, usize::MAX), CROWD - few.len() - 700);
 }
 
-/// A wake of two waiters, the first and the last of a crowd, has passed over all between them: the first is woken, and the
-/// last can leave.
+/// A wake takes the first and the last of 100,002 waiters. Between two of its pieces the last waiter can leave.
 #[test]
 fn a_waiter_leaves_while_a_wake_passes_over_a_crowd() {
     let (domain, word) = (domain_in_global_table::<Live, Lean>(), AtomicU32::new(0));
@@ -238,7 +237,8 @@ fn a_waiter_leaves_while_a_wake_passes_over_a_crowd() {
     let first_of_all = WaitOptions::new().realtime_priority(1).bitset(nonzero(2));
     let crowd: Vec<_> = waiters.iter_mut().map(|waiter| queue_with(&domain, waiter, target, bits(1))).collect();
     let [first, last] = &mut ends[..] else { unreachable!("there are two") };
-    // In one step this never happens. In several it takes that both threads run: now and then one has to wait for a CPU.
+    // If the wake were one step, the last waiter could never leave. Both threads have to run for that, hence several
+    // tries.
     let has_left_between = (0..1_000).any(|_| {
         let first = queue_with(&domain, first, target, first_of_all);
         let last = queue_with(&domain, last, target, bits(2));
@@ -252,18 +252,18 @@ fn a_waiter_leaves_while_a_wake_passes_over_a_crowd() {
             has_left
         })
     });
-    assert!(has_left_between, "nobody could lock the bucket while the wake passed over a crowd");
+    assert!(has_left_between, "no thread could lock the bucket during the wake");
     assert_eq!(domain.wake(target, usize::MAX), crowd.len());
 }
 
 const OBJECT: ObjectId = ObjectId::new(7).unwrap();
 
-/// A word at this offset of the object, so that its bucket is the same whatever its address.
+/// A word at `offset` of the object. Its bucket depends on the offset, not on its address.
 fn in_object<T: Target>(word: T, offset: u64) -> Shared<T> {
     Shared::object(word, OBJECT, offset)
 }
 
-/// A word that holds 0, whose load takes until `is_free`: as long as that the bucket of whoever waits for it is locked.
+/// A word that holds 0, whose load blocks until `is_free`. A wait on it keeps its bucket locked until then.
 struct Slow {
     is_loaded: AtomicBool,
     is_free: AtomicBool,
@@ -289,7 +289,7 @@ impl Target for &Slow {
     }
 }
 
-/// Whether the words of the object at these offsets have one bucket.
+/// Whether the words at these offsets of the object share a bucket.
 fn is_one_bucket<S: Scheme<L>, L: Layout>(system: &System<L>, offsets: [u64; 2]) -> bool {
     let (domain, word) = (Domain::<S, L>::with_options(system, Options::new()), AtomicU32::new(0));
     let mut waiters = idle(2);
@@ -299,12 +299,12 @@ fn is_one_bucket<S: Scheme<L>, L: Layout>(system: &System<L>, offsets: [u64; 2])
     keys == 2
 }
 
-/// Another domain's operation has its bucket locked, and takes long. A move has to wait for it, and meanwhile holds no
-/// other bucket of the global table.
+/// A move waits for a bucket that another domain's operation has locked. Meanwhile it holds no other bucket of the
+/// global table.
 fn move_that_waits_for_a_bucket_holds_no_other<S: Scheme<L>, L: Layout>() {
     let system = system::<L>();
     let mover = Domain::<S, L>::with_options(&system, Options::new().policy(Policy::Fixed(0)));
-    // The loads are to happen under the lock alone.
+    // Without the early return, words are loaded only with their bucket locked.
     let [holder, neighbour] =
         [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new().early_return(false)));
     let slow = Slow { is_loaded: AtomicBool::new(false), is_free: AtomicBool::new(false) };
@@ -322,7 +322,7 @@ fn move_that_waits_for_a_bucket_holds_no_other<S: Scheme<L>, L: Layout>() {
             std::thread::yield_now();
         }
         let moved = scope.spawn(|| mover.set_slots(2));
-        // A move that finds the bucket locked naps for some milliseconds at first; what it does then shows later.
+        // A move that finds the bucket locked sleeps for some milliseconds first, so this goes on for longer.
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_millis(200) {
             for &offset in &offsets {
@@ -355,7 +355,7 @@ mod resizable {
     on_every_resizable_domain![crowd_moves_with_its_order, move_that_waits_for_a_bucket_holds_no_other];
 }
 
-/// Notes, when it is called, whether somebody still waits for its word.
+/// A waker that records the number of waiters of its word at the time of its call.
 struct Notes {
     domain: Domain,
     word: AtomicU32,
@@ -370,7 +370,7 @@ impl Wake for Notes {
 }
 
 #[test]
-fn all_of_a_crowd_are_told_before_the_first_waker_runs() {
+fn all_waiters_are_notified_before_the_first_waker_runs() {
     let domain = domain_in_global_table::<Live, Lean>();
     let notes = Arc::new(Notes { domain, word: AtomicU32::new(0), saw_waiters: AtomicU32::new(0) });
     let Notes { domain, word, .. } = &*notes;

@@ -1,8 +1,8 @@
-//! Static probes: whether their notes are in the binary, where tracers look for them.
+//! Static probes: their ELF notes are in the binary, where tracers look for them.
 
-/// Of a note's contents: its provider and its name, each with the 0 behind it.
+/// A part of a probe's note: the provider and the name, each with its terminating 0.
 fn note(name: &str) -> Vec<u8> {
-    // Put together here, or this test would find its own text.
+    // Concatenated at run time, so that the search does not find this test's own constants.
     ["ufutex", name].map(|part| format!("{part}\0")).concat().into_bytes()
 }
 

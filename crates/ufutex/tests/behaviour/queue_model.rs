@@ -1,4 +1,4 @@
-//! Random sequences of queueing, giving up and waking, beside a model that is slow and obviously right.
+//! Random sequences of waits, cancellations and wakes, compared with a simple model.
 
 use std::sync::atomic::AtomicU32;
 
@@ -17,13 +17,13 @@ const WORDS: usize = 5;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A new waiter.
+    /// Queues a new waiter.
     Queue {
         word: usize,
         priority: u8,
         bitset: u32,
     },
-    /// One of those queued gives up; which one, modulo how many there are.
+    /// Cancels a queued waiter: the one at index `which` modulo the number of queued waiters.
     Cancel {
         which: usize,
     },
@@ -32,7 +32,7 @@ enum Step {
         count: usize,
         bitset: u32,
     },
-    /// All are moved to another table, where the scheme can.
+    /// Moves all waiters to another table, if the scheme can resize.
     Resize {
         log2: u32,
     },
@@ -54,7 +54,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..80)
 }
 
-/// A waiter of the model: its number is when it came.
+/// A waiter of the model. Waiters are numbered in the order of arrival.
 #[derive(Clone, Copy)]
 struct Waiting {
     number: usize,
@@ -63,15 +63,15 @@ struct Waiting {
     bitset: u32,
 }
 
-/// Everybody who waits, in the order of arrival.
+/// All queued waiters, in the order of arrival.
 #[derive(Default)]
 struct Model(Vec<Waiting>);
 
 impl Model {
-    /// Takes off whoever a wake is for, and answers their numbers.
+    /// Removes the waiters that a wake takes, and returns their numbers.
     fn wake(&mut self, word: usize, count: usize, bitset: u32) -> Vec<usize> {
         let mut fitting: Vec<_> = self.0.iter().filter(|w| w.word == word && w.bitset & bitset != 0).copied().collect();
-        // The sort is stable: who has the same priority stays in order of arrival. 99 is the highest there is.
+        // The sort is stable, so waiters of one priority stay in order of arrival. 99 is the highest priority.
         fitting.sort_by_key(|w| std::cmp::Reverse(w.priority.min(99)));
         let woken: Vec<_> = fitting.iter().take(count).map(|w| w.number).collect();
         self.0.retain(|w| !woken.contains(&w.number));
@@ -79,11 +79,11 @@ impl Model {
     }
 }
 
-/// Runs `steps` on a domain and on the model. Each wake must find the same waiters, in the same order: they are woken
-/// one at a time for that.
+/// Runs `steps` on a domain and on the model. Each wake must take the same waiters in the same order. To see the order,
+/// the domain wakes them one at a time.
 fn agrees<S: Scheme<L>, L: Layout>(steps: &[Step]) -> Result<(), TestCaseError> {
     let domain = domain::<S, L>();
-    // In pairs in a cache line, so that some share a bucket in every table.
+    // Several words lie in one cache line, and share a bucket in every table.
     let words: Vec<_> = (0..WORDS).map(|_| AtomicU32::new(0)).collect();
     let mut waiters = idle(steps.len());
     let mut free = waiters.iter_mut();
@@ -109,14 +109,14 @@ fn agrees<S: Scheme<L>, L: Layout>(steps: &[Step]) -> Result<(), TestCaseError> 
                     prop_assert!(queued[number].take().is_some_and(|q| !q.cancel()), "{} was not woken", number);
                 }
             }
-            Step::Resize { .. } if S::NAME == "fixed" => {}
+            Step::Resize { .. } if !S::CAN_RESIZE => {}
             Step::Resize { log2 } => prop_assert_eq!(domain.set_slots(if log2 == 0 { 0 } else { 1 << log2 }), Ok(())),
         }
     }
     all_that_are_left_wait(&domain, &words, model, &queued)
 }
 
-/// Whoever the model still has is queued in the domain, and nobody else.
+/// Checks that the waiters that the model still has are queued in the domain, and no others.
 fn all_that_are_left_wait<S: Scheme<L>, L: Layout>(
     domain: &ufutex::Domain<S, L>,
     words: &[AtomicU32],
@@ -133,7 +133,7 @@ fn all_that_are_left_wait<S: Scheme<L>, L: Layout>(
 }
 
 fn queue_agrees_with_the_model<S: Scheme<L>, L: Layout>() {
-    // A few by default; PROPTEST_CASES asks for more.
+    // A few cases by default. PROPTEST_CASES sets another number.
     let few = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { few.cases } else { 40 };
     let result = TestRunner::new(ProptestConfig { cases, ..few }).run(&steps(), |steps| agrees::<S, L>(&steps));

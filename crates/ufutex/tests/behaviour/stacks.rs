@@ -1,6 +1,6 @@
-//! Callers that move between stacks: stackful coroutines, each on a stack of its own and at any depth of it, go on with what
-//! another one began. Which of its counters, lists and seats the engine picks by the stack's address; nothing else may depend on
-//! that.
+//! Callers on several stacks: stackful coroutines, at any depth of their stacks, continue waits that other coroutines
+//! began. The engine picks shards of counters, lists and seats by the stack's address. Nothing else may depend on that
+//! address.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -19,13 +19,13 @@ use ufutex::{Domain, Options, System, WaitOptions};
 
 use crate::common::patient::within_patience;
 
-/// So much of a stack is gone through: two of the 64 KiB that a hint is made of.
+/// Stack depths to test, in bytes: two of the 64 KiB units that `thread_hint` distinguishes.
 const DEPTH: usize = 128 << 10;
-/// In steps that an operation's frames cannot pass over.
+/// Distance between two depths, smaller than the frames of an operation.
 const STEP: usize = 1 << 10;
 const COROUTINES: usize = 4;
 
-/// Runs `f` so many bytes further down the stack.
+/// Runs `f` about `bytes` bytes further down the stack.
 #[inline(never)]
 fn deeper<R>(bytes: usize, f: &mut dyn FnMut() -> R) -> R {
     if bytes < STEP {
@@ -37,7 +37,7 @@ fn deeper<R>(bytes: usize, f: &mut dyn FnMut() -> R) -> R {
     result
 }
 
-/// Runs `body` in several coroutines by turns, each of which is resumed when the others have been.
+/// Runs `body` in `COROUTINES` coroutines, and resumes them in turn.
 fn by_turns(body: impl Fn(usize, &Yielder<(), ()>) + Copy + 'static) {
     let mut coroutines: Vec<_> = (0..COROUTINES)
         .map(|number| {
@@ -56,11 +56,11 @@ fn poll(wait: &mut Begun<'_>) -> Poll<Result<(), ufutex::Error>> {
     wait.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Waits that one coroutine begins, another one polls again, and a third one sees woken, or drops.
+/// A coroutine begins waits. Other coroutines poll them again, wake them, or drop them.
 #[test]
 fn waits_go_on_on_other_stacks() {
     let system = System::new();
-    // Coroutines, which could be forgotten, borrow nothing that ends.
+    // Coroutines must be 'static, since they could be leaked.
     let domain: &'static Domain = Box::leak(Box::new(Domain::with_options(&system, Options::new().counters(true))));
     let word: &'static AtomicU32 = Box::leak(Box::default());
     let begun: &'static RefCell<VecDeque<Begun<'static>>> = Box::leak(Box::default());
@@ -79,7 +79,7 @@ fn waits_go_on_on_other_stacks() {
             match number {
                 0 => _ = begun.pop_front(),
                 1 => {
-                    // Whoever was woken has left the line, and nobody else.
+                    // The two woken waits have left the queue, and no others.
                     let woken = deeper(depth / 2, &mut || domain.wake(word, 2));
                     let before = begun.len();
                     begun.retain_mut(|wait| poll(wait).is_pending());
@@ -113,8 +113,8 @@ impl Deliver for Nobody {
     fn expired(&self, _: &Timers, _: Notice) {}
 }
 
-/// Timers are made and deleted by threads whose coroutines are on different stacks, and at every depth: so each of their calls
-/// looks at another counter of IDs, at some of whose calls the frames lie on both sides of a line.
+/// Coroutines of several threads make and delete timers at every depth. So their calls use different shards of the ID
+/// counter, and in some calls the frames lie on both sides of a boundary between two shards.
 #[test]
 fn timers_are_made_on_any_stack_at_any_depth() {
     within_patience("making timers", || {

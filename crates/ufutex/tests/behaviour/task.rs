@@ -1,4 +1,4 @@
-//! Futures: polled, dropped at any point, moved between threads.
+//! Futures: polling, dropping at any point, moving between threads.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -13,7 +13,7 @@ use ufutex::{Domain, Error, Target, Wait, WaitOptions};
 use crate::common::domains::{domain, on_every_domain};
 use crate::common::patient::within_patience;
 use crate::common::waiters::{bits, nonzero};
-use crate::common::waker::{Told, block_on};
+use crate::common::waker::{Notified, block_on};
 
 type Boxed<'d, T, S, L> = Pin<Box<Wait<'d, T, S, L>>>;
 type Outcome = Poll<Result<(), Error>>;
@@ -51,7 +51,7 @@ fn word_is_compared_at_the_first_poll<S: Scheme<L>, L: Layout>() {
     assert_eq!(silently(&mut late), WOKEN);
 }
 
-fn future_dropped_before_its_first_poll_was_never_there<S: Scheme<L>, L: Layout>() {
+fn future_dropped_before_its_first_poll_leaves_nothing_behind<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
     drop(domain.wait_async(&word, 0, WaitOptions::new()));
     assert_eq!(domain.wake(&word, usize::MAX), 0);
@@ -71,24 +71,25 @@ fn future_dropped_while_queued_leaves_no_entry_behind<S: Scheme<L>, L: Layout>()
 
 fn future_dropped_after_a_wake_passes_it_to_the_next<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
-    let (told, waker) = Told::new();
+    let (notified, waker) = Notified::new();
     let first = pending(&domain, &word, WaitOptions::new());
     let mut second = pending(&domain, &word, WaitOptions::new());
     let mut third = pending(&domain, &word, WaitOptions::new());
     assert_eq!(poll(&mut second, &waker), Poll::Pending);
     assert_eq!(domain.wake(&word, 1), 1);
     drop(first);
-    assert_eq!(told.times(), 1);
+    assert_eq!(notified.times(), 1);
     assert_eq!(silently(&mut second), WOKEN);
     assert_eq!(silently(&mut third), Poll::Pending);
     assert_eq!(domain.wake(&word, usize::MAX), 1);
 }
 
-fn wake_goes_down_a_row_of_futures_that_are_dropped<S: Scheme<L>, L: Layout>() {
+fn wake_is_passed_on_by_each_future_that_is_dropped<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
     let mut waits: Vec<_> = (0..5).map(|_| pending(&domain, &word, WaitOptions::new())).collect();
     assert_eq!(domain.wake(&word, 2), 2);
-    // The two wakes pass over four futures to the last, and the other ends with nobody.
+    // Two wakes are passed on when four futures are dropped. One reaches the last future, the other has no receiver
+    // left.
     let mut last = waits.pop().expect("there are five");
     drop(waits);
     assert_eq!(silently(&mut last), WOKEN);
@@ -135,7 +136,7 @@ fn dropped_future_passes_its_wake_on_to_a_thread<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.wake(word, 2), 2);
     assert_eq!(silently(&mut second), WOKEN);
     drop(first);
-    assert_eq!(sleeper.join().expect("the thread is told"), Ok(()));
+    assert_eq!(sleeper.join().expect("the thread is notified"), Ok(()));
 }
 
 fn future_may_be_polled_and_dropped_by_different_threads<S: Scheme<L>, L: Layout>() {
@@ -145,12 +146,12 @@ fn future_may_be_polled_and_dropped_by_different_threads<S: Scheme<L>, L: Layout
         let mut wait = pending(&domain, word, WaitOptions::new());
         let dropped = pending(&domain, word, WaitOptions::new());
         scope.spawn(move || drop(dropped)).join().expect("it can be dropped there");
-        let (told, waker) = Told::new();
+        let (notified, waker) = Notified::new();
         let polled = scope.spawn(move || (poll(&mut wait, &waker), wait));
         let (outcome, mut wait) = polled.join().expect("it can be polled there");
         assert_eq!(outcome, Poll::Pending);
         assert_eq!(domain.wake(word, usize::MAX), 1);
-        assert_eq!(told.times(), 1);
+        assert_eq!(notified.times(), 1);
         assert_eq!(silently(&mut wait), WOKEN);
     });
 }
@@ -180,10 +181,10 @@ fn tasks_on_two_threads_take_turns<S: Scheme<L>, L: Layout>() {
 
 on_every_domain![
     word_is_compared_at_the_first_poll,
-    future_dropped_before_its_first_poll_was_never_there,
+    future_dropped_before_its_first_poll_leaves_nothing_behind,
     future_dropped_while_queued_leaves_no_entry_behind,
     future_dropped_after_a_wake_passes_it_to_the_next,
-    wake_goes_down_a_row_of_futures_that_are_dropped,
+    wake_is_passed_on_by_each_future_that_is_dropped,
     wake_is_passed_only_to_a_waiter_that_it_was_meant_for,
     wake_that_was_reported_is_not_passed_on,
     dropped_future_passes_its_wake_on_to_a_thread,

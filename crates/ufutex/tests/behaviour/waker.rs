@@ -1,4 +1,4 @@
-//! Who is told, how often, and that it happens with no lock held: what a waker does is its owner's business.
+//! Wakers: which are called, how often, and that they are called, cloned and dropped with no lock held.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +13,7 @@ use ufutex::{Domain, Error, Wait, WaitOptions};
 
 use crate::common::domains::{domain, on_every_domain};
 use crate::common::waiters::{idle, queue};
-use crate::common::waker::{Calls, Told};
+use crate::common::waker::{Calls, Notified};
 
 type Boxed<'d, 'w, S, L> = Pin<Box<Wait<'d, &'w AtomicU32, S, L>>>;
 
@@ -31,63 +31,63 @@ fn pending<'d, 'w, S: Scheme<L>, L: Layout>(
     wait
 }
 
-fn waker_is_told_once_for_a_wake_and_not_before<S: Scheme<L>, L: Layout>() {
+fn waker_is_called_once_per_wake<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
-    let (told, waker) = Told::new();
+    let (notified, waker) = Notified::new();
     let mut wait = pending(&domain, &word, &waker);
     assert_eq!(poll(&mut wait, &waker), Poll::Pending);
-    assert_eq!(told.times(), 0);
+    assert_eq!(notified.times(), 0);
     assert_eq!(domain.wake(&word, usize::MAX), 1);
     assert_eq!(domain.wake(&word, usize::MAX), 0);
-    assert_eq!(told.times(), 1);
+    assert_eq!(notified.times(), 1);
     assert_eq!(poll(&mut wait, &waker), Poll::Ready(Ok(())));
     drop(wait);
-    assert_eq!(told.times(), 1);
+    assert_eq!(notified.times(), 1);
 }
 
-fn waker_of_the_last_poll_is_told_and_the_others_are_let_go<S: Scheme<L>, L: Layout>() {
+fn waker_of_the_last_poll_is_called_and_the_others_are_dropped<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
-    let all: Vec<_> = (0..5).map(|_| Told::new()).collect();
+    let all: Vec<_> = (0..5).map(|_| Notified::new()).collect();
     let mut wait = pending(&domain, &word, &all[0].1);
     for (_, waker) in &all {
         assert_eq!(poll(&mut wait, waker), Poll::Pending);
     }
-    let kept: Vec<_> = all.iter().map(|(told, _)| Arc::strong_count(told) - 2).collect();
+    let kept: Vec<_> = all.iter().map(|(notified, _)| Arc::strong_count(notified) - 2).collect();
     assert_eq!(kept, [0, 0, 0, 0, 1]);
     assert_eq!(domain.wake(&word, 1), 1);
-    let told: Vec<_> = all.iter().map(|(told, _)| told.times()).collect();
-    assert_eq!(told, [0, 0, 0, 0, 1]);
+    let notified: Vec<_> = all.iter().map(|(notified, _)| notified.times()).collect();
+    assert_eq!(notified, [0, 0, 0, 0, 1]);
     assert_eq!(poll(&mut wait, Waker::noop()), Poll::Ready(Ok(())));
 }
 
-fn waker_of_a_dropped_future_is_let_go_and_not_told<S: Scheme<L>, L: Layout>() {
+fn waker_of_a_dropped_future_is_dropped_and_not_called<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
-    let (told, waker) = Told::new();
+    let (notified, waker) = Notified::new();
     drop(pending(&domain, &word, &waker));
-    assert_eq!(Arc::strong_count(&told), 2);
+    assert_eq!(Arc::strong_count(&notified), 2);
     assert_eq!(domain.wake(&word, 1), 0);
-    assert_eq!(told.times(), 0);
+    assert_eq!(notified.times(), 0);
 }
 
-fn waker_that_panics_does_not_keep_the_others_from_being_told<S: Scheme<L>, L: Layout>() {
+fn waker_that_panics_does_not_keep_the_others_from_being_called<S: Scheme<L>, L: Layout>() {
     let (domain, word) = (domain::<S, L>(), AtomicU32::new(0));
-    let (told, counts) = Told::new();
+    let (notified, counts) = Notified::new();
     let panics = Calls::waker(|| std::panic::resume_unwind(Box::new("a waker's own panic")));
     let wakers = [&counts, &panics, &counts, &counts];
     let mut waits: Vec<_> = wakers.iter().map(|waker| pending(&domain, &word, waker)).collect();
     let result = catch_unwind(AssertUnwindSafe(|| domain.wake(&word, usize::MAX)));
     assert!(result.is_err(), "the panic is the caller's to see");
-    assert_eq!(told.times(), 3);
+    assert_eq!(notified.times(), 3);
     for wait in &mut waits {
         assert_eq!(poll(wait, &counts), Poll::Ready(Ok(())));
     }
-    // And no lock is left behind.
+    // The panic has left no lock held.
     let mut wait = pending(&domain, &word, &counts);
     assert_eq!(domain.wake(&word, usize::MAX), 1);
     assert_eq!(poll(&mut wait, &counts), Poll::Ready(Ok(())));
 }
 
-/// Uses the bucket of `word` in every way there is.
+/// Waits, cancels, wakes and resizes on `word`, which would deadlock if its bucket were locked.
 fn use_the_bucket<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, word: &AtomicU32) {
     assert_eq!(domain.wait(word, 1), Err(Error::Again));
     let mut waiters = idle(2);
@@ -96,13 +96,13 @@ fn use_the_bucket<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, word: &AtomicU
     let second = queue(domain, second, word);
     assert!(second.cancel());
     assert!(domain.wake(word, 1) == 1 && first.is_woken());
-    if S::NAME != "fixed" {
+    if S::CAN_RESIZE {
         let slots = if domain.slots() == 64 { 32 } else { 64 };
         assert_eq!(domain.set_slots_while(slots, || true), Ok(()));
     }
 }
 
-/// Two words that share a bucket in every table of these tests, because they share a cache line.
+/// Two words of one cache line, which share a bucket in every table of these tests.
 fn neighbours() -> [&'static AtomicU32; 2] {
     #[repr(align(64))]
     struct Line([AtomicU32; 2]);
@@ -111,7 +111,7 @@ fn neighbours() -> [&'static AtomicU32; 2] {
 }
 
 /// A defect of gVisor, folly and wasmtime ([peer-tables]): they wake with the bucket locked.
-fn waker_is_told_without_any_lock_held<S: Scheme<L>, L: Layout>() {
+fn waker_is_called_with_no_lock_held<S: Scheme<L>, L: Layout>() {
     let domain: &'static Domain<S, L> = Box::leak(Box::new(domain()));
     let [word, neighbour] = neighbours();
     let waker = Calls::waker(move || use_the_bucket(domain, neighbour));
@@ -120,7 +120,7 @@ fn waker_is_told_without_any_lock_held<S: Scheme<L>, L: Layout>() {
     for wait in &mut waits {
         assert_eq!(poll(wait, &waker), Poll::Ready(Ok(())));
     }
-    // The wake of a future that is dropped is passed on without a lock, too.
+    // The wake of a dropped future is also passed on with no lock held.
     let [dropped, _next] = [(); 2].map(|()| pending(domain, word, &waker));
     assert_eq!(domain.wake(word, 1), 1);
     drop(dropped);
@@ -155,7 +155,7 @@ impl<S: Scheme<L>, L: Layout> Meddler<S, L> {
     }
 }
 
-fn wakers_clone_and_drop_happen_without_any_lock_held<S: Scheme<L>, L: Layout>() {
+fn waker_is_cloned_and_dropped_with_no_lock_held<S: Scheme<L>, L: Layout>() {
     let domain: &'static Domain<S, L> = Box::leak(Box::new(domain()));
     let [word, other] = neighbours();
     let meddler: &'static Meddler<S, L> = Box::leak(Box::new(Meddler { domain, word, meddled: 0.into() }));
@@ -178,7 +178,7 @@ struct DropsAnother<S: Scheme<L>, L: Layout>(std::sync::Mutex<Option<Boxed<'stat
 
 impl<S: Scheme<L>, L: Layout> Wake for DropsAnother<S, L> {
     fn wake(self: Arc<Self>) {
-        let another = self.0.lock().expect("nobody panics with it").take();
+        let another = self.0.lock().expect("not poisoned").take();
         drop(another);
     }
 }
@@ -188,7 +188,7 @@ fn waker_may_drop_a_future_that_was_woken_with_it<S: Scheme<L>, L: Layout>() {
     let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
     for victim_comes_first in [true, false] {
         let killer = Arc::new(DropsAnother(Default::default()));
-        let (told, waker) = Told::new();
+        let (notified, waker) = Notified::new();
         let (victim, mut other) = if victim_comes_first {
             let victim = pending(domain, word, &waker);
             (victim, pending(domain, word, &killer.clone().into()))
@@ -197,21 +197,21 @@ fn waker_may_drop_a_future_that_was_woken_with_it<S: Scheme<L>, L: Layout>() {
             (pending(domain, word, &waker), other)
         };
         let mut third = pending(domain, word, &waker);
-        *killer.0.lock().expect("nobody panics with it") = Some(victim);
+        *killer.0.lock().expect("not poisoned") = Some(victim);
         assert_eq!(domain.wake(word, 2), 2);
-        // The victim had not looked yet, so its wake went on to the third.
-        assert_eq!(told.times(), 2);
+        // The dropped future had not been polled since its wake, so the wake was passed on to the third.
+        assert_eq!(notified.times(), 2);
         assert_eq!(poll(&mut other, &waker), Poll::Ready(Ok(())));
         assert_eq!(poll(&mut third, &waker), Poll::Ready(Ok(())));
     }
 }
 
 on_every_domain![
-    waker_is_told_once_for_a_wake_and_not_before,
-    waker_of_the_last_poll_is_told_and_the_others_are_let_go,
-    waker_of_a_dropped_future_is_let_go_and_not_told,
-    waker_that_panics_does_not_keep_the_others_from_being_told,
-    waker_is_told_without_any_lock_held,
-    wakers_clone_and_drop_happen_without_any_lock_held,
+    waker_is_called_once_per_wake,
+    waker_of_the_last_poll_is_called_and_the_others_are_dropped,
+    waker_of_a_dropped_future_is_dropped_and_not_called,
+    waker_that_panics_does_not_keep_the_others_from_being_called,
+    waker_is_called_with_no_lock_held,
+    waker_is_cloned_and_dropped_with_no_lock_held,
     waker_may_drop_a_future_that_was_woken_with_it,
 ];

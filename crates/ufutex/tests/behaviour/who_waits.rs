@@ -1,4 +1,4 @@
-//! Who waits where.
+//! `who_waits`: the list of words that are waited on, and their waiters.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -16,7 +16,7 @@ fn address(word: &AtomicU32) -> u64 {
     word.as_ptr().addr() as u64
 }
 
-/// The one word of those found.
+/// The word of a list that has one word.
 fn only(found: &WhoWaits) -> WaitedWord {
     assert_eq!((found.iter().count(), found.omitted()), (1, 0), "{found:?}");
     *found.iter().next().expect("there is one")
@@ -66,7 +66,7 @@ impl<T> EachMut<T> for Vec<T> {
 
 fn words_of_objects_are_the_systems_and_other_words_their_domains<S: Scheme<L>, L: Layout>() {
     let system = system::<L>();
-    // One in a table of its own, one in the global table.
+    // Domain `a` has a table of its own, `b` uses the global table.
     let [a, b] = [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
     assert_eq!(b.set_slots(0), Ok(()));
     let words: [AtomicU32; 4] = Default::default();
@@ -109,7 +109,7 @@ fn words_beyond_the_limit_are_left_out_and_counted<S: Scheme<L>, L: Layout>() {
     drop(queued);
 }
 
-/// The walk meets buckets of several tables then, and each key in one of them.
+/// During a resize the walk visits buckets of two tables. Each key is in one of them.
 fn words_are_reported_once_while_the_table_changes<S: Scheme<L>, L: Layout>() {
     const WORDS: usize = 300;
     let domain = Domain::<S, L>::with_options(&system(), Options::new());
@@ -126,7 +126,7 @@ fn words_are_reported_once_while_the_table_changes<S: Scheme<L>, L: Layout>() {
                     break;
                 }
                 assert_eq!(domain.set_slots(*slots), Ok(()));
-                // Where a resize stops operations, they need a moment without one.
+                // Some schemes stop operations during a resize. This leaves operations time to run.
                 std::thread::sleep(std::time::Duration::from_micros(50));
             }
         });

@@ -1,4 +1,4 @@
-//! Callbacks that panic at the n-th call, for every n.
+//! Callbacks that panic in their n-th call, for every n.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -24,14 +24,14 @@ pub enum Call {
     KeepTrying,
 }
 
-/// What is to come for this thread.
+/// Which calls of this thread panic.
 #[derive(Clone, Copy)]
 struct Plan {
     is_on: bool,
     call: Call,
     /// How many calls return before one panics.
     before: usize,
-    /// How many panic then.
+    /// How many of the calls after those panic.
     panics: usize,
     has_panicked: bool,
 }
@@ -42,7 +42,7 @@ thread_local! {
     static PLAN: Cell<Plan> = const { Cell::new(OFF) };
 }
 
-/// The payload of a panic that panics again where somebody drops it.
+/// The payload of a callback's panic. Dropping it panics too, so that a test fails if the engine drops it.
 struct Payload;
 
 impl Drop for Payload {
@@ -51,7 +51,7 @@ impl Drop for Payload {
     }
 }
 
-/// Each callback begins with this.
+/// Panics if this call of the callback is to panic. Each callback calls this function first.
 pub fn pass(call: Call) {
     let mut plan = PLAN.get();
     if !plan.is_on || plan.call != call {
@@ -70,13 +70,13 @@ pub fn pass(call: Call) {
     }
 }
 
-/// The panics that are to come: only in `during`, so that the test's own calls do not panic.
+/// The panics that are planned. Callbacks panic only in `during`, so that the test's own calls do not.
 pub struct Bomb {
     plan: Plan,
 }
 
 impl Bomb {
-    /// Runs `f`, an operation of the engine. `None`: it panicked.
+    /// Runs `f`, an operation of the engine. Returns `None` if it panicked.
     pub fn during<R>(&mut self, f: impl FnOnce() -> R) -> Option<R> {
         PLAN.set(Plan { is_on: true, ..self.plan });
         let result = catch_unwind(AssertUnwindSafe(f));
@@ -96,8 +96,8 @@ impl Bomb {
     }
 }
 
-/// Runs `scenario` with the n-th `call` panicking, and again with that and all after it, for every n that there is. There
-/// are `least` at least.
+/// Runs `scenario` for every n: once with the n-th `call` panicking, and once with all from the n-th on. Fails if there
+/// are fewer than `least` calls.
 pub fn for_every(call: Call, least: usize, scenario: impl Fn(&mut Bomb)) {
     let panics_at = |before, panics| {
         let mut bomb = Bomb { plan: Plan { call, before, panics, ..OFF } };
@@ -113,8 +113,8 @@ pub fn for_every(call: Call, least: usize, scenario: impl Fn(&mut Bomb)) {
     assert!(n >= least, "{call:?} is called {n} times, and not {least}");
 }
 
-/// Makes a `#[test]` of each `scenario`, for each callback that it names and the least number of its calls. One that hangs,
-/// because a lock is held or a wake lost, fails.
+/// Makes a `#[test]` of each `scenario`, with the callbacks that may panic in it and the least number of their calls. A
+/// test that hangs, because a lock is held or a wake was lost, fails.
 macro_rules! panics {
     ($($scenario:ident: $($call:ident $least:literal),+;)*) => {
         $(

@@ -1,4 +1,4 @@
-//! The driver's thread has its own policy, nice value and CPUs, whoever arms the first timer.
+//! The driver's thread does not inherit the policy, nice value and CPUs of the thread that arms the first timer.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,20 +8,21 @@ use std::time::{Duration, Instant};
 use ufutex::timer::{Cpus, Driver, DriverThread, Setting, TimerClock, TimerOptions, Timers};
 
 use crate::common::PATIENCE;
+use crate::common::kernel::{pointer, succeeded, syscall};
 
-/// One driver's thread at a time, so that it is found by its name.
+/// Held by a test that starts a driver's thread, so that there is one such thread at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
 fn is_root() -> bool {
-    // SAFETY: has no conditions.
+    // SAFETY: geteuid(2) has no preconditions.
     unsafe { libc::geteuid() == 0 }
 }
 
 fn mask_of(thread: i32) -> Vec<u8> {
     let mut mask = vec![0u8; 1024];
-    // SAFETY: room for so many bytes.
-    let read = unsafe { libc::syscall(libc::SYS_sched_getaffinity, thread, mask.len(), mask.as_mut_ptr()) };
-    assert!(read > 0);
+    let args = [thread as u64, mask.len() as u64, pointer(mask.as_mut_ptr()), 0, 0, 0];
+    // SAFETY: writes to the mask.
+    succeeded("sched_getaffinity", unsafe { syscall(libc::SYS_sched_getaffinity, args) });
     mask
 }
 
@@ -30,8 +31,9 @@ fn cpus_of(mask: &[u8]) -> Vec<u32> {
 }
 
 fn bind(thread: i32, mask: &[u8]) {
-    // SAFETY: reads so many bytes.
-    assert_eq!(unsafe { libc::syscall(libc::SYS_sched_setaffinity, thread, mask.len(), mask.as_ptr()) }, 0);
+    let args = [thread as u64, mask.len() as u64, pointer(mask.as_ptr()), 0, 0, 0];
+    // SAFETY: reads the mask.
+    succeeded("sched_setaffinity", unsafe { syscall(libc::SYS_sched_setaffinity, args) });
 }
 
 pub fn bind_to(thread: i32, cpu: u32) {
@@ -42,10 +44,10 @@ pub fn bind_to(thread: i32, cpu: u32) {
 
 pub fn set_policy(policy: i32, priority: i32) -> bool {
     // SAFETY: a `sched_param` begins with the priority.
-    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) == 0 }
+    unsafe { syscall(libc::SYS_sched_setscheduler, [0, policy as u64, pointer(&raw const priority), 0, 0, 0]) == 0 }
 }
 
-/// A CPU for a thread with a real-time priority, if this user may have one.
+/// A CPU of this process, if this user may have threads with a real-time priority.
 pub fn one_cpu() -> Option<u32> {
     let may = || set_policy(libc::SCHED_FIFO, 1);
     let may = std::thread::scope(|scope| scope.spawn(may).join().expect("it does not panic"));
@@ -54,7 +56,7 @@ pub fn one_cpu() -> Option<u32> {
 
 fn set_nice(nice: i32) -> bool {
     // SAFETY: changes this thread's nice value.
-    unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, 0, nice) == 0 }
+    unsafe { syscall(libc::SYS_setpriority, [libc::PRIO_PROCESS.into(), 0, nice as u64, 0, 0, 0]) == 0 }
 }
 
 #[derive(PartialEq, Eq, Debug)]
@@ -70,10 +72,11 @@ impl Scheduled {
         let mut priority = 0i32;
         // SAFETY: numbers, and room for one.
         unsafe {
-            let policy = libc::syscall(libc::SYS_sched_getscheduler, thread) as i32;
-            libc::syscall(libc::SYS_sched_getparam, thread, &raw mut priority);
-            // 20 less the nice value, so that it is not an error's number.
-            let nice = 20 - libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, thread) as i32;
+            let policy = syscall(libc::SYS_sched_getscheduler, [thread as u64, 0, 0, 0, 0, 0]) as i32;
+            syscall(libc::SYS_sched_getparam, [thread as u64, pointer(&raw mut priority), 0, 0, 0, 0]);
+            // The system call returns 20 minus the nice value, because negative results are errors.
+            let args = [libc::PRIO_PROCESS.into(), thread as u64, 0, 0, 0, 0];
+            let nice = 20 - syscall(libc::SYS_getpriority, args) as i32;
             (policy >= 0).then(|| Self { policy, priority, nice, cpus: cpus_of(&mask_of(thread)) })
         }
     }
@@ -88,7 +91,7 @@ fn drivers_threads() -> Vec<i32> {
     tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).filter(is_drivers).collect()
 }
 
-/// What the thread of `driver` has in the end, when a thread that `becomes` something arms its first timer.
+/// The scheduling of the thread of `driver`, after a thread that has called `becomes` armed the first timer.
 fn when_armed_by(becomes: impl FnOnce() + Send, driver: &Driver, is_right: impl Fn(&Scheduled) -> bool) -> Scheduled {
     let before = drivers_threads();
     let (timers, expiries) = Timers::channel(driver, TimerOptions::new()).expect("there is memory");
@@ -113,7 +116,8 @@ fn when_armed_by(becomes: impl FnOnce() + Send, driver: &Driver, is_right: impl 
     }
 }
 
-/// What the driver's thread is to have by default. Without privileges it stays as nice as the process was made (`nice cargo test`).
+/// The default scheduling of the driver's thread. Without privileges it keeps the nice value of the process, as after
+/// `nice cargo test`.
 fn process() -> Scheduled {
     let main = std::process::id() as i32;
     let nice = if is_root() { 0 } else { nice_of_process() };
@@ -124,15 +128,16 @@ fn nice_of_process() -> i32 {
     Scheduled::of(std::process::id() as i32).expect("it is there").nice
 }
 
-/// For a test that starts a driver's thread: one at a time.
+/// Locks `ONE`.
 pub fn one() -> impl Drop {
     let one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     wait_until_there_is_none();
     one
 }
 
-/// All there are in several looks, of which the first finds some: while other threads end, /proc may leave out one that lives.
-fn several_looks() -> BTreeSet<i32> {
+/// The driver's threads, as several reads of /proc together show them. A single read may leave out a thread while
+/// others end.
+fn several_reads() -> BTreeSet<i32> {
     let begun = Instant::now();
     let mut found = BTreeSet::new();
     while found.is_empty() {
@@ -146,7 +151,7 @@ fn several_looks() -> BTreeSet<i32> {
     found
 }
 
-/// Until the threads of earlier drivers are gone: a driver that is dropped does not wait for its thread.
+/// Waits until the threads of earlier drivers are gone. A driver that is dropped does not wait for its thread.
 fn wait_until_there_is_none() {
     let begun = Instant::now();
     while !drivers_threads().is_empty() {
@@ -219,7 +224,7 @@ fn driver_stays_on_the_cpus_of_the_process() {
 }
 
 #[test]
-fn driver_is_scheduled_as_was_asked() {
+fn driver_is_scheduled_as_configured() {
     let _one = one();
     let first = process().cpus[0];
     let nice = process().nice.max(3) as i8;
@@ -241,18 +246,17 @@ fn driver_is_scheduled_as_was_asked() {
     assert_eq!(when_armed_by(idle, system.driver(), |found| *found == expected), expected);
 }
 
-/// What it may not have is no error: here without any privileges, and no CPU that there is.
+/// Settings that are not permitted are ignored. Here the thread has no privileges, and the CPU does not exist.
 #[test]
-fn driver_that_may_not_have_what_was_asked_runs_all_the_same() {
+fn driver_runs_although_its_settings_are_not_permitted() {
     let _one = one();
     let settings = DriverThread::new().nice(-20).realtime(99).cpus(Cpus::Only([8191].into()));
     let driver = Driver::host_with(settings).expect("there is memory");
-    let nice = nice_of_process().max(5); // no less than the process has, which takes privileges
+    let nice = nice_of_process().max(5); // lowering it below that of the process takes privileges
     let unprivileged = || {
         if is_root() {
-            // Of this thread alone, and of those that it starts.
-            // SAFETY: drops this thread's privileges.
-            assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) }, 0);
+            // SAFETY: the system call drops the privileges of this thread and of those that it starts later.
+            assert_eq!(unsafe { syscall(libc::SYS_setresuid, [65534, 65534, 65534, 0, 0, 0]) }, 0);
         }
         assert!(set_nice(nice));
     };
@@ -260,13 +264,13 @@ fn driver_that_may_not_have_what_was_asked_runs_all_the_same() {
     assert_eq!((found.policy, found.nice), (libc::SCHED_OTHER, nice));
 }
 
-/// Started early, it is what it would be if its first timer came from a normal thread.
+/// A driver's thread that was started explicitly has the default scheduling.
 #[test]
 fn driver_can_be_started_before_its_first_timer() {
     let _one = one();
     let driver = Driver::host().expect("there is memory");
     assert_eq!(driver.start(), Ok(()));
-    let found = several_looks();
+    let found = several_reads();
     assert_eq!(driver.start(), Ok(()));
     let idle = || assert!(set_policy(libc::SCHED_IDLE, 0));
     let (timers, expiries) = Timers::channel(&driver, TimerOptions::new()).expect("there is memory");
@@ -279,11 +283,11 @@ fn driver_can_be_started_before_its_first_timer() {
         });
     });
     assert!(expiries.recv_timeout(ufutex::Timeout::After(PATIENCE)).is_some());
-    assert_eq!(several_looks(), found, "one thread is enough");
+    assert_eq!(several_reads(), found, "one thread is enough");
     assert_eq!(found.iter().map(|tid| Scheduled::of(*tid)).collect::<Vec<_>>(), [Some(process())]);
 }
 
-/// Many threads arm first at the same time: one thread is started.
+/// Many threads start the driver at the same time. One driver's thread is started.
 #[test]
 fn driver_is_started_once() {
     let _one = one();
@@ -299,6 +303,6 @@ fn driver_is_started_once() {
                 });
             }
         });
-        assert_eq!(several_looks().len(), 1);
+        assert_eq!(several_reads().len(), 1);
     }
 }

@@ -2,28 +2,27 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{RawWaker, RawWakerVTable, Waker};
 use std::time::Duration;
 
 use ufutex::timer::{Base, Clocks, CpuClock, Driver};
-use ufutex::{
-    Access, Config, Domain, Fault, Guest, NodeMemory, Options, Priority, Scheduler, System, Topology, UserMemory, Width,
-};
+use ufutex::{Config, Domain, Guest, NodeMemory, Options, Priority, Scheduler, System, Topology};
 
 use crate::bomb::{Call, pass};
+use crate::common::guest_memory::{Event, GuestMemory};
 
-/// Counts what its wakers are told.
+/// Counts the calls of its wakers.
 #[derive(Default)]
-pub struct Told(AtomicUsize);
+pub struct Notified(AtomicUsize);
 
-impl Told {
+impl Notified {
     pub fn new() -> (Arc<Self>, Waker) {
-        let told = Arc::new(Self::default());
+        let notified = Arc::new(Self::default());
         // SAFETY: the table's functions count references to the `Arc`.
-        let waker = unsafe { Waker::from_raw(raw(told.clone())) };
-        (told, waker)
+        let waker = unsafe { Waker::from_raw(raw(notified.clone())) };
+        (notified, waker)
     }
 
     pub fn times(&self) -> usize {
@@ -33,96 +32,48 @@ impl Told {
 
 static TABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, release);
 
-fn raw(told: Arc<Told>) -> RawWaker {
-    RawWaker::new(Arc::into_raw(told).cast(), &TABLE)
+fn raw(notified: Arc<Notified>) -> RawWaker {
+    RawWaker::new(Arc::into_raw(notified).cast(), &TABLE)
 }
 
-unsafe fn clone(told: *const ()) -> RawWaker {
+unsafe fn clone(notified: *const ()) -> RawWaker {
     pass(Call::WakerClone);
     // SAFETY: from `raw`, and still counted.
-    unsafe { Arc::increment_strong_count(told.cast::<Told>()) };
-    RawWaker::new(told, &TABLE)
+    unsafe { Arc::increment_strong_count(notified.cast::<Notified>()) };
+    RawWaker::new(notified, &TABLE)
 }
 
-unsafe fn wake(told: *const ()) {
+unsafe fn wake(notified: *const ()) {
     // SAFETY: from `raw`, and this is the waker's own count.
-    let told = unsafe { Arc::from_raw(told.cast::<Told>()) };
-    told.0.fetch_add(1, SeqCst);
+    let notified = unsafe { Arc::from_raw(notified.cast::<Notified>()) };
+    notified.0.fetch_add(1, SeqCst);
     pass(Call::WakerWake);
 }
 
-unsafe fn wake_by_ref(told: *const ()) {
+unsafe fn wake_by_ref(notified: *const ()) {
     // SAFETY: from `raw`, and still counted.
-    unsafe { (*told.cast::<Told>()).0.fetch_add(1, SeqCst) };
+    unsafe { (*notified.cast::<Notified>()).0.fetch_add(1, SeqCst) };
     pass(Call::WakerWake);
 }
 
-unsafe fn release(told: *const ()) {
+unsafe fn release(notified: *const ()) {
     // SAFETY: from `raw`, and this is the waker's own count.
-    drop(unsafe { Arc::from_raw(told.cast::<Told>()) });
+    drop(unsafe { Arc::from_raw(notified.cast::<Notified>()) });
     pass(Call::WakerDrop);
 }
 
-/// A page of words at `0x1000`.
-pub struct Memory {
-    words: [AtomicU32; 64],
-    /// The next access faults, and is cured by `fault_in`.
-    is_absent: AtomicBool,
-}
+/// Memory whose every function is a callback that may panic.
+pub type Memory = GuestMemory;
 
-impl Memory {
-    pub fn new() -> &'static Self {
-        Box::leak(Box::new(Self { words: [const { AtomicU32::new(0) }; 64], is_absent: AtomicBool::new(false) }))
-    }
-
-    pub fn vanish(&self) {
-        self.is_absent.store(true, SeqCst);
-    }
-
-    /// The word at this number; every sixteenth has a line, and so a bucket, of its own.
-    pub fn word(&self, number: usize) -> &AtomicU32 {
-        &self.words[number]
-    }
-
-    pub fn target(&'static self, number: usize) -> Guest<'static, Self> {
-        Guest::new(self, 0x1000 + 4 * number as u64, Width::U32).expect("aligned")
-    }
-
-    fn at(&self, address: u64) -> Result<&AtomicU32, Fault> {
-        if self.is_absent.load(SeqCst) {
-            return Err(Fault);
-        }
-        self.words.get((address.checked_sub(0x1000).ok_or(Fault)?) as usize / 4).ok_or(Fault)
-    }
-}
-
-impl UserMemory for Memory {
-    fn load(&self, address: u64, width: Width) -> Result<u64, Fault> {
-        pass(Call::Load);
-        let word = u64::from(self.at(address)?.load(SeqCst));
-        Ok(word >> (address % 4 * 8) & width.max())
-    }
-    fn compare_exchange(&self, address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
-        pass(Call::Exchange);
-        let word = self.at(address)?;
-        let shift = address % 4 * 8;
-        loop {
-            let before = word.load(SeqCst);
-            let held = u64::from(before) >> shift & width.max();
-            if held != current {
-                return Ok(Err(held));
-            }
-            let after = u64::from(before) & !(width.max() << shift) | new << shift;
-            if word.compare_exchange(before, after as u32, SeqCst, SeqCst).is_ok() {
-                return Ok(Ok(held));
-            }
-        }
-    }
-    fn fault_in(&self, _address: u64, _access: Access) -> Result<(), Fault> {
-        self.is_absent.store(false, SeqCst);
-        pass(Call::FaultIn);
+fn new_memory() -> &'static Memory {
+    Box::leak(Box::new(Memory::with_hook(|event, _| {
+        pass(match event {
+            Event::Load => Call::Load,
+            Event::CompareExchange => Call::Exchange,
+            Event::FaultIn(_) => Call::FaultIn,
+        });
         Ok(())
-    }
+    })))
 }
 
 /// Clocks that stand still until they are set.
@@ -138,7 +89,7 @@ impl Time {
         self.cpu.fetch_add(length.as_nanos() as u64, SeqCst);
     }
 
-    /// Nobody has CPU time meanwhile.
+    /// As `advance`, but CPU clocks stand still.
     pub fn advance_alone(&self, length: Duration) {
         self.now.fetch_add(length.as_nanos() as u64, SeqCst);
     }
@@ -158,7 +109,7 @@ impl Clocks for Time {
     }
 }
 
-/// What it was told last of each task.
+/// The last priority of each task that the scheduler was given.
 #[derive(Default)]
 pub struct Log(Mutex<HashMap<u32, Priority>>);
 
@@ -194,7 +145,7 @@ impl Topology for Node {
 
 struct Tables;
 
-// SAFETY: the global allocator's promise, whose memory this is.
+// SAFETY: the memory is the global allocator's.
 unsafe impl NodeMemory for Tables {
     fn allocate(&self, layout: std::alloc::Layout, _node: u32) -> *mut u8 {
         pass(Call::Allocate);
@@ -213,7 +164,7 @@ pub fn system_of_nodes<L: ufutex::layout::Layout>() -> System<L> {
     System::with_config(config).expect("the memory is there")
 }
 
-/// A system with all of these.
+/// A system with all of these callbacks.
 pub struct Embedder {
     pub system: System,
     pub domain: &'static Domain,
@@ -229,28 +180,38 @@ impl Embedder {
         let config = Config::new().cpus(2).global_slots(64).hash_seed(1);
         let config = config.clocks(time.clone()).topology(Arc::new(Node));
         let system = System::with_scheduler(config, log.clone()).expect("the memory is there");
-        // Without the early look each load is one under the lock.
+        // Without the early return, each load is made with the bucket locked.
         let options = Options::new().counters(true).early_return(false);
         let domain = Box::leak(Box::new(Domain::with_options(&system, options)));
-        Self { system, domain, time, log, memory: Memory::new() }
+        Self { system, domain, time, log, memory: new_memory() }
     }
 
     pub fn driver(&self) -> &Driver {
         self.system.driver()
     }
 
-    /// No lock is held: another thread waits and wakes on each of the words, locks and unlocks it, changes the table, sets
-    /// and lets expire a timeout. Nobody waits.
+    /// The word with this number. Every sixteenth has a cache line, and so a bucket, of its own.
+    pub fn word(&self, number: usize) -> &'static AtomicU32 {
+        self.memory.word(4 * number as u64)
+    }
+
+    pub fn target(&self, number: usize) -> Guest<'static, Memory> {
+        self.memory.target(4 * number as u64)
+    }
+
+    /// Checks that no lock is held and that there is no waiter. Another thread waits and wakes on each of the words,
+    /// locks and unlocks them, resizes the table and turns the driver.
     pub fn assert_free(&self) {
-        let (domain, memory, system) = (self.domain, self.memory, self.system.clone());
+        let (domain, system) = (self.domain, self.system.clone());
+        let words = [0, 1, 16, 32].map(|number| (self.target(number), self.word(number)));
         let other = std::thread::spawn(move || {
             let task = domain.task(9999).expect("the TID is free");
-            for number in [0, 1, 16, 32] {
-                assert_eq!(domain.wait(memory.target(number), 12345), Err(ufutex::Error::Again));
-                assert_eq!(domain.wake(memory.target(number), usize::MAX), 0, "somebody waits for word {number}");
-                memory.word(number).store(0, SeqCst);
-                assert_eq!(domain.lock_pi(memory.target(number), &task, None), Ok(()));
-                assert_eq!(domain.unlock_pi(memory.target(number), &task), Ok(()));
+            for (target, word) in words {
+                assert_eq!(domain.wait(target, 12345), Err(ufutex::Error::Again));
+                assert_eq!(domain.wake(target, usize::MAX), 0, "a waiter is left on a word");
+                word.store(0, SeqCst);
+                assert_eq!(domain.lock_pi(target, &task, None), Ok(()));
+                assert_eq!(domain.unlock_pi(target, &task), Ok(()));
             }
             for slots in [64, 16] {
                 assert_eq!(domain.set_slots(slots), Ok(()));

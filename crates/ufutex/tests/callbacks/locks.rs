@@ -1,4 +1,4 @@
-//! Schedulers, wakers and guest memory, in locks that lend priority and in robust lists.
+//! Schedulers, wakers and guest memory, in PI locks and in robust lists.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use ufutex::{Error, Guest, LockPi, OWNER_DIED, Pointers, Priority, TID_MASK, Task, WAITERS, WaitOptions};
 
 use crate::bomb::{Bomb, panics};
-use crate::guest::{Embedder, Memory, Told};
+use crate::guest::{Embedder, Memory, Notified};
 
 type Locks<'t> = Pin<Box<LockPi<'static, 't, Guest<'static, Memory>>>>;
 
@@ -23,49 +23,50 @@ fn task(it: &Embedder, tid: u32, priority: u8) -> Task {
     task
 }
 
-fn locking<'t>(it: &Embedder, number: usize, task: &'t Task) -> (Locks<'t>, Arc<Told>) {
-    let (told, waker) = Told::new();
-    let mut lock = Box::pin(it.domain.lock_pi_async(it.memory.target(number), task));
+fn locking<'t>(it: &Embedder, number: usize, task: &'t Task) -> (Locks<'t>, Arc<Notified>) {
+    let (notified, waker) = Notified::new();
+    let mut lock = Box::pin(it.domain.lock_pi_async(it.target(number), task));
     assert_eq!(poll(&mut lock, &waker), Poll::Pending);
-    (lock, told)
+    (lock, notified)
 }
 
-/// What the scheduler was told last is what holds. A panic of the scheduler counts as told.
-fn assert_told(it: &Embedder, tasks: &[&Task]) {
+/// Checks that the last report to the scheduler is the present priority. A report counts even if the scheduler
+/// panicked.
+fn assert_reported(it: &Embedder, tasks: &[&Task]) {
     for task in tasks {
         assert_eq!(it.log.of(task.tid()), task.priority(), "task {}", task.tid());
     }
 }
 
-/// The lock is handed to the better of two, which has lent its priority.
+/// The lock is handed to the waiter with the higher priority, which has boosted the owner.
 fn unlock(bomb: &mut Bomb) {
     let it = Embedder::new();
     let [owner, good, better] = [(1, 0), (2, 10), (3, 20)].map(|(tid, priority)| task(&it, tid, priority));
-    let word = it.memory.target(0);
+    let word = it.target(0);
     assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
     let (mut second, _) = locking(&it, 0, &good);
-    let (mut first, told) = locking(&it, 0, &better);
+    let (mut first, notified) = locking(&it, 0, &better);
     assert_eq!(owner.priority(), Priority::realtime(20));
     let unlocked = bomb.during(|| it.domain.unlock_pi(word, &owner));
-    if it.memory.word(0).load(SeqCst) & TID_MASK == 1 {
-        assert_eq!((unlocked, told.times()), (None, 0), "nothing has happened");
+    if it.word(0).load(SeqCst) & TID_MASK == 1 {
+        assert_eq!((unlocked, notified.times()), (None, 0), "nothing has happened");
         assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
     }
-    assert_eq!(it.memory.word(0).load(SeqCst), WAITERS | 3);
-    assert_eq!(told.times(), 1, "the heir was not told");
-    assert_told(&it, &[&owner, &good, &better]);
+    assert_eq!(it.word(0).load(SeqCst), WAITERS | 3);
+    assert_eq!(notified.times(), 1, "the new owner was not notified");
+    assert_reported(&it, &[&owner, &good, &better]);
     assert_eq!(poll(&mut first, Waker::noop()), Poll::Ready(Ok(())));
     assert_eq!(it.domain.unlock_pi(word, &better), Ok(()));
     assert_eq!(poll(&mut second, Waker::noop()), Poll::Ready(Ok(())));
     assert_eq!(it.domain.unlock_pi(word, &good), Ok(()));
-    assert_told(&it, &[&owner, &good, &better]);
+    assert_reported(&it, &[&owner, &good, &better]);
     it.assert_free();
 }
 
-/// The heir is a thread, asleep.
+/// The next owner is a sleeping thread.
 fn unlock_for_a_thread(bomb: &mut Bomb) {
     let it = Embedder::new();
-    let word = it.memory.target(0);
+    let word = it.target(0);
     let owner = task(&it, 1, 0);
     assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
     let (domain, heir) = (it.domain, task(&it, 2, 30));
@@ -78,67 +79,67 @@ fn unlock_for_a_thread(bomb: &mut Bomb) {
     }
     bomb.during(|| domain.unlock_pi(word, &owner));
     thread.join().expect("it has the lock");
-    assert_told(&it, &[&owner]);
+    assert_reported(&it, &[&owner]);
     it.assert_free();
 }
 
-/// A wait for a lock whose first poll panics waits for nothing, or waits: a second poll goes on from there.
+/// The first poll of a wait for a lock panics. The wait is queued or not, and a second poll continues it.
 fn lock(bomb: &mut Bomb) {
     let it = Embedder::new();
     let [owner, waiter] = [(1, 0), (2, 20)].map(|(tid, priority)| task(&it, tid, priority));
-    let word = it.memory.target(0);
+    let word = it.target(0);
     assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
-    let (told, waker) = Told::new();
+    let (notified, waker) = Notified::new();
     let mut lock = Box::pin(it.domain.lock_pi_async(word, &waiter));
-    it.memory.vanish();
+    it.memory.page_out();
     bomb.during(|| poll(&mut lock, &waker));
     assert_eq!(poll(&mut lock, &waker), Poll::Pending);
     assert_eq!(it.domain.waiting(), 1);
-    assert_told(&it, &[&owner, &waiter]);
+    assert_reported(&it, &[&owner, &waiter]);
     assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
-    assert!(told.times() >= 1);
+    assert!(notified.times() >= 1);
     assert_eq!(poll(&mut lock, &waker), Poll::Ready(Ok(())));
     assert_eq!(it.domain.unlock_pi(word, &waiter), Ok(()));
     it.assert_free();
 }
 
-/// A wait for a lock is dropped: it leaves, or gives back the lock that it was handed.
+/// A wait for a lock is dropped: it leaves the queue, or gives up the lock that it was handed.
 fn dropped(bomb: &mut Bomb) {
     for is_handed in [false, true] {
         let it = Embedder::new();
         let [owner, waiter, next] = [(1, 0), (2, 20), (3, 10)].map(|(tid, priority)| task(&it, tid, priority));
-        let word = it.memory.target(0);
+        let word = it.target(0);
         assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
         let (lock, _) = locking(&it, 0, &waiter);
-        let (mut behind, told) = locking(&it, 0, &next);
+        let (mut behind, notified) = locking(&it, 0, &next);
         if is_handed {
             assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
         }
         bomb.during(|| drop(lock));
-        assert_told(&it, &[&owner, &waiter, &next]);
-        if it.memory.word(0).load(SeqCst) & TID_MASK == 2 {
-            // Its memory panicked, so the lock is still the task's.
+        assert_reported(&it, &[&owner, &waiter, &next]);
+        if it.word(0).load(SeqCst) & TID_MASK == 2 {
+            // The access to memory panicked, so the task still owns the lock.
             assert!(is_handed);
             assert_eq!(it.domain.unlock_pi(word, &waiter), Ok(()));
         }
         if !is_handed {
             assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
         }
-        assert_eq!(told.times(), 1);
+        assert_eq!(notified.times(), 1);
         assert_eq!(poll(&mut behind, Waker::noop()), Poll::Ready(Ok(())));
         assert_eq!(it.domain.unlock_pi(word, &next), Ok(()));
         it.assert_free();
     }
 }
 
-/// As above, while the stack unwinds already: no second panic ends the process.
+/// As `dropped`, while the stack unwinds. A second panic must not abort the process.
 fn dropped_in_a_panic(bomb: &mut Bomb) {
     let it = Embedder::new();
     let [owner, waiter, next] = [(1, 0), (2, 20), (3, 10)].map(|(tid, priority)| task(&it, tid, priority));
-    let word = it.memory.target(0);
+    let word = it.target(0);
     assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
     let (lock, _) = locking(&it, 0, &waiter);
-    let (mut behind, told) = locking(&it, 0, &next);
+    let (mut behind, notified) = locking(&it, 0, &next);
     assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
     struct InPanic<F: FnMut()>(F);
     impl<F: FnMut()> Drop for InPanic<F> {
@@ -152,70 +153,70 @@ fn dropped_in_a_panic(bomb: &mut Bomb) {
         std::panic::resume_unwind(Box::new(()));
     }));
     assert!(unwinding.is_err());
-    if it.memory.word(0).load(SeqCst) & TID_MASK == 2 {
+    if it.word(0).load(SeqCst) & TID_MASK == 2 {
         assert_eq!(it.domain.unlock_pi(word, &waiter), Ok(()));
     }
-    assert_eq!(told.times(), 1);
+    assert_eq!(notified.times(), 1);
     assert_eq!(poll(&mut behind, Waker::noop()), Poll::Ready(Ok(())));
     assert_eq!(it.domain.unlock_pi(word, &next), Ok(()));
-    assert_told(&it, &[&owner, &waiter, &next]);
+    assert_reported(&it, &[&owner, &waiter, &next]);
     it.assert_free();
 }
 
 type Wait<'t> = Pin<Box<dyn Future<Output = Result<(), Error>> + 't>>;
 
-/// A wait at word 0 to be requeued to the lock in word 16.
-fn to_be_requeued<'t>(it: &Embedder, task: &'t Task) -> (Wait<'t>, Arc<Told>) {
-    let (told, waker) = Told::new();
-    let [from, to] = [0, 16].map(|number| it.memory.target(number));
+/// A wait on word 0 that is to be requeued to the lock in word 16.
+fn to_be_requeued<'t>(it: &Embedder, task: &'t Task) -> (Wait<'t>, Arc<Notified>) {
+    let (notified, waker) = Notified::new();
+    let [from, to] = [0, 16].map(|number| it.target(number));
     let mut wait: Wait<'t> = Box::pin(it.domain.wait_requeue_pi_async(from, 0, to, task));
     assert_eq!(poll(&mut wait, &waker), Poll::Pending);
-    (wait, told)
+    (wait, notified)
 }
 
-/// Waiters of a word are requeued to a free lock: the first has it.
+/// Waiters of a word are requeued to a free lock, which the first of them gets.
 fn requeue_to_a_lock(bomb: &mut Bomb) {
     let it = Embedder::new();
     let tasks = [(1, 30), (2, 20), (3, 10)].map(|(tid, priority)| task(&it, tid, priority));
-    let [from, to] = [0, 16].map(|number| it.memory.target(number));
+    let [from, to] = [0, 16].map(|number| it.target(number));
     let mut waits = tasks.each_ref().map(|task| to_be_requeued(&it, task));
-    it.memory.vanish();
+    it.memory.page_out();
     let requeued = bomb.during(|| it.domain.cmp_requeue_pi(from, 0, to, 9));
-    if it.memory.word(16).load(SeqCst) == 0 {
+    if it.word(16).load(SeqCst) == 0 {
         assert_eq!((requeued, it.domain.counters().requeues), (None, 0), "nothing has happened");
         assert_eq!(it.domain.cmp_requeue_pi(from, 0, to, 9), Ok(3));
     }
     let counters = it.domain.counters();
     assert_eq!((counters.requeues, counters.woken, counters.requeued), (1, 1, 2));
     for (i, task) in tasks.iter().enumerate() {
-        assert_eq!(it.memory.word(16).load(SeqCst) & TID_MASK, task.tid());
-        let (wait, told) = &mut waits[i];
-        assert_eq!(told.times(), 1, "task {} has the lock and was not told", task.tid());
+        assert_eq!(it.word(16).load(SeqCst) & TID_MASK, task.tid());
+        let (wait, notified) = &mut waits[i];
+        assert_eq!(notified.times(), 1, "task {} has the lock and was not notified", task.tid());
         assert_eq!(poll(wait, Waker::noop()), Poll::Ready(Ok(())));
         assert_eq!(it.domain.unlock_pi(to, task), Ok(()));
     }
-    assert_told(&it, &tasks.each_ref());
+    assert_reported(&it, &tasks.each_ref());
     it.assert_free();
 }
 
-/// The same, and a waiter behind the first lends its priority to it: the waiter's own was raised after it had queued.
-fn requeue_that_lends(bomb: &mut Bomb) {
+/// As `requeue_to_a_lock`. The second waiter, whose priority was raised after it had queued, boosts the first.
+fn requeue_that_boosts(bomb: &mut Bomb) {
     let it = Embedder::new();
     let [heir, lender] = [(1, 30), (2, 20)].map(|(tid, priority)| task(&it, tid, priority));
-    let [from, to] = [0, 16].map(|number| it.memory.target(number));
+    let [from, to] = [0, 16].map(|number| it.target(number));
     let mut waits = [&heir, &lender].map(|task| to_be_requeued(&it, task));
     lender.set_priority(Priority::realtime(40));
     let requeued = bomb.during(|| it.domain.cmp_requeue_pi(from, 0, to, 9));
     assert!(requeued.is_none_or(|requeued| requeued == Ok(2)));
-    assert_eq!(it.memory.word(16).load(SeqCst), WAITERS | 1);
-    assert_eq!(heir.priority(), Priority::realtime(40), "nothing was lent");
-    assert_told(&it, &[&heir, &lender]);
-    for (task, (wait, told)) in [&heir, &lender].into_iter().zip(&mut waits) {
-        assert_eq!(told.times(), 1, "task {} has the lock and was not told", task.tid());
+    assert_eq!(it.word(16).load(SeqCst), WAITERS | 1);
+    assert_eq!(heir.priority(), Priority::realtime(40), "no priority was inherited");
+    assert_reported(&it, &[&heir, &lender]);
+    for (task, (wait, notified)) in [&heir, &lender].into_iter().zip(&mut waits) {
+        assert_eq!(notified.times(), 1, "task {} has the lock and was not notified", task.tid());
         assert_eq!(poll(wait, Waker::noop()), Poll::Ready(Ok(())));
         assert_eq!(it.domain.unlock_pi(to, task), Ok(()));
     }
-    assert_told(&it, &[&heir, &lender]);
+    assert_reported(&it, &[&heir, &lender]);
     it.assert_free();
 }
 
@@ -224,49 +225,50 @@ fn death(bomb: &mut Bomb) {
     let it = Embedder::new();
     let [owner, one, two] = [(1, 0), (2, 20), (3, 10)].map(|(tid, priority)| task(&it, tid, priority));
     for number in [0, 16] {
-        assert_eq!(it.domain.lock_pi(it.memory.target(number), &owner, None), Ok(()));
+        assert_eq!(it.domain.lock_pi(it.target(number), &owner, None), Ok(()));
     }
     let (mut first, told_first) = locking(&it, 0, &one);
     let (mut second, told_second) = locking(&it, 16, &two);
     bomb.during(|| drop(owner));
-    assert_eq!((told_first.times(), told_second.times()), (1, 1), "an heir was not told");
+    assert_eq!((told_first.times(), told_second.times()), (1, 1), "a new owner was not notified");
     for (lock, task, number) in [(&mut first, &one, 0), (&mut second, &two, 16)] {
-        it.memory.vanish();
+        it.memory.page_out();
         let polled = bomb.during(|| poll(lock, Waker::noop()));
         if polled.is_none() {
             assert_eq!(poll(lock, Waker::noop()), Poll::Ready(Ok(())));
         }
-        assert_eq!(it.memory.word(number).load(SeqCst), OWNER_DIED | WAITERS | task.tid());
-        assert_eq!(it.domain.unlock_pi(it.memory.target(number), task), Ok(()));
-        it.memory.word(number).store(0, SeqCst);
+        assert_eq!(it.word(number).load(SeqCst), OWNER_DIED | WAITERS | task.tid());
+        assert_eq!(it.domain.unlock_pi(it.target(number), task), Ok(()));
+        it.word(number).store(0, SeqCst);
     }
-    assert_told(&it, &[&one, &two]);
+    assert_reported(&it, &[&one, &two]);
     assert!(it.domain.task(1).is_ok(), "the TID of the dead is free");
     it.assert_free();
 }
 
-/// A thread's robust list has two words that somebody waits for. After a panic `exit` goes on where it was.
+/// A thread's robust list has two words with waiters. After a panic, a second `exit` continues the first.
 fn robust_list(bomb: &mut Bomb) {
     let it = Embedder::new();
     let dying = it.domain.task(7).expect("the TID is free");
-    // Pointers of 32 bits: a head at word 48, entries at 0 and 16, whose futex words follow 8 bytes behind.
-    let at = |number: u32| 0x1000 + 4 * number;
+    // A list with 32-bit pointers: the head is at word 48, entries are at words 0 and 16, and their futex words lie 8
+    // bytes behind them.
+    let at = |number: u64| it.memory.at(4 * number) as u32;
     for (number, value) in [(48, at(0)), (49, 8), (50, 0), (0, at(16)), (16, at(48))] {
-        it.memory.word(number as usize).store(value, SeqCst);
+        it.word(number as usize).store(value, SeqCst);
     }
-    let shared = |number| ufutex::Shared::address_space(it.memory.target(number));
+    let shared = |number| ufutex::Shared::address_space(it.target(number));
     let mut waits: Vec<_> = [2, 18]
         .map(|number| {
-            it.memory.word(number).store(WAITERS | 7, SeqCst);
-            let (told, waker) = Told::new();
+            it.word(number).store(WAITERS | 7, SeqCst);
+            let (notified, waker) = Notified::new();
             let expected = u64::from(WAITERS | 7);
             let mut wait = Box::pin(it.domain.wait_async(shared(number), expected, WaitOptions::new()));
             assert_eq!(poll(&mut wait, &waker), Poll::Pending);
-            (wait, told)
+            (wait, notified)
         })
         .into();
     assert_eq!(dying.set_robust_list(Pointers::Narrow, at(48).into(), 12), Ok(()));
-    it.memory.vanish();
+    it.memory.page_out();
     let mut exits = 0;
     loop {
         match bomb.during(|| it.domain.exit(&dying, it.memory)) {
@@ -275,13 +277,13 @@ fn robust_list(bomb: &mut Bomb) {
             None => break assert_eq!(it.domain.exit(&dying, it.memory), Ok(())),
         }
     }
-    for (wait, told) in &mut waits {
-        assert_eq!(told.times(), 1, "a waiter of a robust futex was not told");
+    for (wait, notified) in &mut waits {
+        assert_eq!(notified.times(), 1, "a waiter of a robust futex was not notified");
         assert_eq!(poll(wait, Waker::noop()), Poll::Ready(Ok(())));
     }
     for number in [2, 18] {
-        assert_eq!(it.memory.word(number).load(SeqCst), OWNER_DIED | WAITERS);
-        it.memory.word(number).store(0, SeqCst);
+        assert_eq!(it.word(number).load(SeqCst), OWNER_DIED | WAITERS);
+        it.word(number).store(0, SeqCst);
     }
     it.assert_free();
 }
@@ -289,34 +291,34 @@ fn robust_list(bomb: &mut Bomb) {
 fn try_lock(bomb: &mut Bomb) {
     let it = Embedder::new();
     let [owner, other] = [(1, 0), (2, 0)].map(|(tid, priority)| task(&it, tid, priority));
-    let word = it.memory.target(0);
+    let word = it.target(0);
     assert_eq!(it.domain.lock_pi(word, &owner, None), Ok(()));
-    it.memory.vanish();
+    it.memory.page_out();
     let tried = bomb.during(|| it.domain.try_lock_pi(word, &other));
     assert!(tried.is_none_or(|tried| tried == Err(Error::Again)));
     assert_eq!(it.domain.unlock_pi(word, &owner), Ok(()));
     it.assert_free();
 }
 
-/// Of two changes the scheduler panics at the first: it is told of the second all the same.
+/// The scheduler panics in the first of two reports, and still gets the second.
 #[test]
-fn scheduler_that_panics_is_told_of_the_other_changes() {
+fn scheduler_that_panics_gets_the_other_reports() {
     crate::bomb::for_every(crate::bomb::Call::SetPriority, 3, |bomb| {
         let it = Embedder::new();
         let [last, middle, first] = [(1, 0), (2, 0), (3, 50)].map(|(tid, priority)| task(&it, tid, priority));
-        assert_eq!(it.domain.lock_pi(it.memory.target(0), &last, None), Ok(()));
-        assert_eq!(it.domain.lock_pi(it.memory.target(16), &middle, None), Ok(()));
+        assert_eq!(it.domain.lock_pi(it.target(0), &last, None), Ok(()));
+        assert_eq!(it.domain.lock_pi(it.target(16), &middle, None), Ok(()));
         let (lock, _) = locking(&it, 0, &middle);
-        let mut chained = Box::pin(it.domain.lock_pi_async(it.memory.target(16), &first));
-        // Both owners run with 50 now; then the best of all has less.
+        let mut chained = Box::pin(it.domain.lock_pi_async(it.target(16), &first));
+        // Both owners are boosted to 50. Then the waiter with the highest priority gets a lower one.
         let polled = bomb.during(|| poll(&mut chained, Waker::noop()));
         assert!(polled.is_none_or(|polled| polled == Poll::Pending));
         assert_eq!(last.priority(), Priority::realtime(50));
-        assert_told(&it, &[&last, &middle, &first]);
+        assert_reported(&it, &[&last, &middle, &first]);
         bomb.during(|| first.set_priority(Priority::realtime(5)));
-        assert_told(&it, &[&last, &middle, &first]);
+        assert_reported(&it, &[&last, &middle, &first]);
         drop((lock, chained));
-        assert_told(&it, &[&last, &middle, &first]);
+        assert_reported(&it, &[&last, &middle, &first]);
     });
 }
 
@@ -328,7 +330,7 @@ mod tests {
         dropped: SetPriority 1, WakerDrop 1, WakerWake 1, Load 1, Exchange 1;
         dropped_in_a_panic: WakerWake 1, Load 1, Exchange 1;
         requeue_to_a_lock: Load 3, FaultIn 1, Exchange 1, WakerWake 1;
-        requeue_that_lends: SetPriority 1;
+        requeue_that_boosts: SetPriority 1;
         death: SetPriority 1, WakerWake 2, Load 1, Exchange 1, FaultIn 1;
         robust_list: Load 5, Exchange 2, FaultIn 1, WakerWake 2;
         try_lock: Load 1, Exchange 1, FaultIn 1;

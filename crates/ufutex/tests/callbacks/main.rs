@@ -1,5 +1,5 @@
-//! What holds when a callback of an embedder panics, at every place where the engine calls it; what it may call itself; and
-//! what of the calling thread's scheduling the driver's thread must not take over.
+//! Callbacks of an embedder: they may panic wherever the engine calls them, and may call the engine. Also the
+//! scheduling of the driver's thread.
 
 #[path = "../common/mod.rs"]
 mod common;

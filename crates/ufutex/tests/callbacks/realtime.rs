@@ -1,5 +1,5 @@
-//! A thread with a real-time priority goes on when a thread without one is in the middle of something, and has no CPU but
-//! the same: whatever it waits for, it sleeps.
+//! A thread with a real-time priority waits for a thread without one, on the same CPU. It must sleep and not spin,
+//! since the other thread gets no CPU time while it spins.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
@@ -7,17 +7,19 @@ use std::time::Duration;
 use ufutex::{Domain, Error, Timeout, WaitOptions};
 
 use crate::common::domains::system;
+use crate::common::kernel::now;
 use crate::common::waiters::{idle, queue};
 use crate::driver_thread::{bind_to, one_cpu, set_policy};
 
-/// Waits of a SCHED_FIFO thread end without the CPU that the other one needs, while a SCHED_OTHER thread on its CPU resizes the table, many waiters at a time.
+/// A SCHED_OTHER thread resizes the table, in long steps. Waits of a SCHED_FIFO thread on the same CPU end after little
+/// CPU time.
 #[test]
 fn timeout_of_a_realtime_thread_ends_while_a_normal_thread_resizes() {
     let Some(cpu) = one_cpu() else { return println!("skipped: this user may not have real-time threads") };
     let system = system();
     let domain: Domain = Domain::with_options(&system, ufutex::Options::new());
     assert_eq!(domain.set_slots(2), Ok(()));
-    // All in the few buckets of the smallest table, so that a step is long.
+    // All waiters are in the few buckets of the smallest table, so that a step of the resize is long.
     let words: Vec<_> = (0..16 * 20_000).map(|_| AtomicU32::new(0)).collect();
     let mut waiters = idle(20_000);
     let queued: Vec<_> = std::iter::zip(words.iter().step_by(16), &mut waiters)
@@ -39,9 +41,9 @@ fn timeout_of_a_realtime_thread_ends_while_a_normal_thread_resizes() {
             let options = WaitOptions::new().timeout(Timeout::After(Duration::from_micros(300)));
             let mut longest = Duration::ZERO;
             for _ in 0..300 {
-                let begun = cpu_time();
+                let begun = now(libc::CLOCK_THREAD_CPUTIME_ID);
                 assert_eq!(domain.wait_with(&word, 0, &options), Err(Error::TimedOut));
-                longest = longest.max(cpu_time() - begun);
+                longest = longest.max(now(libc::CLOCK_THREAD_CPUTIME_ID) - begun);
             }
             is_over.store(true, SeqCst);
             longest
@@ -50,15 +52,7 @@ fn timeout_of_a_realtime_thread_ends_while_a_normal_thread_resizes() {
     });
     assert_eq!(words.iter().step_by(16).map(|word| domain.wake(word, 1)).sum::<usize>(), 20_000);
     drop(queued);
-    // By its own CPU time, since the other one may have to wait for a CPU, whatever this one does. A thread that spins goes on
-    // as soon as the kernel takes the CPU from real-time threads, after 950 ms.
+    // CPU time is compared, because elapsed time depends on other programs. A thread that spun would do so for 950 ms,
+    // until the kernel throttles real-time threads.
     assert!(longest < Duration::from_millis(300), "it had {longest:?} of CPU time");
-}
-
-/// What the calling thread has had.
-fn cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: room for a time.
-    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) }, 0);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -1,4 +1,4 @@
-//! Callbacks that call the engine themselves, and wakers that must not run any more.
+//! Callbacks that call the engine, and waits after whose end the waker must not run.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use ufutex::timer::{Deliver, Notice, Setting, TimerClock, TimerOptions, Timers};
 use ufutex::{Config, Domain, Error, Priority, Scheduler, System, Task, Timeout, Wait, WaitOptions};
 
 use crate::common::patient::within_patience;
-use crate::common::waker::{Calls, Told};
+use crate::common::waker::{Calls, Notified};
 use crate::guest::Embedder;
 
 const MS: Duration = Duration::from_millis(1);
@@ -32,7 +32,8 @@ fn waits(domain: &'static Domain, word: &'static AtomicU32, waker: &Waker) -> Wa
     wait
 }
 
-/// The first of three that are woken at once polls the second, drops the third, wakes a fourth and waits anew.
+/// A wake takes three futures. The waker of the first polls the second, drops the third, wakes a fourth and begins a
+/// new wait.
 #[test]
 fn waker_polls_drops_and_wakes_others_of_its_wake() {
     within_patience("a waker that uses the others", || {
@@ -40,7 +41,7 @@ fn waker_polls_drops_and_wakes_others_of_its_wake() {
         let [word, other] = [(); 2].map(|()| forever(AtomicU32::new(0)));
         let all: &Mutex<Vec<Waits>> = forever(Mutex::new(Vec::new()));
         let calls = forever(AtomicUsize::new(0));
-        let (elsewhere, waker) = Told::new();
+        let (elsewhere, waker) = Notified::new();
         let mut fourth = waits(domain, other, &waker);
         let first = Calls::waker(move || {
             if calls.fetch_add(1, SeqCst) != 0 {
@@ -70,7 +71,7 @@ fn waker_polls_drops_and_wakes_others_of_its_wake() {
     });
 }
 
-/// A dropped waker drops and polls others.
+/// A waker whose drop wakes and waits.
 #[test]
 fn waker_whose_drop_uses_the_engine() {
     struct Drops(&'static Domain, &'static AtomicU32);
@@ -88,22 +89,22 @@ fn waker_whose_drop_uses_the_engine() {
         let word = forever(AtomicU32::new(0));
         for is_replaced in [true, false] {
             let mut wait = waits(domain, word, &Arc::new(Drops(domain, word)).into());
-            let (told, waker) = Told::new();
+            let (notified, waker) = Notified::new();
             let other = waits(domain, word, &waker);
             if is_replaced {
-                // The drop of the one before wakes this very wait, or the other: the first in line.
+                // Replacing the waker drops it, and the drop wakes the first in the queue, which is this wait.
                 _ = poll(&mut wait, &waker);
             }
             drop(wait);
-            // Replaced: the first in line was this very wait, which has passed its wake on.
-            assert_eq!(told.times(), if is_replaced { 2 } else { 1 });
+            // If the waker was replaced, this wait was woken, and has passed the wake on when it was dropped.
+            assert_eq!(notified.times(), if is_replaced { 2 } else { 1 });
             drop(other);
             assert_eq!(domain.waiting(), 0);
         }
     });
 }
 
-/// A scheduler that locks, unlocks, looks at priorities and sets one, of tasks of its own.
+/// A scheduler that locks and unlocks with a task of its own, and reads and sets that task's priority.
 #[test]
 fn scheduler_calls_into_the_domain() {
     #[derive(Default)]
@@ -118,7 +119,7 @@ fn scheduler_calls_into_the_domain() {
                 return;
             }
             let word = AtomicU32::new(0);
-            // A lock is a task's, and a thread's: several calls at a time would meet here.
+            // This works because one thread calls the scheduler: two calls could not use the task at the same time.
             assert_eq!(domain.lock_pi(&word, task, None), Ok(()));
             assert_eq!(domain.unlock_pi(&word, task), Ok(()));
             task.set_priority(Priority::realtime(7));
@@ -160,7 +161,7 @@ fn delivery_deletes_sets_and_makes_timers() {
                     assert!(timers.settime(new, false, once).is_ok());
                 }
                 1 => assert!(timers.settime(notice.id(), false, once).is_ok()),
-                // The same turn's others, from inside it.
+                // Delivers the other timers of this turn from inside the turn.
                 2 => _ = timers.driver().turn(),
                 _ => {}
             }
@@ -178,12 +179,12 @@ fn delivery_deletes_sets_and_makes_timers() {
             it.time.advance(2 * MS);
             it.driver().turn();
         }
-        // Five, and those that the first two set.
+        // The five timers, and those that the first two deliveries set.
         assert_eq!((calling.0.load(SeqCst), timers.count()), (7, 5));
     });
 }
 
-/// A wait that ends otherwise than by a wake: its waker has not been told and never is; and nothing of it is kept.
+/// A wait ends by a drop or a timeout. No wake calls its waker afterwards, and the engine keeps no clone of the waker.
 #[test]
 fn waker_of_a_wait_that_has_ended_never_runs() {
     within_patience("ended waits", || {
@@ -208,7 +209,7 @@ fn waker_of_a_wait_that_has_ended_never_runs() {
         });
         for make in makes {
             for times_out in [false, true] {
-                let (told, waker) = Told::new();
+                let (notified, waker) = Notified::new();
                 let timeout = if times_out { MS } else { Duration::MAX };
                 let mut operation = make(WaitOptions::new().timeout(Timeout::After(timeout)), timeout);
                 assert_eq!(poll(&mut operation, &waker), Poll::Pending);
@@ -216,33 +217,33 @@ fn waker_of_a_wait_that_has_ended_never_runs() {
                 if times_out {
                     it.time.advance(2 * MS);
                     it.driver().turn();
-                    // The timeout itself has told it.
+                    // The timeout has called the waker.
                     expected = 1;
-                    assert_eq!(told.times(), expected);
+                    assert_eq!(notified.times(), expected);
                     assert_eq!(poll(&mut operation, &waker), Poll::Ready(Err(Error::TimedOut)));
                 }
                 drop(operation);
                 drop(waker);
-                assert_eq!(Arc::strong_count(&told), 1, "a waker is kept that is of no use");
+                assert_eq!(Arc::strong_count(&notified), 1, "a waker is kept that is of no use");
                 assert_eq!(domain.wake(word, usize::MAX), 0);
                 it.time.advance(10 * MS);
                 it.driver().turn();
                 assert_eq!(domain.set_slots(if domain.slots() == 16 { 64 } else { 16 }), Ok(()));
-                assert_eq!(told.times(), expected, "it was told after its end");
+                assert_eq!(notified.times(), expected, "it was notified after its end");
             }
         }
         assert_eq!(domain.unlock_pi(lock, owner), Ok(()));
     });
 }
 
-/// A wake that was on its way counts once, however the race with the end of the wait goes: the waker is called once at most.
+/// A wake races with the end of the wait. The waker is called at most once.
 #[test]
 fn waker_runs_once_at_most_however_its_wait_ends() {
     within_patience("waits that end while they are woken", || {
         let domain: &Domain = forever(Domain::new(&System::new()));
         let word = forever(AtomicU32::new(0));
         for round in 0..2000 {
-            let (told, waker) = Told::new();
+            let (notified, waker) = Notified::new();
             let mut wait = waits(domain, word, &waker);
             let start = std::sync::Barrier::new(2);
             let woken = std::thread::scope(|scope| {
@@ -258,10 +259,10 @@ fn waker_runs_once_at_most_however_its_wait_ends() {
                 }
                 wakes.join().expect("it does not panic")
             });
-            assert!(told.times() <= woken, "it was told without a wake, or twice");
-            // When the wake has returned, nothing is left that could call it.
+            assert!(notified.times() <= woken, "it was notified without a wake, or twice");
+            // After the wake has returned, the engine has no clone of the waker.
             drop(waker);
-            let kept = Arc::strong_count(&told);
+            let kept = Arc::strong_count(&notified);
             assert_eq!(kept, 1);
         }
         assert_eq!(domain.waiting(), 0);

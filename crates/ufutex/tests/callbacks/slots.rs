@@ -1,4 +1,4 @@
-//! Questions and memory of resizes; and requests for slots that race.
+//! Callbacks of resizes, whether to keep trying and memory, and races of requests for slots.
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
@@ -8,14 +8,14 @@ use crate::bomb::{Bomb, Call, for_every};
 use crate::common::domains::{on_every_resizable_scheme, system};
 use crate::common::waiters::{idle, queue};
 
-/// A resize that must wait for an operation asks, and the answer is a panic: all is as it was.
-fn question_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
+/// A resize that waits for an operation calls its `keep_trying` callback, which panics. The table keeps its size.
+fn keep_trying_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
     use std::task::Poll;
     if S::NAME == "live" {
-        return; // its resizes never wait for a moment without operations, and never ask
+        return; // its resizes do not wait for operations, and never call it
     }
-    // A word whose load, under the lock, waits for the resize to have asked.
+    // A word whose load, with the bucket locked, waits until the resize has called `keep_trying`.
     struct Slow<'a>(&'a AtomicU32, &'a AtomicBool, &'a AtomicBool);
     impl ufutex::Target for Slow<'_> {
         type Value = u32;
@@ -79,7 +79,7 @@ fn question_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
     for_every(Call::KeepTrying, 2, is_asked);
 }
 
-/// A request that comes to nothing leaves the size to the policy; one that panics, too.
+/// A request that fails or panics leaves the size to the policy.
 fn memory_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
     let scenario = |bomb: &mut Bomb| {
         let domain = Domain::<S, L>::with_options(&crate::guest::system_of_nodes(), ufutex::Options::new());
@@ -97,7 +97,7 @@ fn memory_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
     for_every(Call::CurrentNode, 1, scenario);
 }
 
-/// Runs both at the same time.
+/// Runs both functions at the same time.
 fn race<A: Send, B: Send>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B + Send) -> (A, B) {
     let start = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
@@ -114,7 +114,7 @@ const RACES: usize = 200;
 const SET_SLOTS: u64 = 1;
 const IMMUTABLE: u64 = 1;
 
-/// A domain with so many waiters, each of a word of its own: enough for a resize to be long.
+/// Runs `f` on a domain with `count` waiters, each on a word of its own, so that a resize takes long.
 fn with_waiters<S: Scheme<L>, L: Layout>(count: usize, f: impl FnOnce(&Domain<S, L>)) {
     let system = system();
     let domain = Domain::<S, L>::with_options(&system, ufutex::Options::new());
@@ -129,7 +129,7 @@ fn with_waiters<S: Scheme<L>, L: Layout>(count: usize, f: impl FnOnce(&Domain<S,
     assert!(queued.iter().all(ufutex::Queued::is_woken));
 }
 
-fn zero_slots_are_for_good_whoever_asks_for_others<S: Scheme<L>, L: Layout>() {
+fn zero_slots_are_final_although_other_requests_race<S: Scheme<L>, L: Layout>() {
     for _ in 0..RACES {
         with_waiters::<S, L>(300, |domain| {
             assert_eq!(domain.prctl_futex_hash(SET_SLOTS, 16, 0), 0);
@@ -143,7 +143,7 @@ fn zero_slots_are_for_good_whoever_asks_for_others<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn immutable_slots_stay_whoever_asks_for_others<S: Scheme<L>, L: Layout>() {
+fn immutable_slots_stay_although_other_requests_race<S: Scheme<L>, L: Layout>() {
     for round in 0..RACES {
         with_waiters::<S, L>(300, |domain| {
             assert_eq!(domain.prctl_futex_hash(SET_SLOTS, 16, 0), 0);
@@ -168,10 +168,10 @@ fn immutable_slots_stay_whoever_asks_for_others<S: Scheme<L>, L: Layout>() {
     }
 }
 
-/// One node, whose memory calls a hook before it answers, and has none for tables of more than some thousand slots.
+/// A node whose allocator calls a hook first, and fails for more than 1 MiB.
 struct Hooked(Memory);
 
-/// What is called with a table's size in bytes.
+/// Called with the size of a table in bytes.
 type Hook = Box<dyn FnOnce(usize) + Send>;
 
 struct Memory(std::sync::Mutex<Option<Hook>>);
@@ -181,9 +181,9 @@ impl Hooked {
         Box::leak(Box::new(Self(Memory(std::sync::Mutex::new(None)))))
     }
 
-    /// For the next table that is made.
+    /// Sets the hook of the next allocation.
     fn set(&self, hook: impl FnOnce(usize) + Send + 'static) {
-        *self.0.0.lock().expect("nobody panics with it") = Some(Box::new(hook));
+        *self.0.0.lock().expect("not poisoned") = Some(Box::new(hook));
     }
 
     fn domain<S: Scheme<L>, L: Layout>(&'static self) -> Domain<S, L> {
@@ -208,10 +208,10 @@ impl ufutex::Topology for Topology {
     }
 }
 
-// SAFETY: null, or the global allocator's memory, with its promise.
+// SAFETY: the memory is null or the global allocator's.
 unsafe impl ufutex::NodeMemory for Memory {
     fn allocate(&self, layout: std::alloc::Layout, _node: u32) -> *mut u8 {
-        let hook = self.0.lock().expect("nobody panics with it").take();
+        let hook = self.0.lock().expect("not poisoned").take();
         hook.into_iter().for_each(|hook| hook(layout.size()));
         // SAFETY: the layout's size is not 0, says the caller.
         if layout.size() > 1 << 20 { std::ptr::null_mut() } else { unsafe { std::alloc::alloc_zeroed(layout) } }
@@ -222,8 +222,8 @@ unsafe impl ufutex::NodeMemory for Memory {
     }
 }
 
-/// A request that fails must not give the size back to the policy when another one sets it meanwhile: here that one begins
-/// while the first is told that there is no memory.
+/// A request that fails gives the size back to the policy, but not if another request has set it meanwhile. Here the
+/// second request begins while an allocation of the first fails.
 fn size_that_was_set_stays_when_another_request_fails<S: Scheme<L>, L: Layout>() {
     let memory = Hooked::new();
     let domain: &Domain<S, L> = Box::leak(Box::new(memory.domain()));
@@ -237,8 +237,8 @@ fn size_that_was_set_stays_when_another_request_fails<S: Scheme<L>, L: Layout>()
             domain.set_slots(4)
         });
         memory.set(move |_| {
-            begins.send(()).expect("somebody waits for it");
-            // Long enough for the other one to come to where it waits for this one.
+            begins.send(()).expect("the receiver exists");
+            // Long enough for the other request to begin to wait for this one.
             std::thread::sleep(std::time::Duration::from_millis(100));
         });
         assert_eq!(domain.set_slots(1 << 20), Err(Error::NoMemory));
@@ -250,8 +250,8 @@ fn size_that_was_set_stays_when_another_request_fails<S: Scheme<L>, L: Layout>()
     assert!(queued.is_woken());
 }
 
-/// Threads that are noted while the first wait makes the table, which was to be smaller then.
-fn threads_that_are_noted_beside_the_first_wait_count<S: Scheme<L>, L: Layout>() {
+/// Threads are announced while the first wait makes a table that is too small for them.
+fn threads_announced_during_the_first_wait_count<S: Scheme<L>, L: Layout>() {
     let memory = Hooked::new();
     let domain: &'static Domain<S, L> = Box::leak(Box::new(memory.domain()));
     let word = std::sync::atomic::AtomicU32::new(0);
@@ -259,15 +259,15 @@ fn threads_that_are_noted_beside_the_first_wait_count<S: Scheme<L>, L: Layout>()
     let [first, second] = &mut waiters[..] else { unreachable!() };
     memory.set(|_| std::thread::spawn(|| domain.note_threads(16)).join().expect("it does not panic"));
     let first = queue(domain, first, &word);
-    // A growth by policy is shared out: passers-by end it.
+    // A resize by the policy is done in steps by later operations.
     let second = queue(domain, second, &word);
     assert_eq!(domain.slots(), 64, "the table is as small as without them");
     assert_eq!(domain.wake(&word, 2), 2);
     assert!(first.is_woken() && second.is_woken());
 }
 
-/// More threads that are noted while the table grows for fewer.
-fn threads_that_are_noted_beside_a_growth_count<S: Scheme<L>, L: Layout>() {
+/// More threads are announced while the table grows for fewer.
+fn threads_announced_during_a_growth_count<S: Scheme<L>, L: Layout>() {
     let memory = Hooked::new();
     let domain: &'static Domain<S, L> = Box::leak(Box::new(memory.domain()));
     let word = std::sync::atomic::AtomicU32::new(0);
@@ -277,12 +277,12 @@ fn threads_that_are_noted_beside_a_growth_count<S: Scheme<L>, L: Layout>() {
     let noted = more.clone();
     memory.set(move |_| {
         let notes = std::thread::spawn(|| domain.note_threads(64));
-        // Long enough for it to come to where it waits, or gives up.
+        // Long enough for the other thread to wait for the resize or to give up.
         std::thread::sleep(std::time::Duration::from_millis(100));
-        *noted.lock().expect("nobody panics with it") = Some(notes);
+        *noted.lock().expect("not poisoned") = Some(notes);
     });
     domain.note_threads(16);
-    let notes = more.lock().expect("nobody panics with it").take();
+    let notes = more.lock().expect("not poisoned").take();
     notes.expect("a table was made").join().expect("it does not panic");
     let at_once = ufutex::WaitOptions::new().timeout(ufutex::Timeout::After(std::time::Duration::ZERO));
     for _ in 0..100 {
@@ -293,7 +293,7 @@ fn threads_that_are_noted_beside_a_growth_count<S: Scheme<L>, L: Layout>() {
     assert!(queued.is_woken());
 }
 
-/// After the policy's last word the size that was set is the size.
+/// `set_slots` ends a growth by the policy, and the table gets the size that was set.
 fn set_slots_ends_the_policys_growth<S: Scheme<L>, L: Layout>() {
     for _ in 0..RACES {
         let config = ufutex::Config::new().cpus(64).global_slots(1024).hash_seed(1);
@@ -311,12 +311,12 @@ fn set_slots_ends_the_policys_growth<S: Scheme<L>, L: Layout>() {
 }
 
 on_every_resizable_scheme![
-    question_of_a_resize_panics,
+    keep_trying_of_a_resize_panics,
     memory_of_a_resize_panics,
-    zero_slots_are_for_good_whoever_asks_for_others,
-    immutable_slots_stay_whoever_asks_for_others,
+    zero_slots_are_final_although_other_requests_race,
+    immutable_slots_stay_although_other_requests_race,
     size_that_was_set_stays_when_another_request_fails,
-    threads_that_are_noted_beside_the_first_wait_count,
-    threads_that_are_noted_beside_a_growth_count,
+    threads_announced_during_the_first_wait_count,
+    threads_announced_during_a_growth_count,
     set_slots_ends_the_policys_growth,
 ];

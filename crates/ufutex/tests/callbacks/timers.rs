@@ -1,4 +1,4 @@
-//! Clocks, deliveries and guest memory, in timers.
+//! Timers whose callbacks panic: clocks, deliveries and guest memory.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use ufutex::timer::{
 };
 
 use crate::bomb::{Bomb, Call, panics, pass};
-use crate::guest::{Embedder, Told};
+use crate::guest::{Embedder, Notified};
 
 const MS: Duration = Duration::from_millis(1);
 const SIGNAL: Option<Notify> = Some(Notify::Signal { signal: 10, value: 5 });
@@ -23,7 +23,7 @@ struct Notices {
 
 impl Deliver for Notices {
     fn expired(&self, _timers: &Timers, notice: Notice) {
-        self.all.lock().expect("nobody panics with it").push(notice);
+        self.all.lock().expect("not poisoned").push(notice);
         pass(Call::Expired);
     }
     fn reserve(&self, timers: usize) -> Result<(), Error> {
@@ -39,7 +39,7 @@ impl Deliver for Notices {
 
 impl Notices {
     fn take(&self) -> Vec<Notice> {
-        std::mem::take(&mut self.all.lock().expect("nobody panics with it"))
+        std::mem::take(&mut self.all.lock().expect("not poisoned"))
     }
 }
 
@@ -53,7 +53,7 @@ fn once(value: Duration) -> Setting {
     Setting { value, interval: Duration::ZERO }
 }
 
-/// Whatever panicked: a timer that is set to now on each clock expires, once.
+/// Checks that timers still work: each is set to expire now on each clock, and expires once.
 fn assert_good(it: &Embedder, timers: &Timers, notices: &Notices, ids: &[i32]) {
     it.time.advance(MS);
     it.driver().turn();
@@ -73,7 +73,7 @@ fn assert_good(it: &Embedder, timers: &Timers, notices: &Notices, ids: &[i32]) {
     assert_eq!(timers.count(), 0);
 }
 
-/// Set, set again on another clock, looked at, deleted.
+/// Timers are set, set again, read and deleted.
 fn set_and_delete(bomb: &mut Bomb) {
     let it = Embedder::new();
     let (notices, timers) = timers(&it, 100);
@@ -82,7 +82,7 @@ fn set_and_delete(bomb: &mut Bomb) {
     let other = ids[0];
     timers.settime(other, false, once(500 * MS)).expect("it is there");
     for &id in &ids {
-        // Realtime changes its queue between the two.
+        // The realtime timer moves between the queues of relative and absolute deadlines.
         for (absolute, value) in [(false, 5 * MS), (true, 2 * Duration::from_secs(1)), (false, MS), (true, MS)] {
             bomb.during(|| timers.settime(id, absolute, Setting { value, interval: MS }));
             bomb.during(|| timers.gettime(id));
@@ -93,13 +93,13 @@ fn set_and_delete(bomb: &mut Bomb) {
     bomb.during(|| timers.settime(gone, false, once(3 * MS)));
     bomb.during(|| timers.settime(gone, true, once(9 * MS)));
     if bomb.during(|| timers.delete(gone)).is_none() {
-        _ = timers.delete(gone); // it may have been deleted by then
+        _ = timers.delete(gone); // fails if the call that panicked had deleted it
     }
     assert_eq!(timers.gettime(gone), Err(Error::Invalid));
     assert_good(&it, &timers, &notices, &ids);
 }
 
-/// A deadline that comes earlier moves the owner in the driver's wheel; deadlines after it must not be forgotten.
+/// An earlier deadline moves the owner in the driver's wheel. Later deadlines must not be lost.
 fn earlier_and_later(bomb: &mut Bomb) {
     let it = Embedder::new();
     let (notices, timers) = timers(&it, 100);
@@ -117,21 +117,21 @@ fn earlier_and_later(bomb: &mut Bomb) {
     assert_good(&it, &timers, &notices, &ids);
 }
 
-/// The first deadline of all comes to nothing; later ones must not be taken for known.
+/// Setting the first deadline panics. The driver must still be notified of later deadlines.
 fn first_deadline(bomb: &mut Bomb) {
     let it = Embedder::new();
     let (notices, timers) = timers(&it, 100);
     let ids: Vec<_> = (0..2).map(|_| timers.create(TimerClock::Monotonic, SIGNAL).expect("there is room")).collect();
     bomb.during(|| timers.settime(ids[0], false, once(10 * MS)));
     timers.settime(ids[1], false, once(60 * MS)).expect("it is there");
-    assert!(it.driver().next(Base::Monotonic).is_some(), "nobody is told of the deadline");
+    assert!(it.driver().next(Base::Monotonic).is_some(), "the driver does not have the deadline");
     it.time.advance(100 * MS);
     it.driver().turn();
     assert!(notices.take().iter().any(|notice| notice.id() == ids[1]), "a timer was lost");
     assert_good(&it, &timers, &notices, &ids);
 }
 
-/// Timers of all clocks and two processes are due, and interval timers are taken.
+/// Timers of all clocks and of two processes expire in one turn. Notices of interval timers are taken.
 fn turn(bomb: &mut Bomb) {
     let it = Embedder::new();
     let both = [timers(&it, 100), timers(&it, 100)];
@@ -157,7 +157,7 @@ fn turn(bomb: &mut Bomb) {
     }
 }
 
-/// One clock's timers always panic: the other clocks' are not starved by it.
+/// Deliveries of one clock's timers always panic. Timers of other clocks still expire.
 #[test]
 fn clock_whose_deliveries_always_panic_starves_no_other() {
     struct Panics;
@@ -181,7 +181,7 @@ fn clock_whose_deliveries_always_panic_starves_no_other() {
     assert_eq!(notices.take().len(), 1);
 }
 
-/// The notice of an interval timer is taken. Whatever panics, it can be taken or has been, and then the timer goes on.
+/// Taking the notice of an interval timer panics. The notice was taken or can be taken again, and the timer continues.
 fn take(bomb: &mut Bomb) {
     let it = Embedder::new();
     let (notices, timers) = timers(&it, 100);
@@ -203,7 +203,7 @@ fn take(bomb: &mut Bomb) {
     assert_good(&it, &timers, &notices, &ids);
 }
 
-/// Timers that are armed expire, once, without being set again.
+/// Checks that armed timers expire once.
 fn assert_expires(it: &Embedder, notices: &Notices, ids: &[i32]) {
     for _ in 0..5 {
         it.time.advance(10 * MS);
@@ -214,7 +214,7 @@ fn assert_expires(it: &Embedder, notices: &Notices, ids: &[i32]) {
     assert_eq!(expired, ids, "a timer was lost, or came twice");
 }
 
-/// A clock that panics while a timer is set leaves it as it was.
+/// A clock panics while a timer is set. The timer keeps its old setting.
 fn set_again(bomb: &mut Bomb) {
     let it = Embedder::new();
     let (notices, timers) = timers(&it, 100);
@@ -233,7 +233,7 @@ fn set_again(bomb: &mut Bomb) {
     assert_good(&it, &timers, &notices, &ids);
 }
 
-/// Timers of CPU time are looked at in turns, before they are due and when they are.
+/// Turns read CPU clocks before timers of CPU time are due, and when they are.
 fn turn_of_cpu_time(bomb: &mut Bomb) {
     let it = Embedder::new();
     let (notices, timers) = timers(&it, 100);
@@ -242,7 +242,7 @@ fn turn_of_cpu_time(bomb: &mut Bomb) {
         timers.settime(id, false, once(40 * MS)).expect("it is there");
         id
     });
-    // As if they had had half of the time.
+    // The process and the thread get no CPU time meanwhile.
     it.time.advance_alone(20 * MS);
     for _ in 0..4 {
         it.time.advance_alone(10 * MS);
@@ -253,7 +253,7 @@ fn turn_of_cpu_time(bomb: &mut Bomb) {
     assert_good(&it, &timers, &notices, &ids);
 }
 
-/// No ID and no timer is used up by one that could not be made.
+/// A timer that could not be made uses no ID and does not count against the limit.
 fn create(bomb: &mut Bomb) {
     let it = Embedder::new();
     let (notices, timers) = timers(&it, 3);
@@ -271,19 +271,19 @@ fn create(bomb: &mut Bomb) {
     assert_good(&it, &timers, &notices, &ids);
 }
 
-/// A guest's `timer_create`, whose memory panics when it is told the ID.
+/// timer_create(2) of a guest, whose memory panics when the ID is written to it.
 fn create_by_a_call(bomb: &mut Bomb) {
     let it = Embedder::new();
     let (notices, timers) = timers(&it, 1);
     let caller = Caller { process: 1, thread: 1 };
     let call = TimerCall::x86_64(222).expect("timer_create(2)");
-    it.memory.vanish();
-    let made = bomb.during(|| timers.syscall(caller, it.memory, call, [1, 0, 0x1000, 0, 0, 0]));
+    it.memory.page_out();
+    let made = bomb.during(|| timers.syscall(caller, it.memory, call, [1, 0, it.memory.at(0), 0, 0, 0]));
     if made.is_none() {
-        assert_eq!(timers.count(), 0, "a timer is kept that nobody has");
-        assert_eq!(timers.syscall(caller, it.memory, call, [1, 0, 0x1000, 0, 0, 0]), 0);
+        assert_eq!(timers.count(), 0, "a timer has leaked");
+        assert_eq!(timers.syscall(caller, it.memory, call, [1, 0, it.memory.at(0), 0, 0, 0]), 0);
     }
-    let id = it.memory.word(0).load(SeqCst) as i32;
+    let id = it.word(0).load(SeqCst) as i32;
     assert_good(&it, &timers, &notices, &[id]);
 }
 
@@ -294,16 +294,16 @@ fn channel(bomb: &mut Bomb) {
     let (timers, expiries) = Timers::channel(it.driver(), TimerOptions::new()).expect("there is memory");
     let id = timers.create(TimerClock::Monotonic, None).expect("there is room");
     timers.settime(id, false, once(MS)).expect("it is there");
-    let (told, waker) = Told::new();
-    let (later, later_waker) = Told::new();
+    let (notified, waker) = Notified::new();
+    let (later, later_waker) = Notified::new();
     for waker in [&waker, &later_waker, &waker] {
         let polled = bomb.during(|| expiries.poll_recv(&mut Context::from_waker(waker)));
         assert!(polled.is_none_or(|polled| polled.is_pending()));
     }
     it.time.advance(2 * MS);
     bomb.during(|| it.driver().turn());
-    if told.times() + later.times() == 0 {
-        // Its clone panicked, so nobody was there to be told.
+    if notified.times() + later.times() == 0 {
+        // The clone of the waker panicked, so no waker was registered.
         assert!(bomb.has_panicked());
     }
     let received = expiries.poll_recv(&mut Context::from_waker(Waker::noop()));
@@ -311,7 +311,7 @@ fn channel(bomb: &mut Bomb) {
     assert_eq!(timers.delete(id), Ok(()));
 }
 
-/// The embedder asks when the next turn is due.
+/// The embedder calls `Driver::next` for the time of the next turn.
 fn next(bomb: &mut Bomb) {
     let it = Embedder::new();
     let (notices, timers) = timers(&it, 10);
@@ -338,7 +338,7 @@ mod tests {
     }
 }
 
-/// On the host: a waker whose panic's payload panics in its own drop does not end the driver's thread.
+/// A waker panics with a payload whose drop panics. The driver's thread on the host survives that.
 #[test]
 fn payload_that_panics_does_not_end_the_drivers_thread() {
     struct Panics;

@@ -1,5 +1,5 @@
-//! Memory that the kernel and the engine both take for a guest's: pages of this process, at their own addresses, with
-//! access rights that both respect.
+//! A guest's memory for tests that make the same calls of the kernel and of the engine: pages of this process, at their
+//! own addresses, with access rights that both respect.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -8,68 +8,71 @@ use ufutex::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 /// The size of a page here.
 pub const PAGE: u64 = 4096;
 
-/// What may be done with a page.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Access rights of a page, in increasing order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
 #[repr(u8)]
 pub enum Rights {
-    /// Nothing: every access faults.
-    None,
+    /// Every access faults.
+    Nothing,
     Read,
     ReadWrite,
 }
 
-/// Pages that are mapped together. Their addresses mean the same to futex(2) and to the engine.
+/// The memory behind a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Page {
+    /// Anonymous, private to this process.
+    Anonymous,
+    /// The page of the arena's shared object with this number.
+    Object(u64),
+}
+
+/// The memory policy of an address, as `UserMemory::policy_node` returns it.
+pub type Policy = Box<dyn Fn(u64) -> Option<u32> + Send + Sync>;
+
+/// Pages that are mapped together. futex(2) and the engine use the same addresses for them.
 pub struct Arena {
     base: u64,
+    pages: Box<[Page]>,
     rights: Box<[AtomicU8]>,
-    /// Mapped as shared memory, so that its words have the scope of an object.
+    /// The shared object.
     object: Option<ObjectId>,
-    /// How many pages at the end are an object mapped twice, one mapping behind the other.
-    twin_pages: u64,
+    policy: Policy,
 }
 
 impl Arena {
     /// Anonymous private pages, readable and writable, all zero.
     pub fn new(pages: usize) -> Self {
-        Self::map(pages, libc::MAP_PRIVATE, None)
+        Self::of(&vec![Page::Anonymous; pages], 0)
     }
 
-    /// Anonymous shared pages, as `MAP_SHARED` gives them: the object `id`.
+    /// `pages` pages of the object `id`, mapped once.
     pub fn shared(pages: usize, id: u64) -> Self {
-        Self::map(pages, libc::MAP_SHARED, ObjectId::new(id))
+        Self::of(&object(pages), id)
     }
 
-    /// Anonymous private pages, and behind them twice the object `id` of `twin_pages` pages.
+    /// Anonymous private pages. Behind them the object `id` of `twin_pages` pages is mapped twice.
     pub fn with_twins(pages: usize, twin_pages: usize, id: u64) -> Self {
-        let mut arena = Self::map(pages + 2 * twin_pages, libc::MAP_PRIVATE, ObjectId::new(id));
-        let length = twin_pages * PAGE as usize;
-        // SAFETY: the name is a C string; a new file of our own, of that length.
-        let file = unsafe { libc::memfd_create(c"twins".as_ptr(), 0) };
-        assert!(file >= 0, "memfd_create: {}", std::io::Error::last_os_error());
-        // SAFETY: as above.
-        assert_eq!(unsafe { libc::ftruncate(file, length as libc::off_t) }, 0);
-        for twin in 0..2 {
-            let address = arena.base as usize + pages * PAGE as usize + twin * length;
-            let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
-            // SAFETY: it replaces pages of our own mapping, of which nobody knows yet.
-            let at =
-                unsafe { libc::mmap(std::ptr::with_exposed_provenance_mut(address), length, access, flags, file, 0) };
-            assert_eq!(at.addr(), address, "mmap: {}", std::io::Error::last_os_error());
-        }
-        // SAFETY: our own file, which the mappings keep alive.
-        unsafe { libc::close(file) };
-        arena.twin_pages = twin_pages as u64;
-        arena
+        Self::of(&[vec![Page::Anonymous; pages], object(twin_pages), object(twin_pages)].concat(), id)
     }
 
-    fn map(pages: usize, flags: i32, object: Option<ObjectId>) -> Self {
-        let length = pages * PAGE as usize;
-        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, flags | libc::MAP_ANONYMOUS);
+    /// The given pages, readable and writable, all zero. `id` is the identity of the object.
+    pub fn of(pages: &[Page], id: u64) -> Self {
+        let length = pages.len() * PAGE as usize;
+        let (access, anonymous) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a fresh mapping at an address of the kernel's choice.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, -1, 0) };
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), length, access, anonymous, -1, 0) };
         assert_ne!(base, libc::MAP_FAILED, "mmap of {length} bytes: {}", std::io::Error::last_os_error());
-        let rights = (0..pages).map(|_| AtomicU8::new(Rights::ReadWrite as u8)).collect();
-        Self { base: base.expose_provenance() as u64, rights, object, twin_pages: 0 }
+        let base = base.expose_provenance() as u64;
+        map_object(base, pages);
+        let rights = pages.iter().map(|_| AtomicU8::new(Rights::ReadWrite as u8)).collect();
+        Self { base, pages: pages.into(), rights, object: ObjectId::new(id), policy: Box::new(|_| None) }
+    }
+
+    /// Sets the function that answers [`UserMemory::policy_node`].
+    pub fn with_policy(mut self, policy: impl Fn(u64) -> Option<u32> + Send + Sync + 'static) -> Self {
+        self.policy = Box::new(policy);
+        self
     }
 
     /// The address of the byte at `offset`.
@@ -78,17 +81,19 @@ impl Arena {
         self.base + offset
     }
 
-    /// Changes what may be done with the page at `offset`.
+    /// Changes the access rights of the page at `offset`, as mprotect(2) does.
     pub fn protect(&self, offset: u64, rights: Rights) {
         let page = offset / PAGE;
         let access = match rights {
-            Rights::None => libc::PROT_NONE,
+            Rights::Nothing => libc::PROT_NONE,
             Rights::Read => libc::PROT_READ,
             Rights::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
         };
-        self.rights[page as usize].store(rights as u8, Ordering::SeqCst);
+        if self.rights[page as usize].swap(rights as u8, Ordering::SeqCst) == rights as u8 {
+            return;
+        }
         let address = std::ptr::with_exposed_provenance_mut((self.base + page * PAGE) as usize);
-        // SAFETY: a page of our own mapping, which is reached by atomics alone, after a look at its rights.
+        // SAFETY: a page of our own mapping. All accesses are atomic and check the rights first.
         let result = unsafe { libc::mprotect(address, PAGE as usize, access) };
         assert_eq!(result, 0, "mprotect: {}", std::io::Error::last_os_error());
     }
@@ -110,22 +115,21 @@ impl Arena {
         }
     }
 
-    /// Which object the byte at `address` belongs to, and where in it the byte lies.
-    fn object_at(&self, address: u64) -> Option<(ObjectId, u64)> {
-        let (id, offset) = (self.object?, address.checked_sub(self.base)?);
-        if self.twin_pages == 0 {
-            return Some((id, offset));
-        }
-        let twins = (self.rights.len() as u64 - 2 * self.twin_pages) * PAGE;
-        Some((id, offset.checked_sub(twins)? % (self.twin_pages * PAGE)))
+    fn rights(&self, page: u64) -> Option<u8> {
+        Some(self.rights.get(page as usize)?.load(Ordering::SeqCst))
     }
 
+    /// Whether the page at `offset` has at least the rights `least`.
+    pub fn allows(&self, offset: u64, least: Rights) -> bool {
+        self.rights(offset / PAGE).is_some_and(|rights| rights >= least as u8)
+    }
+
+    /// The host address of a word whose page has at least the rights `least`.
     fn checked(&self, address: u64, width: Width, least: Rights) -> Result<usize, Fault> {
         let offset = address.checked_sub(self.base).ok_or(Fault)?;
         let last = offset.checked_add(width.bytes() - 1).ok_or(Fault)?;
         for page in [offset / PAGE, last / PAGE] {
-            let rights = self.rights.get(page as usize).ok_or(Fault)?.load(Ordering::SeqCst);
-            if rights < least as u8 {
+            if self.rights(page).ok_or(Fault)? < least as u8 {
                 return Err(Fault);
             }
         }
@@ -133,17 +137,42 @@ impl Arena {
     }
 }
 
+/// The pages `0..pages` of an object.
+fn object(pages: usize) -> Vec<Page> {
+    (0..pages as u64).map(Page::Object).collect()
+}
+
+/// Maps the pages of a new object over those of the anonymous mapping at `base`.
+fn map_object(base: u64, pages: &[Page]) {
+    let number = |page: &Page| if let Page::Object(number) = page { Some(*number) } else { None };
+    let Some(last) = pages.iter().filter_map(number).max() else { return };
+    // SAFETY: the name is a C string. The file is ours, and its mappings keep it alive. They replace pages of our own
+    // mapping that are not in use yet.
+    unsafe {
+        let file = libc::memfd_create(c"arena".as_ptr(), libc::MFD_CLOEXEC);
+        assert!(file >= 0, "memfd_create: {}", std::io::Error::last_os_error());
+        assert_eq!(libc::ftruncate(file, ((last + 1) * PAGE) as libc::off_t), 0);
+        for (at, number) in pages.iter().enumerate().filter_map(|(at, page)| Some((at as u64, number(page)?))) {
+            let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
+            let address = std::ptr::with_exposed_provenance_mut((base + at * PAGE) as usize);
+            let mapped = libc::mmap(address, PAGE as usize, access, flags, file, (number * PAGE) as libc::off_t);
+            assert_ne!(mapped, libc::MAP_FAILED, "mmap: {}", std::io::Error::last_os_error());
+        }
+        libc::close(file);
+    }
+}
+
 impl Drop for Arena {
     fn drop(&mut self) {
         let address = std::ptr::with_exposed_provenance_mut(self.base as usize);
-        // SAFETY: our own mapping, and nobody borrows from it any more.
+        // SAFETY: our own mapping, which nothing borrows from any more.
         unsafe { libc::munmap(address, self.rights.len() * PAGE as usize) };
     }
 }
 
 macro_rules! by_width {
     ($width:expr, $address:expr, $atomic:ident => $body:expr) => {
-        // SAFETY: `checked` said that the word is there and aligned.
+        // SAFETY: `checked` has found the word mapped and aligned.
         unsafe {
             match $width {
                 Width::U8 => {
@@ -192,10 +221,19 @@ impl UserMemory for Arena {
     }
 
     fn scope(&self, address: u64, access: Access) -> Result<Scope, Fault> {
-        let object = self.object_at(address);
-        // Anonymous private memory must be writable for the kernel to find its page at all.
-        let least = if access == Access::Read && object.is_some() { Rights::Read } else { Rights::ReadWrite };
+        let offset = address.checked_sub(self.base).ok_or(Fault)?;
+        let page = self.pages.get((offset / PAGE) as usize).ok_or(Fault)?;
+        let shared = match (page, self.object) {
+            (Page::Object(number), Some(id)) => Some(Scope::Object { id, offset: number * PAGE + offset % PAGE }),
+            _ => None,
+        };
+        // To find the page of a word in anonymous private memory, the kernel faults it in for writing.
+        let least = if access == Access::Read && shared.is_some() { Rights::Read } else { Rights::ReadWrite };
         self.checked(address, Width::U8, least)?;
-        Ok(object.map_or(Scope::AddressSpace, |(id, offset)| Scope::Object { id, offset }))
+        Ok(shared.unwrap_or(Scope::AddressSpace))
+    }
+
+    fn policy_node(&self, address: u64) -> Option<u32> {
+        (self.policy)(address)
     }
 }

@@ -1,11 +1,11 @@
-//! Seeing whether a thread sleeps in futex(2), and in which call.
+//! Observes from outside, by /proc, whether a thread sleeps in futex(2), and in which call.
 
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use super::PATIENCE;
 
-/// The number of the calling thread.
+/// The TID of the calling thread.
 pub fn thread_id() -> i32 {
     // SAFETY: gettid(2) has no preconditions.
     unsafe { libc::gettid() }
@@ -25,35 +25,42 @@ impl Call {
         self.address == word.as_ptr().addr() as u64
     }
 
-    /// Whether this is a thread of the engine that sleeps until it is woken, rather than until a bucket is unlocked
-    /// (where 1 is expected) or until a lock of another library is free (2, or the plain `FUTEX_WAIT`).
+    /// Whether a wait of the engine sleeps in this call. The engine's bucket locks sleep with an expected value of 1;
+    /// locks of other libraries sleep with 2, or by a plain `FUTEX_WAIT`.
     pub fn is_of_the_engine(self) -> bool {
         let command = self.op as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
         command == libc::FUTEX_WAIT_BITSET && self.expected == 0
     }
 }
 
-/// Whether a thread sleeps until somebody wakes it, rather than for a page or a lock of the kernel's memory management:
-/// that may happen within a futex call too, before it is queued.
-pub fn is_interruptible(thread: i32) -> bool {
+/// Whether a thread is in an interruptible sleep. Before a futex call has queued the thread, it may be in an
+/// uninterruptible sleep, for a page or for a lock of the kernel's memory management.
+fn is_interruptible(thread: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
-    // The name, in parentheses, may hold anything.
+    // The thread's name stands in parentheses and may itself contain ") ".
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
 }
 
-/// The futex(2) call that the thread sleeps in. The kernel answers only once the thread has really left its CPU, so it
-/// is queued by then.
-pub fn futex_call(thread: i32) -> Option<Call> {
+/// The number and the arguments of the system call that a thread sleeps in, `None` while the thread runs. The kernel
+/// shows them only after the thread has left its CPU.
+pub fn sleeps_in(thread: i32) -> Option<(libc::c_long, [u64; 6])> {
     if !is_interruptible(thread) {
         return None;
     }
     let line = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?;
     let mut fields = line.split_ascii_whitespace();
-    if fields.next()?.parse::<i64>() != Ok(libc::SYS_futex) {
-        return None;
+    let number = fields.next()?.parse().ok()?;
+    let mut args = [0; 6];
+    for arg in &mut args {
+        *arg = u64::from_str_radix(fields.next()?.trim_start_matches("0x"), 16).ok()?;
     }
-    let mut number = || u64::from_str_radix(fields.next()?.trim_start_matches("0x"), 16).ok();
-    Some(Call { address: number()?, op: number()?, expected: number()? })
+    Some((number, args))
+}
+
+/// The futex(2) call that a thread sleeps in. The thread is queued by then.
+pub fn futex_call(thread: i32) -> Option<Call> {
+    let (number, [address, op, expected, ..]) = sleeps_in(thread)?;
+    (number == libc::SYS_futex).then_some(Call { address, op, expected })
 }
 
 /// Waits until `condition` holds; panics with `what` if it never does.

@@ -4,7 +4,7 @@ use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Config, Domain, Options, System};
 
-/// A system of two CPUs whose hash is the same each time.
+/// A system of two CPUs with a fixed hash seed.
 pub fn system<L: Layout>() -> System<L> {
     System::with_config(Config::new().cpus(2).global_slots(64).hash_seed(1)).expect("the memory is there")
 }
@@ -14,8 +14,8 @@ pub fn domain<S: Scheme<L>, L: Layout>() -> Domain<S, L> {
     Domain::with_options(&system(), Options::new())
 }
 
-/// Makes a `#[test]` of each generic function `fn name<S: Scheme<L>, L: Layout>()` on every scheme and layout. One that
-/// hangs, because a lock is held or a wake lost, fails.
+/// Makes a `#[test]` of each generic function `fn name<S: Scheme<L>, L: Layout>()` on every scheme and layout. A
+/// function that hangs, because a lock is still held or a wake was lost, fails its test.
 macro_rules! on_every_domain {
     ($($name:ident),* $(,)?) => {
         $crate::common::domains::on_domains! { [$($name)*]
@@ -38,7 +38,7 @@ macro_rules! on_every_resizable_domain {
     };
 }
 
-/// As `on_every_domain`, on every scheme with one layout: for what a layout has no part in.
+/// As `on_every_domain`, on every scheme but with one layout only: for behaviour that does not depend on the layout.
 macro_rules! on_every_scheme {
     ($($name:ident),* $(,)?) => {
         $crate::common::domains::on_domains! { [$($name)*]
@@ -47,7 +47,7 @@ macro_rules! on_every_scheme {
     };
 }
 
-/// As `on_every_scheme`, on those whose tables can change their size.
+/// As `on_every_scheme`, on the schemes whose tables can change their size.
 macro_rules! on_every_resizable_scheme {
     ($($name:ident),* $(,)?) => {
         $crate::common::domains::on_domains! { [$($name)*]

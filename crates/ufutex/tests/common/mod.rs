@@ -1,4 +1,4 @@
-//! What several test binaries need. Each uses a part of it.
+//! Helpers that several test binaries share. Each binary uses a part of them.
 
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses a part")]
 
@@ -6,12 +6,16 @@ pub mod arena;
 pub mod asleep;
 pub mod domains;
 pub mod errno;
+pub mod guest_memory;
+pub mod kernel;
 pub mod nodes;
 pub mod patient;
+pub mod random;
+pub mod sleeping;
 pub mod waiters;
 pub mod waker;
 
 use std::time::Duration;
 
-/// How long a test waits for something that has to come. What takes longer is lost.
+/// How long a test waits for an event that has to happen. After this time the test fails.
 pub const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! A machine with several nodes, on one that has fewer.
+//! A simulated NUMA machine, which may have more nodes than the host.
 
 use std::alloc::{GlobalAlloc, Layout as MemoryLayout, System as Allocator};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex};
 use ufutex::layout::Layout;
 use ufutex::{Config, Error, NodeMemory, System, Topology};
 
-/// Where every thread runs, and what nodes there are, is for the test to say.
+/// A topology in which the test decides which nodes exist and on which node the threads run.
 pub struct Machine {
     has: Vec<bool>,
     current: AtomicU32,
     memory: &'static Memory,
 }
 
-/// Remembers what was allocated on which node.
+/// An allocator that records on which node each piece of memory was allocated.
 #[derive(Default)]
 pub struct Memory {
     pieces: Mutex<Vec<Piece>>,
-    /// One more than the node that has no memory left; 0: none.
+    /// One more than the number of the node whose memory is exhausted. `0` means that none is.
     exhausted: AtomicU32,
 }
 
@@ -30,45 +30,45 @@ struct Piece {
 }
 
 impl Machine {
-    /// Nodes `0..count`; everybody is on the first.
+    /// A machine with the nodes `0..count`. All threads run on node 0 at first.
     pub fn new(count: usize) -> Arc<Self> {
         Self::with(&vec![true; count])
     }
 
-    /// As `new`, where only those nodes exist for which `has` says so.
+    /// As `new`, but node `n` exists only if `has[n]` is true.
     pub fn with(has: &[bool]) -> Arc<Self> {
         let memory = Box::leak(Box::default());
         Arc::new(Self { has: has.to_vec(), current: AtomicU32::new(0), memory })
     }
 
-    /// Everybody runs on `node` from now on.
+    /// Moves all threads to `node`.
     pub fn go_to(&self, node: u32) {
         self.current.store(node, Ordering::Relaxed);
     }
 
-    /// `node` has no memory left; `None`: all have.
+    /// Makes every allocation on `node` fail. `None` makes all allocations succeed again.
     pub fn exhaust(&self, node: Option<u32>) {
         self.memory.exhausted.store(node.map_or(0, |node| node + 1), Ordering::Relaxed);
     }
 
-    /// A system of two CPUs on it, with 16 slots on each node and the same hash each time.
+    /// A system of two CPUs on this machine, with 16 slots on each node and a fixed hash seed.
     pub fn system<L: Layout>(self: &Arc<Self>) -> Result<System<L>, Error> {
         System::with_config(Config::new().cpus(2).global_slots(16).hash_seed(1).topology(self.clone()))
     }
 
-    /// How many pieces of memory are in use on each node.
+    /// The number of pieces of memory that are allocated on each node.
     pub fn pieces(&self) -> Vec<usize> {
-        let pieces = self.memory.pieces.lock().expect("nobody panics with it");
+        let pieces = self.memory.pieces.lock().expect("not poisoned");
         (0..self.has.len() as u32).map(|node| pieces.iter().filter(|piece| piece.node == node).count()).collect()
     }
 
-    /// What is in the memory of `node`, provided that nobody uses it now.
+    /// The bytes of all memory that is allocated on `node`. No other thread may use that memory meanwhile.
     pub fn contents(&self, node: u32) -> Vec<u8> {
-        let pieces = self.memory.pieces.lock().expect("nobody panics with it");
+        let pieces = self.memory.pieces.lock().expect("not poisoned");
         let on_node = pieces.iter().filter(|piece| piece.node == node);
         let bytes = |piece: &Piece| {
             let start = std::ptr::with_exposed_provenance::<u8>(piece.address);
-            // SAFETY: a piece in use, all of it initialised, as it was zeroed.
+            // SAFETY: the piece is allocated, and was zeroed, so all of it is initialised.
             unsafe { std::slice::from_raw_parts(start, piece.bytes) }.to_vec()
         };
         on_node.flat_map(bytes).collect()
@@ -90,7 +90,7 @@ impl Topology for Machine {
     }
 }
 
-// SAFETY: the system's allocator, zeroed.
+// SAFETY: memory comes zeroed from the system's allocator.
 unsafe impl NodeMemory for Memory {
     fn allocate(&self, layout: MemoryLayout, node: u32) -> *mut u8 {
         if self.exhausted.load(Ordering::Relaxed) == node + 1 {
@@ -99,12 +99,12 @@ unsafe impl NodeMemory for Memory {
         // SAFETY: the layout's size is not 0.
         let memory = unsafe { Allocator.alloc_zeroed(layout) };
         let piece = Piece { address: memory.expose_provenance(), bytes: layout.size(), node };
-        self.pieces.lock().expect("nobody panics with it").push(piece);
+        self.pieces.lock().expect("not poisoned").push(piece);
         memory
     }
 
     unsafe fn free(&self, memory: *mut u8, layout: MemoryLayout) {
-        let mut pieces = self.pieces.lock().expect("nobody panics with it");
+        let mut pieces = self.pieces.lock().expect("not poisoned");
         let index = pieces.iter().position(|piece| piece.address == memory.addr()).expect("allocated here");
         assert_eq!(pieces.swap_remove(index).bytes, layout.size(), "freed as it was allocated");
         // SAFETY: allocated with this layout.

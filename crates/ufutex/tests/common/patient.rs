@@ -1,10 +1,10 @@
-//! Running what may hang.
+//! Runs code that hangs when a test fails.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 
 use super::PATIENCE;
 
-/// Runs `f` on a thread of its own. A test whose `f` hangs fails, saying `what` hangs, rather than hang itself.
+/// Runs `f` on a new thread. If `f` hangs, the test fails and names `what`.
 pub fn within_patience<R: Send + 'static>(what: &str, f: impl FnOnce() -> R + Send + 'static) -> R {
     let (send, ended) = channel();
     let thread = std::thread::spawn(move || _ = send.send(f()));

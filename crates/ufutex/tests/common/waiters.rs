@@ -1,4 +1,4 @@
-//! Waiters that need no thread.
+//! Waiters that are queued by hand, without a thread for each.
 
 use std::num::NonZeroU32;
 use std::pin::Pin;
@@ -10,12 +10,12 @@ use ufutex::{Domain, Queued, Target, WaitOptions, Waiter};
 
 pub type Boxed<'d, S, L> = Pin<Box<Waiter<'d, S, L>>>;
 
-/// Idle waiters, each at a place of its own.
+/// `count` pinned waiters that are not queued yet.
 pub fn idle<'d, S: Scheme<L>, L: Layout>(count: usize) -> Vec<Boxed<'d, S, L>> {
     (0..count).map(|_| Box::pin(Waiter::new())).collect()
 }
 
-/// Queues `waiter` on a word that is 0, with nobody to be told.
+/// Queues `waiter` on a word that holds 0, with a waker that does nothing.
 pub fn queue<'w, 'd, S: Scheme<L>, L: Layout, T: Target<Value: From<u8>>>(
     domain: &'d Domain<S, L>,
     waiter: &'w mut Boxed<'d, S, L>,
@@ -36,7 +36,7 @@ pub fn queue_with<'w, 'd, S: Scheme<L>, L: Layout, T: Target<Value: From<u8>>>(
         .expect("the word is 0 and the waiter idle")
 }
 
-/// Options with this bitset.
+/// Wait options with this bitset.
 pub fn bits(bitset: u32) -> WaitOptions {
     WaitOptions::new().bitset(nonzero(bitset))
 }

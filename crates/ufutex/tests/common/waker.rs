@@ -1,4 +1,4 @@
-//! A waker that counts.
+//! Wakers for tests, and a minimal executor.
 
 use std::future::Future;
 use std::pin::pin;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// How often its waker has been told.
+/// A waker that counts how often it has been woken.
 #[derive(Default)]
-pub struct Told(AtomicUsize);
+pub struct Notified(AtomicUsize);
 
-impl Told {
+impl Notified {
     pub fn new() -> (Arc<Self>, Waker) {
-        let told = Arc::new(Self::default());
-        (told.clone(), told.into())
+        let notified = Arc::new(Self::default());
+        (notified.clone(), notified.into())
     }
 
     pub fn times(&self) -> usize {
@@ -21,7 +21,7 @@ impl Told {
     }
 }
 
-impl Wake for Told {
+impl Wake for Notified {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::AcqRel);
     }
@@ -42,7 +42,7 @@ impl<F: Fn() + Send + Sync + 'static> Wake for Calls<F> {
     }
 }
 
-/// An executor for one task: it sleeps until the task's waker is told.
+/// An executor for one task. It sleeps between polls until the task's waker is woken.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let thread = std::thread::current();

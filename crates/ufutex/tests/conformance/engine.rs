@@ -1,4 +1,4 @@
-//! The engine, with each scheme, layout and kind of key.
+//! The suite's target for the engine, with each scheme, layout and kind of key.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::common::asleep::Call;
 use crate::common::domains::system;
 use crate::futex::{Errno, Futex, How, Sharing};
 
-/// Which keys the words have when they are shared.
+/// The kind of key of a shared word.
 #[derive(Clone, Copy)]
 enum SharedKeys {
     Object(ObjectId),
@@ -25,7 +25,7 @@ struct Engine<S: Scheme<L>, L: Layout> {
     shared_keys: SharedKeys,
 }
 
-/// Whether a wait looks at the word before it takes its bucket's lock.
+/// Domain options. With `early_return` a wait also compares the word before it locks the bucket.
 fn options(early_return: bool) -> Options {
     Options::new().early_return(early_return)
 }
@@ -50,13 +50,13 @@ pub fn object<S: Scheme<L>, L: Layout>(early_return: bool) -> Arc<dyn Futex> {
     engine::<S, L>(options(early_return), Sharing::Shared, SharedKeys::Object(id))
 }
 
-/// Words in memory of the domain's own, by operations that do not say so.
+/// Words in the domain's own memory, without `FUTEX_PRIVATE_FLAG`.
 pub fn address_space<S: Scheme<L>, L: Layout>(early_return: bool) -> Arc<dyn Futex> {
     engine::<S, L>(options(early_return), Sharing::Shared, SharedKeys::AddressSpace)
 }
 
 impl<S: Scheme<L>, L: Layout> Engine<S, L> {
-    /// `word` as one of the shared kind. The object is all of memory, so the offset is the address.
+    /// `word` as a shared target. The object stands for the whole address space, so the offset is the address.
     fn shared<'w>(&self, word: &'w AtomicU32) -> Shared<&'w AtomicU32> {
         match self.shared_keys {
             SharedKeys::Object(id) => Shared::object(word, id, word.as_ptr().addr() as u64),

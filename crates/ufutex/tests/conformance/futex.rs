@@ -1,4 +1,4 @@
-//! What the suite asks of a futex, be it the kernel's or the engine's.
+//! The futex interface that the suite tests, implemented by the kernel and by the engine.
 
 use std::sync::atomic::AtomicU32;
 
@@ -9,14 +9,14 @@ use crate::common::asleep::Call;
 /// A positive errno value.
 pub type Errno = i32;
 
-/// Whether an operation says that nobody else shares the word.
+/// Whether operations have `FUTEX_PRIVATE_FLAG` (`Private`) or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
     Private,
     Shared,
 }
 
-/// How to wait.
+/// Arguments of a wait.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
     pub timeout: Option<Timeout>,
@@ -25,7 +25,7 @@ pub struct How {
     pub priority: u8,
 }
 
-/// Without a timeout, for any wake, without a real-time priority.
+/// A wait without a timeout, for any bitset, without a real-time priority.
 pub const PLAINLY: How = How { timeout: None, bitset: u32::MAX, priority: 0 };
 
 impl How {
@@ -38,19 +38,19 @@ impl How {
     }
 }
 
-/// What the bodies run on.
+/// The target of the suite's bodies.
 pub trait Futex: Send + Sync {
-    /// What most bodies say when they wait and wake.
+    /// The sharing that most bodies use.
     fn sharing(&self) -> Sharing;
 
     fn wait_as(&self, sharing: Sharing, word: &AtomicU32, expected: u32, how: How) -> Result<(), Errno>;
 
     fn wake_as(&self, sharing: Sharing, word: &AtomicU32, count: usize, bitset: u32) -> usize;
 
-    /// Whether a thread that sleeps in `call` waits for `word` here.
+    /// Whether a thread that sleeps in `call` is a waiter for `word` on this target.
     fn sleeps_in(&self, call: Call, word: &AtomicU32) -> bool;
 
-    /// Why waiters cannot have priorities here, if they cannot.
+    /// The reason why waiters cannot have real-time priorities, `None` if they can.
     fn lacks_priorities(&self) -> Option<String> {
         None
     }
@@ -68,7 +68,7 @@ pub trait Futex: Send + Sync {
     }
 }
 
-/// A word of its own that lives as long as the process, so that a thread which is never woken does no harm.
+/// A new word. It is leaked, so that a thread which is never woken does not use freed memory.
 pub fn word(value: u32) -> &'static AtomicU32 {
     Box::leak(Box::new(AtomicU32::new(value)))
 }

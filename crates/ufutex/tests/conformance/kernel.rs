@@ -1,4 +1,4 @@
-//! futex(2) itself: the oracle.
+//! The suite's target for futex(2), which is the oracle.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use ufutex::{Clock, Timeout};
 
 use crate::common::asleep::Call;
+use crate::common::kernel::{lacks_priorities, pointer, set_priority, succeeded, syscall};
 use crate::futex::{Errno, Futex, How, Sharing};
 
 struct Kernel(Sharing);
@@ -16,31 +17,15 @@ pub fn kernel(sharing: Sharing) -> Arc<dyn Futex> {
     Arc::new(Kernel(sharing))
 }
 
-fn errno() -> Errno {
-    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
-}
-
-fn flag(sharing: Sharing) -> i32 {
-    match sharing {
-        Sharing::Private => libc::FUTEX_PRIVATE_FLAG,
-        Sharing::Shared => 0,
-    }
+fn op(command: i32, sharing: Sharing) -> u64 {
+    let flag = if sharing == Sharing::Private { libc::FUTEX_PRIVATE_FLAG } else { 0 };
+    (command | flag) as u64
 }
 
 fn timespec(time: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: time.subsec_nanos().into(),
-    }
-}
-
-/// Gives the calling thread a real-time priority.
-fn become_realtime(priority: u8) -> Result<(), Errno> {
-    let param = libc::sched_param { sched_priority: priority.into() };
-    // SAFETY: `param` is valid for the read; 0 is the calling thread.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) } {
-        0 => Ok(()),
-        _ => Err(errno()),
     }
 }
 
@@ -51,7 +36,7 @@ impl Futex for Kernel {
 
     fn wait_as(&self, sharing: Sharing, word: &AtomicU32, expected: u32, how: How) -> Result<(), Errno> {
         if how.priority != 0 {
-            become_realtime(how.priority)?;
+            set_priority(0, how.priority).map_err(|error| error.raw_os_error().unwrap_or(0))?;
         }
         let (command, time) = match how.timeout {
             None => (libc::FUTEX_WAIT_BITSET, None),
@@ -64,22 +49,20 @@ impl Futex for Kernel {
                 (libc::FUTEX_WAIT_BITSET | libc::FUTEX_CLOCK_REALTIME, Some(timespec(at)))
             }
         };
-        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        let none = std::ptr::null::<u32>();
-        // SAFETY: the word and the time outlive the call, which writes to neither.
-        let result = unsafe {
-            libc::syscall(libc::SYS_futex, word.as_ptr(), command | flag(sharing), expected, time, none, how.bitset)
-        };
-        if result == 0 { Ok(()) } else { Err(errno()) }
+        let time = time.as_ref().map_or(0, |time| pointer(time));
+        let args = [pointer(word), op(command, sharing), expected.into(), time, 0, how.bitset.into()];
+        // SAFETY: the word and the time outlive the call, which writes to neither of them.
+        match unsafe { syscall(libc::SYS_futex, args) } {
+            0 => Ok(()),
+            error => Err(-error as Errno),
+        }
     }
 
     fn wake_as(&self, sharing: Sharing, word: &AtomicU32, count: usize, bitset: u32) -> usize {
-        let command = libc::FUTEX_WAKE_BITSET | flag(sharing);
         let count = i32::try_from(count).unwrap_or(i32::MAX);
-        let none = std::ptr::null::<u32>();
+        let args = [pointer(word), op(libc::FUTEX_WAKE_BITSET, sharing), count as u64, 0, 0, bitset.into()];
         // SAFETY: a wake takes an address and writes nothing.
-        let result = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), command, count, none, none, bitset) };
-        usize::try_from(result).unwrap_or_else(|_| panic!("futex(2) cannot wake: errno {}", errno()))
+        succeeded("FUTEX_WAKE_BITSET", unsafe { syscall(libc::SYS_futex, args) }) as usize
     }
 
     fn sleeps_in(&self, call: Call, word: &AtomicU32) -> bool {
@@ -87,8 +70,6 @@ impl Futex for Kernel {
     }
 
     fn lacks_priorities(&self) -> Option<String> {
-        let probe = std::thread::spawn(|| become_realtime(1));
-        let error = probe.join().expect("the probe does not panic").err()?;
-        Some(format!("sched_setscheduler(SCHED_FIFO) is not permitted here: errno {error}"))
+        lacks_priorities()
     }
 }

@@ -1,7 +1,7 @@
-//! One suite for futex(2) and for the engine: each body is written once and runs on the kernel, private and shared, and
+//! One suite for futex(2) and for the engine. Each body is written once and runs on the kernel, private and shared, and
 //! on the engine with every scheme, layout and kind of key, with the early return and without.
 //!
-//! A test is named `target::way::body`. The kernel is the oracle: a body that it fails is wrong.
+//! A test is named `target::way::body`. The kernel is the oracle: a body that fails on the kernel is wrong.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -14,14 +14,13 @@ mod numa;
 mod only;
 mod sleeper;
 
-/// Makes the module `$target` with one test for each body, on the futex that `$make` gives.
+/// Makes the module `$target` with one test for each body, on the futex that `$make` returns.
 macro_rules! suite {
     ($target:ident, $make:expr) => {
         mod $target {
             bodies! { $make;
-                compare::wait_returns_eagain_when_the_word_differs,
                 compare::wait_compares_all_32_bits,
-                compare::wait_that_differs_ends_with_eagain_though_its_timeout_has_passed,
+                compare::wait_that_differs_is_eagain_even_after_its_timeout,
                 compare::wait_that_differs_leaves_no_entry_behind,
                 compare::wake_is_not_spent_on_a_waiter_that_reports_a_difference,
                 compare::wake_between_compare_and_sleep_is_not_lost,
@@ -33,20 +32,16 @@ macro_rules! suite {
                 timeout::waiter_that_timed_out_leaves_no_entry_behind,
                 timeout::waiter_that_times_out_leaves_the_others_queued_in_order,
                 timeout::wakes_counted_are_waits_that_ended_by_a_wake,
-                wake::wake_returns_0_when_nobody_waits,
+                wake::wake_returns_0_without_waiters,
                 wake::wake_takes_as_many_as_it_was_asked_to,
-                wake::wake_for_more_than_wait_returns_how_many_waited,
                 wake::wake_of_150_waiters_at_once_wakes_them_all,
                 wake::two_quick_wakes_release_two_waiters,
-                wake::wake_takes_the_value_of_the_word_as_it_is,
-                wake::wake_on_another_address_wakes_nobody,
                 wake::words_in_one_cache_line_do_not_mix,
                 wake::words_in_one_bucket_do_not_mix,
-                wake::private_and_shared_operations_on_one_address_do_not_meet,
+                wake::private_and_shared_operations_on_one_address_use_different_keys,
                 order::waiters_are_woken_in_the_order_in_which_they_came,
                 order::wake_of_several_takes_those_that_came_first,
                 order::real_time_priority_comes_first_and_then_the_order_of_arrival,
-                order::real_time_waiter_that_comes_last_is_woken_before_all_others,
                 bitset::wake_bitset_takes_the_waiters_that_have_its_bit,
                 bitset::one_common_bit_is_enough,
                 bitset::limit_counts_only_waiters_that_match,
@@ -67,7 +62,7 @@ macro_rules! bodies {
     )*};
 }
 
-/// The suite on the engine, both ways that a wait can begin.
+/// The suite on the engine, with and without the early return of a wait.
 macro_rules! engine_suite {
     ($($target:ident: $keys:ident, $scheme:ident, $layout:ident;)*) => {$(
         mod $target {

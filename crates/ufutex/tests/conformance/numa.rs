@@ -1,9 +1,7 @@
-//! futex2's words with a node, on the kernel and on the engine: the same errors for the same words, the same node written
-//! back, the same pairs of operations that meet.
+//! futex2 words with a NUMA node. The kernel and the engine must return the same errors, write the same node into the
+//! word and let the same pairs of operations find each other.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use ufutex::layout::Lean;
@@ -13,9 +11,9 @@ use ufutex::{
     UserMemory, WaitOptions, Waiter, Width,
 };
 
-use crate::common::PATIENCE;
 use crate::common::arena::{Arena, PAGE, Rights};
-use crate::common::asleep::{is_interruptible, thread_id, until};
+use crate::common::kernel::{pointer, syscall};
+use crate::common::sleeping::Sleeping;
 
 const SIZE_U32: u32 = 2;
 const NUMA: u32 = 4;
@@ -25,85 +23,57 @@ const PRIVATE: u32 = 128;
 const SYS_FUTEX_WAKE: libc::c_long = 454;
 const SYS_FUTEX_WAIT: libc::c_long = 455;
 
-/// What the kernel or the engine says: a number of waiters, or `-errno`.
+/// The result of a call: a number of waiters, or `-errno`.
 type Answer = i64;
 
-/// An arena whose memory policy is to prefer node 0, or that has none.
+/// A page with or without the memory policy to prefer node 0.
 struct Memory {
     arena: Arena,
     prefers_0: bool,
 }
 
 impl Memory {
-    /// `None`, and a word about it, where memory can have no policy.
-    fn new(arena: Arena, prefers_0: bool) -> Option<Self> {
-        const MPOL_PREFERRED: libc::c_long = 1;
-        if prefers_0 {
-            let nodes = 1u64;
-            // SAFETY: a mapping of our own, whose contents mbind(2) does not change.
-            let result = unsafe { libc::syscall(libc::SYS_mbind, arena.at(0), PAGE, MPOL_PREFERRED, &nodes, 8, 0) };
-            if result != 0 {
-                println!("skipped: mbind(2) is not permitted here: errno {}", errno());
-                return None;
-            }
+    fn new() -> Self {
+        Self { arena: Arena::new(1), prefers_0: false }
+    }
+
+    /// Sets the policy to prefer node 0. Returns `None`, and prints why, where mbind(2) is not permitted.
+    fn preferring_0(arena: Arena) -> Option<Self> {
+        const MPOL_PREFERRED: u64 = 1;
+        let nodes = 1u64;
+        let args = [arena.at(0), PAGE, MPOL_PREFERRED, pointer(&raw const nodes), 8, 0];
+        // SAFETY: a mapping of our own, whose contents mbind(2) does not change.
+        let result = unsafe { syscall(libc::SYS_mbind, args) };
+        if result != 0 {
+            println!("skipped: mbind(2) is not permitted here: errno {}", -result);
+            return None;
         }
-        Some(Self { arena, prefers_0 })
+        Some(Self { arena: arena.with_policy(|_| Some(0)), prefers_0: true })
     }
 
     /// Private and shared memory, without a policy and with one.
     fn all() -> impl Iterator<Item = Self> {
-        let cases =
-            [false, true].into_iter().flat_map(|prefers_0| [false, true].map(|is_shared| (prefers_0, is_shared)));
-        cases.filter_map(|(prefers_0, is_shared)| {
-            Self::new(if is_shared { Arena::shared(1, 1) } else { Arena::new(1) }, prefers_0)
-        })
+        let arenas = || [Arena::new(1), Arena::shared(1, 1)];
+        let plain = arenas().into_iter().map(|arena| Self { arena, prefers_0: false });
+        plain.chain(arenas().into_iter().filter_map(Self::preferring_0))
     }
-}
-
-impl UserMemory for Memory {
-    fn load(&self, address: u64, width: Width) -> Result<u64, Fault> {
-        self.arena.load(address, width)
-    }
-    fn compare_exchange(&self, address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
-        self.arena.compare_exchange(address, width, current, new)
-    }
-    fn fault_in(&self, address: u64, access: Access) -> Result<(), Fault> {
-        self.arena.fault_in(address, access)
-    }
-    fn scope(&self, address: u64, access: Access) -> Result<Scope, Fault> {
-        self.arena.scope(address, access)
-    }
-    fn policy_node(&self, _: u64) -> Option<u32> {
-        self.prefers_0.then_some(0)
-    }
-}
-
-fn errno() -> Answer {
-    std::io::Error::last_os_error().raw_os_error().unwrap_or(0).into()
 }
 
 fn kernel_wake(address: u64, flags: u32) -> Answer {
-    // SAFETY: a wake writes nothing but the node, which is the test's.
-    let result = unsafe { libc::syscall(SYS_FUTEX_WAKE, address, u64::from(u32::MAX), i32::MAX, flags) };
-    if result < 0 { -errno() } else { result }
+    kernel_call(SYS_FUTEX_WAKE, [address, u32::MAX.into(), i32::MAX as u64, flags.into(), 0, 0])
 }
 
 fn kernel_wait(address: u64, expected: u32, flags: u32) -> Answer {
-    let (mask, never) = (u64::from(u32::MAX), std::ptr::null::<libc::timespec>());
-    // SAFETY: the memory at `address` is reached by atomics alone; there is no timeout to read.
-    let result = unsafe {
-        libc::syscall(SYS_FUTEX_WAIT, address, u64::from(expected), mask, flags, never, libc::CLOCK_MONOTONIC)
-    };
-    if result < 0 { -errno() } else { result }
+    let clock = libc::CLOCK_MONOTONIC as u64;
+    kernel_call(SYS_FUTEX_WAIT, [address, expected.into(), u32::MAX.into(), flags.into(), 0, clock])
 }
 
-fn kernel_call(number: libc::c_long, [a, b, c, d, e, f]: [u64; 6]) -> Answer {
-    // SAFETY: the calls write nothing but nodes, which are the test's.
-    let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
-    if result < 0 { -errno() } else { result }
+fn kernel_call(number: libc::c_long, args: [u64; 6]) -> Answer {
+    // SAFETY: the calls write only node numbers, into memory of the test.
+    unsafe { syscall(number, args) as Answer }
 }
 
-/// Whether the kernel has what the tests are about; says so if not.
+/// Whether the kernel has `FUTEX2_NUMA` and `FUTEX2_MPOL`. Prints why the test is skipped if not.
 fn kernel_has_nodes() -> bool {
     let arena = Arena::new(1);
     let has = [NUMA, MPOL].iter().all(|flag| kernel_wake(arena.at(0), SIZE_U32 | PRIVATE | flag) == 0);
@@ -113,10 +83,11 @@ fn kernel_has_nodes() -> bool {
     has
 }
 
-/// Evaluates `$use` with `$word` as what `flags` make of the word at `address`; an answer where they make nothing of it.
+/// Evaluates `$use` with `$word` as the target for the word at `address` with these flags. Returns `-errno` if the
+/// flags or the address are invalid.
 macro_rules! with_word {
     ($engine:expr, $memory:expr, $address:expr, $flags:expr, |$word:ident| $use:expr) => {{
-        let (memory, address, flags): (&Memory, u64, u32) = ($memory, $address, $flags);
+        let (memory, address, flags): (&Arena, u64, u32) = (&$memory.arena, $address, $flags);
         let node_flags = NodeFlags { numa: flags & NUMA != 0, mpol: flags & MPOL != 0 };
         let node = match $engine.system.resolve_node(memory, address, node_flags) {
             Ok(node) => node,
@@ -175,8 +146,9 @@ impl Engine {
         })
     }
 
-    /// Whether a wake with `wakes` finds a waiter with `waits`; how many it woke, and the nodes that they wrote.
-    fn meets(&self, memory: &Memory, waits: u32, wakes: u32) -> (Answer, [u32; 2]) {
+    /// Makes a wait with the flags `waits` and a wake with the flags `wakes`. Returns the number of woken waiters, and
+    /// the node that each call wrote.
+    fn matches(&self, memory: &Memory, waits: u32, wakes: u32) -> (Answer, [u32; 2]) {
         let mut waiter = Box::pin(Waiter::new());
         let (options, waker) = (WaitOptions::new(), Waker::noop().clone());
         let mut nodes = [0; 2];
@@ -196,38 +168,12 @@ impl Engine {
     }
 }
 
-/// A thread that sleeps in the kernel's futex_wait. It is never joined: one that is not woken hangs nobody.
-struct Sleeper {
-    thread: Arc<AtomicI32>,
-    outcome: Receiver<Answer>,
-}
-
-impl Sleeper {
-    fn new(address: u64, flags: u32) -> Self {
-        let (send, outcome) = channel();
-        let thread = Arc::new(AtomicI32::new(0));
-        let its_thread = thread.clone();
-        std::thread::spawn(move || {
-            its_thread.store(thread_id(), Ordering::Release);
-            let _ = send.send(kernel_wait(address, 0, flags));
-        });
-        let sleeper = Self { thread, outcome };
-        until("the waiter sleeps", || sleeper.is_asleep());
-        sleeper
-    }
-
-    fn is_asleep(&self) -> bool {
-        let thread = self.thread.load(Ordering::Acquire);
-        let line = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall"));
-        is_interruptible(thread) && line.is_ok_and(|line| line.split(' ').next() == Some("455"))
-    }
-}
-
-/// As `Engine::meets`.
-fn kernel_meets(memory: &Memory, waits: u32, wakes: u32) -> (Answer, [u32; 2]) {
+/// As `Engine::matches`.
+fn kernel_matches(memory: &Memory, waits: u32, wakes: u32) -> (Answer, [u32; 2]) {
     let (address, word) = (memory.arena.at(0), memory.arena.word(4));
     word.store(u32::MAX, Ordering::Relaxed);
-    let sleeper = Sleeper::new(address, waits);
+    let waiter = Sleeping::start(move || kernel_wait(address, 0, waits));
+    waiter.until_asleep(|number, _| number == SYS_FUTEX_WAIT);
     let waited_on = word.swap(u32::MAX, Ordering::Relaxed);
     let woken = kernel_wake(address, wakes);
     let woken_on = word.load(Ordering::Relaxed);
@@ -235,7 +181,7 @@ fn kernel_meets(memory: &Memory, waits: u32, wakes: u32) -> (Answer, [u32; 2]) {
         word.store(waited_on, Ordering::Relaxed);
         assert_eq!(kernel_wake(address, waits), 1, "it waited");
     }
-    assert_eq!(sleeper.outcome.recv_timeout(PATIENCE), Ok(0));
+    assert_eq!(waiter.outcome(), 0);
     (woken, [waited_on, woken_on])
 }
 
@@ -243,7 +189,7 @@ fn kinds() -> impl Iterator<Item = u32> {
     [0, NUMA, MPOL, NUMA | MPOL].into_iter().flat_map(|node| [PRIVATE, 0].map(|private| SIZE_U32 | node | private))
 }
 
-/// Where a node was chosen the machine may have moved us in between, if it has several.
+/// Whether both wrote the same node. On a host with several nodes the thread may have migrated between the two calls.
 fn same_node(kernels: u32, ours: u32) -> bool {
     let host = HostTopology::get();
     kernels == ours || (host.nodes() > 1 && host.has_node(kernels) && host.has_node(ours))
@@ -261,7 +207,7 @@ fn words_with_a_node_fail_as_the_kernels_do_and_get_the_node_that_the_kernel_wri
         for (flags, node, rights, offset) in kinds()
             .flat_map(|flags| [0, u32::MAX, beyond, u32::MAX - 1, 1024].map(|node| (flags, node)))
             .flat_map(|(flags, node)| {
-                [Rights::None, Rights::Read, Rights::ReadWrite]
+                [Rights::Nothing, Rights::Read, Rights::ReadWrite]
                     .into_iter()
                     .flat_map(move |rights| [0, 2, 4].map(|offset| (flags, node, rights, offset)))
             })
@@ -281,7 +227,7 @@ fn words_with_a_node_fail_as_the_kernels_do_and_get_the_node_that_the_kernel_wri
             let (kernels, ours) = (run(&|| kernel_wake(address, flags)), run(&|| engine.wake(&memory, address, flags)));
             assert_eq!(kernels.0, ours.0, "wake: {what}");
             assert!(same_node(kernels.1, ours.1), "wake: {what}: {kernels:?}, {ours:?}");
-            // The word differs: it holds 0, or the node.
+            // The word holds 0 or the node, so the wait returns EAGAIN and does not sleep.
             let kernels = run(&|| kernel_wait(address, 77, flags));
             let ours = run(&|| engine.wait(&memory, address, 77, flags));
             assert_eq!(kernels.0, ours.0, "wait: {what}");
@@ -290,7 +236,8 @@ fn words_with_a_node_fail_as_the_kernels_do_and_get_the_node_that_the_kernel_wri
     }
 }
 
-/// The calls with two words, at 0 and 8 of the arena; those that a wrong argument ends before or after a node was written.
+/// Calls with two words, at offsets 0 and 8. Some have an invalid argument, which is found before or after a node is
+/// written.
 #[test]
 fn calls_refuse_in_the_kernels_order_and_write_the_nodes_that_it_writes() {
     if !kernel_has_nodes() {
@@ -298,8 +245,8 @@ fn calls_refuse_in_the_kernels_order_and_write_the_nodes_that_it_writes() {
     }
     const ARRAY: u64 = 64;
     let engine = Engine::new();
-    let task = engine.domain.task(1).expect("nobody else has that number");
-    let memory = Memory { arena: Arena::new(1), prefers_0: false };
+    let task = engine.domain.task(1).expect("the TID is free");
+    let memory = Memory::new();
     let (at, all) = (memory.arena.at(0), u64::from(u32::MAX));
     let beyond = HostTopology::get().nodes() as u32;
     let calls = |flags: u64| {
@@ -317,8 +264,8 @@ fn calls_refuse_in_the_kernels_order_and_write_the_nodes_that_it_writes() {
     };
     let nodes = [0, u32::MAX, beyond];
     let node_pairs = || nodes.into_iter().flat_map(|first| nodes.map(|second| [first, second]));
-    // What the first word should hold, where the second one is, and what its flags have besides. That the second should
-    // hold 77 keeps the waits from sleeping.
+    // Each tuple: the expected value of the first word, the offset of the second word, and additional flags of the
+    // second word. The expected value of the second word is 77, which it does not hold, so no wait sleeps.
     let arrays = [(1, 8, 0), (0, 8, 0), (0, 12, 0), (0, 8, u64::from(PRIVATE)), (0, 8, 1 << 32)];
     for (flags, pair, (expected, second, besides)) in kinds()
         .flat_map(|flags| node_pairs().map(move |pair| (flags, pair)))
@@ -335,7 +282,7 @@ fn calls_refuse_in_the_kernels_order_and_write_the_nodes_that_it_writes() {
                 (call(), [4, 12].map(|offset| memory.arena.word(offset).load(Ordering::Relaxed)))
             };
             let kernels = run(&|| kernel_call(kernels_number, args));
-            let ours = run(&|| engine.domain.syscall(&task, &memory, number, args) as Answer);
+            let ours = run(&|| engine.domain.syscall(&task, &memory.arena, number, args) as Answer);
             let what = format!("{number:?} {args:x?}, nodes {pair:x?}, array {expected} {second} {besides}");
             assert_eq!(kernels.0, ours.0, "{what}");
             let is_same = std::iter::zip(kernels.1, ours.1).all(|(kernels, ours)| same_node(kernels, ours));
@@ -345,12 +292,12 @@ fn calls_refuse_in_the_kernels_order_and_write_the_nodes_that_it_writes() {
 }
 
 #[test]
-fn addresses_that_nobody_may_name_fail_as_the_kernels_do() {
+fn addresses_outside_user_space_fail_as_in_the_kernel() {
     if !kernel_has_nodes() {
         return;
     }
     let engine = Engine::new();
-    let memory = Memory { arena: Arena::new(1), prefers_0: false };
+    let memory = Memory::new();
     let kernels_half = 0xffff_8000_0000_0000;
     for flags in kinds() {
         for address in [0, 8, 12, kernels_half, kernels_half + 4, kernels_half + 2, u64::MAX - 7] {
@@ -364,14 +311,14 @@ fn addresses_that_nobody_may_name_fail_as_the_kernels_do() {
 }
 
 #[test]
-fn the_same_pairs_of_operations_meet() {
+fn pairs_of_operations_match_as_in_the_kernel() {
     if !kernel_has_nodes() {
         return;
     }
     let engine = Engine::new();
     for memory in Memory::all() {
         for (waits, wakes) in kinds().flat_map(|waits| kinds().map(move |wakes| (waits, wakes))) {
-            let (kernels, ours) = (kernel_meets(&memory, waits, wakes), engine.meets(&memory, waits, wakes));
+            let (kernels, ours) = (kernel_matches(&memory, waits, wakes), engine.matches(&memory, waits, wakes));
             let what = format!("waits {waits}, wakes {wakes}, policy {}", memory.prefers_0);
             if HostTopology::get().nodes() > 1 {
                 println!("not compared on a machine with several nodes: {what}");

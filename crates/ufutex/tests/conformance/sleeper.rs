@@ -1,4 +1,4 @@
-//! A thread that waits, watched from outside.
+//! A thread that waits on a futex, observed from outside.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -9,7 +9,8 @@ use crate::common::asleep::{futex_call, thread_id, until};
 use crate::common::patient::within_patience;
 use crate::futex::{Errno, Futex, How};
 
-/// A thread that waits once. It is never joined: one that is not woken fails its test and hangs nobody.
+/// A thread that waits once. It is never joined, so that a waiter that is not woken fails its test instead of blocking
+/// it.
 pub struct Sleeper {
     futex: Arc<dyn Futex>,
     word: &'static AtomicU32,
@@ -18,14 +19,14 @@ pub struct Sleeper {
 }
 
 impl Sleeper {
-    /// Has a thread wait while `word` holds what it holds now, and returns when it is queued and asleep.
+    /// Starts a wait with the word's current value as the expected value. Returns when the thread is queued and asleep.
     pub fn new(futex: &Arc<dyn Futex>, word: &'static AtomicU32, how: How) -> Self {
         let sleeper = Self::start(futex, word, how, || {});
         sleeper.until_asleep();
         sleeper
     }
 
-    /// Has a thread wait, and then call `noted` if the wait ended by a wake. Does not wait for it.
+    /// Starts a wait and returns at once. The thread calls `noted` if the wait ends by a wake.
     pub fn start(
         futex: &Arc<dyn Futex>,
         word: &'static AtomicU32,
@@ -47,7 +48,7 @@ impl Sleeper {
         Self { futex: futex.clone(), word, thread, outcome }
     }
 
-    /// The thread's number.
+    /// The thread's TID.
     pub fn thread(&self) -> i32 {
         self.thread.load(Ordering::Acquire)
     }
@@ -70,22 +71,22 @@ impl Sleeper {
     }
 }
 
-/// The numbers of the waiters that were woken, in the order in which they noted it.
+/// The numbers of the woken waiters, in the order in which they recorded themselves.
 #[derive(Clone, Default)]
 pub struct Order(Arc<Mutex<Vec<usize>>>);
 
 impl Order {
     pub fn note(&self, number: usize) -> impl FnOnce() + Send + 'static {
         let order = self.clone();
-        move || order.0.lock().expect("nobody panics with it").push(number)
+        move || order.0.lock().expect("not poisoned").push(number)
     }
 
     pub fn seen(&self) -> Vec<usize> {
-        self.0.lock().expect("nobody panics with it").clone()
+        self.0.lock().expect("not poisoned").clone()
     }
 }
 
-/// Waits on a thread of its own, which has to end: one that does not fails the test, rather than hang it.
+/// Waits on a new thread, and fails the test if the wait does not end.
 pub fn wait(futex: &Arc<dyn Futex>, word: &'static AtomicU32, expected: u32, how: How) -> Result<(), Errno> {
     let futex = futex.clone();
     within_patience("a wait", move || futex.wait(word, expected, how))

@@ -1,4 +1,4 @@
-//! Running a program on the model and on a target, and seeing whether they agree.
+//! Runs a program on the model and on a target, and compares what can be observed after each step.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::model::{Done, Model, Seen};
 use crate::program::{Program, Step, WORKERS};
 use crate::workers::{Target, Workers};
 
-/// The first step after which two see different things.
+/// The first step after which the model and the target differ.
 pub struct Difference {
     pub step: usize,
     pub model: Seen,
@@ -40,14 +40,14 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The place where programs run.
+/// The memory and the threads on which programs run.
 pub struct Bench {
     pub memory: Arc<Memory>,
     pub workers: Workers,
 }
 
 impl Bench {
-    /// Runs a program on the model and on the target that `make` makes for these threads, if it does.
+    /// Runs a program on the model and on the target that `make` returns. Succeeds if `make` returns `None`.
     pub fn compare(
         &mut self,
         program: &Program,
@@ -57,7 +57,7 @@ impl Bench {
         make(self).map_or(Ok(()), |target| self.run(program, &by_model, &target))
     }
 
-    /// Runs a program, as far as the model has. Nobody is blocked afterwards.
+    /// Runs those steps of the program that the model has run. No worker is blocked afterwards.
     fn run(&mut self, program: &Program, by_model: &[Done], target: &Arc<dyn Target>) -> Result<(), Box<Difference>> {
         self.memory.reset();
         self.workers.set_priorities(program.priorities);
@@ -103,7 +103,7 @@ impl Bench {
             }
         }
         for worker in 0..WORKERS {
-            // A timer may not have fired yet.
+            // The call's timer may not have fired yet, so wait for it.
             if done.seen.returned[worker].is_some() {
                 self.workers.returns(worker);
             }

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use ufutex::layout::{Layout, Lean, Packed, Split};
 use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
-use ufutex::{Config, Domain, Number, Options, Policy, Priority, Resume, System, Task, UserMemory, resume};
+use ufutex::{Config, Domain, Number, Options, Policy, Priority, Resume, System, Task, resume};
 
 use crate::compare::Bench;
+use crate::memory::Memory;
 use crate::program::{Program, WORKERS};
 use crate::resolve::{Raw, Robust};
 use crate::workers::{Target, WORKER_PRIORITY};
@@ -31,10 +32,10 @@ const ENGINES: [(&str, Make); 12] = [
     ("percpu, split", make::<PerCpu, Split>),
 ];
 
-/// Sizes of a table: with two buckets keys collide.
+/// Table sizes. In a table of two buckets, keys collide.
 const POLICIES: [Policy; 4] = [Policy::Fixed(2), Policy::Fixed(64), Policy::Load, Policy::Fixed(0)];
 
-/// One way to make an engine.
+/// One configuration of the engine: scheme and layout, table size, early return.
 #[derive(Clone, Copy)]
 pub struct Variant {
     engine: usize,
@@ -43,10 +44,10 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// How many there are.
+    /// Number of variants.
     pub const COUNT: usize = ENGINES.len() * POLICIES.len() * 2;
 
-    /// They take turns.
+    /// The variant `number` modulo `COUNT`.
     pub fn number(number: usize) -> Self {
         let (number, engine) = (number / ENGINES.len(), number % ENGINES.len());
         let (number, policy) = (number / POLICIES.len(), POLICIES[number % POLICIES.len()]);
@@ -66,7 +67,7 @@ impl fmt::Display for Variant {
     }
 }
 
-/// Why a call has been interrupted.
+/// Reasons for interrupting a call.
 const NOT: u8 = 0;
 const BY_PLAIN_SIGNAL: u8 = 1;
 const BY_RESTARTING_SIGNAL: u8 = 2;
@@ -79,11 +80,11 @@ struct Worker<L: Layout> {
     interruption: AtomicU8,
 }
 
-struct Engine<S: Scheme<L>, L: Layout, M> {
+struct Engine<S: Scheme<L>, L: Layout> {
     // Tasks end before their domain does.
     workers: [Worker<L>; WORKERS],
     domain: Domain<S, L>,
-    memory: Arc<M>,
+    memory: Arc<Memory>,
 }
 
 fn make<S: Scheme<L> + 'static, L: Layout + 'static>(
@@ -97,7 +98,7 @@ fn make<S: Scheme<L> + 'static, L: Layout + 'static>(
     let tids = bench.workers.tids();
     let workers = std::array::from_fn(|worker| {
         let task = domain.task(tids[worker]).expect("the TID is free");
-        task.set_priority(Priority::realtime(WORKER_PRIORITY as u8 + program.priorities[worker]));
+        task.set_priority(Priority::realtime(WORKER_PRIORITY + program.priorities[worker]));
         Worker {
             task: Mutex::new(Some(Arc::new(task))),
             is_calling: AtomicBool::new(false),
@@ -109,10 +110,10 @@ fn make<S: Scheme<L> + 'static, L: Layout + 'static>(
 
 impl<L: Layout> Worker<L> {
     fn task(&self) -> Arc<Task<L>> {
-        self.task.lock().expect("nobody panics with it").clone().expect("the worker lives")
+        self.task.lock().expect("not poisoned").clone().expect("the worker lives")
     }
 
-    /// A signal to one that makes no call is over at once.
+    /// Interrupts the worker's call. Outside of a call, a signal has no effect on the worker.
     fn interrupt(&self, interruption: u8) {
         let task = self.task();
         if self.is_calling.load(Ordering::Relaxed) {
@@ -125,14 +126,14 @@ impl<L: Layout> Worker<L> {
     }
 }
 
-impl<S: Scheme<L>, L: Layout, M: UserMemory> Engine<S, L, M> {
+impl<S: Scheme<L>, L: Layout> Engine<S, L> {
     fn syscall(&self, task: &Task<L>, number: u64, args: [u64; 6]) -> isize {
         let number = Number::x86_64(number).expect("a call of the engine's");
-        self.domain.syscall(task, &*self.memory, number, args)
+        self.domain.syscall(task, &self.memory.arena, number, args)
     }
 }
 
-impl<S: Scheme<L>, L: Layout, M: UserMemory + Send + Sync> Target for Engine<S, L, M> {
+impl<S: Scheme<L>, L: Layout> Target for Engine<S, L> {
     fn call(&self, worker: usize, raw: &Raw) -> i64 {
         let worker = &self.workers[worker];
         let task = worker.task();
@@ -170,14 +171,14 @@ impl<S: Scheme<L>, L: Layout, M: UserMemory + Send + Sync> Target for Engine<S, 
     fn exit(&self, worker: usize, robust: &Robust) {
         const SET_ROBUST_LIST: u64 = 273;
         const LENGTH: u64 = 24;
-        let task = self.workers[worker].task.lock().expect("nobody panics with it").take().expect("the worker lives");
+        let task = self.workers[worker].task.lock().expect("not poisoned").take().expect("the worker lives");
         let task = Arc::into_inner(task).expect("it makes no call");
         assert_eq!(self.syscall(&task, SET_ROBUST_LIST, [robust.head, LENGTH, 0, 0, 0, 0]), 0);
-        self.domain.exit(&task, &*self.memory).expect("its own task, which waits for nothing");
+        self.domain.exit(&task, &self.memory.arena).expect("its own task, which waits for nothing");
     }
 
     fn resize(&self, slots: usize) {
-        // Nobody is in the middle of anything, so there is nothing to wait for. A fixed table refuses.
+        // All workers are idle or blocked, so the resize needs no waiting. A fixed table returns an error.
         let mut patience = 1000;
         let _ = self.domain.set_slots_while(slots, || {
             patience -= 1;

@@ -1,24 +1,24 @@
-//! Random programs. The model runs along, so that steps can be chosen that lead somewhere: calls for workers that are
-//! idle, values that words have, signals for those who sleep.
+//! Random programs. The generator runs the model step by step, so that it can choose steps that have an effect: calls
+//! by idle workers, expected values that match the words, signals for sleeping workers.
 
+use crate::common::random::Random;
 use crate::layout::{Layout, PROTECTED, WORDS};
 use crate::model::Model;
 use crate::program::{
     Arg, Cmd, Entries, Entry, Lock, Locks, Number, OWNER_DIED, PRIVATE, Program, REALTIME, Rights, Step, TID_MASK,
     Time, WAITERS, WORKERS,
 };
-use crate::rng::Rng;
 
-/// The TID of nobody: Linux gives out none above 2^22.
+/// A TID that no thread has. Linux TIDs are below 2^22.
 const DEAD: u64 = 0x2000_0001;
 
-/// Words that can be used; those above lie in pages that cannot, or cannot be written.
+/// Number of words in readable and writable pages. The words after them lie in pages without access or read-only pages.
 const USABLE: usize = 6;
 
-/// Addresses that no program has.
+/// Addresses at which no program has memory.
 const NOWHERE: [u64; 6] = [0, 8, (1 << 47) - 4100, 0x8000_0000_0000, 0xffff_8000_0000_0000, 0xffff_ffff_ffff_fffc];
 
-/// What a program is about.
+/// The kind of operations that a program mostly uses.
 #[derive(Clone, Copy)]
 enum Theme {
     Plain,
@@ -27,7 +27,7 @@ enum Theme {
     Mixed,
 }
 
-/// What a call is made of; the newer ones are no operations of futex(2).
+/// A call to generate: an operation of futex(2), or one of the newer system calls.
 #[derive(Clone, Copy)]
 enum Call {
     Futex(Cmd),
@@ -39,32 +39,32 @@ enum Call {
 }
 
 pub struct Generator {
-    rng: Rng,
+    rng: Random,
     model: Model,
     tids: [u32; WORKERS],
     theme: Theme,
-    /// The words that this program is about.
+    /// The words that this program mostly uses.
     words: Vec<usize>,
     is_private: bool,
-    /// Whether a worker has another priority than others.
+    /// Whether the workers have different priorities.
     has_priorities: bool,
-    /// How likely it is that a thread ends: that is slow, so it happens in few programs.
+    /// The weight of a thread exit among the steps. It is 0 in most programs, because an exit is slow.
     exits: usize,
-    /// How often, in a hundred calls, an argument is anything.
+    /// The probability, in percent, that a call gets one completely random argument.
     wild_percent: usize,
 }
 
 impl Generator {
-    pub fn program(mut rng: Rng, layout: Layout, tids: [u32; WORKERS], may_have_priorities: bool) -> Program {
+    pub fn program(mut rng: Random, layout: Layout, tids: [u32; WORKERS], may_have_priorities: bool) -> Program {
         let mut priorities = [0; WORKERS];
         if may_have_priorities && rng.percent(20) {
             priorities = std::array::from_fn(|_| rng.below(3) as u8);
         }
         let theme = rng.weighted(&[(35, Theme::Plain), (30, Theme::Pi), (25, Theme::RequeuePi), (10, Theme::Mixed)]);
-        let count = rng.one(&[1, 2, 2, 3]);
-        let words = (0..count).map(|_| rng.one(&[0, 0, 1, 2, 3, 3, 4, 5])).collect();
+        let count = rng.of(&[1, 2, 2, 3]);
+        let words = (0..count).map(|_| rng.of(&[0, 0, 1, 2, 3, 3, 4, 5])).collect();
         let is_private = rng.percent(60);
-        let wild_percent = rng.one(&[0, 0, 3, 30]);
+        let wild_percent = rng.of(&[0, 0, 3, 30]);
         let has_priorities = priorities != [priorities[0]; WORKERS];
         let exits = if rng.percent(10) { 8 } else { 0 };
         let most = if rng.percent(5) { 80 } else { 22 };
@@ -90,34 +90,34 @@ impl Generator {
         let exits = if idle.is_empty() { 0 } else { self.exits };
         match self.rng.weighted(&[(calls, 0), (signals, 1), (12, 2), (3, 3), (3, 4), (exits, 5)]) {
             0 => {
-                let worker = self.rng.one(&idle);
+                let worker = self.rng.of(&idle);
                 self.call(worker)
             }
             1 => {
-                let worker = if blocked.is_empty() { self.rng.below(WORKERS) } else { self.rng.one(&blocked) };
+                let worker = if blocked.is_empty() { self.rng.below(WORKERS) } else { self.rng.of(&blocked) };
                 Step::Signal(worker, self.rng.percent(50))
             }
             2 => Step::Store(self.word(), self.stored()),
             3 => {
                 let rights = self.rng.weighted(&[(50, Rights::ReadWrite), (25, Rights::Read), (25, Rights::Nothing)]);
-                Step::Protect(self.rng.one(&PROTECTED), rights)
+                Step::Protect(self.rng.of(&PROTECTED), rights)
             }
-            4 => Step::Resize(self.rng.one(&[2, 4, 16, 64, 256])),
+            4 => Step::Resize(self.rng.of(&[2, 4, 16, 64, 256])),
             _ => {
-                let worker = self.rng.one(&idle);
+                let worker = self.rng.of(&idle);
                 self.exit(worker)
             }
         }
     }
 
-    /// The end of a thread. It mostly lists what it owns, if anything.
+    /// A thread exit. The robust list mostly names locks that the thread owns, if it owns any.
     fn exit(&mut self, worker: usize) -> Step {
         let owned: Vec<usize> =
             (0..USABLE).filter(|&word| self.model.value(word) & TID_MASK == self.tids[worker]).collect();
         let lock = |this: &mut Self| {
             let word = match this.rng.below(20) {
                 0 => this.rng.below(WORDS.len()),
-                1..15 if !owned.is_empty() => this.rng.one(&owned),
+                1..15 if !owned.is_empty() => this.rng.of(&owned),
                 _ => this.word(),
             };
             Lock(word, this.rng.percent(50))
@@ -129,20 +129,20 @@ impl Generator {
     }
 
     fn word(&mut self) -> usize {
-        self.rng.one(&self.words)
+        self.rng.of(&self.words)
     }
 
-    /// The address of a word, nearly always of a good one.
+    /// The address of a word, in nearly all cases `word` itself.
     fn address(&mut self, word: usize) -> Arg {
         match self.rng.below(60) {
             0 => Arg::Word(USABLE + self.rng.below(WORDS.len() - USABLE)),
-            1 => Arg::Num(self.rng.one(&NOWHERE)),
-            2 => Arg::Past(word, self.rng.one(&[1, 2, 3])),
+            1 => Arg::Num(self.rng.of(&NOWHERE)),
+            2 => Arg::Past(word, self.rng.of(&[1, 2, 3])),
             _ => Arg::Word(word),
         }
     }
 
-    /// A value for a word: with PI, mostly somebody's TID.
+    /// A value for a word. In PI programs this is mostly the TID of a worker.
     fn stored(&mut self) -> Arg {
         let bits = self.rng.weighted(&[(60, 0), (20, WAITERS), (10, OWNER_DIED), (10, WAITERS | OWNER_DIED)]);
         let owners = if matches!(self.theme, Theme::Plain) { 5 } else { 50 };
@@ -150,11 +150,11 @@ impl Generator {
             0 => Arg::Tid(self.rng.below(WORKERS), bits),
             1 => Arg::Num(bits.into()),
             2 => Arg::Num(DEAD | u64::from(bits)),
-            _ => Arg::Num(self.rng.one(&[1, 2, 0x3fff_ffff, 0x7fff_ffff, 0xffff_ffff])),
+            _ => Arg::Num(self.rng.of(&[1, 2, 0x3fff_ffff, 0x7fff_ffff, 0xffff_ffff])),
         }
     }
 
-    /// What a word is expected to hold: mostly what it does.
+    /// The expected value of a word. This is mostly the current one.
     fn expected(&mut self, word: usize) -> Arg {
         match self.rng.below(20) {
             0 => Arg::Num(0),
@@ -190,9 +190,9 @@ impl Generator {
             0..70 => Arg::Num(0),
             70..80 => Arg::Time(Time::Far),
             80..94 => Arg::Time(Time::Passed),
-            94..98 => Arg::Time(self.rng.one(&times)),
+            94..98 => Arg::Time(self.rng.of(&times)),
             98 => Arg::Word(6),
-            _ => Arg::Num(self.rng.one(&NOWHERE)),
+            _ => Arg::Num(self.rng.of(&NOWHERE)),
         }
     }
 
@@ -263,23 +263,23 @@ impl Generator {
         Step::Call(worker, number, args)
     }
 
-    /// Any argument at all.
+    /// A completely random argument.
     fn wild(&mut self) -> Arg {
         match self.rng.below(8) {
             0 => Arg::Num(0),
-            1 => Arg::Num(self.rng.one(&[1, 2, 3, 1 << 32, 1 << 32 | 1, u64::MAX, 1 << 31])),
-            2 => Arg::Num(self.rng.one(&NOWHERE)),
-            3 => Arg::Past(self.word(), self.rng.one(&[1, 2, 3])),
+            1 => Arg::Num(self.rng.of(&[1, 2, 3, 1 << 32, 1 << 32 | 1, u64::MAX, 1 << 31])),
+            2 => Arg::Num(self.rng.of(&NOWHERE)),
+            3 => Arg::Past(self.word(), self.rng.of(&[1, 2, 3])),
             4 => Arg::Word(self.rng.below(WORDS.len())),
             5 => Arg::Word(self.word()),
             6 => self.stored(),
             _ => {
-                // Bit 512 is left out: since 7.2 it is `FUTEX_ROBUST_UNLOCK` ([robust-unlock]), which this kernel may
-                // not know yet.
-                let unknown = Cmd::Unknown(self.rng.one(&[14, 15, 16, 63, 64, 127, 1024, 1 << 30, 1 << 31]));
-                let flags = self.rng.one(&[0, PRIVATE, REALTIME, PRIVATE | REALTIME]);
-                let known = self.rng.one(&Cmd::KNOWN);
-                let cmd = self.rng.one(&[unknown, known]);
+                // Bit 512 is left out. Since Linux 7.2 it is `FUTEX_ROBUST_UNLOCK` ([robust-unlock]), which the host
+                // kernel may not know.
+                let unknown = Cmd::Unknown(self.rng.of(&[14, 15, 16, 63, 64, 127, 1024, 1 << 30, 1 << 31]));
+                let flags = self.rng.of(&[0, PRIVATE, REALTIME, PRIVATE | REALTIME]);
+                let known = self.rng.of(&Cmd::KNOWN);
+                let cmd = self.rng.of(&[unknown, known]);
                 Arg::Op(cmd, flags)
             }
         }
@@ -295,7 +295,7 @@ impl Generator {
         let op = Arg::Op(cmd, self.privacy() | realtime);
         let (mut word, mut other) = (self.word(), self.word());
         if matches!(cmd, Cmd::WaitRequeuePi | Cmd::CmpRequeuePi) {
-            // The first word is to wait on, the last to lock.
+            // Waits use the first word, locks the last one.
             (word, other) = (self.words[0], *self.words.last().expect("there is one"));
             if self.words.len() == 1 && self.rng.percent(80) {
                 other = (word + 1) % USABLE;
@@ -326,20 +326,20 @@ impl Generator {
         }
     }
 
-    /// What a `FUTEX_WAKE_OP` does and compares.
+    /// The encoded operation and comparison of a `FUTEX_WAKE_OP`.
     fn wake_op(&mut self) -> Arg {
         let op = if self.rng.percent(95) { self.rng.below(5) } else { self.rng.below(8) };
         let shift = if self.rng.percent(30) { 8 } else { 0 };
         let cmp = if self.rng.percent(95) { self.rng.below(6) } else { self.rng.below(16) };
         let args = [0, 0, 1, 1, 2, 31, 33, 0x7ff, 0x800, 0xfff];
-        let (arg, cmp_arg) = (self.rng.one(&args), self.rng.one(&args));
+        let (arg, cmp_arg) = (self.rng.of(&args), self.rng.of(&args));
         Arg::Num(((op | shift) << 28 | cmp << 24 | arg << 12 | cmp_arg) as u64)
     }
 
     fn flags2(&mut self) -> u32 {
         const SIZE_32: u32 = 2;
-        // Neither NUMA nor MPOL (4, 8).
-        if self.rng.percent(4) { self.rng.one(&[0, 1, 3, 16, 256, 512, 1 << 31]) } else { SIZE_32 | self.privacy() }
+        // `FUTEX2_NUMA` (4) and `FUTEX2_MPOL` (8) are left out.
+        if self.rng.percent(4) { self.rng.of(&[0, 1, 3, 16, 256, 512, 1 << 31]) } else { SIZE_32 | self.privacy() }
     }
 
     fn clock(&mut self) -> Arg {
@@ -358,17 +358,18 @@ impl Generator {
 
     fn waitv(&mut self) -> [Arg; 6] {
         let mut length = self.rng.weighted(&[(30, 1), (40, 2), (20, 3), (10, 4)]);
-        // A target may wake a crowd in several goes, and one that has a higher priority than the waker returns in between.
+        // A target may wake many waiters in several batches. A waiter with a higher priority than the waker then
+        // returns between two batches, so long vectors are only used if all priorities are equal.
         let vector = if !self.has_priorities && self.rng.percent(1) {
-            length = self.rng.one(&[128, 129]);
+            length = self.rng.of(&[128, 129]);
             let word = self.word();
             let entry = Entry { value: Arg::Same(word), address: Arg::Word(word), flags: 2 | PRIVATE, reserved: 0 };
             Arg::Vector(Entries(vec![entry; length]))
         } else {
             self.vector(length)
         };
-        let count = if self.rng.percent(96) { length as u64 } else { self.rng.one(&[0, 1, 2, 129, 1 << 32 | 1]) };
-        let flags = if self.rng.percent(98) { 0 } else { self.rng.one(&[1, 1 << 32, 256]) };
+        let count = if self.rng.percent(96) { length as u64 } else { self.rng.of(&[0, 1, 2, 129, 1 << 32 | 1]) };
+        let flags = if self.rng.percent(98) { 0 } else { self.rng.of(&[1, 1 << 32, 256]) };
         [vector, Arg::Num(count), Arg::Num(flags), self.time(), self.clock(), Arg::Num(0)]
     }
 
@@ -385,7 +386,7 @@ impl Generator {
     }
 
     fn requeue2(&mut self) -> [Arg; 6] {
-        let flags = if self.rng.percent(97) { 0 } else { self.rng.one(&[1, 1 << 32]) };
+        let flags = if self.rng.percent(97) { 0 } else { self.rng.of(&[1, 1 << 32]) };
         let nothing = Arg::Num(0);
         [self.vector(2), Arg::Num(flags), self.count(), self.count(), nothing.clone(), nothing]
     }

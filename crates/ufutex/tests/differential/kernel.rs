@@ -1,10 +1,12 @@
-//! futex(2) itself: the oracle.
+//! The target for futex(2), which is the oracle.
 //!
-//! A call that the kernel restarts after each signal could never be ended. So the call is made by an instruction of our
-//! own, whose address a handler knows: it steps over the instruction that was about to be repeated.
+//! A signal cannot end a call that the kernel restarts after each signal. Therefore the calls use a `syscall`
+//! instruction of their own with a known address, and the handler of `ABANDONING` moves the instruction pointer past
+//! it.
 
 use std::sync::Once;
 
+use crate::common::kernel;
 use crate::program::WORKERS;
 use crate::resolve::{Raw, Robust};
 use crate::workers::Target;
@@ -30,19 +32,19 @@ unsafe extern "C" {
     fn differential_syscall_instruction();
 }
 
-/// The bytes of the instruction `syscall`.
+/// The length of the instruction `syscall`.
 const INSTRUCTION_BYTES: i64 = 2;
 
-/// The kernel, as the workers call it.
+/// The kernel as a target of the workers' calls.
 pub struct Kernel {
     tids: [u32; WORKERS],
 }
 
-/// Interrupts; calls that can be restarted are.
+/// Interrupts a call. Its handler is installed with `SA_RESTART`.
 const RESTARTING: i32 = libc::SIGUSR2;
-/// Interrupts.
+/// Interrupts a call. Its handler is installed without `SA_RESTART`.
 const PLAIN: i32 = libc::SIGUSR1;
-/// Ends the call in any case.
+/// Ends a call, even one that would be restarted.
 const ABANDONING: i32 = libc::SIGURG;
 
 impl Kernel {
@@ -57,15 +59,13 @@ impl Kernel {
     }
 
     fn kill(&self, worker: usize, signal: i32) {
-        // SAFETY: sends a signal that is handled to a thread of this process.
-        let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.tids[worker], signal) };
-        assert_eq!(result, 0, "tgkill: {}", std::io::Error::last_os_error());
+        kernel::kill(self.tids[worker].cast_signed(), signal);
     }
 }
 
 impl Target for Kernel {
     fn call(&self, _: usize, raw: &Raw) -> i64 {
-        // SAFETY: futex calls write to the words alone that they are given, which are atomics, in pages that stay.
+        // SAFETY: futex calls write only to the words in their arguments. These are atomics in pages that stay mapped.
         unsafe { differential_syscall(raw.number as u64, &raw.args) }
     }
 
@@ -78,11 +78,11 @@ impl Target for Kernel {
     }
 
     fn exit(&self, _: usize, robust: &Robust) {
-        const LENGTH: usize = 24;
-        // SAFETY: the list lies in pages that stay, and nobody but this thread's end uses it. What glibc has registered
-        // is not needed any more: this thread holds none of its robust mutexes.
-        let result = unsafe { libc::syscall(libc::SYS_set_robust_list, robust.head, LENGTH) };
-        assert_eq!(result, 0, "set_robust_list: {}", std::io::Error::last_os_error());
+        const LENGTH: u64 = 24;
+        // SAFETY: the list lies in pages that stay mapped, and only the exit of this thread reads it. The list that
+        // glibc has registered is not needed any more, because this thread holds no robust mutex of glibc.
+        let result = unsafe { kernel::syscall(libc::SYS_set_robust_list, [robust.head, LENGTH, 0, 0, 0, 0]) };
+        kernel::succeeded("set_robust_list", result);
     }
 
     fn resize(&self, _: usize) {}
@@ -91,7 +91,7 @@ impl Target for Kernel {
 type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
 
 fn handle(signal: i32, handler: usize, flags: i32) {
-    // SAFETY: zero is a valid sigaction; the handlers touch nothing but the context that they are given.
+    // SAFETY: zero is a valid sigaction. The handlers access only the context in their arguments.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler;
@@ -103,7 +103,7 @@ fn handle(signal: i32, handler: usize, flags: i32) {
 extern "C" fn nothing(_: i32) {}
 
 extern "C" fn abandon(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel gives a handler with SA_SIGINFO the context of the thread, which is ours to change.
+    // SAFETY: a handler with SA_SIGINFO receives the thread's context and may change it.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let instruction = differential_syscall_instruction as *const () as i64;
     if registers[libc::REG_RIP as usize] == instruction {

@@ -1,9 +1,13 @@
-//! Random programs of futex system calls, on the host kernel, on the engine, and on a plain model of what they mean:
-//! after each step all must agree about who has returned with what, who is blocked, and what the words hold.
+//! Random programs of futex system calls, run on the host kernel, on the engine, and on a plain model of their meaning.
+//! After each step all three must agree on which calls have returned with which result, which workers are blocked, and
+//! the values of the words.
 //!
-//! `UFUTEX_FUZZ_PROGRAMS` sets how many programs are run, `UFUTEX_FUZZ_SEED` which ones, and
-//! `UFUTEX_FUZZ_FAILURES` how many of them may fail before it ends. One that fails is made smaller
-//! and printed as Rust, for `named.rs`.
+//! `UFUTEX_FUZZ_PROGRAMS` sets the number of programs and `UFUTEX_FUZZ_SEED` the seed of the generator. The test stops
+//! after `UFUTEX_FUZZ_FAILURES` failures. A failing program is shrunk and printed as Rust code, to be pasted into
+//! `named.rs`.
+
+#[path = "../common/mod.rs"]
+mod common;
 
 mod compare;
 mod engine;
@@ -16,7 +20,6 @@ mod model;
 mod named;
 mod program;
 mod resolve;
-mod rng;
 mod shrink;
 mod suite;
 mod workers;

@@ -1,7 +1,7 @@
-//! Programs that have been wrong somewhere once, and states of the kernel that are easily got wrong. Each runs on the
-//! kernel, the engine in all its variants, and the model.
+//! Programs that once showed a defect, and kernel behaviour that is easy to get wrong. Each runs on the kernel, on the
+//! engine in all its variants, and on the model.
 //!
-//! What a failure prints can be pasted here as it is.
+//! The output of a failed test can be pasted here unchanged.
 
 use crate::program::Arg::*;
 use crate::program::Cmd::*;
@@ -16,7 +16,7 @@ fn check_steps(steps: Vec<Step>) {
     check(&Program { priorities: [0; 4], steps });
 }
 
-/// The value as a word holds it.
+/// A word's value as an argument.
 fn value(bits: u32) -> Arg {
     Num(bits.into())
 }
@@ -42,14 +42,14 @@ fn requeue_pi(worker: usize, word: usize, count: u64, target: usize) -> Step {
 }
 
 #[test]
-fn lock_pi_of_an_own_lock_whose_word_says_that_its_owner_died_succeeds() {
+fn lock_pi_of_an_own_lock_with_owner_died_set_succeeds() {
     for word in [OWNER_DIED, OWNER_DIED | WAITERS] {
         check_steps(vec![lock(0, 0), lock(1, 0), Store(0, value(word)), lock(0, 0), unlock(0, 0)]);
     }
 }
 
 #[test]
-fn trylock_pi_of_an_own_lock_whose_word_says_that_its_owner_died_corrects_the_word() {
+fn trylock_pi_of_an_own_lock_with_owner_died_set_corrects_the_word() {
     for word in [OWNER_DIED, OWNER_DIED | WAITERS] {
         check_steps(vec![lock(0, 0), lock(1, 0), Store(0, value(word)), trylock(0, 0), unlock(0, 0)]);
     }
@@ -62,12 +62,12 @@ fn trylock_pi_of_an_own_lock_cannot_correct_a_word_that_is_read_only() {
 }
 
 #[test]
-fn cmp_requeue_pi_reads_its_target_though_nobody_waits() {
+fn cmp_requeue_pi_reads_its_target_without_waiters() {
     check_steps(vec![requeue_pi(0, 0, 1, 6), Protect(1, Nothing), requeue_pi(0, 0, 0, 2), requeue_pi(0, 0, 0, 7)]);
 }
 
 #[test]
-fn waiter_inherits_a_lock_whose_word_cannot_be_written_with_efault_and_the_next_goes_on_waiting() {
+fn new_owner_of_an_unwritable_word_gets_efault_and_the_next_waiter_keeps_waiting() {
     for rights in [Nothing, Read] {
         let waiting = [lock(3, 4), lock(2, 4), lock(1, 4)];
         let end = [Protect(3, rights), Exit(3, locks(&[]), None), Protect(3, ReadWrite), trylock(0, 4), unlock(2, 4)];
@@ -76,48 +76,48 @@ fn waiter_inherits_a_lock_whose_word_cannot_be_written_with_efault_and_the_next_
 }
 
 #[test]
-fn requeue_pi_stops_at_a_deadlock_and_leaves_those_before_it_where_they_are() {
+fn requeue_pi_stops_at_a_deadlock_and_keeps_earlier_waiters_requeued() {
     let waiting = [wait_requeue(0, 0, 1), wait_requeue(1, 0, 1), Store(1, Tid(1, 0))];
     check_steps(waiting.into_iter().chain([requeue_pi(2, 0, i32::MAX as u64, 1), Signal(1, false)]).collect());
 }
 
 #[test]
-fn signal_after_a_requeue_to_a_lock_gives_eagain_and_before_it_begins_again() {
+fn signal_after_a_requeue_to_a_lock_is_eagain_and_before_it_restarts() {
     let steps = [lock(2, 1), wait_requeue(0, 0, 1), Signal(0, false), requeue_pi(3, 0, 0, 1), Signal(0, true)];
     check_steps(steps.to_vec());
 }
 
 #[test]
-fn deadlock_along_three_owners_leaves_waiters_in_the_word() {
+fn deadlock_along_three_owners_leaves_futex_waiters_set() {
     let locks = (0..3).map(|worker| lock(worker, worker));
     check_steps(locks.chain([lock(0, 1), lock(1, 2), lock(2, 0), unlock(2, 2)]).collect());
 }
 
 #[test]
-fn priority_that_a_waiter_lends_and_takes_back_moves_the_owner_behind_its_equals() {
-    // Worker 1 owns word 1 and waits before worker 2 for word 0, which worker 0 owns. Worker 3 lends it its priority
-    // for the time that it takes to time out.
+fn owner_whose_inherited_priority_ends_moves_behind_equal_waiters() {
+    // Worker 1 owns word 1 and waits ahead of worker 2 for word 0, which worker 0 owns. Worker 3 waits for word 1, so
+    // worker 1 inherits its priority until worker 3 times out.
     let expired = Call(3, Futex, [Word(1), Op(LockPi, PRIVATE), Num(0), Time(Passed), Num(0), Num(0)]);
     let steps = vec![lock(0, 0), lock(1, 1), lock(1, 0), lock(2, 0), expired, unlock(0, 0)];
     check(&Program { priorities: [0, 0, 0, 1], steps });
 }
 
 #[test]
-fn wake_that_meets_a_waiter_for_a_lock_says_einval_but_has_woken_those_before_it() {
+fn wake_that_reaches_a_pi_waiter_is_einval_but_wakes_earlier_waiters() {
     let wait = |worker| Call(worker, Futex, [Word(0), Op(Wait, PRIVATE), Same(0), Num(0), Num(0), Num(0)]);
     let wake = Call(3, Futex, [Word(0), Op(Wake, PRIVATE), Num(9), Num(0), Num(0), Num(0)]);
     check_steps(vec![wait(0), wait_requeue(1, 0, 1), wait(2), wake]);
 }
 
 #[test]
-fn restart_syscall_has_nothing_to_go_on_with_once_a_handler_has_run() {
+fn restart_syscall_after_a_handler_has_run_is_eintr() {
     let wait = Call(3, Futex, [Word(1), Op(Wait, PRIVATE), Num(0), Time(Far), Num(0), Num(0)]);
     let restart = Call(3, Restart, [const { Num(0) }; 6]);
     check_steps(vec![restart.clone(), wait, Signal(3, false), restart]);
 }
 
 #[test]
-fn futex_requeue_with_flags_that_differ_is_einval() {
+fn futex_requeue_with_different_flags_is_einval() {
     let entry = |word, flags| crate::program::Entry { value: Same(word), address: Word(word), flags, reserved: 0 };
     let both = |first, second| Vector(entries(&[entry(0, first), entry(1, second)]));
     let call = |vector| Call(0, Requeue2, [vector, Num(0), Num(1), Num(1), Num(0), Num(0)]);
@@ -125,7 +125,7 @@ fn futex_requeue_with_flags_that_differ_is_einval() {
 }
 
 #[test]
-fn unlock_pi_reads_the_word_before_it_looks_at_the_address() {
+fn unlock_pi_reads_the_word_before_it_checks_the_address() {
     let call = |address| Call(0, Futex, [address, Op(UnlockPi, PRIVATE), Num(0), Num(0), Num(0), Num(0)]);
     let kernel = 0xffff_8000_0000_0000;
     check_steps(vec![call(Past(0, 1)), call(Word(6)), call(Word(7)), call(Num(kernel)), call(Num(kernel + 1))]);

@@ -1,49 +1,51 @@
-//! What is run: steps that mean the same in every process, whatever its thread numbers and addresses are.
+//! Programs: sequences of steps that do not depend on the TIDs and addresses of one process.
 //!
-//! The `Debug` form of a step is the Rust that makes it, for `named.rs`.
+//! The `Debug` form of a step is the Rust expression that makes it, for `named.rs`.
 
 use std::fmt;
 
-/// How many threads take part in a program.
+pub use crate::common::arena::Rights;
+
+/// Number of threads of a program.
 pub const WORKERS: usize = 4;
 
-/// The bit of a PI futex word that says that somebody waits in the kernel.
+/// `FUTEX_WAITERS`
 pub const WAITERS: u32 = 0x8000_0000;
-/// The bit that says that the owner has died.
+/// `FUTEX_OWNER_DIED`
 pub const OWNER_DIED: u32 = 0x4000_0000;
-/// The bits that name the owner.
+/// `FUTEX_TID_MASK`
 pub const TID_MASK: u32 = 0x3fff_ffff;
 
-/// Flags of an operation of futex(2).
+/// Flags of futex(2) operations.
 pub const PRIVATE: u32 = 128;
 pub const REALTIME: u32 = 256;
 
-/// A sequence of steps, run one after the other; each comes to rest before the next begins.
+/// A sequence of steps. After each step, all workers are idle or blocked before the next step begins.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Program {
-    /// Real-time priorities that the workers have over the base priority; all 0 in most programs.
+    /// Real-time priorities of the workers, relative to `WORKER_PRIORITY`. All are 0 in most programs.
     pub priorities: [u8; WORKERS],
     pub steps: Vec<Step>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
-    /// A worker makes a system call. Nothing happens if it is blocked in another.
+    /// A worker makes a system call. The step has no effect if the worker is blocked.
     Call(usize, Number, [Arg; 6]),
-    /// A worker gets a signal, whose handler is installed with `SA_RESTART` or without.
+    /// A worker receives a signal. The flag tells whether the handler has `SA_RESTART`.
     Signal(usize, bool),
-    /// The program writes a word, if it may.
+    /// Writes a word if its page is writable.
     Store(usize, Arg),
-    /// The program changes what may be done with a page.
+    /// Changes the access rights of a page.
     Protect(usize, Rights),
-    /// A worker's thread ends, if it is idle: it leaves a robust list with these locks, the first of them first, and
-    /// this one that it was about to take or give back. No thread takes its place in this program.
+    /// The thread of an idle worker exits with a robust list of these locks, in this order, and this `list_op_pending`.
+    /// The worker is not replaced during the program.
     Exit(usize, Locks, Option<Lock>),
-    /// The engine's table gets another size. Must change nothing; the kernel's and the model's have none.
+    /// Resizes the engine's hash table, which must not change any result. The kernel and the model ignore the step.
     Resize(usize),
 }
 
-/// An entry of a robust list: a word, and whether it says to be a PI futex.
+/// An entry of a robust list: a word, and whether the entry is marked as a PI futex.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lock(pub usize, pub bool);
 
@@ -62,20 +64,11 @@ impl fmt::Debug for Locks {
     }
 }
 
-/// What may be done with a page.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
-#[repr(u8)]
-pub enum Rights {
-    Nothing,
-    Read,
-    ReadWrite,
-}
-
 /// A system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Number {
     Futex = 202,
-    /// `restart_syscall`, which a program has no reason to call.
+    /// `restart_syscall`, which programs normally never call themselves.
     Restart = 219,
     Waitv = 449,
     Wake2 = 454,
@@ -100,7 +93,7 @@ pub enum Cmd {
     WaitRequeuePi,
     CmpRequeuePi,
     LockPi2,
-    /// None that exists.
+    /// An operation number that does not exist.
     Unknown(u32),
 }
 
@@ -134,7 +127,7 @@ impl Cmd {
     }
 }
 
-/// An argument of a system call, or a value of a word.
+/// An argument of a system call, or the value of a word.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Arg {
     Num(u64),
@@ -142,24 +135,24 @@ pub enum Arg {
     Op(Cmd, u32),
     /// The address of a word.
     Word(usize),
-    /// So many bytes after a word.
+    /// The address of a word plus a number of bytes.
     Past(usize, u64),
-    /// The value that a word has at this moment.
+    /// The value of a word when the step is made.
     Same(usize),
-    /// The TID of a worker, with these bits set as well.
+    /// The TID of a worker, with these bits set in addition.
     Tid(usize, u32),
-    /// The address of a time.
+    /// The address of a `struct timespec`.
     Time(Time),
     /// The address of an array of `struct futex_waitv`.
     Vector(Entries),
 }
 
-/// When a call shall time out: either it has passed already, or nobody lives to see it.
+/// A timeout, which has passed already or is too far in the future to expire during the test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Time {
     Passed,
     Far,
-    /// Beyond what the kernel's clock can count.
+    /// Beyond the range of the kernel's clock.
     Farthest,
     BadNanoseconds,
     NegativeNanoseconds,
@@ -167,7 +160,7 @@ pub enum Time {
 }
 
 impl Time {
-    /// `struct timespec`.
+    /// The members of the `struct timespec`.
     pub fn seconds_and_nanoseconds(self) -> [i64; 2] {
         match self {
             Self::Passed => [0, 1],
@@ -209,7 +202,7 @@ impl fmt::Debug for Entries {
     }
 }
 
-/// The program as Rust, one step a line.
+/// The program as Rust code, one step on each line.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "Program {{")?;

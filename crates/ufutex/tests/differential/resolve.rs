@@ -1,35 +1,35 @@
-//! From what a program says to what a system call gets.
+//! Translates a program's arguments to the arguments of system calls in this process.
 
 use crate::layout::{FUTEX_OFFSET, Layout, ROBUST_OFFSET, TIME_OFFSET, VECTOR_OFFSET};
 use crate::program::{Arg, Lock, Number, WORKERS};
 
-/// A system call with the arguments that it gets in this process.
+/// A system call with its arguments in this process.
 #[derive(Clone, Debug)]
 pub struct Raw {
     pub number: Number,
     pub args: [u64; 6],
-    /// What has to lie at `TIME_OFFSET` of the worker's page.
+    /// The contents of the worker's page at `TIME_OFFSET`.
     pub time: Option<[i64; 2]>,
-    /// What has to lie at `VECTOR_OFFSET`: one `struct futex_waitv` each.
+    /// The contents of the worker's page at `VECTOR_OFFSET`: one `struct futex_waitv` for each element.
     pub vector: Vec<[u64; 3]>,
 }
 
-/// A robust list with the addresses that it has in this process.
+/// A robust list with its addresses in this process.
 #[derive(Clone, Debug)]
 pub struct Robust {
     /// The address of its `struct robust_list_head`.
     pub head: u64,
-    /// Which has these members.
+    /// The members of that head.
     pub members: [u64; 3],
-    /// What the entries hold: address and content.
+    /// Address and contents of each entry.
     pub links: Vec<[u64; 2]>,
 }
 
-/// What the arguments of a program mean here.
+/// The values of a program's arguments in this process.
 pub struct Meaning<'a> {
     pub layout: Layout,
     pub tids: [u32; WORKERS],
-    /// The value of a word at this moment.
+    /// Returns the current value of a word.
     pub value: &'a dyn Fn(usize) -> u32,
 }
 
@@ -72,7 +72,7 @@ impl Meaning<'_> {
         [self.value(&entry.value), self.value(&entry.address), flags]
     }
 
-    /// An argument that points to nothing that would have to be prepared.
+    /// The value of an argument that does not point to a timeout or vector.
     pub fn value(&self, arg: &Arg) -> u64 {
         match arg {
             Arg::Num(number) => *number,

@@ -1,11 +1,11 @@
-//! Making a program that fails smaller, as long as it still fails.
+//! Shrinks a failing program.
 
 use crate::program::{Arg, Program, Step};
 
-/// How often a smaller program is tried.
+/// Limit on the number of smaller programs to run.
 const TRIALS: usize = 3000;
 
-/// The smallest program found for which `fails` holds; it holds for `program`.
+/// The smallest program found for which `fails` returns true. It must return true for `program`.
 pub fn shrink(mut program: Program, mut fails: impl FnMut(&Program) -> bool) -> Program {
     let mut trials = TRIALS;
     let mut fails = |candidate: &Program| {
@@ -17,7 +17,7 @@ pub fn shrink(mut program: Program, mut fails: impl FnMut(&Program) -> bool) -> 
         let before = program.clone();
         drop_steps(&mut program, &mut fails);
         for candidate in simpler_priorities(&program).into_iter().chain(simpler_arguments(&program)) {
-            // Candidates were made from the program as it was; one change at a time is enough.
+            // The other candidates derive from the program before this change, so start again from the new one.
             if candidate != program && size(&candidate) < size(&program) && fails(&candidate) {
                 program = candidate;
                 break;
@@ -51,7 +51,7 @@ fn simpler_priorities(program: &Program) -> Vec<Program> {
     if plain == *program { Vec::new() } else { vec![plain] }
 }
 
-/// Each program with one argument made simpler.
+/// Variants of the program, each with one argument made simpler.
 fn simpler_arguments(program: &Program) -> Vec<Program> {
     let mut candidates = Vec::new();
     for (index, step) in program.steps.iter().enumerate() {
@@ -105,7 +105,7 @@ fn simpler(arg: &Arg) -> Vec<Arg> {
     simpler
 }
 
-/// What shrinking makes smaller.
+/// The measure that shrinking reduces.
 fn size(program: &Program) -> usize {
     let of_arg = |arg: &Arg| match arg {
         Arg::Num(0) => 0,

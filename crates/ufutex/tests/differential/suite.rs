@@ -1,20 +1,20 @@
-//! What the tests share: the bench, and running programs on everything.
+//! Runs programs on the model, the kernel and the engine, and reports differences.
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::common::random::Random;
 use crate::compare::{Bench, Difference};
 use crate::engine::Variant;
 use crate::generate::Generator;
 use crate::memory::Memory;
 use crate::program::{Arg, Cmd, Number, PRIVATE, Program, Step};
-use crate::rng::Rng;
 use crate::shrink::shrink;
 use crate::workers::{Target, Workers};
 
-/// One test at a time: they share a CPU.
+/// Serialises the tests, whose workers are all pinned to one CPU.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -37,12 +37,12 @@ impl Suite {
         Self { bench, _turn: turn }
     }
 
-    /// Whether thousands of programs can be run in a second.
+    /// Whether thousands of programs can run per second, which needs real-time priorities.
     pub fn is_fast(&self) -> bool {
         self.bench.workers.has_priorities()
     }
 
-    /// Runs a program on the model and on these. Says who differs from the model first, and where.
+    /// Runs a program on the model and on `subjects`. Returns the first subject that differs from the model.
     fn run(&mut self, program: &Program, subjects: &[Subject]) -> Result<(), (Subject, Box<Difference>)> {
         subjects.iter().try_for_each(|&subject| {
             let result = self.bench.compare(program, |bench| subject.make(bench, program));
@@ -50,10 +50,10 @@ impl Suite {
         })
     }
 
-    /// Runs a program on these. If they differ, shows a smaller one that does.
+    /// Runs a program on `subjects`. If one differs from the model, the failure contains a shrunk program.
     fn check(&mut self, program: &Program, subjects: &[Subject]) -> Result<(), Failure> {
         let Err((subject, first)) = self.run(program, subjects) else { return Ok(()) };
-        // Some differences take luck.
+        // Some differences depend on timing.
         const RUNS: usize = 50;
         if (0..RUNS).all(|_| self.run(program, &[subject]).is_ok()) {
             let message = format!("{subject} differed once in {RUNS} runs, {first}{program}");
@@ -69,7 +69,7 @@ impl Suite {
         Err(Failure { message, calls: calls(&smallest) })
     }
 
-    /// Runs `count` random programs, until as many as `most` have failed that don't make the same calls.
+    /// Runs `count` random programs. Stops after `most` failures that make different calls.
     pub fn check_random(&mut self, seed: u64, count: u64, most: usize) {
         let begin = Instant::now();
         let mut next_report = Duration::from_secs(10);
@@ -78,7 +78,7 @@ impl Suite {
         let watchdog = Watchdog::start(self.bench.workers.progress());
         for index in 0..count {
             let (tids, has_priorities) = (self.bench.workers.tids(), self.bench.workers.has_priorities());
-            let program = Generator::program(Rng::of_program(seed, index), layout, tids, has_priorities);
+            let program = Generator::program(Random::of_program(seed, index), layout, tids, has_priorities);
             watchdog.show(&program);
             let subjects = [Subject::Kernel, Subject::Engine(Variant::number(index as usize))];
             if let Err(failure) = self.check(&program, &subjects)
@@ -102,10 +102,10 @@ impl Suite {
     }
 }
 
-/// A program that failed, made smaller.
+/// A program that failed, after shrinking.
 struct Failure {
     message: String,
-    /// What it calls: failures that differ in arguments alone are mostly the same.
+    /// The calls without their arguments. Failures with equal calls mostly have one cause.
     calls: String,
 }
 
@@ -122,7 +122,7 @@ fn calls(program: &Program) -> String {
     program.steps.iter().map(call).collect()
 }
 
-/// What is compared with the model.
+/// An implementation that is compared with the model.
 #[derive(Clone, Copy)]
 enum Subject {
     Kernel,
@@ -150,7 +150,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Runs one program on everything.
+/// Runs one program on the kernel and on all variants of the engine.
 pub fn check(program: &Program) {
     let engines = (0..Variant::COUNT).map(|number| Subject::Engine(Variant::number(number)));
     let subjects: Vec<Subject> = [Subject::Kernel].into_iter().chain(engines).collect();
@@ -159,20 +159,21 @@ pub fn check(program: &Program) {
     }
 }
 
-/// The kernel moves waiters between two words of one bucket without changing their order in the bucket, so that one
-/// who was requeued may come before others who were there already. The words shall be in buckets of their own.
+/// Makes sure that no two words share a bucket in the kernel. Otherwise a requeue between them would not change the
+/// order in the bucket, and a requeued waiter could come before waiters that had been on the target word already.
 fn separate_words(bench: &mut Bench) {
     const PR_FUTEX_HASH: i32 = 78;
     const SET_SLOTS: u64 = 1;
     const SLOTS: u64 = 1 << 14;
-    // SAFETY: changes the size of this process's hash table. An error leaves it as it is: collisions are likelier then.
+    // SAFETY: changes the size of this process's hash table. After an error the size is unchanged and collisions are
+    // likelier.
     unsafe { libc::prctl(PR_FUTEX_HASH, SET_SLOTS, SLOTS, 0, 0) };
     const ATTEMPTS: usize = 100;
     for _ in 0..ATTEMPTS {
         if !has_collision(bench) {
             return;
         }
-        // The old pages stay, so that the new ones lie elsewhere.
+        // The old pages stay mapped, so that the new ones get different addresses.
         std::mem::forget(std::mem::replace(&mut bench.memory, Arc::new(Memory::new())));
     }
     panic!("in {ATTEMPTS} attempts no words were found that the kernel keeps apart");
@@ -201,7 +202,7 @@ fn has_collision(bench: &mut Bench) -> bool {
     })
 }
 
-/// Ends the process with the program that hangs, if a target loses a worker: nobody else could.
+/// Prints the program and aborts the process if a program hangs.
 struct Watchdog {
     program: Arc<Mutex<Program>>,
     is_done: Arc<AtomicBool>,
@@ -240,7 +241,7 @@ impl Drop for Watchdog {
     }
 }
 
-/// Lets the calling thread run anywhere, with no priority: it was started by the controller.
+/// Undoes the pinning and the priority that the calling thread has inherited from the controller.
 fn unpin() {
     // SAFETY: all CPUs are allowed; the set and the parameters are valid for the calls.
     unsafe {

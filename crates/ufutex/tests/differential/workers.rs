@@ -1,45 +1,48 @@
-//! The threads that make the calls, and how one knows that they have come to rest.
+//! The threads that make the calls, and the controller, which waits until they have come to rest.
 //!
-//! All workers and the controller share one CPU. The workers have a real-time priority above the controller's, so that
-//! one that is given a call runs at once, as do those that it wakes, each until it is done or blocked. When the
-//! controller runs again, everything has come to rest: there is nothing to wait for and nothing to poll. The audit
-//! checks that against /proc. Only a call whose time has passed may sleep for the moment until its timer fires.
+//! "At rest" means that every worker is idle or blocked. All workers and the controller are pinned to one CPU. The
+//! workers have a higher real-time priority than the controller. A worker that is given a call, and each worker that it
+//! wakes, therefore runs until it is done or blocked before the controller runs again. So the controller never needs to
+//! wait or poll. The audit checks this against /proc. The exception is a call with an expired timeout, which may sleep
+//! for a moment until its timer fires.
 //!
-//! Where real-time priorities are not permitted, /proc is asked each time, which is slow.
+//! Where real-time priorities are not permitted, the controller polls /proc after each step, which is slow.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::common::asleep::thread_id;
+use crate::common::kernel::{self, pointer, syscall};
 use crate::program::WORKERS;
 use crate::resolve::{Raw, Robust};
 
-/// What answers the calls: the kernel or the engine.
+/// The implementation of the calls: the kernel or the engine.
 pub trait Target: Send + Sync {
-    /// Makes the call on the worker's thread. Returns what the kernel's ABI says.
+    /// Makes the call. Runs on the worker's thread. Returns the result or `-errno`.
     fn call(&self, worker: usize, raw: &Raw) -> i64;
-    /// Sends the worker a signal, whose handler is installed with `SA_RESTART` or without.
+    /// Sends the worker a signal whose handler is installed with or without `SA_RESTART`.
     fn signal(&self, worker: usize, sa_restart: bool);
     /// Ends the worker's call.
     fn abandon(&self, worker: usize);
-    /// What happens when the worker's thread ends; called on that thread, before it does.
+    /// Prepares the exit of the worker's thread. Runs on that thread.
     fn exit(&self, worker: usize, robust: &Robust);
-    /// Gives the table another size.
+    /// Resizes the hash table.
     fn resize(&self, slots: usize);
 }
 
-/// Real-time priorities. A program's own come on top of the workers'.
-const CONTROLLER_PRIORITY: i32 = 1;
-pub const WORKER_PRIORITY: i32 = 10;
+/// Real-time priority of the controller.
+const CONTROLLER_PRIORITY: u8 = 1;
+pub const WORKER_PRIORITY: u8 = 10;
 
-/// How long a call may take whose time has passed, or that has been abandoned.
+/// Limit for the return of a call whose timeout has passed or that has been abandoned.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What the controller and one worker share.
+/// The state that the controller shares with one worker.
 #[derive(Default)]
 struct Slot {
-    /// 1 when there is a call to make; what an idle worker sleeps on.
+    /// The futex on which an idle worker sleeps. `1` means that there is an order.
     go: AtomicU32,
     /// Set by the controller with `go`, cleared by the worker when the call has returned.
     busy: AtomicBool,
@@ -65,11 +68,11 @@ struct Worker {
 pub struct Workers {
     workers: Vec<Worker>,
     cpu: usize,
-    /// Whether priorities see to it that everything is at rest when the controller runs.
+    /// Whether real-time priorities guarantee that all workers are at rest when the controller runs.
     is_scheduled: bool,
-    /// How many more times the above is checked.
+    /// Number of checks of that guarantee that are left.
     audit: u32,
-    /// How often that found a thread awake.
+    /// Number of checks that found a worker awake.
     strays: u32,
     priorities: [u8; WORKERS],
     /// Counts steps, for the watchdog.
@@ -77,8 +80,8 @@ pub struct Workers {
 }
 
 fn futex(word: &AtomicU32, op: i32, value: u32) {
-    // SAFETY: a plain wait or wake on a word that lives.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op | libc::FUTEX_PRIVATE_FLAG, value, 0) };
+    // SAFETY: a plain wait or wake on a borrowed word.
+    unsafe { syscall(libc::SYS_futex, [pointer(word), (op | libc::FUTEX_PRIVATE_FLAG) as u64, value.into(), 0, 0, 0]) };
 }
 
 /// Pins the calling thread to a CPU.
@@ -103,15 +106,8 @@ fn last_cpu() -> usize {
 }
 
 /// Gives a thread a real-time priority; false if that is not permitted.
-fn set_priority(tid: u32, priority: i32) -> bool {
-    let param = libc::sched_param { sched_priority: priority };
-    // SAFETY: `param` is valid for the call.
-    unsafe { libc::sched_setscheduler(tid.cast_signed(), libc::SCHED_FIFO, &param) == 0 }
-}
-
-fn thread_id() -> u32 {
-    // SAFETY: gettid(2) has no preconditions.
-    unsafe { libc::gettid() }.cast_unsigned()
+fn set_priority(tid: u32, priority: u8) -> bool {
+    kernel::set_priority(tid.cast_signed(), priority).is_ok()
 }
 
 fn work(index: usize, slot: &Slot) {
@@ -119,7 +115,7 @@ fn work(index: usize, slot: &Slot) {
         while slot.go.swap(0, Ordering::Acquire) == 0 {
             futex(&slot.go, libc::FUTEX_WAIT, 0);
         }
-        let order = std::mem::take(&mut *slot.order.lock().expect("nobody panics with it"));
+        let order = std::mem::take(&mut *slot.order.lock().expect("not poisoned"));
         let (target, raw) = match order {
             Order::Call(target, raw) => (target, raw),
             Order::Exit(target, robust) => return target.exit(index, &robust),
@@ -138,7 +134,7 @@ impl Worker {
         let its_slot = slot.clone();
         let thread = std::thread::Builder::new().name(format!("worker {index}")).spawn(move || {
             pin(cpu);
-            send.send(thread_id()).expect("the controller waits for it");
+            send.send(thread_id().cast_unsigned()).expect("the controller waits for it");
             work(index, &its_slot);
         });
         let tid = tid.recv().expect("the worker starts");
@@ -150,13 +146,13 @@ impl Worker {
     }
 
     fn give(&self, order: Order) {
-        *self.slot.order.lock().expect("nobody panics with it") = order;
+        *self.slot.order.lock().expect("not poisoned") = order;
         self.slot.busy.store(true, Ordering::Relaxed);
         self.slot.go.store(1, Ordering::Release);
         futex(&self.slot.go, libc::FUTEX_WAKE, 1);
     }
 
-    /// Whether it sleeps, as /proc has it.
+    /// Whether the thread sleeps, according to /proc.
     fn is_asleep(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", self.tid)).expect("the thread lives");
         let state = stat.rsplit(") ").next().expect("the name ends in a parenthesis");
@@ -164,7 +160,7 @@ impl Worker {
     }
 }
 
-/// More than these of a thousand looks, and priorities are not what orders the threads.
+/// The number of failed checks, of one thousand, up to which the real-time priorities are trusted.
 const STRAYS_MAX: u32 = 5;
 
 impl Workers {
@@ -188,7 +184,7 @@ impl Workers {
         std::array::from_fn(|worker| self.workers[worker].tid)
     }
 
-    /// Counts steps.
+    /// The counter of steps.
     pub fn progress(&self) -> Arc<AtomicU64> {
         self.progress.clone()
     }
@@ -202,7 +198,7 @@ impl Workers {
     pub fn set_priorities(&mut self, priorities: [u8; WORKERS]) {
         for (worker, priority) in priorities.into_iter().enumerate() {
             if self.is_scheduled && self.priorities[worker] != priority {
-                let changed = set_priority(self.workers[worker].tid, WORKER_PRIORITY + i32::from(priority));
+                let changed = set_priority(self.workers[worker].tid, WORKER_PRIORITY + priority);
                 assert!(changed, "the priority could be set before");
                 self.priorities[worker] = priority;
             }
@@ -222,13 +218,13 @@ impl Workers {
         self.workers[worker].slot.result.load(Ordering::Relaxed)
     }
 
-    /// Lets an idle worker make a call. Comes back when everything is at rest.
+    /// Makes an idle worker make a call. Returns when all workers are at rest.
     pub fn call(&mut self, worker: usize, target: &Arc<dyn Target>, raw: Raw) {
         self.workers[worker].give(Order::Call(target.clone(), raw));
         self.rest();
     }
 
-    /// Lets the thread of an idle worker end.
+    /// Ends the thread of an idle worker.
     pub fn exit(&mut self, worker: usize, target: &Arc<dyn Target>, robust: Robust) {
         self.workers[worker].give(Order::Exit(target.clone(), robust));
         let thread = self.workers[worker].thread.take().expect("it lives");
@@ -237,7 +233,7 @@ impl Workers {
         self.rest();
     }
 
-    /// Starts a thread for each worker whose thread has ended.
+    /// Starts a new thread for each worker whose thread has ended.
     pub fn replace_the_dead(&mut self) {
         for worker in 0..WORKERS {
             if self.workers[worker].thread.is_none() {
@@ -251,8 +247,8 @@ impl Workers {
         }
     }
 
-    /// Waits until the worker's call has returned; false if it doesn't. Only for calls that return by themselves, when
-    /// their timer fires.
+    /// Waits until the worker's call has returned, and returns false if it does not. Only for calls that return without
+    /// a further step, when their timer fires.
     pub fn returns(&mut self, worker: usize) -> bool {
         let begin = Instant::now();
         while self.is_busy(worker) {
@@ -276,7 +272,7 @@ impl Workers {
         }
     }
 
-    /// Comes back when every worker is idle or blocked.
+    /// Returns when every worker is idle or blocked.
     pub fn rest(&mut self) {
         self.progress.fetch_add(1, Ordering::Relaxed);
         if !self.is_scheduled {
@@ -285,7 +281,7 @@ impl Workers {
             self.audit -= 1;
             let is_awake = |worker: &&Worker| worker.thread.is_some() && !worker.is_asleep();
             if let Some(awake) = self.workers.iter().find(is_awake) {
-                // Once in a while one waits for the address space, which other tests of this process change meanwhile.
+                // A worker can be blocked on the address space's lock while another test of this process maps memory.
                 let tid = awake.tid;
                 self.strays += 1;
                 assert!(self.strays <= STRAYS_MAX, "thread {tid} has not come to rest when the controller runs");
@@ -294,8 +290,8 @@ impl Workers {
         }
     }
 
-    /// A worker that sleeps may be about to be woken by one that is looked at later. But if all are found asleep twice,
-    /// and nothing has returned between, nobody was awake to wake anybody.
+    /// Waits until two successive scans find every worker asleep with no call returned in between. One scan is not
+    /// enough: a worker that it finds asleep may be woken by a worker that it examines later.
     fn poll(&self) {
         let look = || {
             let asleep = self.workers.iter().all(|worker| worker.thread.is_none() || worker.is_asleep());

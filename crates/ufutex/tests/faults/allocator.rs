@@ -1,19 +1,19 @@
-//! The system's allocator, which fails when a test has asked it to.
+//! A global allocator that fails at the allocations that a test selects, and otherwise calls the system's allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// What is to come for this thread. Needs no memory itself and no destructor.
+    /// The calling thread's plan of failures. The type needs no allocation and no destructor.
     static PLAN: Cell<Plan> = const { Cell::new(Plan::OFF) };
 }
 
 #[derive(Clone, Copy)]
 struct Plan {
     is_on: bool,
-    /// How many allocations succeed before the failure.
+    /// Number of allocations that succeed before the first failure.
     before: usize,
-    /// How many fail then.
+    /// Number of allocations that fail after those.
     failures: usize,
     has_failed: bool,
 }
@@ -48,43 +48,43 @@ fn refuses() -> bool {
     .unwrap_or(false)
 }
 
-/// Nothing fails any more, in this `during`: for a panic, which needs memory.
+/// Ends the failures of the current `during`. A panic needs memory.
 pub fn stop() {
     PLAN.set(Plan { is_on: false, ..PLAN.get() });
 }
 
 pub struct Failing;
 
-// SAFETY: everything but the failures, which the trait allows, is the system's allocator.
+// SAFETY: each call fails, which the trait allows, or is forwarded to the system's allocator.
 unsafe impl GlobalAlloc for Failing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as our caller promised.
+        // SAFETY: the caller meets the requirements of the same function.
         if refuses() { std::ptr::null_mut() } else { unsafe { System.alloc(layout) } }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as our caller promised.
+        // SAFETY: the caller meets the requirements of the same function.
         if refuses() { std::ptr::null_mut() } else { unsafe { System.alloc_zeroed(layout) } }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as our caller promised.
+        // SAFETY: the caller meets the requirements of the same function.
         if refuses() { std::ptr::null_mut() } else { unsafe { System.realloc(memory, layout, size) } }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as our caller promised.
+        // SAFETY: the caller meets the requirements of the same function.
         unsafe { System.dealloc(memory, layout) }
     }
 }
 
-/// Allocations of this thread that fail: only in `during`, so that the test's own do not.
+/// The failures of this thread's allocations. They occur in `during` only, so that the test's own allocations succeed.
 pub struct Failures {
     plan: Plan,
 }
 
 impl Failures {
-    /// Runs `f`, an operation of the engine, with the failures that are to come.
+    /// Runs `f`, an operation of the engine, with the failures that are left.
     pub fn during<R>(&mut self, f: impl FnOnce() -> R) -> R {
         PLAN.set(Plan { is_on: true, ..self.plan });
         let result = f();
@@ -92,14 +92,14 @@ impl Failures {
         result
     }
 
-    /// Whether an allocation has failed so far.
+    /// Whether any allocation has failed so far.
     pub fn has_failed(&self) -> bool {
         self.plan.has_failed
     }
 }
 
-/// Runs `scenario` with the n-th allocation failing, and again with that and all after it, for every n there is.
-/// Answers how many that were.
+/// For every n, runs `scenario` once with the n-th allocation failing and once with the n-th and all later allocations
+/// failing. Returns the number of allocations.
 pub fn for_every_failure(scenario: impl Fn(&mut Failures)) -> usize {
     let fails_at = |before, failures| {
         let mut failures = Failures { plan: Plan { before, failures, ..Plan::OFF } };

@@ -1,5 +1,5 @@
-//! Locks that lend priority, of two domains: what cannot be had is refused before anything has changed, and what gives a
-//! lock on or gives it up needs no memory.
+//! PI locks of two domains without memory. An operation that needs memory fails before it has changed anything. Handing
+//! a lock over or giving up a wait needs no memory.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Makes a task, with memory if it cannot be had without.
+/// Makes a task. If that fails for lack of memory, tries again with memory.
 fn task<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, tid: u32, memory: &mut Failures) -> Task<L> {
     match memory.during(|| domain.task(tid)) {
         Err(error) => {
@@ -28,7 +28,7 @@ fn task<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, tid: u32, memory: &mut F
     }
 }
 
-/// Begins to wait, with memory if it cannot be done without.
+/// Begins to wait. If that fails for lack of memory, tries again with memory.
 fn wait<F: Future<Output = Result<(), Error>>>(make: impl Fn() -> F, memory: &mut Failures) -> Pin<Box<F>> {
     let mut future = Box::pin(make());
     if let Poll::Ready(result) = memory.during(|| poll(&mut future)) {
@@ -39,7 +39,7 @@ fn wait<F: Future<Output = Result<(), Error>>>(make: impl Fn() -> F, memory: &mu
     future
 }
 
-fn locks_of_two_domains_lose_nobody<S: Scheme<L>, L: Layout>() {
+fn locks_of_two_domains_lose_no_waiter<S: Scheme<L>, L: Layout>() {
     let failures = for_every_failure(|memory| {
         let system = system::<L>();
         let [here, there] = [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
@@ -68,9 +68,9 @@ fn locks_of_two_domains_lose_nobody<S: Scheme<L>, L: Layout>() {
         assert_eq!(memory.during(|| poll(&mut c_waits)), Poll::Ready(Ok(())));
         assert_eq!(lock_word.load(Relaxed) & TID_MASK, 3);
         assert_eq!(memory.during(|| here.unlock_pi(lock, &c)), Ok(()));
-        assert_eq!(memory.has_failed(), failed, "whoever gives a lock on or leaves needs no memory");
+        assert_eq!(memory.has_failed(), failed, "handing over or leaving needs no memory");
     });
     assert!(failures >= 8, "tasks, locks and waiters need memory: {failures}");
 }
 
-on_every_scheme![locks_of_two_domains_lose_nobody];
+on_every_scheme![locks_of_two_domains_lose_no_waiter];

@@ -1,4 +1,4 @@
-//! Memory that cannot be had: the n-th allocation fails, for every n.
+//! Allocation failures: for every n, the n-th allocation fails.
 
 #[path = "../common/mod.rs"]
 mod common;

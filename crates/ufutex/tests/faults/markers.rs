@@ -1,5 +1,6 @@
-//! What a wake in pieces leaves in the queue between the pieces is nobody to all others. Without memory its first wakers run
-//! there: so a waker can look at it.
+//! The marker that a wake leaves in the queue when it unlocks the bucket between two batches. Other operations must not
+//! treat it as a waiter. When the wake has no memory for its wakers, it runs the first wakers between two batches, so
+//! these tests run other operations inside a waker.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU32;
@@ -13,17 +14,17 @@ use crate::allocator::{for_every_failure, stop};
 use crate::common::domains::system;
 use crate::common::waiters::{bits, nonzero};
 
-/// More than three batches of those to be woken, and as many that are not.
+/// Number of waiters. Every second one is woken, which takes more than three batches.
 const CROWD: usize = 100;
 
-/// Runs once, in the first waker that is called.
+/// A function that runs once, in the first waker that is called.
 type Look = Box<dyn FnOnce() + Send>;
 
 struct Looks(Mutex<Option<Look>>);
 
 impl Wake for Looks {
     fn wake(self: Arc<Self>) {
-        let look = self.0.lock().expect("no look holds it").take();
+        let look = self.0.lock().expect("not poisoned").take();
         if let Some(look) = look {
             stop();
             look();
@@ -31,14 +32,14 @@ impl Wake for Looks {
     }
 }
 
-/// What the tests look at: a word in the global table, and another.
+/// A domain that uses the global table, and two words.
 struct Guests {
     domain: Domain,
     words: [AtomicU32; 2],
 }
 
 impl Guests {
-    /// Made to outlive its waiters, which wakers name.
+    /// Leaked, because the waiters' wakers refer to it.
     fn new() -> &'static Self {
         let domain = Domain::with_options(&system(), Options::new().policy(Policy::Fixed(0)));
         Box::leak(Box::new(Self { domain, words: [const { AtomicU32::new(0) }; 2] }))
@@ -49,8 +50,8 @@ impl Guests {
     }
 }
 
-/// Wakes every second waiter of a crowd, and runs `look` at the first waker that is called. Answers whether that was between
-/// two pieces, and how many were woken in all if no waker panics.
+/// Wakes every second of `CROWD` waiters, for every possible failure of memory. `look` runs in the first waker that is
+/// called. Then `check` gets the number of woken waiters, `None` if a waker has panicked.
 fn wake_every_second(
     look: impl Fn(&'static Guests) + Copy + Send + 'static,
     check: impl Fn(&Guests, &[Queued], Option<usize>),
@@ -82,21 +83,22 @@ fn is_between(guests: &Guests) -> bool {
 }
 
 #[test]
-fn marker_is_no_waiter_to_those_who_look() {
+fn marker_is_not_a_waiter_for_other_operations() {
     wake_every_second(
         |guests| {
             let Guests { domain, words: [word, other] } = guests;
             let task: Task = domain.task(7).expect("there is memory");
             let waiting = guests.waiting();
             let is_between = is_between(guests);
-            // Those that the wake has passed over stood before its marker: it is the first of the queue now.
+            // Wakes the waiters that the wake has passed over, which were queued before its marker. The marker is now
+            // first.
             let passed_over = if is_between { 16 } else { CROWD / 2 };
             assert_eq!(domain.wake_bitset(word, passed_over, nonzero(1)), passed_over);
             assert_eq!(guests.waiting(), waiting - passed_over);
             assert_eq!(domain.requeue(word, word, 0, 500), Ok(Requeued { woken: 0, requeued: waiting - passed_over }));
             assert_eq!(domain.requeue(word, other, 1, 500).map(|done| done.woken), Ok(usize::from(is_between)));
             assert_eq!(domain.requeue(other, word, 0, 500).map(|done| done.woken), Ok(0));
-            // It is the first again, and then alone.
+            // The marker is first in the queue again, and then alone.
             let left = guests.waiting();
             let one = usize::from(left > 0);
             assert_eq!((domain.wake(word, 1), domain.wake(word, usize::MAX)), (one, left - one));
@@ -116,7 +118,7 @@ fn marker_is_no_waiter_to_those_who_look() {
 }
 
 #[test]
-fn marker_goes_where_the_table_goes() {
+fn marker_moves_with_the_table() {
     wake_every_second(
         |guests| {
             for slots in [2, 0, 16] {

@@ -1,5 +1,5 @@
-//! What the engine does without memory: it answers `NoMemory` where that is documented, uses the table that it has, and
-//! loses nobody.
+//! The engine without memory. It returns `NoMemory` where that is documented, keeps using the table that it has, and
+//! loses no waiter.
 
 use std::future::Future;
 use std::pin::pin;
@@ -35,7 +35,7 @@ fn system_cannot_be_made<S: Scheme<L>, L: Layout>() {
     assert!(failures >= 2, "a system consists of two allocations at least");
 }
 
-/// Three nodes, all with the memory of the global allocator.
+/// A topology of three nodes, all with memory from the global allocator.
 struct Three;
 
 impl Topology for Three {
@@ -47,7 +47,7 @@ impl Topology for Three {
     }
 }
 
-fn system_of_several_nodes_cannot_be_made<S: Scheme<L>, L: Layout>() {
+fn system_of_several_nodes_without_memory<S: Scheme<L>, L: Layout>() {
     let failures = for_every_failure(|memory| {
         let config = Config::new().cpus(1).hash_seed(1).topology(Arc::new(Three));
         let system = memory.during(|| System::<L>::with_config(config));
@@ -60,7 +60,7 @@ fn system_of_several_nodes_cannot_be_made<S: Scheme<L>, L: Layout>() {
     assert!(failures >= 4, "a table for each node, and the system itself");
 }
 
-fn pid_namespace_cannot_be_made<S: Scheme<L>, L: Layout>() {
+fn pid_namespace_without_memory<S: Scheme<L>, L: Layout>() {
     let failures = for_every_failure(|memory| {
         let system = system::<L>();
         let namespace = memory.during(|| PidNamespace::new(&system));
@@ -96,7 +96,7 @@ fn counters_count_without_memory<S: Scheme<L>, L: Layout>() {
     assert!(failures >= 1, "there is a line for each CPU");
 }
 
-fn who_waits_leaves_out_what_there_is_no_memory_for<S: Scheme<L>, L: Layout>() {
+fn who_waits_counts_the_words_that_it_omits_for_lack_of_memory<S: Scheme<L>, L: Layout>() {
     let failures = for_every_failure(|memory| {
         let domain = domain::<S, L>();
         let (words, mut waiters) = (words(500), idle(500));
@@ -148,7 +148,7 @@ fn first_wait_uses_the_global_table<S: Scheme<L>, L: Layout>() {
     assert!(failures >= 1, "the first wait makes the table");
 }
 
-/// The first failure leaves the smallest table; the second too, and then there is none.
+/// After one failed allocation the domain gets the smallest table. After two, it uses the global table.
 fn first_wait_without_memory_for_the_table_it_wants_has_the_smallest<S: Scheme<L>, L: Layout>() {
     let slots = std::cell::RefCell::new(Vec::new());
     for_every_failure(|memory| {
@@ -180,8 +180,8 @@ fn threads_and_tasks_wait_without_memory<S: Scheme<L>, L: Layout>() {
     assert_eq!(failures, 2, "only the first wait allocates: the table, and seats for threads");
 }
 
-/// A wake for which there is no memory goes on, a batch at a time, after a waker that panics.
-fn wake_in_batches_goes_on_after_a_waker_that_panics<S: Scheme<L>, L: Layout>() {
+/// A wake without memory works in batches. It continues with the next batch after a waker has panicked.
+fn wake_in_batches_continues_after_a_waker_that_panics<S: Scheme<L>, L: Layout>() {
     let failures = for_every_failure(|memory| {
         let domain = domain::<S, L>();
         let word = AtomicU32::new(0);
@@ -202,11 +202,11 @@ fn wake_in_batches_goes_on_after_a_waker_that_panics<S: Scheme<L>, L: Layout>() 
         }
         assert_eq!(domain.waiting(), 0);
     });
-    assert!(failures >= 1, "a wake of so many asks for memory");
+    assert!(failures >= 1, "a wake of this many waiters allocates");
 }
 
-/// A wake_op for which there is no memory, and a waker of the first word that panics. As without a panic, the second word's
-/// waiters are woken unless a waiter of a lock stands in the first word's queue.
+/// A `wake_op` without memory in which a waker of the first word panics. As without the panic, the waiters of the
+/// second word are woken unless the first word's queue contains a waiter for a PI lock.
 fn wake_op_in_batches_ends_as_it_would_without_a_panic<S: Scheme<L>, L: Layout>() {
     for has_lock_waiter in [false, true] {
         let failures = for_every_failure(|memory| {
@@ -241,11 +241,11 @@ fn wake_op_in_batches_ends_as_it_would_without_a_panic<S: Scheme<L>, L: Layout>(
                 assert_eq!(wait.as_mut().poll(&mut context), expected, "with a waiter of a lock: {has_lock_waiter}");
             }
         });
-        assert!(failures >= 1, "a wake of so many asks for memory");
+        assert!(failures >= 1, "a wake of this many waiters allocates");
     }
 }
 
-fn set_slots_says_no_memory_and_changes_nothing<S: Scheme<L>, L: Layout>() {
+fn set_slots_without_memory_fails_and_changes_nothing<S: Scheme<L>, L: Layout>() {
     for (before, after) in [(16, 64), (64, 16), (16, 2), (0, 32)] {
         let failures = for_every_failure(|memory| {
             let domain = domain::<S, L>();
@@ -265,7 +265,7 @@ fn set_slots_says_no_memory_and_changes_nothing<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn set_slots_needs_no_memory_for_a_table_it_has_had<S: Scheme<L>, L: Layout>() {
+fn set_slots_to_an_earlier_size_needs_no_memory<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     for slots in [64, 16, 0] {
         assert_eq!(domain.set_slots(slots), Ok(()));
@@ -279,7 +279,7 @@ fn set_slots_needs_no_memory_for_a_table_it_has_had<S: Scheme<L>, L: Layout>() {
     each_is_woken_once(&domain, &words, &queued);
 }
 
-/// A custom size is decided by whoever asked for it, and only once it is there.
+/// Only a `set_slots` that succeeds ends the automatic sizing.
 fn set_slots_that_fails_leaves_the_policy_in_charge<S: Scheme<L>, L: Layout>() {
     for_every_failure(|memory| {
         let system = System::<L>::with_config(Config::new().cpus(64).hash_seed(1)).expect("the memory is there");
@@ -318,23 +318,23 @@ fn threads_policy_that_fails_leaves_the_table_in_use<S: Scheme<L>, L: Layout>() 
 
 on_every_domain![
     system_cannot_be_made,
-    system_of_several_nodes_cannot_be_made,
-    pid_namespace_cannot_be_made,
+    system_of_several_nodes_without_memory,
+    pid_namespace_without_memory,
     domain_can_always_be_made_and_used,
     counters_count_without_memory,
-    who_waits_leaves_out_what_there_is_no_memory_for,
+    who_waits_counts_the_words_that_it_omits_for_lack_of_memory,
     first_wait_uses_the_global_table,
     first_wait_without_memory_for_the_table_it_wants_has_the_smallest,
     threads_and_tasks_wait_without_memory,
-    wake_in_batches_goes_on_after_a_waker_that_panics,
+    wake_in_batches_continues_after_a_waker_that_panics,
     wake_op_in_batches_ends_as_it_would_without_a_panic,
     growth_that_fails_leaves_the_table_in_use,
 ];
 mod resizable {
     use super::*;
     on_every_resizable_domain![
-        set_slots_says_no_memory_and_changes_nothing,
-        set_slots_needs_no_memory_for_a_table_it_has_had,
+        set_slots_without_memory_fails_and_changes_nothing,
+        set_slots_to_an_earlier_size_needs_no_memory,
         set_slots_that_fails_leaves_the_policy_in_charge,
         threads_policy_that_fails_leaves_the_table_in_use,
     ];
@@ -342,7 +342,7 @@ mod resizable {
 
 #[test]
 fn growth_by_load_does_allocate() {
-    // Or the scenario above would show nothing.
+    // Checks that growth allocates. Otherwise the test above would test nothing.
     let failures = for_every_failure(|memory| {
         let domain = domain::<ufutex::scheme::Live, ufutex::layout::Lean>();
         let (words, mut waiters) = (words(400), idle(400));

@@ -1,16 +1,17 @@
-//! The host's `PR_FUTEX_HASH`, each time in a process that has made no use of it yet.
+//! The host's `PR_FUTEX_HASH`, called in a fresh child process for each script.
 
 use std::sync::OnceLock;
 
+use crate::common::kernel::syscall;
 use crate::prctl::Call;
 
-/// `PR_FUTEX_HASH`, which the libc crate does not have.
-const PR_FUTEX_HASH: libc::c_int = 78;
+/// `PR_FUTEX_HASH`, which the libc crate does not define.
+const PR_FUTEX_HASH: u64 = 78;
 
-/// The most calls in one script.
+/// Maximum number of calls in one script.
 const MOST_CALLS: usize = 16;
 
-/// Why the host cannot be compared with, if it cannot.
+/// The reason why the host does not support the calls, `None` if it does.
 pub fn lacks() -> Option<&'static str> {
     static LACKS: OnceLock<Option<&'static str>> = OnceLock::new();
     *LACKS.get_or_init(|| match run(&[(2, 0, 0), (3, 0, 0)])[..] {
@@ -20,20 +21,19 @@ pub fn lacks() -> Option<&'static str> {
     })
 }
 
-/// Makes the calls of `script` in a child of its own and answers their results, `-errno` for a failure. A child begins
-/// with one thread and without a private table.
+/// Makes the calls of `script` in a new child process and returns their results, `-errno` for a failure. A child starts
+/// with one thread and without a private hash table.
 pub fn run(script: &[Call]) -> Vec<isize> {
     assert!(script.len() <= MOST_CALLS);
     let results = SharedResults::new();
-    // SAFETY: the child makes system calls and writes to memory that is there already, and nothing else, so it needs no
-    // lock that another thread may have held when we forked.
+    // SAFETY: the child only makes system calls and writes to memory that is already mapped. It takes no lock that
+    // another thread may have held during the fork.
     unsafe {
         let child = libc::fork();
         assert!(child >= 0, "fork: {}", std::io::Error::last_os_error());
         if child == 0 {
             for (i, &(op, slots, flags)) in script.iter().enumerate() {
-                let result = libc::prctl(PR_FUTEX_HASH, op, slots, flags, 0u64);
-                results.set(i, if result < 0 { -(*libc::__errno_location() as isize) } else { result as isize });
+                results.set(i, syscall(libc::SYS_prctl, [PR_FUTEX_HASH, op, slots, flags, 0, 0]));
             }
             libc::_exit(0);
         }
@@ -44,7 +44,7 @@ pub fn run(script: &[Call]) -> Vec<isize> {
     results.first(script.len())
 }
 
-/// Memory that a child shares with us.
+/// Memory that the child shares with its parent.
 struct SharedResults(*mut isize);
 
 impl SharedResults {
@@ -58,19 +58,19 @@ impl SharedResults {
     }
 
     fn set(&self, index: usize, result: isize) {
-        // SAFETY: `index` is below MOST_CALLS, says `run`; the child alone writes, before it ends.
+        // SAFETY: `run` checks that `index` is below MOST_CALLS. Only the child writes, before it exits.
         unsafe { self.0.add(index).write(result) }
     }
 
     fn first(&self, count: usize) -> Vec<isize> {
-        // SAFETY: `count` is at most MOST_CALLS, says `run`, and the child has ended.
+        // SAFETY: `run` checks that `count` is at most MOST_CALLS. The child has exited.
         (0..count).map(|i| unsafe { self.0.add(i).read() }).collect()
     }
 }
 
 impl Drop for SharedResults {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` with that size, and not used any more.
+        // SAFETY: mapped by `new` with this size, and not used any more.
         unsafe { libc::munmap(self.0.cast(), size_of::<isize>() * MOST_CALLS) };
     }
 }

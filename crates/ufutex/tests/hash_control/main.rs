@@ -1,5 +1,5 @@
-//! Setting and asking for the size of a table: `prctl(PR_FUTEX_HASH)` on the host's kernel and on a domain, and what
-//! the native calls do beyond it.
+//! Setting and reading the size of a private hash table: `prctl(PR_FUTEX_HASH)` on the host's kernel and on a domain,
+//! and the native functions of a domain.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! The native calls: what they answer, and what they cost.
+//! The native functions: their results and their memory use.
 
 use std::pin::pin;
 use std::sync::atomic::AtomicU32;
@@ -10,7 +10,7 @@ use ufutex::{Config, Domain, Error, Options, Policy, System, WaitOptions, Waiter
 
 use crate::common::domains::{domain, on_every_domain, on_every_resizable_domain, system};
 
-/// Waits and gives up, so that the domain has its first table.
+/// Makes one wait that times out, so that the domain gets its first table.
 fn wait_once<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>) {
     let word = AtomicU32::new(0);
     let mut waiter = pin!(Waiter::new());
@@ -55,7 +55,7 @@ fn immutable_table_stays_as_it_is<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.slots(), 32);
 }
 
-/// A domain keeps one table of each size, however often it goes up and down.
+/// A domain keeps one table of each size, so resizing up and down repeatedly does not use more memory.
 fn all_tables_take_at_most_twice_the_largest<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let mut largest = 0;
@@ -99,7 +99,7 @@ fn fixed_table_of_a_domain_that_has_waited_is_busy() {
     assert_eq!(domain.slots(), 16);
 }
 
-/// `keep_trying` says no at once, and the schemes that need not ask have finished all the same.
+/// `keep_trying` returns false at once. The resize succeeds because no operation is in flight.
 #[test]
 fn resize_that_may_not_wait_still_succeeds_when_nothing_is_in_flight() {
     fn resize<S: Scheme<Lean>>() {
@@ -114,7 +114,7 @@ fn resize_that_may_not_wait_still_succeeds_when_nothing_is_in_flight() {
 }
 
 #[test]
-fn policy_decides_the_first_table() {
+fn policy_sets_the_size_of_the_first_table() {
     let first = |config: Config, policy| {
         let system = System::<Lean>::with_config(config.hash_seed(1)).expect("the memory is there");
         let domain = Domain::<Live>::with_options(&system, Options::new().policy(policy));
@@ -152,7 +152,7 @@ fn threads_policy_grows_as_the_kernel_does_and_never_shrinks() {
     assert_eq!(domain.slots(), 16);
     for (threads, slots) in [(4, 16), (5, 32), (9, 64), (2, 64), (1000, 256)] {
         domain.note_threads(threads);
-        // A larger table is moved to bucket by bucket, by whoever waits meanwhile.
+        // The move to a larger table goes bucket by bucket and is done by the waits of this time.
         (0..32).for_each(|_| wait_once(&domain));
         assert_eq!(domain.slots(), slots, "{threads} threads");
     }

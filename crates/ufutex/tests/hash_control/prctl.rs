@@ -1,4 +1,4 @@
-//! The same calls by the numbers, on the host and on a domain.
+//! Scripts of prctl(2) calls that run on the host and on a domain with the same expected results.
 
 use ufutex::Domain;
 use ufutex::layout::Lean;
@@ -7,7 +7,7 @@ use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use crate::common::domains::domain;
 use crate::host;
 
-/// `arg2` to `arg4` of prctl(2): what to do, slots, flags.
+/// `arg2` to `arg4` of prctl(2): operation, slots, flags.
 pub type Call = (u64, u64, u64);
 
 const SET: u64 = 1;
@@ -19,7 +19,7 @@ const EBUSY: isize = -(libc::EBUSY as isize);
 const EINVAL: isize = -(libc::EINVAL as isize);
 const ENOMEM: isize = -(libc::ENOMEM as isize);
 
-/// Calls one after another, each with its result.
+/// A sequence of calls with their results.
 type Script = &'static [(Call, isize)];
 
 fn calls(script: Script) -> Vec<Call> {
@@ -51,7 +51,7 @@ fn on_the_host(script: Script) {
     }
 }
 
-/// Makes a module of each script with one test on the host and one on domains.
+/// Makes a module for each script, with one test on the host and one on domains.
 macro_rules! on_both {
     ($($name:ident: $script:expr;)*) => {$(
         mod $name {
@@ -101,7 +101,7 @@ on_both! {
     unknown_operations_are_invalid: [((0, 0, 0), EINVAL), ((4, 16, 0), EINVAL), ((u32::MAX as u64, 0, 0), EINVAL)];
 }
 
-// What 6.16 had and later kernels have not: ours keeps it.
+// Linux 6.16 had the immutable flag and later kernels removed it. The engine keeps it.
 
 #[test]
 fn immutable_flag_of_6_16_keeps_the_size_for_good_where_later_kernels_refuse_it() {

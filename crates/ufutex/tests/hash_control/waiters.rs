@@ -1,4 +1,4 @@
-//! A resize takes every waiter along: up, down, to the global table and back.
+//! A resize keeps every waiter: up, down, to the global table and back.
 
 use std::pin::Pin;
 use std::sync::atomic::AtomicU32;
@@ -14,7 +14,7 @@ use crate::common::domains::{on_every_resizable_domain, system};
 const WORDS: usize = 100;
 const EACH: usize = 3;
 
-/// Every table that the waiters go through; 0 is the global one, which has 64 slots here.
+/// The table sizes through which the waiters are moved. `0` is the global table, which has 64 slots in this test.
 const SIZES: [usize; 14] = [16, 1024, 2, 0, 512, 0, 2, 64, 0, 64, 32, 4096, 16, 8];
 
 type Waiters<'d, S, L> = Vec<Pin<Box<Waiter<'d, S, L>>>>;
@@ -46,7 +46,7 @@ fn woken<S: Scheme<L>, L: Layout>(queued: &[Queued<'_, '_, S, L>]) -> Vec<bool> 
     queued.iter().map(Queued::is_woken).collect()
 }
 
-/// Each word's waiters are all there, in order, and nobody else is.
+/// Wakes all waiters one by one, and checks that each word has exactly its own waiters in order.
 fn wake_all_one_by_one<S: Scheme<L>, L: Layout>(
     domain: &Domain<S, L>,
     words: &[AtomicU32],
@@ -73,7 +73,7 @@ fn no_waiter_is_lost_or_loses_its_turn<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn waiters_may_go_through_many_tables<S: Scheme<L>, L: Layout>() {
+fn waiters_survive_many_resizes<S: Scheme<L>, L: Layout>() {
     let domain = Domain::<S, L>::with_options(&system(), Options::new());
     let (words, mut waiters) = (words(), waiters());
     let queued = queue_all(&domain, &words, &mut waiters);
@@ -84,8 +84,8 @@ fn waiters_may_go_through_many_tables<S: Scheme<L>, L: Layout>() {
     wake_all_one_by_one(&domain, &words, &queued);
 }
 
-/// A defect of Asterinas and Occlum ([peer-tables]): a waiter that was moved looks for itself in the bucket where it
-/// was queued first.
+/// Regression test for a defect of Asterinas and Occlum ([peer-tables]): a waiter that had been moved searched for
+/// itself in its original bucket.
 fn waiter_that_gives_up_leaves_the_bucket_that_it_was_moved_to<S: Scheme<L>, L: Layout>() {
     let domain = Domain::<S, L>::with_options(&system(), Options::new());
     for slots in SIZES {
@@ -115,7 +115,7 @@ fn thread_that_times_out_after_a_resize_leaves_no_entry_behind<S: Scheme<L>, L: 
     }
 }
 
-/// Two domains in one global table: each takes its own waiters back and leaves the other's.
+/// Two domains use the global table. When one leaves it, it moves only its own waiters.
 fn waiters_in_the_global_table_stay_when_another_domain_leaves_it<S: Scheme<L>, L: Layout>() {
     let system = system::<L>();
     let [a, b] = [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
@@ -133,7 +133,7 @@ fn waiters_in_the_global_table_stay_when_another_domain_leaves_it<S: Scheme<L>, 
 
 on_every_resizable_domain![
     no_waiter_is_lost_or_loses_its_turn,
-    waiters_may_go_through_many_tables,
+    waiters_survive_many_resizes,
     waiter_that_gives_up_leaves_the_bucket_that_it_was_moved_to,
     thread_that_times_out_after_a_resize_leaves_no_entry_behind,
     waiters_in_the_global_table_stay_when_another_domain_leaves_it,

@@ -1,4 +1,4 @@
-//! A clock that each look at it sets forward.
+//! A clock that advances whenever it is read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,7 +21,7 @@ fn steps() -> Arc<Steps> {
     Arc::new(Steps(AtomicU64::new(0)))
 }
 
-/// A system whose timeouts are by such a clock, and nobody turns its driver but the test.
+/// A system with such a clock, whose driver only the test turns.
 pub fn system() -> System {
     System::with_config(Config::default().clocks(steps())).expect("there is memory")
 }
@@ -30,7 +30,7 @@ pub fn driver() -> Driver {
     Driver::with_clocks(steps()).expect("there is memory")
 }
 
-/// Does both at the same time.
+/// Runs both functions concurrently.
 pub fn both(one: impl FnOnce() + Send, other: impl FnOnce()) {
     std::thread::scope(|scope| {
         scope.spawn(one);
@@ -38,7 +38,7 @@ pub fn both(one: impl FnOnce() + Send, other: impl FnOnce()) {
     });
 }
 
-/// Does it while another thread turns the driver.
+/// Runs `f` while another thread turns the driver.
 pub fn while_it_turns(driver: &Driver, f: impl FnOnce()) {
     let is_done = AtomicBool::new(false);
     both(

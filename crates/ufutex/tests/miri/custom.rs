@@ -1,4 +1,4 @@
-//! An embedder's own waiters: queued with a waker, cancelled and dropped while another thread wakes.
+//! An embedder's own waiters, which are queued with a waker, cancelled and dropped while another thread wakes them.
 
 use std::pin::pin;
 use std::sync::atomic::AtomicU32;
@@ -6,20 +6,20 @@ use std::sync::atomic::AtomicU32;
 use ufutex::{Domain, System, WaitOptions, Waiter};
 
 use crate::clocks::both;
-use crate::waker::Told;
+use crate::waker::Notified;
 
 #[test]
 fn waiter_is_cancelled_while_it_is_woken() {
     let domain: Domain = Domain::new(&System::new());
     let word = AtomicU32::new(0);
     for _ in 0..3 {
-        let (told, waker) = Told::new();
+        let (notified, waker) = Notified::new();
         let mut waiter = pin!(Waiter::new());
         let queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker).expect("it is 0");
         both(
             || {
                 let woken = domain.wake(&word, 1);
-                assert_eq!(woken, told.times());
+                assert_eq!(woken, notified.times());
             },
             || _ = queued.cancel(),
         );
@@ -28,12 +28,12 @@ fn waiter_is_cancelled_while_it_is_woken() {
 }
 
 #[test]
-fn waiter_is_asked_until_it_is_woken_and_used_again() {
+fn waiter_is_polled_until_it_is_woken_and_used_again() {
     let domain: Domain = Domain::new(&System::new());
     let word = AtomicU32::new(0);
     let mut waiter = pin!(Waiter::new());
     for _ in 0..3 {
-        let waker = Told::new().1;
+        let waker = Notified::new().1;
         let queued = domain.prepare_with(waiter.as_mut(), &word, 0, &WaitOptions::new(), waker).expect("it is 0");
         both(
             || assert_eq!(domain.wake(&word, 1), 1),
@@ -54,7 +54,7 @@ fn waiter_is_dropped_while_it_is_requeued() {
     let (from, to) = (AtomicU32::new(0), AtomicU32::new(0));
     for _ in 0..3 {
         let mut waiter = pin!(Waiter::new());
-        let waker = Told::new().1;
+        let waker = Notified::new().1;
         let queued = domain.prepare_with(waiter.as_mut(), &from, 0, &WaitOptions::new(), waker).expect("it is 0");
         both(|| _ = domain.requeue(&from, &to, 0, 1), || drop(queued));
         assert_eq!(domain.wake(&to, 1), 0);

@@ -1,4 +1,4 @@
-//! Futures that are woken, told of other wakers, moved, and dropped while another thread wakes.
+//! Futures that are woken, polled with other wakers, requeued, and dropped while another thread wakes them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use ufutex::{Domain, System, WaitOptions};
 
 use crate::clocks::both;
-use crate::waker::{Told, block_on};
+use crate::waker::{Notified, block_on};
 
 pub fn poll_with<F: Future>(future: &mut Pin<Box<F>>, waker: &Waker) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(waker))
@@ -18,7 +18,7 @@ pub fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
     poll_with(future, Waker::noop())
 }
 
-/// A future that has been polled once, and waits.
+/// Polls the future once, which must be pending then.
 pub fn pending<F: Future>(future: F) -> Pin<Box<F>> {
     let mut future = Box::pin(future);
     assert!(poll(&mut future).is_pending());
@@ -35,7 +35,7 @@ fn wait_is_woken_by_another_thread() {
             domain.wake(&word, 1);
         },
         || {
-            // Woken, or too late to wait.
+            // The wait is woken or finds that the word has changed.
             _ = block_on(domain.wait_async(&word, 0, WaitOptions::new()));
         },
     );
@@ -50,7 +50,7 @@ fn wait_is_polled_with_other_wakers_while_it_is_woken() {
     both(
         || assert_eq!(domain.wake(&word, 1), 1),
         || {
-            while poll_with(&mut wait, &Told::new().1).is_pending() {
+            while poll_with(&mut wait, &Notified::new().1).is_pending() {
                 std::thread::yield_now();
             }
         },
@@ -64,7 +64,7 @@ fn waits_are_dropped_while_they_are_woken() {
     let waits = [(); 3].map(|()| pending(domain.wait_async(&word, 0, WaitOptions::new())));
     let last = pending(domain.wait_async(&word, 0, WaitOptions::new()));
     both(|| assert_eq!(domain.wake(&word, 1), 1), || drop(waits));
-    // Whoever was woken and dropped has passed it on.
+    // A future that was woken and then dropped has passed its wake on to `last`.
     drop(last);
     assert_eq!(domain.waiting(), 0);
 }

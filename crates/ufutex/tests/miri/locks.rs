@@ -1,4 +1,4 @@
-//! Locks that lend priority: waits as futures that are handed the lock, polled and dropped at the same time.
+//! PI locks: futures that are handed the lock, polled and dropped at the same time.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
@@ -40,7 +40,7 @@ fn lock_is_handed_to_a_future_that_is_dropped() {
 }
 
 #[test]
-fn owner_dies_while_its_waiters_look() {
+fn owner_dies_while_its_waiters_are_polled() {
     let domain: Domain = Domain::new(&System::new());
     let (owner, waiter) = (domain.task(1).expect("it is free"), domain.task(2).expect("it is free"));
     let word = AtomicU32::new(0);

@@ -1,8 +1,9 @@
-//! Two threads at one object, in every combination that safe code allows, small enough for Miri: `.ci/miri` runs them under
-//! both models of borrowing with several seeds. What they look for is undefined behaviour; natively they only have to end.
+//! Two threads that use one object, in every combination that safe code allows. The tests are small enough for Miri,
+//! which checks them for undefined behaviour: `.ci/miri` runs them under both borrowing models with several seeds.
+//! Without Miri they only have to terminate.
 //!
-//! Not here, since Miri cannot run it: the driver's own thread (timerfd), restartable sequences, membarrier(2), the host's
-//! nodes, programs under `ufutex run`. And not here since it would take minutes: crowds of thousands, random programs.
+//! Miri does not support the driver's own thread (timerfd), restartable sequences, membarrier(2), the host's nodes and
+//! programs under `ufutex run`. Tests with thousands of waiters or random programs would take minutes under Miri.
 
 #[path = "../common/waker.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]

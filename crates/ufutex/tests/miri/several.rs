@@ -1,4 +1,4 @@
-//! Waits for several words, requeues from one to another, and a wake of a crowd.
+//! Waits on several words, requeues, and a wake of many waiters.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::AtomicU32;
@@ -70,8 +70,8 @@ fn waiters_are_moved_while_others_leave_both_queues() {
     assert_eq!(domain.waiting(), 0);
 }
 
-/// A wake that passes over more than 256 waiters unlocks the bucket in between. It keeps its place by a marker in the queue, which
-/// lies on its own stack.
+/// A wake that passes over more than 256 waiters unlocks the bucket in between. It marks its place in the queue by a
+/// marker that lies on its own stack.
 #[test]
 fn waiters_leave_while_a_wake_passes_over_them() {
     const CROWD: usize = 300;

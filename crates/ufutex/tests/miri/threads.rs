@@ -1,4 +1,4 @@
-//! Threads that sleep: in seats, at an interrupt, in a channel of expired timers.
+//! Sleeping threads: in a wait, in a wait with an interrupt, in a channel of expired timers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

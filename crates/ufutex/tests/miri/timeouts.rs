@@ -1,4 +1,4 @@
-//! Futures with a timeout are polled and dropped on one thread while another one turns the driver.
+//! Futures with a timeout that one thread polls and drops while another thread turns the driver.
 
 use std::sync::atomic::AtomicU32;
 use std::task::Poll;
@@ -8,7 +8,7 @@ use ufutex::{Domain, Error, Timeout, WaitOptions};
 
 use crate::clocks::{both, system, while_it_turns};
 use crate::futures::{pending, poll, poll_with};
-use crate::waker::Told;
+use crate::waker::Notified;
 
 const ROUNDS: usize = 6;
 
@@ -23,7 +23,7 @@ fn timeouts_begin_and_are_dropped_while_the_driver_turns() {
     let word = AtomicU32::new(0);
     while_it_turns(system.driver(), || {
         for round in 0..ROUNDS as u64 {
-            // Near ones ring meanwhile, if they are not over at once; far ones are dropped first.
+            // A near timeout expires at once or while the driver turns. A far one is dropped before it expires.
             let mut near = Box::pin(domain.wait_async(&word, 0, after(5 + round)));
             _ = poll(&mut near);
             let far = pending(domain.wait_async(&word, 0, after(1_000_000)));
@@ -35,22 +35,22 @@ fn timeouts_begin_and_are_dropped_while_the_driver_turns() {
 }
 
 #[test]
-fn timeouts_ring_while_their_futures_are_polled() {
+fn timeouts_expire_while_their_futures_are_polled() {
     let system = system();
     let domain: Domain = Domain::new(&system);
     let word = AtomicU32::new(0);
-    let (told, waker) = Told::new();
+    let (notified, waker) = Notified::new();
     let mut wait = Box::pin(domain.wait_async(&word, 0, after(20)));
     assert!(poll_with(&mut wait, &waker).is_pending());
     both(
         || {
-            while told.times() == 0 {
+            while notified.times() == 0 {
                 system.driver().turn();
             }
         },
         || {
-            // If it rings with the other waker, the turner still waits for this one.
-            let wakers = [Told::new().1, waker.clone()];
+            // If the timeout wakes the first waker, the loop below still waits for this one.
+            let wakers = [Notified::new().1, waker.clone()];
             let result = wakers.iter().cycle().find_map(|waker| match poll_with(&mut wait, waker) {
                 Poll::Ready(result) => Some(result),
                 Poll::Pending => {

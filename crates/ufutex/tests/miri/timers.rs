@@ -1,4 +1,5 @@
-//! Timers with a given clock: made, set, taken, deleted and dropped with their process while another thread turns.
+//! Timers with a simulated clock: created, set, taken, deleted and dropped with their process while another thread
+//! turns the driver.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

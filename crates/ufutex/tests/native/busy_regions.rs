@@ -1,4 +1,5 @@
-//! An operation that finds its domain's region busy waits for the region alone: meanwhile a stranger has the bucket that both meet at.
+//! An operation that waits for the lock of its domain's PI region holds no bucket lock meanwhile: another domain whose
+//! words share the bucket is not blocked.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::SeqCst};
 use std::task::Poll;
@@ -14,7 +15,7 @@ use crate::futures::{pending, poll};
 use crate::lock_regions::while_one_is_stuck;
 use crate::places::{Word, words};
 
-/// All words that are in no domain's table have one of two buckets, the fewest that there can be.
+/// A system whose global table has two buckets, the minimum.
 pub fn system_with_two_buckets<L: Layout>() -> System<L> {
     System::with_config(Config::new().cpus(1).global_slots(2).hash_seed(1)).expect("the memory is there")
 }
@@ -26,10 +27,11 @@ where
     Shared::object(word, ObjectId::new(5).expect("small enough"), offset)
 }
 
-/// What a domain does that has nothing to do with the others, but for the buckets.
-pub fn stranger_uses_the_buckets<S: Scheme<L>, L: Layout>(stranger: &Domain<S, L>, tids: [u32; 2]) {
+/// Uses both buckets of the global table by operations of an otherwise unrelated domain.
+pub fn use_the_buckets<S: Scheme<L>, L: Layout>(stranger: &Domain<S, L>, tids: [u32; 2]) {
     let [owner, waiter] = tids.map(|tid| stranger.task(tid).expect("the TID is free"));
-    // More than enough of them that both buckets are among theirs; and they are the same each time.
+    // Sixteen words are enough for both buckets to be used. The hash seed is fixed, so their buckets are always the
+    // same.
     for offset in (1..17).map(|line| 640 + 64 * line) {
         let word = AtomicU32::new(0);
         let shared = object(&word, offset);
@@ -46,7 +48,8 @@ pub fn stranger_uses_the_buckets<S: Scheme<L>, L: Layout>(stranger: &Domain<S, L
     }
 }
 
-/// Runs `operation` of a domain whose region is busy, until it has waited for that while a stranger used the bucket, and `look` looked.
+/// Runs `operation` of the domain `here` while another operation holds the lock of `here`'s region. Once `operation`
+/// waits for that lock, the domain `stranger` uses the buckets and `look` runs. Then the region is unlocked.
 fn while_its_region_is_busy<S: Scheme<L>, L: Layout, R: Send>(
     [here, stranger]: [&Domain<S, L>; 2],
     operation: impl FnOnce() -> R + Send,
@@ -61,7 +64,7 @@ fn while_its_region_is_busy<S: Scheme<L>, L: Layout, R: Send>(
             });
             let sleeps = || thread.load(SeqCst) != 0 && futex_call(thread.load(SeqCst)).is_some();
             until("the operation waits for its region", sleeps);
-            stranger_uses_the_buckets(stranger, [901, 902]);
+            use_the_buckets(stranger, [901, 902]);
             look();
             assert!(!running.is_finished());
             running
@@ -117,7 +120,7 @@ fn unlock_waits_with_nothing_locked<S: Scheme<L>, L: Layout>() {
     assert_eq!(poll(&mut wait), Poll::Ready(Ok(())));
 }
 
-fn waiter_looks_and_leaves_with_nothing_locked<S: Scheme<L>, L: Layout>() {
+fn waiter_is_polled_and_ends_with_nothing_locked<S: Scheme<L>, L: Layout>() {
     let world = World::<S, L>::new();
     let (here, [a, b, c]) = (&world.here, &world.tasks);
     assert_eq!(here.lock_pi(world.lock(), a, None), Ok(()));
@@ -130,8 +133,8 @@ fn waiter_looks_and_leaves_with_nothing_locked<S: Scheme<L>, L: Layout>() {
     assert_eq!(world.words[0].load(SeqCst), 0);
 }
 
-/// A waiter that has inherited a lock puts the word right, or leaves the lock to the next.
-fn heir_waits_with_nothing_locked<S: Scheme<L>, L: Layout>() {
+/// The new owner of a dead owner's lock corrects the word, or passes the lock on if its wait is dropped.
+fn new_owner_waits_with_nothing_locked<S: Scheme<L>, L: Layout>() {
     let world = World::<S, L>::new();
     let (here, [a, b, c]) = (&world.here, &world.tasks);
     let dead = here.task(9).expect("the TID is free");
@@ -155,7 +158,8 @@ fn requeue_waits_with_nothing_locked<S: Scheme<L>, L: Layout>() {
     assert_eq!(poll(&mut waits[1]), Poll::Ready(Ok(())));
 }
 
-/// The third of five waiters is of another domain, whose region is busy. The first two do not wait for it.
+/// The third of five waiters belongs to another domain, whose region is busy. The requeue handles the first two at
+/// once.
 fn requeue_waits_for_another_domains_region_when_it_comes_to_it<S: Scheme<L>, L: Layout>() {
     let system = system_with_two_buckets::<L>();
     let [caller, busy, stranger] = [(); 3].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
@@ -182,8 +186,8 @@ fn requeue_waits_for_another_domains_region_when_it_comes_to_it<S: Scheme<L>, L:
 on_every_scheme![
     lock_waits_with_nothing_locked,
     unlock_waits_with_nothing_locked,
-    waiter_looks_and_leaves_with_nothing_locked,
-    heir_waits_with_nothing_locked,
+    waiter_is_polled_and_ends_with_nothing_locked,
+    new_owner_waits_with_nothing_locked,
     requeue_waits_with_nothing_locked,
     requeue_waits_for_another_domains_region_when_it_comes_to_it,
 ];

@@ -11,12 +11,12 @@ pub fn poll_with<F: Future>(future: &mut Boxed<F>, waker: &Waker) -> Poll<F::Out
     future.as_mut().poll(&mut Context::from_waker(waker))
 }
 
-/// Polls it with nobody to be told.
+/// Polls a future with a waker that does nothing.
 pub fn poll<F: Future>(future: &mut Boxed<F>) -> Poll<F::Output> {
     poll_with(future, Waker::noop())
 }
 
-/// A future that has been polled once, and waits.
+/// Polls the future once, which must be pending then.
 pub fn pending<F: Future<Output: Debug>>(future: F) -> Boxed<F> {
     pending_with(future, Waker::noop())
 }
@@ -28,7 +28,7 @@ pub fn pending_with<F: Future<Output: Debug>>(future: F, waker: &Waker) -> Boxed
     future
 }
 
-/// What a future answers at its first poll.
+/// The result of a future that must be ready at its first poll.
 pub fn at_once<F: Future>(future: F) -> F::Output {
     match poll(&mut Box::pin(future)) {
         Poll::Ready(output) => output,

@@ -1,4 +1,4 @@
-//! Ending a thread's wait from outside.
+//! Interrupting a thread's wait.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
@@ -9,12 +9,12 @@ use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error, Interrupt, Timeout, WaitOptions};
 
 use crate::common::domains::{domain, on_every_scheme};
+use crate::common::sleeping::Sleeping;
 use crate::places::{Word, forever, lasting_domain, lasting_task, words};
-use crate::sleeping::Sleeping;
 
 const PLAINLY: WaitOptions = WaitOptions::new();
 
-fn interrupt_that_was_raised_before_ends_waits_until_it_is_cleared<S: Scheme<L>, L: Layout>() {
+fn raised_interrupt_ends_all_waits_until_it_is_cleared<S: Scheme<L>, L: Layout>() {
     let (domain, interrupt) = (domain::<S, L>(), Interrupt::new());
     let [word] = words();
     assert!(!interrupt.is_raised());
@@ -32,7 +32,7 @@ fn interrupt_that_was_raised_before_ends_waits_until_it_is_cleared<S: Scheme<L>,
     assert_eq!(domain.wait_interruptible(word, 0, &soon, &interrupt), Err(Error::TimedOut));
 }
 
-fn interrupt_ends_a_wait_that_goes_on<S: Scheme<L>, L: Layout>() {
+fn interrupt_ends_a_sleeping_wait<S: Scheme<L>, L: Layout>() {
     let domain = lasting_domain::<S, L>();
     let [word] = words();
     let interrupt = forever(Interrupt::new());
@@ -42,7 +42,7 @@ fn interrupt_ends_a_wait_that_goes_on<S: Scheme<L>, L: Layout>() {
     assert_eq!(thread.outcome(), Err(Error::Interrupted));
     assert_eq!(domain.wake(word, usize::MAX), 1, "it has left the queue; the other has not");
     assert_eq!(other.outcome(), Ok(()));
-    // And the next one sleeps again, once it is cleared.
+    // After the interrupt has been cleared, the next wait sleeps again.
     interrupt.clear();
     let thread = Sleeping::new(move || domain.wait_interruptible(word, 0, &PLAINLY, interrupt));
     assert!(thread.is_asleep());
@@ -62,8 +62,8 @@ fn two_threads_cannot_wait_with_one_interrupt<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.wait_interruptible(other, 1, &PLAINLY, interrupt), Err(Error::Again), "it is free again");
 }
 
-/// A wake and an interrupt at the same time: each wake that was counted is one wait that has ended by it.
-fn wait_that_is_woken_and_interrupted_at_once_loses_nothing<S: Scheme<L>, L: Layout>() {
+/// Races wakes with interrupts. The number of counted wakes must equal the number of waits that returned success.
+fn no_wake_is_lost_to_an_interrupt_at_the_same_time<S: Scheme<L>, L: Layout>() {
     const ROUNDS: usize = 400;
     let domain: &'static Domain<S, L> = lasting_domain();
     let [word] = words();
@@ -95,7 +95,7 @@ fn wait_that_is_woken_and_interrupted_at_once_loses_nothing<S: Scheme<L>, L: Lay
     assert_eq!(waiter.outcome(), waker.join().expect("it does not panic"));
 }
 
-/// Interrupted, a wait with a bad outcome of its own keeps that.
+/// An interrupt ends waits for PI locks. A wait that has failed for another reason returns its own error.
 fn interrupt_of_a_task_ends_its_waits_for_locks<S: Scheme<L>, L: Layout>() {
     let domain = lasting_domain::<S, L>();
     let [lock, condition]: [Word; 2] = words();
@@ -105,7 +105,7 @@ fn interrupt_of_a_task_ends_its_waits_for_locks<S: Scheme<L>, L: Layout>() {
         let thread = Sleeping::new(move || domain.lock_pi(lock, waiter, None));
         waiter.interrupt().raise();
         assert_eq!(thread.outcome(), Err(Error::Interrupted));
-        // Before it begins, too.
+        // An interrupt that was raised before the call ends it, too.
         assert_eq!(domain.lock_pi(lock, waiter, None), Err(Error::Interrupted));
         assert_eq!(domain.wait_requeue_pi(condition, 0, lock, waiter, None), Err(Error::Interrupted));
         waiter.interrupt().clear();
@@ -113,7 +113,7 @@ fn interrupt_of_a_task_ends_its_waits_for_locks<S: Scheme<L>, L: Layout>() {
         waiter.interrupt().raise();
         assert_eq!(thread.outcome(), Err(Error::Interrupted));
         waiter.interrupt().clear();
-        // After the requeue the word may have changed: it is not to be waited for again.
+        // After the requeue the result is EAGAIN, because the word may have changed and the wait cannot be restarted.
         let thread = Sleeping::new(move || domain.wait_requeue_pi(condition, 0, lock, waiter, None));
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 0), Ok(1));
         waiter.interrupt().raise();
@@ -121,16 +121,16 @@ fn interrupt_of_a_task_ends_its_waits_for_locks<S: Scheme<L>, L: Layout>() {
         waiter.interrupt().clear();
     }
     assert_eq!(domain.unlock_pi(lock, owner), Ok(()));
-    assert_eq!(lock.load(SeqCst), 0, "nobody waits any more");
-    // A lock that is free needs no wait to be interrupted.
+    assert_eq!(lock.load(SeqCst), 0, "no waiter is left");
+    // A free lock is taken without a wait, so an interrupt has no effect.
     waiter.interrupt().raise();
     assert_eq!(domain.lock_pi(lock, waiter, None), Ok(()));
 }
 
 on_every_scheme![
-    interrupt_that_was_raised_before_ends_waits_until_it_is_cleared,
-    interrupt_ends_a_wait_that_goes_on,
+    raised_interrupt_ends_all_waits_until_it_is_cleared,
+    interrupt_ends_a_sleeping_wait,
     two_threads_cannot_wait_with_one_interrupt,
-    wait_that_is_woken_and_interrupted_at_once_loses_nothing,
+    no_wake_is_lost_to_an_interrupt_at_the_same_time,
     interrupt_of_a_task_ends_its_waits_for_locks,
 ];

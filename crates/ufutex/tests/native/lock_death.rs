@@ -8,48 +8,48 @@ use ufutex::scheme::Scheme;
 use ufutex::{Error, OWNER_DIED, Priority, WAITERS};
 
 use crate::common::domains::{domain, on_every_scheme};
-use crate::common::waker::Told;
+use crate::common::sleeping::Sleeping;
+use crate::common::waker::Notified;
 use crate::futures::{at_once, pending, pending_with, poll};
 use crate::places::{Word, lasting_domain, lasting_task, words};
 use crate::scheduler::{Log, tasks};
-use crate::sleeping::Sleeping;
 
-fn first_waiter_inherits_the_lock_and_says_so_in_the_word<S: Scheme<L>, L: Layout>() {
+fn first_waiter_gets_the_lock_with_owner_died_set<S: Scheme<L>, L: Layout>() {
     let domain = lasting_domain::<S, L>();
     let owner = domain.task(1).expect("it is free");
     let [thread_task, low] = [2, 3].map(|tid| lasting_task(domain, tid));
     thread_task.set_priority(Priority::realtime(4));
     let [word]: [Word; 1] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
-    let (told, waker) = Told::new();
+    let (notified, waker) = Notified::new();
     let mut future = pending_with(domain.lock_pi_async(word, low), &waker);
     let thread = Sleeping::new(move || domain.lock_pi(word, thread_task, None));
     drop(owner);
     assert_eq!(thread.outcome(), Ok(()));
-    assert_eq!((word.load(Relaxed), told.times()), (OWNER_DIED | WAITERS | 2, 0));
-    assert_eq!((domain.unlock_pi(word, thread_task), told.times()), (Ok(()), 1));
+    assert_eq!((word.load(Relaxed), notified.times()), (OWNER_DIED | WAITERS | 2, 0));
+    assert_eq!((domain.unlock_pi(word, thread_task), notified.times()), (Ok(()), 1));
     assert_eq!((poll(&mut future), word.load(Relaxed)), (Poll::Ready(Ok(())), WAITERS | 3));
 }
 
-fn task_that_owns_more_locks_than_are_told_at_once_leaves_them_all<S: Scheme<L>, L: Layout>() {
+fn exit_passes_on_more_locks_than_fit_into_one_batch<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let owner = domain.task(100).expect("it is free");
     let waiters: Vec<_> = (1..=40).map(|tid| domain.task(tid).expect("it is free")).collect();
     let locks: [Word; 40] = words();
-    let tolds: Vec<_> = (0..40).map(|_| Told::new()).collect();
+    let notified: Vec<_> = (0..40).map(|_| Notified::new()).collect();
     for word in locks {
         assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
     }
     let mut waits: Vec<_> =
-        (0..40).map(|i| pending_with(domain.lock_pi_async(locks[i], &waiters[i]), &tolds[i].1)).collect();
+        (0..40).map(|i| pending_with(domain.lock_pi_async(locks[i], &waiters[i]), &notified[i].1)).collect();
     drop(owner);
     for (i, wait) in waits.iter_mut().enumerate() {
-        assert_eq!((poll(wait), tolds[i].0.times()), (Poll::Ready(Ok(())), 1), "lock {i}");
+        assert_eq!((poll(wait), notified[i].0.times()), (Poll::Ready(Ok(())), 1), "lock {i}");
         assert_eq!(locks[i].load(Relaxed), OWNER_DIED | WAITERS | (i as u32 + 1));
     }
 }
 
-fn lent_priorities_go_to_the_heir<S: Scheme<L>, L: Layout>() {
+fn new_owner_inherits_the_priorities_of_the_waiters<S: Scheme<L>, L: Layout>() {
     let (log, domain) = Log::domain::<S, L>();
     let [owner, heir, low, high] = tasks(&domain, [0, 5, 1, 9]);
     let [word, other] = words();
@@ -58,30 +58,30 @@ fn lent_priorities_go_to_the_heir<S: Scheme<L>, L: Layout>() {
     let lender = pending(domain.lock_pi_async(other, &high));
     let mut inherits = pending(domain.lock_pi_async(word, &heir));
     let waits = pending(domain.lock_pi_async(word, &low));
-    assert_eq!(log.told(&[&owner, &heir, &low, &high]), [9, 9, 1, 9]);
+    assert_eq!(log.priorities(&[&owner, &heir, &low, &high]), [9, 9, 1, 9]);
     drop(owner);
     assert_eq!(poll(&mut inherits), Poll::Ready(Ok(())));
     drop(lender);
-    assert_eq!(log.told(&[&heir, &low, &high]), [5, 1, 9]);
+    assert_eq!(log.priorities(&[&heir, &low, &high]), [5, 1, 9]);
     heir.set_priority(Priority::NORMAL);
-    assert_eq!(log.told(&[&heir, &low, &high]), [1, 1, 9], "by the other waiter");
+    assert_eq!(log.priorities(&[&heir, &low, &high]), [1, 1, 9], "by the other waiter");
     drop(waits);
-    assert_eq!(log.told(&[&heir, &low, &high]), [0, 1, 9]);
+    assert_eq!(log.priorities(&[&heir, &low, &high]), [0, 1, 9]);
 }
 
-/// [S7] and [S4]: between the death and the heir's look.
-fn others_that_come_before_the_heir_has_looked<S: Scheme<L>, L: Layout>() {
+/// [S7] and [S4]: other tasks call after the owner's death and before the new owner has been polled.
+fn calls_between_owner_death_and_the_poll_of_the_new_owner<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let [owner, heir, third] = tasks(&domain, [0; 3]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
     let mut inherits = pending(domain.lock_pi_async(word, &heir));
     drop(owner);
-    // The word still names the dead.
+    // The word still holds the dead owner's TID.
     assert_eq!(at_once(domain.lock_pi_async(word, &third)), Err(Error::Invalid));
     assert_eq!(domain.try_lock_pi(word, &third), Err(Error::Invalid));
     assert_eq!(domain.unlock_pi(word, &heir), Err(Error::NotPermitted));
-    // Its robust list has been walked.
+    // A walk of the robust list would have stored this value.
     word.store(OWNER_DIED | WAITERS, Relaxed);
     assert_eq!(domain.try_lock_pi(word, &third), Err(Error::Again));
     let mut waits = pending(domain.lock_pi_async(word, &third));
@@ -91,8 +91,8 @@ fn others_that_come_before_the_heir_has_looked<S: Scheme<L>, L: Layout>() {
     assert_eq!(poll(&mut waits), Poll::Ready(Ok(())));
 }
 
-/// The heir dies before it has looked, with its wait: and so on.
-fn heirs_may_die_one_after_the_other<S: Scheme<L>, L: Layout>() {
+/// Each new owner in turn drops its wait before it has been polled. The last waiter gets the lock.
+fn new_owners_may_be_dropped_one_after_the_other<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let mut all = (1..=20).map(|tid| domain.task(tid).expect("it is free"));
     let [word] = words();
@@ -106,7 +106,7 @@ fn heirs_may_die_one_after_the_other<S: Scheme<L>, L: Layout>() {
     assert_eq!((poll(&mut last), word.load(Relaxed)), (Poll::Ready(Ok(())), OWNER_DIED | WAITERS | 20));
 }
 
-fn uncontended_locks_of_the_dead_stay_as_they_are<S: Scheme<L>, L: Layout>() {
+fn exit_leaves_uncontended_locks_unchanged<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let [owner, other] = tasks(&domain, [0; 2]);
     let [word] = words();
@@ -123,10 +123,10 @@ fn uncontended_locks_of_the_dead_stay_as_they_are<S: Scheme<L>, L: Layout>() {
 }
 
 on_every_scheme![
-    first_waiter_inherits_the_lock_and_says_so_in_the_word,
-    task_that_owns_more_locks_than_are_told_at_once_leaves_them_all,
-    lent_priorities_go_to_the_heir,
-    others_that_come_before_the_heir_has_looked,
-    heirs_may_die_one_after_the_other,
-    uncontended_locks_of_the_dead_stay_as_they_are,
+    first_waiter_gets_the_lock_with_owner_died_set,
+    exit_passes_on_more_locks_than_fit_into_one_batch,
+    new_owner_inherits_the_priorities_of_the_waiters,
+    calls_between_owner_death_and_the_poll_of_the_new_owner,
+    new_owners_may_be_dropped_one_after_the_other,
+    exit_leaves_uncontended_locks_unchanged,
 ];

@@ -1,5 +1,5 @@
-//! How long chains of owners become, whatever is done: random steps, compared with what words and waits say. Also where domains
-//! are of two PID namespaces, and chains end at strangers.
+//! The limit on the length of chains of blocked lock owners, under random steps. The expected lengths are computed from
+//! the words and the waits. Some worlds have domains of two PID namespaces; a chain never leaves its namespace.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
@@ -7,11 +7,13 @@ use std::task::Poll;
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Access, Cause, Config, Domain, Error, Fault, LockPi, ObjectId, Options, PidNamespace, Priority, Shared, System,
-    TID_MASK, Task, UserMemory, WaitRequeuePi, Width,
+    Cause, Config, Domain, Error, LockPi, ObjectId, Options, PidNamespace, Priority, Shared, System, TID_MASK, Task,
+    WaitRequeuePi,
 };
 
 use crate::common::domains::on_every_scheme;
+use crate::common::guest_memory::GuestMemory;
+use crate::common::random::Random;
 use crate::futures::{Boxed, at_once, pending, poll};
 use crate::places::{Word, forever, words};
 use crate::scheduler::Log;
@@ -22,7 +24,7 @@ const DOMAINS: usize = 3;
 
 type Lock = Shared<Word>;
 
-/// What a task waits in.
+/// The wait of a task.
 enum Wait<S: Scheme<L> + 'static, L: Layout + 'static> {
     Lock(Boxed<LockPi<'static, 'static, Lock, S, L>>),
     Condition(Boxed<WaitRequeuePi<'static, 'static, Lock, Lock, S, L>>),
@@ -44,32 +46,6 @@ impl<S: Scheme<L>, L: Layout> Wait<S, L> {
     }
 }
 
-/// Memory that is never read: the tasks have no robust lists.
-struct NoMemory;
-
-impl UserMemory for NoMemory {
-    fn load(&self, _: u64, _: Width) -> Result<u64, Fault> {
-        Err(Fault)
-    }
-    fn compare_exchange(&self, _: u64, _: Width, _: u64, _: u64) -> Result<Result<u64, u64>, Fault> {
-        Err(Fault)
-    }
-    fn fault_in(&self, _: u64, _: Access) -> Result<(), Fault> {
-        Err(Fault)
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 20) as usize % n
-    }
-}
-
 struct World<S: Scheme<L> + 'static, L: Layout + 'static> {
     max_depth: usize,
     system: System<L>,
@@ -78,18 +54,18 @@ struct World<S: Scheme<L> + 'static, L: Layout + 'static> {
     words: [Word; WORDS],
     condition: Word,
     waits: Vec<Option<Wait<S, L>>>,
-    /// The lock that each task waits for.
+    /// The lock for which each task waits.
     waits_for: [Option<usize>; TASKS],
     own: [u8; TASKS],
-    /// Those that wait to be requeued, to which lock, and of which priority; in their order.
+    /// The waiters of the condition in queue order: task, the lock to which it is to be requeued, priority.
     in_condition: Vec<(usize, usize, u8)>,
     refused: u64,
-    /// How often a stranger was met.
+    /// Number of calls that were refused because the lock's owner or waiter belongs to another namespace.
     strangers: u64,
 }
 
 impl<S: Scheme<L>, L: Layout> World<S, L> {
-    /// The domains are of one namespace, or the last is in one of its own.
+    /// Makes domains of one namespace, or if `namespaces` is 2, the last one in a namespace of its own.
     fn new(max_depth: usize, namespaces: usize) -> Self {
         let (_, system) = Log::system::<L>(Config::new().max_pi_depth(max_depth));
         let make = |namespace: &_| forever(Domain::in_namespace(namespace, Options::new())) as &'static Domain<S, L>;
@@ -132,19 +108,19 @@ impl<S: Scheme<L>, L: Layout> World<S, L> {
         (self.words[word].load(Relaxed) & TID_MASK).checked_sub(1).map(|task| task as usize)
     }
 
-    /// Whether the two are of different namespaces.
-    fn are_strangers(&self, task: usize, other: usize) -> bool {
+    /// Whether the two tasks belong to different namespaces.
+    fn are_in_different_namespaces(&self, task: usize, other: usize) -> bool {
         let number = |task| self.domain(task).pid_namespace().number();
         number(task) != number(other)
     }
 
-    /// What `task`, or a call by its domain, is told if the owner of `word` is a stranger: nobody waits for one.
-    fn told_of_stranger(&self, task: usize, word: usize) -> Option<Error> {
-        self.owner(word).filter(|&owner| self.are_strangers(task, owner))?;
+    /// The error of a call by `task`, or by its domain, if the owner of `word` belongs to another namespace.
+    fn error_of_other_namespace(&self, task: usize, word: usize) -> Option<Error> {
+        self.owner(word).filter(|&owner| self.are_in_different_namespaces(task, owner))?;
         Some(if self.waits_for.contains(&Some(word)) { Error::Invalid } else { Error::NoTask })
     }
 
-    /// How many waits a chain consists of that begins with a wait of `task`; `None` if it comes back to `task`.
+    /// The number of waits in the chain that begins with a wait of `task`. `None` if the chain leads back to `task`.
     fn waits_from(&self, task: usize) -> Option<usize> {
         let (mut at, mut waits) = (task, 0);
         while let Some(owner) = self.waits_for[at].and_then(|word| self.owner(word)) {
@@ -156,7 +132,7 @@ impl<S: Scheme<L>, L: Layout> World<S, L> {
         Some(waits)
     }
 
-    /// The longest chain if `task` waited for `word`; `None` if one would be a circle.
+    /// The length of the longest chain if `task` waited for `word`. `None` if that would close a cycle.
     fn longest_with(&mut self, task: usize, word: usize) -> Option<usize> {
         let before = self.waits_for[task].replace(word);
         let longest = self.waits_from(task).map(|_| self.longest());
@@ -180,9 +156,9 @@ impl<S: Scheme<L>, L: Layout> World<S, L> {
             return;
         }
         let mut wait = Box::pin(self.domain(task).lock_pi_async(self.word(word), self.tasks[task]));
-        if let Some(told) = self.told_of_stranger(task, word) {
+        if let Some(expected) = self.error_of_other_namespace(task, word) {
             self.strangers += 1;
-            return assert_eq!(poll(&mut wait), Poll::Ready(Err(told)));
+            return assert_eq!(poll(&mut wait), Poll::Ready(Err(expected)));
         }
         match poll(&mut wait) {
             Poll::Ready(Ok(())) => assert_eq!(self.owner(word), Some(task)),
@@ -207,17 +183,21 @@ impl<S: Scheme<L>, L: Layout> World<S, L> {
         }
     }
 
-    /// Requeues the first that waits, by a domain that need not be its own.
+    /// Requeues the first waiter of the condition. The calling domain may be another one than the waiter's.
     fn requeue(&mut self, by: usize) {
         let Some(&(task, word, _)) = self.in_condition.first() else { return };
         if self.owner(word) == Some(task) {
             return;
         }
         let result = self.domain(by).cmp_requeue_pi(self.condition(), 0, self.word(word), 0);
-        let told = if self.are_strangers(by, task) { Some(Error::Invalid) } else { self.told_of_stranger(by, word) };
-        if let Some(told) = told {
+        let expected = if self.are_in_different_namespaces(by, task) {
+            Some(Error::Invalid)
+        } else {
+            self.error_of_other_namespace(by, word)
+        };
+        if let Some(expected) = expected {
             self.strangers += 1;
-            return assert_eq!(result, Err(told));
+            return assert_eq!(result, Err(expected));
         }
         match result {
             Ok(moved) => {
@@ -250,9 +230,9 @@ impl<S: Scheme<L>, L: Layout> World<S, L> {
         if self.waits[task].is_some() {
             return;
         }
-        assert_eq!(self.domain(task).exit(self.tasks[task], &NoMemory), Ok(()));
+        assert_eq!(self.domain(task).exit(self.tasks[task], &GuestMemory::with_words(0)), Ok(()));
         self.look();
-        // What nobody has inherited is free.
+        // Locks without a waiter still hold the dead task's TID. They become free.
         for word in self.words {
             if word.load(Relaxed) & TID_MASK == task as u32 + 1 {
                 word.store(0, Relaxed);
@@ -267,7 +247,7 @@ impl<S: Scheme<L>, L: Layout> World<S, L> {
         self.own[task] = own;
     }
 
-    /// Everybody looks whether its lock is there.
+    /// Polls the waits of all tasks.
     fn look(&mut self) {
         for task in 0..TASKS {
             let Some(wait) = &mut self.waits[task] else { continue };
@@ -305,11 +285,12 @@ fn object(word: Word, offset: u64) -> Lock {
     Shared::object(word, ObjectId::new(3).expect("small enough"), offset)
 }
 
-/// Random worlds whose domains are of so many namespaces. How often strangers met.
-fn live_in_namespaces<S: Scheme<L>, L: Layout>(namespaces: usize) -> u64 {
+/// Runs random steps in worlds with this number of namespaces. Returns the number of calls that were refused because of
+/// another namespace.
+fn run_in_namespaces<S: Scheme<L>, L: Layout>(namespaces: usize) -> u64 {
     let mut strangers = 0;
     for seed in 1..40 {
-        let mut random = Random(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15));
+        let mut random = Random::new(seed);
         let mut world = World::<S, L>::new(random.below(5), namespaces);
         for _ in 0..300 {
             world.step(&mut random);
@@ -320,16 +301,16 @@ fn live_in_namespaces<S: Scheme<L>, L: Layout>(namespaces: usize) -> u64 {
     strangers
 }
 
-fn no_way_into_the_graph_makes_chains_longer_than_allowed<S: Scheme<L>, L: Layout>() {
-    assert_eq!(live_in_namespaces::<S, L>(1), 0);
+fn no_operation_makes_chains_longer_than_allowed<S: Scheme<L>, L: Layout>() {
+    assert_eq!(run_in_namespaces::<S, L>(1), 0);
 }
 
-fn strangers_of_another_namespace_are_in_no_chain<S: Scheme<L>, L: Layout>() {
-    assert!(live_in_namespaces::<S, L>(2) > 1000);
+fn tasks_of_another_namespace_are_in_no_chain<S: Scheme<L>, L: Layout>() {
+    assert!(run_in_namespaces::<S, L>(2) > 1000);
 }
 
-/// Each heir inherits a waiter, and then waits for a lock with another waiter whose owner is next.
-fn heirs_do_not_make_chains_longer<S: Scheme<L>, L: Layout>() {
+/// Each new owner takes a lock over together with a waiter, and then waits for the next lock, which has another waiter.
+fn new_owners_do_not_make_chains_longer<S: Scheme<L>, L: Layout>() {
     const LIMIT: usize = 8;
     let (_, system) = Log::system::<L>(Config::new().max_pi_depth(LIMIT));
     let domain: &'static Domain<S, L> = forever(Domain::with_options(&system, Options::new()));
@@ -338,11 +319,11 @@ fn heirs_do_not_make_chains_longer<S: Scheme<L>, L: Layout>() {
         tid += 1;
         forever(domain.task(tid).expect("the TID is free")) as &'static Task<L>
     };
-    // What hangs on the last task: one wait at first.
+    // `last` is the task at the end of the chain, and `waits` are the waits of the chain.
     let (mut last, mut waits) = (task(), Vec::new());
     let mut length = 0;
     loop {
-        // The next lock goes from `owner` to `heir`, and its other waiter is the end of the chain so far.
+        // The next lock goes from `owner` to `heir`. Its other waiter is `last`, the end of the chain so far.
         let (owner, heir) = (task(), task());
         let [word] = words();
         assert_eq!(domain.lock_pi(word, owner, None), Ok(()));
@@ -363,8 +344,8 @@ fn heirs_do_not_make_chains_longer<S: Scheme<L>, L: Layout>() {
     assert_eq!((length, system.pi_chains_refused()), (LIMIT + 1, 1));
 }
 
-/// A lock that has a waiter all the time is no obstacle for its owners once its waiters have none of their own.
-fn lock_that_always_has_a_waiter_comes_down_again<S: Scheme<L>, L: Layout>() {
+/// A lock that always has a waiter must not count as part of a long chain once its waiters own no contended lock.
+fn chain_length_of_a_lock_that_always_has_a_waiter_shrinks_again<S: Scheme<L>, L: Layout>() {
     let (_, system) = Log::system::<L>(Config::new().max_pi_depth(1));
     let domain = Domain::<S, L>::with_options(&system, Options::new());
     let [a, b, c, d, e] = [1, 2, 3, 4, 5].map(|tid| domain.task(tid).expect("the TID is free"));
@@ -381,8 +362,8 @@ fn lock_that_always_has_a_waiter_comes_down_again<S: Scheme<L>, L: Layout>() {
 }
 
 on_every_scheme![
-    no_way_into_the_graph_makes_chains_longer_than_allowed,
-    strangers_of_another_namespace_are_in_no_chain,
-    heirs_do_not_make_chains_longer,
-    lock_that_always_has_a_waiter_comes_down_again,
+    no_operation_makes_chains_longer_than_allowed,
+    tasks_of_another_namespace_are_in_no_chain,
+    new_owners_do_not_make_chains_longer,
+    chain_length_of_a_lock_that_always_has_a_waiter_shrinks_again,
 ];

@@ -1,5 +1,5 @@
-//! A wait for a lock that is dropped or ended: while it is queued, when it has the lock and nobody has looked, when the
-//! owner has died and it has to put the word right.
+//! A wait for a PI lock that is dropped or ended: while it is queued, after it has been handed the lock but not yet
+//! polled, and after the owner has died and before the wait has corrected the word.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
@@ -9,16 +9,16 @@ use ufutex::scheme::Scheme;
 use ufutex::{Cause, Error, OWNER_DIED, Priority, WAITERS};
 
 use crate::common::domains::{domain, on_every_scheme};
-use crate::common::waker::Told;
+use crate::common::guest_memory::GuestMemory;
+use crate::common::sleeping::Sleeping;
+use crate::common::waker::Notified;
 use crate::futures::{pending, pending_with, poll};
-use crate::memory::Memory;
 use crate::places::{Word, lasting_domain, lasting_task, words};
 use crate::scheduler::tasks;
-use crate::sleeping::Sleeping;
 
 const CAUSES: [(Cause, Error); 2] = [(Cause::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted)];
 
-fn dropped_before_its_first_poll_it_was_never_there<S: Scheme<L>, L: Layout>() {
+fn wait_dropped_before_its_first_poll_leaves_no_trace<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let [owner, waiter] = tasks(&domain, [0, 5]);
     let [word] = words();
@@ -30,7 +30,7 @@ fn dropped_before_its_first_poll_it_was_never_there<S: Scheme<L>, L: Layout>() {
     assert_eq!((word.load(Relaxed), owner.priority()), (1, Priority::NORMAL));
 }
 
-fn queued_it_leaves_the_queue_and_the_others_in_order<S: Scheme<L>, L: Layout>() {
+fn queued_wait_that_ends_keeps_the_order_of_the_others<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let tasks = tasks(&domain, [0, 5, 6, 7, 0]);
     let [word] = words();
@@ -42,36 +42,36 @@ fn queued_it_leaves_the_queue_and_the_others_in_order<S: Scheme<L>, L: Layout>()
     assert_eq!(timed_out.as_mut().end(Cause::TimedOut), Err(Error::TimedOut));
     assert_eq!(interrupted.as_mut().end(Cause::Interrupted), Err(Error::Interrupted));
     assert_eq!(tasks[0].priority(), Priority::realtime(5));
-    // Those who left may wait again.
+    // A task whose wait has ended may wait again.
     let mut again = pending(domain.lock_pi_async(word, &tasks[3]));
     assert_eq!(domain.unlock_pi(word, &tasks[0]), Ok(()));
     assert_eq!((poll(&mut again), poll(&mut first)), (Poll::Ready(Ok(())), Poll::Pending));
     drop(first);
-    assert_eq!((domain.unlock_pi(word, &tasks[3]), word.load(Relaxed)), (Ok(()), 0), "nobody waits");
+    assert_eq!((domain.unlock_pi(word, &tasks[3]), word.load(Relaxed)), (Ok(()), 0), "no waiter is left");
 }
 
-fn dropped_with_the_lock_it_hands_it_to_the_next<S: Scheme<L>, L: Layout>() {
+fn wait_dropped_with_the_lock_hands_it_to_the_next<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let [owner, second, third] = tasks(&domain, [0, 2, 1]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
     let dropped = pending(domain.lock_pi_async(word, &second));
-    let (told, waker) = Told::new();
+    let (notified, waker) = Notified::new();
     let mut next = pending_with(domain.lock_pi_async(word, &third), &waker);
     assert_eq!(domain.unlock_pi(word, &owner), Ok(()));
-    assert_eq!((word.load(Relaxed), told.times()), (WAITERS | 2, 0));
+    assert_eq!((word.load(Relaxed), notified.times()), (WAITERS | 2, 0));
     drop(dropped);
-    assert_eq!((word.load(Relaxed), told.times()), (WAITERS | 3, 1));
+    assert_eq!((word.load(Relaxed), notified.times()), (WAITERS | 3, 1));
     assert_eq!(poll(&mut next), Poll::Ready(Ok(())));
     assert_eq!(second.priority(), Priority::realtime(2));
-    // And with nobody to hand it to, it is free.
+    // Without another waiter the lock becomes free.
     let dropped = pending(domain.lock_pi_async(word, &second));
     assert_eq!(domain.unlock_pi(word, &third), Ok(()));
     drop(dropped);
     assert_eq!(word.load(Relaxed), 0);
 }
 
-fn lock_goes_down_a_row_of_dropped_futures_to_a_thread<S: Scheme<L>, L: Layout>() {
+fn lock_passes_several_dropped_futures_to_a_thread<S: Scheme<L>, L: Layout>() {
     let domain = lasting_domain::<S, L>();
     let tasks = [1, 2, 3, 4, 5].map(|tid| lasting_task(domain, tid));
     let [word]: [Word; 1] = words();
@@ -83,7 +83,7 @@ fn lock_goes_down_a_row_of_dropped_futures_to_a_thread<S: Scheme<L>, L: Layout>(
     assert_eq!((thread.outcome(), word.load(Relaxed)), (Ok(()), WAITERS | 5));
 }
 
-fn ended_with_the_lock_it_keeps_it<S: Scheme<L>, L: Layout>() {
+fn wait_ended_with_the_lock_keeps_it<S: Scheme<L>, L: Layout>() {
     for (cause, _) in CAUSES {
         let domain = domain::<S, L>();
         let [owner, second, third] = tasks(&domain, [0; 3]);
@@ -100,27 +100,27 @@ fn ended_with_the_lock_it_keeps_it<S: Scheme<L>, L: Layout>() {
     }
 }
 
-/// The heir of a dead owner's lock, dropped before it has looked: the next waiter is the heir.
-fn dropped_as_heir_it_leaves_the_lock_to_the_next<S: Scheme<L>, L: Layout>() {
+/// The wait that takes over a dead owner's lock is dropped before it has been polled. The next waiter gets the lock.
+fn wait_dropped_after_owner_death_hands_the_lock_to_the_next<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let [owner, second, third, fourth] = tasks(&domain, [0, 9, 8, 7]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
     let dropped = pending(domain.lock_pi_async(word, &second));
-    let (told, waker) = Told::new();
+    let (notified, waker) = Notified::new();
     let mut next = pending_with(domain.lock_pi_async(word, &third), &waker);
     let mut last = pending(domain.lock_pi_async(word, &fourth));
     drop(owner);
-    assert_eq!((word.load(Relaxed), told.times()), (WAITERS | 1, 0), "the heir writes it when it looks");
+    assert_eq!((word.load(Relaxed), notified.times()), (WAITERS | 1, 0), "the new owner writes it when it is polled");
     drop(dropped);
-    assert_eq!((word.load(Relaxed), told.times()), (WAITERS | 1, 1));
+    assert_eq!((word.load(Relaxed), notified.times()), (WAITERS | 1, 1));
     assert_eq!(poll(&mut last), Poll::Pending);
     assert_eq!((poll(&mut next), word.load(Relaxed)), (Poll::Ready(Ok(())), OWNER_DIED | WAITERS | 3));
     assert_eq!((domain.unlock_pi(word, &third), word.load(Relaxed)), (Ok(()), WAITERS | 4));
     assert_eq!(poll(&mut last), Poll::Ready(Ok(())));
 }
 
-fn last_heir_that_is_dropped_leaves_a_lock_of_the_dead<S: Scheme<L>, L: Layout>() {
+fn last_wait_dropped_after_owner_death_leaves_the_dead_owners_word<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let [owner, heir, other] = tasks(&domain, [0; 3]);
     let [word] = words();
@@ -129,13 +129,13 @@ fn last_heir_that_is_dropped_leaves_a_lock_of_the_dead<S: Scheme<L>, L: Layout>(
     drop(owner);
     drop(dropped);
     assert_eq!(domain.lock_pi(word, &other, None), Err(Error::NoTask));
-    // A robust list would have said so in the word.
+    // A walk of the robust list would have stored this value.
     word.store(OWNER_DIED | WAITERS, Relaxed);
     assert_eq!(domain.lock_pi(word, &other, None), Ok(()));
     drop(heir);
 }
 
-fn ended_as_heir_it_puts_the_word_right_and_has_the_lock<S: Scheme<L>, L: Layout>() {
+fn wait_ended_after_owner_death_corrects_the_word_and_keeps_the_lock<S: Scheme<L>, L: Layout>() {
     for (cause, _) in CAUSES {
         let domain = domain::<S, L>();
         let [owner, heir, third] = tasks(&domain, [0; 3]);
@@ -151,10 +151,10 @@ fn ended_as_heir_it_puts_the_word_right_and_has_the_lock<S: Scheme<L>, L: Layout
     }
 }
 
-/// A lock's word may be gone by the time its heir looks. The heir has the lock all the same; when it dies, too, the next
-/// waiter is its heir.
-fn heir_that_cannot_write_the_word_is_the_owner<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), Memory::new());
+/// The word may have become unwritable when the new owner is polled. The new owner has the lock nevertheless. When it
+/// dies, too, the next waiter gets the lock.
+fn new_owner_that_cannot_write_the_word_still_owns_the_lock<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let [owner, heir, third] = tasks(&domain, [0; 3]);
     let word = memory.target(0);
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
@@ -173,23 +173,23 @@ fn heir_that_cannot_write_the_word_is_the_owner<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.unlock_pi(word, &third), Ok(()));
 }
 
-fn faults_of_an_heir_are_cured<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), Memory::new());
+fn faults_of_a_new_owner_are_resolved<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let [owner, heir] = tasks(&domain, [0; 2]);
     let word = memory.target(0);
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
     let mut lock = pending(domain.lock_pi_async(word, &heir));
     drop(owner);
-    memory.fault_next_reads(2);
-    memory.fault_next_writes(3);
+    memory.fault_next_loads(2);
+    memory.fault_next_exchanges(3);
     assert_eq!(poll(&mut lock), Poll::Ready(Ok(())));
     assert_eq!(memory.word(0).load(Relaxed), OWNER_DIED | WAITERS | 2);
     assert_eq!((domain.unlock_pi(word, &heir), memory.word(0).load(Relaxed)), (Ok(()), 0));
 }
 
-/// A future whose memory is never given back, and then its task ends. The wait keeps its place and is given the lock, for
-/// ever; but nothing panics, and other locks are as they were.
-fn task_may_end_though_its_wait_was_forgotten<S: Scheme<L>, L: Layout>() {
+/// A future is leaked with `mem::forget`, and then its task ends. The wait stays queued, is handed the lock and never
+/// gives it back. Nothing panics, and other locks are not affected.
+fn task_may_end_after_its_wait_was_leaked<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let [owner, forgetful, third] = tasks(&domain, [0, 50, 0]);
     let [word, other] = words();
@@ -201,20 +201,20 @@ fn task_may_end_though_its_wait_was_forgotten<S: Scheme<L>, L: Layout>() {
     assert_eq!(word.load(Relaxed), WAITERS | 2);
     drop(next);
     assert_eq!(domain.lock_pi(other, &third, None), Ok(()));
-    let again = domain.task(2).expect("nobody finds the one that has ended");
+    let again = domain.task(2).expect("the TID is free");
     assert_eq!(domain.lock_pi(word, &again, None), Err(Error::Deadlock), "the word says that it is its lock");
 }
 
 on_every_scheme![
-    dropped_before_its_first_poll_it_was_never_there,
-    queued_it_leaves_the_queue_and_the_others_in_order,
-    dropped_with_the_lock_it_hands_it_to_the_next,
-    lock_goes_down_a_row_of_dropped_futures_to_a_thread,
-    ended_with_the_lock_it_keeps_it,
-    dropped_as_heir_it_leaves_the_lock_to_the_next,
-    last_heir_that_is_dropped_leaves_a_lock_of_the_dead,
-    ended_as_heir_it_puts_the_word_right_and_has_the_lock,
-    heir_that_cannot_write_the_word_is_the_owner,
-    faults_of_an_heir_are_cured,
-    task_may_end_though_its_wait_was_forgotten,
+    wait_dropped_before_its_first_poll_leaves_no_trace,
+    queued_wait_that_ends_keeps_the_order_of_the_others,
+    wait_dropped_with_the_lock_hands_it_to_the_next,
+    lock_passes_several_dropped_futures_to_a_thread,
+    wait_ended_with_the_lock_keeps_it,
+    wait_dropped_after_owner_death_hands_the_lock_to_the_next,
+    last_wait_dropped_after_owner_death_leaves_the_dead_owners_word,
+    wait_ended_after_owner_death_corrects_the_word_and_keeps_the_lock,
+    new_owner_that_cannot_write_the_word_still_owns_the_lock,
+    faults_of_a_new_owner_are_resolved,
+    task_may_end_after_its_wait_was_leaked,
 ];

@@ -1,4 +1,4 @@
-//! In which order a lock is handed over, and what its owner is lent.
+//! The order in which a PI lock is handed over, and the priority that its owner inherits.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,11 +9,11 @@ use ufutex::scheme::Scheme;
 use ufutex::{Cause, Config, Domain, Error, Options, Priority, Task};
 
 use crate::common::domains::{domain, on_every_scheme};
-use crate::common::waker::Told;
+use crate::common::sleeping::Sleeping;
+use crate::common::waker::Notified;
 use crate::futures::{Boxed, at_once, pending, pending_with, poll};
 use crate::places::{Word, lasting_domain, lasting_task, words};
 use crate::scheduler::{Log, tasks};
-use crate::sleeping::Sleeping;
 
 type Locks<'d, 't, S, L> = Vec<Boxed<ufutex::LockPi<'d, 't, Word, S, L>>>;
 
@@ -21,7 +21,7 @@ fn prioritise<L: Layout>(task: &Task<L>, priority: u8) {
     task.set_priority(Priority::realtime(priority));
 }
 
-/// The TIDs in whose order the lock is handed over, beginning with its owner's.
+/// Unlocks the lock until it is free. Returns the TIDs of its owners in order.
 fn order<S: Scheme<L>, L: Layout>(
     domain: &Domain<S, L>,
     word: Word,
@@ -40,30 +40,21 @@ fn order<S: Scheme<L>, L: Layout>(
             Poll::Pending => true,
         });
         let next = word.load(Relaxed) & ufutex::TID_MASK;
-        assert_eq!(before - locks.len(), usize::from(next != 0), "exactly the next owner is told");
+        assert_eq!(before - locks.len(), usize::from(next != 0), "exactly the next owner is notified");
         order.push(next);
     }
     order
 }
 
-fn lock_goes_to_the_highest_priority_and_then_to_who_came_first<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
-    let tasks = tasks(&domain, [0, 0, 10, 5, 10, 0, 99, 5]);
-    let [word] = words();
-    assert_eq!(domain.lock_pi(word, &tasks[0], None), Ok(()));
-    let locks = tasks[1..].iter().map(|task| pending(domain.lock_pi_async(word, task))).collect();
-    assert_eq!(order(&domain, word, &tasks, locks), [1, 7, 3, 5, 4, 8, 2, 6, 0]);
-}
-
-fn priority_that_changes_during_a_wait_changes_the_place<S: Scheme<L>, L: Layout>() {
+fn change_of_priority_during_a_wait_moves_the_waiter<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let tasks = tasks(&domain, [0, 1, 2, 3, 4]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &tasks[0], None), Ok(()));
     let locks = tasks[1..].iter().map(|task| pending(domain.lock_pi_async(word, task))).collect();
-    prioritise(&tasks[1], 50); // 2 goes to the head
-    prioritise(&tasks[4], 2); // 5 goes behind 3, which came earlier to that priority
-    prioritise(&tasks[3], 4); // 4 stays before both
+    prioritise(&tasks[1], 50); // 2 moves to the head
+    prioritise(&tasks[4], 2); // 5 moves behind 3, which has had that priority for longer
+    prioritise(&tasks[3], 4); // 4 stays ahead of both
     prioritise(&tasks[3], 4);
     assert_eq!(order(&domain, word, &tasks, locks), [1, 2, 4, 3, 5, 0]);
 }
@@ -82,11 +73,11 @@ fn threads_are_handed_the_lock_by_priority<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn owner_is_lent_the_best_of_what_waits_for_any_of_its_locks<S: Scheme<L>, L: Layout>() {
+fn owner_inherits_the_highest_priority_of_all_waiters_of_its_locks<S: Scheme<L>, L: Layout>() {
     let (log, domain) = Log::domain::<S, L>();
     let tasks = tasks(&domain, [3, 10, 20, 5]);
     let [owner, ten, twenty, five] = tasks.each_ref();
-    let all = || log.told(&tasks.each_ref());
+    let all = || log.priorities(&tasks.each_ref());
     let [first, second] = words();
     assert_eq!(domain.lock_pi(first, owner, None), Ok(()));
     assert_eq!(domain.lock_pi(second, owner, None), Ok(()));
@@ -104,7 +95,7 @@ fn owner_is_lent_the_best_of_what_waits_for_any_of_its_locks<S: Scheme<L>, L: La
     assert_eq!(all(), [40, 10, 20, 30]);
     prioritise(owner, 0);
     assert_eq!(all(), [30, 10, 20, 30]);
-    // With the lock goes what was lent for it.
+    // Unlocking a lock ends the priority inherited through it.
     assert_eq!(domain.unlock_pi(second, owner), Ok(()));
     assert_eq!(all(), [10, 10, 20, 30]);
     assert_eq!(poll(&mut by_five), Poll::Ready(Ok(())));
@@ -112,11 +103,11 @@ fn owner_is_lent_the_best_of_what_waits_for_any_of_its_locks<S: Scheme<L>, L: La
     assert_eq!(all(), [0, 10, 20, 30]);
 }
 
-/// Four tasks, each of which but the first waits for a lock of the one before.
+/// A chain of four tasks. Each waits for a lock that the task before it owns.
 fn boost_goes_along_a_chain_and_back<S: Scheme<L>, L: Layout>() {
     let (log, domain) = Log::domain::<S, L>();
     let tasks = tasks(&domain, [1, 2, 0, 0, 50]);
-    let all = || log.told(&tasks.each_ref());
+    let all = || log.priorities(&tasks.each_ref());
     let locks: [Word; 4] = words();
     for i in 0..4 {
         assert_eq!(domain.lock_pi(locks[i], &tasks[i], None), Ok(()));
@@ -139,7 +130,7 @@ fn boost_goes_along_a_chain_and_back<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.unlock_pi(locks[3], &tasks[3]), Ok(()));
     assert_eq!(all(), [2, 2, 0, 0, 60]);
     assert_eq!(poll(&mut handed), Poll::Ready(Ok(())));
-    // One in the middle leaves.
+    // A wait in the middle of the chain ends.
     let again = pending(domain.lock_pi_async(locks[2], &tasks[4]));
     assert_eq!(all(), [60, 60, 60, 0, 60]);
     drop(waits.remove(0));
@@ -148,26 +139,12 @@ fn boost_goes_along_a_chain_and_back<S: Scheme<L>, L: Layout>() {
     assert_eq!(all(), [1, 2, 0, 0, 60]);
 }
 
-/// What a waiter is lent decides its place, too.
-fn lent_priority_counts_for_the_place_in_a_queue<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
-    let tasks = tasks(&domain, [0, 5, 4, 9]);
-    let [word, of_third] = words();
-    assert_eq!(domain.lock_pi(word, &tasks[0], None), Ok(()));
-    assert_eq!(domain.lock_pi(of_third, &tasks[2], None), Ok(()));
-    let locks = tasks[1..3].iter().map(|task| pending(domain.lock_pi_async(word, task))).collect();
-    let lender = pending(domain.lock_pi_async(of_third, &tasks[3]));
-    assert_eq!(tasks[0].priority(), Priority::realtime(9));
-    assert_eq!(order(&domain, word, &tasks, locks), [1, 3, 2, 0]);
-    drop(lender);
-}
-
-fn only_the_one_that_has_the_lock_is_told<S: Scheme<L>, L: Layout>() {
+fn only_the_new_owner_is_woken<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let tasks = tasks(&domain, [0, 1, 2]);
     let [word] = words();
     assert_eq!(domain.lock_pi(word, &tasks[0], None), Ok(()));
-    let [(low, low_waker), (high, high_waker), (newer, newer_waker)] = [(); 3].map(|()| Told::new());
+    let [(low, low_waker), (high, high_waker), (newer, newer_waker)] = [(); 3].map(|()| Notified::new());
     let mut lower = pending_with(domain.lock_pi_async(word, &tasks[1]), &low_waker);
     let mut higher = pending_with(domain.lock_pi_async(word, &tasks[2]), &high_waker);
     assert_eq!(crate::futures::poll_with(&mut higher, &newer_waker), Poll::Pending);
@@ -181,8 +158,8 @@ fn depth(depth: usize) -> Config {
     Config::new().max_pi_depth(depth)
 }
 
-/// As in the kernel, the limit is on the owners between the first who waits and the last lock.
-fn chain_longer_than_the_system_allows_is_refused_and_counted<S: Scheme<L>, L: Layout>() {
+/// As in the kernel, the limit is on the number of owners between the first waiter and the last lock.
+fn chain_longer_than_the_limit_is_refused_and_counted<S: Scheme<L>, L: Layout>() {
     let (log, system) = Log::system::<L>(depth(3));
     let domain = Domain::<S, L>::with_options(&system, Options::new());
     let tasks = tasks(&domain, [0, 0, 0, 0, 0, 9]);
@@ -195,15 +172,15 @@ fn chain_longer_than_the_system_allows_is_refused_and_counted<S: Scheme<L>, L: L
     assert_eq!(at_once(domain.lock_pi_async(locks[4], &tasks[5])), Err(Error::Deadlock));
     assert_eq!(domain.lock_pi(locks[4], &tasks[5], None), Err(Error::Deadlock));
     assert_eq!(system.pi_chains_refused(), 2);
-    assert_eq!(log.told(&tasks.each_ref()), [0, 0, 0, 0, 0, 9]);
-    // Shorter again, it is allowed.
+    assert_eq!(log.priorities(&tasks.each_ref()), [0, 0, 0, 0, 0, 9]);
+    // After the chain has become shorter, the wait is allowed.
     drop(waits.remove(0));
     let _last = pending(domain.lock_pi_async(locks[4], &tasks[5]));
-    assert_eq!(log.told(&tasks.each_ref()), [0, 9, 9, 9, 9, 9]);
+    assert_eq!(log.priorities(&tasks.each_ref()), [0, 9, 9, 9, 9, 9]);
     assert_eq!(system.pi_chains_refused(), 2);
 }
 
-/// The same length, but each new wait is that of the last owner: the chain grows at its other end.
+/// As above, but each new wait is by the last owner, so the chain grows at its other end.
 fn chain_that_grows_at_its_end_is_limited_too<S: Scheme<L>, L: Layout>() {
     let (_, system) = Log::system::<L>(depth(3));
     let domain = Domain::<S, L>::with_options(&system, Options::new());
@@ -217,8 +194,9 @@ fn chain_that_grows_at_its_end_is_limited_too<S: Scheme<L>, L: Layout>() {
     assert_eq!(system.pi_chains_refused(), 1);
 }
 
-/// Several threads change priorities of a chain at the same time: what the scheduler was told last holds.
-fn scheduler_is_told_of_the_last_change_last<S: Scheme<L>, L: Layout>() {
+/// Several threads change priorities in one chain concurrently. The scheduler's last call for a task has the right
+/// priority.
+fn scheduler_gets_the_last_change_last<S: Scheme<L>, L: Layout>() {
     let (log, domain) = Log::domain::<S, L>();
     let tasks = tasks(&domain, [0; 5]);
     let locks: [Word; 4] = words();
@@ -238,19 +216,17 @@ fn scheduler_is_told_of_the_last_change_last<S: Scheme<L>, L: Layout>() {
                 }
             });
         });
-        log.told(&tasks.each_ref());
+        log.priorities(&tasks.each_ref());
     }
 }
 
 on_every_scheme![
-    lock_goes_to_the_highest_priority_and_then_to_who_came_first,
-    priority_that_changes_during_a_wait_changes_the_place,
+    change_of_priority_during_a_wait_moves_the_waiter,
     threads_are_handed_the_lock_by_priority,
-    owner_is_lent_the_best_of_what_waits_for_any_of_its_locks,
+    owner_inherits_the_highest_priority_of_all_waiters_of_its_locks,
     boost_goes_along_a_chain_and_back,
-    lent_priority_counts_for_the_place_in_a_queue,
-    only_the_one_that_has_the_lock_is_told,
-    chain_longer_than_the_system_allows_is_refused_and_counted,
+    only_the_new_owner_is_woken,
+    chain_longer_than_the_limit_is_refused_and_counted,
     chain_that_grows_at_its_end_is_limited_too,
-    scheduler_is_told_of_the_last_change_last,
+    scheduler_gets_the_last_change_last,
 ];

@@ -1,57 +1,18 @@
 //! Domains that share no contended lock do not wait for each other.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::task::Poll;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{
-    Access, Cause, Config, Domain, Error, Fault, Guest, ObjectId, Options, Priority, Shared, System, UserMemory, Width,
-};
+use ufutex::{Cause, Config, Domain, Error, ObjectId, Options, Priority, Shared, System};
 
+use crate::common::asleep::until;
 use crate::common::domains::on_every_scheme;
+use crate::common::guest_memory::{Event, GuestMemory};
 use crate::futures::{pending, poll};
 use crate::places::{Word, words};
 use crate::scheduler::Log;
-
-/// A word of memory whose next access, with locks held, takes until somebody says so.
-#[derive(Default)]
-struct Slow {
-    word: AtomicU32,
-    is_slow: AtomicBool,
-    is_inside: AtomicBool,
-}
-
-impl Slow {
-    fn access(&self) {
-        if self.is_slow.load(SeqCst) {
-            self.is_inside.store(true, SeqCst);
-            while self.is_slow.load(SeqCst) {
-                std::thread::yield_now();
-            }
-        }
-    }
-
-    fn wait_until_inside(&self) {
-        while !self.is_inside.load(SeqCst) {
-            std::thread::yield_now();
-        }
-    }
-}
-
-impl UserMemory for Slow {
-    fn load(&self, _: u64, _: Width) -> Result<u64, Fault> {
-        self.access();
-        Ok(self.word.load(SeqCst).into())
-    }
-    fn compare_exchange(&self, _: u64, _: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
-        let result = self.word.compare_exchange(current as u32, new as u32, SeqCst, SeqCst);
-        Ok(result.map(u64::from).map_err(u64::from))
-    }
-    fn fault_in(&self, _: u64, _: Access) -> Result<(), Fault> {
-        Err(Fault)
-    }
-}
 
 fn domains<S: Scheme<L>, L: Layout>() -> (System<L>, [Domain<S, L>; 2]) {
     let (_, system) = Log::system::<L>(Config::new());
@@ -59,30 +20,40 @@ fn domains<S: Scheme<L>, L: Layout>() -> (System<L>, [Domain<S, L>; 2]) {
     (system, domains)
 }
 
-/// Runs `meanwhile` while an operation of `domain` on a contended lock of its own does not get on with it.
+/// Runs `meanwhile` while an operation of `domain` on a contended lock is blocked in a load and holds the locks of its
+/// bucket and of its region.
 pub fn while_one_is_stuck<S: Scheme<L>, L: Layout, R>(domain: &Domain<S, L>, meanwhile: impl FnOnce() -> R) -> R {
-    let slow = Slow::default();
-    let word = Guest::new(&slow, 0x1000, Width::U32).expect("it is aligned");
+    let [is_slow, is_inside] = [const { AtomicBool::new(false) }; 2];
+    let memory = GuestMemory::with_hook(|event, _| {
+        if event == Event::Load && is_slow.load(SeqCst) {
+            is_inside.store(true, SeqCst);
+            // Sleeps instead of spinning: a busy thread would delay the RCU grace period for which a membarrier(2) in
+            // `meanwhile` waits.
+            until("the load may end", || !is_slow.load(SeqCst));
+        }
+        Ok(())
+    });
+    let word = memory.target(0);
     let [owner, waiter] = [101, 102].map(|tid| domain.task(tid).expect("the TID is free"));
     assert_eq!(domain.lock_pi(word, &owner, None), Ok(()));
     let result = std::thread::scope(|scope| {
-        slow.is_slow.store(true, SeqCst);
+        is_slow.store(true, SeqCst);
         let stuck = scope.spawn(|| {
             let mut wait = pending(domain.lock_pi_async(word, &waiter));
             assert_eq!(wait.as_mut().end(Cause::TimedOut), Err(Error::TimedOut));
         });
-        slow.wait_until_inside();
+        until("the operation is in the load", || is_inside.load(SeqCst));
         let result = meanwhile();
         assert!(!stuck.is_finished());
-        slow.is_slow.store(false, SeqCst);
+        is_slow.store(false, SeqCst);
         result
     });
     assert_eq!(domain.unlock_pi(word, &owner), Ok(()));
     result
 }
 
-/// Everything that a domain can do with locks and tasks.
-pub fn live_a_full_life<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>) {
+/// Makes every operation that a domain has for PI locks and tasks.
+pub fn use_all_operations<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>) {
     let [word, from] = words();
     let [a, b, c] = [1, 2, 3].map(|tid| domain.task(tid).expect("the TID is free"));
     b.set_priority(Priority::realtime(7));
@@ -103,12 +74,12 @@ pub fn live_a_full_life<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>) {
     assert_eq!(domain.unlock_pi(word, &a), Ok(()));
 }
 
-fn strangers_do_not_meet<S: Scheme<L>, L: Layout>() {
+fn operations_of_unrelated_domains_do_not_match<S: Scheme<L>, L: Layout>() {
     let (system, [here, there]) = domains::<S, L>();
     while_one_is_stuck(&here, || {
-        live_a_full_life(&there);
-        // And one that comes now.
-        live_a_full_life(&Domain::<S, L>::with_options(&system, Options::new()));
+        use_all_operations(&there);
+        // A domain that is made only now is not blocked either.
+        use_all_operations(&Domain::<S, L>::with_options(&system, Options::new()));
     });
 }
 
@@ -116,8 +87,8 @@ fn object(word: Word) -> Shared<Word> {
     Shared::object(word, ObjectId::new(5).expect("small enough"), 64)
 }
 
-/// They have waited for each other once, in all ways in which a wait ends.
-fn domains_that_met_part_again<S: Scheme<L>, L: Layout>() {
+/// Two domains waited for each other's tasks once. After all of these waits have ended, neither blocks the other.
+fn domains_are_independent_again_after_their_waits_have_ended<S: Scheme<L>, L: Layout>() {
     let (_, [here, there]) = domains::<S, L>();
     let [word] = words();
     let lock = object(word);
@@ -143,25 +114,26 @@ fn domains_that_met_part_again<S: Scheme<L>, L: Layout>() {
         assert_eq!((a.priority(), word.load(Relaxed)), (Priority::NORMAL, 0));
     }
     drop((a, b, c));
-    while_one_is_stuck(&here, || live_a_full_life(&there));
-    while_one_is_stuck(&there, || live_a_full_life(&here));
+    while_one_is_stuck(&here, || use_all_operations(&there));
+    while_one_is_stuck(&there, || use_all_operations(&here));
 }
 
-/// A domain whose task waits for another domain's is in its region, and a third is not.
-fn only_those_who_wait_for_each_other_meet<S: Scheme<L>, L: Layout>() {
+/// A domain whose task waits for a task of another domain shares its region. A third domain does not.
+fn only_domains_that_wait_for_each_other_share_a_region<S: Scheme<L>, L: Layout>() {
     let (system, [here, there]) = domains::<S, L>();
     let [word] = words();
     let lock = object(word);
     let (a, b) = (here.task(51).expect("the TID is free"), there.task(52).expect("the TID is free"));
     assert_eq!(here.lock_pi(lock, &a, None), Ok(()));
     let wait = pending(there.lock_pi_async(lock, &b));
-    while_one_is_stuck(&here, || live_a_full_life(&Domain::<S, L>::with_options(&system, Options::new())));
+    while_one_is_stuck(&here, || use_all_operations(&Domain::<S, L>::with_options(&system, Options::new())));
     drop(wait);
-    while_one_is_stuck(&here, || live_a_full_life(&there));
+    while_one_is_stuck(&here, || use_all_operations(&there));
 }
 
-/// Domains come and go, and so do their tasks, some after their domain: what they leave serves the next ones.
-fn homes_are_used_again<S: Scheme<L>, L: Layout>() {
+/// Regions are reused after their domains and tasks have been dropped, also if the tasks are dropped after their
+/// domain.
+fn regions_are_reused<S: Scheme<L>, L: Layout>() {
     let (_, system) = Log::system::<L>(Config::new());
     let [word] = words();
     let lock = object(word);
@@ -173,7 +145,7 @@ fn homes_are_used_again<S: Scheme<L>, L: Layout>() {
         assert_eq!(here.lock_pi(lock, &a, None), Ok(()));
         let mut b_waits = pending(there.lock_pi_async(lock, &b));
         let mut c_waits = pending(third.lock_pi_async(lock, &c));
-        // The lock is of a part whose domain and tasks are gone.
+        // The lock belongs to a region whose domain and tasks have been dropped.
         drop((here, a));
         assert_eq!(poll(&mut b_waits), Poll::Ready(Ok(())));
         drop(b_waits);
@@ -189,8 +161,8 @@ fn homes_are_used_again<S: Scheme<L>, L: Layout>() {
 }
 
 on_every_scheme![
-    strangers_do_not_meet,
-    domains_that_met_part_again,
-    only_those_who_wait_for_each_other_meet,
-    homes_are_used_again,
+    operations_of_unrelated_domains_do_not_match,
+    domains_are_independent_again_after_their_waits_have_ended,
+    only_domains_that_wait_for_each_other_share_a_region,
+    regions_are_reused,
 ];

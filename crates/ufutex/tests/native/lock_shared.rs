@@ -1,4 +1,4 @@
-//! Locks and conditions that two domains share.
+//! PI locks and conditions that two domains share.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
@@ -12,7 +12,7 @@ use crate::futures::{at_once, pending, poll};
 use crate::places::{Word, words};
 use crate::scheduler::Log;
 
-/// A word of an object that both map.
+/// A word of an object that both domains map.
 fn object(word: Word, offset: u64) -> Shared<Word> {
     Shared::object(word, ObjectId::new(12).expect("small enough"), offset)
 }
@@ -21,7 +21,7 @@ fn domains<S: Scheme<L>, L: Layout>(system: &System<L>) -> [Domain<S, L>; 2] {
     [(); 2].map(|()| Domain::with_options(system, Options::new()))
 }
 
-fn private_lock_of_another_domains_task_names_nobody<S: Scheme<L>, L: Layout>() {
+fn private_lock_with_the_tid_of_another_domains_task_is_esrch<S: Scheme<L>, L: Layout>() {
     let (_, system) = Log::system::<L>(Config::new());
     let [here, there] = domains::<S, L>(&system);
     let [task, stranger] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
@@ -30,12 +30,12 @@ fn private_lock_of_another_domains_task_names_nobody<S: Scheme<L>, L: Layout>() 
     assert_eq!(here.lock_pi(word, &task, None), Err(Error::NoTask));
     assert_eq!(at_once(here.lock_pi_async(word, &task)), Err(Error::NoTask));
     assert_eq!(here.try_lock_pi(word, &task), Err(Error::NoTask));
-    // Not said to be private, it is in one's own memory all the same.
+    // An operation without the private flag on a word in the domain's own memory has the same result.
     assert_eq!(at_once(here.lock_pi_async(Shared::address_space(word), &task)), Err(Error::NoTask));
     drop(pending(here.lock_pi_async(object(word, 0), &task)));
 }
 
-fn lock_goes_to_and_fro_and_lends_across<S: Scheme<L>, L: Layout>() {
+fn lock_and_priority_pass_between_domains<S: Scheme<L>, L: Layout>() {
     let (log, system) = Log::system::<L>(Config::new());
     let [here, there] = domains::<S, L>(&system);
     let [a, b, c] = [here.task(1), there.task(2), here.task(3)].map(|task| task.expect("it is free"));
@@ -47,22 +47,22 @@ fn lock_goes_to_and_fro_and_lends_across<S: Scheme<L>, L: Layout>() {
     assert_eq!(there.lock_pi(of_b, &b, None), Ok(()));
     assert_eq!(there.try_lock_pi(lock, &b), Err(Error::Again));
     let mut b_waits = pending(there.lock_pi_async(lock, &b));
-    assert_eq!(log.told(&[&a, &b, &c]), [20, 20, 10]);
-    // A chain from domain to domain.
+    assert_eq!(log.priorities(&[&a, &b, &c]), [20, 20, 10]);
+    // A chain that spans both domains.
     assert_eq!(here.lock_pi(of_b, &a, None), Err(Error::Deadlock));
     let mut c_waits = pending(here.lock_pi_async(of_b, &c));
     c.set_priority(Priority::realtime(30));
-    assert_eq!(log.told(&[&a, &b, &c]), [30, 30, 30]);
+    assert_eq!(log.priorities(&[&a, &b, &c]), [30, 30, 30]);
     assert_eq!((here.unlock_pi(lock, &a), word.load(Relaxed)), (Ok(()), WAITERS | 2));
     assert_eq!(poll(&mut b_waits), Poll::Ready(Ok(())));
-    assert_eq!(log.told(&[&a, &b, &c]), [0, 30, 30]);
+    assert_eq!(log.priorities(&[&a, &b, &c]), [0, 30, 30]);
     assert_eq!(there.unlock_pi(of_b, &b), Ok(()));
     assert_eq!((poll(&mut c_waits), other.load(Relaxed)), (Poll::Ready(Ok(())), WAITERS | 3));
-    assert_eq!(log.told(&[&a, &b, &c]), [0, 20, 30]);
+    assert_eq!(log.priorities(&[&a, &b, &c]), [0, 20, 30]);
     assert_eq!(there.unlock_pi(of_b, &b), Err(Error::NotPermitted));
 }
 
-fn death_of_an_owner_is_inherited_in_the_other_domain<S: Scheme<L>, L: Layout>() {
+fn lock_of_a_dead_owner_passes_to_the_other_domain<S: Scheme<L>, L: Layout>() {
     let (log, system) = Log::system::<L>(Config::new());
     let [here, there] = domains::<S, L>(&system);
     let [a, b, c] = [here.task(1), there.task(2), here.task(3)].map(|task| task.expect("it is free"));
@@ -77,10 +77,10 @@ fn death_of_an_owner_is_inherited_in_the_other_domain<S: Scheme<L>, L: Layout>()
     drop(b);
     drop(there);
     assert_eq!((poll(&mut c_waits), word.load(Relaxed)), (Poll::Ready(Ok(())), OWNER_DIED | WAITERS | 3));
-    assert_eq!(log.told(&[&c]), [0]);
+    assert_eq!(log.priorities(&[&c]), [0]);
 }
 
-/// A domain may be gone while its tasks and their locks are there.
+/// A domain may be dropped before its tasks and their locks.
 fn owner_outlives_its_domain<S: Scheme<L>, L: Layout>() {
     let (_, system) = Log::system::<L>(Config::new());
     let [here, there] = domains::<S, L>(&system);
@@ -94,7 +94,7 @@ fn owner_outlives_its_domain<S: Scheme<L>, L: Layout>() {
     assert_eq!(poll(&mut b_waits), Poll::Ready(Ok(())));
 }
 
-fn waiters_are_requeued_by_the_other_domain<S: Scheme<L>, L: Layout>() {
+fn waiters_are_requeued_by_another_domain<S: Scheme<L>, L: Layout>() {
     let (log, system) = Log::system::<L>(Config::new());
     let [here, there] = domains::<S, L>(&system);
     let [a, b, c] = [here.task(1), here.task(2), there.task(3)].map(|task| task.expect("it is free"));
@@ -104,12 +104,12 @@ fn waiters_are_requeued_by_the_other_domain<S: Scheme<L>, L: Layout>() {
     assert_eq!(there.lock_pi(lock, &c, None), Ok(()));
     let mut waits = [&a, &b].map(|task| pending(here.wait_requeue_pi_async(condition, 0, lock, task)));
     assert_eq!(there.cmp_requeue_pi(condition, 0, lock, 1), Ok(2));
-    assert_eq!(log.told(&[&a, &b, &c]), [0, 7, 7]);
+    assert_eq!(log.priorities(&[&a, &b, &c]), [0, 7, 7]);
     assert_eq!(there.unlock_pi(lock, &c), Ok(()));
     assert_eq!(waits.each_mut().map(poll), [Poll::Pending, Poll::Ready(Ok(()))]);
     assert_eq!(here.unlock_pi(lock, &b), Ok(()));
     assert_eq!(poll(&mut waits[0]), Poll::Ready(Ok(())));
-    // And plain ones.
+    // Plain waiters can be requeued, too.
     let mut plain_wait = pending(here.wait_async(condition, 0, Default::default()));
     assert_eq!(there.requeue(condition, elsewhere, 0, 1), Ok(Requeued { woken: 0, requeued: 1 }));
     assert_eq!(there.wake(elsewhere, 1), 1);
@@ -120,14 +120,14 @@ fn waiters_are_requeued_by_the_other_domain<S: Scheme<L>, L: Layout>() {
     assert_eq!(there.wake(elsewhere, 1), 0);
 }
 
-fn offsets_of_an_object_and_objects_are_told_apart<S: Scheme<L>, L: Layout>() {
+fn locks_differ_by_object_and_by_offset<S: Scheme<L>, L: Layout>() {
     let (_, system) = Log::system::<L>(Config::new());
     let [here, there] = domains::<S, L>(&system);
     let [a, b] = [here.task(1), there.task(2)].map(|task| task.expect("it is free"));
     let [word] = words();
     assert_eq!(here.lock_pi(object(word, 64), &a, None), Ok(()));
     let mut waits = pending(there.lock_pi_async(object(word, 64), &b));
-    // Under another key nobody is queued, so it is free when the word says so.
+    // No waiter is queued under this other key, so the word alone decides whether the lock is free.
     let elsewhere = Shared::object(word, ObjectId::new(13).expect("small enough"), 64);
     word.store(0, Relaxed);
     assert_eq!(there.try_lock_pi(object(word, 68), &b), Ok(()));
@@ -139,10 +139,10 @@ fn offsets_of_an_object_and_objects_are_told_apart<S: Scheme<L>, L: Layout>() {
 }
 
 on_every_scheme![
-    private_lock_of_another_domains_task_names_nobody,
-    lock_goes_to_and_fro_and_lends_across,
-    death_of_an_owner_is_inherited_in_the_other_domain,
+    private_lock_with_the_tid_of_another_domains_task_is_esrch,
+    lock_and_priority_pass_between_domains,
+    lock_of_a_dead_owner_passes_to_the_other_domain,
     owner_outlives_its_domain,
-    waiters_are_requeued_by_the_other_domain,
-    offsets_of_an_object_and_objects_are_told_apart,
+    waiters_are_requeued_by_another_domain,
+    locks_differ_by_object_and_by_offset,
 ];

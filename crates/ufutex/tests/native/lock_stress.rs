@@ -1,4 +1,4 @@
-//! Many tasks and one lock: it has one owner at a time, and nobody waits for ever.
+//! Many tasks use one PI lock. It must have one owner at a time, and every wait must end.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -11,12 +11,12 @@ use ufutex::{Config, Domain, Error, OWNER_DIED, Options, Priority, Task};
 
 use crate::common::asleep::until;
 use crate::common::domains::on_every_scheme;
-use crate::common::waker::Told;
+use crate::common::waker::Notified;
 use crate::futures::poll_with;
 use crate::places::{Word, words};
 use crate::scheduler::Log;
 
-/// A lock and who is inside of it.
+/// A lock and its current holder.
 struct Place {
     lock: Word,
     inside: AtomicU32,
@@ -35,7 +35,7 @@ impl Place {
         if self.times.fetch_add(1, Relaxed).is_multiple_of(3) {
             std::thread::yield_now();
         }
-        assert_eq!(self.inside.swap(0, SeqCst), tid, "somebody else came");
+        assert_eq!(self.inside.swap(0, SeqCst), tid, "another task was inside");
     }
 }
 
@@ -44,9 +44,9 @@ fn system_and_domain<S: Scheme<L>, L: Layout>() -> (Arc<Log>, Domain<S, L>) {
     (log, Domain::with_options(&system, Options::new()))
 }
 
-/// Locks as a future that is polled until it is ready, and sometimes given up at some moment or other.
+/// Locks by a future that is polled until it is ready, or in some rounds dropped at an arbitrary moment.
 fn lock_as_future<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, lock: Word, task: &Task<L>, round: usize) -> bool {
-    let (told, waker) = Told::new();
+    let (notified, waker) = Notified::new();
     let mut wait = Box::pin(domain.lock_pi_async(lock, task));
     let mut seen = 0;
     let patience = if round.is_multiple_of(3) { round % 7 } else { usize::MAX };
@@ -56,10 +56,10 @@ fn lock_as_future<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, lock: Word, ta
             return true;
         }
         if polls >= patience {
-            return false; // dropped: queued, or with the lock
+            return false; // dropped while queued or after it was handed the lock
         }
-        until("the lock is there", || polls + 1 >= patience || told.times() > seen);
-        seen = told.times();
+        until("the lock is there", || polls + 1 >= patience || notified.times() > seen);
+        seen = notified.times();
     }
     false
 }
@@ -118,12 +118,12 @@ fn threads_futures_and_changes_of_priority<S: Scheme<L>, L: Layout>() {
     for task in &tasks {
         task.set_priority(Priority::NORMAL);
     }
-    assert_eq!(log.told(&tasks.iter().collect::<Vec<_>>()), [0; 4], "nobody is lent anything any more");
+    assert_eq!(log.priorities(&tasks.iter().collect::<Vec<_>>()), [0; 4], "no priority is inherited any more");
 }
 
-/// Each worker is one task after another, which take the lock and end, every other one with it. Somebody always waits, so
-/// that it is inherited.
-fn owners_that_die_leave_the_lock_to_somebody<S: Scheme<L>, L: Layout>() {
+/// Each worker makes one task after another. Each task takes the lock, and every second one exits without unlocking.
+/// There is always a waiter, so the lock is passed on at the exit.
+fn locks_of_owners_that_exit_are_passed_on<S: Scheme<L>, L: Layout>() {
     let (_, domain) = system_and_domain::<S, L>();
     let place = Place::new();
     std::thread::scope(|scope| {
@@ -135,7 +135,8 @@ fn owners_that_die_leave_the_lock_to_somebody<S: Scheme<L>, L: Layout>() {
                     let result = domain.lock_pi(place.lock, &task, None);
                     match result {
                         Ok(()) => place.be_inside(task.tid()),
-                        // It was left to nobody; or its heir has not looked yet, and the word names the dead.
+                        // No waiter took the lock over, or the new owner has not been polled yet. The word holds the
+                        // dead TID.
                         Err(error) => assert!(matches!(error, Error::NoTask | Error::Invalid), "{error}"),
                     }
                     let leaves_it = life % 2 == 1;
@@ -144,7 +145,7 @@ fn owners_that_die_leave_the_lock_to_somebody<S: Scheme<L>, L: Layout>() {
                     }
                     drop(task);
                     if result == Err(Error::NoTask) {
-                        // As the robust list of the dead would have left it.
+                        // Stores the value that a walk of the dead task's robust list would have stored.
                         let value = place.lock.load(SeqCst);
                         if domain.task(value & ufutex::TID_MASK).is_ok() {
                             _ = place.lock.compare_exchange(value, OWNER_DIED, SeqCst, SeqCst);
@@ -157,4 +158,4 @@ fn owners_that_die_leave_the_lock_to_somebody<S: Scheme<L>, L: Layout>() {
     assert!(place.times.into_inner() > 3);
 }
 
-on_every_scheme![threads_futures_and_changes_of_priority, owners_that_die_leave_the_lock_to_somebody];
+on_every_scheme![threads_futures_and_changes_of_priority, locks_of_owners_that_exit_are_passed_on];

@@ -1,14 +1,12 @@
-//! The engine's own interface to all of futex(2): requeues, operations on two words, waits on many, interrupts, locks that
-//! lend priority, robust lists; for threads, futures and custom waiters alike.
+//! The engine's Rust interface: requeues, `wake_op`, waits on several words, interrupts, PI locks and robust lists, for
+//! threads, futures and custom waiters.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod futures;
-mod memory;
 mod pid_namespaces;
 mod places;
-mod sleeping;
 
 mod busy_regions;
 mod interrupt;

@@ -1,4 +1,4 @@
-//! Domains and words that live as long as the process, so that a thread which is never woken does no harm.
+//! Leaked domains, tasks and words, so that a thread that is never woken does not use freed memory.
 
 use std::sync::atomic::AtomicU32;
 
@@ -18,26 +18,26 @@ pub fn lasting_domain<S: Scheme<L>, L: Layout>() -> &'static Domain<S, L> {
     forever(domain())
 }
 
-/// A task that never ends.
+/// A leaked task.
 pub fn lasting_task<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, tid: u32) -> &'static Task<L> {
     forever(domain.task(tid).expect("the TID is free"))
 }
 
-/// Words that are 0, each in a cache line of its own.
+/// Words that hold 0, each in a cache line of its own.
 pub fn words<const N: usize>() -> [Word; N] {
     #[repr(align(64))]
     struct Line(AtomicU32);
     [(); N].map(|()| &forever(Line(AtomicU32::new(0))).0)
 }
 
-/// Words of one cache line, and so of one bucket.
+/// Words of one cache line, which hash to one bucket.
 pub fn neighbours<const N: usize>() -> [Word; N] {
     #[repr(align(64))]
     struct Line<const N: usize>([AtomicU32; N]);
     forever(Line([const { AtomicU32::new(0) }; N])).0.each_ref()
 }
 
-/// Two words: of one bucket, and of buckets that most likely differ.
+/// Pairs of words, in one bucket and in most likely different buckets.
 pub fn pairs() -> [[Word; 2]; 4] {
     [neighbours(), words(), words(), words()]
 }

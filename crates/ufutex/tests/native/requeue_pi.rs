@@ -1,4 +1,4 @@
-//! Waiting for a word and then for a lock.
+//! `wait_requeue_pi` and `cmp_requeue_pi`.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
@@ -9,13 +9,12 @@ use ufutex::scheme::Scheme;
 use ufutex::{Cause, Domain, Error, OWNER_DIED, Priority, Timeout, WAITERS};
 
 use crate::common::domains::{domain, on_every_scheme};
-use crate::common::waiters::{idle, nonzero, queue};
-use crate::common::waker::Told;
+use crate::common::guest_memory::GuestMemory;
+use crate::common::sleeping::Sleeping;
+use crate::common::waker::Notified;
 use crate::futures::{Boxed, at_once, pending, pending_with, poll};
-use crate::memory::Memory;
 use crate::places::{Word, lasting_domain, lasting_task, pairs, words};
 use crate::scheduler::{Log, tasks};
-use crate::sleeping::Sleeping;
 
 type Waiting<'d, 't, S, L> = Boxed<ufutex::WaitRequeuePi<'d, 't, Word, Word, S, L>>;
 
@@ -27,7 +26,7 @@ fn waiting<'d, 't, S: Scheme<L>, L: Layout>(
     pending(domain.wait_requeue_pi_async(condition, 0, lock, task))
 }
 
-fn first_waiter_has_a_free_lock_and_the_others_wait_for_it<S: Scheme<L>, L: Layout>() {
+fn first_waiter_gets_a_free_lock_and_the_others_wait_for_it<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let tasks = tasks(&domain, [0, 3, 0, 5]);
     for words in pairs() {
@@ -36,7 +35,7 @@ fn first_waiter_has_a_free_lock_and_the_others_wait_for_it<S: Scheme<L>, L: Layo
             let mut waits: Vec<_> = tasks.iter().map(|task| waiting(&domain, words, task)).collect();
             let count = 4.min(requeue + 1);
             assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, requeue), Ok(count));
-            // 4 has the lock; the next to wait for it are 2, 1 and 3.
+            // Task 4 has the lock. The next waiters for it are 2, 1 and 3.
             assert_eq!(lock.load(Relaxed), if requeue == 0 { 4 } else { WAITERS | 4 });
             let order = [3, 1, 0, 2];
             for (i, &task) in order[..count].iter().enumerate() {
@@ -47,7 +46,7 @@ fn first_waiter_has_a_free_lock_and_the_others_wait_for_it<S: Scheme<L>, L: Layo
                 assert_eq!(domain.unlock_pi(lock, &tasks[task]), Ok(()));
             }
             assert_eq!(lock.load(Relaxed), 0);
-            // Those who were left wait for the word.
+            // The waiters that were not requeued still wait for the word.
             assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 0), Ok(usize::from(count < 4)));
             drop(waits);
             assert_eq!((lock.load(Relaxed), domain.cmp_requeue_pi(condition, 0, lock, 9)), (0, Ok(0)));
@@ -55,16 +54,16 @@ fn first_waiter_has_a_free_lock_and_the_others_wait_for_it<S: Scheme<L>, L: Layo
     }
 }
 
-fn all_wait_for_a_lock_that_is_taken_and_lend_to_its_owner<S: Scheme<L>, L: Layout>() {
+fn all_waiters_are_requeued_to_a_taken_lock_and_boost_its_owner<S: Scheme<L>, L: Layout>() {
     let (log, domain) = Log::domain::<S, L>();
     let tasks = tasks(&domain, [0, 8, 4, 6, 2]);
     for words in pairs() {
         let [condition, lock] = words;
         assert_eq!(domain.lock_pi(lock, &tasks[0], None), Ok(()));
         let mut waits: Vec<_> = tasks[1..].iter().map(|task| waiting(&domain, words, task)).collect();
-        assert_eq!(log.told(&[&tasks[0]]), [0], "who waits for a word lends nothing");
+        assert_eq!(log.priorities(&[&tasks[0]]), [0], "a waiter for a plain word boosts no task");
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 0), Ok(1));
-        assert_eq!((log.told(&[&tasks[0]]), lock.load(Relaxed)), (vec![8], WAITERS | 1));
+        assert_eq!((log.priorities(&[&tasks[0]]), lock.load(Relaxed)), (vec![8], WAITERS | 1));
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(2));
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 9), Ok(1));
         assert!(waits.iter_mut().all(|wait| poll(wait).is_pending()));
@@ -75,7 +74,7 @@ fn all_wait_for_a_lock_that_is_taken_and_lend_to_its_owner<S: Scheme<L>, L: Layo
             owner = next;
         }
         assert_eq!((domain.unlock_pi(lock, &tasks[owner]), lock.load(Relaxed)), (Ok(()), 0));
-        assert_eq!(log.told(&tasks.each_ref()), [0, 8, 4, 6, 2]);
+        assert_eq!(log.priorities(&tasks.each_ref()), [0, 8, 4, 6, 2]);
     }
 }
 
@@ -91,62 +90,30 @@ fn threads_wait_and_have_the_lock_on_return<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.unlock_pi(lock, tasks[0]), Ok(()));
     assert_eq!((second.outcome(), lock.load(Relaxed)), (Ok(()), WAITERS | 2));
     assert_eq!(domain.unlock_pi(lock, tasks[1]), Ok(()));
-    // Nobody requeues it.
+    // No call requeues this wait.
     let soon = Some(Timeout::After(Duration::from_millis(2)));
     assert_eq!(domain.wait_requeue_pi(condition, 0, lock, tasks[0], soon), Err(Error::TimedOut));
     assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(0));
 }
 
-fn waker_is_told_when_the_lock_is_there_and_not_at_the_requeue<S: Scheme<L>, L: Layout>() {
+fn waker_is_woken_by_the_hand_over_and_not_by_the_requeue<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let [owner, task] = tasks(&domain, [0; 2]);
     for [condition, lock] in pairs() {
-        let [(first, first_waker), (second, second_waker), (third, third_waker)] = [(); 3].map(|()| Told::new());
+        let [(first, first_waker), (second, second_waker), (third, third_waker)] = [(); 3].map(|()| Notified::new());
         assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
         let mut wait = pending_with(domain.wait_requeue_pi_async(condition, 0, lock, &task), &first_waker);
         assert!(crate::futures::poll_with(&mut wait, &second_waker).is_pending());
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 0), Ok(1));
         assert!(crate::futures::poll_with(&mut wait, &third_waker).is_pending());
         assert_eq!(domain.unlock_pi(lock, &owner), Ok(()));
-        assert_eq!([first, second, third].map(|told| told.times()), [0, 0, 1]);
+        assert_eq!([first, second, third].map(|notified| notified.times()), [0, 0, 1]);
         assert_eq!(poll(&mut wait), Poll::Ready(Ok(())));
         assert_eq!(domain.unlock_pi(lock, &task), Ok(()));
     }
 }
 
-fn what_does_not_belong_together_is_invalid<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
-    let [a, b] = tasks(&domain, [0; 2]);
-    let [condition, lock, other] = words();
-    assert_eq!(at_once(domain.wait_requeue_pi_async(condition, 0, condition, &a)), Err(Error::Invalid));
-    assert_eq!(domain.wait_requeue_pi(condition, 0, condition, &a, None), Err(Error::Invalid));
-    assert_eq!(domain.cmp_requeue_pi(condition, 0, condition, 1), Err(Error::Invalid));
-    assert_eq!(at_once(domain.wait_requeue_pi_async(condition, 1, lock, &a)), Err(Error::Again));
-    let mut wait = waiting(&domain, [condition, lock], &a);
-    assert_eq!(domain.cmp_requeue_pi(condition, 1, lock, 1), Err(Error::Again));
-    assert_eq!(domain.cmp_requeue_pi(condition, 0, other, 1), Err(Error::Invalid), "it is meant for another");
-    assert_eq!((domain.wake(condition, 9), other.load(Relaxed)), (0, 0));
-    assert_eq!(domain.try_wake_bitset(condition, 1, nonzero(1)), Err(Error::Invalid));
-    // A second one for another lock: the first is done before it is met.
-    let mut second = waiting(&domain, [condition, other], &b);
-    assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Err(Error::Invalid));
-    assert_eq!((poll(&mut wait), lock.load(Relaxed) & !WAITERS), (Poll::Ready(Ok(())), 1));
-    assert_eq!(poll(&mut second), Poll::Pending);
-    assert_eq!(domain.unlock_pi(lock, &a), Ok(()));
-    drop(second);
-    // A plain waiter.
-    let mut waiters = idle(1);
-    let queued = queue(&domain, &mut waiters[0], condition);
-    assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Err(Error::Invalid));
-    assert!(queued.cancel());
-    // One that waits for the lock of this very word.
-    assert_eq!(domain.lock_pi(condition, &a, None), Ok(()));
-    let _b_waits = pending(domain.lock_pi_async(condition, &b));
-    assert_eq!(domain.cmp_requeue_pi(condition, WAITERS | 1, lock, 1), Err(Error::Invalid));
-    assert_eq!(lock.load(Relaxed), 0);
-}
-
-fn lock_whose_owner_cannot_be_waited_for<S: Scheme<L>, L: Layout>() {
+fn lock_with_an_invalid_owner<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let [a, b, c] = tasks(&domain, [0; 3]);
     let _kernels = domain.kernel_task(9).expect("it is free");
@@ -157,7 +124,7 @@ fn lock_whose_owner_cannot_be_waited_for<S: Scheme<L>, L: Layout>() {
             lock.store(owner, Relaxed);
             assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 3), Err(error));
         }
-        // The second in the row: the first waits by then.
+        // Task 2, the second waiter, owns the lock itself, so its requeue fails. Task 1 has been requeued before.
         lock.store(2, Relaxed);
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 3), Err(Error::Deadlock));
         assert!(waits.iter_mut().all(|wait| poll(wait).is_pending()));
@@ -172,8 +139,8 @@ fn lock_whose_owner_cannot_be_waited_for<S: Scheme<L>, L: Layout>() {
     }
 }
 
-/// How a wait may end before its time, and with what.
-fn ended_it_says_where_it_was<S: Scheme<L>, L: Layout>() {
+/// The error of a wait that ends depends on whether it has been requeued.
+fn error_of_an_ended_wait_depends_on_the_requeue<S: Scheme<L>, L: Layout>() {
     for (cause, before, after) in
         [(Cause::TimedOut, Error::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted, Error::Again)]
     {
@@ -181,17 +148,17 @@ fn ended_it_says_where_it_was<S: Scheme<L>, L: Layout>() {
         let [owner, task] = tasks(&domain, [0, 5]);
         for words in pairs() {
             let [condition, lock] = words;
-            // Before the requeue.
+            // Ends before the requeue.
             assert_eq!(waiting(&domain, words, &task).as_mut().end(cause), Err(before));
             assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(0));
-            // After it.
+            // Ends after the requeue.
             assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
             let mut wait = waiting(&domain, words, &task);
             assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(1));
             assert_eq!(wait.as_mut().end(cause), Err(after));
             assert_eq!(owner.priority(), Priority::NORMAL);
             assert_eq!((domain.unlock_pi(lock, &owner), lock.load(Relaxed)), (Ok(()), 0));
-            // With the lock.
+            // Ends after it was handed the lock.
             let mut wait = waiting(&domain, words, &task);
             assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 0), Ok(1));
             assert_eq!((wait.as_mut().end(cause), lock.load(Relaxed)), (Ok(()), 2));
@@ -201,7 +168,7 @@ fn ended_it_says_where_it_was<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn ended_before_its_first_poll_it_had_not_been_requeued<S: Scheme<L>, L: Layout>() {
+fn wait_ended_before_its_first_poll_was_not_requeued<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let [task] = tasks(&domain, [0]);
     let [condition, lock] = words();
@@ -211,7 +178,7 @@ fn ended_before_its_first_poll_it_had_not_been_requeued<S: Scheme<L>, L: Layout>
     }
 }
 
-fn ended_as_heir_it_has_the_lock<S: Scheme<L>, L: Layout>() {
+fn wait_ended_after_owner_death_has_the_lock<S: Scheme<L>, L: Layout>() {
     for cause in [Some(Cause::TimedOut), Some(Cause::Interrupted), None] {
         let domain = domain::<S, L>();
         let [owner, task, next] = tasks(&domain, [0; 3]);
@@ -231,14 +198,14 @@ fn ended_as_heir_it_has_the_lock<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn dropped_it_takes_back_the_wait_or_the_lock<S: Scheme<L>, L: Layout>() {
+fn dropped_wait_leaves_the_queue_or_passes_the_lock_on<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let [owner, task, next] = tasks(&domain, [0, 5, 0]);
     for words in pairs() {
         let [condition, lock] = words;
         drop(waiting(&domain, words, &task));
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(0));
-        // Requeued.
+        // Dropped after the requeue.
         assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
         let dropped = waiting(&domain, words, &task);
         let mut stays = waiting(&domain, words, &next);
@@ -248,7 +215,7 @@ fn dropped_it_takes_back_the_wait_or_the_lock<S: Scheme<L>, L: Layout>() {
         assert_eq!(domain.unlock_pi(lock, &owner), Ok(()));
         assert_eq!((poll(&mut stays), lock.load(Relaxed)), (Poll::Ready(Ok(())), WAITERS | 3));
         assert_eq!((domain.unlock_pi(lock, &next), lock.load(Relaxed)), (Ok(()), 0));
-        // With the lock, by the requeue itself.
+        // Dropped after the requeue itself has handed it the lock.
         let dropped = waiting(&domain, words, &task);
         let mut stays = waiting(&domain, words, &next);
         assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 1), Ok(2));
@@ -257,7 +224,7 @@ fn dropped_it_takes_back_the_wait_or_the_lock<S: Scheme<L>, L: Layout>() {
         assert_eq!((poll(&mut stays), lock.load(Relaxed)), (Poll::Ready(Ok(())), WAITERS | 3));
         assert_eq!(domain.unlock_pi(lock, &next), Ok(()));
     }
-    // As heir.
+    // Dropped after the owner's death has made it the new owner.
     let [condition, lock] = words();
     assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
     let dropped = waiting(&domain, [condition, lock], &task);
@@ -269,29 +236,29 @@ fn dropped_it_takes_back_the_wait_or_the_lock<S: Scheme<L>, L: Layout>() {
 }
 
 fn faults_of_both_words<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let [owner, task] = tasks(&domain, [0; 2]);
     let (condition, lock) = (memory.target(0), memory.target(256));
-    memory.fault_next_reads(3);
+    memory.fault_next_loads(3);
     let mut wait = pending(domain.wait_requeue_pi_async(condition, 0, lock, &task));
-    memory.fault_next_reads(3);
-    memory.fault_next_writes(2);
+    memory.fault_next_loads(3);
+    memory.fault_next_exchanges(2);
     assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 3), Ok(1), "counted once");
     assert_eq!(poll(&mut wait), Poll::Ready(Ok(())));
     assert_eq!(domain.unlock_pi(lock, &task), Ok(()));
     memory.lose();
     assert_eq!(at_once(domain.wait_requeue_pi_async(condition, 0, lock, &task)), Err(Error::Fault));
     assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 3), Err(Error::Fault));
-    memory.find();
-    // Owned, and the lock cannot be written: everybody stays where he was.
+    memory.restore();
+    // The lock has an owner and cannot be written: all waiters stay on the condition.
     assert_eq!(domain.lock_pi(lock, &owner, None), Ok(()));
     let mut wait = pending(domain.wait_requeue_pi_async(condition, 0, lock, &task));
     memory.make_read_only(true);
     assert_eq!(domain.cmp_requeue_pi(condition, 0, lock, 3), Err(Error::Fault));
     memory.make_read_only(false);
     assert_eq!(wait.as_mut().end(Cause::Interrupted), Err(Error::Interrupted), "not requeued");
-    // Its lock is looked at even if nobody waits.
-    memory.fault_reads_of(256);
+    // The lock's word is read even if the condition has no waiters.
+    memory.fault_loads_of(256);
     memory.lose();
     let [elsewhere] = words();
     assert_eq!(domain.cmp_requeue_pi(elsewhere, 0, lock, 1), Err(Error::Fault));
@@ -313,7 +280,7 @@ fn task_waits_once_at_a_time<S: Scheme<L>, L: Layout>() {
         assert_eq!(domain.unlock_pi(lock, &owner), Ok(()));
         assert_eq!(poll(&mut first), Poll::Ready(Ok(())));
         assert_eq!((domain.unlock_pi(lock, &task), lock.load(Relaxed)), (Ok(()), 0));
-        // Whichever way it has ended, the next one may begin.
+        // After a wait has ended in any way, the task may begin the next one.
         drop(waiting(&domain, words, &task));
         assert_eq!(waiting(&domain, words, &task).as_mut().end(Cause::TimedOut), Err(Error::TimedOut));
         drop(waiting(&domain, words, &task));
@@ -321,16 +288,15 @@ fn task_waits_once_at_a_time<S: Scheme<L>, L: Layout>() {
 }
 
 on_every_scheme![
-    first_waiter_has_a_free_lock_and_the_others_wait_for_it,
-    all_wait_for_a_lock_that_is_taken_and_lend_to_its_owner,
+    first_waiter_gets_a_free_lock_and_the_others_wait_for_it,
+    all_waiters_are_requeued_to_a_taken_lock_and_boost_its_owner,
     threads_wait_and_have_the_lock_on_return,
-    waker_is_told_when_the_lock_is_there_and_not_at_the_requeue,
-    what_does_not_belong_together_is_invalid,
-    lock_whose_owner_cannot_be_waited_for,
-    ended_it_says_where_it_was,
-    ended_before_its_first_poll_it_had_not_been_requeued,
-    ended_as_heir_it_has_the_lock,
-    dropped_it_takes_back_the_wait_or_the_lock,
+    waker_is_woken_by_the_hand_over_and_not_by_the_requeue,
+    lock_with_an_invalid_owner,
+    error_of_an_ended_wait_depends_on_the_requeue,
+    wait_ended_before_its_first_poll_was_not_requeued,
+    wait_ended_after_owner_death_has_the_lock,
+    dropped_wait_leaves_the_queue_or_passes_the_lock_on,
     faults_of_both_words,
     task_waits_once_at_a_time,
 ];

@@ -1,4 +1,5 @@
-//! Requeues to a lock of more waiters than are moved at once where other domains meet.
+//! Requeues to a PI lock in the global table with more waiters than one piece. Between two pieces all locks are
+//! released, so other operations run.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -10,15 +11,15 @@ use ufutex::{
     Access, Cause, Domain, Error, Fault, Options, Priority, Shared, System, Target, Task, WAITERS, WaitRequeuePi,
 };
 
-use crate::busy_regions::{object, stranger_uses_the_buckets, system_with_two_buckets};
+use crate::busy_regions::{object, system_with_two_buckets, use_the_buckets};
 use crate::common::domains::on_every_scheme;
 use crate::futures::{Boxed, pending, poll};
 use crate::places::{Word, words};
 
 const PIECE: usize = 256;
 
-/// A condition's word that holds 0. When it is compared for the second time it faults, and what is to happen then does: with nothing
-/// locked. After so many loads it holds something else, or cannot be read.
+/// A condition's word that holds 0. Its second load faults, and the fault handler runs a test's function with no lock
+/// held. After `last_load` loads it holds another value or cannot be read.
 struct Interrupted<'a> {
     loads: Cell<usize>,
     last_load: usize,
@@ -31,7 +32,7 @@ impl<'a> Interrupted<'a> {
         Self { loads: Cell::new(0), last_load, then: Ok(1), on_fault: RefCell::new(Some(Box::new(on_fault))) }
     }
 
-    /// A word that cannot be read after so many loads.
+    /// A word that cannot be read after `last_load` loads.
     fn lost_after(last_load: usize) -> Self {
         Self { loads: Cell::new(0), last_load, then: Err(Fault), on_fault: RefCell::new(None) }
     }
@@ -91,14 +92,14 @@ impl<S: Scheme<L>, L: Layout> World<S, L> {
         self.domain.cmp_requeue_pi(object(from, 64), 0, self.lock, usize::MAX)
     }
 
-    /// How many wait for the word at this offset.
+    /// The number of waiters for the word at this offset.
     fn waiting_at(&self, offset: u64) -> usize {
         let words = self.system.who_waits(1000);
         words.iter().filter(|word| word.address == offset).map(ufutex::WaitedWord::waiters).sum()
     }
 }
 
-/// Where it was when it left.
+/// Ends the wait. Returns whether it had been requeued.
 fn has_been_moved<S: Scheme<L>, L: Layout>(wait: &mut Wait<'_, '_, S, L>) -> bool {
     match wait.as_mut().end(Cause::Interrupted) {
         Err(Error::Again) => true,
@@ -109,8 +110,9 @@ fn has_been_moved<S: Scheme<L>, L: Layout>(wait: &mut Wait<'_, '_, S, L>) -> boo
     }
 }
 
-/// Some thousand waiters, and between the first pieces a stranger uses the bucket, and others come, of every priority and ahead of most.
-fn stranger_comes_between_pieces<S: Scheme<L>, L: Layout>() {
+/// Between the first two pieces of a requeue of some thousand waiters, another domain uses the bucket, and new waiters
+/// of every priority are queued, ahead of most others.
+fn other_operations_run_between_pieces<S: Scheme<L>, L: Layout>() {
     const CROWD: usize = 3000;
     let world = World::<S, L>::new();
     let stranger = Domain::<S, L>::with_options(&world.system, Options::new());
@@ -124,7 +126,7 @@ fn stranger_comes_between_pieces<S: Scheme<L>, L: Layout>() {
     let mut late_waits = Vec::new();
     let from = Interrupted::new(usize::MAX, || {
         assert_eq!((world.waiting_at(0), world.waiting_at(64)), (PIECE, CROWD - PIECE));
-        stranger_uses_the_buckets(&stranger, [2, 3]);
+        use_the_buckets(&stranger, [2, 3]);
         for (i, task) in late.iter().enumerate() {
             task.set_priority(Priority::realtime((i / 2) as u8 + 1));
             late_waits.push(world.wait(task));
@@ -140,7 +142,7 @@ fn stranger_comes_between_pieces<S: Scheme<L>, L: Layout>() {
     assert_eq!((world.domain.unlock_pi(world.lock, &owner), world.word.load(Relaxed)), (Ok(()), 0));
 }
 
-/// From the third piece on the word holds something else.
+/// From the third piece on the word holds another value.
 fn requeue_ends_where_the_word_differs<S: Scheme<L>, L: Layout>() {
     requeue_ends::<S, L>(|last_load| Interrupted::new(last_load, || ()), Error::Again);
 }
@@ -150,7 +152,7 @@ fn requeue_ends_where_the_word_cannot_be_read<S: Scheme<L>, L: Layout>() {
     requeue_ends::<S, L>(Interrupted::lost_after, Error::Fault);
 }
 
-/// What a load finds ends the requeue: with `error` in the first piece, and later with what was done.
+/// A load ends the requeue. In the first piece the result is `error`, in later pieces the number of requeued waiters.
 fn requeue_ends<S: Scheme<L>, L: Layout>(after: impl Fn(usize) -> Interrupted<'static>, error: Error) {
     let world = World::<S, L>::new();
     let tasks = world.tasks(10, 1000);
@@ -164,8 +166,9 @@ fn requeue_ends<S: Scheme<L>, L: Layout>(after: impl Fn(usize) -> Interrupted<'s
     assert_eq!((world.domain.unlock_pi(world.lock, &tasks[0]), world.word.load(Relaxed)), (Ok(()), 0));
 }
 
-/// After the first piece all that were moved give up, and the one that got the lock unlocks it. The first of the second piece gets it.
-fn lock_that_is_free_again_goes_to_the_next<S: Scheme<L>, L: Layout>() {
+/// After the first piece all requeued waiters time out and the lock's owner unlocks it. The first waiter of the second
+/// piece gets the lock.
+fn lock_that_becomes_free_between_pieces_goes_to_the_next_waiter<S: Scheme<L>, L: Layout>() {
     const CROWD: usize = 600;
     let world = World::<S, L>::new();
     let tasks = world.tasks(10, CROWD);
@@ -186,8 +189,9 @@ fn lock_that_is_free_again_goes_to_the_next<S: Scheme<L>, L: Layout>() {
     assert_eq!(world.word.load(Relaxed), 0);
 }
 
-/// After the first piece all that are left give up, and the word becomes a lock with a waiter. That one came too late to be a mistake.
-fn lock_waiter_that_came_late_is_passed_over<S: Scheme<L>, L: Layout>() {
+/// After the first piece all remaining waiters time out, and a waiter for the condition's word as a PI lock is queued.
+/// It came after the call had begun, so the requeue does not fail because of it.
+fn pi_waiter_queued_between_pieces_is_skipped<S: Scheme<L>, L: Layout>() {
     let world = World::<S, L>::new();
     let (tasks, [owner, late]) = (world.tasks(10, 600), [1, 2].map(|tid| world.domain.task(tid).expect("it is free")));
     let mut waits: Vec<_> = tasks.iter().map(|task| world.wait(task)).collect();
@@ -204,8 +208,9 @@ fn lock_waiter_that_came_late_is_passed_over<S: Scheme<L>, L: Layout>() {
     assert_eq!(late_wait.as_mut().map(poll), Some(Poll::Ready(Ok(()))));
 }
 
-/// Between two pieces the lock's word is given to a task that is not there. What has been moved stays.
-fn error_of_a_later_piece_leaves_the_first_where_it_is<S: Scheme<L>, L: Layout>() {
+/// Between two pieces the lock's word is set to a TID that does not exist. The waiters that have been requeued stay
+/// requeued.
+fn error_in_a_later_piece_keeps_earlier_waiters_requeued<S: Scheme<L>, L: Layout>() {
     let world = World::<S, L>::new();
     let tasks = world.tasks(10, 600);
     let mut waits: Vec<_> = tasks.iter().map(|task| world.wait(task)).collect();
@@ -218,7 +223,7 @@ fn error_of_a_later_piece_leaves_the_first_where_it_is<S: Scheme<L>, L: Layout>(
     assert_eq!(poll(&mut waits[1]), Poll::Ready(Ok(())));
 }
 
-/// In a domain's own table it is one step: the word is compared once.
+/// In a domain's own table the requeue is one step, which compares the word once.
 fn private_requeue_is_one_step<S: Scheme<L>, L: Layout>() {
     let world = World::<S, L>::new();
     let tasks = world.tasks(10, 1000);
@@ -254,11 +259,11 @@ impl Target for &Counted<'_> {
 }
 
 on_every_scheme![
-    stranger_comes_between_pieces,
+    other_operations_run_between_pieces,
     requeue_ends_where_the_word_differs,
     requeue_ends_where_the_word_cannot_be_read,
-    lock_that_is_free_again_goes_to_the_next,
-    lock_waiter_that_came_late_is_passed_over,
-    error_of_a_later_piece_leaves_the_first_where_it_is,
+    lock_that_becomes_free_between_pieces_goes_to_the_next_waiter,
+    pi_waiter_queued_between_pieces_is_skipped,
+    error_in_a_later_piece_keeps_earlier_waiters_requeued,
     private_requeue_is_one_step,
 ];

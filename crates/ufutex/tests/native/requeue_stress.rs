@@ -1,4 +1,4 @@
-//! Requeues while everything else goes on: other requeues the other way round, resizes, waiters that leave.
+//! Concurrent requeues in both directions, resizes, and waiters that leave.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -12,7 +12,7 @@ use crate::common::domains::{domain, on_every_resizable_scheme, on_every_scheme}
 use crate::common::waiters::{idle, queue};
 use crate::places::{Word, lasting_domain, words};
 
-/// Resizes as long as `running`. Schemes that have to wait for a moment without operations may find none.
+/// Resizes while `running` is true. Some schemes have to wait for a moment without operations and may not find one.
 fn resize<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, running: &AtomicBool) {
     for slots in [2, 64, 4, 0, 16, 256].into_iter().cycle().take_while(|_| running.load(SeqCst)) {
         let begin = Instant::now();
@@ -21,20 +21,20 @@ fn resize<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, running: &AtomicBool) 
     }
 }
 
-/// Moves waiters around among `words`, this way or the other. Answers how many it has woken.
+/// Requeues waiters from word to word. `step` sets the direction. Returns the number of waiters that it has woken.
 fn move_around<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, words: &[Word], times: usize, step: usize) -> usize {
     let mut woken = 0;
     for i in 0..times {
         let (from, to) = (words[i * step % words.len()], words[(i * step + step) % words.len()]);
         let (wake, requeue) = (usize::from(i % 8 == 0), i % 7);
-        let done = domain.requeue(from, to, wake, requeue).expect("nobody waits for a lock");
+        let done = domain.requeue(from, to, wake, requeue).expect("there is no PI waiter");
         assert!(done.woken <= wake && done.requeued <= requeue);
         woken += done.woken;
     }
     woken
 }
 
-fn every_waiter_is_somewhere_after_requeues_both_ways_and_resizes<S: Scheme<L>, L: Layout>() {
+fn no_waiter_is_lost_by_requeues_both_ways_and_resizes<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let words: [Word; 4] = words();
     let running = AtomicBool::new(true);
@@ -51,7 +51,7 @@ fn every_waiter_is_somewhere_after_requeues_both_ways_and_resizes<S: Scheme<L>, 
                 });
                 forth.join().expect("it does not panic") + back.join().expect("it does not panic")
             });
-            // Some leave, from wherever they are by now.
+            // Some waiters leave, from the word to which they have been moved by now.
             let cancelled = queued.drain(..20).map(Queued::cancel).filter(|&in_time| in_time).count();
             let taken: usize = words.iter().map(|word| domain.wake(*word, usize::MAX)).sum();
             assert_eq!(woken + cancelled + taken, 60);
@@ -61,8 +61,8 @@ fn every_waiter_is_somewhere_after_requeues_both_ways_and_resizes<S: Scheme<L>, 
     });
 }
 
-/// Waiters leave while others move them: none is left behind and none is lost.
-fn waiters_that_leave_while_they_are_moved_leave_nothing_behind<S: Scheme<L>, L: Layout>() {
+/// Waiters leave while other threads requeue them. No entry may stay queued and no wake may be lost.
+fn waiters_that_leave_while_they_are_moved_leave_no_entry<S: Scheme<L>, L: Layout>() {
     let domain: &'static Domain<S, L> = lasting_domain();
     let words: [Word; 3] = words();
     let running = AtomicBool::new(true);
@@ -77,10 +77,10 @@ fn waiters_that_leave_while_they_are_moved_leave_nothing_behind<S: Scheme<L>, L:
             });
         }
         let mut waits: Vec<_> = (0..12).map(|_| None::<Pin<Box<_>>>).collect();
-        // Many times, or for a while: with more movers than CPUs this thread gets a turn every few milliseconds only.
+        // The time limit is for hosts with few CPUs, where this thread runs every few milliseconds only.
         let begin = Instant::now();
         for i in (0..3000).take_while(|_| begin.elapsed() < Duration::from_secs(3)) {
-            // A future that has been woken and is dropped passes that on: so it is ended, and counted.
+            // Dropping a woken future would pass its wake on. `end` returns the wake instead, so that it is counted.
             if let Some(mut wait) = waits[i % 12].take() {
                 let wait: &mut Pin<Box<ufutex::Wait<'_, Word, S, L>>> = &mut wait;
                 if wait.as_mut().end(ufutex::Cause::TimedOut).is_ok() {
@@ -100,5 +100,5 @@ fn waiters_that_leave_while_they_are_moved_leave_nothing_behind<S: Scheme<L>, L:
     assert_eq!(words.map(|word| domain.wake(word, usize::MAX)), [0; 3]);
 }
 
-on_every_resizable_scheme![every_waiter_is_somewhere_after_requeues_both_ways_and_resizes];
-on_every_scheme![waiters_that_leave_while_they_are_moved_leave_nothing_behind];
+on_every_resizable_scheme![no_waiter_is_lost_by_requeues_both_ways_and_resizes];
+on_every_scheme![waiters_that_leave_while_they_are_moved_leave_no_entry];

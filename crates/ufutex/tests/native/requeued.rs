@@ -1,4 +1,4 @@
-//! Waiters of every kind after they have been moved: how they are woken, and how they leave.
+//! Waiters of every kind after a requeue: how they are woken, and how they leave the queue.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use ufutex::scheme::Scheme;
 use ufutex::{Cause, Error, Requeued, Timeout, WaitOptions, Waiter};
 
 use crate::common::domains::{domain, on_every_scheme};
+use crate::common::sleeping::Sleeping;
 use crate::common::waiters::{idle, queue};
-use crate::common::waker::Told;
+use crate::common::waker::Notified;
 use crate::futures::{pending, pending_with, poll};
 use crate::places::{lasting_domain, pairs, words};
-use crate::sleeping::Sleeping;
 
 const MOVED: Requeued = Requeued { woken: 0, requeued: 1 };
 
@@ -24,9 +24,9 @@ fn every_kind_of_waiter_is_woken_where_it_was_moved_to<S: Scheme<L>, L: Layout>(
             let mut waiter = std::pin::pin!(Waiter::new());
             domain.prepare(waiter.as_mut(), from, 0, &WaitOptions::new()).and_then(ufutex::Queued::finish)
         });
-        let (told_future, waker) = Told::new();
+        let (told_future, waker) = Notified::new();
         let mut future = pending_with(domain.wait_async(from, 0, WaitOptions::new()), &waker);
-        let (told_custom, waker) = Told::new();
+        let (told_custom, waker) = Notified::new();
         let mut waiter = Box::pin(Waiter::new());
         let custom = domain.prepare_with(waiter.as_mut(), from, 0, &WaitOptions::new(), waker).expect("it is 0");
         let [elsewhere] = words();
@@ -46,7 +46,7 @@ fn every_kind_of_waiter_is_woken_where_it_was_moved_to<S: Scheme<L>, L: Layout>(
     }
 }
 
-/// The wait of a future ends in one of these ways, and none of them leaves an entry where it had been moved to.
+/// A requeued wait that ends in any way leaves no entry on the word to which it was moved.
 fn future_and_custom_waiter_leave_from_where_they_were_moved_to<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     for [from, to] in pairs() {
@@ -78,7 +78,7 @@ fn thread_times_out_where_it_was_moved_to<S: Scheme<L>, L: Layout>() {
         let [before, after] = &mut others[..] else { unreachable!() };
         let before = queue(domain, before, to);
         let after = queue(domain, after, to);
-        // If it times out before it is moved, it gets more time.
+        // If the wait times out before it is requeued, the test tries again with a longer timeout.
         for ms in [20, 200, 2000, 20_000] {
             let options = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(ms)));
             let thread = Sleeping::new(move || domain.wait_with(from, 0, &options));
@@ -106,7 +106,7 @@ fn thread_is_interrupted_where_it_was_moved_to<S: Scheme<L>, L: Layout>() {
     }
 }
 
-/// A future that was moved, woken there and dropped passes the wake on there, not where it came from.
+/// A future that was requeued, woken and dropped passes its wake on at the word to which it was moved.
 fn dropped_future_passes_its_wake_on_where_it_was_moved_to<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     for [from, to] in pairs() {
@@ -121,7 +121,7 @@ fn dropped_future_passes_its_wake_on_where_it_was_moved_to<S: Scheme<L>, L: Layo
     }
 }
 
-fn wake_by_a_requeue_is_passed_on_to_those_who_stayed<S: Scheme<L>, L: Layout>() {
+fn wake_by_a_requeue_is_passed_on_to_waiters_that_stayed<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     for [from, to] in pairs() {
         let mut waits: Vec<_> = (0..3).map(|_| Some(pending(domain.wait_async(from, 0, WaitOptions::new())))).collect();
@@ -132,16 +132,16 @@ fn wake_by_a_requeue_is_passed_on_to_those_who_stayed<S: Scheme<L>, L: Layout>()
     }
 }
 
-fn wakers_are_told_by_a_requeue_once_each_and_only_of_those_who_are_woken<S: Scheme<L>, L: Layout>() {
+fn requeue_wakes_each_waker_of_a_woken_waiter_once<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     for [from, to] in pairs() {
-        let tolds: Vec<_> = (0..40).map(|_| Told::new()).collect();
+        let tolds: Vec<_> = (0..40).map(|_| Notified::new()).collect();
         let mut waits: Vec<_> = tolds
             .iter()
             .map(|(_, waker)| pending_with(domain.wait_async(from, 0, WaitOptions::new()), waker))
             .collect();
         assert_eq!(domain.cmp_requeue(from, 0, to, 20, 10), Ok(Requeued { woken: 20, requeued: 10 }));
-        let times: Vec<_> = tolds.iter().map(|(told, _)| told.times()).collect();
+        let times: Vec<_> = tolds.iter().map(|(notified, _)| notified.times()).collect();
         assert_eq!(times, [vec![1; 20], vec![0; 20]].concat());
         assert!(waits[..20].iter_mut().all(|wait| poll(wait) == Poll::Ready(Ok(()))));
         assert!(waits[20..].iter_mut().all(|wait| poll(wait).is_pending()));
@@ -149,11 +149,11 @@ fn wakers_are_told_by_a_requeue_once_each_and_only_of_those_who_are_woken<S: Sch
     }
 }
 
-/// A future that looks again after a move has its new waker told where it is now.
-fn new_waker_of_a_moved_future_is_told<S: Scheme<L>, L: Layout>() {
+/// A future that is polled again after a requeue has its new waker woken by a wake of the target word.
+fn new_waker_of_a_moved_future_is_woken<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     for [from, to] in pairs() {
-        let [(old, old_waker), (new, new_waker)] = [(); 2].map(|()| Told::new());
+        let [(old, old_waker), (new, new_waker)] = [(); 2].map(|()| Notified::new());
         let mut wait = pending_with(domain.wait_async(from, 0, WaitOptions::new()), &old_waker);
         assert_eq!(domain.requeue(from, to, 0, 1), Ok(MOVED));
         assert_eq!(crate::futures::poll_with(&mut wait, &new_waker), Poll::Pending);
@@ -163,12 +163,12 @@ fn new_waker_of_a_moved_future_is_told<S: Scheme<L>, L: Layout>() {
     }
 }
 
-/// A requeue from a word with so many plain waiters and then one of a lock.
+/// A requeue from a word with `plain` plain waiters followed by a waiter for a PI lock.
 struct Meeting {
     plain: usize,
     wake: usize,
     requeue: usize,
-    /// What is done before the last is met.
+    /// The waiters that are woken and requeued before the requeue reaches the PI waiter.
     done: Requeued,
 }
 
@@ -213,7 +213,7 @@ fn requeue_ends_with_einval_at_a_waiter_of_a_lock_behind_the_first_sixteen<S: Sc
     Meeting::new(40, [usize::MAX, 0], [40, 0]).is_invalid::<S, L>();
 }
 
-fn requeue_that_is_through_before_a_waiter_of_a_lock_does_not_mind_it<S: Scheme<L>, L: Layout>() {
+fn requeue_that_does_not_reach_a_waiter_of_a_lock_succeeds<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let task = domain.task(7).expect("it is free");
     for (plain, wake, requeue) in [(1, 1, 0), (1, 0, 1), (2, 1, 1), (20, 20, 0), (20, 16, 4), (5, 0, 0)] {
@@ -234,10 +234,10 @@ on_every_scheme![
     thread_times_out_where_it_was_moved_to,
     thread_is_interrupted_where_it_was_moved_to,
     dropped_future_passes_its_wake_on_where_it_was_moved_to,
-    wake_by_a_requeue_is_passed_on_to_those_who_stayed,
-    wakers_are_told_by_a_requeue_once_each_and_only_of_those_who_are_woken,
-    new_waker_of_a_moved_future_is_told,
+    wake_by_a_requeue_is_passed_on_to_waiters_that_stayed,
+    requeue_wakes_each_waker_of_a_woken_waiter_once,
+    new_waker_of_a_moved_future_is_woken,
     requeue_ends_with_einval_at_a_waiter_of_a_lock,
     requeue_ends_with_einval_at_a_waiter_of_a_lock_behind_the_first_sixteen,
-    requeue_that_is_through_before_a_waiter_of_a_lock_does_not_mind_it,
+    requeue_that_does_not_reach_a_waiter_of_a_lock_succeeds,
 ];

@@ -1,4 +1,4 @@
-//! Robust lists: walked when their task ends.
+//! Robust lists, which are walked when their task exits.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
@@ -8,35 +8,35 @@ use ufutex::scheme::Scheme;
 use ufutex::{Config, Domain, Error, Guest, OWNER_DIED, Options, Pointers, Shared, System, Task, WAITERS, Wait};
 
 use crate::common::domains::{domain, on_every_scheme};
+use crate::common::guest_memory::GuestMemory;
 use crate::futures::{Boxed, at_once, pending, poll};
-use crate::memory::Memory;
 
 const BOTH: [Pointers; 2] = [Pointers::Narrow, Pointers::Wide];
 const TID: u32 = 5;
-/// Where the head is, and how far behind an entry its word is.
+/// The offset of the list's head, and the distance from an entry to its word.
 const HEAD: u64 = 64;
 const OFFSET: u64 = 16;
 
-/// The task ends, and is gone.
-fn end<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, task: Task<L>, memory: &Memory) {
+/// Exits the task and drops it.
+fn end<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, task: Task<L>, memory: &GuestMemory) {
     assert_eq!(domain.exit(&task, memory), Ok(()));
 }
 
-/// A list in a guest's memory.
+/// A robust list in a guest's memory.
 struct List<'m> {
-    memory: &'m Memory,
+    memory: &'m GuestMemory,
     bytes: usize,
     pointers: Pointers,
 }
 
 impl<'m> List<'m> {
-    fn new(memory: &'m Memory, pointers: Pointers) -> Self {
+    fn new(memory: &'m GuestMemory, pointers: Pointers) -> Self {
         let bytes = if pointers == Pointers::Narrow { 4 } else { 8 };
         Self { memory, bytes, pointers }
     }
 
-    /// Writes a list of entries at these offsets and an operation that is pending; the lowest bit of each says that
-    /// it is a lock of lock_pi. `task` has it then.
+    /// Writes a robust list with entries at these offsets and this `list_op_pending`, and registers it for `task`. The
+    /// lowest bit of an offset marks a PI lock.
     fn link<L: Layout>(&self, task: &Task<L>, entries: &[u64], pending: u64) {
         let at = |offset: u64| self.memory.at(offset);
         let mut from = HEAD;
@@ -60,12 +60,12 @@ impl<'m> List<'m> {
         self.memory.word(entry + OFFSET).load(Relaxed)
     }
 
-    /// A future that waits for an entry's word as the wakes of a walk mean it.
+    /// A future that waits for an entry's word with the key that the walk's wakes use.
     fn waiter<'d, S: Scheme<L>, L: Layout>(
         &self,
         domain: &'d Domain<S, L>,
         entry: u64,
-    ) -> Boxed<Wait<'d, Shared<Guest<'m, Memory>>, S, L>> {
+    ) -> Boxed<Wait<'d, Shared<Guest<'m, GuestMemory>>, S, L>> {
         let word = Shared::address_space(self.memory.target(entry + OFFSET));
         pending(domain.wait_async(word, self.word(entry).into(), Default::default()))
     }
@@ -86,7 +86,7 @@ fn lengths_of_heads_are_checked_and_heads_are_kept<S: Scheme<L>, L: Layout>() {
 
 fn words_that_name_the_task_are_released_and_one_waiter_of_each_is_woken<S: Scheme<L>, L: Layout>() {
     for pointers in BOTH {
-        let (domain, memory) = (domain::<S, L>(), Memory::new());
+        let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
         let task = domain.task(TID).expect("it is free");
         let list = List::new(&memory, pointers);
         let entries = [0x100, 0x200, 0x300, 0x400];
@@ -108,75 +108,31 @@ fn words_that_name_the_task_are_released_and_one_waiter_of_each_is_woken<S: Sche
 
 fn entry_of_lock_pi_is_released_and_not_woken<S: Scheme<L>, L: Layout>() {
     for pointers in BOTH {
-        let (domain, memory) = (domain::<S, L>(), Memory::new());
+        let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
         let [task, heir] = [TID, 6].map(|tid| domain.task(tid).expect("it is free"));
         let list = List::new(&memory, pointers);
         list.link(&task, &[0x100 | 1, 0x200 | 1], 0);
         let lock = memory.target(0x100 + OFFSET);
         assert_eq!(domain.lock_pi(lock, &task, None), Ok(()));
         let mut waits = pending(domain.lock_pi_async(lock, &heir));
-        // This one is none: whoever waits there is not woken.
+        // This entry is marked as a PI lock but is a plain word. Its waiter is not woken.
         list.set(0x200, WAITERS | TID);
         let mut plain = list.waiter(&domain, 0x200);
         end(&domain, task, &memory);
-        assert_eq!(list.word(0x100), WAITERS | OWNER_DIED, "until the heir looks");
+        assert_eq!(list.word(0x100), WAITERS | OWNER_DIED, "until the new owner is polled");
         assert_eq!((poll(&mut waits), list.word(0x100)), (Poll::Ready(Ok(())), WAITERS | OWNER_DIED | 6));
         assert_eq!((poll(&mut plain), list.word(0x200)), (Poll::Pending, WAITERS | OWNER_DIED));
     }
 }
 
-/// The pending operation of a task that ended between two steps of its own.
-fn pending_operation_is_released_or_its_wake_is_made_up_for<S: Scheme<L>, L: Layout>() {
-    for pointers in BOTH {
-        // What its word holds, whether it is of lock_pi; what it holds afterwards, and whether a waiter is woken.
-        for (word, is_pi, after, is_woken) in [
-            (TID, 0, OWNER_DIED, false),
-            (WAITERS | TID, 0, WAITERS | OWNER_DIED, true),
-            (0, 0, 0, true),
-            (WAITERS, 0, WAITERS, true),
-            (0, 1, 0, false),
-            (6, 0, 6, false),
-            (WAITERS | TID, 1, WAITERS | OWNER_DIED, false),
-        ] {
-            let (domain, memory) = (domain::<S, L>(), Memory::new());
-            let task = domain.task(TID).expect("it is free");
-            let list = List::new(&memory, pointers);
-            list.link(&task, &[0x100], 0x200 | is_pi);
-            list.set(0x100, TID);
-            list.set(0x200, word);
-            let mut waits = [(); 2].map(|()| list.waiter(&domain, 0x200));
-            end(&domain, task, &memory);
-            let case = format!("{pointers:?}, {word:#x}, of lock_pi: {is_pi}");
-            assert_eq!((list.word(0x100), list.word(0x200)), (OWNER_DIED, after), "{case}");
-            assert_eq!(waits.each_mut().map(|wait| poll(wait).is_ready()), [is_woken, false], "{case}");
-        }
-    }
-}
-
-fn pending_entry_that_is_on_the_list_is_released_once_and_last<S: Scheme<L>, L: Layout>() {
-    for pointers in BOTH {
-        let (domain, memory) = (domain::<S, L>(), Memory::new());
-        let task = domain.task(TID).expect("it is free");
-        let list = List::new(&memory, pointers);
-        list.link(&task, &[0x100, 0x200, 0x300], 0x200);
-        for entry in [0x100, 0x200, 0x300] {
-            list.set(entry, WAITERS | TID);
-        }
-        let mut waits = [(); 2].map(|()| list.waiter(&domain, 0x200));
-        end(&domain, task, &memory);
-        assert_eq!([0x100, 0x200, 0x300].map(|entry| list.word(entry)), [WAITERS | OWNER_DIED; 3]);
-        assert_eq!(waits.each_mut().map(|wait| poll(wait).is_ready()), [true, false]);
-    }
-}
-
-/// A system whose lists are walked for so many entries.
+/// A system that walks at most `entries` entries of a list.
 fn limited<L: Layout>(entries: usize) -> System<L> {
     System::with_config(Config::new().max_robust(entries)).expect("the memory is there")
 }
 
-fn list_longer_than_the_system_allows_is_cut_and_counted<S: Scheme<L>, L: Layout>() {
+fn list_longer_than_the_limit_is_cut_and_counted<S: Scheme<L>, L: Layout>() {
     for pointers in BOTH {
-        let (system, memory) = (limited(3), Memory::new());
+        let (system, memory) = (limited(3), GuestMemory::new());
         let domain = Domain::<S, L>::with_options(&system, Options::new());
         let entries = [0x100, 0x200, 0x300, 0x400];
         let list = List::new(&memory, pointers);
@@ -196,9 +152,9 @@ fn list_longer_than_the_system_allows_is_cut_and_counted<S: Scheme<L>, L: Layout
     }
 }
 
-fn list_of_just_as_many_entries_as_allowed_is_not_cut<S: Scheme<L>, L: Layout>() {
+fn list_at_the_limit_is_not_cut<S: Scheme<L>, L: Layout>() {
     for pointers in BOTH {
-        let (system, memory) = (limited(3), Memory::new());
+        let (system, memory) = (limited(3), GuestMemory::new());
         let domain = Domain::<S, L>::with_options(&system, Options::new());
         let task = domain.task(TID).expect("it is free");
         let list = List::new(&memory, pointers);
@@ -213,67 +169,26 @@ fn list_of_just_as_many_entries_as_allowed_is_not_cut<S: Scheme<L>, L: Layout>()
     }
 }
 
-fn list_that_goes_in_a_circle_ends<S: Scheme<L>, L: Layout>() {
+fn faults_of_a_list_and_its_words_are_resolved<S: Scheme<L>, L: Layout>() {
     for pointers in BOTH {
-        let (domain, memory) = (domain::<S, L>(), Memory::new());
-        let task = domain.task(TID).expect("it is free");
-        let list = List::new(&memory, pointers);
-        list.link(&task, &[0x100, 0x200], 0);
-        memory.store(0x200, list.bytes, memory.at(0x100));
-        [0x100, 0x200].into_iter().for_each(|entry| list.set(entry, TID));
-        end(&domain, task, &memory);
-        assert_eq!([0x100, 0x200].map(|entry| list.word(entry)), [OWNER_DIED; 2]);
-    }
-}
-
-fn what_cannot_be_read_ends_the_walk<S: Scheme<L>, L: Layout>() {
-    for pointers in BOTH {
-        let memory = Memory::new();
-        let domain = domain::<S, L>();
-        let list = List::new(&memory, pointers);
-        // The second points nowhere: what stood before it has been released.
-        let task = domain.task(TID).expect("it is free");
-        list.link(&task, &[0x100, 0x200, 0x300], 0);
-        memory.store(0x200, list.bytes, 0x10);
-        for entry in [0x100, 0x200, 0x300] {
-            list.set(entry, TID);
-        }
-        end(&domain, task, &memory);
-        assert_eq!([0x100, 0x200, 0x300].map(|entry| list.word(entry)), [OWNER_DIED, OWNER_DIED, TID]);
-        // The head itself; its task ends all the same.
-        let task = domain.task(TID).expect("it is free");
-        assert_eq!(task.set_robust_list(pointers, 0x10, pointers.head_bytes()), Ok(()));
-        end(&domain, task, &memory);
-        // A word that is misaligned.
-        let task = domain.task(TID).expect("it is free");
-        list.link(&task, &[0x100, 0x300], 0);
-        memory.store(HEAD + list.bytes as u64, list.bytes, OFFSET + 1);
-        end(&domain, task, &memory);
-        assert_eq!(list.word(0x300), TID);
-        assert!(domain.task(TID).is_ok());
-    }
-}
-
-fn faults_of_a_list_and_its_words_are_cured<S: Scheme<L>, L: Layout>() {
-    for pointers in BOTH {
-        let (domain, memory) = (domain::<S, L>(), Memory::new());
+        let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
         let task = domain.task(TID).expect("it is free");
         let list = List::new(&memory, pointers);
         list.link(&task, &[0x100, 0x200], 0);
         [0x100, 0x200].into_iter().for_each(|entry| list.set(entry, TID));
-        memory.fault_next_reads(20);
-        memory.fault_next_writes(20);
+        memory.fault_next_loads(20);
+        memory.fault_next_exchanges(20);
         end(&domain, task, &memory);
         assert_eq!([0x100, 0x200].map(|entry| list.word(entry)), [OWNER_DIED; 2]);
     }
 }
 
 fn both_lists_are_walked_and_a_task_without_leaves_memory_alone<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let task = domain.task(TID).expect("it is free");
     let (wide, narrow) = (List::new(&memory, Pointers::Wide), List::new(&memory, Pointers::Narrow));
     wide.link(&task, &[0x100], 0);
-    // The same head cannot be both, so the other list is empty but for its pending operation.
+    // One head cannot serve both lists, so the second list has only a pending operation.
     memory.store(0x800, 4, memory.at(0x800));
     memory.store(0x804, 4, OFFSET);
     memory.store(0x808, 4, memory.at(0x200));
@@ -287,7 +202,7 @@ fn both_lists_are_walked_and_a_task_without_leaves_memory_alone<S: Scheme<L>, L:
 }
 
 fn task_that_has_ended_does_nothing_more<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let [task, heir] = [TID, 6].map(|tid| domain.task(tid).expect("it is free"));
     let (lock, condition) = (memory.target(0), memory.target(256));
     assert_eq!(domain.lock_pi(lock, &task, None), Ok(()));
@@ -300,11 +215,11 @@ fn task_that_has_ended_does_nothing_more<S: Scheme<L>, L: Layout>() {
     assert_eq!(domain.try_lock_pi(condition, &task), Err(Error::Invalid));
     assert_eq!(at_once(domain.wait_requeue_pi_async(condition, 0, lock, &task)), Err(Error::Invalid));
     memory.word(256).store(TID, Relaxed);
-    assert_eq!(domain.lock_pi(condition, &heir, None), Err(Error::NoTask), "nobody finds it");
+    assert_eq!(domain.lock_pi(condition, &heir, None), Err(Error::NoTask), "the task is gone");
 }
 
 fn tid_of_a_task_that_has_ended_is_free<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let task = domain.task(TID).expect("it is free");
     assert_eq!(domain.exit(&task, &memory), Ok(()));
     let successor = domain.task(TID).expect("it is free again");
@@ -314,7 +229,7 @@ fn tid_of_a_task_that_has_ended_is_free<S: Scheme<L>, L: Layout>() {
 }
 
 fn task_of_another_domain_is_not_ended<S: Scheme<L>, L: Layout>() {
-    let (domain, other, memory) = (domain::<S, L>(), domain::<S, L>(), Memory::new());
+    let (domain, other, memory) = (domain::<S, L>(), domain::<S, L>(), GuestMemory::new());
     let task = domain.task(TID).expect("it is free");
     assert_eq!(other.exit(&task, &memory), Err(Error::Invalid));
     assert_eq!(domain.lock_pi(memory.target(0), &task, None), Ok(()));
@@ -327,12 +242,8 @@ on_every_scheme![
     lengths_of_heads_are_checked_and_heads_are_kept,
     words_that_name_the_task_are_released_and_one_waiter_of_each_is_woken,
     entry_of_lock_pi_is_released_and_not_woken,
-    pending_operation_is_released_or_its_wake_is_made_up_for,
-    pending_entry_that_is_on_the_list_is_released_once_and_last,
-    list_longer_than_the_system_allows_is_cut_and_counted,
-    list_of_just_as_many_entries_as_allowed_is_not_cut,
-    list_that_goes_in_a_circle_ends,
-    what_cannot_be_read_ends_the_walk,
-    faults_of_a_list_and_its_words_are_cured,
+    list_longer_than_the_limit_is_cut_and_counted,
+    list_at_the_limit_is_not_cut,
+    faults_of_a_list_and_its_words_are_resolved,
     both_lists_are_walked_and_a_task_without_leaves_memory_alone,
 ];

@@ -1,4 +1,4 @@
-//! A scheduler that remembers what it was told last.
+//! A scheduler that records the last priority that it was given for each task.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ pub struct Log(Mutex<HashMap<u32, Priority>>);
 
 impl Scheduler for Log {
     fn set_priority(&self, tid: u32, priority: Priority) {
-        self.0.lock().expect("nobody panics with it").insert(tid, priority);
+        self.0.lock().expect("not poisoned").insert(tid, priority);
     }
 }
 
@@ -29,19 +29,19 @@ impl Log {
         (log, Domain::with_options(&system, Options::new()))
     }
 
-    /// What tasks run with, as it was told: real-time priorities, 0 for none.
-    pub fn told<L: Layout>(&self, tasks: &[&Task<L>]) -> Vec<u8> {
-        let told = self.0.lock().expect("nobody panics with it");
+    /// The real-time priorities that tasks run with, as last given to the scheduler. `0` means none.
+    pub fn priorities<L: Layout>(&self, tasks: &[&Task<L>]) -> Vec<u8> {
+        let priorities = self.0.lock().expect("not poisoned");
         let one = |task: &&Task<L>| {
-            let told = told.get(&task.tid()).copied().unwrap_or(Priority::NORMAL);
-            assert_eq!(told, task.priority(), "task {} and what was told of it", task.tid());
-            told.as_realtime()
+            let given = priorities.get(&task.tid()).copied().unwrap_or(Priority::NORMAL);
+            assert_eq!(given, task.priority(), "the priority of task {} as given to the scheduler", task.tid());
+            given.as_realtime()
         };
         tasks.iter().map(one).collect()
     }
 }
 
-/// Tasks 1, 2 and so on, of these real-time priorities.
+/// Tasks with the TIDs 1, 2 and so on, and these real-time priorities.
 pub fn tasks<S: Scheme<L>, L: Layout, const N: usize>(domain: &Domain<S, L>, priorities: [u8; N]) -> [Task<L>; N] {
     let mut tid = 0;
     priorities.map(|priority| {

@@ -1,4 +1,4 @@
-//! System calls as futures: results, timeouts that are the embedder's to watch, interruptions and what becomes of them.
+//! System calls as futures: results, timeouts that the embedder handles, interruptions and restarts.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
@@ -13,12 +13,12 @@ use ufutex::{
 
 use crate::common::arena::{Arena, Rights};
 use crate::common::domains::{domain, on_every_scheme};
-use crate::common::waker::Told;
+use crate::common::guest_memory::GuestMemory;
+use crate::common::sleeping::Sleeping;
+use crate::common::waker::Notified;
 use crate::futures::{Boxed, at_once, pending, pending_with, poll};
-use crate::memory::Memory;
 use crate::places::{forever, lasting_domain, lasting_task};
 use crate::scheduler::tasks;
-use crate::sleeping::Sleeping;
 
 const PRIVATE: u64 = 128;
 const REALTIME: u64 = 256;
@@ -42,19 +42,19 @@ const EDEADLK: isize = -35;
 const ENOSYS: isize = -38;
 const ETIMEDOUT: isize = -110;
 
-/// Where words and a `struct timespec` are.
+/// Offsets of the words and of a `struct timespec`.
 const WORD: u64 = 0;
 const LOCK: u64 = 256;
 const TIME: u64 = 1024;
 const ARRAY: u64 = 2048;
 
-type Call<'d, 't, 'm, S, L> = Syscall<'d, 't, 'm, Memory, S, L>;
+type Call<'d, 't, 'm, S, L> = Syscall<'d, 't, 'm, GuestMemory, S, L>;
 
-/// A program: who calls, and with which memory.
+/// A guest program: its task and its memory.
 struct Guest<'d, 't, S: Scheme<L>, L: Layout> {
     domain: &'d Domain<S, L>,
     task: &'t Task<L>,
-    memory: &'t Memory,
+    memory: &'t GuestMemory,
 }
 
 impl<'d, 't, S: Scheme<L>, L: Layout> Guest<'d, 't, S, L> {
@@ -78,14 +78,14 @@ impl<'d, 't, S: Scheme<L>, L: Layout> Guest<'d, 't, S, L> {
         Guest { domain: self.domain, task, memory: self.memory }
     }
 
-    /// The address of a time of so many seconds.
+    /// Writes a `struct timespec` of this many seconds and returns its address.
     fn time(&self, seconds: u64) -> u64 {
         self.memory.store(TIME, 8, seconds);
         self.memory.store(TIME + 8, 8, 0);
         self.memory.at(TIME)
     }
 
-    /// The address of an array of `struct futex_waitv`, of private words that are 0.
+    /// Writes an array of `struct futex_waitv` for private words that hold 0, and returns its address.
     fn waitv(&self, words: &[u64]) -> u64 {
         for (i, word) in words.iter().enumerate() {
             let at = ARRAY + 24 * i as u64;
@@ -102,7 +102,7 @@ fn timeout_of<S: Scheme<L>, L: Layout>(call: &Boxed<Call<'_, '_, '_, S, L>>) -> 
 }
 
 fn calls_that_do_not_block_are_done_at_once<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let [task, other] = tasks(&domain, [0; 2]);
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     assert_eq!(guest.futex_now(WORD, WAIT, [1, 0, 0, 0]), EAGAIN);
@@ -123,14 +123,14 @@ fn calls_that_do_not_block_are_done_at_once<S: Scheme<L>, L: Layout>() {
     assert_eq!(guest.futex_now(WORD, WAKE, [1, 0, 0, 0]), 0, "a private wake touches no memory");
 }
 
-fn what_does_not_block_is_done_before_the_future_is_polled<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), Memory::new());
+fn calls_that_do_not_block_are_made_before_the_first_poll<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let task = domain.task(1).expect("it is free");
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     let mut wait = pending(guest.futex(WORD, WAIT, [0; 4]));
     drop(guest.futex(WORD, WAKE, [1, 0, 0, 0]));
     assert_eq!(poll(&mut wait), Poll::Ready(0));
-    // A wait is not begun before it is polled.
+    // A wait begins at the first poll.
     drop(guest.futex(WORD, WAIT, [0; 4]));
     let unpolled = guest.futex(WORD, WAIT, [0; 4]);
     assert_eq!(guest.futex_now(WORD, WAKE, [9, 0, 0, 0]), 0);
@@ -138,10 +138,10 @@ fn what_does_not_block_is_done_before_the_future_is_polled<S: Scheme<L>, L: Layo
 }
 
 fn waits_are_woken_and_requeued<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let tasks = tasks(&domain, [0; 5]);
     let guest = Guest { domain: &domain, task: &tasks[0], memory: &memory };
-    let (told, waker) = Told::new();
+    let (notified, waker) = Notified::new();
     let mut wait = pending_with(guest.futex(WORD, WAIT, [0; 4]), &waker);
     let mut bits = pending(guest.with(&tasks[1]).futex(WORD, WAIT_BITSET, [0, 0, 0, 0b10]));
     let array = guest.waitv(&[512, WORD]);
@@ -150,7 +150,7 @@ fn waits_are_woken_and_requeued<S: Scheme<L>, L: Layout>() {
     let mut newer =
         pending(guest.with(&tasks[3]).call(Number::FutexWait, [memory.at(WORD), 0, mask, PRIVATE | 2, 0, 1]));
     assert_eq!(guest.with(&tasks[4]).futex_now(WORD, CMP_REQUEUE, [1, 3, memory.at(LOCK), 0]), 4);
-    assert_eq!((told.times(), poll(&mut wait)), (1, Poll::Ready(0)));
+    assert_eq!((notified.times(), poll(&mut wait)), (1, Poll::Ready(0)));
     assert_eq!((poll(&mut bits), poll(&mut any), poll(&mut newer)), (Poll::Pending, Poll::Pending, Poll::Pending));
     // Adds 1 to the lock's word, and wakes there if it was 0.
     let op = 1 << 28 | 1 << 12;
@@ -160,7 +160,7 @@ fn waits_are_woken_and_requeued<S: Scheme<L>, L: Layout>() {
 }
 
 fn locks_and_conditions_of_futures<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let [owner, waiter, third] = tasks(&domain, [0; 3]);
     let guest = Guest { domain: &domain, task: &owner, memory: &memory };
     assert_eq!(guest.futex_now(LOCK, LOCK_PI, [0; 4]), 0);
@@ -175,8 +175,8 @@ fn locks_and_conditions_of_futures<S: Scheme<L>, L: Layout>() {
     assert_eq!((poll(&mut locks), memory.word(LOCK).load(Relaxed)), (Poll::Ready(0), OWNER_DIED | WAITERS | 3));
 }
 
-fn timeouts_that_are_taken_are_not_watched<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), Memory::new());
+fn timeouts_taken_by_the_embedder_are_not_handled_by_the_engine<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let [owner, task] = tasks(&domain, [0; 2]);
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     assert_eq!(domain.lock_pi(memory.target(LOCK), &owner, None), Ok(()));
@@ -196,23 +196,23 @@ fn timeouts_that_are_taken_are_not_watched<S: Scheme<L>, L: Layout>() {
         (guest.call(Number::FutexWaitv, [array, 1, 0, 0, 9, 0]), None),
         (guest.call(Number::FutexWait, [memory.at(WORD), 0, 1, PRIVATE | 2, time, 0]), at(Clock::Realtime)),
     ] {
-        // Most of these have passed long ago: the embedder is who looks at the clock.
+        // Most of these times have long passed. Only the embedder checks the clock.
         let mut call = call;
         assert_eq!(call.take_timeout(), timeout);
         let mut call = pending(call);
         assert_eq!(call.as_mut().end(Cause::TimedOut), ETIMEDOUT);
     }
-    // A relative one is told as the time when it is up.
+    // A relative timeout is reported as an absolute time.
     let call = pending(guest.futex(WORD, WAIT, [0, time, 0, 0]));
     assert!(matches!(timeout_of(&call), Some(Timeout::At(Clock::Monotonic, _))));
     drop(call);
     assert_eq!(guest.futex_now(WORD, WAKE, [9, 0, 0, 0]), 0);
     assert_eq!(domain.unlock_pi(memory.target(LOCK), &owner), Ok(()));
-    assert_eq!(memory.word(LOCK).load(Relaxed), 0, "nobody waits there either");
+    assert_eq!(memory.word(LOCK).load(Relaxed), 0, "no waiter is left there either");
 }
 
-fn interrupted_calls_answer_what_is_to_become_of_them<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), Memory::new());
+fn interrupted_calls_return_how_they_are_restarted<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let [owner, task] = tasks(&domain, [0; 2]);
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     assert_eq!(domain.lock_pi(memory.target(LOCK), &owner, None), Ok(()));
@@ -233,15 +233,15 @@ fn interrupted_calls_answer_what_is_to_become_of_them<S: Scheme<L>, L: Layout>()
     ] {
         assert_eq!(pending(call).as_mut().end(Cause::Interrupted), -result);
     }
-    // After its requeue the call is not to be made again.
+    // After the requeue the call must not be restarted.
     let mut wait = pending(guest.futex(WORD, WAIT_REQUEUE_PI, [0, 0, lock, 0]));
     assert_eq!(domain.cmp_requeue_pi(memory.target(WORD), 0, memory.target(LOCK), 1), Ok(1));
     assert_eq!(wait.as_mut().end(Cause::Interrupted), EAGAIN);
 }
 
-fn ended_call_that_was_woken_answers_that<S: Scheme<L>, L: Layout>() {
+fn ended_call_that_was_woken_returns_the_wake<S: Scheme<L>, L: Layout>() {
     for cause in [Cause::TimedOut, Cause::Interrupted] {
-        let (domain, memory) = (domain::<S, L>(), Memory::new());
+        let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
         let [owner, task] = tasks(&domain, [0; 2]);
         let guest = Guest { domain: &domain, task: &task, memory: &memory };
         let time = guest.time(1 << 33);
@@ -263,8 +263,8 @@ fn ended_call_that_was_woken_answers_that<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn interrupted_wait_is_continued_until_the_same_time<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), Memory::new());
+fn interrupted_wait_is_continued_with_the_same_deadline<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let [task, other] = tasks(&domain, [0; 2]);
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     let time = guest.time(1 << 33);
@@ -273,11 +273,11 @@ fn interrupted_wait_is_continued_until_the_same_time<S: Scheme<L>, L: Layout>() 
         let timeout = timeout_of(&call);
         for _ in 0..3 {
             assert_eq!(call.as_mut().end(Cause::Interrupted), -ERESTART_RESTARTBLOCK);
-            assert_eq!(at_once(guest.with(&other).call(Number::RestartSyscall, [0; 6])), EINTR, "another's");
+            assert_eq!(at_once(guest.with(&other).call(Number::RestartSyscall, [0; 6])), EINTR, "of another task");
             call = pending(guest.call(Number::RestartSyscall, [0; 6]));
             assert_eq!(timeout_of(&call), timeout);
         }
-        // With the bitset and the sharing that it had.
+        // The restarted call keeps its bitset and its sharing.
         let private = op & PRIVATE;
         if op & !PRIVATE & !REALTIME == 9 {
             assert_eq!(guest.futex_now(WORD, private | 10, [1, 0, 0, 0b001]), 0);
@@ -286,13 +286,13 @@ fn interrupted_wait_is_continued_until_the_same_time<S: Scheme<L>, L: Layout>() 
         assert_eq!(guest.futex_now(WORD, private | 10, [1, 0, 0, 0b010]), 1);
         assert_eq!(poll(&mut call), Poll::Ready(0));
         assert_eq!(at_once(guest.call(Number::RestartSyscall, [0; 6])), EINTR, "once");
-        // The word has changed since.
+        // The word has changed before the restart.
         let mut call = pending(guest.futex(WORD, op, [0, time, 0, 1]));
         assert_eq!(call.as_mut().end(Cause::Interrupted), -ERESTART_RESTARTBLOCK);
         memory.word(WORD).store(1, Relaxed);
         assert_eq!(at_once(guest.call(Number::RestartSyscall, [0; 6])), EAGAIN);
         memory.word(WORD).store(0, Relaxed);
-        // A handler ran meanwhile.
+        // A handler ran before the restart.
         let mut call = pending(guest.futex(WORD, op, [0, time, 0, 1]));
         assert_eq!(call.as_mut().end(Cause::Interrupted), -ERESTART_RESTARTBLOCK);
         task.forget_restart();
@@ -304,10 +304,10 @@ fn interrupted_wait_is_continued_until_the_same_time<S: Scheme<L>, L: Layout>() 
     assert_eq!(call.as_mut().end(Cause::TimedOut), ETIMEDOUT);
 }
 
-fn threads_call_and_are_interrupted<S: Scheme<L>, L: Layout>() {
+fn blocking_calls_of_threads_are_interrupted<S: Scheme<L>, L: Layout>() {
     let domain: &'static Domain<S, L> = lasting_domain();
     let task = lasting_task(domain, 1);
-    let memory = forever(Memory::new());
+    let memory = forever(GuestMemory::new());
     let word = memory.at(WORD);
     memory.store(TIME, 8, 1 << 33);
     let futex = move |op, time| domain.syscall(task, memory, Number::Futex, [word, op, 0, time, 0, 1]);
@@ -332,9 +332,9 @@ fn threads_call_and_are_interrupted<S: Scheme<L>, L: Layout>() {
     assert_eq!(futex(WAIT_BITSET, memory.at(TIME)), ETIMEDOUT);
 }
 
-/// A guest's clock is the embedder's: what the program says in lengths of time begins where that clock stands.
-fn length_of_time_runs_by_the_embedders_clock<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), Memory::new());
+/// The embedder provides the guest's clock. A relative timeout is added to the current time of that clock.
+fn relative_timeout_uses_the_embedders_clock<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let [task] = tasks(&domain, [0; 1]);
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     let time = guest.time(77);
@@ -354,7 +354,7 @@ fn length_of_time_runs_by_the_embedders_clock<S: Scheme<L>, L: Layout>() {
     assert_eq!(pending(call).as_mut().end(Cause::TimedOut), ETIMEDOUT);
 }
 
-/// Since Linux 7.2 ([robust-unlock]): bit 512 has the kernel do what a robust unlock does around the call.
+/// Since Linux 7.2 ([robust-unlock]), bit 512 makes the kernel do the unlock of a robust mutex in the same call.
 fn robust_unlock_is_one_call<S: Scheme<L>, L: Layout>() {
     const ROBUST_UNLOCK: u64 = 512;
     let (domain, memory) = (domain::<S, L>(), Arena::new(1));
@@ -389,7 +389,7 @@ fn robust_unlock_is_one_call<S: Scheme<L>, L: Layout>() {
 }
 
 fn waits_for_too_many_words_are_refused_and_counted<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let task = domain.task(1).expect("it is free");
     let guest = Guest { domain: &domain, task: &task, memory: &memory };
     assert_eq!(at_once(guest.call(Number::FutexWaitv, [memory.at(ARRAY), 0, 0, 0, 0, 0])), EINVAL);
@@ -402,19 +402,19 @@ on_every_scheme![
     robust_unlock_is_one_call,
     waits_for_too_many_words_are_refused_and_counted,
     calls_that_do_not_block_are_done_at_once,
-    what_does_not_block_is_done_before_the_future_is_polled,
+    calls_that_do_not_block_are_made_before_the_first_poll,
     waits_are_woken_and_requeued,
     locks_and_conditions_of_futures,
-    timeouts_that_are_taken_are_not_watched,
-    interrupted_calls_answer_what_is_to_become_of_them,
-    ended_call_that_was_woken_answers_that,
-    interrupted_wait_is_continued_until_the_same_time,
-    length_of_time_runs_by_the_embedders_clock,
-    threads_call_and_are_interrupted,
+    timeouts_taken_by_the_embedder_are_not_handled_by_the_engine,
+    interrupted_calls_return_how_they_are_restarted,
+    ended_call_that_was_woken_returns_the_wake,
+    interrupted_wait_is_continued_with_the_same_deadline,
+    relative_timeout_uses_the_embedders_clock,
+    blocking_calls_of_threads_are_interrupted,
 ];
 
 #[test]
-fn result_of_a_call_says_how_the_program_goes_on() {
+fn result_of_a_call_tells_how_the_program_continues() {
     let eintr = Resume::Return(EINTR);
     for (result, no_handler, without_restart, with_restart) in [
         (-ERESTARTSYS, Resume::Again, eintr, Resume::Again),

@@ -1,4 +1,4 @@
-//! Waiting on several words at once.
+//! Waits on several words at once.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Poll, Waker};
@@ -9,12 +9,12 @@ use ufutex::scheme::Scheme;
 use ufutex::{Cause, Clock, Config, Domain, Error, Options, System, Timeout, WaitOptions};
 
 use crate::common::domains::{domain, on_every_scheme};
+use crate::common::guest_memory::GuestMemory;
+use crate::common::sleeping::Sleeping;
 use crate::common::waiters::{idle, nonzero, queue};
-use crate::common::waker::{Told, block_on};
+use crate::common::waker::{Notified, block_on};
 use crate::futures::{at_once, pending, pending_with, poll, poll_with};
-use crate::memory::Memory;
 use crate::places::{Word, forever, lasting_domain, neighbours, words};
-use crate::sleeping::Sleeping;
 
 const PLAINLY: WaitOptions = WaitOptions::new();
 
@@ -22,29 +22,30 @@ fn any<const N: usize>(words: [Word; N]) -> [(Word, u32); N] {
     words.map(|word| (word, 0))
 }
 
-/// Three words, in buckets that most likely differ, and in one.
+/// Triples of words, in most likely different buckets and in one bucket.
 fn triples() -> [[Word; 3]; 3] {
     [words(), words(), neighbours()]
 }
 
-fn thread_and_future_are_woken_by_any_of_their_words_and_told_which<S: Scheme<L>, L: Layout>() {
+fn thread_and_future_are_woken_by_any_word_and_return_its_index<S: Scheme<L>, L: Layout>() {
     let domain = lasting_domain::<S, L>();
     for words in triples() {
         for i in 0..3 {
             let thread = Sleeping::new(move || domain.wait_any(&any(words), &PLAINLY));
-            let (told, waker) = Told::new();
+            let (notified, waker) = Notified::new();
             let mut future = pending_with(domain.wait_any_async(any(words), PLAINLY), &waker);
             assert_eq!(domain.wake(words[i], usize::MAX), 2);
             assert_eq!(thread.outcome(), Ok(i));
-            assert_eq!(told.times(), 1);
+            assert_eq!(notified.times(), 1);
             assert_eq!(poll(&mut future), Poll::Ready(Ok(i)));
             assert_eq!(words.map(|word| domain.wake(word, usize::MAX)), [0; 3], "it has left them all");
         }
     }
 }
 
-/// The kernel's rule: the last of those that were woken by the time it looks. The others are received with it.
-fn last_of_the_words_that_were_woken_is_the_answer<S: Scheme<L>, L: Layout>() {
+/// As in the kernel, the result is the index of the last word that has been woken. The other wakes are consumed with
+/// it.
+fn last_of_the_woken_words_is_the_result<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     for words in triples() {
         for woken in 1u32..8 {
@@ -60,7 +61,7 @@ fn last_of_the_words_that_were_woken_is_the_answer<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn word_that_differs_ends_the_wait_before_it_begins<S: Scheme<L>, L: Layout>() {
+fn word_that_differs_ends_the_wait_at_once<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     for words in triples() {
         for i in 0..3 {
@@ -73,18 +74,19 @@ fn word_that_differs_ends_the_wait_before_it_begins<S: Scheme<L>, L: Layout>() {
     }
 }
 
-/// While a later word is brought in, one that is queued already is woken: that is the answer, whatever the rest holds.
-fn wake_that_comes_before_all_are_queued_counts<S: Scheme<L>, L: Layout>() {
+/// While the page of a later word is faulted in, a word that is already queued is woken. Its index is the result,
+/// whatever the other words hold.
+fn wake_before_all_words_are_queued_counts<S: Scheme<L>, L: Layout>() {
     for (third_holds, is_lost) in [(0, false), (1, false), (0, true)] {
         for woken in [0, 1] {
             let domain = lasting_domain::<S, L>();
-            let memory = forever(Memory::new());
+            let memory = forever(GuestMemory::new());
             let words = [0, 256, 512].map(|at| memory.target(at));
             memory.word(512).store(third_holds, Relaxed);
-            memory.fault_reads_of(512);
+            memory.fault_loads_of(512);
             memory.on_fault(move || {
                 assert_eq!(domain.wake(words[woken], 1), 1);
-                memory.fault_reads_of(u64::MAX);
+                memory.fault_loads_of_none();
                 if is_lost {
                     memory.lose();
                 }
@@ -92,7 +94,7 @@ fn wake_that_comes_before_all_are_queued_counts<S: Scheme<L>, L: Layout>() {
             let mut wait = Box::pin(domain.wait_any_async(words.map(|word| (word, 0)), PLAINLY));
             let begun = poll(&mut wait);
             if third_holds == 0 && !is_lost {
-                assert_eq!(begun, Poll::Pending, "all are queued; its waker has been told already");
+                assert_eq!(begun, Poll::Pending, "all are queued; its waker has been notified already");
                 assert_eq!(poll(&mut wait), Poll::Ready(Ok(woken)));
             } else {
                 assert_eq!(begun, Poll::Ready(Ok(woken)));
@@ -103,10 +105,10 @@ fn wake_that_comes_before_all_are_queued_counts<S: Scheme<L>, L: Layout>() {
 }
 
 fn fault_of_a_word_ends_the_wait<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), Memory::new());
+    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let [first] = words();
     let words = [memory.target(0), memory.target(256)].map(|word| (word, 0));
-    memory.fault_next_reads(3);
+    memory.fault_next_loads(3);
     let wait = pending(domain.wait_any_async(words, PLAINLY));
     drop(wait);
     memory.lose();
@@ -115,18 +117,6 @@ fn fault_of_a_word_ends_the_wait<S: Scheme<L>, L: Layout>() {
     let too_wide = [(memory.target(0), 1 << 32)];
     assert_eq!(at_once(domain.wait_any_async(too_wide, PLAINLY)), Err(Error::Invalid));
     assert_eq!(domain.wake(first, 1), 0);
-}
-
-fn word_that_is_named_twice_stands_in_its_queue_twice<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
-    let [a, b] = words();
-    let mut wait = pending(domain.wait_any_async(any([a, b, a, a]), PLAINLY));
-    assert_eq!(domain.wake(a, 2), 2);
-    assert_eq!(poll(&mut wait), Poll::Ready(Ok(2)));
-    let mut wait = pending(domain.wait_any_async(any([a, b, a, a]), PLAINLY));
-    assert_eq!(domain.wake(a, 1), 1);
-    assert_eq!(poll(&mut wait), Poll::Ready(Ok(0)));
-    assert_eq!(domain.wake(a, usize::MAX), 0);
 }
 
 fn dropped_future_passes_each_of_its_wakes_on<S: Scheme<L>, L: Layout>() {
@@ -169,7 +159,7 @@ fn no_word_and_too_many_are_invalid<S: Scheme<L>, L: Layout>() {
     assert_eq!(poll(&mut most), Poll::Ready(Ok(127)));
 }
 
-fn system_says_how_many_words_there_may_be<S: Scheme<L>, L: Layout>() {
+fn system_limits_the_number_of_words<S: Scheme<L>, L: Layout>() {
     let system = System::with_config(Config::new().max_waitv(2)).expect("the memory is there");
     let domain = Domain::<S, L>::with_options(&system, Options::new());
     let [a, b, c] = words();
@@ -205,7 +195,7 @@ fn timeout_of_a_future_ends_it<S: Scheme<L>, L: Layout>() {
     assert_eq!(poll(&mut wait), Poll::Ready(Ok(0)), "a wake that comes before counts");
 }
 
-fn end_answers_why_unless_a_word_was_woken<S: Scheme<L>, L: Layout>() {
+fn end_returns_its_cause_unless_a_word_was_woken<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     for words in triples() {
         for (cause, error) in [(Cause::TimedOut, Error::TimedOut), (Cause::Interrupted, Error::Interrupted)] {
@@ -222,11 +212,11 @@ fn end_answers_why_unless_a_word_was_woken<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn waker_of_the_last_poll_is_told_by_every_word<S: Scheme<L>, L: Layout>() {
+fn waker_of_the_last_poll_is_woken_by_every_word<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     for words in triples() {
         for word in words {
-            let [(old, old_waker), (new, new_waker)] = [(); 2].map(|()| Told::new());
+            let [(old, old_waker), (new, new_waker)] = [(); 2].map(|()| Notified::new());
             let mut wait = pending_with(domain.wait_any_async(any(words), PLAINLY), &old_waker);
             assert_eq!(poll_with(&mut wait, &new_waker), Poll::Pending);
             assert_eq!(domain.wake(word, 1), 1);
@@ -252,7 +242,7 @@ fn bitset_and_priority_hold_for_every_word<S: Scheme<L>, L: Layout>() {
     assert_eq!(poll(&mut wait), Poll::Ready(Ok(0)));
 }
 
-/// Two threads, each of which wakes one of the words as often as it has been waited for.
+/// Two threads each wake one of the words once for each wait.
 fn no_wake_of_two_wakers_at_once_is_lost<S: Scheme<L>, L: Layout>() {
     let domain = lasting_domain::<S, L>();
     let [a, b] = words::<2>();
@@ -283,20 +273,19 @@ fn no_wake_of_two_wakers_at_once_is_lost<S: Scheme<L>, L: Layout>() {
 }
 
 on_every_scheme![
-    thread_and_future_are_woken_by_any_of_their_words_and_told_which,
-    last_of_the_words_that_were_woken_is_the_answer,
-    word_that_differs_ends_the_wait_before_it_begins,
-    wake_that_comes_before_all_are_queued_counts,
+    thread_and_future_are_woken_by_any_word_and_return_its_index,
+    last_of_the_woken_words_is_the_result,
+    word_that_differs_ends_the_wait_at_once,
+    wake_before_all_words_are_queued_counts,
     fault_of_a_word_ends_the_wait,
-    word_that_is_named_twice_stands_in_its_queue_twice,
     dropped_future_passes_each_of_its_wakes_on,
     dropped_future_that_was_not_woken_leaves_nothing_behind,
     no_word_and_too_many_are_invalid,
-    system_says_how_many_words_there_may_be,
+    system_limits_the_number_of_words,
     thread_times_out_and_leaves_every_queue,
     timeout_of_a_future_ends_it,
-    end_answers_why_unless_a_word_was_woken,
-    waker_of_the_last_poll_is_told_by_every_word,
+    end_returns_its_cause_unless_a_word_was_woken,
+    waker_of_the_last_poll_is_woken_by_every_word,
     bitset_and_priority_hold_for_every_word,
     no_wake_of_two_wakers_at_once_is_lost,
 ];

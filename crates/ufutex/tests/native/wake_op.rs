@@ -1,4 +1,4 @@
-//! Changing one word and waking on two.
+//! `wake_op`, which changes one word and wakes waiters of two.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
@@ -9,63 +9,14 @@ use ufutex::scheme::Scheme;
 use ufutex::{Access, Compare, Domain, Error, Modify, Shared, Target, WakeOp};
 
 use crate::common::domains::{domain, on_every_scheme};
+use crate::common::guest_memory::GuestMemory;
 use crate::common::waiters::{idle, queue};
-use crate::common::waker::Told;
+use crate::common::waker::Notified;
 use crate::futures::{pending, pending_with, poll};
-use crate::memory::Memory;
 use crate::places::{pairs, words};
 
 const NOTHING: WakeOp = WakeOp { modify: Modify::Add(0), compare: Compare::Eq(i32::MIN) };
 const BOTH: WakeOp = WakeOp { modify: Modify::Add(0), compare: Compare::Ne(i32::MIN) };
-
-fn word_is_changed_as_it_says<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
-    for (before, modify, after) in [
-        (5, Modify::Set(7), 7),
-        (0, Modify::Set(u32::MAX), u32::MAX),
-        (5, Modify::Add(7), 12),
-        (u32::MAX, Modify::Add(2), 1),
-        (3, Modify::Add(u32::MAX), 2),
-        (0b0011, Modify::Or(0b0101), 0b0111),
-        (0b0011, Modify::AndNot(0b0101), 0b0010),
-        (0b0011, Modify::Xor(0b0101), 0b0110),
-        (9, Modify::Add(0), 9),
-    ] {
-        let [first, second] = words();
-        first.store(77, Relaxed);
-        second.store(before, Relaxed);
-        assert_eq!(domain.wake_op(first, 1, second, WakeOp { modify, ..BOTH }, 1), Ok(0));
-        assert_eq!((first.load(Relaxed), second.load(Relaxed)), (77, after), "{before} {modify:?}");
-        assert_eq!(modify.apply(before), after);
-    }
-}
-
-fn waiters_of_the_second_are_woken_if_the_comparison_holds_for_what_it_held<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
-    let values = [0, 1, 5, -1, -5, i32::MAX, i32::MIN];
-    for (before, arg) in values.into_iter().flat_map(|before| values.map(|arg| (before, arg))) {
-        for (compare, holds) in [
-            (Compare::Eq(arg), before == arg),
-            (Compare::Ne(arg), before != arg),
-            (Compare::Lt(arg), before < arg),
-            (Compare::Le(arg), before <= arg),
-            (Compare::Gt(arg), before > arg),
-            (Compare::Ge(arg), before >= arg),
-        ] {
-            let [first, second] = words();
-            let mut waiters = idle(2);
-            let [of_first, of_second] = &mut waiters[..] else { unreachable!() };
-            let (of_first, of_second) = (queue(&domain, of_first, first), queue(&domain, of_second, second));
-            second.store(before.cast_unsigned(), Relaxed);
-            // What it holds afterwards would compare otherwise.
-            let op = WakeOp { modify: Modify::Xor(u32::MAX), compare };
-            let count = 1 + usize::from(holds);
-            assert_eq!(domain.wake_op(first, 1, second, op, 1), Ok(count), "{before} {compare:?}");
-            assert_eq!((of_first.is_woken(), of_second.is_woken()), (true, holds), "{before} {compare:?}");
-            assert_eq!(second.load(Relaxed), !before.cast_unsigned());
-        }
-    }
-}
 
 fn each_word_has_a_count_of_its_own<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
@@ -94,17 +45,6 @@ fn each_word_has_a_count_of_its_own<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn both_words_may_be_the_same<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
-    let [word] = words();
-    let mut waiters = idle(5);
-    let queued: Vec<_> = waiters.iter_mut().map(|w| queue(&domain, w, word)).collect();
-    let op = WakeOp { modify: Modify::Set(4), compare: Compare::Eq(0) };
-    assert_eq!(domain.wake_op(word, 1, word, op, 2), Ok(3));
-    assert_eq!(queued.iter().map(ufutex::Queued::is_woken).collect::<Vec<_>>(), [true, true, true, false, false]);
-    assert_eq!(word.load(Relaxed), 4);
-}
-
 fn private_and_shared_words_do_not_mix<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     for [first, second] in pairs() {
@@ -120,32 +60,32 @@ fn private_and_shared_words_do_not_mix<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn futures_of_both_words_are_told_and_pass_their_wakes_on<S: Scheme<L>, L: Layout>() {
+fn futures_of_both_words_are_woken_and_pass_their_wakes_on<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     for [first, second] in pairs() {
-        let tolds = [(); 4].map(|()| Told::new());
+        let tolds = [(); 4].map(|()| Notified::new());
         let mut waits: Vec<_> = std::iter::zip(&tolds, [first, first, second, second])
             .map(|((_, waker), word)| Some(pending_with(domain.wait_async(word, 0, Default::default()), waker)))
             .collect();
         assert_eq!(domain.wake_op(first, 1, second, BOTH, 1), Ok(2));
-        assert_eq!(tolds.each_ref().map(|(told, _)| told.times()), [1, 0, 1, 0]);
+        assert_eq!(tolds.each_ref().map(|(notified, _)| notified.times()), [1, 0, 1, 0]);
         waits[2] = None;
-        assert_eq!(tolds.each_ref().map(|(told, _)| told.times()), [1, 0, 1, 1]);
+        assert_eq!(tolds.each_ref().map(|(notified, _)| notified.times()), [1, 0, 1, 1]);
         waits[0] = None;
-        assert_eq!(tolds.each_ref().map(|(told, _)| told.times()), [1, 1, 1, 1]);
+        assert_eq!(tolds.each_ref().map(|(notified, _)| notified.times()), [1, 1, 1, 1]);
         assert!(waits.iter_mut().flatten().all(|wait| poll(wait) == Poll::Ready(Ok(()))));
     }
 }
 
-fn faults_of_the_second_word_are_cured_and_it_is_changed_once<S: Scheme<L>, L: Layout>() {
+fn faults_of_the_second_word_are_resolved_and_it_is_changed_once<S: Scheme<L>, L: Layout>() {
     for (reads, writes) in [(0, 0), (1, 0), (0, 1), (3, 0), (2, 2), (0, 500)] {
-        let (domain, memory) = (domain::<S, L>(), Memory::new());
+        let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
         let (first, second) = (memory.target(0), memory.target(256));
         let mut waiters = idle(2);
         let [a, b] = &mut waiters[..] else { unreachable!() };
         let (a, b) = (queue(&domain, a, first), queue(&domain, b, second));
-        memory.fault_next_reads(reads);
-        memory.fault_next_writes(writes);
+        memory.fault_next_loads(reads);
+        memory.fault_next_exchanges(writes);
         let op = WakeOp { modify: Modify::Add(3), compare: Compare::Eq(0) };
         assert_eq!(domain.wake_op(first, 1, second, op, 1), Ok(2), "{reads} reads and {writes} writes fault");
         assert!(a.is_woken() && b.is_woken());
@@ -154,8 +94,8 @@ fn faults_of_the_second_word_are_cured_and_it_is_changed_once<S: Scheme<L>, L: L
     }
 }
 
-fn second_word_that_cannot_be_changed_is_a_fault_and_wakes_nobody<S: Scheme<L>, L: Layout>() {
-    let (domain, memory) = (domain::<S, L>(), Memory::new());
+fn unwritable_second_word_is_a_fault_and_wakes_no_waiter<S: Scheme<L>, L: Layout>() {
+    let (domain, memory) = (domain::<S, L>(), GuestMemory::new());
     let (first, second) = (memory.target(0), memory.target(256));
     let mut waiters = idle(2);
     let [a, b] = &mut waiters[..] else { unreachable!() };
@@ -165,22 +105,22 @@ fn second_word_that_cannot_be_changed_is_a_fault_and_wakes_nobody<S: Scheme<L>, 
     memory.make_read_only(false);
     memory.lose();
     assert_eq!(domain.wake_op(first, 1, second, BOTH, 1), Err(Error::Fault));
-    memory.find();
-    memory.fault_next_writes(usize::MAX);
+    memory.restore();
+    memory.fault_next_exchanges(usize::MAX);
     assert_eq!(domain.wake_op(first, 1, second, BOTH, 1), Err(Error::Fault), "cured a thousand times in vain");
     assert!(!a.is_woken() && !b.is_woken());
-    // The first word's memory is not touched.
+    // The memory of the first word is not accessed.
     let [elsewhere] = words();
     memory.lose();
     assert_eq!(domain.wake_op(first, 1, elsewhere, BOTH, 1), Ok(1));
 }
 
-/// What cures the fault may use the same words.
-fn no_lock_is_held_while_the_fault_is_cured<S: Scheme<L>, L: Layout>() {
+/// The handler of the fault may use the same words.
+fn no_lock_is_held_while_a_fault_is_resolved<S: Scheme<L>, L: Layout>() {
     let domain = crate::places::lasting_domain::<S, L>();
-    let memory = crate::places::forever(Memory::new());
+    let memory = crate::places::forever(GuestMemory::new());
     let (first, second) = (memory.target(0), memory.target(4));
-    memory.fault_next_writes(1);
+    memory.fault_next_exchanges(1);
     let mut late = Box::pin(ufutex::Waiter::new());
     memory.on_fault(move || {
         assert_eq!(domain.wake(first, 1) + domain.wake(second, 1), 0);
@@ -208,7 +148,7 @@ fn second_word_of_another_width_is_invalid<S: Scheme<L>, L: Layout>() {
     refused(&domain, &u16);
     refused(&domain, &u64);
     refused(&domain, Shared::address_space(&u64));
-    // The first may be any.
+    // The first word may have any width.
     let mut waiters = idle(1);
     let queued = queue(&domain, &mut waiters[0], &u64);
     assert_eq!(domain.wake_op(&u64, 1, &AtomicU32::new(0), BOTH, 1), Ok(1));
@@ -219,7 +159,8 @@ fn waiter_of_a_lock_in_either_queue_is_invalid_and_the_word_changed<S: Scheme<L>
     let domain = domain::<S, L>();
     let task = domain.task(7).expect("it is free");
     let op = WakeOp { modify: Modify::Add(1), compare: Compare::Ge(0) };
-    for plain in [0, 1, 15] {
+    // Up to sixteen plain waiters ahead of the PI waiter, and more than sixteen, for which a wake needs memory.
+    for plain in [0, 1, 15, 16, 17, 40] {
         for of_lock_is_first in [true, false] {
             let [first, second, lock] = words();
             let with_lock_waiter = if of_lock_is_first { first } else { second };
@@ -233,41 +174,20 @@ fn waiter_of_a_lock_in_either_queue_is_invalid_and_the_word_changed<S: Scheme<L>
             assert_eq!(result, Err(Error::Invalid), "{case}");
             assert_eq!(second.load(Relaxed), 1, "{case}");
             assert!(queued.iter().all(ufutex::Queued::is_woken), "{case}");
-            // Met in the first queue, it keeps us from the second.
+            // A PI waiter in the first queue ends the call before the second queue.
             assert_eq!(other.is_woken(), !of_lock_is_first, "{case}");
             assert_eq!(poll(&mut waits), Poll::Pending, "{case}");
         }
     }
 }
 
-fn waiter_of_a_lock_behind_the_first_sixteen_is_invalid_too<S: Scheme<L>, L: Layout>() {
-    let domain = domain::<S, L>();
-    let task = domain.task(7).expect("it is free");
-    for plain in [16, 17, 40] {
-        for of_lock_is_first in [true, false] {
-            let [first, second, lock] = words();
-            let with_lock_waiter = if of_lock_is_first { first } else { second };
-            let mut waiters = idle(plain);
-            let queued: Vec<_> = waiters.iter_mut().map(|w| queue(&domain, w, with_lock_waiter)).collect();
-            let _waits = pending(domain.wait_requeue_pi_async(with_lock_waiter, 0, lock, &task));
-            let result = domain.wake_op(first, usize::MAX, second, BOTH, usize::MAX);
-            assert_eq!(result, Err(Error::Invalid), "{plain} before it, first: {of_lock_is_first}");
-            assert!(queued.iter().all(ufutex::Queued::is_woken));
-        }
-    }
-}
-
 on_every_scheme![
-    word_is_changed_as_it_says,
-    waiters_of_the_second_are_woken_if_the_comparison_holds_for_what_it_held,
     each_word_has_a_count_of_its_own,
-    both_words_may_be_the_same,
     private_and_shared_words_do_not_mix,
-    futures_of_both_words_are_told_and_pass_their_wakes_on,
-    faults_of_the_second_word_are_cured_and_it_is_changed_once,
-    second_word_that_cannot_be_changed_is_a_fault_and_wakes_nobody,
-    no_lock_is_held_while_the_fault_is_cured,
+    futures_of_both_words_are_woken_and_pass_their_wakes_on,
+    faults_of_the_second_word_are_resolved_and_it_is_changed_once,
+    unwritable_second_word_is_a_fault_and_wakes_no_waiter,
+    no_lock_is_held_while_a_fault_is_resolved,
     second_word_of_another_width_is_invalid,
     waiter_of_a_lock_in_either_queue_is_invalid_and_the_word_changed,
-    waiter_of_a_lock_behind_the_first_sixteen_is_invalid_too,
 ];

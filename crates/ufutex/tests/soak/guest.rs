@@ -1,4 +1,4 @@
-//! A domain that lasts: its words, its locks, and its accounts.
+//! A domain that exists during the whole run, with its words, its locks and its counts.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -9,7 +9,7 @@ use crate::common::waiters::nonzero;
 pub const WORDS: usize = 6;
 pub const LOCKS: usize = 2;
 
-/// A lock with priority inheritance, and the TID of the task inside.
+/// A PI lock, and the TID of the task that holds it.
 #[derive(Default)]
 pub struct Lock {
     pub word: AtomicU32,
@@ -18,13 +18,13 @@ pub struct Lock {
 
 pub struct Guest {
     pub domain: Domain,
-    /// Always 0. Some share a cache line, and so a bucket.
+    /// Words that always hold 0. Some share a cache line and therefore a bucket.
     pub words: [AtomicU32; WORDS],
     pub locks: [Lock; LOCKS],
-    /// What wakes have answered, and how many waits have ended by one.
+    /// Sum of the results of all wakes.
     counted: AtomicU64,
     received: AtomicU64,
-    /// How often a lock was taken.
+    /// Number of times that a lock was taken.
     taken: AtomicU64,
 }
 
@@ -58,7 +58,7 @@ impl Guest {
         (0..WORDS).for_each(|word| self.wake(word, usize::MAX, u32::MAX));
     }
 
-    /// A task has the lock.
+    /// Checks that no other task is inside. Called with the lock held.
     pub fn be_inside(&self, lock: usize, tid: u32) {
         let Lock { word, inside } = &self.locks[lock];
         assert_eq!(inside.swap(tid, SeqCst), 0, "{tid} is not alone");
@@ -74,11 +74,11 @@ impl Guest {
         [&self.counted, &self.received, &self.taken].map(|sum| sum.load(Relaxed))
     }
 
-    /// When all workers have ended.
+    /// Checks, after all workers have ended, that the sums agree.
     pub fn balance(&self) {
         let [counted, received, taken] = self.sums();
         assert_eq!(counted, received, "wakes counted and received in a domain");
-        assert!(counted > 0 && taken > 0, "nobody was ever woken, or had a lock");
+        assert!(counted > 0 && taken > 0, "no waiter was woken, or no lock was taken");
         assert_eq!(self.domain.waiting(), 0);
     }
 }

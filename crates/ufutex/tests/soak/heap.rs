@@ -1,4 +1,4 @@
-//! The heap of this process, counted.
+//! A global allocator that counts the allocated bytes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
@@ -10,28 +10,28 @@ static HEAP: Counting = Counting;
 
 static LIVE: AtomicIsize = AtomicIsize::new(0);
 
-/// Bytes that are allocated now.
+/// Bytes that are currently allocated.
 pub fn live_bytes() -> isize {
     LIVE.load(Relaxed)
 }
 
-// SAFETY: the system's allocator, and a count beside it.
+// SAFETY: forwards every call to the system's allocator and only counts.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size() as isize, Relaxed);
-        // SAFETY: says the caller.
+        // SAFETY: the caller meets the requirements of the same function.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size() as isize, Relaxed);
-        // SAFETY: says the caller.
+        // SAFETY: the caller meets the requirements of the same function.
         unsafe { System.dealloc(memory, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size() as isize, Relaxed);
-        // SAFETY: says the caller.
+        // SAFETY: the caller meets the requirements of the same function.
         unsafe { System.alloc_zeroed(layout) }
     }
 }

@@ -1,7 +1,7 @@
-//! Everything at once in one process, for as long as one likes: every wake and every expiration is accounted for, and memory
-//! is flat.
+//! Uses all features concurrently in one process for a long time. Every wake and every expiration must be accounted
+//! for, and memory use must not grow.
 //!
-//! `UFUTEX_SOAK_SECONDS` sets how long; the default is 5.
+//! `UFUTEX_SOAK_SECONDS` sets the duration. The default is 5.
 //!
 //! `UFUTEX_SOAK_SECONDS=600 cargo test --release -p ufutex --test soak -- --nocapture`
 
@@ -12,8 +12,6 @@ mod guest;
 mod heap;
 mod ledger;
 mod memory;
-#[path = "../stress/random.rs"]
-mod random;
 mod work;
 #[path = "../stress/workers.rs"]
 mod workers;
@@ -25,10 +23,10 @@ use std::time::{Duration, Instant};
 use ufutex::System;
 use ufutex::timer::Timers;
 
+use common::random::Random;
 use guest::Guest;
 use ledger::Ledger;
 use memory::Most;
-use random::Random;
 use workers::{Desk, Workers};
 
 const GUESTS: usize = 3;
@@ -37,29 +35,29 @@ const WORKERS: [(&str, Work); 13] = [
     ("a sleeper", work::sleep),
     ("another sleeper", work::sleep),
     ("a third sleeper", work::sleep),
-    ("the one who cancels", work::cancel),
-    ("the one with the futures", work::poll),
+    ("canceller", work::cancel),
+    ("future poller", work::poll),
     ("a waker", work::wake),
     ("another waker", work::wake),
-    ("the one who resizes", work::resize),
+    ("resizer", work::resize),
     ("an owner", work::lock),
     ("another owner", work::lock),
     ("a third owner", work::lock),
-    ("the one whose domains come and go", work::come_and_go),
-    ("the one who sets timers", work::set_timers),
+    ("short-lived domains", work::come_and_go),
+    ("timer setter", work::set_timers),
 ];
-/// Bytes that may be left on the heap when all is dropped: what the standard library keeps for threads and output, and the
-/// driver's thread, which may be about to end.
+/// Bytes that may remain allocated after everything has been dropped: what the standard library keeps for threads and
+/// output, and the driver's thread, which may not have ended yet.
 const LEFT: isize = 64 << 10;
 
-/// What all workers share.
+/// The state that all workers share.
 struct Soak {
     system: System,
     guests: [Guest; GUESTS],
     timers: Timers,
     ledger: Arc<Ledger>,
     next_tid: AtomicU32,
-    /// How many domains have come and gone.
+    /// Number of short-lived domains that have been dropped.
     domains: AtomicU64,
 }
 
@@ -80,7 +78,7 @@ impl Soak {
         &self.guests[random.below(GUESTS)]
     }
 
-    /// A TID that comes again when its task has long ended.
+    /// The next TID. TIDs are reused long after their task has ended.
     fn next_tid(&self) -> u32 {
         1 + self.next_tid.fetch_add(1, Relaxed) % (1 << 29)
     }
@@ -88,14 +86,14 @@ impl Soak {
     fn line(&self) -> String {
         let sums = |i: usize| self.guests.iter().map(|guest| guest.sums()[i]).sum::<u64>();
         let (counted, received, taken) = (sums(0), sums(1), sums(2));
-        let (domains, told) = (self.domains.load(Relaxed), self.ledger.delivered());
+        let (domains, expired) = (self.domains.load(Relaxed), self.ledger.delivered());
         format!(
-            "{counted} wakes counted, {received} received; {taken} locks taken, {told} timers expired, {domains} domains gone"
+            "{counted} wakes counted, {received} received; {taken} locks taken, {expired} timers expired, {domains} domains gone"
         )
     }
 }
 
-/// Runs them. What memory was at most in the fifth after the warm-up, and in the last one.
+/// Runs the workers. Returns the maximum memory use in the fifth of the time after the warm-up, and in the last fifth.
 fn run(soak: &Soak, workers: &Workers<Soak>, length: Duration) -> [Most; 2] {
     const STEP: Duration = Duration::from_millis(10);
     let (begin, mut said) = (Instant::now(), Instant::now());
@@ -104,7 +102,7 @@ fn run(soak: &Soak, workers: &Workers<Soak>, length: Duration) -> [Most; 2] {
         let step = Instant::now();
         workers.run(STEP);
         if step.elapsed() < STEP {
-            // One has panicked.
+            // A worker has panicked.
             break;
         }
         let fifth = (begin.elapsed().as_nanos() * 5 / length.as_nanos()).min(4) as usize;

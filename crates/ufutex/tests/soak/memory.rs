@@ -1,4 +1,4 @@
-//! Whether memory is flat: the heap, the tables and the resident set, early and late.
+//! Checks that memory does not grow: compares the heap, the tables and the resident set early and late in the run.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use ufutex::System;
 
 use crate::heap;
 
-/// The most that each was in a stretch of time, in bytes.
+/// Maximum values during a period, in bytes.
 #[derive(Clone, Copy, Default)]
 pub struct Most {
     heap: usize,
@@ -14,22 +14,22 @@ pub struct Most {
     resident: usize,
 }
 
-/// The largest table of a guest has 1024 slots of a cache line each, and while a guest moves to it there are two.
+/// The largest table of a guest has 1024 slots of one cache line. During a resize there are two tables.
 const TABLES_OF_A_GUEST: usize = 2 * 1024 * 64;
-/// Beside tables, a worker has futures, waiters and timers in an amount that chance decides: less than this.
+/// Upper bound for the futures, waiters and timers of a worker, whose number is random.
 const OF_A_WORKER: usize = 8 << 10;
-/// The allocator keeps freed memory for each thread, up to `M_TRIM_THRESHOLD`, and stacks are touched deeper in time.
+/// The allocator keeps up to `M_TRIM_THRESHOLD` of freed memory for each thread, and stacks reach new depths over time.
 const KEPT_FOR_A_THREAD: usize = (128 << 10) + (64 << 10);
 
 impl Most {
-    /// Looks once more.
+    /// Takes a sample.
     pub fn look(&mut self, system: &System) {
         self.heap = self.heap.max(usize::try_from(heap::live_bytes()).unwrap_or(0));
         self.tables = self.tables.max(system.table_bytes());
         self.resident = self.resident.max(resident_bytes());
     }
 
-    /// Fails if there is more in `later` than chance explains.
+    /// Fails if `later` exceeds `self` by more than random variation.
     pub fn compare(&self, later: &Self, guests: usize, workers: usize) {
         let tables = guests * TABLES_OF_A_GUEST;
         let heap = tables + workers * OF_A_WORKER;
@@ -39,7 +39,7 @@ impl Most {
             ("bytes resident", self.resident, later.resident, heap + workers * KEPT_FOR_A_THREAD),
         ] {
             println!("{name}: {early} after the warm-up, {late} at the end; at most {bound} more are allowed");
-            // A sanitizer keeps notes of its own about memory, which count as resident.
+            // The shadow memory of a sanitizer counts as resident.
             if name == "bytes resident" && std::env::var_os("UFUTEX_SOAK_SANITIZED").is_some() {
                 println!("{name}: not judged, since UFUTEX_SOAK_SANITIZED is set");
                 continue;

@@ -1,4 +1,4 @@
-//! What each worker does, in any of the guests.
+//! The work of each worker, in randomly chosen guests.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,21 +13,21 @@ use ufutex::{Domain, Error, OWNER_DIED, TID_MASK, Timeout, Wait, WaitOptions};
 
 use crate::Soak;
 use crate::common::PATIENCE;
+use crate::common::random::Random;
 use crate::common::waiters::{bits, idle, queue, queue_with};
-use crate::common::waker::Told;
+use crate::common::waker::Notified;
 use crate::guest::{Guest, LOCKS, WORDS};
 use crate::ledger::{BOOKS, Book, now};
-use crate::random::Random;
 use crate::workers::Desk;
 
 const BITSETS: [u32; 4] = [1, 2, 3, u32::MAX];
 
-/// After a short time.
+/// Adds a short timeout.
 fn soon(options: WaitOptions, random: &mut Random) -> WaitOptions {
     options.timeout(Timeout::After(Duration::from_micros(random.of(&[0, 10, 100, 1000]))))
 }
 
-/// Threads that sleep: most for a moment, some until they are woken.
+/// Blocking waits, most with a short timeout, some without one.
 pub fn sleep(soak: &Soak, desk: &Desk, mut random: Random) {
     while desk.is_running() {
         let (guest, word) = (soak.guest(&mut random), random.below(WORDS));
@@ -40,7 +40,7 @@ pub fn sleep(soak: &Soak, desk: &Desk, mut random: Random) {
     }
 }
 
-/// Custom waiters that give up.
+/// Custom waiters that are cancelled.
 pub fn cancel(soak: &Soak, desk: &Desk, mut random: Random) {
     while desk.is_running() {
         let guest = soak.guest(&mut random);
@@ -59,26 +59,26 @@ pub fn cancel(soak: &Soak, desk: &Desk, mut random: Random) {
     }
 }
 
-type Waiting<'s> = (&'s Guest, Arc<Told>, Pin<Box<Wait<'s, &'s AtomicU32>>>);
+type Waiting<'s> = (&'s Guest, Arc<Notified>, Pin<Box<Wait<'s, &'s AtomicU32>>>);
 
-/// Futures with a timeout, which the driver's thread ends. They are polled when their waker is told, and no sooner.
+/// Futures with a timeout, which the driver's thread ends. They are polled only after their waker has been woken.
 pub fn poll(soak: &Soak, desk: &Desk, mut random: Random) {
     let mut waits: Vec<Waiting<'_>> = Vec::new();
     while desk.is_running() || !waits.is_empty() {
         if desk.is_running() && waits.len() < 16 {
-            let (guest, (told, waker)) = (soak.guest(&mut random), Told::new());
+            let (guest, (notified, waker)) = (soak.guest(&mut random), Notified::new());
             let options = soon(bits(random.of(&BITSETS)), &mut random);
             let mut wait = Box::pin(guest.domain.wait_async(&guest.words[random.below(WORDS)], 0, options));
             match wait.as_mut().poll(&mut Context::from_waker(&waker)) {
-                Poll::Pending => waits.push((guest, told, wait)),
+                Poll::Pending => waits.push((guest, notified, wait)),
                 Poll::Ready(result) => note(guest, result),
             }
         }
-        let told = waits.extract_if(.., |(_, told, _)| told.times() > 0).collect::<Vec<_>>();
-        for (guest, _, mut wait) in told {
-            let (told, waker) = Told::new();
+        let notified = waits.extract_if(.., |(_, notified, _)| notified.times() > 0).collect::<Vec<_>>();
+        for (guest, _, mut wait) in notified {
+            let (notified, waker) = Notified::new();
             match wait.as_mut().poll(&mut Context::from_waker(&waker)) {
-                Poll::Pending => waits.push((guest, told, wait)),
+                Poll::Pending => waits.push((guest, notified, wait)),
                 Poll::Ready(result) => note(guest, result),
             }
         }
@@ -95,7 +95,7 @@ fn note(guest: &Guest, result: Result<(), Error>) {
     }
 }
 
-/// Wakes, and requeues.
+/// Wakes and requeues.
 pub fn wake(soak: &Soak, desk: &Desk, mut random: Random) {
     while desk.is_running() {
         let guest = soak.guest(&mut random);
@@ -103,7 +103,7 @@ pub fn wake(soak: &Soak, desk: &Desk, mut random: Random) {
         if random.one_in(4) {
             let [from, to] = [(); 2].map(|()| &guest.words[random.below(WORDS)]);
             let moved = guest.domain.cmp_requeue(from, 0, to, random.below(3), count);
-            guest.count(moved.expect("the word is 0, and nobody locks it").woken);
+            guest.count(moved.expect("the word is 0 and has no PI waiter").woken);
         } else {
             guest.wake(random.below(WORDS), count, random.of(&BITSETS));
         }
@@ -113,14 +113,14 @@ pub fn wake(soak: &Soak, desk: &Desk, mut random: Random) {
     }
 }
 
-/// Tables of other sizes, the global one among them.
+/// Resizes, also to the global table.
 pub fn resize(soak: &Soak, desk: &Desk, mut random: Random) {
     while desk.is_running() {
         crate::workers::resize(&soak.guest(&mut random).domain, &mut random);
     }
 }
 
-/// One task after another, which takes a lock and ends, every other one with it.
+/// Makes one task after another. Each takes a lock, and every second one exits without unlocking.
 pub fn lock(soak: &Soak, desk: &Desk, mut random: Random) {
     while desk.is_running() {
         let (guest, lock, tid) = (soak.guest(&mut random), random.below(LOCKS), soak.next_tid());
@@ -130,7 +130,7 @@ pub fn lock(soak: &Soak, desk: &Desk, mut random: Random) {
         let result = guest.domain.lock_pi(word, &task, timeout);
         match result {
             Ok(()) => guest.be_inside(lock, tid),
-            // It was left to nobody; or its heir has not looked yet, and the word names the dead.
+            // No waiter took the lock over, or the new owner has not been polled yet. The word holds the dead TID.
             Err(error) => {
                 let may_be = [Error::NoTask, Error::Invalid, Error::TimedOut];
                 assert!(may_be.contains(&error), "{error}");
@@ -141,7 +141,7 @@ pub fn lock(soak: &Soak, desk: &Desk, mut random: Random) {
         }
         drop(task);
         if result == Err(Error::NoTask) {
-            // As the robust list of the dead would have left it.
+            // Stores the value that a walk of the dead task's robust list would have stored.
             let value = word.load(SeqCst);
             if value & TID_MASK != 0 && guest.domain.task(value & TID_MASK).is_ok() {
                 _ = word.compare_exchange(value, OWNER_DIED, SeqCst, SeqCst);
@@ -150,7 +150,7 @@ pub fn lock(soak: &Soak, desk: &Desk, mut random: Random) {
     }
 }
 
-/// Domains that come and go, each with waiters, a task and timers of its own.
+/// Makes and drops domains, each with waiters, a task and timers of its own.
 pub fn come_and_go(soak: &Soak, desk: &Desk, mut random: Random) {
     while desk.is_running() {
         let domain = Domain::new(&soak.system);
@@ -173,14 +173,15 @@ pub fn come_and_go(soak: &Soak, desk: &Desk, mut random: Random) {
     }
 }
 
-/// A timer that runs, with the number of its book.
+/// A running timer and the number of its record.
 struct Running {
     id: i32,
     book: usize,
     ends: Duration,
 }
 
-/// Timers that come and go: before one goes, it has told of every expiration that the clock has seen.
+/// Makes and deletes timers. Before a timer is deleted, it must have delivered every expiration that is due by the
+/// clock.
 pub fn set_timers(soak: &Soak, desk: &Desk, mut random: Random) {
     let mut running: Vec<Running> = Vec::new();
     let mut free: Vec<usize> = (0..BOOKS).collect();
@@ -195,7 +196,7 @@ pub fn set_timers(soak: &Soak, desk: &Desk, mut random: Random) {
             let seen = now();
             let is_told = || {
                 let book = soak.ledger.book(book);
-                book.told >= book.due(seen)
+                book.delivered >= book.due(seen)
             };
             let begin = std::time::Instant::now();
             while !is_told() {
@@ -216,7 +217,7 @@ fn set_timer(soak: &Soak, book: usize, random: &mut Random) -> Running {
     let interval = Duration::from_micros(random.of(&[0, 300, 1000, 7000]));
     let notify = Some(Notify::Signal { signal: 1, value: book as u64 });
     let id = soak.timers.create(TimerClock::Monotonic, notify).expect("there is room");
-    *soak.ledger.book(book) = Book { first, interval, told: 0 };
+    *soak.ledger.book(book) = Book { first, interval, delivered: 0 };
     soak.timers.settime(id, true, Setting { value: first, interval }).expect("it is there");
     Running { id, book, ends: first + Duration::from_millis(random.below(100) as u64) }
 }

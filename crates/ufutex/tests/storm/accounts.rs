@@ -1,21 +1,21 @@
-//! The oracle: what wakes have answered, and what waits have received.
+//! The oracle: compares the results of wakes with the number of waits that were woken.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Which words a call was about.
+/// The kind of words that a call used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Zone {
-    /// Plain waits and wakes alone: each wake that is counted is received by one wait.
+    /// Plain waits and wakes only. Each counted wake is received by exactly one wait.
     Exact,
-    /// Also waits on several words, which may receive several wakes, and waits that are dropped: no more are received than
-    /// are counted.
+    /// Also waits on several words, which may receive several wakes, and futures that are dropped. The number of
+    /// received wakes is at most the number of counted ones.
     Loose,
-    /// Anything: locks and plain waits at one word. Errors hide wakes there, and nothing is counted.
+    /// Any operations, PI and plain ones on one word. Errors hide wakes here, so nothing is counted.
     Any,
 }
 
-/// The sums of all threads.
+/// The sums over all threads.
 #[derive(Default)]
 pub struct Accounts {
     calls: AtomicU64,
@@ -30,12 +30,12 @@ struct Sums {
 }
 
 impl Accounts {
-    /// How many calls have been made.
+    /// Number of calls made.
     pub fn calls(&self) -> u64 {
         self.calls.load(Relaxed)
     }
 
-    /// A call has been made.
+    /// Counts a call.
     pub fn count(&self) {
         self.calls.fetch_add(1, Relaxed);
     }
@@ -48,29 +48,29 @@ impl Accounts {
         }
     }
 
-    /// What a call that wakes has answered; errors wake nobody.
+    /// Adds the result of a wake. A call that fails wakes no waiter.
     pub fn answered(&self, zone: Zone, result: isize) {
         if let (Some(sums), Ok(woken)) = (self.of(zone), u64::try_from(result)) {
             sums.answered.fetch_add(woken, Relaxed);
         }
     }
 
-    /// What a wait has answered; errors have received nothing.
+    /// Adds the result of a wait. A wait that fails has not received a wake.
     pub fn received(&self, zone: Zone, result: isize) {
         if let (Some(sums), true) = (self.of(zone), result >= 0) {
             sums.received.fetch_add(1, Relaxed);
         }
     }
 
-    /// When all have ended.
+    /// Checks the sums after all threads have ended.
     pub fn balance(&self, seed: u64) {
         let sums = |sums: &Sums| (sums.answered.load(Relaxed), sums.received.load(Relaxed));
         let (answered, received) = sums(&self.exact);
         assert_eq!(answered, received, "seed {seed}: wakes that were counted, and received");
-        assert!(received > 0, "seed {seed}: nobody was woken");
+        assert!(received > 0, "seed {seed}: no waiter was woken");
         let (answered, received) = sums(&self.loose);
         assert!(answered >= received, "seed {seed}: {answered} wakes were counted, {received} received");
-        assert!(received > 0, "seed {seed}: nobody was woken by several words");
+        assert!(received > 0, "seed {seed}: no wait on several words was woken");
     }
 }
 

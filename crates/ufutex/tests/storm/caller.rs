@@ -1,4 +1,4 @@
-//! One thread of a guest: the calls that it makes.
+//! One thread of a guest and its random calls.
 
 use std::future::Future;
 use std::pin::pin;
@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ufutex::{Number, Task};
 
 use crate::accounts::Zone;
+use crate::common::random::Random;
 use crate::memory::{Area, WORDS};
-use crate::random::Random;
 use crate::{Guest, Storm, THREADS};
 
 // The operations of futex(2).
@@ -21,13 +21,13 @@ const CMP_REQUEUE: u64 = 4;
 const WAKE_OP: u64 = 5;
 const WAIT_BITSET: u64 = 9;
 const WAKE_BITSET: u64 = 10;
-/// One beyond the last.
+/// Number of operations.
 const OPERATIONS: usize = 14;
 const PRIVATE_FLAG: u64 = 128;
 const CLOCK_REALTIME: u64 = 256;
-/// The words of a page that calls name: few, so that calls meet, in three cache lines.
+/// The indices of the words of a page that calls use. There are few, in three cache lines, so that calls often collide.
 const IN_USE: [u64; 8] = [0, 1, 2, 3, 16, 17, 32, 33];
-/// The flags of a word of futex2's calls: 32 bits.
+/// `FUTEX2_SIZE_U32`
 const SIZE_U32: u64 = 2;
 
 pub struct Caller<'s> {
@@ -40,7 +40,7 @@ pub struct Caller<'s> {
 
 impl<'s> Caller<'s> {
     pub fn new(storm: &'s Storm, thread: usize, random: Random) -> Self {
-        // The postman's tasks come behind those of the threads, in the order of the domains.
+        // The tasks of `Storm::deliver` follow the threads' tasks, one for each domain.
         let guest = storm.guest(thread);
         Self { storm, guest, thread, task: storm.task(thread), random }
     }
@@ -60,7 +60,7 @@ impl<'s> Caller<'s> {
         self.syscall(202, args)
     }
 
-    /// Whether private, as a flag.
+    /// `FUTEX_PRIVATE_FLAG` or 0, at random.
     fn scope(&mut self) -> u64 {
         if self.random.one_in(2) { PRIVATE_FLAG } else { 0 }
     }
@@ -74,12 +74,12 @@ impl<'s> Caller<'s> {
         self.word(area)
     }
 
-    /// The address of this thread's own argument with this number, which others overwrite now and then.
+    /// The address of one of this thread's arguments in memory. Other threads overwrite it occasionally.
     fn argument(&self, number: usize) -> u64 {
         Area::Arguments.word((self.thread % (WORDS as usize / 4)) as u64 * 4 + 2 * number as u64)
     }
 
-    /// A short time, as an argument; relative, or by a clock.
+    /// Writes a short timeout, relative or absolute, and returns its address.
     fn time(&mut self, is_absolute: bool) -> u64 {
         if self.random.one_in(16) {
             return 0;
@@ -89,13 +89,13 @@ impl<'s> Caller<'s> {
             time += SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         }
         let at = self.argument(0);
-        // A quarter of the arguments' page is this thread's, two words of 64 bits for each.
+        // The thread's four 32-bit words in the page of arguments hold the two 64-bit members of the timespec.
         self.guest.memory.store_wide(at, time.as_secs());
         self.guest.memory.store_wide(at + 8, time.subsec_nanos().into());
         at
     }
 
-    /// One call, or what goes with calls.
+    /// Makes one random call, or another random step.
     pub fn call(&mut self) {
         self.task.interrupt().clear();
         match self.random.below(100) {
@@ -128,7 +128,7 @@ impl<'s> Caller<'s> {
         self.storm.accounts.received(Zone::Exact, result);
     }
 
-    /// A wait with a timeout that was interrupted is continued, as after a signal without a handler.
+    /// Continues a timed wait that was interrupted, as the kernel does after a signal without a handler.
     fn continued(&mut self, result: isize) -> isize {
         if result != -ufutex::ERESTART_RESTARTBLOCK || self.random.one_in(2) {
             self.task.forget_restart();
@@ -152,7 +152,8 @@ impl<'s> Caller<'s> {
         self.storm.accounts.answered(Zone::Exact, result);
     }
 
-    /// Its answer is the sum of both kinds: so it wakes, or it requeues.
+    /// A requeue returns the sum of woken and requeued waiters. So that the sums can be checked, it either wakes or
+    /// requeues.
     fn requeue(&mut self) {
         let (from, to, scope) = (self.exact(), self.exact(), self.scope());
         let count = self.random.of(&[1, 2, i32::MAX as u64]);
@@ -167,7 +168,7 @@ impl<'s> Caller<'s> {
 
     fn wake_op(&mut self) {
         let (first, second, scope) = (self.exact(), self.exact(), self.scope());
-        // Sets, adds or inverts something small, and compares with something small; now and then what does not exist.
+        // An operation and a comparison with small operands, sometimes an invalid one.
         let encoded = (self.random.below(6) << 28 | self.random.below(7) << 24 | self.random.below(3) << 12) as u64;
         let encoded = encoded | self.random.below(3) as u64;
         let result = self.futex([first, WAKE_OP | scope, 1, 2, second, encoded]);
@@ -190,7 +191,7 @@ impl<'s> Caller<'s> {
         self.storm.accounts.received(Zone::Loose, result);
     }
 
-    /// A wait in a future that is dropped, woken or not.
+    /// A wait as a future that is dropped, whether it has been woken or not.
     fn wait_and_drop(&mut self) {
         let (word, scope, value) = (self.word(Area::Loose), self.scope(), self.random.below(3) as u64);
         let Guest { domain, memory } = self.guest;
@@ -210,7 +211,7 @@ impl<'s> Caller<'s> {
         self.storm.accounts.answered(Zone::Loose, result);
     }
 
-    /// Any operation with any arguments, on words that have no accounts.
+    /// Any operation with any arguments, on words that are not counted.
     fn anything(&mut self) {
         let (word, other) = (self.word(Area::Any), self.word(Area::Any));
         let odd = self.random.of(&[0, 0, 0, 0, 0, 0, 0, 1]);
@@ -236,7 +237,7 @@ impl<'s> Caller<'s> {
         let number = self.random.below(WORDS as usize) as u64;
         let value = match self.random.below(4) {
             0 => u64::from(self.task.tid()) | self.random.of(&[0, 1 << 31, 1 << 30]),
-            // An address, for lists.
+            // An address, for robust lists.
             1 => self.word(Area::Any),
             _ => self.random.below(3) as u64,
         };
@@ -248,7 +249,7 @@ impl<'s> Caller<'s> {
         self.storm.task(thread).interrupt().raise();
     }
 
-    /// What changes the guest itself: another size of its table, or the end of a thread.
+    /// Rare steps that change the guest itself: a resize of its table, or the exit of a thread.
     fn seldom(&mut self) {
         if self.random.one_in(4) {
             let _may_have_no_memory = self.guest.domain.set_slots(self.random.of(&[0, 2, 4, 64, 1024]));
@@ -256,12 +257,12 @@ impl<'s> Caller<'s> {
         if self.random.one_in(4) {
             self.guest.domain.exit(&self.task, &self.guest.memory).expect("it waits for nothing");
             self.task = self.storm.new_task(self.thread);
-            *self.storm.tasks[self.thread].lock().expect("nobody panics with it") = self.task.clone();
+            *self.storm.tasks[self.thread].lock().expect("not poisoned") = self.task.clone();
         }
     }
 
-    /// Whoever waits for a word of this domain, or of the object.
-    pub fn wake_everybody(&mut self) {
+    /// Wakes all waiters for the words of this domain and of the object.
+    pub fn wake_all(&mut self) {
         for area in [Area::Own, Area::Object, Area::Loose, Area::Any] {
             for number in IN_USE {
                 for scope in [0, PRIVATE_FLAG] {

@@ -1,8 +1,8 @@
-//! Random system calls from many threads over several domains, with memory that is hostile, and an oracle that counts wakes. The
-//! last domain is in a PID namespace of its own, where the TIDs are those of the others once more.
+//! Random system calls from many threads in several domains, with hostile memory and an oracle that counts wakes. The
+//! last domain is in a PID namespace of its own, where the same TIDs exist again.
 //!
-//! `UFUTEX_STORM_CALLS` sets how many calls are made in all; the default is 200,000. `UFUTEX_STORM_SEED` sets the seed.
-//! A hundred million take some minutes:
+//! `UFUTEX_STORM_CALLS` sets the total number of calls; the default is 200,000. `UFUTEX_STORM_SEED` sets the seed. A hundred
+//! million calls take some minutes:
 //!
 //! `UFUTEX_STORM_CALLS=100000000 cargo test --release -p ufutex --test storm -- --nocapture`
 
@@ -12,8 +12,6 @@ mod common;
 mod accounts;
 mod caller;
 mod memory;
-#[path = "../stress/random.rs"]
-mod random;
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,12 +23,12 @@ use ufutex::{Config, Domain, Options, PidNamespace, System, Task};
 use accounts::Accounts;
 use caller::Caller;
 use common::PATIENCE;
+use common::random::Random;
 use memory::{Memory, Page};
-use random::Random;
 
 const DOMAINS: usize = 3;
 const THREADS: usize = 12;
-/// The first TID; words that are accounted for never hold one.
+/// The first TID. Counted words never hold a value in the range of TIDs.
 const FIRST_TID: u32 = 1000;
 
 /// A guest.
@@ -39,10 +37,10 @@ struct Guest {
     memory: Memory,
 }
 
-/// What all threads share.
+/// The state that all threads share.
 struct Storm {
     guests: Vec<Guest>,
-    /// The present task of each thread, and at the end the postman's, one in each domain.
+    /// The current task of each thread, followed by one task in each domain for `deliver`.
     tasks: Vec<Mutex<Arc<Task>>>,
     /// The next TID of each guest's namespace.
     next_tids: [Arc<AtomicU32>; DOMAINS],
@@ -51,7 +49,7 @@ struct Storm {
 
 impl Storm {
     fn new(seed: u64) -> Self {
-        // Few global buckets, so that strangers meet.
+        // Few global buckets, so that unrelated words often share one.
         let config = Config::new().global_slots(8).hash_seed(seed);
         let system = System::with_config(config).expect("these settings are valid");
         let object = Arc::new(Page::new());
@@ -68,7 +66,7 @@ impl Storm {
         storm
     }
 
-    /// The guest of a thread, or of a task of the postman.
+    /// The guest of a thread, or of a task of `deliver`.
     fn guest(&self, thread: usize) -> &Guest {
         &self.guests[thread % DOMAINS]
     }
@@ -79,20 +77,21 @@ impl Storm {
     }
 
     fn task(&self, thread: usize) -> Arc<Task> {
-        self.tasks[thread].lock().expect("nobody panics with it").clone()
+        self.tasks[thread].lock().expect("not poisoned").clone()
     }
 
-    /// Wakes everybody who can be woken, and interrupts the others: whoever sleeps without a timeout goes on.
+    /// Wakes all waiters that can be woken and interrupts the others, so that no call without a timeout sleeps for
+    /// ever.
     fn deliver(&self) {
         for domain in 0..DOMAINS {
-            Caller::new(self, THREADS + domain, Random::new(1)).wake_everybody();
+            Caller::new(self, THREADS + domain, Random::new(1)).wake_all();
         }
         (0..THREADS).for_each(|thread| self.task(thread).interrupt().raise());
     }
 }
 
 #[test]
-fn no_wake_is_lost_or_doubled_whatever_guests_call_and_their_memory_does() {
+fn no_wake_is_lost_or_doubled_by_hostile_guests() {
     let (calls, seed) = (number("UFUTEX_STORM_CALLS", 200_000), number("UFUTEX_STORM_SEED", 1));
     let storm = Arc::new(Storm::new(seed));
     let threads: Vec<_> = (0..THREADS)
@@ -114,7 +113,7 @@ fn no_wake_is_lost_or_doubled_whatever_guests_call_and_their_memory_does() {
         if made != last {
             (last, since) = (made, Instant::now());
         }
-        assert!(since.elapsed() < PATIENCE, "somebody hangs after {made} calls of seed {seed}: {}", storm.accounts);
+        assert!(since.elapsed() < PATIENCE, "a thread hangs after {made} calls of seed {seed}: {}", storm.accounts);
         if said.elapsed() >= Duration::from_secs(10) {
             said = Instant::now();
             println!("{made} of {calls} calls: {}", storm.accounts);
@@ -129,7 +128,7 @@ fn no_wake_is_lost_or_doubled_whatever_guests_call_and_their_memory_does() {
     println!("{} calls: {}", storm.accounts.calls(), storm.accounts);
     storm.accounts.balance(seed);
     for guest in &storm.guests {
-        assert_eq!(guest.domain.waiting(), 0, "seed {seed}: nobody waits any more");
+        assert_eq!(guest.domain.waiting(), 0, "seed {seed}: a waiter is left");
     }
 }
 

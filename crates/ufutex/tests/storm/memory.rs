@@ -1,6 +1,6 @@
-//! A guest's memory that faults, changes and lies.
+//! Hostile guest memory: accesses fault at random, and values change between accesses.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
@@ -8,34 +8,34 @@ use std::time::Duration;
 use ufutex::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 
 use crate::accounts::Zone;
-use crate::random::Random;
+use crate::common::random::Random;
 
-/// Words of a page.
+/// Number of words in a page.
 pub const WORDS: u64 = 64;
 const PAGE: u64 = 4 * WORDS;
 const BASE: u64 = 0x1_0000;
-/// The values that words with accounts hold, or seem to hold, are below this: no TID, and no flag of a lock.
+/// Counted words hold values below this, and loads of them return such values: never a TID or a flag of a PI lock.
 const VALUES: u32 = 3;
 
-/// What lies where, page by page.
+/// The pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Area {
-    /// Words with exact accounts, of this guest alone.
+    /// Words with exact counts, of this guest only.
     Own,
-    /// Words with exact accounts, in an object that all guests map.
+    /// Words with exact counts, in an object that all guests map.
     Object,
-    /// Words of waits on several words and of waits that are dropped.
+    /// Words for waits on several words and for futures that are dropped.
     Loose,
-    /// Words that are used as anything.
+    /// Words for any operation.
     Any,
-    /// Arguments: times, arrays, lists.
+    /// Arguments in memory: timeouts, arrays, robust lists.
     Arguments,
 }
 
 const AREAS: [Area; 5] = [Area::Own, Area::Object, Area::Loose, Area::Any, Area::Arguments];
 
 impl Area {
-    /// The address of its word with this number.
+    /// The address of the word with this number.
     pub fn word(self, number: u64) -> u64 {
         BASE + self as u64 * PAGE + number % WORDS * 4
     }
@@ -62,18 +62,13 @@ pub struct Memory {
 }
 
 thread_local! {
-    /// What makes the memory hostile: chance, each thread its own.
-    static CHANCE: Cell<u64> = const { Cell::new(1) };
+    /// Decides which accesses of the thread fault and which return a wrong value.
+    static CHANCE: RefCell<Random> = const { RefCell::new(Random::new(1)) };
 }
 
-/// A number below `end`, of the calling thread.
+/// A random number below `end`, from the calling thread's generator.
 fn chance(end: u32) -> u32 {
-    CHANCE.with(|state| {
-        let mut random = Random::new(state.get());
-        let number = random.below(1 << 30) as u64;
-        state.set(state.get().wrapping_add(number | 1));
-        number as u32 % end
-    })
+    CHANCE.with_borrow_mut(|random| random.below(end as usize) as u32)
 }
 
 impl Memory {
@@ -89,21 +84,21 @@ impl Memory {
         Ok((area, &self.pages[index].0[(at % PAGE / 4) as usize]))
     }
 
-    /// Writes a word, as the guest does it itself.
+    /// Writes a word as a plain store of the guest.
     pub fn store(&self, address: u64, value: u64) {
         if let Ok((area, word)) = self.word(address) {
             word.store(fitting(area, value as u32), SeqCst);
         }
     }
 
-    /// Writes two words that make one of 64 bits.
+    /// Writes two words that form one 64-bit word.
     pub fn store_wide(&self, address: u64, value: u64) {
         self.store(address, value & u64::from(u32::MAX));
         self.store(address + 4, value >> 32);
     }
 }
 
-/// A value that the words of this area may hold.
+/// Reduces `value` to one that words of this area may hold.
 fn fitting(area: Area, value: u32) -> u32 {
     if area.zone() == Zone::Any { value } else { value % VALUES }
 }

@@ -1,5 +1,5 @@
-//! Threads, tasks and custom waiters that wait, time out and give up while others wake and resize. For each word, the
-//! wakes that were counted are the wakes that were received: none is lost, none doubled.
+//! Threads, tasks and custom waiters wait, time out and are cancelled while other threads wake and resize. For each
+//! word, the sum of the wakes' results must equal the number of woken waits.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,9 +13,9 @@ use ufutex::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use ufutex::{Domain, Error, Options, Timeout, Wait};
 
 use crate::common::domains::system;
+use crate::common::random::Random;
 use crate::common::waiters::{bits, idle, nonzero, queue, queue_with};
-use crate::common::waker::Told;
-use crate::random::Random;
+use crate::common::waker::Notified;
 use crate::share;
 use crate::workers::{Desk, Workers, resize};
 
@@ -24,11 +24,11 @@ const BITSETS: [u32; 4] = [1, 2, 3, u32::MAX];
 
 struct Accounts<S: Scheme<L>, L: Layout> {
     domain: Domain<S, L>,
-    /// Always 0. Some share a cache line, and so a bucket.
+    /// Words that always hold 0. Some share a cache line and therefore a bucket.
     words: [AtomicU32; WORDS],
-    /// What the wakes on each word have answered.
+    /// Sum of the results of the wakes of each word.
     woken: [AtomicUsize; WORDS],
-    /// How many waits on each word have ended by a wake.
+    /// Number of waits on each word that have ended by a wake.
     received: [AtomicUsize; WORDS],
 }
 
@@ -61,11 +61,11 @@ impl<S: Scheme<L>, L: Layout> Accounts<S, L> {
             let (woken, received) = (self.woken[word].load(Relaxed), self.received[word].load(Relaxed));
             assert_eq!(woken, received, "wakes counted and received on word {word}");
         }
-        assert!(self.woken.iter().any(|woken| woken.load(Relaxed) > 0), "nobody was ever woken");
+        assert!(self.woken.iter().any(|woken| woken.load(Relaxed) > 0), "no waiter was ever woken");
     }
 }
 
-/// Threads that sleep: most for a moment, some until they are woken.
+/// Blocking waits, most with a short timeout, some without one.
 fn sleep<S: Scheme<L>, L: Layout>(accounts: &Accounts<S, L>, desk: &Desk, mut random: Random) {
     while desk.is_running() {
         let word = random.below(WORDS);
@@ -81,7 +81,7 @@ fn sleep<S: Scheme<L>, L: Layout>(accounts: &Accounts<S, L>, desk: &Desk, mut ra
     }
 }
 
-/// Custom waiters that give up.
+/// Custom waiters that are cancelled.
 fn cancel<S: Scheme<L>, L: Layout>(accounts: &Accounts<S, L>, desk: &Desk, mut random: Random) {
     while desk.is_running() {
         let mut waiters = idle(1 + random.below(12));
@@ -102,9 +102,10 @@ fn cancel<S: Scheme<L>, L: Layout>(accounts: &Accounts<S, L>, desk: &Desk, mut r
     }
 }
 
-type Task<'d, S, L> = (usize, Arc<Told>, Pin<Box<Wait<'d, &'d AtomicU32, S, L>>>);
+type Task<'d, S, L> = (usize, Arc<Notified>, Pin<Box<Wait<'d, &'d AtomicU32, S, L>>>);
 
-/// Tasks that are polled at any time, with ever new wakers; in the end only when the last of these has been told.
+/// Futures that are polled at random times with a new waker each time. At the end they are polled only after the last
+/// of these wakers has been woken.
 fn poll<S: Scheme<L>, L: Layout>(accounts: &Accounts<S, L>, desk: &Desk, mut random: Random) {
     let mut tasks: Vec<Task<'_, S, L>> = Vec::new();
     while desk.is_running() || !tasks.is_empty() {
@@ -112,18 +113,18 @@ fn poll<S: Scheme<L>, L: Layout>(accounts: &Accounts<S, L>, desk: &Desk, mut ran
             let word = random.below(WORDS);
             let wait = accounts.domain.wait_async(&accounts.words[word], 0, bits(random.of(&BITSETS)));
             tasks.push((word, Arc::default(), Box::pin(wait)));
-            let (_, told, wait) = tasks.last_mut().expect("just pushed");
-            let _ = wait.as_mut().poll(&mut Context::from_waker(&told.clone().into()));
+            let (_, notified, wait) = tasks.last_mut().expect("just pushed");
+            let _ = wait.as_mut().poll(&mut Context::from_waker(&notified.clone().into()));
         }
         let at = random.below(tasks.len());
-        let (word, told, wait) = &mut tasks[at];
-        if !desk.is_running() && told.times() == 0 {
+        let (word, notified, wait) = &mut tasks[at];
+        if !desk.is_running() && notified.times() == 0 {
             std::thread::yield_now();
             continue;
         }
-        let (new, waker) = Told::new();
+        let (new, waker) = Notified::new();
         match wait.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Pending => *told = new,
+            Poll::Pending => *notified = new,
             Poll::Ready(result) => {
                 assert_eq!(result, Ok(()));
                 accounts.receive(*word);
@@ -152,7 +153,7 @@ fn resize_it<S: Scheme<L>, L: Layout>(accounts: &Accounts<S, L>, desk: &Desk, mu
     }
 }
 
-/// Waiters on many words of their own, each of which a wake finds wherever the table has grown to meanwhile.
+/// One waiter on each of many words. A wake must find each of them while the table grows.
 fn crowd<S: Scheme<L>, L: Layout>(accounts: &Accounts<S, L>, desk: &Desk, mut random: Random) {
     #[repr(align(64))]
     struct Line(AtomicU32);
@@ -169,35 +170,35 @@ fn crowd<S: Scheme<L>, L: Layout>(accounts: &Accounts<S, L>, desk: &Desk, mut ra
     }
 }
 
-/// Everybody at once, for so long; on tables that are resized, if the scheme can.
+/// Runs all workers for `length`, with resizes if the scheme supports them.
 fn wakes_balance<S: Scheme<L>, L: Layout>(options: Options, length: Duration) {
     let accounts = Accounts::<S, L>::new(options);
     let mut workers = Workers::new(accounts.clone());
     workers.add("a sleeper", sleep);
     workers.add("another sleeper", sleep);
-    workers.add("the one who cancels", cancel);
+    workers.add("canceller", cancel);
     workers.add("the one with the tasks", poll);
     workers.add("a waker", wake);
-    workers.add("a crowd", crowd);
-    if S::NAME != "fixed" {
-        workers.add("the one who resizes", resize_it);
+    workers.add("many waiters", crowd);
+    if S::CAN_RESIZE {
+        workers.add("resizer", resize_it);
     }
     workers.run(length);
     workers.stop(Accounts::wake_all);
     accounts.balance();
 }
 
-/// The same while the size policy makes the table grow, again and again from cold.
+/// As above, while the size policy makes the table grow, repeatedly from a new domain.
 fn wakes_balance_during_growth(length: Duration) {
     const DOMAINS: u32 = 8;
     for _ in 0..DOMAINS {
         let accounts = Accounts::<Live, Lean>::new(Options::new());
         let mut workers = Workers::new(accounts.clone());
         workers.add("a sleeper", sleep);
-        workers.add("the one who cancels", cancel);
+        workers.add("canceller", cancel);
         workers.add("a waker", wake);
-        workers.add("a crowd", crowd);
-        workers.add("another crowd", crowd);
+        workers.add("many waiters", crowd);
+        workers.add("more waiters", crowd);
         workers.run(length / DOMAINS);
         workers.stop(Accounts::wake_all);
         accounts.balance();

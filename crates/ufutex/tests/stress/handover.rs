@@ -1,7 +1,8 @@
-//! Futures that are dropped at any moment never keep a wake to themselves.
+//! A future that has been woken and is then dropped must pass its wake on.
 //!
-//! One permit at a time is handed out, and only threads take it. The futures in line with them take none and go away
-//! at random; if one took a wake along, a permit would be there and a thread asleep, for ever.
+//! Wakers release one permit at a time, and only threads take it. Futures wait on the same word, never take the permit
+//! and are dropped at random. If a dropped future did not pass its wake on, the permit would stay free while all
+//! threads sleep.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,18 +17,18 @@ use ufutex::{Domain, Error, Options, WaitOptions};
 
 use crate::common::asleep::until;
 use crate::common::domains::system;
-use crate::random::Random;
+use crate::common::random::Random;
 use crate::share;
 use crate::workers::{Desk, Workers, resize};
 
 struct Permits<S: Scheme<Lean>> {
     domain: Domain<S>,
-    /// 1 if there is one.
+    /// `1` means that there is a permit.
     permit: AtomicU32,
     handed_out: AtomicUsize,
     taken: AtomicUsize,
     dropped: AtomicUsize,
-    /// Whether no more are handed out, and whether the last has been taken.
+    /// Set when no more permits are released.
     is_closing: AtomicBool,
     is_closed: AtomicBool,
 }
@@ -47,7 +48,7 @@ fn take_permits<S: Scheme<Lean>>(permits: &Permits<S>, desk: &Desk, _: Random) {
 
 fn drop_futures<S: Scheme<Lean>>(permits: &Permits<S>, desk: &Desk, mut random: Random) {
     while desk.is_running() {
-        // Most of them stand first in line, whoever else waits.
+        // Two thirds of the futures have a real-time priority, so they are ahead of the threads.
         let options = WaitOptions::new().realtime_priority(random.of(&[0, 1, 1]));
         let mut waits: Vec<_> = (0..1 + random.below(3))
             .map(|_| Box::pin(permits.domain.wait_async(&permits.permit, 0, options)))
@@ -57,7 +58,7 @@ fn drop_futures<S: Scheme<Lean>>(permits: &Permits<S>, desk: &Desk, mut random: 
         (0..random.below(200)).for_each(|_| std::hint::spin_loop());
         while !waits.is_empty() {
             let mut wait = waits.swap_remove(random.below(waits.len()));
-            // Who looks and sees the wake has to answer for it.
+            // A future that has returned its wake does not pass it on, so the worker has to.
             if random.one_in(3) && wait.as_mut().poll(&mut context) == Poll::Ready(Ok(())) {
                 permits.domain.wake(&permits.permit, 1);
             }
@@ -97,10 +98,10 @@ fn no_wake_is_lost_in_a_future<S: Scheme<Lean>>(length: Duration) {
     let mut workers = Workers::new(permits.clone());
     workers.add("a taker", take_permits);
     workers.add("another taker", take_permits);
-    workers.add("the one who drops futures", drop_futures);
-    workers.add("the one who hands out", hand_out_permits);
-    if S::NAME != "fixed" {
-        workers.add("the one who resizes", resize_it);
+    workers.add("future dropper", drop_futures);
+    workers.add("permit releaser", hand_out_permits);
+    if S::CAN_RESIZE {
+        workers.add("resizer", resize_it);
     }
     workers.run(length);
     permits.is_closing.store(true, Relaxed);

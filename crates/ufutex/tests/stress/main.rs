@@ -1,18 +1,17 @@
-//! Many threads at once, with every wake accounted for.
+//! Stress tests with many threads in which every wake is accounted for.
 //!
-//! `UFUTEX_STRESS_SECONDS` sets how long all of it takes, about; the default is 5.
+//! `UFUTEX_STRESS_SECONDS` sets the approximate total duration. The default is 5.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod accounts;
 mod handover;
-mod random;
 mod workers;
 
 use std::time::Duration;
 
-/// So many parts of the time that is to be spent on all stress tests. Two run at the same time.
+/// The time for a test with this number of parts of the total. Two tests run at the same time.
 fn share(parts: u32) -> Duration {
     const ALL_PARTS: u32 = 40;
     let seconds = std::env::var("UFUTEX_STRESS_SECONDS").map_or(5, |value| {

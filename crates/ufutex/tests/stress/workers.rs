@@ -1,4 +1,4 @@
-//! Threads that work until they are told to stop, and are watched meanwhile.
+//! Worker threads that run until they are stopped. A worker that hangs is reported.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -10,24 +10,24 @@ use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error};
 
 use crate::common::PATIENCE;
-use crate::random::Random;
+use crate::common::random::Random;
 
-/// What one worker shows of itself.
+/// The state of one worker, as seen from outside.
 pub struct Desk {
     running: Arc<AtomicBool>,
-    /// The word it waits on; `IDLE` for none.
+    /// The number of the word on which the worker waits. `IDLE` means none.
     waits_on: Arc<AtomicUsize>,
 }
 
 const IDLE: usize = usize::MAX;
 
 impl Desk {
-    /// Whether to go on.
+    /// Whether the worker should continue.
     pub fn is_running(&self) -> bool {
         self.running.load(Relaxed)
     }
 
-    /// Runs `wait`, a wait on the word with this number.
+    /// Runs `wait` and records meanwhile that the worker waits on the word with this number.
     pub fn waiting_on<R>(&self, word: usize, wait: impl FnOnce() -> R) -> R {
         self.waits_on.store(word, Relaxed);
         let result = wait();
@@ -42,8 +42,8 @@ struct Worker {
     waits_on: Arc<AtomicUsize>,
 }
 
-/// Workers on something that they share. They are not joined before they have ended, so that a worker which hangs
-/// fails its test and no more.
+/// Workers with shared state. A worker is joined only after it has ended, so that a worker that hangs fails its test
+/// instead of blocking it.
 pub struct Workers<T> {
     shared: Arc<T>,
     running: Arc<AtomicBool>,
@@ -55,14 +55,14 @@ impl<T: Send + Sync + 'static> Workers<T> {
         Self { shared, running: Arc::new(AtomicBool::new(true)), workers: Vec::new() }
     }
 
-    /// Has a thread do `work`.
+    /// Starts a thread that runs `work`.
     pub fn add(&mut self, name: &'static str, work: fn(&T, &Desk, Random)) {
         let shared = self.shared.clone();
         let waits_on = Arc::new(AtomicUsize::new(IDLE));
         let desk = Desk { running: self.running.clone(), waits_on: waits_on.clone() };
         let random = Random::new(self.workers.len() as u64 + 1);
         let handle = std::thread::spawn(move || {
-            // Or the kernel adds 50 us to each timeout.
+            // The default timer slack would add 50 us to each timeout.
             // SAFETY: sets the timer slack of this thread, and touches no memory.
             unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64, 0u64, 0u64, 0u64) };
             work(&shared, &desk, random);
@@ -70,7 +70,7 @@ impl<T: Send + Sync + 'static> Workers<T> {
         self.workers.push(Worker { name, handle, waits_on });
     }
 
-    /// Lets them work for `length`.
+    /// Lets the workers run for `length`.
     pub fn run(&self, length: Duration) {
         let begin = Instant::now();
         while begin.elapsed() < length && !self.workers.iter().any(|w| w.handle.is_finished()) {
@@ -78,7 +78,8 @@ impl<T: Send + Sync + 'static> Workers<T> {
         }
     }
 
-    /// Tells them to stop and calls `drain` until they have. Fails, saying who waits for what, if one never does.
+    /// Stops the workers and calls `drain` until all have ended. If one does not, fails and names the workers that
+    /// still wait and their words.
     pub fn stop(mut self, mut drain: impl FnMut(&T)) {
         self.running.store(false, Relaxed);
         let begin = Instant::now();
@@ -103,8 +104,8 @@ impl<T: Send + Sync + 'static> Workers<T> {
     }
 }
 
-/// Has the table go up and down, to the global one and back. Schemes that have to wait for a moment without operations
-/// may find none.
+/// Resizes the table up and down, to the global one and back. Some schemes have to wait for a moment without operations
+/// and may not find one.
 pub fn resize<S: Scheme<L>, L: Layout>(domain: &Domain<S, L>, random: &mut Random) {
     let slots = random.of(&[0, 2, 2, 4, 4, 16, 64, 1024]);
     let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! A system call, as a program makes it: a number and six arguments.
+//! A system call: a number and six arguments.
 
 /// Which system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,13 +10,13 @@ pub enum Number {
     FutexRequeue,
     SetRobustList,
     GetRobustList,
-    /// What the kernel has a program call again for it after an interruption that no handler ran for.
+    /// `restart_syscall`, which the kernel makes a program call after an interruption without a handler.
     Restart,
 }
 
 impl Number {
-    /// The number on the machine that this runs on.
-    pub fn native(self) -> i64 {
+    /// The number on the host's architecture.
+    pub fn native(self) -> libc::c_long {
         match self {
             Self::Futex => libc::SYS_futex,
             Self::FutexWaitv => 449,
@@ -36,7 +36,7 @@ pub struct Call {
     pub args: [u64; 6],
 }
 
-/// The place of each argument of futex(2).
+/// Indices of the arguments of futex(2).
 const OP: usize = 1;
 const VAL: usize = 2;
 const TIMEOUT: usize = 3;
@@ -48,7 +48,7 @@ impl Call {
         Self { number, args }
     }
 
-    /// futex(2) with this address, operation and value, and nothing else.
+    /// futex(2) with this address, operation and value. All other arguments are 0.
     pub fn futex(address: impl Into<u64>, op: i32, value: u32) -> Self {
         Self::new(Number::Futex, [address.into(), op as u32 as u64, value.into(), 0, 0, 0])
     }
@@ -91,7 +91,7 @@ impl Call {
         self.with(VAL, value.into())
     }
 
-    /// The second count, which stands where others have their timeout.
+    /// The second count, which is passed in the place of the timeout.
     pub fn value2(self, value: i32) -> Self {
         self.with(TIMEOUT, value as u32 as u64)
     }
@@ -104,7 +104,7 @@ impl Call {
         self.with(VAL3, value.into())
     }
 
-    /// The argument at `place`, from 0, whatever it means.
+    /// Sets the argument with the index `place`.
     pub fn argument(self, place: usize, value: u64) -> Self {
         self.with(place, value)
     }

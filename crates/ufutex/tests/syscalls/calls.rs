@@ -1,4 +1,4 @@
-//! The calls by name, as methods of the machine whose kind of words they are about.
+//! The system calls by name, as methods of the machine. They have the private flag if the machine's words are private.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ pub const NUMA: u32 = 4;
 pub const MPOL: u32 = 8;
 pub const PRIVATE: u32 = 128;
 
-/// A bitset or mask that meets every other.
+/// `FUTEX_BITSET_MATCH_ANY`
 pub const ANY: u32 = u32::MAX;
 
-/// As many as there are.
+/// A count that includes all waiters.
 pub const ALL: i32 = i32::MAX;
 
 /// An entry of futex_waitv(2) and futex_requeue(2).
@@ -35,7 +35,7 @@ pub struct Entry {
 }
 
 impl Machine {
-    /// futex(2) with the flag that fits this machine's words.
+    /// futex(2) with the private flag if the machine's words are private.
     pub fn futex(&self, address: impl Into<u64>, op: i32, value: u32) -> Call {
         let call = Call::futex(address, op, value);
         if self.is_private() { call.private() } else { call }
@@ -100,7 +100,7 @@ impl Machine {
         self.futex(from, libc::FUTEX_CMP_REQUEUE_PI, 1).address2(to).value2(requeue).value3(expected)
     }
 
-    /// The flags of a 32-bit word of futex2's calls.
+    /// The futex2 flags of a 32-bit word.
     pub fn flags(&self) -> u32 {
         if self.is_private() { SIZE_U32 | PRIVATE } else { SIZE_U32 }
     }
@@ -109,7 +109,7 @@ impl Machine {
         Entry { value: expected.into(), address: word.into(), flags: self.flags(), reserved: 0 }
     }
 
-    /// The entries in memory.
+    /// Writes the entries to memory and returns their address.
     pub fn entries(&self, entries: &[Entry]) -> u64 {
         let at = self.bytes(24 * entries.len() as u64);
         for (i, entry) in entries.iter().enumerate() {
@@ -121,7 +121,7 @@ impl Machine {
         at
     }
 
-    /// futex_waitv(2), with a clock that counts only if a timeout is added.
+    /// futex_waitv(2). Its clock is used only if a timeout is added.
     pub fn waitv(&self, entries: &[Entry]) -> Call {
         self.raw_waitv(self.entries(entries), entries.len() as u64)
     }
@@ -155,24 +155,24 @@ impl Machine {
         Call::new(Number::GetRobustList, [tid.into(), head, length, 0, 0, 0])
     }
 
-    /// A time that has passed already, on any clock.
+    /// Writes a time that has passed on every clock, and returns its address.
     pub fn past(&self) -> u64 {
         self.raw_time(0, 1)
     }
 
-    /// A deadline that does not come while a test runs.
+    /// Writes a deadline that is not reached during a test, and returns its address.
     pub fn far(&self, clock: libc::clockid_t) -> u64 {
         self.time_from_now(clock, Duration::from_secs(1000))
     }
 
-    /// Checks that exactly so many threads wait on `word`, by waking them.
+    /// Checks that exactly `count` threads wait on `word`, by waking them.
     #[track_caller]
     pub fn assert_waiters(&self, word: Word, count: isize) {
         assert_eq!(self.thread().call(self.wake(word, ALL)), count, "threads that wait on the word");
     }
 
-    /// Tries `attempt` with longer and longer times until it says that it came before its time was over. What has to be
-    /// done before a timeout may come too late on a busy machine, which says nothing about the machine that is tested.
+    /// Repeats `attempt` with longer and longer timeouts until it returns true, which means that it finished its steps
+    /// before the timeout. On a busy host they may come too late, which is not a failure of the tested machine.
     #[track_caller]
     pub fn in_time(&self, attempt: impl Fn(Duration) -> bool) {
         let times = (0..10).map(|i| Duration::from_millis(15 << i));
@@ -180,7 +180,7 @@ impl Machine {
     }
 }
 
-/// Has each thread, by its place, make its call, one after the other, and returns when all are asleep.
+/// Starts one call on each thread, in order, and returns when all threads are asleep. `call` gets the thread's index.
 #[track_caller]
 pub fn begin_all(threads: &[Thread], call: impl Fn(usize) -> Call) -> Vec<Pending<'_>> {
     threads.iter().enumerate().map(|(i, thread)| thread.begin(call(i))).collect()

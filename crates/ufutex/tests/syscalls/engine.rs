@@ -1,4 +1,4 @@
-//! The engine, in the place of the kernel: each thread of a test is a task of a domain.
+//! The engine as a machine: each thread of a test is a task of a domain.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
@@ -24,7 +24,7 @@ struct Engine<S: Scheme<Lean>> {
     kernel_task: Task<Lean>,
 }
 
-/// No thread of a program has this number, not here either.
+/// The TID of the kernel task. On Linux it belongs to kthreadd.
 const KERNEL_TASK: u32 = 2;
 
 impl<S: Scheme<Lean>> Engine<S> {
@@ -54,23 +54,23 @@ impl<S: Scheme<Lean> + 'static> System for Engine<S> {
     }
 }
 
-/// A thread as a user-mode kernel would run it: it makes the guest's calls, and handles the guest's signals between
-/// them.
+/// A thread as a user-mode kernel would run it. It makes the guest's calls, and runs the guest's signal handlers
+/// between calls.
 struct Guest<S: Scheme<Lean>> {
     domain: Arc<Domain<S, Lean>>,
     memory: &'static Arena,
     tid: i32,
-    /// Until it leaves.
+    /// `None` after the thread has left.
     task: Mutex<Option<Arc<Task<Lean>>>>,
     state: Mutex<State>,
-    /// How often it has been interrupted.
+    /// Number of interruptions that the thread has noticed.
     noticed: AtomicUsize,
 }
 
 struct State {
-    /// The call that it is in.
+    /// The call that the thread is making.
     current: Option<Call>,
-    /// What it has to notice when that returns.
+    /// The interruption to handle when that call returns.
     interruption: Option<Interruption>,
 }
 
@@ -89,14 +89,14 @@ fn number(call: Call) -> ufutex::Number {
 
 impl<S: Scheme<Lean>> Guest<S> {
     fn task(&self) -> Option<Arc<Task<Lean>>> {
-        self.task.lock().expect("nobody panics with it").clone()
+        self.task.lock().expect("not poisoned").clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with it")
+        self.state.lock().expect("not poisoned")
     }
 
-    /// What a kernel does on its way back to the program: if there is a signal, its handler runs.
+    /// The return from a call to user space, where pending signals are handled.
     fn leave_call(&self, task: &Task<Lean>) -> Option<Interruption> {
         let mut state = self.state();
         state.current = None;
@@ -135,8 +135,8 @@ impl<S: Scheme<Lean>> Seat for Guest<S> {
     }
 
     fn leave(&self) {
-        let mut task = self.task.lock().expect("nobody panics with it").take().expect("it leaves once");
-        // Another thread may hold it, for the time of one look.
+        let mut task = self.task.lock().expect("not poisoned").take().expect("it leaves once");
+        // Another thread may hold a reference for a short time.
         let task = loop {
             match Arc::try_unwrap(task) {
                 Ok(task) => break task,
@@ -160,7 +160,7 @@ impl<S: Scheme<Lean>> Seat for Guest<S> {
         let before = self.noticed.load(Acquire);
         let mut state = self.state();
         if state.current.is_none() {
-            return; // between two calls there is nothing to interrupt
+            return; // there is no call to interrupt
         }
         state.interruption = Some(how);
         task.interrupt().raise();

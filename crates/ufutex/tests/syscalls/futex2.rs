@@ -9,13 +9,13 @@ use crate::on_every_machine;
 
 const EVERY: u64 = ANY as u64;
 
-/// Flags that no call takes: sizes but 32 bits, and bits that mean nothing yet.
+/// Invalid flags: sizes other than 32 bits, and undefined bits.
 fn bad_flags() -> impl Iterator<Item = u64> {
     let sizes = [SIZE_U8, SIZE_U16, SIZE_U64, SIZE_U64 | PRIVATE].into_iter();
     sizes.chain([16, 32, 64, 256, 512, 1 << 30, 1 << 31].map(|bit| SIZE_U32 | bit)).map(u64::from)
 }
 
-fn wait_and_wake_meet(m: &Machine) {
+fn wait_and_wake_match(m: &Machine) {
     let ([w, t], word) = (m.threads(), m.word(5));
     let waiting = w.begin(m.wait2(word, 5, EVERY));
     assert_eq!(t.call(m.wake2(word, EVERY, 1)), 1);
@@ -24,7 +24,7 @@ fn wait_and_wake_meet(m: &Machine) {
     assert_eq!(t.call(m.wake2(word, EVERY, 1)), 0);
 }
 
-fn they_meet_futex_too(m: &Machine) {
+fn they_match_futex_operations(m: &Machine) {
     let ([w, t], word) = (m.threads(), m.word(5));
     let waiting = w.begin(m.wait2(word, 5, EVERY));
     assert_eq!(t.call(m.wake(word, 1)), 1);
@@ -34,7 +34,7 @@ fn they_meet_futex_too(m: &Machine) {
     assert_eq!(waiting.finish(), 0);
 }
 
-fn wake_of_0_wakes_nobody_and_of_less_wakes_one(m: &Machine) {
+fn wake_of_0_wakes_none_and_of_less_wakes_one(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     let threads: [Thread; 3] = m.threads();
     let waiting = begin_all(&threads, |_| m.wait2(word, 0, EVERY));
@@ -48,7 +48,7 @@ fn wake_of_0_wakes_nobody_and_of_less_wakes_one(m: &Machine) {
     }
 }
 
-fn wake_of_0_is_checked_all_the_same(m: &Machine) {
+fn wake_of_0_checks_its_arguments(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     assert_eq!(t.call(m.wake2(word.0 + 1, EVERY, 0)), EINVAL);
     assert_eq!(t.call(m.wake2(1u64 << 63, EVERY, 0)), EFAULT);
@@ -87,7 +87,7 @@ fn flags_must_be_known(m: &Machine) {
         assert_eq!(t.call(m.wake2(word, EVERY, 1).argument(3, flags)), EINVAL, "{flags:#x}");
         assert_eq!(t.call(m.wait2(word, 1, EVERY).argument(3, flags)), EINVAL, "{flags:#x}");
     }
-    // They are 32 bits of their register.
+    // Flags are 32 bits. The upper half of the register is ignored.
     assert_eq!(t.call(m.wait2(word, 1, EVERY).argument(3, u64::from(m.flags()) | 1 << 40)), EAGAIN);
 }
 
@@ -114,7 +114,7 @@ fn timeout_is_absolute_of_either_clock(m: &Machine) {
     m.assert_waiters(word, 0);
 }
 
-fn clock_is_looked_at_only_with_a_timeout(m: &Machine) {
+fn clock_is_checked_only_with_a_timeout(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     for clock in [2, 7, 99, u32::MAX.into()] {
         let call = m.wait2(word, 1, EVERY).argument(5, clock);
@@ -132,7 +132,7 @@ fn time_must_be_valid_and_is_read_before_the_word(m: &Machine) {
         }
         assert_eq!(t.call(call.timeout(8)), EFAULT);
     }
-    // What needs no memory to be judged comes before it.
+    // Arguments are checked before the timeout is read from memory.
     assert_eq!(t.call(m.wait2(word, 1 << 32, EVERY).timeout(8)), EINVAL);
     assert_eq!(t.call(m.wait2(word, 0, 1 << 32).timeout(8)), EINVAL);
     assert_eq!(t.call(m.wait2(word, 0, EVERY).argument(3, 1 << 20).timeout(8)), EINVAL);
@@ -162,7 +162,7 @@ fn requeue_refuses_negative_counts(m: &Machine) {
     assert_eq!(t.call(m.requeue2(&pair, 0, i32::MIN)), EINVAL);
 }
 
-fn requeue_wants_the_same_flags_of_both(m: &Machine) {
+fn requeue_needs_equal_flags_of_both_words(m: &Machine) {
     let (t, [from, to]) = (m.thread(), m.words(7));
     let (from, to) = (m.entry(from, 8), m.entry(to, 7));
     let other = if m.is_private() { SIZE_U32 } else { SIZE_U32 | PRIVATE };
@@ -170,7 +170,7 @@ fn requeue_wants_the_same_flags_of_both(m: &Machine) {
     assert_eq!(t.call(m.requeue2(&[Entry { flags: other, ..from }, to], 1, 1)), EINVAL);
 }
 
-fn requeue_wants_good_entries(m: &Machine) {
+fn requeue_needs_valid_entries(m: &Machine) {
     let (t, [from, to]) = (m.thread(), m.words(7));
     let (from, to) = (m.entry(from, 8), m.entry(to, 7));
     for flags in bad_flags().map(|flags| flags as u32) {
@@ -183,7 +183,7 @@ fn requeue_wants_good_entries(m: &Machine) {
         [Entry { reserved: 1, ..from }, to],
         [from, Entry { reserved: 1, ..to }],
         [Entry { value: 1 << 32, ..from }, to],
-        // Nobody compares the second, but it must be a value of the word.
+        // The second value is not compared, but it must fit into the word.
         [from, Entry { value: 1 << 32, ..to }],
         [Entry { address: from.address + 1, ..from }, to],
         [from, Entry { address: to.address + 1, ..to }],
@@ -194,7 +194,7 @@ fn requeue_wants_good_entries(m: &Machine) {
     assert_eq!(t.call(m.requeue2(&[from, Entry { address: 1 << 63, ..to }], 1, 1)), EFAULT);
 }
 
-fn requeue_wants_entries_and_no_flags_of_its_own(m: &Machine) {
+fn requeue_needs_entries_and_call_flags_of_0(m: &Machine) {
     let (t, [from, to]) = (m.thread(), m.words(7));
     let call = m.requeue2(&[m.entry(from, 8), m.entry(to, 7)], 1, 1);
     assert_eq!(t.call(call.argument(0, 0)), EINVAL);
@@ -216,22 +216,22 @@ fn requeue_to_the_same_word_counts(m: &Machine) {
 }
 
 on_every_machine![
-    wait_and_wake_meet,
-    they_meet_futex_too,
-    wake_of_0_wakes_nobody_and_of_less_wakes_one,
-    wake_of_0_is_checked_all_the_same,
+    wait_and_wake_match,
+    they_match_futex_operations,
+    wake_of_0_wakes_none_and_of_less_wakes_one,
+    wake_of_0_checks_its_arguments,
     masks_choose,
     mask_must_have_a_bit_and_fit_the_word,
     value_must_fit_the_word,
     flags_must_be_known,
     addresses_must_be_good,
     timeout_is_absolute_of_either_clock,
-    clock_is_looked_at_only_with_a_timeout,
+    clock_is_checked_only_with_a_timeout,
     time_must_be_valid_and_is_read_before_the_word,
     requeue_compares_wakes_and_requeues,
     requeue_refuses_negative_counts,
-    requeue_wants_the_same_flags_of_both,
-    requeue_wants_good_entries,
-    requeue_wants_entries_and_no_flags_of_its_own,
+    requeue_needs_equal_flags_of_both_words,
+    requeue_needs_valid_entries,
+    requeue_needs_entries_and_call_flags_of_0,
     requeue_to_the_same_word_counts,
 ];

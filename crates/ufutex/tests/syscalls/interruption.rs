@@ -1,4 +1,4 @@
-//! A signal arrives during a call: which calls end with `EINTR`, and which are made again.
+//! A signal arrives during a call. Some calls return `EINTR`, others are restarted.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use Interruption::{Handler, NoHandler, RestartingHandler};
 
 const MONOTONIC: libc::clockid_t = libc::CLOCK_MONOTONIC;
 
-/// That a wait on `word`, interrupted in this way, ends with `EINTR` and leaves nobody behind.
+/// Checks that a wait on `word` that is interrupted in this way returns `EINTR` and leaves no waiter queued.
 fn is_eintr(m: &Machine, word: Word, call: Call, how: Interruption) {
     let t = m.thread();
     let waiting = t.begin(call);
@@ -22,7 +22,7 @@ fn is_eintr(m: &Machine, word: Word, call: Call, how: Interruption) {
     m.assert_waiters(word, 0);
 }
 
-/// That a wait on `word`, interrupted in this way, sleeps on in the same call.
+/// Checks that a wait on `word` that is interrupted in this way is restarted and sleeps again.
 fn is_restarted(m: &Machine, word: Word, call: Call, how: Interruption) {
     let t = m.thread();
     let waiting = t.begin(call);
@@ -34,7 +34,7 @@ fn is_restarted(m: &Machine, word: Word, call: Call, how: Interruption) {
     assert_eq!(waiting.finish(), 0, "{how:?}");
 }
 
-/// That a wait on `word`, interrupted without a handler, sleeps on in restart_syscall(2).
+/// Checks that a wait on `word` that is interrupted without a handler continues in restart_syscall(2).
 fn is_continued(m: &Machine, word: Word, call: Call) {
     let t = m.thread();
     let waiting = t.begin(call);
@@ -46,7 +46,7 @@ fn is_continued(m: &Machine, word: Word, call: Call) {
     assert_eq!(waiting.finish(), 0);
 }
 
-fn wait_without_a_timeout_is_restarted_if_the_handler_says_so(m: &Machine) {
+fn wait_without_a_timeout_is_restarted_with_sa_restart(m: &Machine) {
     let word = m.word(0);
     for call in [m.wait(word, 0), m.wait_bitset(word, 0, 1)] {
         is_eintr(m, word, call, Handler);
@@ -54,7 +54,7 @@ fn wait_without_a_timeout_is_restarted_if_the_handler_says_so(m: &Machine) {
     }
 }
 
-fn wait_with_a_timeout_ends_whatever_the_handler_says(m: &Machine) {
+fn wait_with_a_timeout_is_eintr_even_with_sa_restart(m: &Machine) {
     let word = m.word(0);
     let long = m.time(Duration::from_secs(1000));
     let realtime = m.wait_bitset(word, 0, ANY).realtime().timeout(m.far(libc::CLOCK_REALTIME));
@@ -64,7 +64,7 @@ fn wait_with_a_timeout_ends_whatever_the_handler_says(m: &Machine) {
     }
 }
 
-fn waitv_and_wait2_are_restarted_if_the_handler_says_so_with_a_timeout_and_without(m: &Machine) {
+fn waitv_and_wait2_are_restarted_with_sa_restart_with_and_without_a_timeout(m: &Machine) {
     let word = m.word(0);
     let (waitv, wait2) = (m.waitv(&[m.entry(word, 0)]), m.wait2(word, 0, 1));
     let far = m.far(MONOTONIC);
@@ -130,11 +130,11 @@ fn wait_that_is_continued_ends_at_its_first_deadline(m: &Machine) {
     });
 }
 
-fn nothing_to_continue_is_eintr(m: &Machine) {
+fn restart_syscall_without_a_call_to_continue_is_eintr(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     let restart = Call::new(Number::Restart, [0; 6]);
     assert_eq!(t.call(restart), EINTR);
-    // A handler ran: what it interrupted is over.
+    // After a handler has run, the interrupted call cannot be continued.
     let waiting = t.begin(m.wait(word, 0).timeout(m.time(Duration::from_secs(1000))));
     t.interrupt(Handler);
     assert_eq!(waiting.finish(), EINTR);
@@ -194,7 +194,7 @@ fn lock_pi_that_is_restarted_keeps_its_deadline(m: &Machine) {
     });
 }
 
-fn who_is_restarted_queues_behind_the_others(m: &Machine) {
+fn restarted_waiter_queues_behind_the_others(m: &Machine) {
     let ([a, b, waker], word) = (m.threads(), m.word(0));
     let first = a.begin(m.wait(word, 0));
     let second = b.begin(m.wait(word, 0));
@@ -232,7 +232,7 @@ fn restarted_wait_compares_the_word_again(m: &Machine) {
     }
 }
 
-fn interrupted_waitv_leaves_nobody_behind(m: &Machine) {
+fn interrupted_waitv_leaves_no_waiter(m: &Machine) {
     let (t, words) = (m.thread(), m.words::<5>(0));
     let waiting = t.begin(m.waitv(&words.map(|word| m.entry(word, 0))));
     t.interrupt(Handler);
@@ -255,20 +255,20 @@ fn thread_that_was_interrupted_waits_again(m: &Machine) {
 }
 
 on_every_machine![
-    wait_without_a_timeout_is_restarted_if_the_handler_says_so,
-    wait_with_a_timeout_ends_whatever_the_handler_says,
-    waitv_and_wait2_are_restarted_if_the_handler_says_so_with_a_timeout_and_without,
+    wait_without_a_timeout_is_restarted_with_sa_restart,
+    wait_with_a_timeout_is_eintr_even_with_sa_restart,
+    waitv_and_wait2_are_restarted_with_sa_restart_with_and_without_a_timeout,
     interruption_without_a_handler_ends_no_wait,
     wait_that_is_continued_keeps_its_bitset,
     wait_that_is_continued_compares_the_word_again,
     wait_that_is_continued_ends_at_its_first_deadline,
-    nothing_to_continue_is_eintr,
+    restart_syscall_without_a_call_to_continue_is_eintr,
     lock_pi_is_restarted_always,
     lock_pi_is_restarted_without_a_handler_too,
     lock_pi_that_is_restarted_keeps_its_deadline,
-    who_is_restarted_queues_behind_the_others,
+    restarted_waiter_queues_behind_the_others,
     locker_that_is_restarted_queues_behind_the_others,
     restarted_wait_compares_the_word_again,
-    interrupted_waitv_leaves_nobody_behind,
+    interrupted_waitv_leaves_no_waiter,
     thread_that_was_interrupted_waits_again,
 ];

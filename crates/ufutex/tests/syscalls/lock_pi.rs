@@ -1,4 +1,4 @@
-//! `FUTEX_LOCK_PI`, `FUTEX_LOCK_PI2` and `FUTEX_TRYLOCK_PI`, from outside. Which states of word and queue are valid is in
+//! `FUTEX_LOCK_PI`, `FUTEX_LOCK_PI2` and `FUTEX_TRYLOCK_PI`. The valid combinations of word and queue are tested in
 //! `pi_states`.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::machine::{Machine, Thread};
 use crate::memory::Word;
 use crate::on_every_machine;
 
-/// The three ways to ask for a lock.
+/// The three calls that take a lock.
 fn ways(m: &Machine, word: Word) -> [Call; 3] {
     [m.lock_pi(word), m.lock_pi2(word), m.trylock_pi(word)]
 }
@@ -25,7 +25,7 @@ fn free_lock_is_taken_at_once(m: &Machine) {
     }
 }
 
-fn value_argument_is_not_looked_at(m: &Machine) {
+fn value_argument_is_ignored(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     assert_eq!(t.call(m.lock_pi(word).value(99).value3(99).address2(3u64)), 0);
     assert_eq!(t.call(m.unlock_pi(word).value(99).value3(99).address2(3u64).timeout(1)), 0);
@@ -102,7 +102,7 @@ fn trylock_has_no_timeout(m: &Machine) {
     }
 }
 
-fn lock_that_user_space_took_is_waited_for(m: &Machine) {
+fn lock_taken_in_user_space_is_waited_for(m: &Machine) {
     let ([owner, w], word) = (m.threads(), m.word(0));
     word.set(owner.tid());
     let waiting = w.begin(m.lock_pi(word));
@@ -110,12 +110,12 @@ fn lock_that_user_space_took_is_waited_for(m: &Machine) {
     assert_eq!(owner.call(m.unlock_pi(word)), 0);
     assert_eq!(waiting.finish(), 0);
     assert_eq!(word.get(), w.tid() | WAITERS);
-    // Nobody waits any more; the flag says so only after the next unlock.
+    // No waiter is left, but the flag is cleared only by the next unlock.
     assert_eq!(w.call(m.unlock_pi(word)), 0);
     assert_eq!(word.get(), 0);
 }
 
-fn lock_is_handed_on_in_the_order_of_arrival(m: &Machine) {
+fn lock_is_handed_over_in_the_order_of_arrival(m: &Machine) {
     let (owner, word) = (m.thread(), m.word(0));
     let threads: [Thread; 4] = m.threads();
     assert_eq!(owner.call(m.lock_pi(word)), 0);
@@ -134,7 +134,7 @@ fn timeout_of_lock_pi_is_absolute_and_of_the_realtime_clock(m: &Machine) {
     word.set(owner.tid());
     let soon = m.time_from_now(libc::CLOCK_REALTIME, Duration::from_millis(10));
     assert_eq!(t.call(m.lock_pi(word).timeout(soon)), ETIMEDOUT);
-    // By the monotonic clock this time is far ahead, unless the machine has been up for decades.
+    // On the monotonic clock this time is far ahead, unless the host has been up for decades.
     assert_eq!(
         t.call(m.lock_pi(word).timeout(m.time_from_now(libc::CLOCK_MONOTONIC, Duration::from_secs(9999)))),
         ETIMEDOUT
@@ -163,7 +163,7 @@ fn lock_pi_takes_no_clock_flag(m: &Machine) {
     assert_eq!(word.get(), 0);
 }
 
-fn free_lock_is_taken_though_the_deadline_has_passed(m: &Machine) {
+fn free_lock_is_taken_after_the_deadline(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     assert_eq!(t.call(m.lock_pi(word).timeout(m.past())), 0);
     assert_eq!(word.get(), t.tid());
@@ -183,16 +183,7 @@ fn waiter_that_timed_out_is_gone_and_its_flag_stays(m: &Machine) {
     assert_eq!(word.get(), 0);
 }
 
-fn all_waiters_time_out_and_the_owner_unlocks(m: &Machine) {
-    let ([owner, t], word) = (m.threads(), m.word(0));
-    word.set(owner.tid());
-    assert_eq!(t.call(m.lock_pi(word).timeout(m.past())), ETIMEDOUT);
-    assert_eq!(owner.call(m.unlock_pi(word)), 0);
-    assert_eq!(word.get(), 0);
-    assert_eq!(t.call(m.lock_pi(word)), 0);
-}
-
-fn lock_must_be_aligned_and_there(m: &Machine) {
+fn lock_must_be_aligned_and_mapped(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     for op in [libc::FUTEX_LOCK_PI, crate::calls::FUTEX_LOCK_PI2, libc::FUTEX_TRYLOCK_PI] {
         assert_eq!(t.call(m.futex(word.0 + 2, op, 0)), EINVAL);
@@ -203,7 +194,7 @@ fn lock_must_be_aligned_and_there(m: &Machine) {
 
 on_every_machine![
     free_lock_is_taken_at_once,
-    value_argument_is_not_looked_at,
+    value_argument_is_ignored,
     own_lock_is_edeadlk,
     lock_of_a_dead_thread_is_esrch_and_waiters_is_set,
     lock_of_a_thread_that_never_was_is_esrch,
@@ -211,13 +202,12 @@ on_every_machine![
     trylock_of_a_lock_that_is_held_is_eagain_and_waiters_is_set,
     trylock_with_a_waiter_queued_is_eagain,
     trylock_has_no_timeout,
-    lock_that_user_space_took_is_waited_for,
-    lock_is_handed_on_in_the_order_of_arrival,
+    lock_taken_in_user_space_is_waited_for,
+    lock_is_handed_over_in_the_order_of_arrival,
     timeout_of_lock_pi_is_absolute_and_of_the_realtime_clock,
     timeout_of_lock_pi2_is_of_the_clock_that_it_names,
     lock_pi_takes_no_clock_flag,
-    free_lock_is_taken_though_the_deadline_has_passed,
+    free_lock_is_taken_after_the_deadline,
     waiter_that_timed_out_is_gone_and_its_flag_stays,
-    all_waiters_time_out_and_the_owner_unlocks,
-    lock_must_be_aligned_and_there,
+    lock_must_be_aligned_and_mapped,
 ];

@@ -1,7 +1,7 @@
-//! What runs the calls: futex(2) itself or the engine, behind one face.
+//! One interface for futex(2) and the engine.
 //!
-//! A [`Machine`] has memory and threads. A [`Thread`] is a thread of this process that makes the calls it is told to, so
-//! that a test can have several, each with a number of its own, and look at those that sleep.
+//! A [`Machine`] has memory and threads. A [`Thread`] is a thread of this process that makes the calls that the test
+//! sends to it. So a test can have several threads with different TIDs, and observe those that sleep.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -17,61 +17,61 @@ use crate::common::arena::Arena;
 use crate::common::asleep::{thread_id, until};
 use crate::memory::{Memory, Word};
 
-/// How a sleeping thread is disturbed.
+/// How a sleeping thread is interrupted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interruption {
-    /// By a signal whose handler was set without `SA_RESTART`.
+    /// By a signal whose handler is installed without `SA_RESTART`.
     Handler,
-    /// By a signal whose handler was set with `SA_RESTART`.
+    /// By a signal whose handler is installed with `SA_RESTART`.
     RestartingHandler,
-    /// By something that no handler runs for: it is stopped and continued.
+    /// By being stopped and continued, for which no handler runs.
     NoHandler,
 }
 
 /// The kernel or the engine.
 pub trait System: Send + Sync {
-    /// Makes the calling thread one of the system's.
+    /// Makes the calling thread a thread of the system.
     fn enter(&self, memory: &'static Arena) -> Arc<dyn Seat>;
 
-    /// Why a thread cannot have a real-time priority here, if it cannot.
+    /// The reason why threads cannot have real-time priorities, `None` if they can.
     fn lacks_priorities(&self) -> Option<String> {
         None
     }
 
-    /// The number of a thread of the kernel's own, or why there is none here.
+    /// The TID of a kernel thread, or the reason why there is none.
     fn kernel_thread(&self) -> Result<u32, String>;
 
-    /// Why a thread cannot be interrupted without a handler here, if it cannot.
+    /// The reason why threads cannot be interrupted without a handler, `None` if they can.
     fn lacks_stops(&self) -> Option<String> {
         None
     }
 }
 
-/// A thread's place in its system.
+/// The system's side of a thread.
 pub trait Seat: Send + Sync {
-    /// Makes a call. On the thread itself.
+    /// Makes a call. Runs on the thread itself.
     fn call(&self, call: Call) -> isize;
 
-    /// Ends the thread as far as the system is concerned: its locks are given up. On the thread itself.
+    /// Exits the thread in the system, which releases its locks. Runs on the thread itself.
     fn leave(&self);
 
-    /// Whether the thread sleeps in this call. On any thread, like all that follows.
+    /// Whether the thread sleeps in this call. This and the following functions may run on any thread.
     fn is_asleep_in(&self, call: Call) -> bool;
 
     /// Whether the thread sleeps in restart_syscall(2).
     fn is_asleep_again(&self) -> bool;
 
-    /// Disturbs the thread, and returns when it has noticed.
+    /// Interrupts the thread, and returns when the thread has noticed it.
     fn interrupt(&self, how: Interruption);
 
-    /// Gives it a real-time priority from 1 to 99, or none with 0.
+    /// Sets the thread's real-time priority, 1 to 99, or none with 0.
     fn set_priority(&self, priority: u8);
 
-    /// Its real-time priority, with what others lend it.
+    /// The thread's effective real-time priority, including what it inherits.
     fn priority(&self) -> u8;
 }
 
-/// Whether calls say that nobody else shares their words, and whether that is so.
+/// Whether the calls have the private flag and the words are in private memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
     Private,
@@ -100,7 +100,7 @@ impl Machine {
         self.sharing == Sharing::Private
     }
 
-    /// A word of the kind that this machine's calls say it is.
+    /// A word in memory that fits the machine's sharing.
     pub fn word(&self, value: u32) -> Word {
         match self.sharing {
             Sharing::Private => self.private_word(value),
@@ -112,16 +112,16 @@ impl Machine {
         std::array::from_fn(|_| self.word(value))
     }
 
-    /// A thread that waits for calls to make.
+    /// A new thread, which waits for calls to make.
     pub fn thread(&self) -> Thread {
         let (system, memory) = (self.system.clone(), self.arena());
-        let (tell, told) = channel();
+        let (send, receive) = channel();
         let (jobs, its_jobs) = channel::<(Call, Sender<isize>)>();
         let open = Arc::new(AtomicUsize::new(0));
         let its_open = open.clone();
         let handle = std::thread::spawn(move || {
             let seat = system.enter(memory);
-            let _ = tell.send((thread_id() as u32, seat.clone()));
+            let _ = send.send((thread_id() as u32, seat.clone()));
             for (call, answer) in its_jobs {
                 let result = seat.call(call);
                 let _ = answer.send(result);
@@ -129,7 +129,7 @@ impl Machine {
             }
             seat.leave();
         });
-        let (tid, seat) = told.recv().expect("the thread runs");
+        let (tid, seat) = receive.recv().expect("the thread runs");
         Thread { tid, seat, jobs, open, handle }
     }
 
@@ -137,7 +137,8 @@ impl Machine {
         std::array::from_fn(|_| self.thread())
     }
 
-    /// Threads that have ended leave numbers that nobody has: for a while, since numbers are given out in turn.
+    /// The TID of a thread that has ended. The host gives out TIDs in increasing order, so it is not reused for a
+    /// while.
     pub fn dead_tid(&self) -> u32 {
         let thread = self.thread();
         let tid = thread.tid();
@@ -145,18 +146,18 @@ impl Machine {
         tid
     }
 
-    /// Whether threads can have real-time priorities here; if not, says why not.
+    /// Whether threads can have real-time priorities. Prints the reason if not.
     pub fn has_priorities(&self) -> bool {
         is_possible(self.system.lacks_priorities())
     }
 
-    /// The number of a thread of the kernel's own; if there is none, says why not.
+    /// The TID of a kernel thread. Prints the reason if there is none.
     pub fn kernel_thread(&self) -> Option<u32> {
         let thread = self.system.kernel_thread();
         is_possible(thread.as_ref().err().cloned()).then(|| thread.ok()).flatten()
     }
 
-    /// Whether threads can be interrupted without a handler here; if not, says why not.
+    /// Whether threads can be interrupted without a handler. Prints the reason if not.
     pub fn has_stops(&self) -> bool {
         is_possible(self.system.lacks_stops())
     }
@@ -169,23 +170,25 @@ fn is_possible(lack: Option<String>) -> bool {
     lack.is_none()
 }
 
-/// A thread. When it is dropped it ends, once it has made the calls that it was given.
+/// A thread that makes calls. After a drop it makes its remaining calls and ends.
 pub struct Thread {
+    /// Dropped before `jobs`, while the thread still waits for calls: glibc up to 2.36 at least reads a thread that it
+    /// detaches once more after that thread may have freed itself.
+    handle: JoinHandle<()>,
     tid: u32,
     seat: Arc<dyn Seat>,
     jobs: Sender<(Call, Sender<isize>)>,
-    /// How many calls it has been given and has not made yet.
+    /// Number of calls that were sent to the thread and have not returned.
     open: Arc<AtomicUsize>,
-    handle: JoinHandle<()>,
 }
 
 impl Thread {
-    /// The number that stands for the thread in a PI futex.
+    /// The TID, as in a PI futex word.
     pub fn tid(&self) -> u32 {
         self.tid
     }
 
-    /// Has it make a call. Whether that will block is left open.
+    /// Starts a call, which may block or not.
     pub fn start(&self, call: Call) -> Pending<'_> {
         let (answer, result) = channel();
         self.open.fetch_add(1, SeqCst);
@@ -193,13 +196,13 @@ impl Thread {
         Pending { thread: self, call, result }
     }
 
-    /// Has it make a call that must return, and returns its result.
+    /// Makes a call that must not block, and returns its result.
     #[track_caller]
     pub fn call(&self, call: Call) -> isize {
         self.start(call).finish()
     }
 
-    /// Has it make a call that must block, and returns when it is asleep.
+    /// Starts a call that must block, and returns when the thread is asleep.
     #[track_caller]
     pub fn begin(&self, call: Call) -> Pending<'_> {
         let pending = self.start(call);
@@ -211,7 +214,7 @@ impl Thread {
         self.open.load(SeqCst) == 0
     }
 
-    /// Disturbs it; returns when it has noticed.
+    /// Interrupts the thread, and returns when the thread has noticed it.
     pub fn interrupt(&self, how: Interruption) {
         self.seat.interrupt(how);
     }
@@ -224,13 +227,13 @@ impl Thread {
         self.seat.priority()
     }
 
-    /// Waits until its priority is this. A thread that was lent it gives it back only when it runs.
+    /// Waits until the effective priority has this value. An inherited priority ends only when the thread runs.
     #[track_caller]
     pub fn until_priority_is(&self, priority: u8) {
         until("the priority changes", || self.priority() == priority);
     }
 
-    /// Ends it, and returns when all that its system does about that is done.
+    /// Ends the thread, and returns when the system has handled the exit.
     #[track_caller]
     pub fn exit(self) {
         drop(self.jobs);
@@ -239,7 +242,7 @@ impl Thread {
     }
 }
 
-/// A call that has not returned, as far as is known.
+/// A call that was started and may not have returned yet.
 pub struct Pending<'t> {
     thread: &'t Thread,
     call: Call,
@@ -247,7 +250,7 @@ pub struct Pending<'t> {
 }
 
 impl Pending<'_> {
-    /// The result, which must come.
+    /// Waits for the result. Fails the test if the call does not return.
     #[track_caller]
     pub fn finish(self) -> isize {
         match self.result.recv_timeout(PATIENCE) {
@@ -257,7 +260,7 @@ impl Pending<'_> {
         }
     }
 
-    /// The result, if the call has returned. It is told once.
+    /// The result if the call has returned. A second call returns `None`.
     #[track_caller]
     pub fn result(&self) -> Option<isize> {
         match self.result.try_recv() {
@@ -294,7 +297,7 @@ impl Pending<'_> {
         self.until(|| self.is_asleep());
     }
 
-    /// Waits until the thread sleeps in the call, or the call has returned: for one that may do so at any time.
+    /// Waits until the thread sleeps in the call or the call has returned.
     #[track_caller]
     pub fn until_asleep_or_over(&self) {
         until("the call blocks or returns", || self.thread.is_idle() || self.is_asleep());
@@ -306,13 +309,13 @@ impl Pending<'_> {
         self.until(|| self.thread.seat.is_asleep_again());
     }
 
-    /// Checks that the call sleeps on. Who was woken is no longer asleep at once; the second look is for who was told
-    /// later than the waker's call returned.
+    /// Checks that the thread stays asleep in the call. A woken thread is usually not asleep any more. The second check
+    /// finds a thread that wakes up only after the waker's call has returned.
     #[track_caller]
     pub fn stays_asleep(&self) {
         for _ in 0..2 {
             self.assert_pending();
-            // An engine's thread may be up for a moment without having been woken by the test.
+            // A thread of the engine may run for a moment without having been woken by the test.
             self.until_asleep();
             std::thread::yield_now();
         }

@@ -1,7 +1,7 @@
-//! One suite for the system calls: each body is written once and runs on futex(2) itself, with private and with shared
+//! One suite for the system calls. Each body is written once and runs on futex(2), with private and with shared
 //! words, and on the engine with every scheme.
 //!
-//! A test is named `topic::machine::body`. The kernel is the oracle: a body that it fails is wrong.
+//! A test is named `topic::machine::body`. The kernel is the oracle: a body that fails on the kernel is wrong.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -23,7 +23,6 @@ mod numa;
 mod order_of_checks;
 mod owner_death;
 mod peers;
-mod peers_engine;
 mod pi_deadlock;
 mod pi_faults;
 mod pi_priority;
@@ -54,7 +53,7 @@ macro_rules! on_every_machine {
     };
 }
 
-/// Makes a `#[test]` of each `fn name(m: &Machine)` on the kernel alone. Each use says why.
+/// Makes a `#[test]` of each `fn name(m: &Machine)` on the kernel only. Each use gives the reason.
 macro_rules! on_the_kernel {
     ($($name:ident),* $(,)?) => {
         $crate::on_machines! { [$($name)*]

@@ -1,20 +1,21 @@
-//! The memory that the calls are about: words, times, arrays.
+//! The memory of the tests: words, timeouts, arrays.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use crate::common::arena::{Arena, PAGE, Rights};
+use crate::common::kernel::now;
 
-/// A 32-bit word that both the kernel and the engine find at its address. The memory of tests is never given back, so a
-/// thread that still sleeps when its test is over does no harm.
+/// A 32-bit word at the same address for the kernel and the engine. The memory of tests is leaked, so a thread that
+/// still sleeps after its test does not use freed memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Word(pub u64);
 
 impl Word {
     fn atomic(self) -> &'static AtomicU32 {
         assert!(self.0.is_multiple_of(4), "{:#x} is no word's address", self.0);
-        // SAFETY: words are made of the addresses of arenas that live as long as the process, and are aligned.
+        // SAFETY: the address is aligned and lies in an arena that lives as long as the process.
         unsafe { &*std::ptr::with_exposed_provenance(self.0 as usize) }
     }
 
@@ -35,12 +36,12 @@ impl From<Word> for u64 {
 
 const PAGES: u64 = 48;
 const TWIN_PAGES: u64 = 2;
-/// The pages at the end of the private ones that are handed out whole.
+/// Number of private pages that are handed out as whole pages.
 const WHOLE_PAGES: u64 = 12;
-/// How far apart things lie that are handed out: in cache lines of their own.
+/// Alignment of each piece of memory: a cache line of its own.
 const APART: u64 = 64;
 
-/// Where the next thing of each kind goes.
+/// The test's memory, which is handed out piece by piece.
 pub struct Memory {
     arena: &'static Arena,
     private: AtomicU64,
@@ -86,14 +87,14 @@ impl Memory {
         twins
     }
 
-    /// The last page of the object under its first address, with these rights there.
+    /// The last page of the object at its first address, with these rights.
     pub fn object_page(&self, rights: Rights) -> u64 {
         let offset = (PAGES + TWIN_PAGES - 1) * PAGE;
         self.arena.protect(offset, rights);
         self.arena.at(offset)
     }
 
-    /// A private anonymous page of its own, touched once, with these rights. Full of zeroes.
+    /// A private anonymous page with these rights. It is zero and has been faulted in.
     pub fn page(&self, rights: Rights) -> u64 {
         let offset = self.whole.fetch_add(PAGE, SeqCst);
         assert!(offset < PAGES * PAGE, "there are no more whole pages");
@@ -120,7 +121,7 @@ impl Memory {
         low | high << 32
     }
 
-    /// A `timespec` with these numbers, valid or not.
+    /// A `timespec` with these members, which may be invalid.
     pub fn raw_time(&self, seconds: i64, nanoseconds: i64) -> u64 {
         let at = self.bytes(16);
         self.put_u64(at, seconds as u64);
@@ -128,20 +129,13 @@ impl Memory {
         at
     }
 
-    /// A `timespec` that means a length of time.
+    /// A `timespec` with a relative time.
     pub fn time(&self, length: Duration) -> u64 {
         self.raw_time(length.as_secs() as i64, length.subsec_nanos().into())
     }
 
-    /// A `timespec` that means a time on `clock`, so long from now.
+    /// A `timespec` with the absolute time on `clock` that is `length` from now.
     pub fn time_from_now(&self, clock: libc::clockid_t, length: Duration) -> u64 {
         self.time(now(clock) + length)
     }
-}
-
-pub fn now(clock: libc::clockid_t) -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is writable.
-    assert_eq!(unsafe { libc::clock_gettime(clock, &mut time) }, 0);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -1,4 +1,4 @@
-//! `FUTEX2_NUMA` and `FUTEX2_MPOL`, as far as they can be seen on one node.
+//! `FUTEX2_NUMA` and `FUTEX2_MPOL`, as far as they can be tested on one node.
 
 use crate::call::Call;
 use crate::calls::{ALL, ANY, Entry, MPOL, NUMA};
@@ -9,10 +9,10 @@ use crate::memory::Word;
 use crate::on_every_machine;
 
 const EVERY: u64 = ANY as u64;
-/// Stands for no node in particular.
+/// `FUTEX_NO_NODE`
 const NO_NODE: u32 = u32::MAX;
 
-/// A futex word, and the word behind it that holds its node.
+/// A futex word and the word after it, which holds the node.
 fn with_node(m: &Machine, node: u32) -> [Word; 2] {
     let word = m.word(0);
     let at = Word(word.0 + 4);
@@ -28,7 +28,7 @@ fn wake(m: &Machine, word: impl Into<u64>, flags: u32) -> Call {
     m.wake2(word, EVERY, ALL).argument(3, (m.flags() | flags).into())
 }
 
-fn wait_and_wake_meet_on_a_node(m: &Machine) {
+fn wake_finds_a_waiter_on_its_node(m: &Machine) {
     let ([w, t], [word, node]) = (m.threads(), with_node(m, 0));
     let waiting = w.begin(wait(m, word, 0, NUMA));
     assert_eq!(node.get(), 0);
@@ -37,7 +37,7 @@ fn wait_and_wake_meet_on_a_node(m: &Machine) {
     assert_eq!(t.call(wake(m, word, NUMA)), 0);
 }
 
-fn no_node_is_replaced_by_the_node_that_was_taken(m: &Machine) {
+fn no_node_is_replaced_by_the_chosen_node(m: &Machine) {
     let ([w, t], [word, node]) = (m.threads(), with_node(m, NO_NODE));
     let waiting = w.begin(wait(m, word, 0, NUMA));
     let taken = node.get();
@@ -67,7 +67,7 @@ fn every_call_replaces_it(m: &Machine) {
     assert_ne!(node.get(), NO_NODE);
 }
 
-fn node_that_cannot_be_is_einval(m: &Machine) {
+fn impossible_node_is_einval(m: &Machine) {
     let t = m.thread();
     for bad in [1024, 4096, 1 << 31, NO_NODE - 1] {
         let [word, node] = with_node(m, bad);
@@ -75,7 +75,7 @@ fn node_that_cannot_be_is_einval(m: &Machine) {
         assert_eq!(t.call(wait(m, word, 0, NUMA)), EINVAL, "{bad:#x}");
         assert_eq!(t.call(wait(m, word, 0, NUMA | MPOL)), EINVAL, "{bad:#x}");
         assert_eq!(node.get(), bad);
-        // Without the flag the word behind it is nobody's business.
+        // Without the flag the word after it is ignored.
         assert_eq!(t.call(wake(m, word, 0)), 0);
     }
 }
@@ -91,14 +91,14 @@ fn word_and_node_must_be_aligned_together(m: &Machine) {
 }
 
 fn node_is_read_even_of_private_words(m: &Machine) {
-    let (t, page) = (m.thread(), m.page(Rights::None));
+    let (t, page) = (m.thread(), m.page(Rights::Nothing));
     assert_eq!(t.call(wake(m, page, NUMA)), EFAULT);
     assert_eq!(t.call(wait(m, page, 0, NUMA)), EFAULT);
     assert_eq!(t.call(wake(m, 0u64, NUMA)), EFAULT);
     assert_eq!(t.call(wake(m, 1u64 << 63, NUMA)), EFAULT);
 }
 
-fn node_is_written_only_if_there_was_none(m: &Machine) {
+fn node_is_written_only_in_place_of_no_node(m: &Machine) {
     let (t, page) = (m.thread(), m.page(Rights::ReadWrite));
     let shared = if m.is_private() { 0 } else { EFAULT };
     m.protect(page, Rights::Read);
@@ -110,7 +110,7 @@ fn node_is_written_only_if_there_was_none(m: &Machine) {
     assert_eq!(Word(page + 4).get(), NO_NODE);
 }
 
-fn requeue_goes_from_node_to_node(m: &Machine) {
+fn requeue_between_nodes(m: &Machine) {
     let ([w, t], [from, _], [to, _]) = (m.threads(), with_node(m, 0), with_node(m, NO_NODE));
     let flags = m.flags() | NUMA;
     let waiting = w.begin(wait(m, from, 0, NUMA));
@@ -146,14 +146,14 @@ fn memory_without_a_policy_has_no_node_of_its_own(m: &Machine) {
 }
 
 on_every_machine![
-    wait_and_wake_meet_on_a_node,
-    no_node_is_replaced_by_the_node_that_was_taken,
+    wake_finds_a_waiter_on_its_node,
+    no_node_is_replaced_by_the_chosen_node,
     every_call_replaces_it,
-    node_that_cannot_be_is_einval,
+    impossible_node_is_einval,
     word_and_node_must_be_aligned_together,
     node_is_read_even_of_private_words,
-    node_is_written_only_if_there_was_none,
-    requeue_goes_from_node_to_node,
+    node_is_written_only_in_place_of_no_node,
+    requeue_between_nodes,
     words_with_and_without_a_node_can_be_waited_for_together,
     memory_without_a_policy_has_no_node_of_its_own,
 ];

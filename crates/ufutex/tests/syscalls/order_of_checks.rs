@@ -1,4 +1,5 @@
-//! When several things are wrong with a call, which one is told. Here for futex(2); of the other calls beside themselves.
+//! The error of a call with several errors: the order of the checks of futex(2). Those of the other calls are tested in
+//! their own modules.
 
 use crate::call::Call;
 use crate::calls::FUTEX_LOCK_PI2;
@@ -6,9 +7,9 @@ use crate::common::errno::{EAGAIN, EFAULT, EINVAL, ENOSYS};
 use crate::machine::Machine;
 use crate::on_every_machine;
 
-/// An address that is not there.
+/// An address that is not mapped.
 const NOWHERE: u64 = 8;
-/// An address that no program may name.
+/// An address outside of user space.
 const KERNELS: u64 = 1 << 63;
 
 const WITH_TIMEOUT: [i32; 5] =
@@ -25,12 +26,12 @@ const WITHOUT_TIMEOUT: [i32; 8] = [
     libc::FUTEX_CMP_REQUEUE_PI,
 ];
 
-/// A call of which everything is wrong that can be: address, bitset, second address.
+/// A call with an invalid address, bitset and second address.
 fn wrong(m: &Machine, op: i32) -> Call {
     m.futex(KERNELS + 1, op, 0)
 }
 
-fn timeout_comes_first_for_those_that_have_one(m: &Machine) {
+fn timeout_is_checked_first_if_the_operation_has_one(m: &Machine) {
     let t = m.thread();
     for op in WITH_TIMEOUT {
         for call in [wrong(m, op), wrong(m, op).realtime()] {
@@ -39,7 +40,7 @@ fn timeout_comes_first_for_those_that_have_one(m: &Machine) {
             assert_eq!(t.call(call.timeout(m.raw_time(0, 1_000_000_000))), EINVAL, "{op}");
         }
     }
-    // Of these two errors only one is the timeout's.
+    // An invalid timeout is EINVAL. With a valid one, or none, the clock flag is ENOSYS.
     for op in [libc::FUTEX_WAIT, libc::FUTEX_LOCK_PI] {
         let call = wrong(m, op).realtime();
         assert_eq!(t.call(call.timeout(m.raw_time(-1, 0))), EINVAL, "{op}");
@@ -48,7 +49,7 @@ fn timeout_comes_first_for_those_that_have_one(m: &Machine) {
     }
 }
 
-fn clock_comes_before_everything_else(m: &Machine) {
+fn clock_is_checked_before_everything_else(m: &Machine) {
     let t = m.thread();
     for op in WITHOUT_TIMEOUT.into_iter().chain([libc::FUTEX_WAIT, libc::FUTEX_LOCK_PI]) {
         assert_eq!(t.call(wrong(m, op).realtime()), ENOSYS, "{op}");
@@ -63,7 +64,7 @@ fn unknown_operation_is_enosys(m: &Machine) {
     for op in numbers {
         for call in [m.futex(word, op, 0), m.futex(word, op, 0).realtime(), wrong(m, op)] {
             assert_eq!(t.call(call), ENOSYS, "{op:#x}");
-            // It has no timeout to look at.
+            // An unknown operation does not read the timeout.
             assert_eq!(t.call(call.timeout(NOWHERE)), ENOSYS, "{op:#x}");
         }
     }
@@ -78,7 +79,7 @@ fn operation_is_32_bits_of_its_register(m: &Machine) {
     assert_eq!(t.call(wake.argument(5, 1 << 32)), EINVAL, "and the bitset");
 }
 
-fn bitset_and_counts_come_before_the_address(m: &Machine) {
+fn bitset_and_counts_are_checked_before_the_address(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     assert_eq!(t.call(m.wait_bitset(KERNELS, 0, 0)), EINVAL);
     assert_eq!(t.call(m.wait_bitset(KERNELS, 0, 1)), EFAULT);
@@ -92,13 +93,13 @@ fn bitset_and_counts_come_before_the_address(m: &Machine) {
     assert_eq!(t.call(m.cmp_requeue_pi(KERNELS, 0, KERNELS, 1)), EINVAL);
     assert_eq!(t.call(m.cmp_requeue_pi(KERNELS, 0, word, 1)), EFAULT);
     assert_eq!(t.call(m.wait_requeue_pi(KERNELS, 0, KERNELS)), EINVAL);
-    // The operation of a wake_op comes after the addresses.
+    // The encoded operation of a wake_op is checked after the addresses.
     assert_eq!(t.call(m.wake_op(KERNELS, word, [1, 1], 7 << 28)), EFAULT);
     assert_eq!(t.call(m.wake_op(word, KERNELS, [1, 1], 7 << 28)), EFAULT);
     assert_eq!(t.call(m.wake_op(word, word.0 + 1, [1, 1], 7 << 28)), EINVAL);
 }
 
-fn second_address_comes_first_of_wait_requeue_pi(m: &Machine) {
+fn second_address_of_wait_requeue_pi_is_checked_first(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     assert_eq!(t.call(m.wait_requeue_pi(word.0 + 1, 0, KERNELS)), EFAULT);
     assert_eq!(t.call(m.wait_requeue_pi(KERNELS, 0, word.0 + 1)), EINVAL);
@@ -106,7 +107,7 @@ fn second_address_comes_first_of_wait_requeue_pi(m: &Machine) {
     assert_eq!(t.call(m.cmp_requeue_pi(KERNELS, 0, word.0 + 1, 0)), EFAULT);
 }
 
-fn address_comes_before_the_value(m: &Machine) {
+fn address_is_checked_before_the_value(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     assert_eq!(t.call(m.wait(word.0 + 1, 1)), EINVAL);
     assert_eq!(t.call(m.wait(KERNELS, 1)), EFAULT);
@@ -114,7 +115,7 @@ fn address_comes_before_the_value(m: &Machine) {
     assert_eq!(t.call(m.cmp_requeue(word, 1, KERNELS, 0, 0)), EFAULT);
 }
 
-fn value_comes_before_a_deadline_that_has_passed(m: &Machine) {
+fn value_is_checked_before_an_expired_deadline(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     assert_eq!(t.call(m.wait(word, 1).timeout(m.raw_time(0, 0))), EAGAIN);
     assert_eq!(t.call(m.wait_bitset(word, 1, 1).timeout(m.past())), EAGAIN);
@@ -122,12 +123,12 @@ fn value_comes_before_a_deadline_that_has_passed(m: &Machine) {
 }
 
 on_every_machine![
-    timeout_comes_first_for_those_that_have_one,
-    clock_comes_before_everything_else,
+    timeout_is_checked_first_if_the_operation_has_one,
+    clock_is_checked_before_everything_else,
     unknown_operation_is_enosys,
     operation_is_32_bits_of_its_register,
-    bitset_and_counts_come_before_the_address,
-    second_address_comes_first_of_wait_requeue_pi,
-    address_comes_before_the_value,
-    value_comes_before_a_deadline_that_has_passed,
+    bitset_and_counts_are_checked_before_the_address,
+    second_address_of_wait_requeue_pi_is_checked_first,
+    address_is_checked_before_the_value,
+    value_is_checked_before_an_expired_deadline,
 ];

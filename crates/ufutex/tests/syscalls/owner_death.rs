@@ -8,7 +8,7 @@ use crate::memory::Word;
 use crate::on_every_machine;
 use crate::robust_list::{PI, RobustList};
 
-fn lock_of_an_owner_without_a_list_goes_to_the_next(m: &Machine) {
+fn lock_of_an_owner_without_a_list_passes_to_the_next(m: &Machine) {
     let ([owner, w], word) = (m.threads(), m.word(0));
     assert_eq!(owner.call(m.lock_pi(word)), 0);
     let waiting = w.begin(m.lock_pi(word));
@@ -20,14 +20,14 @@ fn lock_of_an_owner_without_a_list_goes_to_the_next(m: &Machine) {
     assert_eq!(word.get(), 0);
 }
 
-fn lock_of_an_owner_with_a_list_goes_to_the_next(m: &Machine) {
-    // Marked as a PI futex or not: who waits for it decides.
+fn lock_of_an_owner_with_a_list_passes_to_the_next(m: &Machine) {
+    // The entry's PI mark does not matter, because the word has a PI waiter.
     for mark in [PI, 0] {
         let [owner, w] = m.threads();
         let list = RobustList::new(m, &owner);
         let lock = list.lock(0);
         list.link(&[(lock, mark)]);
-        // A robust list lies in private memory here; by a shared address it is another futex.
+        // The list's words are in private memory, so a machine with shared words makes private calls, too.
         assert_eq!(owner.call(m.lock_pi(lock.word).private()), 0);
         let waiting = w.begin(m.lock_pi(lock.word).private());
         owner.exit();
@@ -38,7 +38,7 @@ fn lock_of_an_owner_with_a_list_goes_to_the_next(m: &Machine) {
     }
 }
 
-fn lock_without_waiters_on_a_list_is_free_and_says_owner_died(m: &Machine) {
+fn lock_without_waiters_on_a_list_becomes_owner_died(m: &Machine) {
     for (mark, flags) in [(PI, 0), (PI, WAITERS), (0, 0), (0, WAITERS)] {
         let [owner, t] = m.threads();
         let list = RobustList::new(m, &owner);
@@ -51,7 +51,7 @@ fn lock_without_waiters_on_a_list_is_free_and_says_owner_died(m: &Machine) {
     }
 }
 
-fn lock_without_waiters_and_list_stays_the_dead_ones(m: &Machine) {
+fn lock_without_waiters_and_list_keeps_the_dead_tid(m: &Machine) {
     let ([owner, t], word) = (m.threads(), m.word(0));
     let tid = owner.tid();
     assert_eq!(owner.call(m.lock_pi(word)), 0);
@@ -61,7 +61,7 @@ fn lock_without_waiters_and_list_stays_the_dead_ones(m: &Machine) {
     assert_eq!(word.get(), tid | WAITERS);
 }
 
-fn every_lock_of_the_dead_is_handed_on(m: &Machine) {
+fn every_lock_of_a_dead_owner_is_passed_on(m: &Machine) {
     let owner = m.thread();
     let (words, threads): ([Word; 3], [Thread; 3]) = (m.words(0), m.threads());
     for word in words {
@@ -75,7 +75,7 @@ fn every_lock_of_the_dead_is_handed_on(m: &Machine) {
     }
 }
 
-fn waiters_of_the_dead_get_the_lock_in_order_and_the_flag_goes_with_the_first_unlock(m: &Machine) {
+fn waiters_of_a_dead_owner_get_the_lock_in_order_and_the_first_unlock_clears_the_flag(m: &Machine) {
     let ([owner, a, b, c], word) = (m.threads(), m.word(0));
     assert_eq!(owner.call(m.lock_pi(word)), 0);
     let waiting = [a.begin(m.lock_pi(word)), b.begin(m.lock_pi(word)), c.begin(m.lock_pi(word))];
@@ -92,7 +92,7 @@ fn waiters_of_the_dead_get_the_lock_in_order_and_the_flag_goes_with_the_first_un
     assert_eq!(third.finish(), 0);
 }
 
-fn waiter_of_the_highest_priority_inherits(m: &Machine) {
+fn waiter_of_the_highest_priority_gets_the_dead_owners_lock(m: &Machine) {
     if !m.has_priorities() {
         return;
     }
@@ -108,7 +108,7 @@ fn waiter_of_the_highest_priority_inherits(m: &Machine) {
     assert_eq!(first.finish(), 0);
 }
 
-fn requeued_waiter_inherits(m: &Machine) {
+fn requeued_waiter_gets_the_dead_owners_lock(m: &Machine) {
     let ([owner, w, t], [from, lock]) = (m.threads(), m.words(0));
     assert_eq!(owner.call(m.lock_pi(lock)), 0);
     let waiting = w.begin(m.wait_requeue_pi(from, 0, lock));
@@ -118,7 +118,7 @@ fn requeued_waiter_inherits(m: &Machine) {
     assert_eq!(lock.get(), w.tid() | WAITERS | OWNER_DIED);
 }
 
-fn owner_that_dies_again_keeps_the_flag(m: &Machine) {
+fn owner_died_stays_set_when_the_next_owner_dies(m: &Machine) {
     let ([owner, a, b], word) = (m.threads(), m.word(0));
     assert_eq!(owner.call(m.lock_pi(word)), 0);
     let (first, second) = (a.begin(m.lock_pi(word)), b.begin(m.lock_pi(word)));
@@ -129,23 +129,13 @@ fn owner_that_dies_again_keeps_the_flag(m: &Machine) {
     assert_eq!(word.get(), b.tid() | WAITERS | OWNER_DIED);
 }
 
-fn word_that_user_space_spoiled_is_mended_when_its_owner_dies(m: &Machine) {
-    let ([owner, w], word) = (m.threads(), m.word(0));
-    assert_eq!(owner.call(m.lock_pi(word)), 0);
-    let waiting = w.begin(m.lock_pi(word));
-    word.set(12345);
-    owner.exit();
-    assert_eq!(waiting.finish(), 0);
-    assert_eq!(word.get(), w.tid() | WAITERS | OWNER_DIED);
-}
-
-fn lockers_that_come_while_the_owner_dies_all_get_their_turn(m: &Machine) {
+fn lockers_that_arrive_during_the_exit_all_get_the_lock(m: &Machine) {
     for _ in 0..20 {
         let ([owner, w], word) = (m.threads(), m.word(0));
         assert_eq!(owner.call(m.lock_pi(word)), 0);
         let waiting = w.begin(m.lock_pi(word));
         let threads: [Thread; 3] = m.threads();
-        // States 4, 6 and 8 or, before the next owner has run, 7: this is what `EINVAL` may be said for.
+        // The state is 4, 6 or 8, or 7 before the next owner has run. `EINVAL` is allowed in state 7.
         let later: Vec<_> = std::thread::scope(|scope| {
             scope.spawn(move || owner.exit());
             threads.iter().map(|t| t.start(m.lock_pi(word))).collect()
@@ -166,15 +156,14 @@ fn lockers_that_come_while_the_owner_dies_all_get_their_turn(m: &Machine) {
 }
 
 on_every_machine![
-    lock_of_an_owner_without_a_list_goes_to_the_next,
-    lock_of_an_owner_with_a_list_goes_to_the_next,
-    lock_without_waiters_on_a_list_is_free_and_says_owner_died,
-    lock_without_waiters_and_list_stays_the_dead_ones,
-    every_lock_of_the_dead_is_handed_on,
-    waiters_of_the_dead_get_the_lock_in_order_and_the_flag_goes_with_the_first_unlock,
-    waiter_of_the_highest_priority_inherits,
-    requeued_waiter_inherits,
-    owner_that_dies_again_keeps_the_flag,
-    word_that_user_space_spoiled_is_mended_when_its_owner_dies,
-    lockers_that_come_while_the_owner_dies_all_get_their_turn,
+    lock_of_an_owner_without_a_list_passes_to_the_next,
+    lock_of_an_owner_with_a_list_passes_to_the_next,
+    lock_without_waiters_on_a_list_becomes_owner_died,
+    lock_without_waiters_and_list_keeps_the_dead_tid,
+    every_lock_of_a_dead_owner_is_passed_on,
+    waiters_of_a_dead_owner_get_the_lock_in_order_and_the_first_unlock_clears_the_flag,
+    waiter_of_the_highest_priority_gets_the_dead_owners_lock,
+    requeued_waiter_gets_the_dead_owners_lock,
+    owner_died_stays_set_when_the_next_owner_dies,
+    lockers_that_arrive_during_the_exit_all_get_the_lock,
 ];

@@ -1,4 +1,4 @@
-//! Chains of threads that own locks and wait for others' locks.
+//! Deadlock detection: chains of threads that each own a lock and wait for another one.
 
 use crate::calls::WAITERS;
 use crate::common::errno::{EAGAIN, EDEADLK, ETIMEDOUT};
@@ -6,7 +6,7 @@ use crate::machine::{Machine, Pending, Thread};
 use crate::memory::Word;
 use crate::on_every_machine;
 
-/// Each thread owns the lock of its number and waits for the next one's, but for the last, which waits for none.
+/// Makes a chain. Each thread owns the lock with its index, and each but the last waits for the next lock.
 fn chain<'t, const N: usize>(m: &Machine, threads: &'t [Thread; N]) -> ([Word; N], Vec<Pending<'t>>) {
     let locks: [Word; N] = m.words(0);
     for (thread, lock) in std::iter::zip(threads, locks) {
@@ -16,7 +16,7 @@ fn chain<'t, const N: usize>(m: &Machine, threads: &'t [Thread; N]) -> ([Word; N
     (locks, waiting)
 }
 
-/// Unlocks from the end of the chain; each has the lock that it waited for then.
+/// Unlocks from the end of the chain. Each thread then gets the lock for which it waits.
 fn unravel<const N: usize>(m: &Machine, threads: &[Thread; N], locks: [Word; N], waiting: Vec<Pending<'_>>) {
     assert_eq!(threads[N - 1].call(m.unlock_pi(locks[N - 1])), 0);
     for (i, waiting) in waiting.into_iter().enumerate().rev() {
@@ -53,18 +53,18 @@ fn deadlock_of_ten_is_found(m: &Machine) {
     deadlock_over::<10>(m);
 }
 
-/// How many can wait in a chain where the sysctl `kernel.max_lock_depth` is 1024, as it is by default. The engine's own
-/// default is the same.
+/// The longest possible chain of waits if the sysctl `kernel.max_lock_depth` has its default, 1024. The engine has the
+/// same default.
 const LONGEST_CHAIN: usize = 1025;
 
-/// Chains are followed so far and no farther: what lies beyond might be a circle.
-fn chain_that_is_too_long_is_taken_for_a_deadlock(m: &Machine) {
+/// The deadlock detection stops after this number of locks and returns EDEADLK.
+fn chain_that_is_too_long_is_edeadlk(m: &Machine) {
     match std::fs::read_to_string("/proc/sys/kernel/max_lock_depth") {
         Ok(depth) if depth.trim() != "1024" => return println!("skipped: kernel.max_lock_depth is {depth} here"),
         _ => {}
     }
     let threads: Vec<Thread> = (0..1100).map(|_| m.thread()).collect();
-    // More words than a shared object here has room for; whose words they are makes no difference.
+    // Private words, because the shared object is too small. The kind of word makes no difference here.
     let locks: Vec<Word> = threads.iter().map(|_| m.private_word(0)).collect();
     for (thread, lock) in std::iter::zip(&threads, &locks) {
         assert_eq!(thread.call(m.lock_pi(*lock).private()), 0);
@@ -89,14 +89,14 @@ fn chain_that_is_too_long_is_taken_for_a_deadlock(m: &Machine) {
     }
 }
 
-fn trylock_does_not_block_so_it_is_no_deadlock(m: &Machine) {
+fn trylock_that_would_deadlock_is_eagain(m: &Machine) {
     let threads: [Thread; 2] = m.threads();
     let (locks, waiting) = chain(m, &threads);
     assert_eq!(threads[1].call(m.trylock_pi(locks[0])), EAGAIN);
     unravel(m, &threads, locks, waiting);
 }
 
-fn long_chain_without_an_end_in_itself_is_no_deadlock(m: &Machine) {
+fn long_chain_without_a_cycle_is_no_deadlock(m: &Machine) {
     let (threads, outside): ([Thread; 6], _) = (m.threads(), m.thread());
     let (locks, waiting) = chain(m, &threads);
     let further = outside.begin(m.lock_pi(locks[0]));
@@ -105,7 +105,7 @@ fn long_chain_without_an_end_in_itself_is_no_deadlock(m: &Machine) {
     assert_eq!(outside.call(m.unlock_pi(locks[0])), 0);
 }
 
-fn chain_that_a_timeout_has_broken_is_no_deadlock(m: &Machine) {
+fn chain_broken_by_a_timeout_is_no_deadlock(m: &Machine) {
     let ([a, b], [first, second]) = (m.threads(), m.words(0));
     assert_eq!(a.call(m.lock_pi(first)), 0);
     assert_eq!(b.call(m.lock_pi(second)), 0);
@@ -118,7 +118,7 @@ fn chain_that_a_timeout_has_broken_is_no_deadlock(m: &Machine) {
 
 fn deadlock_over_a_requeued_waiter_is_found(m: &Machine) {
     let ([a, b, t], [from, lock, other]) = (m.threads(), m.words(0));
-    // `a` owns `other` and will wait for `lock` by way of `from`; `b` owns `lock`.
+    // `a` owns `other` and waits on `from` to be requeued to `lock`. `b` owns `lock`.
     assert_eq!(a.call(m.lock_pi(other)), 0);
     assert_eq!(b.call(m.lock_pi(lock)), 0);
     let waiting = a.begin(m.wait_requeue_pi(from, 0, lock));
@@ -133,9 +133,9 @@ on_every_machine![
     deadlock_of_two_is_found,
     deadlock_of_three_is_found,
     deadlock_of_ten_is_found,
-    chain_that_is_too_long_is_taken_for_a_deadlock,
-    trylock_does_not_block_so_it_is_no_deadlock,
-    long_chain_without_an_end_in_itself_is_no_deadlock,
-    chain_that_a_timeout_has_broken_is_no_deadlock,
+    chain_that_is_too_long_is_edeadlk,
+    trylock_that_would_deadlock_is_eagain,
+    long_chain_without_a_cycle_is_no_deadlock,
+    chain_broken_by_a_timeout_is_no_deadlock,
     deadlock_over_a_requeued_waiter_is_found,
 ];

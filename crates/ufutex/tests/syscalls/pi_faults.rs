@@ -1,4 +1,4 @@
-//! The word of a PI lock is taken away, or overwritten, while others wait.
+//! The word of a PI lock is unmapped, protected or overwritten while there are waiters.
 
 use crate::calls::{OWNER_DIED, WAITERS};
 use crate::common::arena::Rights;
@@ -7,7 +7,7 @@ use crate::machine::{Machine, Pending, Thread};
 use crate::memory::Word;
 use crate::on_every_machine;
 
-/// A lock on a page of its own, private, that `owner` holds.
+/// A lock on a private page of its own, which `owner` holds.
 fn held(m: &Machine, owner: &Thread) -> Word {
     let word = Word(m.page(Rights::ReadWrite));
     assert_eq!(owner.call(m.lock_pi(word)), 0);
@@ -18,11 +18,11 @@ fn waits<'t>(m: &Machine, word: Word, thread: &'t Thread) -> Pending<'t> {
     thread.begin(m.lock_pi(word))
 }
 
-fn unlock_of_a_word_that_cannot_be_written_is_efault_and_can_be_made_again(m: &Machine) {
+fn unlock_of_an_unwritable_word_is_efault_and_can_be_repeated(m: &Machine) {
     let [owner, w] = m.threads();
     let word = held(m, &owner);
     let waiting = waits(m, word, &w);
-    for rights in [Rights::Read, Rights::None] {
+    for rights in [Rights::Read, Rights::Nothing] {
         m.protect(word.0, rights);
         assert_eq!(owner.call(m.unlock_pi(word)), EFAULT);
         waiting.stays_asleep();
@@ -49,8 +49,8 @@ fn timeout_needs_no_word(m: &Machine) {
     });
 }
 
-fn waiter_of_the_dead_whose_word_cannot_be_written_gets_efault(m: &Machine) {
-    for rights in [Rights::Read, Rights::None] {
+fn new_owner_after_a_death_gets_efault_if_the_word_is_unwritable(m: &Machine) {
+    for rights in [Rights::Read, Rights::Nothing] {
         let [owner, w, t] = m.threads();
         let word = held(m, &owner);
         let dead = owner.tid();
@@ -61,11 +61,11 @@ fn waiter_of_the_dead_whose_word_cannot_be_written_gets_efault(m: &Machine) {
         m.protect(word.0, Rights::ReadWrite);
         assert_eq!(word.get(), dead | WAITERS);
         assert_eq!(w.call(m.unlock_pi(word)), EPERM);
-        assert_eq!(t.call(m.lock_pi(word)), ESRCH, "nobody waits any more: it is the dead one's");
+        assert_eq!(t.call(m.lock_pi(word)), ESRCH, "no waiter is left, and the owner is dead");
     }
 }
 
-fn waiters_behind_one_who_got_efault_wait_for_its_death(m: &Machine) {
+fn waiters_behind_an_owner_that_got_efault_wait_for_its_exit(m: &Machine) {
     let [owner, a, b, t] = m.threads();
     let word = held(m, &owner);
     let (first, second) = (waits(m, word, &a), waits(m, word, &b));
@@ -74,7 +74,7 @@ fn waiters_behind_one_who_got_efault_wait_for_its_death(m: &Machine) {
     assert_eq!(first.finish(), EFAULT);
     m.protect(word.0, Rights::ReadWrite);
     second.stays_asleep();
-    // The lock is the first one's, though the word does not say so and it cannot let go of it.
+    // The first waiter owns the lock, although the word does not hold its TID. It cannot unlock it.
     assert_eq!(a.call(m.unlock_pi(word)), EPERM);
     assert_eq!(t.call(m.lock_pi(word)), EINVAL);
     a.exit();
@@ -82,7 +82,7 @@ fn waiters_behind_one_who_got_efault_wait_for_its_death(m: &Machine) {
     assert_eq!(word.get(), b.tid() | WAITERS | OWNER_DIED);
 }
 
-fn word_that_lost_its_flag_is_handed_on_all_the_same(m: &Machine) {
+fn lock_without_the_waiters_flag_is_still_handed_over(m: &Machine) {
     for flags in [0, OWNER_DIED, WAITERS | OWNER_DIED] {
         let [owner, w] = m.threads();
         let word = held(m, &owner);
@@ -94,7 +94,7 @@ fn word_that_lost_its_flag_is_handed_on_all_the_same(m: &Machine) {
     }
 }
 
-fn word_that_is_overwritten_is_mended_when_the_owner_dies(m: &Machine) {
+fn overwritten_word_is_corrected_when_the_owner_dies(m: &Machine) {
     for value in [0, WAITERS, OWNER_DIED, 12345, u32::MAX] {
         let [owner, w] = m.threads();
         let word = held(m, &owner);
@@ -106,11 +106,11 @@ fn word_that_is_overwritten_is_mended_when_the_owner_dies(m: &Machine) {
     }
 }
 
-fn lock_whose_word_has_gone_is_efault_for_the_next_and_its_waiters_stay(m: &Machine) {
+fn lock_with_an_unmapped_word_is_efault_for_a_new_locker_and_keeps_its_waiters(m: &Machine) {
     let [owner, w, t] = m.threads();
     let word = held(m, &owner);
     let waiting = waits(m, word, &w);
-    m.protect(word.0, Rights::None);
+    m.protect(word.0, Rights::Nothing);
     assert_eq!(t.call(m.lock_pi(word)), EFAULT);
     assert_eq!(t.call(m.trylock_pi(word)), EFAULT);
     waiting.stays_asleep();
@@ -119,9 +119,9 @@ fn lock_whose_word_has_gone_is_efault_for_the_next_and_its_waiters_stay(m: &Mach
     assert_eq!(waiting.finish(), 0);
 }
 
-fn second_waiter_needs_to_read_the_word_only(m: &Machine) {
+fn second_waiter_needs_read_access_only(m: &Machine) {
     if !m.is_private() {
-        return; // a shared word in private memory must be writable to be found at all
+        return; // the key of a shared word in private memory needs a writable page
     }
     let [owner, a, b] = m.threads();
     let word = held(m, &owner);
@@ -136,12 +136,12 @@ fn second_waiter_needs_to_read_the_word_only(m: &Machine) {
 }
 
 on_every_machine![
-    unlock_of_a_word_that_cannot_be_written_is_efault_and_can_be_made_again,
+    unlock_of_an_unwritable_word_is_efault_and_can_be_repeated,
     timeout_needs_no_word,
-    waiter_of_the_dead_whose_word_cannot_be_written_gets_efault,
-    waiters_behind_one_who_got_efault_wait_for_its_death,
-    word_that_lost_its_flag_is_handed_on_all_the_same,
-    word_that_is_overwritten_is_mended_when_the_owner_dies,
-    lock_whose_word_has_gone_is_efault_for_the_next_and_its_waiters_stay,
-    second_waiter_needs_to_read_the_word_only,
+    new_owner_after_a_death_gets_efault_if_the_word_is_unwritable,
+    waiters_behind_an_owner_that_got_efault_wait_for_its_exit,
+    lock_without_the_waiters_flag_is_still_handed_over,
+    overwritten_word_is_corrected_when_the_owner_dies,
+    lock_with_an_unmapped_word_is_efault_for_a_new_locker_and_keeps_its_waiters,
+    second_waiter_needs_read_access_only,
 ];

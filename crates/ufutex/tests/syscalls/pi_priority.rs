@@ -1,4 +1,4 @@
-//! Real-time priorities: who gets a PI lock first, and what its owner is lent meanwhile.
+//! Real-time priorities: the order of a PI lock's waiters, and the priority that its owner inherits.
 
 use crate::calls::{WAITERS, begin_all};
 use crate::common::errno::{EDEADLK, ETIMEDOUT};
@@ -24,7 +24,7 @@ fn lock_goes_to_the_highest_priority_and_then_by_arrival(m: &Machine) {
     }
 }
 
-fn owner_is_lent_the_highest_priority_of_its_waiters(m: &Machine) {
+fn owner_inherits_the_highest_priority_of_its_waiters(m: &Machine) {
     if !m.has_priorities() {
         return;
     }
@@ -51,7 +51,7 @@ fn owner_is_lent_the_highest_priority_of_its_waiters(m: &Machine) {
     assert_eq!([&a, &b, &c].map(Thread::priority), [10, 30, 20]);
 }
 
-fn higher_priority_of_the_owners_own_stays(m: &Machine) {
+fn higher_own_priority_of_the_owner_stays(m: &Machine) {
     if !m.has_priorities() {
         return;
     }
@@ -68,7 +68,7 @@ fn higher_priority_of_the_owners_own_stays(m: &Machine) {
     owner.until_priority_is(5);
 }
 
-fn owner_of_two_locks_is_lent_the_highest_of_both(m: &Machine) {
+fn owner_of_two_locks_inherits_the_highest_of_both(m: &Machine) {
     if !m.has_priorities() {
         return;
     }
@@ -87,7 +87,7 @@ fn owner_of_two_locks_is_lent_the_highest_of_both(m: &Machine) {
     assert_eq!((for_first.finish(), for_second.finish()), (0, 0));
 }
 
-fn priority_is_lent_along_a_chain(m: &Machine) {
+fn priority_is_inherited_along_a_chain(m: &Machine) {
     if !m.has_priorities() {
         return;
     }
@@ -100,7 +100,7 @@ fn priority_is_lent_along_a_chain(m: &Machine) {
     t.set_priority(50);
     let t_waits = t.begin(m.lock_pi(third));
     assert_eq!([&a, &b, &c].map(Thread::priority), [50; 3]);
-    // Each gives back what it was lent when it lets go of the lock that others wait for.
+    // Each inherited priority ends when its thread unlocks the lock with the waiters.
     assert_eq!(a.call(m.unlock_pi(first)), 0);
     assert_eq!(b_waits.finish(), 0);
     a.until_priority_is(0);
@@ -114,7 +114,7 @@ fn priority_is_lent_along_a_chain(m: &Machine) {
     assert_eq!(t.priority(), 50);
 }
 
-fn waiter_that_times_out_takes_its_priority_with_it_along_the_chain(m: &Machine) {
+fn timeout_ends_the_inheritance_along_the_chain(m: &Machine) {
     if !m.has_priorities() {
         return;
     }
@@ -141,7 +141,7 @@ fn waiter_that_times_out_takes_its_priority_with_it_along_the_chain(m: &Machine)
     });
 }
 
-fn priority_that_a_waiter_is_given_is_lent_on(m: &Machine) {
+fn new_priority_of_a_waiter_is_inherited(m: &Machine) {
     if !m.has_priorities() {
         return;
     }
@@ -162,7 +162,7 @@ fn priority_that_a_waiter_is_given_is_lent_on(m: &Machine) {
     assert_eq!(t_waits.finish(), 0);
 }
 
-fn waiter_that_is_given_a_higher_priority_comes_first(m: &Machine) {
+fn waiter_with_a_raised_priority_comes_first(m: &Machine) {
     if !m.has_priorities() {
         return;
     }
@@ -178,7 +178,7 @@ fn waiter_that_is_given_a_higher_priority_comes_first(m: &Machine) {
     assert_eq!(first.finish(), 0);
 }
 
-fn waiter_comes_first_by_what_it_is_lent(m: &Machine) {
+fn waiter_comes_first_by_its_inherited_priority(m: &Machine) {
     if !m.has_priorities() {
         return;
     }
@@ -200,7 +200,7 @@ fn waiter_comes_first_by_what_it_is_lent(m: &Machine) {
     assert_eq!(t_waits.finish(), 0);
 }
 
-fn who_is_refused_as_a_deadlock_lends_nothing(m: &Machine) {
+fn locker_refused_with_edeadlk_boosts_no_owner(m: &Machine) {
     if !m.has_priorities() {
         return;
     }
@@ -216,7 +216,7 @@ fn who_is_refused_as_a_deadlock_lends_nothing(m: &Machine) {
     assert_eq!(a.priority(), 0);
 }
 
-fn plain_waiters_lend_nothing(m: &Machine) {
+fn plain_waiters_boost_no_owner(m: &Machine) {
     if !m.has_priorities() {
         return;
     }
@@ -234,14 +234,14 @@ fn plain_waiters_lend_nothing(m: &Machine) {
 
 on_every_machine![
     lock_goes_to_the_highest_priority_and_then_by_arrival,
-    owner_is_lent_the_highest_priority_of_its_waiters,
-    higher_priority_of_the_owners_own_stays,
-    owner_of_two_locks_is_lent_the_highest_of_both,
-    priority_is_lent_along_a_chain,
-    waiter_that_times_out_takes_its_priority_with_it_along_the_chain,
-    priority_that_a_waiter_is_given_is_lent_on,
-    waiter_that_is_given_a_higher_priority_comes_first,
-    waiter_comes_first_by_what_it_is_lent,
-    who_is_refused_as_a_deadlock_lends_nothing,
-    plain_waiters_lend_nothing,
+    owner_inherits_the_highest_priority_of_its_waiters,
+    higher_own_priority_of_the_owner_stays,
+    owner_of_two_locks_inherits_the_highest_of_both,
+    priority_is_inherited_along_a_chain,
+    timeout_ends_the_inheritance_along_the_chain,
+    new_priority_of_a_waiter_is_inherited,
+    waiter_with_a_raised_priority_comes_first,
+    waiter_comes_first_by_its_inherited_priority,
+    locker_refused_with_edeadlk_boosts_no_owner,
+    plain_waiters_boost_no_owner,
 ];

@@ -1,7 +1,7 @@
-//! The states of a PI futex that another locker can find: what the first waiter in the queue is, who is known to own the
-//! lock, and what the word says. Numbered as in the table of [kernel-futex] (`pi.c`):
+//! The states in which a locker can find a PI futex, by the kind of the first waiter in the queue, the owner in the
+//! kernel's state, and the word. They are numbered as in the table of [kernel-futex] (`pi.c`):
 //!
-//! | | first waiter | known owner | TID in the word | `OWNER_DIED` | |
+//! | | first waiter | owner in the state | TID in the word | `OWNER_DIED` | |
 //! |---|---|---|---|---|---|
 //! | 1 | none | | 0 | any | taken |
 //! | 2 | none | | a thread's | any | waited for |
@@ -14,8 +14,8 @@
 //! | 9 | for the lock | a thread | 0 | not set | `EINVAL` |
 //! | 10 | for the lock | a thread | another's | any | `EINVAL` |
 //!
-//! States 4, 5 and 7 last from the death of an owner until the next one has run, so no test can hold them; how they end
-//! is in `owner_death`.
+//! States 4, 5 and 7 last from the death of an owner until the next one has run, so a test cannot hold them. How they
+//! end is tested in `owner_death`.
 
 use crate::calls::{OWNER_DIED, WAITERS};
 use crate::common::errno::EINVAL;
@@ -23,7 +23,7 @@ use crate::machine::{Machine, Pending, Thread};
 use crate::memory::Word;
 use crate::on_every_machine;
 
-fn state_1_nobody_waits_and_no_owner(m: &Machine) {
+fn state_1_no_waiter_and_no_owner(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     for (before, after) in [(0, 0), (WAITERS, 0), (OWNER_DIED, OWNER_DIED), (OWNER_DIED | WAITERS, OWNER_DIED)] {
         for call in [m.lock_pi(word), m.lock_pi2(word), m.trylock_pi(word)] {
@@ -34,7 +34,7 @@ fn state_1_nobody_waits_and_no_owner(m: &Machine) {
     }
 }
 
-fn state_2_nobody_waits_and_an_owner(m: &Machine) {
+fn state_2_no_waiter_and_an_owner(m: &Machine) {
     let owner = m.thread();
     for flags in [0, WAITERS, OWNER_DIED, OWNER_DIED | WAITERS] {
         let (t, word) = (m.thread(), m.word(owner.tid() | flags));
@@ -74,7 +74,7 @@ fn contended<'t>(m: &Machine, owner: &Thread, w: &'t Thread) -> (Word, Pending<'
     (word, waiting)
 }
 
-/// That a further locker waits in the state that `value` makes, and gets the lock in its turn.
+/// Checks that a further locker waits if the word is `value` of the owner's TID, and gets the lock in its turn.
 fn waits_when_the_word_is(m: &Machine, value: impl Fn(u32) -> u32) {
     let [owner, w, t] = m.threads();
     let (word, waiting) = contended(m, &owner, &w);
@@ -91,7 +91,8 @@ fn waits_when_the_word_is(m: &Machine, value: impl Fn(u32) -> u32) {
     assert_eq!(word.get(), t.tid() | WAITERS);
 }
 
-/// That a further locker gets `EINVAL` in the state that `value` makes, and nothing is lost by that.
+/// Checks that a further locker gets `EINVAL` if the word is `value` of the owner's TID, and that the first waiter
+/// still gets the lock.
 fn is_einval_when_the_word_is(m: &Machine, value: impl Fn(u32) -> u32) {
     let [owner, w, t] = m.threads();
     let (word, waiting) = contended(m, &owner, &w);
@@ -106,7 +107,7 @@ fn is_einval_when_the_word_is(m: &Machine, value: impl Fn(u32) -> u32) {
     assert_eq!(waiting.finish(), 0);
 }
 
-fn state_6_owner_lives_and_the_word_says_that_it_died(m: &Machine) {
+fn state_6_owner_lives_and_the_word_has_owner_died(m: &Machine) {
     waits_when_the_word_is(m, |_| OWNER_DIED | WAITERS);
     waits_when_the_word_is(m, |_| OWNER_DIED);
 }
@@ -114,11 +115,11 @@ fn state_6_owner_lives_and_the_word_says_that_it_died(m: &Machine) {
 fn state_8_owner_and_word_agree(m: &Machine) {
     waits_when_the_word_is(m, |owner| owner | WAITERS);
     waits_when_the_word_is(m, |owner| owner | WAITERS | OWNER_DIED);
-    // Without the flag the owner would not unlock in the kernel. A further waiter does not mend that.
+    // Without the flag the owner would unlock without a system call. A further waiter does not set the flag again.
     waits_when_the_word_is(m, |owner| owner);
 }
 
-fn state_9_owner_lives_and_the_word_names_nobody(m: &Machine) {
+fn state_9_owner_lives_and_the_word_has_no_tid(m: &Machine) {
     is_einval_when_the_word_is(m, |_| 0);
     is_einval_when_the_word_is(m, |_| WAITERS);
 }
@@ -132,7 +133,7 @@ fn state_10_owner_and_word_differ(m: &Machine) {
     is_einval_when_the_word_is(m, |_| dead | WAITERS);
 }
 
-fn word_that_names_the_locker_is_edeadlk_in_every_state(m: &Machine) {
+fn word_with_the_lockers_tid_is_edeadlk_in_every_state(m: &Machine) {
     let [owner, w, t] = m.threads();
     let (word, waiting) = contended(m, &owner, &w);
     word.set(t.tid() | WAITERS);
@@ -143,12 +144,12 @@ fn word_that_names_the_locker_is_edeadlk_in_every_state(m: &Machine) {
 }
 
 on_every_machine![
-    state_1_nobody_waits_and_no_owner,
-    state_2_nobody_waits_and_an_owner,
+    state_1_no_waiter_and_no_owner,
+    state_2_no_waiter_and_an_owner,
     state_3_first_waiter_does_not_wait_for_a_lock,
-    state_6_owner_lives_and_the_word_says_that_it_died,
+    state_6_owner_lives_and_the_word_has_owner_died,
     state_8_owner_and_word_agree,
-    state_9_owner_lives_and_the_word_names_nobody,
+    state_9_owner_lives_and_the_word_has_no_tid,
     state_10_owner_and_word_differ,
-    word_that_names_the_locker_is_edeadlk_in_every_state,
+    word_with_the_lockers_tid_is_edeadlk_in_every_state,
 ];

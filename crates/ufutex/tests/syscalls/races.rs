@@ -1,5 +1,5 @@
-//! Two things happen at about the same time. Whichever comes first, their results must fit together: nothing is lost,
-//! nothing is counted twice.
+//! Races between two operations. Whichever comes first, the results must be consistent: no wake is lost or counted
+//! twice.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::on_every_machine;
 
 const ROUNDS: u32 = 150;
 
-/// A deadline that comes at about the time at which the test goes on, sometimes before and sometimes after.
+/// A deadline close to the test's next step, in some rounds before it and in some after it.
 fn about_now(m: &Machine, round: u32) -> u64 {
     m.time_from_now(libc::CLOCK_MONOTONIC, Duration::from_micros(u64::from(round) * 2))
 }
@@ -64,7 +64,7 @@ fn requeue_and_timeout_and_wake(m: &Machine) {
         let requeue = t.start(m.requeue(from, to, 0, 1));
         let woken = u.call(m.wake(to, ALL)) + u.call(m.wake(from, ALL));
         requeue.finish();
-        // Between the two wakes it may have been moved past both.
+        // The requeue may have moved the waiter between the two wakes, so that both missed it.
         let woken = woken + u.call(m.wake(to, ALL));
         assert_eq!(waiting.finish(), if woken == 1 { 0 } else { ETIMEDOUT }, "woken {woken}");
     }
@@ -72,7 +72,7 @@ fn requeue_and_timeout_and_wake(m: &Machine) {
     m.assert_waiters(to, 0);
 }
 
-/// Unlocks. The kernel says `EAGAIN` if somebody has come, set the flag, and gone between its two looks at the word.
+/// Unlocks. The kernel returns `EAGAIN` if the word changes between its two reads of it.
 #[track_caller]
 fn unlock(m: &Machine, owner: &Thread, word: Word) {
     loop {
@@ -132,7 +132,7 @@ fn death_and_timeout(m: &Machine) {
             }
             error => {
                 assert_eq!(error, ETIMEDOUT);
-                // The waiter may have been handed the lock and have left all the same; or it was gone by then.
+                // The waiter left before the exit, or it was handed the lock and left.
                 assert_eq!(word.get() & !WAITERS, dead);
             }
         }
@@ -168,7 +168,7 @@ fn requeue_to_a_held_lock_unlock_and_timeout(m: &Machine) {
             }
             error => assert_eq!(error, ETIMEDOUT),
         }
-        // Nobody holds it; a flag may be left by one who found it held and was gone before the unlock.
+        // The lock is free. A waiter that left before the unlock may have left the flag.
         assert_eq!(t.call(m.lock_pi(lock)), 0);
         assert_eq!(t.call(m.unlock_pi(lock)), 0);
         assert_eq!(lock.get(), 0);
@@ -182,7 +182,7 @@ fn requeue_to_a_lock_and_signal(m: &Machine) {
         let waiting = w.begin(m.wait_requeue_pi(from, 0, lock));
         let requeue = t.start(m.cmp_requeue_pi(from, 0, lock, 0));
         w.interrupt(Interruption::Handler);
-        // Not requeued when the signal came: it waits again, and may be requeued still.
+        // The waiter was not requeued before the signal. It waits again and may still be requeued.
         if requeue.finish() == 0 {
             waiting.until_asleep();
             assert_eq!(t.call(m.cmp_requeue_pi(from, 0, lock, 0)), 1);
@@ -199,9 +199,9 @@ fn requeue_to_a_lock_and_signal(m: &Machine) {
     }
 }
 
-fn lock_and_lock_each_others(m: &Machine) {
-    // Each has one lock and wants the other's: one of them is told that this cannot be. The kernel, which looks along a
-    // chain step by step, may tell both.
+fn two_threads_lock_each_others_lock(m: &Machine) {
+    // Each thread has one lock and requests the other one. One of them gets EDEADLK. In the kernel, which follows the
+    // chain without holding all locks, both may get it.
     let ([a, b], [first, second]) = (m.threads(), m.words(0));
     for _ in 0..ROUNDS {
         assert_eq!(a.call(m.lock_pi(first)), 0);
@@ -244,5 +244,5 @@ on_every_machine![
     requeue_to_a_lock_and_timeout,
     requeue_to_a_held_lock_unlock_and_timeout,
     requeue_to_a_lock_and_signal,
-    lock_and_lock_each_others,
+    two_threads_lock_each_others_lock,
 ];

@@ -14,7 +14,7 @@ fn requeue_returns_the_woken_and_the_requeued_together(m: &Machine) {
     assert_eq!(t.call(m.requeue(from, to, 1, 2)), 3);
     assert_eq!(waiting.next().expect("six").finish(), 0);
     assert_eq!(t.call(m.cmp_requeue(from, 3, to, 1, ALL)), 3);
-    // The second and third were requeued by the first call, the fourth was woken by the second, the rest requeued.
+    // The first call requeued the second and third waiter. The second call woke the fourth and requeued the others.
     let [b, c, d, e, f] = std::array::from_fn(|_| waiting.next().expect("six"));
     assert_eq!(d.finish(), 0);
     assert_eq!(t.call(m.wake(from, ALL)), 0);
@@ -25,13 +25,13 @@ fn requeue_returns_the_woken_and_the_requeued_together(m: &Machine) {
     }
 }
 
-fn requeue_of_nobody_returns_0(m: &Machine) {
+fn requeue_without_waiters_returns_0(m: &Machine) {
     let (t, [from, to]) = (m.thread(), m.words(0));
     assert_eq!(t.call(m.requeue(from, to, 1, 1)), 0);
     assert_eq!(t.call(m.cmp_requeue(from, 0, to, ALL, ALL)), 0);
 }
 
-fn count_of_0_wakes_or_requeues_nobody(m: &Machine) {
+fn count_of_0_wakes_and_requeues_none(m: &Machine) {
     let ([a, b, t], [from, to]) = (m.threads(), m.words(0));
     let first = a.begin(m.wait(from, 0));
     let second = b.begin(m.wait(from, 0));
@@ -59,7 +59,7 @@ fn cmp_requeue_returns_eagain_when_the_word_differs(m: &Machine) {
     assert_eq!(t.call(m.cmp_requeue(from, 4, to, 1, 1)), EAGAIN);
     from.set(6);
     assert_eq!(t.call(m.cmp_requeue(from, 5, to, 1, 1)), EAGAIN);
-    // With nothing to do it is compared all the same.
+    // The word is compared even if both counts are 0.
     assert_eq!(t.call(m.cmp_requeue(from, 5, to, 0, 0)), EAGAIN);
     waiting.stays_asleep();
     // Plain requeue does not compare.
@@ -67,7 +67,7 @@ fn cmp_requeue_returns_eagain_when_the_word_differs(m: &Machine) {
     assert_eq!(waiting.finish(), 0);
 }
 
-fn cmp_requeue_does_not_look_at_the_target_word(m: &Machine) {
+fn cmp_requeue_does_not_read_the_target_word(m: &Machine) {
     let ([t, w], from) = (m.threads(), m.word(5));
     let waiting = w.begin(m.wait(from, 5));
     let to = m.word(99);
@@ -90,8 +90,8 @@ fn requeue_to_the_same_word_counts_and_keeps_the_order(m: &Machine) {
     }
 }
 
-/// More waiters than the engine looks at in one step where domains meet.
-fn crowd_is_passed_over_and_counted_and_keeps_its_order(m: &Machine) {
+/// More waiters than the engine handles in one piece in the global table.
+fn many_waiters_are_requeued_counted_and_keep_their_order(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     let threads: [Thread; 300] = m.threads();
     let bits = |i: usize| if i == 150 || i == 299 { 2 } else { 1 };
@@ -111,15 +111,16 @@ fn crowd_is_passed_over_and_counted_and_keeps_its_order(m: &Machine) {
     }
 }
 
-fn requeued_waiter_keeps_its_bitset(m: &Machine) {
-    let ([t, w], [from, to]) = (m.threads(), m.words(0));
-    let waiting = w.begin(m.wait_bitset(from, 0, 4));
-    // A requeue has no bitset and takes every waiter.
-    assert_eq!(t.call(m.requeue(from, to, 0, 1)), 1);
+fn requeue_ignores_bitsets_and_keeps_them(m: &Machine) {
+    let ([t, a, b], [from, to]) = (m.threads(), m.words(0));
+    let woken = a.begin(m.wait_bitset(from, 0, 8));
+    let moved = b.begin(m.wait_bitset(from, 0, 4));
+    assert_eq!(t.call(m.requeue(from, to, 1, 1)), 2);
+    assert_eq!(woken.finish(), 0);
     assert_eq!(t.call(m.wake_bitset(to, ALL, 3)), 0);
-    waiting.stays_asleep();
+    moved.stays_asleep();
     assert_eq!(t.call(m.wake_bitset(to, ALL, 4)), 1);
-    assert_eq!(waiting.finish(), 0);
+    assert_eq!(moved.finish(), 0);
 }
 
 fn requeued_waiter_can_be_requeued_again(m: &Machine) {
@@ -149,14 +150,14 @@ fn requeue_takes_real_time_priority_first(m: &Machine) {
     assert_eq!(first.finish(), 0);
 }
 
-fn waiter_that_times_out_after_a_requeue_leaves_nobody_behind(m: &Machine) {
+fn waiter_that_times_out_after_a_requeue_leaves_no_entry(m: &Machine) {
     m.in_time(|length| {
         let ([t, w, other], [from, to]) = (m.threads(), m.words(0));
         let waiting = w.start(m.wait(from, 0).timeout(m.time(length)));
         waiting.until_asleep_or_over();
         let is_in_time = t.call(m.requeue(from, to, 0, 1)) == 1;
         assert_eq!(waiting.finish(), ETIMEDOUT);
-        // Whoever comes next is woken in its place.
+        // The wake reaches the next waiter.
         let next = other.begin(m.wait(to, 0));
         assert_eq!(t.call(m.wake(to, ALL)), 1);
         assert_eq!(next.finish(), 0);
@@ -165,7 +166,7 @@ fn waiter_that_times_out_after_a_requeue_leaves_nobody_behind(m: &Machine) {
     });
 }
 
-fn waiter_that_is_interrupted_after_a_requeue_leaves_nobody_behind(m: &Machine) {
+fn waiter_that_is_interrupted_after_a_requeue_leaves_no_entry(m: &Machine) {
     let ([t, w], [from, to]) = (m.threads(), m.words(0));
     let waiting = w.begin(m.wait(from, 0));
     assert_eq!(t.call(m.requeue(from, to, 0, 1)), 1);
@@ -175,7 +176,7 @@ fn waiter_that_is_interrupted_after_a_requeue_leaves_nobody_behind(m: &Machine) 
     assert_eq!(t.call(m.wake(from, ALL)), 0);
 }
 
-fn wait_that_is_restarted_after_a_requeue_waits_on_its_own_word_again(m: &Machine) {
+fn wait_that_is_restarted_after_a_requeue_waits_on_its_first_word(m: &Machine) {
     let ([t, w], [from, to]) = (m.threads(), m.words(0));
     let waiting = w.begin(m.wait(from, 0));
     assert_eq!(t.call(m.requeue(from, to, 0, 1)), 1);
@@ -203,17 +204,17 @@ fn waiter_for_a_pi_lock_cannot_be_requeued(m: &Machine) {
     for call in [m.requeue(lock, to, 1, 0), m.requeue(lock, to, 0, 1), m.cmp_requeue(lock, value, to, 1, 1)] {
         assert_eq!(t.call(call), EINVAL);
     }
-    assert_eq!(t.call(m.requeue(lock, to, 0, 0)), 0, "nobody is looked at");
+    assert_eq!(t.call(m.requeue(lock, to, 0, 0)), 0, "no waiter is checked");
     waiting.stays_asleep();
     assert_eq!(owner.call(m.unlock_pi(lock)), 0);
     assert_eq!(waiting.finish(), 0);
 }
 
-fn waiter_that_wants_to_be_requeued_to_a_pi_lock_cannot_be_requeued_plainly(m: &Machine) {
+fn waiter_for_a_requeue_to_a_pi_lock_cannot_be_requeued_plainly(m: &Machine) {
     let ([a, w, t], [from, lock, to]) = (m.threads(), m.words(0));
     let first = a.begin(m.wait(from, 0));
     let waiting = w.begin(m.wait_requeue_pi(from, 0, lock));
-    // Those before it have been woken or requeued all the same.
+    // The waiters before it have been woken or requeued nevertheless.
     assert_eq!(t.call(m.cmp_requeue(from, 0, to, 0, ALL)), EINVAL);
     first.stays_asleep();
     assert_eq!(t.call(m.wake(to, ALL)), 1);
@@ -225,7 +226,7 @@ fn waiter_that_wants_to_be_requeued_to_a_pi_lock_cannot_be_requeued_plainly(m: &
     assert_eq!(waiting.finish(), 0);
 }
 
-fn both_addresses_must_be_good(m: &Machine) {
+fn both_addresses_must_be_valid(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     assert_eq!(t.call(m.requeue(word.0 + 1, word, 1, 1)), EINVAL);
     assert_eq!(t.call(m.requeue(word, word.0 + 2, 1, 1)), EINVAL);
@@ -236,7 +237,7 @@ fn both_addresses_must_be_good(m: &Machine) {
     assert_eq!(t.call(m.requeue(word.0 + 1, kernels, 1, 1)), EINVAL, "the first is looked at first");
     assert_eq!(t.call(m.cmp_requeue(0u64, 0, word, 1, 1)), EFAULT, "its word is compared");
     assert_eq!(t.call(m.cmp_requeue(word, 1, word.0 + 1, 1, 1)), EINVAL, "before the value is looked at");
-    // Private addresses that nothing reads may be anything.
+    // Private addresses that are not read need not be mapped.
     let nothing = if m.is_private() { 0 } else { EFAULT };
     assert_eq!(t.call(m.requeue(0u64, word, 1, 1)), nothing);
     assert_eq!(t.call(m.requeue(word, 0u64, 1, 1)), nothing);
@@ -244,21 +245,21 @@ fn both_addresses_must_be_good(m: &Machine) {
 
 on_every_machine![
     requeue_returns_the_woken_and_the_requeued_together,
-    requeue_of_nobody_returns_0,
-    count_of_0_wakes_or_requeues_nobody,
+    requeue_without_waiters_returns_0,
+    count_of_0_wakes_and_requeues_none,
     negative_count_is_einval,
     cmp_requeue_returns_eagain_when_the_word_differs,
-    cmp_requeue_does_not_look_at_the_target_word,
+    cmp_requeue_does_not_read_the_target_word,
     requeue_to_the_same_word_counts_and_keeps_the_order,
-    crowd_is_passed_over_and_counted_and_keeps_its_order,
-    requeued_waiter_keeps_its_bitset,
+    many_waiters_are_requeued_counted_and_keep_their_order,
+    requeue_ignores_bitsets_and_keeps_them,
     requeued_waiter_can_be_requeued_again,
     requeue_takes_real_time_priority_first,
-    waiter_that_times_out_after_a_requeue_leaves_nobody_behind,
-    waiter_that_is_interrupted_after_a_requeue_leaves_nobody_behind,
-    wait_that_is_restarted_after_a_requeue_waits_on_its_own_word_again,
+    waiter_that_times_out_after_a_requeue_leaves_no_entry,
+    waiter_that_is_interrupted_after_a_requeue_leaves_no_entry,
+    wait_that_is_restarted_after_a_requeue_waits_on_its_first_word,
     timeout_of_the_waiter_still_holds_after_a_requeue,
     waiter_for_a_pi_lock_cannot_be_requeued,
-    waiter_that_wants_to_be_requeued_to_a_pi_lock_cannot_be_requeued_plainly,
-    both_addresses_must_be_good,
+    waiter_for_a_requeue_to_a_pi_lock_cannot_be_requeued_plainly,
+    both_addresses_must_be_valid,
 ];

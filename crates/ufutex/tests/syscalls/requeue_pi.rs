@@ -13,7 +13,7 @@ fn free_lock_is_given_to_the_first_waiter_at_once(m: &Machine) {
     let ([w, t], [from, lock]) = (m.threads(), m.words(0));
     let waiting = w.begin(m.wait_requeue_pi(from, 0, lock));
     assert_eq!(t.call(m.cmp_requeue_pi(from, 0, lock, 0)), 1);
-    assert_eq!(lock.get(), w.tid(), "nobody else is to be requeued: no flag");
+    assert_eq!(lock.get(), w.tid(), "no other waiter is left to requeue: no flag");
     assert_eq!(waiting.finish(), 0);
     assert_eq!(w.call(m.unlock_pi(lock)), 0);
     assert_eq!(lock.get(), 0);
@@ -52,7 +52,7 @@ fn others_are_requeued_and_get_the_lock_in_turn(m: &Machine) {
     assert_eq!(t.call(m.wake(from, ALL)), 0);
 }
 
-fn held_lock_has_as_many_requeued_as_asked_for_and_one(m: &Machine) {
+fn requeue_to_a_held_lock_moves_count_plus_one_waiters(m: &Machine) {
     let ([owner, t], [from, lock]) = (m.threads(), m.words(0));
     let threads: [Thread; 4] = m.threads();
     assert_eq!(owner.call(m.lock_pi(lock)), 0);
@@ -90,11 +90,11 @@ fn requeued_waiters_get_the_lock_by_priority(m: &Machine) {
     }
 }
 
-fn requeue_of_nobody_returns_0_and_leaves_the_lock_alone(m: &Machine) {
+fn requeue_without_waiters_returns_0_and_leaves_the_lock_unchanged(m: &Machine) {
     let (t, [from, lock]) = (m.thread(), m.words(0));
     assert_eq!(t.call(m.cmp_requeue_pi(from, 0, lock, ALL)), 0);
     assert_eq!(lock.get(), 0);
-    // Not even that it could not be owned is noticed.
+    // Without waiters the invalid owner is not noticed.
     lock.set(m.dead_tid());
     assert_eq!(t.call(m.cmp_requeue_pi(from, 0, lock, ALL)), 0);
 }
@@ -138,7 +138,7 @@ fn wake_count_must_be_1(m: &Machine) {
     assert_eq!(waiting.finish(), 0);
 }
 
-fn lock_must_be_the_one_that_the_waiter_named(m: &Machine) {
+fn lock_must_be_the_one_that_the_waiter_waits_for(m: &Machine) {
     let ([w, t], [from, lock, other]) = (m.threads(), m.words(0));
     let waiting = w.begin(m.wait_requeue_pi(from, 0, lock));
     assert_eq!(t.call(m.cmp_requeue_pi(from, 0, other, 1)), EINVAL);
@@ -148,7 +148,7 @@ fn lock_must_be_the_one_that_the_waiter_named(m: &Machine) {
     assert_eq!(waiting.finish(), 0);
 }
 
-fn waiter_behind_the_first_that_named_another_lock_is_einval_after_the_first_was_served(m: &Machine) {
+fn waiter_for_another_lock_behind_the_first_is_einval_after_the_first_got_the_lock(m: &Machine) {
     let ([a, b, t], [from, lock, other]) = (m.threads(), m.words(0));
     let first = a.begin(m.wait_requeue_pi(from, 0, lock));
     let second = b.begin(m.wait_requeue_pi(from, 0, other));
@@ -170,7 +170,7 @@ fn plain_waiter_is_einval(m: &Machine) {
     assert_eq!(waiting.finish(), 0);
 }
 
-fn plain_waiter_behind_the_first_is_einval_after_the_first_was_served(m: &Machine) {
+fn plain_waiter_behind_the_first_is_einval_after_the_first_got_the_lock(m: &Machine) {
     let ([a, b, t], [from, lock]) = (m.threads(), m.words(0));
     let first = a.begin(m.wait_requeue_pi(from, 0, lock));
     let plain = b.begin(m.wait(from, 0));
@@ -214,7 +214,7 @@ fn lock_that_the_waiter_owns_already_is_edeadlk(m: &Machine) {
     assert_eq!(waiting.finish(), 0);
 }
 
-fn requeue_that_would_close_a_circle_is_edeadlk(m: &Machine) {
+fn requeue_that_would_close_a_cycle_is_edeadlk(m: &Machine) {
     let ([w, owner, t], [from, lock, own]) = (m.threads(), m.words(0));
     assert_eq!(w.call(m.lock_pi(own)), 0);
     assert_eq!(owner.call(m.lock_pi(lock)), 0);
@@ -224,7 +224,7 @@ fn requeue_that_would_close_a_circle_is_edeadlk(m: &Machine) {
     assert_eq!(lock.get(), owner.tid() | WAITERS);
     waiting.stays_asleep();
     owner_waits.stays_asleep();
-    // Still on its first word, it can be interrupted by a timeout or served when the lock is free.
+    // The waiter is still on its first word and can be requeued after the lock has become free.
     lock.set(0);
     assert_eq!(t.call(m.cmp_requeue_pi(from, 0, lock, 0)), 1);
     assert_eq!(waiting.finish(), 0);
@@ -232,7 +232,7 @@ fn requeue_that_would_close_a_circle_is_edeadlk(m: &Machine) {
     assert_eq!(owner_waits.finish(), 0);
 }
 
-fn lock_of_the_dead_is_esrch(m: &Machine) {
+fn lock_of_a_dead_owner_is_esrch(m: &Machine) {
     let ([w, t], from) = (m.threads(), m.word(0));
     let dead = m.dead_tid();
     let lock = m.word(dead);
@@ -245,7 +245,7 @@ fn lock_of_the_dead_is_esrch(m: &Machine) {
     assert_eq!(waiting.finish(), 0);
 }
 
-fn timeout_before_the_requeue_leaves_nobody_behind(m: &Machine) {
+fn timeout_before_the_requeue_leaves_no_waiter(m: &Machine) {
     let ([w, t], [from, lock]) = (m.threads(), m.words(0));
     assert_eq!(w.call(m.wait_requeue_pi(from, 0, lock).timeout(m.past())), ETIMEDOUT);
     let soon = m.time_from_now(libc::CLOCK_MONOTONIC, Duration::from_millis(10));
@@ -256,7 +256,7 @@ fn timeout_before_the_requeue_leaves_nobody_behind(m: &Machine) {
     assert_eq!(lock.get(), 0);
 }
 
-fn timeout_after_the_requeue_leaves_nobody_behind(m: &Machine) {
+fn timeout_after_the_requeue_leaves_no_waiter(m: &Machine) {
     m.in_time(|length| {
         let ([owner, w, t], [from, lock]) = (m.threads(), m.words(0));
         assert_eq!(owner.call(m.lock_pi(lock)), 0);
@@ -273,7 +273,7 @@ fn timeout_after_the_requeue_leaves_nobody_behind(m: &Machine) {
     });
 }
 
-fn requeued_waiter_gets_the_lock_though_it_has_a_timeout(m: &Machine) {
+fn requeued_waiter_with_a_timeout_gets_the_lock(m: &Machine) {
     let ([owner, w, t], [from, lock]) = (m.threads(), m.words(0));
     assert_eq!(owner.call(m.lock_pi(lock)), 0);
     let waiting = w.begin(m.wait_requeue_pi(from, 0, lock).timeout(m.far(libc::CLOCK_MONOTONIC)));
@@ -347,7 +347,7 @@ fn requeued_waiter_cannot_be_woken_or_requeued(m: &Machine) {
     assert_eq!(waiting.finish(), 0);
 }
 
-fn word_names_the_new_owner_when_unlock_returns(m: &Machine) {
+fn word_holds_the_new_owners_tid_when_unlock_returns(m: &Machine) {
     let ([owner, w, t], [from, lock]) = (m.threads(), m.words(0));
     assert_eq!(owner.call(m.lock_pi(lock)), 0);
     let waiting = w.begin(m.wait_requeue_pi(from, 0, lock));
@@ -368,14 +368,14 @@ fn addresses_must_be_good(m: &Machine) {
     assert_eq!(t.call(m.cmp_requeue_pi(word, 0, word.0 + 1, 0)), EINVAL);
     assert_eq!(t.call(m.cmp_requeue_pi(word.0 + 1, 0, word, 0)), EINVAL);
     assert_eq!(t.call(m.cmp_requeue_pi(word, 0, kernels, 0)), EFAULT);
-    // The lock is read even if nobody waits.
+    // The lock is read even if there are no waiters.
     assert_eq!(t.call(m.cmp_requeue_pi(word, 0, 0u64, 0)), EFAULT);
-    let page = m.page(Rights::None);
+    let page = m.page(Rights::Nothing);
     assert_eq!(t.call(m.cmp_requeue_pi(word, 0, page, 0)), EFAULT);
     assert_eq!(t.call(m.cmp_requeue_pi(page, 0, word, 0)), EFAULT);
 }
 
-fn lock_that_cannot_be_written_is_efault_and_the_waiter_stays(m: &Machine) {
+fn unwritable_lock_is_efault_and_the_waiter_stays(m: &Machine) {
     let ([w, t], from) = (m.threads(), m.word(0));
     let page = m.page(Rights::ReadWrite);
     let lock = Word(page);
@@ -401,32 +401,32 @@ on_every_machine![
     flag_is_set_when_more_could_be_requeued,
     free_lock_keeps_owner_died,
     others_are_requeued_and_get_the_lock_in_turn,
-    held_lock_has_as_many_requeued_as_asked_for_and_one,
+    requeue_to_a_held_lock_moves_count_plus_one_waiters,
     requeued_waiters_get_the_lock_by_priority,
-    requeue_of_nobody_returns_0_and_leaves_the_lock_alone,
+    requeue_without_waiters_returns_0_and_leaves_the_lock_unchanged,
     differing_word_is_eagain,
     same_address_is_einval,
     same_word_at_another_address_is_einval,
     wake_count_must_be_1,
-    lock_must_be_the_one_that_the_waiter_named,
-    waiter_behind_the_first_that_named_another_lock_is_einval_after_the_first_was_served,
+    lock_must_be_the_one_that_the_waiter_waits_for,
+    waiter_for_another_lock_behind_the_first_is_einval_after_the_first_got_the_lock,
     plain_waiter_is_einval,
-    plain_waiter_behind_the_first_is_einval_after_the_first_was_served,
+    plain_waiter_behind_the_first_is_einval_after_the_first_got_the_lock,
     waiter_for_a_pi_lock_cannot_be_requeued,
     plain_waiter_on_the_lock_is_einval,
     lock_that_the_waiter_owns_already_is_edeadlk,
-    requeue_that_would_close_a_circle_is_edeadlk,
-    lock_of_the_dead_is_esrch,
-    timeout_before_the_requeue_leaves_nobody_behind,
-    timeout_after_the_requeue_leaves_nobody_behind,
-    requeued_waiter_gets_the_lock_though_it_has_a_timeout,
+    requeue_that_would_close_a_cycle_is_edeadlk,
+    lock_of_a_dead_owner_is_esrch,
+    timeout_before_the_requeue_leaves_no_waiter,
+    timeout_after_the_requeue_leaves_no_waiter,
+    requeued_waiter_with_a_timeout_gets_the_lock,
     signal_before_the_requeue_restarts_the_wait,
     signal_before_the_requeue_is_eagain_when_the_word_has_changed,
     signal_after_the_requeue_is_eagain,
     requeued_waiters_and_lockers_share_one_queue,
     requeued_waiter_cannot_be_woken_or_requeued,
-    word_names_the_new_owner_when_unlock_returns,
+    word_holds_the_new_owners_tid_when_unlock_returns,
     addresses_must_be_good,
-    lock_that_cannot_be_written_is_efault_and_the_waiter_stays,
+    unwritable_lock_is_efault_and_the_waiter_stays,
     cmp_requeue_pi_takes_no_clock_and_wait_takes_no_bitset,
 ];

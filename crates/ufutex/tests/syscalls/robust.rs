@@ -1,17 +1,17 @@
-//! Robust lists: set_robust_list(2), get_robust_list(2), and what happens to the locks on the list of a thread that ends.
+//! Robust lists: set_robust_list(2), get_robust_list(2), and the walk of the list when a thread exits.
 //!
-//! The wakes of an ending thread are for shared waiters, whatever the machine's words are, so these tests wait with
-//! `shared` calls.
+//! The walk wakes shared waiters only, whatever the machine's words are. Therefore the tests wait with `shared` calls.
 
 use crate::calls::{ANY, OWNER_DIED, WAITERS};
 use crate::common::arena::Rights;
 use crate::common::errno::{EFAULT, EINVAL, EPERM, ESRCH};
+use crate::common::kernel::syscall;
 use crate::machine::{Machine, Pending, Thread};
 use crate::memory::Word;
 use crate::robust_list::{HEAD, Lock, PI, RobustList};
 use crate::{on_every_machine, on_the_kernel};
 
-/// As many entries as are looked at.
+/// `ROBUST_LIST_LIMIT`: maximum number of entries in a walk.
 const LIMIT: usize = 2048;
 
 fn length_must_be_that_of_a_head(m: &Machine) {
@@ -39,7 +39,7 @@ fn list_can_be_asked_for_by_number(m: &Machine) {
     }
 }
 
-fn list_of_nobody_is_esrch(m: &Machine) {
+fn list_of_a_missing_thread_is_esrch(m: &Machine) {
     let (t, at) = (m.thread(), m.bytes(HEAD));
     for tid in [m.dead_tid(), 0x3fff_ffff, u32::MAX, 1 << 31] {
         assert_eq!(t.call(m.get_robust_list(tid, at, at)), ESRCH, "{tid:#x}");
@@ -47,7 +47,7 @@ fn list_of_nobody_is_esrch(m: &Machine) {
     }
 }
 
-fn answer_must_be_writable_and_the_length_comes_first(m: &Machine) {
+fn result_must_be_writable_and_the_length_is_written_first(m: &Machine) {
     let (t, at, page) = (m.thread(), m.bytes(HEAD), m.page(Rights::Read));
     for bad in [0, page, 1 << 63] {
         m.put_u64(at, 99);
@@ -58,7 +58,7 @@ fn answer_must_be_writable_and_the_length_comes_first(m: &Machine) {
     }
 }
 
-fn locks_of_the_dead_say_so(m: &Machine) {
+fn locks_of_a_dead_owner_become_owner_died(m: &Machine) {
     let t = m.thread();
     let (tid, list) = (t.tid(), RobustList::new(m, &t));
     let values = [tid, tid | WAITERS, tid | OWNER_DIED, tid | WAITERS | OWNER_DIED];
@@ -69,7 +69,7 @@ fn locks_of_the_dead_say_so(m: &Machine) {
     assert_eq!(locks.map(|lock| lock.word.get()), after);
 }
 
-fn locks_of_others_are_left_alone(m: &Machine) {
+fn locks_of_other_threads_are_unchanged(m: &Machine) {
     let [t, other] = m.threads();
     let list = RobustList::new(m, &t);
     let values = [0, WAITERS, OWNER_DIED, other.tid(), other.tid() | WAITERS, OWNER_DIED | WAITERS];
@@ -81,7 +81,7 @@ fn locks_of_others_are_left_alone(m: &Machine) {
     assert_eq!(last.word.get(), OWNER_DIED, "they do not end the list");
 }
 
-fn locks_that_are_on_no_list_are_left_alone(m: &Machine) {
+fn locks_that_are_on_no_list_are_unchanged(m: &Machine) {
     let t = m.thread();
     let (tid, list) = (t.tid(), RobustList::new(m, &t));
     let [on, off] = [(); 2].map(|()| list.lock(tid));
@@ -104,7 +104,7 @@ fn one_waiter_of_each_lock_is_woken(m: &Machine) {
     assert_eq!(second.finish(), 0);
 }
 
-/// Has a thread wait for `word` and ends `t`; returns whether the waiter was woken by that.
+/// Lets `waiter` wait on `word` and ends `t`. Returns whether the exit woke the waiter.
 fn wakes(m: &Machine, t: Thread, waiter: &Thread, word: Word) -> bool {
     let waiting = waiter.begin(m.wait(word, word.get()).shared());
     t.exit();
@@ -117,7 +117,7 @@ fn was_woken(m: &Machine, waiting: Pending<'_>, word: Word) -> bool {
     left == 0
 }
 
-fn nobody_is_woken_without_the_waiters_flag(m: &Machine) {
+fn no_waiter_is_woken_without_the_waiters_flag(m: &Machine) {
     for (flags, expected) in [(0, false), (WAITERS, true), (OWNER_DIED, false), (OWNER_DIED | WAITERS, true)] {
         let [t, w] = m.threads();
         let list = RobustList::new(m, &t);
@@ -151,9 +151,9 @@ fn wake_is_for_shared_waiters(m: &Machine) {
     assert_eq!(private.finish(), 0);
 }
 
-fn lock_in_shared_memory_wakes_whoever_maps_it(m: &Machine) {
+fn lock_in_shared_memory_wakes_a_waiter_at_another_mapping(m: &Machine) {
     let [t, w] = m.threads();
-    // The entry lies in the object too: the list's offset is from there.
+    // The entry lies in the object, too. The list's offset is relative to the entry.
     let list = RobustList::with_offset(m, &t, 64);
     let ([here, _], [word, twin]) = (m.twin_words(0), m.twin_words(t.tid() | WAITERS));
     assert_eq!(word.0, here.0 + 64);
@@ -164,7 +164,7 @@ fn lock_in_shared_memory_wakes_whoever_maps_it(m: &Machine) {
     assert_eq!(twin.get(), OWNER_DIED | WAITERS);
 }
 
-fn pi_lock_wakes_nobody(m: &Machine) {
+fn pi_lock_on_the_list_wakes_none(m: &Machine) {
     let [t, w] = m.threads();
     let list = RobustList::new(m, &t);
     let lock = list.lock(t.tid() | WAITERS);
@@ -174,8 +174,9 @@ fn pi_lock_wakes_nobody(m: &Machine) {
     assert_eq!(word.get(), OWNER_DIED | WAITERS);
 }
 
-fn locks_are_done_in_the_order_of_the_list_and_the_pending_one_last(m: &Machine) {
-    // One waiter on each of four locks; a lock that is spoiled ends the walk, which shows the order.
+fn locks_are_handled_in_list_order_and_the_pending_one_last(m: &Machine) {
+    // The third entry is misaligned and ends the walk, so only the entries before it are handled, and not the pending
+    // lock.
     let [t, w] = m.threads();
     let list = RobustList::new(m, &t);
     let [a, b, c, pending] = [(); 4].map(|()| list.lock(t.tid()));
@@ -199,7 +200,7 @@ fn negative_offset_is_good(m: &Machine) {
     assert_eq!(locks.map(|lock| lock.word.get()), [OWNER_DIED | WAITERS; 3]);
 }
 
-/// A list that is longer than what is looked at: `spare` bytes after each other, an entry and its word in 16.
+/// A list that is longer than the limit. Each entry and its word take 16 bytes.
 fn long_list<'m>(m: &'m Machine, t: &Thread, count: usize) -> (RobustList<'m>, Vec<Word>) {
     let list = RobustList::with_offset(m, t, 8);
     let at = m.bytes(16 * count as u64);
@@ -210,7 +211,7 @@ fn long_list<'m>(m: &'m Machine, t: &Thread, count: usize) -> (RobustList<'m>, V
     (list, words)
 }
 
-fn only_2048_entries_are_looked_at(m: &Machine) {
+fn only_2048_entries_are_walked(m: &Machine) {
     let t = m.thread();
     let (tid, (list, words)) = (t.tid(), long_list(m, &t, LIMIT + 2));
     let pending = list.lock(tid);
@@ -218,7 +219,7 @@ fn only_2048_entries_are_looked_at(m: &Machine) {
     t.exit();
     assert!(words[..LIMIT].iter().all(|word| word.get() == OWNER_DIED));
     assert_eq!([words[LIMIT].get(), words[LIMIT + 1].get()], [tid; 2]);
-    assert_eq!(pending.word.get(), OWNER_DIED, "the pending one comes on top");
+    assert_eq!(pending.word.get(), OWNER_DIED, "in addition to the limit");
 }
 
 fn list_that_never_ends_ends(m: &Machine) {
@@ -232,7 +233,7 @@ fn list_that_never_ends_ends(m: &Machine) {
     assert_eq!([a, b, pending].map(|lock| lock.word.get()), [OWNER_DIED; 3]);
 }
 
-fn list_that_ends_in_nothing_is_done_so_far(m: &Machine) {
+fn list_with_an_unmapped_end_is_walked_up_to_there(m: &Machine) {
     for end in [0, 8, 1 << 63] {
         let t = m.thread();
         let (tid, list) = (t.tid(), RobustList::new(m, &t));
@@ -245,15 +246,15 @@ fn list_that_ends_in_nothing_is_done_so_far(m: &Machine) {
     }
 }
 
-fn head_that_is_not_there_does_no_harm(m: &Machine) {
-    for head in [8, m.page(Rights::None), 1 << 63, u64::MAX] {
+fn unmapped_head_is_ignored(m: &Machine) {
+    for head in [8, m.page(Rights::Nothing), 1 << 63, u64::MAX] {
         let t = m.thread();
         assert_eq!(t.call(m.set_robust_list(head, HEAD)), 0);
         t.exit();
     }
-    // A head of which a part is missing is none.
+    // A head that is only partly mapped is ignored.
     let (t, page) = (m.thread(), m.page(Rights::ReadWrite));
-    m.page(Rights::None);
+    m.page(Rights::Nothing);
     let head = page + 4096 - 16;
     Word(page + 16).set(t.tid());
     m.put_u64(page, head);
@@ -291,11 +292,11 @@ fn lock_of_another_that_cannot_be_written_does_not_end_the_walk(m: &Machine) {
     assert_eq!([a, others, b].map(|lock| lock.word.get()), [OWNER_DIED, tid + 1, OWNER_DIED]);
 }
 
-fn entry_whose_next_cannot_be_read_is_done_and_is_the_last(m: &Machine) {
+fn entry_with_an_unreadable_next_pointer_is_the_last(m: &Machine) {
     let t = m.thread();
     let page = m.page(Rights::ReadWrite);
-    // The words lie before their entries: the last entry's pointer is on a page that is gone, its word is not.
-    m.page(Rights::None);
+    // The words lie before their entries. The last entry's pointer is on an inaccessible page, its word is not.
+    m.page(Rights::Nothing);
     let list = RobustList::with_offset(m, &t, -16);
     let a = list.lock(t.tid());
     let last = Lock { node: page + 4096, word: Word(page + 4096 - 16) };
@@ -306,7 +307,7 @@ fn entry_whose_next_cannot_be_read_is_done_and_is_the_last(m: &Machine) {
     assert_eq!([a, last].map(|lock| lock.word.get()), [OWNER_DIED; 2]);
 }
 
-fn pending_lock_is_done_like_the_others(m: &Machine) {
+fn pending_lock_is_handled_like_the_others(m: &Machine) {
     for (flags, mark, woken) in [(0, 0, false), (WAITERS, 0, true), (WAITERS, PI, false), (OWNER_DIED, 0, false)] {
         let [t, w] = m.threads();
         let list = RobustList::new(m, &t);
@@ -317,7 +318,7 @@ fn pending_lock_is_done_like_the_others(m: &Machine) {
     }
 }
 
-fn pending_lock_that_is_on_the_list_is_done_once(m: &Machine) {
+fn pending_lock_that_is_on_the_list_is_handled_once(m: &Machine) {
     let [t, a, b] = m.threads();
     let list = RobustList::new(m, &t);
     let lock = list.lock(t.tid() | WAITERS);
@@ -331,7 +332,7 @@ fn pending_lock_that_is_on_the_list_is_done_once(m: &Machine) {
     assert!(!was_woken(m, second, lock.word));
 }
 
-/// Ends a thread with a pending lock whose word it has given up: whether the waiter is woken, and the word after that.
+/// Ends a thread whose pending lock holds `value`. Returns whether the waiter is woken, and the word afterwards.
 fn given_up(m: &Machine, mark: u64, value: u32) -> (bool, u32) {
     let [t, w] = m.threads();
     let list = RobustList::new(m, &t);
@@ -340,15 +341,15 @@ fn given_up(m: &Machine, mark: u64, value: u32) -> (bool, u32) {
     (wakes(m, t, &w, lock.word), lock.word.get())
 }
 
-fn pending_lock_that_is_free_wakes_one_and_stays_as_it_is(m: &Machine) {
+fn pending_lock_that_is_free_wakes_one_and_is_unchanged(m: &Machine) {
     for value in [0, WAITERS, OWNER_DIED, WAITERS | OWNER_DIED] {
         assert_eq!(given_up(m, 0, value), (true, value), "{value:#x}");
         assert_eq!(given_up(m, PI, value), (false, value), "{value:#x}");
     }
 }
 
-/// A lock that was given up in user space and that somebody else has taken since.
-fn pending_lock_that_another_has_taken_wakes_nobody(m: &Machine) {
+/// The pending lock was released in user space, and another thread has taken it since.
+fn pending_lock_that_another_thread_has_taken_wakes_none(m: &Machine) {
     let other = m.thread();
     for flags in [0, WAITERS, OWNER_DIED, WAITERS | OWNER_DIED] {
         for mark in [0, PI] {
@@ -358,7 +359,7 @@ fn pending_lock_that_another_has_taken_wakes_nobody(m: &Machine) {
     }
 }
 
-fn pending_lock_on_the_list_that_is_free_wakes_nobody_as_an_entry(m: &Machine) {
+fn free_pending_lock_on_the_list_causes_no_second_wake(m: &Machine) {
     let [t, w] = m.threads();
     let list = RobustList::new(m, &t);
     let lock = list.lock(0);
@@ -379,7 +380,7 @@ fn pending_wake_wakes_one(m: &Machine) {
     assert!(!was_woken(m, second, lock.word));
 }
 
-fn misaligned_pending_lock_does_no_harm(m: &Machine) {
+fn misaligned_pending_lock_is_ignored(m: &Machine) {
     let t = m.thread();
     let list = RobustList::new(m, &t);
     let [lock, pending] = [(); 2].map(|()| list.lock(t.tid()));
@@ -390,7 +391,7 @@ fn misaligned_pending_lock_does_no_harm(m: &Machine) {
     assert_eq!((lock.word.get(), pending.word.get()), (OWNER_DIED, tid));
 }
 
-fn list_that_was_taken_back_is_not_walked(m: &Machine) {
+fn unregistered_list_is_not_walked(m: &Machine) {
     let t = m.thread();
     let (tid, list) = (t.tid(), RobustList::new(m, &t));
     let lock = list.lock(tid);
@@ -400,20 +401,15 @@ fn list_that_was_taken_back_is_not_walked(m: &Machine) {
     assert_eq!(lock.word.get(), tid);
 }
 
-/// Who may look at whose threads is not a matter of futexes.
-fn list_of_a_process_that_one_may_not_look_at_is_eperm(m: &Machine) {
+/// On the kernel only, because permissions between processes are not part of the futex subsystem.
+fn list_of_an_inaccessible_process_is_eperm(m: &Machine) {
     let [head, length] = [(); 2].map(|()| m.bytes(8));
-    const NOBODY: libc::uid_t = 65534;
+    const NOBODY: u64 = 65534;
     let result = std::thread::spawn(move || {
-        // SAFETY: the raw call changes the user of this thread alone, which ends after it; the list's head and length are
-        // written to an arena.
-        unsafe {
-            if libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) != 0 {
-                return None;
-            }
-            let result = libc::syscall(libc::SYS_get_robust_list, 1, head, length);
-            Some(if result < 0 { -(*libc::__errno_location() as isize) } else { result as isize })
-        }
+        // SAFETY: the call changes the user ID of this thread only, which ends afterwards.
+        let is_changed = unsafe { syscall(libc::SYS_setresuid, [NOBODY, NOBODY, NOBODY, 0, 0, 0]) } == 0;
+        // SAFETY: the list's head and length are written to an arena.
+        is_changed.then(|| unsafe { syscall(libc::SYS_get_robust_list, [1, head, length, 0, 0, 0]) })
     });
     match result.join().expect("it does not panic") {
         Some(result) => assert_eq!(result, EPERM),
@@ -421,37 +417,37 @@ fn list_of_a_process_that_one_may_not_look_at_is_eperm(m: &Machine) {
     }
 }
 
-on_the_kernel![list_of_a_process_that_one_may_not_look_at_is_eperm];
+on_the_kernel![list_of_an_inaccessible_process_is_eperm];
 
 on_every_machine![
     length_must_be_that_of_a_head,
     list_can_be_asked_for_by_number,
-    list_of_nobody_is_esrch,
-    answer_must_be_writable_and_the_length_comes_first,
-    locks_of_the_dead_say_so,
-    locks_of_others_are_left_alone,
-    locks_that_are_on_no_list_are_left_alone,
+    list_of_a_missing_thread_is_esrch,
+    result_must_be_writable_and_the_length_is_written_first,
+    locks_of_a_dead_owner_become_owner_died,
+    locks_of_other_threads_are_unchanged,
+    locks_that_are_on_no_list_are_unchanged,
     one_waiter_of_each_lock_is_woken,
-    nobody_is_woken_without_the_waiters_flag,
+    no_waiter_is_woken_without_the_waiters_flag,
     waiters_of_any_bitset_are_woken,
     wake_is_for_shared_waiters,
-    lock_in_shared_memory_wakes_whoever_maps_it,
-    pi_lock_wakes_nobody,
-    locks_are_done_in_the_order_of_the_list_and_the_pending_one_last,
+    lock_in_shared_memory_wakes_a_waiter_at_another_mapping,
+    pi_lock_on_the_list_wakes_none,
+    locks_are_handled_in_list_order_and_the_pending_one_last,
     negative_offset_is_good,
-    only_2048_entries_are_looked_at,
+    only_2048_entries_are_walked,
     list_that_never_ends_ends,
-    list_that_ends_in_nothing_is_done_so_far,
-    head_that_is_not_there_does_no_harm,
+    list_with_an_unmapped_end_is_walked_up_to_there,
+    unmapped_head_is_ignored,
     lock_that_cannot_be_written_ends_the_walk,
     lock_of_another_that_cannot_be_written_does_not_end_the_walk,
-    entry_whose_next_cannot_be_read_is_done_and_is_the_last,
-    pending_lock_is_done_like_the_others,
-    pending_lock_that_is_on_the_list_is_done_once,
-    pending_lock_that_is_free_wakes_one_and_stays_as_it_is,
-    pending_lock_that_another_has_taken_wakes_nobody,
-    pending_lock_on_the_list_that_is_free_wakes_nobody_as_an_entry,
+    entry_with_an_unreadable_next_pointer_is_the_last,
+    pending_lock_is_handled_like_the_others,
+    pending_lock_that_is_on_the_list_is_handled_once,
+    pending_lock_that_is_free_wakes_one_and_is_unchanged,
+    pending_lock_that_another_thread_has_taken_wakes_none,
+    free_pending_lock_on_the_list_causes_no_second_wake,
     pending_wake_wakes_one,
-    misaligned_pending_lock_does_no_harm,
-    list_that_was_taken_back_is_not_walked,
+    misaligned_pending_lock_is_ignored,
+    unregistered_list_is_not_walked,
 ];

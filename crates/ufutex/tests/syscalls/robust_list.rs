@@ -3,13 +3,13 @@
 use crate::machine::{Machine, Thread};
 use crate::memory::Word;
 
-/// The length of a head, which set_robust_list(2) wants to hear.
+/// The length of a head, which is the second argument of set_robust_list(2).
 pub const HEAD: u64 = 24;
 
-/// Marks an entry, in the pointer that leads to it, as a PI futex.
+/// The bit in the pointer to an entry that marks the entry as a PI futex.
 pub const PI: u64 = 1;
 
-/// An entry: a pointer to the next, and a futex word at the list's offset from there.
+/// An entry: a pointer to the next entry, and the futex word at the list's offset from the entry.
 #[derive(Clone, Copy)]
 pub struct Lock {
     pub node: u64,
@@ -38,7 +38,7 @@ impl<'m> RobustList<'m> {
         Self { m, head, offset }
     }
 
-    /// An entry for a word that holds `value`. It is on the list once it is linked.
+    /// A new entry whose word holds `value`. `link` puts it on the list.
     pub fn lock(&self, value: u32) -> Lock {
         assert!(self.offset.unsigned_abs() < 64 && self.offset.unsigned_abs() >= 8, "it must fit between two others");
         let node = self.m.bytes(192) + 64;
@@ -47,7 +47,7 @@ impl<'m> RobustList<'m> {
         Lock { node, word }
     }
 
-    /// Makes these the list, each with the mark [`PI`] or 0. The last leads back to the head.
+    /// Replaces the list by these entries, each with the mark [`PI`] or 0. The last entry points back to the head.
     pub fn link(&self, entries: &[(Lock, u64)]) {
         let mut from = self.head;
         for &(lock, mark) in entries {
@@ -57,12 +57,12 @@ impl<'m> RobustList<'m> {
         self.m.put_u64(from, self.head);
     }
 
-    /// Makes these the list, none of them a PI futex.
+    /// Replaces the list by these entries, none of them a PI futex.
     pub fn link_plain(&self, locks: &[Lock]) {
         self.link(&locks.iter().map(|&lock| (lock, 0)).collect::<Vec<_>>());
     }
 
-    /// Names the entry that is being put on the list or taken off it.
+    /// Sets `list_op_pending`.
     pub fn pending(&self, lock: Lock, mark: u64) {
         self.m.put_u64(self.head + 16, lock.node | mark);
     }

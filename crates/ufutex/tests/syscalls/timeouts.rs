@@ -1,4 +1,4 @@
-//! Timeouts of futex(2): which clock, from when, and which times are none.
+//! Timeouts of futex(2): their clock, whether they are relative or absolute, and invalid ones.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ const MONOTONIC: libc::clockid_t = libc::CLOCK_MONOTONIC;
 const REALTIME: libc::clockid_t = libc::CLOCK_REALTIME;
 const LENGTH: Duration = Duration::from_millis(15);
 
-/// A call of each operation that has a timeout, and would block.
+/// A blocking call of each operation that has a timeout.
 fn blocking(m: &Machine) -> [Call; 6] {
     let [word, lock] = m.words(0);
     let held = m.word(m.thread().tid());
@@ -40,10 +40,10 @@ fn invalid_time_is_einval(m: &Machine) {
     }
 }
 
-fn time_that_is_not_there_is_efault(m: &Machine) {
+fn unmapped_timeout_is_efault(m: &Machine) {
     let t = m.thread();
     let page = m.page(Rights::ReadWrite);
-    let gone = m.page(Rights::None);
+    let gone = m.page(Rights::Nothing);
     assert_eq!(gone, page + 4096);
     for at in [8, gone, gone - 8, 1 << 63, u64::MAX] {
         for call in blocking(m) {
@@ -54,7 +54,7 @@ fn time_that_is_not_there_is_efault(m: &Machine) {
 
 fn time_may_lie_anywhere(m: &Machine) {
     let (t, page) = (m.thread(), m.page(Rights::ReadWrite));
-    // A time of 0 at an odd address, on a page that is read only.
+    // A timeout of 0 at an odd address on a read-only page.
     m.protect(page, Rights::Read);
     for call in [m.wait(m.word(0), 0), m.wait_bitset(m.word(0), 0, 1)] {
         assert_eq!(t.call(call.timeout(page + 3)), ETIMEDOUT);
@@ -78,7 +78,7 @@ fn time_that_has_passed_ends_the_wait_at_once(m: &Machine) {
     m.assert_waiters(word, 0);
 }
 
-/// That the wait ends by its timeout, and not before.
+/// Checks that the wait ends by its timeout and not before it.
 fn ends_in_time(m: &Machine, word: Word, begin: Instant, call: Call) {
     assert_eq!(m.thread().call(call), ETIMEDOUT);
     assert!(begin.elapsed() >= LENGTH, "after {:?}", begin.elapsed());
@@ -100,16 +100,16 @@ fn absolute_wait_does_not_end_before_its_time(m: &Machine) {
 
 fn plain_wait_is_relative(m: &Machine) {
     let ([t, waker], word) = (m.threads(), m.word(0));
-    // What is a time that has passed, taken as absolute.
+    // As an absolute time this would have passed already.
     let waiting = t.begin(m.wait(word, 0).timeout(m.time(Duration::from_secs(1000))));
     waiting.stays_asleep();
     assert_eq!(waker.call(m.wake(word, 1)), 1);
     assert_eq!(waiting.finish(), 0);
 }
 
-fn bitset_wait_is_absolute_of_the_clock_that_it_names(m: &Machine) {
+fn timeout_of_wait_bitset_is_absolute_on_its_clock(m: &Machine) {
     let ([t, waker], word) = (m.threads(), m.word(0));
-    // By the realtime clock this has passed, by the monotonic one it is ahead.
+    // This time has passed on the realtime clock and is ahead on the monotonic clock.
     let ahead = m.time_from_now(MONOTONIC, Duration::from_secs(1000));
     assert_eq!(t.call(m.wait_bitset(word, 0, 1).realtime().timeout(ahead)), ETIMEDOUT);
     let waiting = t.begin(m.wait_bitset(word, 0, 1).timeout(ahead));
@@ -121,7 +121,7 @@ fn bitset_wait_is_absolute_of_the_clock_that_it_names(m: &Machine) {
     assert_eq!(waiting.finish(), 0);
 }
 
-fn time_beyond_what_can_be_counted_is_for_ever(m: &Machine) {
+fn timeout_beyond_the_clocks_range_never_expires(m: &Machine) {
     let (forever, waker) = (m.raw_time(i64::MAX, 999_999_999), m.thread());
     let word = m.word(0);
     let calls = [m.wait(word, 0), m.wait_bitset(word, 0, 1), m.wait_bitset(word, 0, 1).realtime()];
@@ -134,7 +134,7 @@ fn time_beyond_what_can_be_counted_is_for_ever(m: &Machine) {
     }
 }
 
-fn lock_with_a_time_beyond_what_can_be_counted_waits_for_ever(m: &Machine) {
+fn lock_with_a_timeout_beyond_the_clocks_range_never_times_out(m: &Machine) {
     let ([owner, t], word) = (m.threads(), m.word(0));
     let forever = m.raw_time(i64::MAX, 0);
     for call in [m.lock_pi(word), m.lock_pi2(word)] {
@@ -157,14 +157,14 @@ fn no_timeout_is_none(m: &Machine) {
 
 on_every_machine![
     invalid_time_is_einval,
-    time_that_is_not_there_is_efault,
+    unmapped_timeout_is_efault,
     time_may_lie_anywhere,
     time_that_has_passed_ends_the_wait_at_once,
     relative_wait_does_not_end_before_its_time,
     absolute_wait_does_not_end_before_its_time,
     plain_wait_is_relative,
-    bitset_wait_is_absolute_of_the_clock_that_it_names,
-    time_beyond_what_can_be_counted_is_for_ever,
-    lock_with_a_time_beyond_what_can_be_counted_waits_for_ever,
+    timeout_of_wait_bitset_is_absolute_on_its_clock,
+    timeout_beyond_the_clocks_range_never_expires,
+    lock_with_a_timeout_beyond_the_clocks_range_never_times_out,
     no_timeout_is_none,
 ];

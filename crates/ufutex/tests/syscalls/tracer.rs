@@ -1,9 +1,9 @@
-//! Interrupting a thread without a signal handler: a process of its own stops the thread and lets it go on, as a
+//! Interrupting a thread without a signal handler: a child process stops the thread and continues it by ptrace(2), as a
 //! debugger does.
 
 use std::sync::OnceLock;
 
-/// Why threads of this process cannot be traced, if they cannot.
+/// The reason why threads of this process cannot be traced, `None` if they can.
 pub fn lack() -> Option<String> {
     static LACK: OnceLock<Option<String>> = OnceLock::new();
     LACK.get_or_init(|| {
@@ -20,14 +20,14 @@ pub fn lack() -> Option<String> {
     .clone()
 }
 
-/// Stops the thread and lets it go on; it has gone on when this returns.
+/// Stops the thread and continues it. Returns after the thread has been continued.
 pub fn stop_and_continue(tid: i32) {
     assert_eq!(trace(tid), 0, "the thread could not be traced, though a probe could");
 }
 
-/// Returns 0 when all went well, else the number of the step that failed.
+/// Returns 0 for success, or the number of the step that failed.
 fn trace(tid: i32) -> i32 {
-    // A thread cannot trace its own process. SAFETY: between fork(2) and _exit(2) the child only makes system calls.
+    // A process cannot trace its own threads. SAFETY: between fork(2) and _exit(2) the child only makes system calls.
     unsafe {
         let child = libc::fork();
         assert!(child >= 0, "fork: {}", std::io::Error::last_os_error());
@@ -42,7 +42,7 @@ fn trace(tid: i32) -> i32 {
 }
 
 /// # Safety
-/// Only in a child of fork(2).
+/// Must run in a child of fork(2).
 unsafe fn trace_in_child(tid: i32) -> i32 {
     let none = std::ptr::null_mut::<libc::c_void>();
     // SAFETY: requests that neither read nor write this process's memory.

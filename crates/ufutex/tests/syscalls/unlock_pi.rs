@@ -16,26 +16,7 @@ fn lock_without_waiters_becomes_0_whatever_its_flags(m: &Machine) {
     }
 }
 
-fn lock_with_waiters_becomes_the_next_owners(m: &Machine) {
-    let ([owner, w], word) = (m.threads(), m.word(0));
-    word.set(owner.tid());
-    let waiting = w.begin(m.lock_pi(word));
-    assert_eq!(owner.call(m.unlock_pi(word)), 0);
-    assert_eq!(word.get(), w.tid() | WAITERS);
-    assert_eq!(waiting.finish(), 0);
-}
-
-fn who_unlocks_while_others_wait_clears_owner_died(m: &Machine) {
-    let ([owner, w], word) = (m.threads(), m.word(0));
-    word.set(owner.tid() | OWNER_DIED);
-    let waiting = w.begin(m.lock_pi(word));
-    assert_eq!(word.get(), owner.tid() | OWNER_DIED | WAITERS);
-    assert_eq!(owner.call(m.unlock_pi(word)), 0);
-    assert_eq!(word.get(), w.tid() | WAITERS);
-    assert_eq!(waiting.finish(), 0);
-}
-
-fn who_is_not_the_owner_gets_eperm(m: &Machine) {
+fn unlock_by_another_thread_is_eperm(m: &Machine) {
     let ([owner, w, t], word) = (m.threads(), m.word(0));
     for value in [0, WAITERS, OWNER_DIED, owner.tid(), owner.tid() | WAITERS] {
         word.set(value);
@@ -50,7 +31,7 @@ fn who_is_not_the_owner_gets_eperm(m: &Machine) {
     assert_eq!(waiting.finish(), 0);
 }
 
-fn word_of_another_though_the_queue_is_ones_own_is_eperm(m: &Machine) {
+fn word_with_another_tid_in_the_callers_own_queue_is_eperm(m: &Machine) {
     let ([owner, w, t], word) = (m.threads(), m.word(0));
     word.set(owner.tid());
     let waiting = w.begin(m.lock_pi(word));
@@ -61,7 +42,7 @@ fn word_of_another_though_the_queue_is_ones_own_is_eperm(m: &Machine) {
     assert_eq!(waiting.finish(), 0);
 }
 
-fn own_word_though_the_queue_is_anothers_is_einval(m: &Machine) {
+fn word_with_the_callers_tid_in_another_owners_queue_is_einval(m: &Machine) {
     let ([owner, w, t], word) = (m.threads(), m.word(0));
     word.set(owner.tid());
     let waiting = w.begin(m.lock_pi(word));
@@ -89,7 +70,7 @@ fn lock_on_which_a_plain_waiter_waits_is_einval(m: &Machine) {
     assert_eq!(t.call(m.unlock_pi(word)), 0);
 }
 
-fn plain_waiter_behind_a_pi_waiter_does_no_harm(m: &Machine) {
+fn plain_waiter_behind_a_pi_waiter_is_ignored(m: &Machine) {
     let ([owner, w, plain], word) = (m.threads(), m.word(0));
     word.set(owner.tid());
     let waiting = w.begin(m.lock_pi(word));
@@ -104,7 +85,7 @@ fn plain_waiter_behind_a_pi_waiter_does_no_harm(m: &Machine) {
     assert_eq!(w.call(m.unlock_pi(word)), 0);
 }
 
-fn word_is_read_before_its_address_is_looked_at(m: &Machine) {
+fn word_is_read_before_its_address_is_checked(m: &Machine) {
     let (t, page) = (m.thread(), m.page(Rights::ReadWrite));
     assert_eq!(t.call(m.unlock_pi(0u64)), EFAULT);
     assert_eq!(t.call(m.unlock_pi(1u64)), EFAULT);
@@ -121,11 +102,11 @@ fn lock_must_be_writable(m: &Machine) {
     Word(page).set(t.tid());
     m.protect(page, Rights::Read);
     assert_eq!(t.call(m.unlock_pi(page)), EFAULT);
-    m.protect(page, Rights::None);
+    m.protect(page, Rights::Nothing);
     assert_eq!(t.call(m.unlock_pi(page)), EFAULT);
     assert_eq!(t.call(m.lock_pi(page)), EFAULT);
     m.protect(page, Rights::Read);
-    // The word is looked at before it is written to. By a shared address it is not found.
+    // The word is checked before it is written. The key of a shared word needs a writable page.
     let own = if m.is_private() { crate::common::errno::EDEADLK } else { EFAULT };
     assert_eq!(t.call(m.lock_pi(page)), own);
     assert_eq!(m.thread().call(m.lock_pi(page)), EFAULT);
@@ -134,13 +115,11 @@ fn lock_must_be_writable(m: &Machine) {
 
 on_every_machine![
     lock_without_waiters_becomes_0_whatever_its_flags,
-    lock_with_waiters_becomes_the_next_owners,
-    who_unlocks_while_others_wait_clears_owner_died,
-    who_is_not_the_owner_gets_eperm,
-    word_of_another_though_the_queue_is_ones_own_is_eperm,
-    own_word_though_the_queue_is_anothers_is_einval,
+    unlock_by_another_thread_is_eperm,
+    word_with_another_tid_in_the_callers_own_queue_is_eperm,
+    word_with_the_callers_tid_in_another_owners_queue_is_einval,
     lock_on_which_a_plain_waiter_waits_is_einval,
-    plain_waiter_behind_a_pi_waiter_does_no_harm,
-    word_is_read_before_its_address_is_looked_at,
+    plain_waiter_behind_a_pi_waiter_is_ignored,
+    word_is_read_before_its_address_is_checked,
     lock_must_be_writable,
 ];

@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::memory::Word;
 use crate::on_every_machine;
 
-/// As many words as there are entries at most.
+/// The maximum number of words.
 fn many(m: &Machine) -> Vec<Word> {
     (0..128).map(|_| m.private_word(0)).collect()
 }
@@ -50,22 +50,22 @@ fn no_entry_and_more_than_128_are_einval(m: &Machine) {
     for count in [0, 129, 1 << 20, u64::from(u32::MAX)] {
         assert_eq!(t.call(m.raw_waitv(at, count)), EINVAL, "{count}");
     }
-    // The count is 32 bits of its register.
+    // The count is 32 bits. The upper half of the register is ignored.
     assert_eq!(t.call(m.raw_waitv(at, 1 << 32)), EINVAL);
     words[0].set(1);
     assert_eq!(t.call(m.raw_waitv(at, 1 << 32 | 1)), EAGAIN);
 }
 
-fn entries_that_are_not_there(m: &Machine) {
+fn unmapped_entries(m: &Machine) {
     let t = m.thread();
     assert_eq!(t.call(m.raw_waitv(0, 1)), EINVAL);
     assert_eq!(t.call(m.raw_waitv(8, 1)), EFAULT);
     assert_eq!(t.call(m.raw_waitv(1 << 63, 1)), EFAULT);
-    let page = m.page(Rights::None);
+    let page = m.page(Rights::Nothing);
     assert_eq!(t.call(m.raw_waitv(page, 1)), EFAULT);
-    // Each is read and judged in turn.
+    // The entries are read and checked one after the other.
     let page = m.page(Rights::ReadWrite);
-    m.page(Rights::None);
+    m.page(Rights::Nothing);
     let last = page + 4096 - 24;
     m.put_u64(last + 16, m.flags().into());
     assert_eq!(t.call(m.raw_waitv(last, 2)), EFAULT);
@@ -91,7 +91,7 @@ fn flags_of_an_entry_must_be_known(m: &Machine) {
             assert_eq!(t.call(m.waitv(&entries)), EINVAL, "{flags:#x}");
         }
     }
-    // These are known.
+    // These flags are valid.
     for flags in [SIZE_U32, SIZE_U32 | PRIVATE] {
         assert_eq!(t.call(m.waitv(&[Entry { flags, ..good }])), EAGAIN, "{flags:#x}");
     }
@@ -121,15 +121,15 @@ fn value_must_fit_the_word(m: &Machine) {
 fn addresses_must_be_good(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     let good = m.entry(word, 1);
-    let fault = [0, 1 << 63, m.page(Rights::None)];
+    let fault = [0, 1 << 63, m.page(Rights::Nothing)];
     for address in fault {
         assert_eq!(t.call(m.waitv(&[Entry { address, ..good }, m.entry(word, 0)])), EFAULT, "{address:#x}");
     }
     assert_eq!(t.call(m.waitv(&[Entry { address: word.0 + 1, ..good }])), EINVAL);
-    // All addresses are looked at before the first word is compared.
+    // All addresses are checked before the first word is compared.
     assert_eq!(t.call(m.waitv(&[good, Entry { address: word.0 + 2, ..good }])), EINVAL);
     assert_eq!(t.call(m.waitv(&[good, Entry { address: 1 << 63, ..good }])), EFAULT);
-    // A private word that is not there is missed when it is its turn.
+    // An unmapped private word fails only when it is compared.
     let private = if m.is_private() { EAGAIN } else { EFAULT };
     assert_eq!(t.call(m.waitv(&[good, Entry { address: 0, ..good }])), private);
 }
@@ -147,7 +147,7 @@ fn any_word_that_differs_is_eagain_and_nothing_is_left_queued(m: &Machine) {
 }
 
 fn highest_index_is_returned_of_those_that_one_call_woke(m: &Machine) {
-    const WAKE_BOTH: u32 = 1 << 28; // add 0, and the comparison "equals 0" is true
+    const WAKE_BOTH: u32 = 1 << 28; // adds 0, and compares with "equal to 0", which is true
     for (first, second) in [(0, 2), (2, 0), (1, 3)] {
         let ([w, t], words) = (m.threads(), m.words::<4>(0));
         let waiting = w.begin(m.waitv(&words.map(|word| m.entry(word, 0))));
@@ -179,7 +179,7 @@ fn entry_can_be_requeued_and_keeps_its_index(m: &Machine) {
     assert_eq!(t.call(m.wake(a, ALL)), 0);
 }
 
-fn entries_meet_every_bitset(m: &Machine) {
+fn entries_match_every_bitset(m: &Machine) {
     let ([w, t], word) = (m.threads(), m.word(0));
     let waiting = w.begin(m.waitv(&[m.entry(word, 0)]));
     assert_eq!(t.call(m.wake_bitset(word, 1, 1 << 31)), 1);
@@ -221,12 +221,12 @@ fn timeout_is_absolute_of_either_clock(m: &Machine) {
     m.assert_waiters(word, 0);
 }
 
-fn differing_word_is_eagain_though_the_deadline_has_passed(m: &Machine) {
+fn differing_word_is_eagain_after_the_deadline(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     assert_eq!(t.call(m.waitv(&[m.entry(word, 1)]).timeout(m.past())), EAGAIN);
 }
 
-fn clock_is_looked_at_only_with_a_timeout(m: &Machine) {
+fn clock_is_checked_only_with_a_timeout(m: &Machine) {
     let (t, word) = (m.thread(), m.word(0));
     for clock in [2, 3, 4, 5, 6, 7, 11, 99, -1i32 as u32 as u64] {
         let call = m.waitv(&[m.entry(word, 1)]).argument(4, clock);
@@ -245,7 +245,7 @@ fn time_must_be_valid_and_is_read_before_the_entries(m: &Machine) {
         assert_eq!(t.call(call.timeout(8)), EFAULT);
         assert_eq!(t.call(call.timeout(1 << 63)), EFAULT);
     }
-    // The count comes before both.
+    // The count is checked before both.
     assert_eq!(t.call(m.raw_waitv(8, 0).timeout(8)), EINVAL);
     assert_eq!(t.call(m.raw_waitv(0, 1).timeout(8)), EINVAL);
 }
@@ -254,7 +254,7 @@ on_every_machine![
     waitv_returns_the_index_of_the_word_that_was_woken,
     one_entry_is_enough_and_128_are_possible,
     no_entry_and_more_than_128_are_einval,
-    entries_that_are_not_there,
+    unmapped_entries,
     flags_of_the_call_must_be_0,
     flags_of_an_entry_must_be_known,
     reserved_field_must_be_0,
@@ -264,10 +264,10 @@ on_every_machine![
     highest_index_is_returned_of_those_that_one_call_woke,
     word_may_come_twice_and_counts_twice,
     entry_can_be_requeued_and_keeps_its_index,
-    entries_meet_every_bitset,
+    entries_match_every_bitset,
     private_and_shared_entries_may_be_mixed,
     timeout_is_absolute_of_either_clock,
-    differing_word_is_eagain_though_the_deadline_has_passed,
-    clock_is_looked_at_only_with_a_timeout,
+    differing_word_is_eagain_after_the_deadline,
+    clock_is_checked_only_with_a_timeout,
     time_must_be_valid_and_is_read_before_the_entries,
 ];

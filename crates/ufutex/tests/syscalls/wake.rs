@@ -5,7 +5,7 @@ use crate::common::errno::EINVAL;
 use crate::machine::{Machine, Thread};
 use crate::on_every_machine;
 
-fn wake_returns_how_many_it_woke(m: &Machine) {
+fn wake_returns_the_number_of_woken_waiters(m: &Machine) {
     let (waker, word) = (m.thread(), m.word(0));
     assert_eq!(waker.call(m.wake(word, ALL)), 0);
     let threads: [Thread; 5] = m.threads();
@@ -29,7 +29,7 @@ fn count_of_0_or_less_wakes_one(m: &Machine) {
     assert_eq!(waker.call(m.wake(word, 0)), 0);
 }
 
-fn count_of_0_wakes_one_that_meets_the_bitset(m: &Machine) {
+fn count_of_0_wakes_one_that_matches_the_bitset(m: &Machine) {
     let ([a, b, waker], word) = (m.threads(), m.word(0));
     let first = a.begin(m.wait_bitset(word, 0, 1));
     let second = b.begin(m.wait_bitset(word, 0, 2));
@@ -38,15 +38,6 @@ fn count_of_0_wakes_one_that_meets_the_bitset(m: &Machine) {
     first.stays_asleep();
     assert_eq!(waker.call(m.wake(word, 1)), 1);
     assert_eq!(first.finish(), 0);
-}
-
-fn waiters_are_woken_in_the_order_in_which_they_came(m: &Machine) {
-    let (waker, word) = (m.thread(), m.word(0));
-    let threads: [Thread; 4] = m.threads();
-    for waiting in begin_all(&threads, |_| m.wait(word, 0)) {
-        assert_eq!(waker.call(m.wake(word, 1)), 1);
-        assert_eq!(waiting.finish(), 0);
-    }
 }
 
 fn real_time_priority_comes_before_the_order_of_arrival(m: &Machine) {
@@ -65,7 +56,7 @@ fn real_time_priority_comes_before_the_order_of_arrival(m: &Machine) {
     }
 }
 
-fn priority_counts_as_it_was_when_the_wait_began(m: &Machine) {
+fn priority_at_the_begin_of_the_wait_counts(m: &Machine) {
     if !m.has_priorities() {
         return;
     }
@@ -80,7 +71,7 @@ fn priority_counts_as_it_was_when_the_wait_began(m: &Machine) {
     assert_eq!(second.finish(), 0);
 }
 
-fn priority_that_is_lent_does_not_count(m: &Machine) {
+fn inherited_priority_does_not_count(m: &Machine) {
     if !m.has_priorities() {
         return;
     }
@@ -109,34 +100,6 @@ fn bitset_0_is_einval(m: &Machine) {
     assert_eq!(waiting.finish(), 0);
 }
 
-fn bitset_chooses_and_those_passed_over_keep_their_turn(m: &Machine) {
-    let (waker, word) = (m.thread(), m.word(0));
-    let threads: [Thread; 4] = m.threads();
-    let mut waiting = begin_all(&threads, |i| m.wait_bitset(word, 0, [1, 2, 1, 2][i])).into_iter();
-    let [a, b, c, d] = std::array::from_fn(|_| waiting.next().expect("four"));
-    assert_eq!(waker.call(m.wake_bitset(word, 1, 2)), 1);
-    assert_eq!(b.finish(), 0);
-    assert_eq!(waker.call(m.wake(word, 1)), 1);
-    assert_eq!(a.finish(), 0);
-    assert_eq!(waker.call(m.wake_bitset(word, ALL, 2)), 1);
-    assert_eq!(d.finish(), 0);
-    assert_eq!(waker.call(m.wake_bitset(word, ALL, 4)), 0);
-    assert_eq!(waker.call(m.wake(word, ALL)), 1);
-    assert_eq!(c.finish(), 0);
-}
-
-fn words_beside_each_other_do_not_mix(m: &Machine) {
-    let ([t, waker], word) = (m.threads(), m.word(0));
-    let waiting = t.begin(m.wait(word, 0));
-    for distance in [4u64, 8, 32, 60] {
-        assert_eq!(waker.call(m.wake(word.0 + distance, ALL)), 0);
-        assert_eq!(waker.call(m.wake(word.0.wrapping_sub(distance) & !3, ALL)), 0);
-    }
-    waiting.stays_asleep();
-    assert_eq!(waker.call(m.wake(word, 1)), 1);
-    assert_eq!(waiting.finish(), 0);
-}
-
 fn waiter_for_a_pi_lock_cannot_be_woken(m: &Machine) {
     let ([owner, t, waker], word) = (m.threads(), m.word(0));
     assert_eq!(owner.call(m.lock_pi(word)), 0);
@@ -150,18 +113,18 @@ fn waiter_for_a_pi_lock_cannot_be_woken(m: &Machine) {
     assert_eq!(waiting.finish(), 0);
 }
 
-fn waiter_that_wants_to_be_requeued_to_a_pi_lock_cannot_be_woken(m: &Machine) {
+fn waiter_for_a_requeue_to_a_pi_lock_cannot_be_woken(m: &Machine) {
     let ([t, waker], [from, lock]) = (m.threads(), m.words(0));
     let waiting = t.begin(m.wait_requeue_pi(from, 0, lock));
     assert_eq!(waker.call(m.wake(from, 1)), EINVAL);
-    // The kernel looks at the kind of waiter before its bitset.
+    // The kernel checks the kind of waiter before its bitset.
     assert_eq!(waker.call(m.wake_bitset(from, ALL, 1)), EINVAL);
     waiting.stays_asleep();
     assert_eq!(waker.call(m.cmp_requeue_pi(from, 0, lock, 0)), 1);
     assert_eq!(waiting.finish(), 0);
 }
 
-fn wake_that_comes_to_a_pi_waiter_has_woken_those_before_it_and_says_einval(m: &Machine) {
+fn wake_that_reaches_a_pi_waiter_is_einval_but_wakes_earlier_waiters(m: &Machine) {
     let ([a, b, c, waker], [from, lock]) = (m.threads(), m.words(0));
     let first = a.begin(m.wait(from, 0));
     let second = b.begin(m.wait_requeue_pi(from, 0, lock));
@@ -176,7 +139,7 @@ fn wake_that_comes_to_a_pi_waiter_has_woken_those_before_it_and_says_einval(m: &
     assert_eq!(third.finish(), 0);
 }
 
-fn wake_that_has_enough_before_a_pi_waiter_succeeds(m: &Machine) {
+fn wake_that_does_not_reach_a_pi_waiter_succeeds(m: &Machine) {
     let ([a, b, waker], [from, lock]) = (m.threads(), m.words(0));
     let first = a.begin(m.wait(from, 0));
     let second = b.begin(m.wait_requeue_pi(from, 0, lock));
@@ -187,18 +150,15 @@ fn wake_that_has_enough_before_a_pi_waiter_succeeds(m: &Machine) {
 }
 
 on_every_machine![
-    wake_returns_how_many_it_woke,
+    wake_returns_the_number_of_woken_waiters,
     count_of_0_or_less_wakes_one,
-    count_of_0_wakes_one_that_meets_the_bitset,
-    waiters_are_woken_in_the_order_in_which_they_came,
+    count_of_0_wakes_one_that_matches_the_bitset,
     real_time_priority_comes_before_the_order_of_arrival,
-    priority_counts_as_it_was_when_the_wait_began,
-    priority_that_is_lent_does_not_count,
+    priority_at_the_begin_of_the_wait_counts,
+    inherited_priority_does_not_count,
     bitset_0_is_einval,
-    bitset_chooses_and_those_passed_over_keep_their_turn,
-    words_beside_each_other_do_not_mix,
     waiter_for_a_pi_lock_cannot_be_woken,
-    waiter_that_wants_to_be_requeued_to_a_pi_lock_cannot_be_woken,
-    wake_that_comes_to_a_pi_waiter_has_woken_those_before_it_and_says_einval,
-    wake_that_has_enough_before_a_pi_waiter_succeeds,
+    waiter_for_a_requeue_to_a_pi_lock_cannot_be_woken,
+    wake_that_reaches_a_pi_waiter_is_einval_but_wakes_earlier_waiters,
+    wake_that_does_not_reach_a_pi_waiter_succeeds,
 ];

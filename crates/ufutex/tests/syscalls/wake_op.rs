@@ -1,4 +1,4 @@
-//! `FUTEX_WAKE_OP`: changes a word and wakes on two.
+//! `FUTEX_WAKE_OP`, which changes one word and wakes waiters of two.
 
 use crate::calls::{ALL, WAITERS, begin_all};
 use crate::common::arena::Rights;
@@ -11,7 +11,7 @@ const ADD: u32 = 1;
 const OR: u32 = 2;
 const ANDN: u32 = 3;
 const XOR: u32 = 4;
-/// Added to an operation: its argument is a power of two.
+/// `FUTEX_OP_ARG_SHIFT`: the operation's argument is `1 << argument`.
 const SHIFT: u32 = 8;
 
 const EQ: u32 = 0;
@@ -21,12 +21,12 @@ const LE: u32 = 3;
 const GT: u32 = 4;
 const GE: u32 = 5;
 
-/// The sixth argument: what to do to the word, and how to compare what it held.
+/// The sixth argument: the encoded operation and comparison.
 fn op(op: u32, argument: u32, compare: u32, with: u32) -> u32 {
     op << 28 | compare << 24 | (argument & 0xfff) << 12 | with & 0xfff
 }
 
-/// What an operation makes of a word that holds `before`.
+/// The value of a word that held `before`, after the operation.
 fn result(m: &Machine, before: u32, encoded: u32) -> u32 {
     let [at, word] = m.words(before);
     assert_eq!(m.thread().call(m.wake_op(at, word, [1, 1], encoded)), 0);
@@ -83,7 +83,7 @@ fn bad_comparison_is_enosys_after_the_word_was_changed(m: &Machine) {
     assert_eq!(waiting.finish(), 0);
 }
 
-/// Whether the comparison of a word that held `before` is true, seen by whether the waiter on the second word is woken.
+/// Whether the comparison of a word that held `before` is true, which shows in a wake of the second word.
 fn wakes_the_second(m: &Machine, before: u32, compare: u32, with: u32) -> bool {
     let ([t, w], [at, word]) = (m.threads(), m.words(before));
     let waiting = w.begin(m.wait(word, before));
@@ -93,7 +93,7 @@ fn wakes_the_second(m: &Machine, before: u32, compare: u32, with: u32) -> bool {
     woken == 1
 }
 
-fn each_comparison_is_of_what_the_word_held_and_signed(m: &Machine) {
+fn each_comparison_uses_the_old_value_and_is_signed(m: &Machine) {
     let minus = |n: u32| n.wrapping_neg();
     let cases = [(5, 5, [true, false, false, true, false, true]), (4, 5, [false, true, true, true, false, false])];
     let more = [
@@ -154,7 +154,7 @@ fn wake_op_wakes_every_bitset(m: &Machine) {
 fn second_word_must_be_writable(m: &Machine) {
     let ([t, w], at) = (m.threads(), m.word(0));
     let waiting = w.begin(m.wait(at, 0));
-    for page in [m.page(Rights::Read), m.page(Rights::None), m.object_page(Rights::Read)] {
+    for page in [m.page(Rights::Read), m.page(Rights::Nothing), m.object_page(Rights::Read)] {
         assert_eq!(t.call(m.wake_op(at, page, [1, 1], op(ADD, 1, EQ, 0))), EFAULT);
     }
     assert_eq!(t.call(m.wake_op(at, 0u64, [1, 1], op(ADD, 1, EQ, 0))), EFAULT);
@@ -188,7 +188,7 @@ fn waiter_for_a_pi_lock_is_einval_after_the_word_was_changed(m: &Machine) {
     assert_eq!(waiting.finish(), 0);
 }
 
-fn pi_waiter_on_the_second_word_is_einval_though_the_first_was_woken(m: &Machine) {
+fn pi_waiter_on_the_second_word_is_einval_after_the_first_was_woken(m: &Machine) {
     let ([a, w, t], [at, from, lock]) = (m.threads(), m.words(0));
     let first = a.begin(m.wait(at, 0));
     let waiting = w.begin(m.wait_requeue_pi(from, 0, lock));
@@ -207,7 +207,7 @@ on_every_machine![
     shift_is_taken_modulo_32,
     bad_operation_is_enosys_and_changes_nothing,
     bad_comparison_is_enosys_after_the_word_was_changed,
-    each_comparison_is_of_what_the_word_held_and_signed,
+    each_comparison_uses_the_old_value_and_is_signed,
     wake_op_returns_the_sum,
     count_of_0_or_less_wakes_one,
     both_words_may_be_one,
@@ -216,5 +216,5 @@ on_every_machine![
     first_word_need_not_exist_if_it_is_private,
     both_addresses_must_be_aligned,
     waiter_for_a_pi_lock_is_einval_after_the_word_was_changed,
-    pi_waiter_on_the_second_word_is_einval_though_the_first_was_woken,
+    pi_waiter_on_the_second_word_is_einval_after_the_first_was_woken,
 ];

@@ -1,4 +1,5 @@
-//! A process of its own for a test: signals, timer IDs and the mode of restoring belong to a process, and so does CPU time.
+//! Runs a test in a process of its own, because signals, timer IDs, the mode of restoring IDs and CPU time belong to a
+//! process.
 //!
 //! The test binary is executed again for that one test, with the signals of timers blocked in all of its threads.
 
@@ -7,11 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::PATIENCE;
+use crate::common::kernel::{pointer, syscall};
 
 const MARK: &str = "UFUTEX_TIMERS_ALONE";
 
-/// The signals that a timer of these tests may send: those that end the process of a test that fails, or say that it
-/// has a fault, are left out.
+/// The signals that the timers of these tests send. Signals that end a failing test's process or report a fault are
+/// left out.
 pub const SIGNALS: u64 = {
     let mut left_out = 0;
     let mut i = 0;
@@ -36,7 +38,7 @@ pub const SIGNALS: u64 = {
     !left_out
 };
 
-/// Runs `test`, whose full name is `name`, in a process of its own. To be called by that test alone.
+/// Runs `test` in a process of its own. `name` must be the full name of the calling test.
 pub fn alone(name: &str, test: impl FnOnce()) {
     if std::env::var(MARK).is_ok_and(|marked| marked == name) {
         return test();
@@ -44,7 +46,7 @@ pub fn alone(name: &str, test: impl FnOnce()) {
     let mut child = start(name);
     let in_time = has_ended(&mut child);
     if !in_time {
-        // It has not been waited for, so the number is still its own.
+        // The child has not been reaped, so its PID is still valid.
         let _ = child.kill();
     }
     let output = child.wait_with_output().expect("it can be waited for");
@@ -59,21 +61,20 @@ fn start(name: &str) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("the test knows its binary"));
     command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(MARK, name);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // SAFETY: between fork and exec there is one system call, which reads a number.
+    // SAFETY: the only call between fork and exec is one system call that reads a mask.
     unsafe {
         command.pre_exec(|| match set_mask(libc::SIG_BLOCK, SIGNALS) {
             0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
+            error => Err(std::io::Error::from_raw_os_error(-error as i32)),
         });
     }
     command.spawn().expect("the test binary can be executed")
 }
 
-/// libc leaves the signals alone that it uses itself.
-fn set_mask(how: i32, mask: u64) -> libc::c_long {
-    let none = std::ptr::null_mut::<u64>();
+/// Sets the signal mask by the system call, because libc does not change its own signals.
+fn set_mask(how: i32, mask: u64) -> isize {
     // SAFETY: the mask is valid for the read.
-    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const mask, none, size_of::<u64>()) }
+    unsafe { syscall(libc::SYS_rt_sigprocmask, [how as u64, pointer(&raw const mask), 0, 8, 0, 0]) }
 }
 
 fn has_ended(child: &mut Child) -> bool {

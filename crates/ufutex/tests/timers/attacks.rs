@@ -1,4 +1,4 @@
-//! What a review found: each of these once lost timers, memory, or everybody's turn.
+//! Regression tests for defects that a review found: lost timers, memory leaks, and turns that did not end.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering::SeqCst;
@@ -46,14 +46,14 @@ fn patiently(what: &str, mut has_come: impl FnMut() -> bool) {
 }
 
 #[test]
-fn timers_that_others_delete_are_used_again() {
+fn memory_of_timers_deleted_by_other_threads_is_reused() {
     let driver = Driver::with_clocks(ManualClocks::at(MS)).expect("there is memory");
     let (timers, _) = counting(&driver);
-    // Which list of free timers a thread has goes by where its stack is: of several some have others.
+    // A thread's list of free timers is chosen by its stack address, so several threads use several lists.
     let deleters: Vec<_> = (0..8)
         .map(|_| {
             let (ids, given) = mpsc::channel::<Vec<i32>>();
-            let (done, told) = mpsc::channel();
+            let (done, finished) = mpsc::channel();
             let timers = timers.clone();
             thread::spawn(move || {
                 for ids in given {
@@ -61,13 +61,13 @@ fn timers_that_others_delete_are_used_again() {
                     _ = done.send(());
                 }
             });
-            (ids, told)
+            (ids, finished)
         })
         .collect();
-    for (ids, told) in deleters.iter().cycle().take(400) {
+    for (ids, finished) in deleters.iter().cycle().take(400) {
         let made = (0..1000).map(|_| timers.create(TimerClock::Monotonic, None).expect("there is room")).collect();
         ids.send(made).expect("it is there");
-        told.recv().expect("it answers");
+        finished.recv().expect("it answers");
     }
     assert!(timers.bytes() < 2_000_000, "{} bytes", timers.bytes());
 }
@@ -89,26 +89,26 @@ fn timers_without_room_for_their_notices_are_not_made() {
 }
 
 #[test]
-fn child_that_drops_its_handles_leaves_the_parents_timers_alone() {
+fn forked_child_that_drops_its_handles_does_not_affect_the_parent() {
     let driver = Driver::host().expect("there is memory");
     let (timers, count) = counting(&driver);
     armed(&timers, false, 200 * MS);
-    // The driver's thread has its locks, or waits.
+    // By now the driver's thread sleeps, or holds its locks.
     thread::sleep(50 * MS);
-    // SAFETY: the child drops what it has and is gone.
+    // SAFETY: the child only drops its handles and exits.
     let child = unsafe { libc::fork() };
     if child == 0 {
         drop(timers);
-        // SAFETY: ends the child here.
+        // SAFETY: exits the child.
         unsafe { libc::_exit(0) };
     }
-    // SAFETY: no status is asked for.
+    // SAFETY: a null status pointer is allowed.
     unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
     patiently("the parent's timer never expires", || count.load(SeqCst) == 1);
 }
 
 #[test]
-fn one_that_sets_its_timer_to_the_past_starves_nobody() {
+fn timer_set_to_the_past_in_its_delivery_starves_no_other_timer() {
     let driver = Driver::host().expect("there is memory");
     let begun = Instant::now();
     let bad = calling(&driver, move |timers, expired| {
@@ -130,7 +130,7 @@ fn one_that_sets_its_timer_to_the_past_starves_nobody() {
 }
 
 #[test]
-fn turn_ends_that_arms_for_the_past_and_the_next_has_it() {
+fn timer_set_to_the_past_during_a_turn_expires_in_the_next_turn() {
     let driver = Driver::with_clocks(ManualClocks::at(MS)).expect("there is memory");
     let left = AtomicUsize::new(1000);
     let timers = calling(&driver, move |timers, expired| {
@@ -171,7 +171,7 @@ fn panic_of_a_delivery_does_not_end_the_drivers_thread() {
     patiently("the thread is gone", || count.load(SeqCst) == 3);
 }
 
-/// The clock is set back between the turn's look at it and the delivery's.
+/// The clock is set back between the turn's read of it and the delivery's.
 #[test]
 fn overrun_below_zero_is_one_expiry_and_ends_the_turn() {
     struct SetBack(AtomicU64);
@@ -186,7 +186,7 @@ fn overrun_below_zero_is_one_expiry_and_ends_the_turn() {
     }
     let clocks = Arc::new(SetBack(AtomicU64::new(500)));
     let driver = Driver::with_clocks(clocks.clone()).expect("there is memory");
-    // SAFETY: a fresh file, and nobody else's.
+    // SAFETY: a new descriptor that is not owned elsewhere.
     let file = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
     let fd = file.as_raw_fd();
     let timers = Timers::new(&driver, Arc::new(EventFd::new(file))).expect("there is memory");
@@ -196,7 +196,7 @@ fn overrun_below_zero_is_one_expiry_and_ends_the_turn() {
     clocks.0.store(1500, SeqCst);
     driver.turn();
     let mut count = 0u64;
-    // SAFETY: room for eight bytes.
+    // SAFETY: the buffer has eight bytes.
     unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
     assert_eq!(count, 1);
 }

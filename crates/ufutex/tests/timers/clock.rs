@@ -1,4 +1,4 @@
-//! Clocks that a test sets, and a delivery that keeps what it is told.
+//! Simulated clocks, and a delivery that records its notices.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::SeqCst;
@@ -10,12 +10,12 @@ use ufutex::timer::{Base, Clocks, CpuClock, Deliver, Driver, Notice, TimerOption
 
 pub const BASES: [Base; 4] = [Base::Monotonic, Base::Realtime, Base::Boottime, Base::Tai];
 
-/// Clocks that stand still until they are set.
+/// Clocks that only advance when the test sets them.
 #[derive(Default)]
 pub struct ManualClocks {
     nanoseconds: [AtomicU64; 4],
     cpu_times: Mutex<BTreeMap<(bool, i32), u64>>,
-    /// How often somebody said that the next turn may be due earlier.
+    /// Number of calls of `changed`, which says that the next turn may be due earlier.
     changes: AtomicUsize,
 }
 
@@ -27,7 +27,7 @@ fn by_number(of: CpuClock) -> (bool, i32) {
 }
 
 impl ManualClocks {
-    /// All of them show the same.
+    /// Sets all clocks to `time`.
     pub fn at(time: Duration) -> Arc<Self> {
         let this = Self::default();
         this.advance(time);
@@ -44,9 +44,9 @@ impl ManualClocks {
         self.nanoseconds[base as usize].store(to.as_nanos() as u64, SeqCst);
     }
 
-    /// `None`: there is no such process or thread any more.
+    /// Sets a CPU time. `None` means that the process or thread has ended.
     pub fn set_cpu_time(&self, of: CpuClock, to: Option<u64>) {
-        let mut times = self.cpu_times.lock().expect("nobody panics with it");
+        let mut times = self.cpu_times.lock().expect("not poisoned");
         match to {
             Some(to) => _ = times.insert(by_number(of), to),
             None => _ = times.remove(&by_number(of)),
@@ -64,7 +64,7 @@ impl Clocks for ManualClocks {
     }
 
     fn cpu_time(&self, of: CpuClock) -> Option<Duration> {
-        let times = self.cpu_times.lock().expect("nobody panics with it");
+        let times = self.cpu_times.lock().expect("not poisoned");
         times.get(&by_number(of)).copied().map(Duration::from_nanos)
     }
 
@@ -73,23 +73,23 @@ impl Clocks for ManualClocks {
     }
 }
 
-/// Notices, in the order in which they came.
+/// The delivered notices, in order.
 #[derive(Default)]
 pub struct Notices(Mutex<Vec<Notice>>);
 
 impl Notices {
-    /// All that have come since.
+    /// Returns and removes all notices.
     pub fn drain(&self) -> Vec<Notice> {
-        std::mem::take(&mut *self.0.lock().expect("nobody panics with it"))
+        std::mem::take(&mut *self.0.lock().expect("not poisoned"))
     }
 }
 
-/// The only thread that there is, where a test has one.
+/// The TID of the process's only thread, in tests that need one.
 pub const THREAD: i32 = 100;
 
 impl Deliver for Notices {
     fn expired(&self, _timers: &Timers, notice: Notice) {
-        self.0.lock().expect("nobody panics with it").push(notice);
+        self.0.lock().expect("not poisoned").push(notice);
     }
 
     fn has_thread(&self, thread: i32) -> bool {
@@ -97,7 +97,7 @@ impl Deliver for Notices {
     }
 }
 
-/// A process with clocks that a test sets.
+/// A process with simulated clocks.
 pub struct Process {
     pub clocks: Arc<ManualClocks>,
     pub driver: Driver,
@@ -112,7 +112,7 @@ impl Process {
         Self::of(&clocks, &driver, options)
     }
 
-    /// Another one, or the first, of this driver.
+    /// Makes a process with this driver.
     pub fn of(clocks: &Arc<ManualClocks>, driver: &Driver, options: TimerOptions) -> Self {
         let notices = Arc::new(Notices::default());
         let timers = Timers::with_options(driver, notices.clone(), options).expect("the memory is there");

@@ -1,4 +1,4 @@
-//! Timers that run by the CPU time of a process or a thread.
+//! Timers on CPU-time clocks of processes and threads.
 
 use std::os::unix::process::parent_id;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const PROCESS: i32 = libc::CLOCK_PROCESS_CPUTIME_ID;
 const THREAD: i32 = libc::CLOCK_THREAD_CPUTIME_ID;
 const NANOSECOND: Duration = Duration::from_nanos(1);
 
-/// What is measured: the time that a CPU spent, as `clock_getcpuclockid` says, or what the older two say.
+/// The kind of CPU-time clock: `CPUCLOCK_SCHED`, which clock_getcpuclockid(3) uses, or the older `PROF` and `VIRT`.
 const SCHED: i32 = 2;
 
 fn of_process(process: i32) -> i32 {
@@ -33,7 +33,7 @@ fn this_process() -> i32 {
     std::process::id() as i32
 }
 
-/// Spends CPU time in the calling thread.
+/// Uses CPU time in the calling thread.
 fn burn(length: Duration) {
     let begin = now(THREAD);
     while now(THREAD) - begin < length {
@@ -73,14 +73,14 @@ fn all_three_ways_of_measuring_have_timers(m: &Machine) {
     }
 }
 
-/// Whose clock it is, is looked at last: the ID has been used up and told by then.
-fn clock_of_nobody_is_einval_in_the_end(m: &Machine) {
+/// The clock's process or thread is checked last, after the ID has been allocated and written.
+fn clock_of_a_missing_process_is_einval_after_all_other_checks(m: &Machine) {
     let (other, parent) = (m.system().other(), parent_id() as i32);
-    let nobody = 4_194_304; // above the highest number that there can be
+    let missing = 4_194_304; // above the highest possible TID
     let fourth_way = of_thread(0) | 3;
     let clocks = [
-        of_process(nobody),
-        of_thread(nobody),
+        of_process(missing),
+        of_thread(missing),
         of_process(other),
         of_thread(parent),
         fourth_way,
@@ -94,12 +94,12 @@ fn clock_of_nobody_is_einval_in_the_end(m: &Machine) {
         assert_eq!(m.get_i32(id), failed as i32);
         assert_eq!(m.delete(failed as i32), EINVAL);
     }
-    // What else is wrong comes first.
-    assert_eq!(m.raw_create(of_process(nobody), event, m.nothing()), crate::common::errno::EFAULT);
+    // Other errors take precedence.
+    assert_eq!(m.raw_create(of_process(missing), event, m.nothing()), crate::common::errno::EFAULT);
     assert_eq!(m.create(PROCESS, NONE), clocks.len() as i32 + 1);
 }
 
-fn time_that_is_spent_runs_down(m: &Machine) {
+fn remaining_cpu_time_decreases(m: &Machine) {
     for clock in [PROCESS, THREAD, of_process(this_process()), of_thread(thread_id())] {
         for event in [NONE, signal()] {
             let timer = m.create(clock, event);
@@ -122,11 +122,11 @@ fn time_that_is_spent_runs_down(m: &Machine) {
     }
 }
 
-fn time_of_a_thread_that_sleeps_does_not_run_down(m: &Machine) {
+fn remaining_cpu_time_of_a_sleeping_thread_does_not_decrease(m: &Machine) {
     let clock = of_thread(m.system().other());
     for event in [NONE, signal()] {
         let timer = m.create(clock, event);
-        // It has not gone to sleep, perhaps.
+        // The other thread may not sleep yet.
         m.until("the other thread sleeps", || {
             let before = now(clock);
             m.set(timer, Spec::once(20 * MS));
@@ -138,17 +138,17 @@ fn time_of_a_thread_that_sleeps_does_not_run_down(m: &Machine) {
     assert_eq!(m.system().take(), None);
 }
 
-fn timer_expires_when_the_time_has_been_spent(m: &Machine) {
+fn timer_expires_when_the_cpu_time_has_been_used(m: &Machine) {
     for clock in [PROCESS, THREAD, of_process(this_process()), of_thread(thread_id())] {
         let timer = m.create(clock, signal());
         let at = now(clock) + 3 * MS;
         m.set_at(timer, Spec::once(at));
-        let told = m.until("the signal", || {
+        let taken = m.until("the signal", || {
             burn(MS);
             m.system().take()
         });
         assert!(now(clock) >= at);
-        assert_eq!((told.id, told.value, told.overrun), (timer, 7, 0));
+        assert_eq!((taken.id, taken.value, taken.overrun), (timer, 7, 0));
         assert_eq!(m.get(timer), Spec::default());
         let before = now(clock);
         m.set(timer, Spec::once(3 * MS));
@@ -161,7 +161,7 @@ fn timer_expires_when_the_time_has_been_spent(m: &Machine) {
     m.takes_nothing();
 }
 
-fn time_that_has_been_spent_expires_at_once(m: &Machine) {
+fn cpu_time_that_has_passed_expires_at_once(m: &Machine) {
     for clock in [PROCESS, THREAD, of_thread(m.system().other()), of_process(parent_id() as i32)] {
         m.until("the clock runs", || (now(clock) > NANOSECOND).then_some(()));
         let timer = m.create(clock, signal());
@@ -172,7 +172,7 @@ fn time_that_has_been_spent_expires_at_once(m: &Machine) {
     m.takes_nothing();
 }
 
-fn timer_that_tells_nobody_ends_with_nothing_left(m: &Machine) {
+fn sigev_none_timer_ends_with_no_time_left(m: &Machine) {
     let timer = m.create(THREAD, NONE);
     m.set(timer, Spec::once(MS));
     burn(2 * MS);
@@ -183,26 +183,26 @@ fn timer_that_tells_nobody_ends_with_nothing_left(m: &Machine) {
     m.takes_nothing();
 }
 
-fn deadlines_that_were_spent_while_the_signal_was_pending_are_counted(m: &Machine) {
+fn deadlines_that_passed_while_the_signal_was_pending_are_counted(m: &Machine) {
     for clock in [PROCESS, THREAD] {
         let timer = m.create(clock, signal());
         let grid = Grid { clock, first: NANOSECOND, interval: MS };
         burn(3 * MS);
         m.set_at(timer, grid.spec());
-        grid.is_told_of(m, timer);
+        grid.is_shown_by(m, timer);
         burn(2 * MS);
-        grid.is_told_of(m, timer);
-        let told = grid.take(m).overrun;
-        assert!(told >= 4, "{told}");
-        let next = Grid { first: grid.first + grid.interval * (told as u32 + 1), ..grid };
+        grid.is_shown_by(m, timer);
+        let taken = grid.take(m).overrun;
+        assert!(taken >= 4, "{taken}");
+        let next = Grid { first: grid.first + grid.interval * (taken as u32 + 1), ..grid };
         m.until("the next signal", || {
             burn(MS / 10);
             let begin = now(clock);
-            let told = m.system().take()?;
+            let taken = m.system().take()?;
             let end = now(clock);
             assert!(end >= next.first);
             let least = if begin < next.first { 0 } else { next.passed_after_first(begin) };
-            assert!((least..=next.passed_after_first(end)).contains(&i64::from(told.overrun)));
+            assert!((least..=next.passed_after_first(end)).contains(&i64::from(taken.overrun)));
             Some(())
         });
         m.set(timer, Spec::default());
@@ -210,18 +210,18 @@ fn deadlines_that_were_spent_while_the_signal_was_pending_are_counted(m: &Machin
     m.takes_nothing();
 }
 
-fn grid_of_one_that_tells_nobody_is_shown(m: &Machine) {
+fn sigev_none_timer_shows_its_next_deadline(m: &Machine) {
     let timer = m.create(THREAD, NONE);
     let grid = Grid { clock: THREAD, first: NANOSECOND, interval: 3 * MS };
     m.set_at(timer, grid.spec());
     for _ in 0..3 {
         burn(2 * MS);
-        grid.is_told_of(m, timer);
+        grid.is_shown_by(m, timer);
     }
     assert_eq!(m.overrun(timer), 0);
 }
 
-fn thread_that_has_ended_has_no_time(m: &Machine) {
+fn thread_that_has_ended_has_no_cpu_time(m: &Machine) {
     let clock = of_thread(m.system().other());
     let timers = [NONE, signal()].map(|event| m.create(clock, event));
     for timer in timers {
@@ -241,7 +241,7 @@ fn thread_that_has_ended_has_no_time(m: &Machine) {
     m.takes_nothing();
 }
 
-fn setting_that_fails_since_the_thread_has_ended_takes_back_its_signal_and_nothing_else(m: &Machine) {
+fn settime_that_fails_for_an_ended_thread_only_cancels_the_pending_signal(m: &Machine) {
     let clock = of_thread(m.system().other());
     let timers = [(); 2].map(|()| m.create(clock, signal()));
     let mut overruns = Vec::new();
@@ -251,7 +251,7 @@ fn setting_that_fails_since_the_thread_has_ended_takes_back_its_signal_and_nothi
         assert!(first.overrun > 0);
         overruns.push(first.overrun as isize);
     }
-    // The next signals are pending, as far as the thread has spent any time since; these are in any case.
+    // These signals are pending in any case, because the thread has used this much time.
     let pending = [(); 2].map(|()| m.create(clock, signal()));
     for timer in pending {
         m.set_at(timer, Spec::once(NANOSECOND));
@@ -271,16 +271,16 @@ fn setting_that_fails_since_the_thread_has_ended_takes_back_its_signal_and_nothi
 }
 
 on_every_machine![
-    setting_that_fails_since_the_thread_has_ended_takes_back_its_signal_and_nothing_else,
+    settime_that_fails_for_an_ended_thread_only_cancels_the_pending_signal,
     clocks_of_processes_and_threads_have_timers,
     all_three_ways_of_measuring_have_timers,
-    clock_of_nobody_is_einval_in_the_end,
-    time_that_is_spent_runs_down,
-    time_of_a_thread_that_sleeps_does_not_run_down,
-    timer_expires_when_the_time_has_been_spent,
-    time_that_has_been_spent_expires_at_once,
-    timer_that_tells_nobody_ends_with_nothing_left,
-    deadlines_that_were_spent_while_the_signal_was_pending_are_counted,
-    grid_of_one_that_tells_nobody_is_shown,
-    thread_that_has_ended_has_no_time,
+    clock_of_a_missing_process_is_einval_after_all_other_checks,
+    remaining_cpu_time_decreases,
+    remaining_cpu_time_of_a_sleeping_thread_does_not_decrease,
+    timer_expires_when_the_cpu_time_has_been_used,
+    cpu_time_that_has_passed_expires_at_once,
+    sigev_none_timer_ends_with_no_time_left,
+    deadlines_that_passed_while_the_signal_was_pending_are_counted,
+    sigev_none_timer_shows_its_next_deadline,
+    thread_that_has_ended_has_no_cpu_time,
 ];

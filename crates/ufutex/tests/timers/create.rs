@@ -1,4 +1,4 @@
-//! timer_create(2): its arguments, and which is looked at first.
+//! timer_create(2): its arguments and the order of their checks.
 
 use crate::common::errno::{EAGAIN, EFAULT, EINVAL, EOPNOTSUPP, EPERM};
 use crate::machine::{HOUR, Machine};
@@ -9,7 +9,7 @@ const SIGNAL: i32 = libc::SIGUSR1;
 const MONOTONIC: i32 = libc::CLOCK_MONOTONIC;
 const NO_CLOCK: i32 = 12;
 
-fn every_clock_that_can_be_waited_for_has_timers(m: &Machine) {
+fn every_clock_that_supports_timers_has_them(m: &Machine) {
     for clock in [
         libc::CLOCK_REALTIME,
         libc::CLOCK_MONOTONIC,
@@ -26,27 +26,28 @@ fn every_clock_that_can_be_waited_for_has_timers(m: &Machine) {
     }
 }
 
-fn clocks_that_only_show_time_are_eopnotsupp(m: &Machine) {
+fn clocks_without_timers_are_eopnotsupp(m: &Machine) {
     for clock in [libc::CLOCK_MONOTONIC_RAW, libc::CLOCK_REALTIME_COARSE, libc::CLOCK_MONOTONIC_COARSE] {
         assert_eq!(m.try_create(clock, Some(NONE)), EOPNOTSUPP, "clock {clock}");
     }
 }
 
-fn numbers_of_no_clock_are_einval(m: &Machine) {
+fn invalid_clock_ids_are_einval(m: &Machine) {
     for clock in [10, NO_CLOCK, 13, 15, 24, 32, 1000, i32::MAX] {
         assert_eq!(m.try_create(clock, Some(NONE)), EINVAL, "clock {clock}");
     }
 }
 
-/// A descriptor of a clock device, which such a number may stand for, has no timers whether it is open or not.
+/// A clock ID can encode the descriptor of a clock device. Such clocks have no timers, whether the descriptor is open
+/// or not.
 fn clocks_of_devices_are_eopnotsupp(m: &Machine) {
     for descriptor in [0, 1, 1000] {
         assert_eq!(m.try_create(!descriptor << 3 | 3, Some(NONE)), EOPNOTSUPP, "descriptor {descriptor}");
     }
 }
 
-/// Whether a clock that wakes the machine has a device is seen last, when the ID is there already.
-fn clocks_that_wake_the_machine_are_refused_last(m: &Machine) {
+/// Whether an alarm clock has a wakeup device is checked last, after the ID has been allocated.
+fn alarm_clocks_are_refused_last(m: &Machine) {
     let (event, id) = (m.event(NONE), m.bytes(4));
     for clock in [libc::CLOCK_REALTIME_ALARM, libc::CLOCK_BOOTTIME_ALARM] {
         let first = m.create(MONOTONIC, NONE);
@@ -69,15 +70,15 @@ fn clock_is_32_bits_of_its_register(m: &Machine) {
     assert_eq!(m.call(crate::machine::Call::Create, args(u64::MAX << 32 | 12)), EINVAL);
 }
 
-fn sigevent_must_be_there_whole(m: &Machine) {
+fn sigevent_must_be_readable_completely(m: &Machine) {
     let id = m.bytes(4);
     assert_eq!(m.raw_create(MONOTONIC, m.nothing(), id), EFAULT);
     assert_eq!(m.raw_create(MONOTONIC, u64::MAX - 63, id), EFAULT);
-    // Though what follows the first 20 bytes means nothing.
+    // All 64 bytes must be readable, although those after the first 20 are ignored.
     for bytes in [8, 20, EVENT - 1] {
         assert_eq!(m.raw_create(MONOTONIC, m.before_nothing(bytes), id), EFAULT, "{bytes} bytes of it");
     }
-    // Full of zeroes: signal 0.
+    // All bytes are zero, which means signal 0.
     assert_eq!(m.raw_create(MONOTONIC, m.before_nothing(EVENT), id), EINVAL);
 }
 
@@ -104,19 +105,19 @@ fn signals_are_1_to_64(m: &Machine) {
         let other = Event::thread(signal, 0, m.system().other());
         assert_eq!(m.try_create(MONOTONIC, Some(other)), EINVAL, "signal {signal}");
     }
-    // Also those that C libraries keep for themselves, and those that nobody can block.
+    // Also signals that C libraries reserve, and signals that cannot be blocked.
     for signal in [1, libc::SIGKILL, libc::SIGSTOP, 31, 32, 33, 34, 64] {
         assert!(m.try_create(MONOTONIC, Some(Event::signal(signal, 0))) >= 0, "signal {signal}");
     }
 }
 
-fn notifying_nobody_takes_any_signal(m: &Machine) {
+fn sigev_none_accepts_any_signal(m: &Machine) {
     for signal in [0, 65, -1] {
         assert!(m.try_create(MONOTONIC, Some(Event { signal, thread: -1, ..NONE })) >= 0);
     }
 }
 
-fn other_ways_of_notifying_are_einval(m: &Machine) {
+fn unknown_notifications_are_einval(m: &Machine) {
     let thread = m.system().other();
     for notify in [3, 5, 6, 7, 8, 12, -1, i32::MIN] {
         let event = Event { notify, ..Event::thread(SIGNAL, 0, thread) };
@@ -140,15 +141,15 @@ fn thread_must_be_one_of_the_process(m: &Machine) {
     assert_eq!(of(other), EINVAL);
 }
 
-/// What comes first, in this order: the sigevent's memory, the clock, room, what the sigevent says, the ID's memory.
-fn sigevent_is_read_before_the_clock_is_looked_at(m: &Machine) {
+/// The order of the checks is: the sigevent's memory, the clock, the limit, the sigevent's contents, the ID's memory.
+fn sigevent_is_read_before_the_clock_is_checked(m: &Machine) {
     let id = m.bytes(4);
     for clock in [NO_CLOCK, libc::CLOCK_MONOTONIC_RAW, MONOTONIC] {
         assert_eq!(m.raw_create(clock, m.nothing(), id), EFAULT);
     }
 }
 
-fn clock_comes_before_what_the_sigevent_says_and_the_id(m: &Machine) {
+fn clock_is_checked_before_the_sigevents_contents_and_the_id(m: &Machine) {
     let bad = m.event(Event::signal(0, 0));
     for place in [m.bytes(4), m.nothing(), 0] {
         for event in [bad, m.event(NONE), 0] {
@@ -158,10 +159,10 @@ fn clock_comes_before_what_the_sigevent_says_and_the_id(m: &Machine) {
     }
 }
 
-fn what_the_sigevent_says_comes_before_the_id(m: &Machine) {
+fn sigevents_contents_are_checked_before_the_id(m: &Machine) {
     assert_eq!(m.raw_create(MONOTONIC, m.event(Event::signal(0, 0)), m.nothing()), EINVAL);
     let first = m.create(MONOTONIC, NONE);
-    // The ID is taken by then, but not told.
+    // The ID has been allocated by then, but was not returned.
     let id = m.bytes(4);
     m.put_i32(id, -7);
     assert_eq!(m.raw_create(MONOTONIC, m.event(Event::signal(0, 0)), id), EINVAL);
@@ -169,7 +170,7 @@ fn what_the_sigevent_says_comes_before_the_id(m: &Machine) {
     assert_eq!(m.create(MONOTONIC, NONE), first + 2);
 }
 
-fn room_comes_after_the_clock_and_before_the_rest(m: &Machine) {
+fn limit_is_checked_after_the_clock_and_before_the_rest(m: &Machine) {
     let first = m.create(MONOTONIC, NONE);
     m.system().leave_no_room();
     let bad = m.event(Event::signal(0, 0));
@@ -179,7 +180,7 @@ fn room_comes_after_the_clock_and_before_the_rest(m: &Machine) {
     assert_eq!(m.raw_create(MONOTONIC, bad, 0), EAGAIN);
     assert_eq!(m.raw_create(MONOTONIC, m.event(NONE), m.bytes(4)), EAGAIN);
     assert_eq!(m.try_create(MONOTONIC, None), EAGAIN);
-    // The ID that is asked for is read before that, and looked for behind it.
+    // A requested ID is read before that check and allocated after it.
     assert_eq!(m.prctl(1), 0);
     assert_eq!(m.raw_create(MONOTONIC, bad, m.nothing()), EFAULT);
     assert_eq!(m.restore(-1, Some(NONE)), EINVAL);
@@ -189,21 +190,21 @@ fn room_comes_after_the_clock_and_before_the_rest(m: &Machine) {
 }
 
 on_every_machine![
-    every_clock_that_can_be_waited_for_has_timers,
-    clocks_that_only_show_time_are_eopnotsupp,
-    numbers_of_no_clock_are_einval,
+    every_clock_that_supports_timers_has_them,
+    clocks_without_timers_are_eopnotsupp,
+    invalid_clock_ids_are_einval,
     clocks_of_devices_are_eopnotsupp,
-    clocks_that_wake_the_machine_are_refused_last,
+    alarm_clocks_are_refused_last,
     clock_is_32_bits_of_its_register,
-    sigevent_must_be_there_whole,
+    sigevent_must_be_readable_completely,
     sigevent_need_not_be_aligned,
     id_must_have_a_place,
     signals_are_1_to_64,
-    notifying_nobody_takes_any_signal,
-    other_ways_of_notifying_are_einval,
+    sigev_none_accepts_any_signal,
+    unknown_notifications_are_einval,
     thread_must_be_one_of_the_process,
-    sigevent_is_read_before_the_clock_is_looked_at,
-    clock_comes_before_what_the_sigevent_says_and_the_id,
-    what_the_sigevent_says_comes_before_the_id,
-    room_comes_after_the_clock_and_before_the_rest,
+    sigevent_is_read_before_the_clock_is_checked,
+    clock_is_checked_before_the_sigevents_contents_and_the_id,
+    sigevents_contents_are_checked_before_the_id,
+    limit_is_checked_after_the_clock_and_before_the_rest,
 ];

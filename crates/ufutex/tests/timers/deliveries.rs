@@ -1,4 +1,4 @@
-//! What is given to deliver with: a channel by thread, by task and as a stream; an eventfd; signals.
+//! The provided deliveries: a channel (blocking, as a future and as a stream), an eventfd, signals.
 
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::pin::pin;
@@ -10,7 +10,7 @@ use futures_core::Stream;
 use ufutex::Timeout;
 use ufutex::timer::{Driver, EventFd, Notify, Setting, Signals, TimerClock, TimerOptions, Timers};
 
-use crate::common::waker::{Told, block_on};
+use crate::common::waker::{Notified, block_on};
 
 const SOON: Duration = Duration::from_millis(2);
 const ONCE: Setting = Setting { value: SOON, interval: Duration::ZERO };
@@ -27,7 +27,7 @@ fn armed(timers: &Timers, value: u64, setting: Setting) -> i32 {
 }
 
 #[test]
-fn channel_gives_each_expired_timer_once() {
+fn channel_returns_each_expired_timer_once() {
     let (timers, expiries) = Timers::channel(&driver(), TimerOptions::new()).expect("the memory is there");
     assert_eq!(expiries.try_recv(), None);
     assert_eq!(expiries.recv_timeout(Timeout::After(SOON)), None);
@@ -45,7 +45,7 @@ fn channel_gives_each_expired_timer_once() {
 }
 
 #[test]
-fn channel_forgets_timers_that_are_deleted_or_set_again() {
+fn channel_drops_expiries_of_timers_that_are_deleted_or_set_again() {
     let (timers, expiries) = Timers::channel(&driver(), TimerOptions::new()).expect("the memory is there");
     for _ in 0..300 {
         let [deleted, set] = [armed(&timers, 1, Setting { value: Duration::from_nanos(1), ..ONCE }); 2];
@@ -58,7 +58,7 @@ fn channel_forgets_timers_that_are_deleted_or_set_again() {
 }
 
 #[test]
-fn interval_that_waits_in_a_channel_counts_what_it_misses() {
+fn interval_timer_waiting_in_a_channel_counts_its_overrun() {
     let (timers, expiries) = Timers::channel(&driver(), TimerOptions::new()).expect("the memory is there");
     let every = Setting { value: Duration::from_micros(100), interval: Duration::from_micros(100) };
     let id = armed(&timers, 0, every);
@@ -72,11 +72,11 @@ fn interval_that_waits_in_a_channel_counts_what_it_misses() {
 #[test]
 fn channel_wakes_its_task_and_is_a_stream() {
     let (timers, expiries) = Timers::channel(&driver(), TimerOptions::new()).expect("the memory is there");
-    let (told, waker) = Told::new();
+    let (notified, waker) = Notified::new();
     assert_eq!(expiries.poll_recv(&mut Context::from_waker(&waker)), Poll::Pending);
     let id = armed(&timers, 0, ONCE);
     assert_eq!(block_on(expiries.next()).id, id);
-    assert_eq!(told.times(), 0, "the last task that looked is told");
+    assert_eq!(notified.times(), 0, "the last task that looked is notified");
     let again = armed(&timers, 0, ONCE);
     let mut stream = pin!(expiries);
     let next = std::future::poll_fn(|context| stream.as_mut().poll_next(context));
@@ -85,8 +85,8 @@ fn channel_wakes_its_task_and_is_a_stream() {
 }
 
 #[test]
-fn eventfd_counts_expiries_and_what_was_missed() {
-    // SAFETY: makes a file, which is owned from there on.
+fn eventfd_counts_expiries_and_overruns() {
+    // SAFETY: a new descriptor that is not owned elsewhere.
     let file = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC)) };
     let eventfd = Arc::new(EventFd::new(file));
     let timers = Timers::new(&driver(), eventfd.clone()).expect("the memory is there");
@@ -95,7 +95,7 @@ fn eventfd_counts_expiries_and_what_was_missed() {
     let mut counted = 0;
     while counted < 2 {
         let mut more = 0u64;
-        // SAFETY: room for eight bytes.
+        // SAFETY: the buffer has eight bytes.
         let bytes = unsafe { libc::read(eventfd.as_fd().as_raw_fd(), (&raw mut more).cast(), 8) };
         assert_eq!(bytes, 8);
         counted += more;
@@ -106,7 +106,7 @@ fn eventfd_counts_expiries_and_what_was_missed() {
 #[test]
 fn signals_are_those_of_the_kernels_timers() {
     crate::alone::alone("deliveries::signals_are_those_of_the_kernels_timers", || {
-        // SAFETY: a set of signals, blocked before there are other threads of ours.
+        // SAFETY: blocks a set of signals before the test has started other threads.
         let set = unsafe {
             let mut set = std::mem::zeroed();
             libc::sigemptyset(&raw mut set);
@@ -115,14 +115,13 @@ fn signals_are_those_of_the_kernels_timers() {
             set
         };
         let timers = Timers::new(&driver(), Arc::new(Signals)).expect("the memory is there");
-        // SAFETY: the number of the calling thread.
-        let thread = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
-        let nobody = Notify::Thread { signal: SIGNAL, value: 3, thread: i32::MAX };
-        assert_eq!(timers.create(TimerClock::Monotonic, Some(nobody)), Err(ufutex::Error::Invalid));
+        let thread = crate::common::asleep::thread_id();
+        let missing = Notify::Thread { signal: SIGNAL, value: 3, thread: i32::MAX };
+        assert_eq!(timers.create(TimerClock::Monotonic, Some(missing)), Err(ufutex::Error::Invalid));
         let this = Notify::Thread { signal: SIGNAL, value: 3, thread };
         let id = timers.create(TimerClock::Monotonic, Some(this)).expect("room");
         timers.settime(id, false, ONCE).expect("it is there");
-        // SAFETY: room for what is told.
+        // SAFETY: the buffer has the size of a `siginfo_t`.
         let info = unsafe {
             let mut info: libc::siginfo_t = std::mem::zeroed();
             assert_eq!(libc::sigwaitinfo(&raw const set, &raw mut info), SIGNAL);

@@ -1,4 +1,4 @@
-//! One driver for several processes: nobody is disturbed or starved, and nobody is woken up for nothing.
+//! One driver for several processes. The processes are isolated, no timer starves, and there are no needless wake-ups.
 
 use std::time::Duration;
 
@@ -49,9 +49,9 @@ fn two_processes_have_the_same_ids_and_different_timers() {
     assert_eq!(expired(&one), [0, 1]);
 }
 
-/// One notice belongs to one process's timer, also where the IDs are the same.
+/// A notice belongs to a timer of one process, even if another process has a timer with that ID.
 #[test]
-fn notice_of_another_process_is_void() {
+fn notice_of_another_process_is_invalid() {
     let one = process();
     let other = beside(&one);
     once(&one, MS);
@@ -65,7 +65,7 @@ fn notice_of_another_process_is_void() {
 }
 
 #[test]
-fn dropping_a_process_takes_its_deadlines_along() {
+fn dropping_a_process_removes_its_deadlines() {
     let one = process();
     let other = beside(&one);
     for _ in 0..100 {
@@ -75,7 +75,7 @@ fn dropping_a_process_takes_its_deadlines_along() {
     let Process { timers, notices, .. } = other;
     let clone = timers.clone();
     drop(timers);
-    // A clone is as good.
+    // A clone keeps the process alive.
     one.clocks.advance(MS);
     one.driver.turn();
     assert_eq!(notices.drain().len(), 100);
@@ -100,13 +100,13 @@ fn timers_outlive_the_handle_of_their_driver() {
     assert_eq!(timers.delete(id), Ok(()));
 }
 
-/// A process that has thousands due at a time does not keep the one timer of another waiting behind them all.
+/// A process with thousands of due timers does not delay another process's only timer until all of them have expired.
 #[test]
-fn thousands_that_are_due_do_not_starve_another_process() {
+fn thousands_of_due_timers_do_not_starve_another_process() {
     use std::sync::{Arc, Mutex};
     use ufutex::timer::{Deliver, Notice};
 
-    /// Writes down who comes when, in one list for both.
+    /// Records the order of expiries of both processes.
     struct Log(char, Arc<Mutex<String>>);
 
     impl Deliver for Log {
@@ -147,7 +147,7 @@ fn thousands_at_one_time_all_expire_once() {
     assert_eq!(process.driver.turn(), 0);
 }
 
-/// Whatever the turns are late by, deadlines stay where they are.
+/// Late turns do not move the deadlines of an interval timer.
 #[test]
 fn intervals_do_not_drift() {
     for clock in [TimerClock::Monotonic, TimerClock::Realtime, TimerClock::Boottime, TimerClock::Tai] {
@@ -160,9 +160,9 @@ fn intervals_do_not_drift() {
             process.clocks.advance(Duration::from_nanos(300_000 + round * 7919 % 2_500_000));
             process.driver.turn();
             for notice in process.notices.drain() {
-                // Taken some time later.
+                // The notice is taken some time after the expiry.
                 process.clocks.advance(Duration::from_nanos(round % 777));
-                let expired = process.timers.take(notice).expect("nobody set it");
+                let expired = process.timers.take(notice).expect("it was not set again");
                 deadlines += 1 + expired.overrun as u64;
                 let now = process.clocks.now(Base::Monotonic);
                 let passed = ((now - begin).as_nanos() / interval.as_nanos()) as u64;
@@ -176,7 +176,7 @@ fn intervals_do_not_drift() {
 }
 
 #[test]
-fn nothing_armed_asks_for_no_turn() {
+fn no_turn_is_needed_without_armed_timers() {
     let process = process();
     let nothing = |when: &str| {
         for base in BASES {
@@ -190,7 +190,7 @@ fn nothing_armed_asks_for_no_turn() {
     nothing("made and not set");
     let far = Setting { value: HOUR, interval: HOUR };
     process.timers.settime(silent, false, far).expect("it is there");
-    nothing("one that tells nobody");
+    nothing("a SIGEV_NONE timer");
     assert_eq!(process.clocks.changes(), 0);
     for &id in &timers {
         process.timers.settime(id, false, far).expect("it is there");
@@ -205,7 +205,7 @@ fn nothing_armed_asks_for_no_turn() {
         process.timers.delete(id).expect("it is there");
     }
     nothing("deleted");
-    // What has expired is not armed before its notice is taken.
+    // An expired interval timer is armed again only when its notice is taken.
     armed(&process.timers, TimerClock::Monotonic, false, MS, MS);
     process.clocks.advance(MS);
     assert_eq!(process.driver.turn(), 1);
@@ -217,9 +217,9 @@ fn nothing_armed_asks_for_no_turn() {
     nothing("cleared");
 }
 
-/// Whoever waits is told of every earlier deadline, and of none that is later.
+/// `Clocks::changed` is called for every new earliest deadline, and for no other.
 #[test]
-fn change_is_told_when_the_earliest_deadline_becomes_earlier() {
+fn changed_is_called_when_the_earliest_deadline_becomes_earlier() {
     let process = process();
     let changes = || process.clocks.changes();
     let ids = [once(&process, HOUR), once(&process, 2 * HOUR)];
@@ -234,7 +234,7 @@ fn change_is_told_when_the_earliest_deadline_becomes_earlier() {
         let next = process.driver.next(Base::Monotonic).expect("it is armed");
         assert!(next <= process.clocks.now(Base::Monotonic) + length);
     }
-    // An interval goes on when its notice is taken.
+    // Taking the notice of an interval timer arms its next deadline.
     process.timers.clear();
     once(&process, 2 * HOUR);
     armed(&process.timers, TimerClock::Monotonic, false, MS, MS);
@@ -243,7 +243,7 @@ fn change_is_told_when_the_earliest_deadline_becomes_earlier() {
     let before = changes();
     assert!(process.timers.take(process.notices.drain()[0]).is_some());
     assert!(changes() > before);
-    // Of another process, too.
+    // The same holds for timers of another process.
     let before = changes();
     let other = beside(&process);
     once(&other, MS / 2);
@@ -269,9 +269,9 @@ fn next_is_exact_for_a_lone_deadline() {
     }
 }
 
-/// An embedder who turns when `next` says so, and never else, sees every timer expire at its time.
+/// If the embedder turns the driver exactly at the times that `next` returns, every timer expires on time.
 #[test]
-fn turning_when_next_says_so_is_enough() {
+fn turning_at_the_times_of_next_is_enough() {
     let process = process();
     let begin = process.clocks.now(Base::Monotonic);
     let lengths: Vec<Duration> = (0..500u64).map(|i| Duration::from_nanos(1 + i * i * 37 % 1_000_000_007)).collect();

@@ -1,4 +1,4 @@
-//! The engine, in the place of the kernel: a process whose timers are `Timers`, and whose signals are a queue.
+//! The engine as a machine: a process whose timers are `Timers` and whose signals are a queue.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{Sender, channel};
@@ -14,15 +14,15 @@ use crate::common::asleep::{thread_id, until};
 use crate::machine::{Call, Info, Machine, System, now};
 
 const SI_TIMER: i32 = -2;
-/// More timers than any of the bodies makes.
+/// The limit on the number of timers, more than any body creates.
 const LIMIT: usize = 300;
 
-/// With a driver that waits by itself, in a thread.
+/// With a driver that has its own thread.
 pub fn by_thread() -> Machine {
     machine(&Driver::host().expect("the memory is there"), false)
 }
 
-/// With the host's clocks, and turns that the test makes, as an embedder would.
+/// With the host's clocks and turns that the test makes, as an embedder would.
 pub fn by_turns() -> Machine {
     machine(&Driver::with_clocks(Arc::new(HostClocks)).expect("the memory is there"), true)
 }
@@ -38,7 +38,7 @@ fn machine(driver: &Driver, is_turned: bool) -> Machine {
     })
 }
 
-/// Signals that are pending.
+/// The pending signals.
 #[derive(Default)]
 struct Signals(Mutex<Vec<Notice>>);
 
@@ -46,7 +46,7 @@ impl Deliver for Signals {
     fn expired(&self, _timers: &Timers, notice: Notice) {
         let is_for_nobody = matches!(notice.notify(), Notify::Thread { thread, .. } if !self.has_thread(thread));
         if !is_for_nobody {
-            self.0.lock().expect("nobody panics with it").push(notice);
+            self.0.lock().expect("not poisoned").push(notice);
         }
     }
 
@@ -83,11 +83,11 @@ impl Clocks for HostClocks {
     }
 
     fn changed(&self) {
-        // The test turns often enough.
+        // The test turns often enough, so this needs no action.
     }
 }
 
-/// A thread that only is there.
+/// An idle thread.
 struct Other {
     tid: i32,
     stay: RefCell<Option<Sender<()>>>,
@@ -96,13 +96,13 @@ struct Other {
 impl Other {
     fn start() -> Self {
         let (stay, end) = channel();
-        let (tell, told) = channel();
+        let (send, receive) = channel();
         std::thread::spawn(move || {
-            let _ = tell.send(thread_id());
-            // Until the sender is dropped.
+            let _ = send.send(thread_id());
+            // Sleeps until the sender is dropped.
             let _ = end.recv();
         });
-        Self { tid: told.recv().expect("the thread runs"), stay: RefCell::new(Some(stay)) }
+        Self { tid: receive.recv().expect("the thread runs"), stay: RefCell::new(Some(stay)) }
     }
 }
 
@@ -113,7 +113,7 @@ struct Engine {
     arena: &'static Arena,
     caller: Caller,
     other: Other,
-    /// Timers that are there to take the room of others.
+    /// Timers that were created to reach the limit.
     filling: RefCell<Vec<i32>>,
 }
 
@@ -124,13 +124,13 @@ impl Engine {
         }
     }
 
-    /// Delivers the first signal for the other thread, or for this one and the process; those that are none any more are
-    /// thrown away.
+    /// Delivers the first signal for the other thread, or the first one for this thread or the process. Notices that
+    /// have become invalid are discarded.
     fn take_of(&self, is_for_other: bool) -> Option<Info> {
         self.turn();
         loop {
             let notice = {
-                let mut pending = self.signals.0.lock().expect("nobody panics with it");
+                let mut pending = self.signals.0.lock().expect("not poisoned");
                 let at = pending.iter().position(|notice| {
                     let thread = if let Notify::Thread { thread, .. } = notice.notify() { Some(thread) } else { None };
                     (thread == Some(self.other.tid)) == is_for_other
@@ -139,7 +139,7 @@ impl Engine {
             };
             let Some(expired) = self.timers.take(notice) else { continue };
             let (Notify::Signal { signal, value } | Notify::Thread { signal, value, .. }) = expired.notify else {
-                panic!("a timer that tells nobody has expired: {expired:?}");
+                panic!("a SIGEV_NONE timer has expired: {expired:?}");
             };
             return Some(Info { signal, code: SI_TIMER, id: expired.id, overrun: expired.overrun, value });
         }

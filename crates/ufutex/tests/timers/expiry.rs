@@ -21,7 +21,7 @@ fn info(id: i32, event: Event) -> Info {
     Info { signal: event.signal, code: SI_TIMER, id, overrun: 0, value: event.value }
 }
 
-fn signal_says_which_timer_has_expired(m: &Machine) {
+fn signal_identifies_the_expired_timer(m: &Machine) {
     for (signal, value) in [(SIGNAL, u64::MAX), (libc::SIGALRM, 0), (34, 0x1234_5678_9abc_def0), (64, 1 << 63), (1, 3)]
     {
         let event = Event::signal(signal, value);
@@ -41,14 +41,14 @@ fn without_a_sigevent_it_is_sigalrm_with_the_id(m: &Machine) {
     }
 }
 
-fn notifying_by_a_thread_is_a_signal_to_the_kernel(m: &Machine) {
+fn sigev_thread_is_a_plain_signal(m: &Machine) {
     let event = Event { notify: libc::SIGEV_THREAD, ..signal() };
     let timer = m.create(MONOTONIC, event);
     m.set(timer, Spec::once(MS));
     assert_eq!(m.take(), info(timer, event));
 }
 
-fn one_thread_can_be_told(m: &Machine) {
+fn one_thread_can_be_notified(m: &Machine) {
     let to_other = Event::thread(SIGNAL, 3, m.system().other());
     let to_this = Event::thread(SIGNAL, 4, thread_id());
     let timers = [to_other, to_this].map(|event| m.create(MONOTONIC, event));
@@ -63,19 +63,19 @@ fn one_thread_can_be_told(m: &Machine) {
     m.takes_nothing();
 }
 
-fn timer_outlives_the_thread_that_it_tells(m: &Machine) {
+fn timer_outlives_the_thread_that_it_notifies(m: &Machine) {
     let timer = m.create(MONOTONIC, Event::thread(SIGNAL, 3, m.system().other()));
     m.system().end_other();
     let grid = Grid { clock: MONOTONIC, first: now(MONOTONIC) + MS, interval: 20 * MS };
     m.set_at(timer, grid.spec());
     m.pause(5 * MS);
     assert_eq!(m.system().take(), None);
-    grid.is_told_of(m, timer);
+    grid.is_shown_by(m, timer);
     assert_eq!(m.overrun(timer), 0);
     assert_eq!(m.delete(timer), 0);
 }
 
-fn timer_that_tells_nobody_sends_nothing(m: &Machine) {
+fn sigev_none_timer_sends_no_signal(m: &Machine) {
     for clock in CLOCKS {
         let timer = m.create(clock, Event { signal: SIGNAL, ..NONE });
         m.set(timer, Spec::every(MS, MS));
@@ -118,23 +118,23 @@ fn one_shot_expires_once_each_time_that_it_is_set(m: &Machine) {
     m.takes_nothing();
 }
 
-/// Each signal stands for itself and its overrun: together they are as many as the deadlines that have passed.
-fn interval_timer_expires_again_and_again(m: &Machine) {
+/// The number of signals plus their overruns equals the number of deadlines that have passed.
+fn interval_timer_expires_repeatedly(m: &Machine) {
     for clock in CLOCKS {
         let timer = m.create(clock, signal());
         let mut grid = Grid { clock, first: now(clock) + MS, interval: MS };
         m.set_at(timer, grid.spec());
         for _ in 0..5 {
-            let told = grid.take(m);
+            let taken = grid.take(m);
             assert!(now(clock) >= grid.first);
-            // The next deadline is the first that had not passed.
-            grid.first += grid.interval * (1 + told.overrun as u32);
+            // The next deadline is the first one that had not passed.
+            grid.first += grid.interval * (1 + taken.overrun as u32);
         }
         assert_eq!(m.delete(timer), 0);
     }
 }
 
-/// Until the signal is taken there is no second one.
+/// A timer sends no second signal until the first has been taken.
 fn at_most_one_signal_is_pending(m: &Machine) {
     let timer = m.create(MONOTONIC, signal());
     let grid = Grid { clock: MONOTONIC, first: now(MONOTONIC), interval: HOUR };
@@ -145,10 +145,10 @@ fn at_most_one_signal_is_pending(m: &Machine) {
     m.set_at(timer, grid.spec());
     m.pause(10 * MS);
     let begin = now(MONOTONIC);
-    let told = grid.take(m);
-    assert!(told.overrun >= 9, "{told:?}");
-    // The next comes with the next deadline, not before.
-    let next = grid.first + grid.interval * (1 + told.overrun as u32);
+    let taken = grid.take(m);
+    assert!(taken.overrun >= 9, "{taken:?}");
+    // The next signal comes at the next deadline.
+    let next = grid.first + grid.interval * (1 + taken.overrun as u32);
     assert!(next > begin);
     m.take();
     assert!(now(MONOTONIC) >= next);
@@ -161,9 +161,9 @@ fn every_timer_has_a_signal_of_its_own(m: &Machine) {
     for &timer in &timers {
         m.set(timer, Spec::once(MS));
     }
-    let mut told: Vec<i32> = timers.iter().map(|_| m.take().id).collect();
-    told.sort_unstable();
-    assert_eq!(told, timers);
+    let mut taken: Vec<i32> = timers.iter().map(|_| m.take().id).collect();
+    taken.sort_unstable();
+    assert_eq!(taken, timers);
     m.takes_nothing();
 }
 
@@ -175,9 +175,9 @@ fn timers_that_are_due_at_different_times_expire_in_that_order(m: &Machine) {
             m.set_at(timer, Spec::once(begin + MS / 2 * place));
         }
         let was_in_time = now(MONOTONIC) < begin;
-        let told: Vec<i32> = timers.iter().map(|_| m.take().id).collect();
+        let taken: Vec<i32> = timers.iter().map(|_| m.take().id).collect();
         if was_in_time {
-            assert_eq!(told, [3, 1, 6, 0, 2, 4, 7, 9, 8, 5]);
+            assert_eq!(taken, [3, 1, 6, 0, 2, 4, 7, 9, 8, 5]);
             return;
         }
     }
@@ -191,7 +191,7 @@ fn timer_that_was_disarmed_does_not_expire(m: &Machine) {
     m.takes_nothing();
 }
 
-fn setting_a_timer_takes_back_the_signal_that_is_pending(m: &Machine) {
+fn setting_a_timer_cancels_its_pending_signal(m: &Machine) {
     for old in [Spec::once(MS), Spec::every(MS, MS)] {
         for new in [Spec::default(), Spec::once(HOUR), Spec::every(MS, HOUR)] {
             let timer = m.create(MONOTONIC, signal());
@@ -206,7 +206,7 @@ fn setting_a_timer_takes_back_the_signal_that_is_pending(m: &Machine) {
     }
 }
 
-fn setting_a_timer_anew_sends_one_signal_of_its_own(m: &Machine) {
+fn setting_a_timer_again_sends_one_new_signal(m: &Machine) {
     let timer = m.create(MONOTONIC, signal());
     for old in [Spec::once(MS), Spec::every(MS, MS)] {
         m.set(timer, old);
@@ -218,7 +218,7 @@ fn setting_a_timer_anew_sends_one_signal_of_its_own(m: &Machine) {
     }
 }
 
-fn deleting_a_timer_takes_back_the_signal_that_is_pending(m: &Machine) {
+fn deleting_a_timer_cancels_its_pending_signal(m: &Machine) {
     for spec in [Spec::once(MS), Spec::every(MS, MS)] {
         let timer = m.create(MONOTONIC, signal());
         m.set(timer, spec);
@@ -228,8 +228,8 @@ fn deleting_a_timer_takes_back_the_signal_that_is_pending(m: &Machine) {
     }
 }
 
-/// Nor is it taken for one of the timer that has the ID next.
-fn signal_that_was_taken_back_is_none_of_the_next_timer_with_the_id(m: &Machine) {
+/// A cancelled signal is not delivered for a later timer with the same ID either.
+fn cancelled_signal_is_not_delivered_for_a_later_timer_with_the_id(m: &Machine) {
     let timer = m.create(MONOTONIC, signal());
     m.set(timer, Spec::every(MS, MS));
     m.pause(4 * MS);
@@ -242,7 +242,7 @@ fn signal_that_was_taken_back_is_none_of_the_next_timer_with_the_id(m: &Machine)
     m.takes_nothing();
 }
 
-fn asking_does_not_take_back_the_signal(m: &Machine) {
+fn gettime_does_not_cancel_the_signal(m: &Machine) {
     let timer = m.create(MONOTONIC, signal());
     m.set(timer, Spec::once(MS));
     m.until("the end", || (m.get(timer) == Spec::default()).then_some(()));
@@ -250,8 +250,8 @@ fn asking_does_not_take_back_the_signal(m: &Machine) {
     assert_eq!(m.take(), info(timer, signal()));
 }
 
-/// A time that is no time leaves all as it is.
-fn setting_that_is_refused_does_not_take_back_the_signal(m: &Machine) {
+/// A settime with an invalid time changes nothing.
+fn invalid_settime_does_not_cancel_the_signal(m: &Machine) {
     let timer = m.create(MONOTONIC, signal());
     m.set(timer, Spec::once(MS));
     m.pause(4 * MS);
@@ -260,24 +260,24 @@ fn setting_that_is_refused_does_not_take_back_the_signal(m: &Machine) {
 }
 
 on_every_machine![
-    signal_says_which_timer_has_expired,
+    signal_identifies_the_expired_timer,
     without_a_sigevent_it_is_sigalrm_with_the_id,
-    notifying_by_a_thread_is_a_signal_to_the_kernel,
-    one_thread_can_be_told,
-    timer_outlives_the_thread_that_it_tells,
-    timer_that_tells_nobody_sends_nothing,
+    sigev_thread_is_a_plain_signal,
+    one_thread_can_be_notified,
+    timer_outlives_the_thread_that_it_notifies,
+    sigev_none_timer_sends_no_signal,
     no_timer_expires_before_its_time,
     time_that_has_passed_expires_at_once,
     one_shot_expires_once_each_time_that_it_is_set,
-    interval_timer_expires_again_and_again,
+    interval_timer_expires_repeatedly,
     at_most_one_signal_is_pending,
     every_timer_has_a_signal_of_its_own,
     timers_that_are_due_at_different_times_expire_in_that_order,
     timer_that_was_disarmed_does_not_expire,
-    setting_a_timer_takes_back_the_signal_that_is_pending,
-    setting_a_timer_anew_sends_one_signal_of_its_own,
-    deleting_a_timer_takes_back_the_signal_that_is_pending,
-    signal_that_was_taken_back_is_none_of_the_next_timer_with_the_id,
-    asking_does_not_take_back_the_signal,
-    setting_that_is_refused_does_not_take_back_the_signal,
+    setting_a_timer_cancels_its_pending_signal,
+    setting_a_timer_again_sends_one_new_signal,
+    deleting_a_timer_cancels_its_pending_signal,
+    cancelled_signal_is_not_delivered_for_a_later_timer_with_the_id,
+    gettime_does_not_cancel_the_signal,
+    invalid_settime_does_not_cancel_the_signal,
 ];

@@ -15,7 +15,7 @@ fn signal() -> Event {
     Event::signal(libc::SIGUSR1, 0)
 }
 
-fn setting_must_have_a_place(m: &Machine) {
+fn place_for_the_setting_must_be_writable(m: &Machine) {
     let timer = m.create(MONOTONIC, NONE);
     for place in [0, m.nothing(), m.read_only(), m.before_read_only(SPEC - 1), u64::MAX - 7] {
         assert_eq!(m.raw_gettime(timer, place), EFAULT, "{place:#x}");
@@ -33,7 +33,7 @@ fn timer_that_was_never_set_is_disarmed(m: &Machine) {
     }
 }
 
-fn time_that_is_left_runs_down_to_the_deadline(m: &Machine) {
+fn remaining_time_decreases_to_the_deadline(m: &Machine) {
     for clock in CLOCKS {
         for event in [NONE, signal()] {
             let timer = m.create(clock, event);
@@ -51,7 +51,7 @@ fn time_that_is_left_runs_down_to_the_deadline(m: &Machine) {
     }
 }
 
-fn time_that_is_left_of_a_relative_one_runs_down_too(m: &Machine) {
+fn remaining_time_of_a_relative_timer_decreases(m: &Machine) {
     for clock in CLOCKS {
         let timer = m.create(clock, NONE);
         let begin = now(clock);
@@ -65,7 +65,7 @@ fn time_that_is_left_of_a_relative_one_runs_down_too(m: &Machine) {
     }
 }
 
-fn time_on_the_absolute_scale_before_now_has_passed(m: &Machine) {
+fn absolute_time_before_now_has_passed(m: &Machine) {
     for clock in CLOCKS {
         let timer = m.create(clock, NONE);
         m.set_at(timer, Spec::once(now(clock) - Duration::from_nanos(1)));
@@ -75,8 +75,8 @@ fn time_on_the_absolute_scale_before_now_has_passed(m: &Machine) {
     }
 }
 
-/// Nobody is told, and nothing is left.
-fn one_shot_that_tells_nobody_ends_with_nothing_left(m: &Machine) {
+/// A `SIGEV_NONE` one-shot expires without a signal and has no time left then.
+fn sigev_none_one_shot_ends_with_no_time_left(m: &Machine) {
     let timer = m.create(MONOTONIC, NONE);
     m.set(timer, Spec::once(MS));
     m.until("the end", || (m.get(timer) == Spec::default()).then_some(()));
@@ -84,8 +84,8 @@ fn one_shot_that_tells_nobody_ends_with_nothing_left(m: &Machine) {
     m.takes_nothing();
 }
 
-/// As soon as the signal is pending: whoever takes it finds nothing else.
-fn one_shot_whose_signal_is_pending_has_nothing_left(m: &Machine) {
+/// The remaining time is 0 as soon as the signal is pending.
+fn one_shot_with_a_pending_signal_has_no_time_left(m: &Machine) {
     for clock in CLOCKS {
         let timer = m.create(clock, signal());
         m.set(timer, Spec::once(MS));
@@ -95,7 +95,7 @@ fn one_shot_whose_signal_is_pending_has_nothing_left(m: &Machine) {
     }
 }
 
-/// Until it says 0 the signal is not pending.
+/// When the remaining time is 0 the signal is pending.
 fn one_shot_has_time_left_until_its_signal_is_pending(m: &Machine) {
     for _ in 0..20 {
         let timer = m.create(MONOTONIC, signal());
@@ -103,37 +103,37 @@ fn one_shot_has_time_left_until_its_signal_is_pending(m: &Machine) {
         while m.get(timer) != Spec::default() {
             std::hint::spin_loop();
         }
-        // Nobody has to be waited for.
+        // The signal is pending already, so this does not wait.
         assert_eq!(m.system().take().map(|info| info.id), Some(timer));
     }
 }
 
-fn interval_timer_whose_signal_is_pending_shows_its_next_deadline(m: &Machine) {
+fn interval_timer_with_a_pending_signal_shows_its_next_deadline(m: &Machine) {
     for clock in CLOCKS {
         let timer = m.create(clock, signal());
         let grid = Grid { clock, first: now(clock), interval: 20 * MS };
         m.set_at(timer, grid.spec());
         m.pause(MS);
         for _ in 0..10 {
-            grid.is_told_of(m, timer);
+            grid.is_shown_by(m, timer);
             m.pause(3 * MS);
         }
         grid.take(m);
-        grid.is_told_of(m, timer);
+        grid.is_shown_by(m, timer);
         assert_eq!(m.delete(timer), 0);
     }
 }
 
-fn interval_timer_that_tells_nobody_shows_its_next_deadline(m: &Machine) {
+fn sigev_none_interval_timer_shows_its_next_deadline(m: &Machine) {
     for clock in CLOCKS {
         let timer = m.create(clock, NONE);
         for (first, interval) in [(now(clock), 20 * MS), (MS, HOUR), (now(clock) - 5 * MS, Duration::from_nanos(1))] {
             let grid = Grid { clock, first, interval };
             m.set_at(timer, grid.spec());
             for _ in 0..3 {
-                // The time of day is not read at once.
+                // With a shorter interval, deadlines pass between the reads of the clock and of the timer.
                 if interval >= MS {
-                    grid.is_told_of(m, timer);
+                    grid.is_shown_by(m, timer);
                 } else {
                     assert_eq!(m.get(timer), Spec::every(interval, interval));
                 }
@@ -144,12 +144,12 @@ fn interval_timer_that_tells_nobody_shows_its_next_deadline(m: &Machine) {
     }
 }
 
-/// The old setting is what timer_gettime(2) says.
-fn old_setting_of_one_whose_signal_is_pending_is_its_next_deadline(m: &Machine) {
+/// The old setting equals the result of timer_gettime(2).
+fn old_setting_with_a_pending_signal_is_the_next_deadline(m: &Machine) {
     let timer = m.create(MONOTONIC, signal());
     let grid = Grid::long_ago(MONOTONIC, 1);
     m.set_at(timer, grid.spec());
-    grid.is_told_of(m, timer);
+    grid.is_shown_by(m, timer);
     let begin = now(MONOTONIC);
     let old = m.exchange(timer, Spec::default());
     grid.is_next(old.value(), begin, now(MONOTONIC));
@@ -158,17 +158,17 @@ fn old_setting_of_one_whose_signal_is_pending_is_its_next_deadline(m: &Machine) 
 }
 
 on_every_machine![
-    setting_must_have_a_place,
+    place_for_the_setting_must_be_writable,
     timer_that_was_never_set_is_disarmed,
-    time_that_is_left_runs_down_to_the_deadline,
-    time_that_is_left_of_a_relative_one_runs_down_too,
-    time_on_the_absolute_scale_before_now_has_passed,
-    one_shot_that_tells_nobody_ends_with_nothing_left,
-    one_shot_whose_signal_is_pending_has_nothing_left,
-    interval_timer_whose_signal_is_pending_shows_its_next_deadline,
-    interval_timer_that_tells_nobody_shows_its_next_deadline,
-    old_setting_of_one_whose_signal_is_pending_is_its_next_deadline,
+    remaining_time_decreases_to_the_deadline,
+    remaining_time_of_a_relative_timer_decreases,
+    absolute_time_before_now_has_passed,
+    sigev_none_one_shot_ends_with_no_time_left,
+    one_shot_with_a_pending_signal_has_no_time_left,
+    interval_timer_with_a_pending_signal_shows_its_next_deadline,
+    sigev_none_interval_timer_shows_its_next_deadline,
+    old_setting_with_a_pending_signal_is_the_next_deadline,
 ];
 
-// A thread that delivers does so with nothing locked: for a moment the timer has expired, and its signal is on its way.
+// A delivering thread holds no lock, so for a moment the timer has expired but its signal is not pending yet.
 on_machines_of_one_thread![one_shot_has_time_left_until_its_signal_is_pending];

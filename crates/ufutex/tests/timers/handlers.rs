@@ -1,4 +1,4 @@
-//! What may be done from inside of a delivery: everything.
+//! A delivery may call every function of the timers and the driver.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
@@ -15,7 +15,7 @@ const SIGNAL: Option<Notify> = Some(Notify::Signal { signal: 10, value: 5 });
 
 type Handle = dyn Fn(&Timers, Notice) + Send + Sync;
 
-/// Does what a test says.
+/// A delivery that runs a test's function.
 struct Handler(Box<Handle>);
 
 impl Deliver for Handler {
@@ -54,14 +54,14 @@ fn once(value: Duration) -> Setting {
     Setting { value, interval: Duration::ZERO }
 }
 
-/// Counts, for a handler.
+/// A counter and a clone of it for a handler.
 fn counter() -> (Arc<AtomicUsize>, Arc<AtomicUsize>) {
     let counter = Arc::new(AtomicUsize::new(0));
     (counter.clone(), counter)
 }
 
 #[test]
-fn handler_takes_the_notice_and_the_interval_goes_on() {
+fn handler_takes_the_notice_and_the_interval_continues() {
     let taken = Arc::new(Mutex::new(Vec::new()));
     let kept = taken.clone();
     let bench = Bench::new(move |timers, notice| kept.lock().unwrap().push(timers.take(notice)));
@@ -105,12 +105,12 @@ fn handler_deletes_all_the_others_that_are_due() {
 }
 
 #[test]
-fn handler_sets_its_timer_anew() {
+fn handler_sets_its_timer_again() {
     let (count, its_count) = counter();
     let bench = Bench::new(move |timers, notice| {
         if its_count.fetch_add(1, SeqCst) < 5 {
             timers.settime(notice.id(), false, once(2 * MS)).expect("it is there");
-            // That was for another setting.
+            // The notice belongs to the previous setting.
             assert_eq!(timers.take(notice), None);
         }
     });
@@ -124,9 +124,9 @@ fn handler_sets_its_timer_anew() {
     assert_eq!(count.load(SeqCst), 3);
 }
 
-/// What is due already when it is set during a turn does not keep that turn from ending.
+/// A timer that is set to the past during a turn does not expire in that turn, so the turn ends.
 #[test]
-fn handler_that_sets_its_timer_to_the_past_does_not_keep_the_turn() {
+fn handler_that_sets_its_timer_to_the_past_does_not_prolong_the_turn() {
     let (count, its_count) = counter();
     let bench = Bench::new(move |timers, notice| {
         let turn = its_count.fetch_add(1, SeqCst);
@@ -194,7 +194,7 @@ fn handler_turns_the_driver() {
     assert_eq!(count.load(SeqCst), 20);
 }
 
-/// The handle that is kept for a delivery may be the last.
+/// The handle in a delivery may be the last one.
 #[test]
 fn handler_drops_the_last_handle_of_its_timers() {
     let place: Arc<Mutex<Option<Timers>>> = Arc::default();

@@ -1,4 +1,4 @@
-//! The driver that waits by itself: a thread that sleeps as long as there is nothing to do.
+//! The driver with its own thread, which sleeps while no timer is due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,8 @@ const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 const SIGNAL: Option<Notify> = Some(Notify::Signal { signal: 10, value: 5 });
 
-/// How often the other threads of this process have gone to sleep, and how many there are.
+/// The total number of voluntary context switches of the other threads of this process, and the number of these
+/// threads.
 fn sleeps_of_others() -> (u64, usize) {
     let this = crate::common::asleep::thread_id().to_string();
     let tasks = std::fs::read_dir("/proc/self/task").expect("a process has threads");
@@ -27,9 +28,9 @@ fn sleeps_of_others() -> (u64, usize) {
     (statuses.iter().filter_map(sleeps).sum(), statuses.len())
 }
 
-/// Checks that no other thread wakes up for a while, once what was begun is done.
+/// Checks that, after all work in progress has ended, no other thread wakes up for a while.
 #[track_caller]
-fn nobody_wakes(when: &str) {
+fn assert_no_thread_wakes(when: &str) {
     let is_quiet = || {
         let before = sleeps_of_others();
         std::thread::sleep(60 * MS);
@@ -39,8 +40,8 @@ fn nobody_wakes(when: &str) {
 }
 
 #[test]
-fn nobody_wakes_up_for_nothing() {
-    alone("host::nobody_wakes_up_for_nothing", || {
+fn no_thread_wakes_up_needlessly() {
+    alone("host::no_thread_wakes_up_needlessly", || {
         let threads = sleeps_of_others().1;
         let notices = Arc::new(Notices::default());
         let driver = Driver::host().expect("the memory is there");
@@ -49,30 +50,30 @@ fn nobody_wakes_up_for_nothing() {
         let ids: Vec<i32> =
             (0..100).map(|_| timers.create(TimerClock::Monotonic, SIGNAL).expect("there is room")).collect();
         assert!(sleeps_of_others().1 <= threads + 1);
-        nobody_wakes("nothing is armed");
+        assert_no_thread_wakes("nothing is armed");
         let far = Setting { value: HOUR, interval: HOUR };
         ids.iter().for_each(|&id| _ = timers.settime(id, false, far).expect("it is there"));
-        nobody_wakes("all are far away");
+        assert_no_thread_wakes("all are far away");
         let soon = Setting { value: 30 * MS, interval: MS };
         for &id in &ids {
             timers.settime(id, false, soon).expect("it is there");
             timers.settime(id, false, Setting::default()).expect("it is there");
         }
-        nobody_wakes("all were disarmed");
+        assert_no_thread_wakes("all were disarmed");
         timers.settime(ids[0], false, soon).expect("it is there");
         timers.delete(ids[0]).expect("it is there");
-        nobody_wakes("deleted");
-        // An interval that nobody takes rests.
+        assert_no_thread_wakes("deleted");
+        // An interval timer whose notice is not taken does not expire again.
         timers.settime(ids[1], false, Setting { value: MS, interval: MS }).expect("it is there");
         until("it expires", || !notices.drain().is_empty());
-        nobody_wakes("its notice is out");
+        assert_no_thread_wakes("its notice is out");
         drop((timers, driver));
         until("the thread ends", || sleeps_of_others().1 <= threads);
     });
 }
 
 #[test]
-fn timers_of_every_clock_expire_by_themselves() {
+fn timers_of_every_clock_expire_without_turns_by_the_test() {
     let (send, expired) = std::sync::mpsc::channel();
     let tell = move |_: &Timers, expired: Expired| _ = send.send(expired.id);
     let timers =

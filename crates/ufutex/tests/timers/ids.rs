@@ -1,4 +1,4 @@
-//! IDs: handed out in turn, and restored.
+//! Timer IDs: allocated in increasing order, and restored.
 
 use crate::common::errno::{EAGAIN, EBUSY, EFAULT, EINVAL};
 use crate::machine::{Call, HOUR, Machine};
@@ -10,13 +10,13 @@ const OFF: u64 = 0;
 const ON: u64 = 1;
 const GET: u64 = 2;
 
-fn ids_are_handed_out_in_turn_from_0(m: &Machine) {
+fn ids_are_allocated_in_order_from_0(m: &Machine) {
     for expected in 0..100 {
         assert_eq!(m.create(MONOTONIC, NONE), expected);
     }
 }
 
-fn id_that_was_deleted_is_not_handed_out_next(m: &Machine) {
+fn deleted_id_is_not_allocated_next(m: &Machine) {
     for expected in 0..100 {
         let timer = m.create(MONOTONIC, NONE);
         assert_eq!(timer, expected);
@@ -24,20 +24,20 @@ fn id_that_was_deleted_is_not_handed_out_next(m: &Machine) {
     }
 }
 
-fn create_that_fails_late_uses_an_id_up(m: &Machine) {
+fn create_that_fails_late_consumes_an_id(m: &Machine) {
     let good = m.event(NONE);
     assert_eq!(m.raw_create(MONOTONIC, m.event(Event::signal(0, 0)), m.bytes(4)), EINVAL);
     assert_eq!(m.create(MONOTONIC, NONE), 1);
     assert_eq!(m.raw_create(MONOTONIC, good, m.nothing()), EFAULT);
     assert_eq!(m.raw_create(MONOTONIC, good, m.read_only()), EFAULT);
     assert_eq!(m.create(MONOTONIC, NONE), 4);
-    // Nothing is left of those that failed.
+    // The failed calls left no timer.
     for id in [0, 2, 3] {
         assert_eq!(m.delete(id), EINVAL);
     }
 }
 
-fn create_that_fails_early_uses_no_id_up(m: &Machine) {
+fn create_that_fails_early_consumes_no_id(m: &Machine) {
     assert_eq!(m.raw_create(12, m.event(NONE), m.bytes(4)), EINVAL);
     assert_eq!(m.raw_create(libc::CLOCK_MONOTONIC_RAW, m.event(NONE), m.bytes(4)), -(libc::EOPNOTSUPP as isize));
     assert_eq!(m.raw_create(MONOTONIC, m.nothing(), m.bytes(4)), EFAULT);
@@ -51,7 +51,7 @@ fn create_that_fails_early_uses_no_id_up(m: &Machine) {
     assert_eq!(m.create(MONOTONIC, NONE), filling + 1);
 }
 
-fn ids_that_nobody_has_are_einval(m: &Machine) {
+fn unused_ids_are_einval(m: &Machine) {
     let timer = m.create(MONOTONIC, NONE);
     assert_eq!(m.delete(timer), 0);
     for id in [timer, timer + 1, 1000, i32::MAX, -1, i32::MIN] {
@@ -73,7 +73,7 @@ fn id_is_32_bits_of_its_register(m: &Machine) {
     assert_eq!(raw(Call::Delete, timer as u64), EINVAL);
 }
 
-fn mode_of_restoring_is_switched_and_told(m: &Machine) {
+fn mode_of_restoring_is_set_and_read(m: &Machine) {
     assert_eq!(m.prctl(GET), 0);
     for _ in 0..2 {
         assert_eq!(m.prctl(ON), 0);
@@ -96,11 +96,11 @@ fn mode_of_restoring_takes_no_further_arguments(m: &Machine) {
         }
     }
     assert_eq!(m.prctl(GET), 0);
-    // The sixth register is none of its arguments.
+    // prctl(2) has five arguments, so the sixth register is ignored.
     assert_eq!(m.call(Call::Prctl, [77, GET, 0, 0, 0, 1]), 0);
 }
 
-fn restored_timer_has_the_id_that_was_asked_for(m: &Machine) {
+fn restored_timer_has_the_requested_id(m: &Machine) {
     assert_eq!(m.prctl(ON), 0);
     for id in [5, 0, 1_000_000, 4095, i32::MAX, i32::MAX - 1, 7] {
         assert_eq!(m.restore(id, Some(NONE)), 0);
@@ -114,13 +114,13 @@ fn restored_timer_has_the_id_that_was_asked_for(m: &Machine) {
     assert!(m.get(7).value() > HOUR / 2);
 }
 
-fn counter_goes_on_behind_the_restored_id(m: &Machine) {
+fn counter_continues_after_the_restored_id(m: &Machine) {
     let restore = |id| {
         assert_eq!((m.prctl(ON), m.restore(id, Some(NONE)), m.prctl(OFF)), (0, 0, 0));
     };
     restore(41);
     assert_eq!(m.create(MONOTONIC, NONE), 42);
-    // Backwards, too; what is taken is passed over.
+    // A lower ID moves the counter back. IDs that are in use are skipped.
     restore(40);
     assert_eq!(m.create(MONOTONIC, NONE), 43);
     restore(3);
@@ -132,7 +132,7 @@ fn counter_goes_on_behind_the_restored_id(m: &Machine) {
     assert_eq!(m.create(MONOTONIC, NONE), 5);
 }
 
-fn counter_stays_when_the_id_cannot_be_had(m: &Machine) {
+fn counter_stays_when_the_id_is_not_available(m: &Machine) {
     assert_eq!(m.prctl(ON), 0);
     assert_eq!(m.restore(10, Some(NONE)), 0);
     assert_eq!(m.restore(5, Some(NONE)), 0);
@@ -143,15 +143,15 @@ fn counter_stays_when_the_id_cannot_be_had(m: &Machine) {
     assert_eq!(m.create(MONOTONIC, NONE), 6);
 }
 
-/// The ID had been taken by then.
-fn counter_moves_though_the_restoring_fails_late(m: &Machine) {
+/// The ID has been allocated before the failure.
+fn counter_moves_although_restoring_fails_late(m: &Machine) {
     assert_eq!(m.prctl(ON), 0);
     assert_eq!(m.restore(20, Some(Event::signal(0, 0))), EINVAL);
     assert_eq!(m.delete(20), EINVAL);
     assert_eq!(m.prctl(OFF), 0);
     assert_eq!(m.create(MONOTONIC, NONE), 21);
     assert_eq!(m.prctl(ON), 0);
-    // It can be read there, but not written.
+    // The memory for the ID is readable but not writable.
     assert_eq!(m.raw_create(MONOTONIC, m.event(NONE), m.read_only()), EFAULT);
     assert_eq!(m.delete(0), EINVAL);
     assert_eq!(m.prctl(OFF), 0);
@@ -167,8 +167,8 @@ fn ids_that_cannot_be_restored_are_einval(m: &Machine) {
     assert_eq!(m.raw_create(MONOTONIC, m.event(NONE), m.before_nothing(2)), EFAULT);
 }
 
-/// Restoring looks at the ID before the sigevent, after the clock.
-fn restoring_looks_at_the_id_first(m: &Machine) {
+/// Restoring checks the ID after the clock and before the sigevent.
+fn restoring_checks_the_id_first(m: &Machine) {
     let bad = m.event(Event::signal(0, 0));
     assert_eq!(m.prctl(ON), 0);
     assert_eq!(m.raw_create(12, bad, m.nothing()), EINVAL);
@@ -178,8 +178,8 @@ fn restoring_looks_at_the_id_first(m: &Machine) {
     assert_eq!(m.restore(9, Some(Event::signal(0, 0))), EBUSY);
 }
 
-/// Without the mode nothing is read from where the ID goes.
-fn id_that_lies_there_means_nothing_without_the_mode(m: &Machine) {
+/// Without the mode of restoring, the memory for the ID is not read.
+fn memory_for_the_id_is_ignored_without_the_mode(m: &Machine) {
     let id = m.bytes(4);
     m.put_i32(id, 30);
     assert_eq!(m.raw_create(MONOTONIC, m.event(NONE), id), 0);
@@ -187,19 +187,19 @@ fn id_that_lies_there_means_nothing_without_the_mode(m: &Machine) {
 }
 
 on_every_machine![
-    ids_are_handed_out_in_turn_from_0,
-    id_that_was_deleted_is_not_handed_out_next,
-    create_that_fails_late_uses_an_id_up,
-    create_that_fails_early_uses_no_id_up,
-    ids_that_nobody_has_are_einval,
+    ids_are_allocated_in_order_from_0,
+    deleted_id_is_not_allocated_next,
+    create_that_fails_late_consumes_an_id,
+    create_that_fails_early_consumes_no_id,
+    unused_ids_are_einval,
     id_is_32_bits_of_its_register,
-    mode_of_restoring_is_switched_and_told,
+    mode_of_restoring_is_set_and_read,
     mode_of_restoring_takes_no_further_arguments,
-    restored_timer_has_the_id_that_was_asked_for,
-    counter_goes_on_behind_the_restored_id,
-    counter_stays_when_the_id_cannot_be_had,
-    counter_moves_though_the_restoring_fails_late,
+    restored_timer_has_the_requested_id,
+    counter_continues_after_the_restored_id,
+    counter_stays_when_the_id_is_not_available,
+    counter_moves_although_restoring_fails_late,
     ids_that_cannot_be_restored_are_einval,
-    restoring_looks_at_the_id_first,
-    id_that_lies_there_means_nothing_without_the_mode,
+    restoring_checks_the_id_first,
+    memory_for_the_id_is_ignored_without_the_mode,
 ];

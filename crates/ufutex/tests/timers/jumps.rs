@@ -1,4 +1,4 @@
-//! The clock of real time is set while timers are armed.
+//! The realtime clock is set while timers are armed.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ impl Bench {
         Self { process: Process::new(TimerOptions::new()) }
     }
 
-    /// An hour ahead of now.
+    /// Creates a timer that expires in an hour.
     fn armed(&self, clock: TimerClock, absolute: bool, notify: Option<Notify>) -> i32 {
         let process = &self.process;
         let id = process.timers.create(clock, notify).expect("there is room");
@@ -28,7 +28,7 @@ impl Bench {
         id
     }
 
-    /// Sets real time, and TAI along with it.
+    /// Sets the realtime clock, and TAI with it. Returns the IDs of the timers that expire.
     fn jump(&self, by: i64) -> Vec<i32> {
         let process = &self.process;
         for base in [Base::Realtime, Base::Tai] {
@@ -47,7 +47,7 @@ impl Bench {
 }
 
 #[test]
-fn points_in_time_move_and_lengths_do_not() {
+fn absolute_times_move_and_relative_ones_do_not() {
     for notify in [SIGNAL, Some(Notify::None)] {
         let bench = Bench::new();
         let point = bench.armed(TimerClock::Realtime, true, notify);
@@ -60,9 +60,9 @@ fn points_in_time_move_and_lengths_do_not() {
     }
 }
 
-/// As on the kernel: TAI goes with real time, and lengths of it are points on it.
+/// As in the kernel, setting the realtime clock also sets TAI, and relative TAI timers are affected, too.
 #[test]
-fn tai_moves_along() {
+fn tai_moves_with_realtime() {
     for absolute in [true, false] {
         let bench = Bench::new();
         let timer = bench.armed(TimerClock::Tai, absolute, SIGNAL);
@@ -81,7 +81,7 @@ fn jump_over_a_deadline_expires_it_at_once() {
 }
 
 #[test]
-fn jump_back_puts_a_deadline_off() {
+fn jump_back_delays_a_deadline() {
     let bench = Bench::new();
     let point = bench.armed(TimerClock::Realtime, true, SIGNAL);
     let length = bench.armed(TimerClock::Realtime, false, SIGNAL);
@@ -92,7 +92,7 @@ fn jump_back_puts_a_deadline_off() {
     assert_eq!(bench.jump(0), [point]);
 }
 
-/// Also if the clock had gone on for long, with many deadlines of many lengths.
+/// Many deadlines of different lengths, after the clock has advanced far.
 #[test]
 fn jump_back_keeps_all_deadlines() {
     let bench = Bench::new();
@@ -125,9 +125,10 @@ fn jump_back_keeps_all_deadlines() {
     }
 }
 
-/// A turn that finds nothing due sees that the clock has been set back: what many processes arm then is in order.
+/// A turn without due timers notices that the clock has been set back. Timers that many processes arm then expire in
+/// order.
 #[test]
-fn jump_back_is_seen_by_a_turn_without_work() {
+fn jump_back_is_noticed_by_a_turn_without_due_timers() {
     let bench = Bench::new();
     let Process { clocks, driver, .. } = &bench.process;
     let begin = clocks.now(Base::Realtime);
@@ -137,7 +138,7 @@ fn jump_back_is_seen_by_a_turn_without_work() {
         let once = Setting { value: at, interval: Duration::ZERO };
         process.timers.settime(id, true, once).expect("it was made");
     };
-    // So many at a time that the wheel's own time goes on.
+    // Enough timers at a time for the wheel to advance.
     all.iter().for_each(|process| arm(process, begin + HOUR));
     arm(&bench.process, begin + 2 * HOUR);
     clocks.set(Base::Realtime, begin + HOUR);
@@ -152,7 +153,7 @@ fn jump_back_is_seen_by_a_turn_without_work() {
     }
 }
 
-/// The kernel's: the deadline had passed, and has not any more.
+/// As in the kernel: the deadline had passed at the expiry, but is in the future again when the notice is taken.
 #[test]
 fn clock_set_back_before_the_notice_is_taken_gives_an_overrun_of_minus_1() {
     let bench = Bench::new();

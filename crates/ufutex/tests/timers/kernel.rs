@@ -1,4 +1,4 @@
-//! timer_create(2) and its family: the oracle.
+//! timer_create(2) and its family as a machine, which is the oracle.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use crate::alone::SIGNALS;
 use crate::common::asleep::{thread_id, until};
+use crate::common::errno::EAGAIN;
+use crate::common::kernel::{pointer, syscall};
 use crate::machine::{Call, Info, Machine, System};
 
-/// The kernel that this runs on.
+/// The host's kernel.
 pub fn machine() -> Machine {
     Machine::new(|_| Box::new(Kernel { other: Other::start(), room: RefCell::new(None) }))
 }
 
-/// Whether this kernel's timers are those that the bodies describe; if not, says so. Before 6.13 a signal that was
-/// pending was another thing, before 6.15 IDs could not be restored, and in 6.18 the order of errors changed.
+/// Whether this kernel behaves as the bodies expect. Prints the reason if not. Linux 6.13 changed pending signals, 6.15
+/// added the restoring of IDs, and 6.18 changed the order of the checks.
 pub fn is_as_described() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
@@ -28,11 +30,11 @@ pub fn is_as_described() -> bool {
 
 struct Kernel {
     other: Other,
-    /// The limit that is put back.
+    /// The resource limit to restore.
     room: RefCell<Option<libc::rlimit>>,
 }
 
-/// The thread that waits to be told to take a signal.
+/// The other thread, which takes signals on request.
 struct Other {
     tid: i32,
     asked: RefCell<Option<Sender<()>>>,
@@ -43,18 +45,18 @@ impl Other {
     fn start() -> Self {
         let (asked, its_orders) = channel();
         let (give, taken) = channel();
-        let (tell, told) = channel();
+        let (send, receive) = channel();
         std::thread::spawn(move || {
-            let _ = tell.send(thread_id());
+            let _ = send.send(thread_id());
             for () in its_orders {
                 let _ = give.send(take());
             }
         });
-        Self { tid: told.recv().expect("the thread runs"), asked: RefCell::new(Some(asked)), taken }
+        Self { tid: receive.recv().expect("the thread runs"), asked: RefCell::new(Some(asked)), taken }
     }
 }
 
-/// A `siginfo_t` of a timer, as the kernel writes it.
+/// The kernel's `siginfo_t` of a timer signal.
 #[repr(C)]
 #[derive(Default)]
 struct SigInfo {
@@ -68,17 +70,16 @@ struct SigInfo {
     _rest: [u64; 12],
 }
 
-/// Takes a signal that is pending for the calling thread or the process.
+/// Takes a signal that is pending for the calling thread or for the process.
 fn take() -> Option<Info> {
     let mut info = SigInfo::default();
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let mask = SIGNALS;
-    // SAFETY: the set and the time are valid for reads, the information for a write of its size.
-    let signal = unsafe {
-        libc::syscall(libc::SYS_rt_sigtimedwait, &raw const mask, &raw mut info, &raw const at_once, size_of_val(&mask))
-    };
+    let args = [pointer(&raw const mask), pointer(&raw mut info), pointer(&raw const at_once), 8, 0, 0];
+    // SAFETY: the set and the timeout are valid for reads, the information for a write of its size.
+    let signal = unsafe { syscall(libc::SYS_rt_sigtimedwait, args) };
     if signal < 0 {
-        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EAGAIN));
+        assert_eq!(signal, EAGAIN);
         return None;
     }
     let SigInfo { signal, errno: _, code, id, overrun, value, .. } = info;
@@ -96,12 +97,8 @@ impl System for Kernel {
             Call::Prctl => libc::SYS_prctl,
             other => panic!("the number of {other:?} is not known here"),
         };
-        let [a, b, c, d, e, f] = args;
-        // SAFETY: what the calls of these tests write to lies in an arena, which is made for that, or nowhere.
-        match unsafe { libc::syscall(number, a, b, c, d, e, f) } {
-            -1 => -(std::io::Error::last_os_error().raw_os_error().unwrap_or(0) as isize),
-            result => result as isize,
-        }
+        // SAFETY: the calls write only to arenas, which are accessed by atomics, or to addresses that are not mapped.
+        unsafe { syscall(number, args) }
     }
 
     fn take(&self) -> Option<Info> {

@@ -1,4 +1,4 @@
-//! How many timers there can be, and which IDs.
+//! The limits on the number of timers and on their IDs, and memory use.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn create(timers: &Timers) -> Result<i32, Error> {
 }
 
 #[test]
-fn limit_is_eagain_and_a_delete_leaves_room_again() {
+fn limit_is_eagain_until_a_timer_is_deleted() {
     for limit in [1, 2, 30, 31, 32, 100, 1000] {
         let timers = timers(TimerOptions::new().max_timers(limit));
         let mut ids: Vec<i32> = (0..limit).map(|_| create(&timers).expect("there is room")).collect();
@@ -38,7 +38,7 @@ fn limit_is_eagain_and_a_delete_leaves_room_again() {
 }
 
 #[test]
-fn process_has_at_most_65536_timers_unless_it_asks_for_more() {
+fn default_limit_is_65536_timers() {
     let by_default = timers(TimerOptions::new());
     for _ in 0..TimerOptions::DEFAULT_MAX_TIMERS {
         create(&by_default).expect("there is room");
@@ -52,14 +52,14 @@ fn process_has_at_most_65536_timers_unless_it_asks_for_more() {
 }
 
 #[test]
-fn no_room_for_any_is_eagain() {
+fn limit_of_0_is_eagain() {
     let timers = timers(TimerOptions::new().max_timers(0));
     assert_eq!(create(&timers), Err(Error::Again));
     assert_eq!(timers.count(), 0);
 }
 
 #[test]
-fn refusal_for_want_of_room_uses_no_id_up() {
+fn create_beyond_the_limit_consumes_no_id() {
     let timers = timers(TimerOptions::new().max_timers(2));
     let ids = [create(&timers), create(&timers)];
     for _ in 0..5 {
@@ -70,18 +70,18 @@ fn refusal_for_want_of_room_uses_no_id_up() {
     assert_eq!(create(&timers), Ok(2));
 }
 
-/// Whatever fails gives its room back.
+/// A create that fails does not count towards the limit.
 #[test]
-fn refusals_take_no_room() {
+fn failed_creates_do_not_count_towards_the_limit() {
     let timers = timers(TimerOptions::new().max_timers(3));
     let bad_signal = Some(Notify::Signal { signal: 65, value: 0 });
     let bad_thread = Some(Notify::Thread { signal: 1, value: 0, thread: 5 });
-    let nobody = TimerClock::Cpu(ufutex::timer::CpuClock::Thread(7));
+    let missing = TimerClock::Cpu(ufutex::timer::CpuClock::Thread(7));
     assert_eq!(timers.create_as(100, MONOTONIC, SILENT), Ok(100));
     for _ in 0..50 {
         assert_eq!(timers.create(MONOTONIC, bad_signal), Err(Error::Invalid));
         assert_eq!(timers.create(MONOTONIC, bad_thread), Err(Error::Invalid));
-        assert_eq!(timers.create(nobody, SILENT), Err(Error::Invalid));
+        assert_eq!(timers.create(missing, SILENT), Err(Error::Invalid));
         assert_eq!(timers.create_as(100, MONOTONIC, SILENT), Err(Error::Busy));
         assert_eq!(timers.create_as(-1, MONOTONIC, SILENT), Err(Error::Invalid));
     }
@@ -91,7 +91,7 @@ fn refusals_take_no_room() {
 }
 
 #[test]
-fn all_ids_used_up_is_eagain_and_one_that_was_deleted_is_found_again() {
+fn no_free_id_is_eagain_and_a_deleted_id_is_reused() {
     for max in [0, 1, 7, 63, 127, 4095] {
         let timers = timers(TimerOptions::new().max_id(max));
         let ids: Vec<i32> = (0..=max).map(|_| create(&timers).expect("there is an ID")).collect();
@@ -106,7 +106,7 @@ fn all_ids_used_up_is_eagain_and_one_that_was_deleted_is_found_again() {
 }
 
 #[test]
-fn ids_begin_again_at_0() {
+fn ids_wrap_around_to_0() {
     let timers = timers(TimerOptions::new().max_id(7));
     for round in 0..5 {
         for id in 0..8 {
@@ -123,7 +123,7 @@ fn ids_begin_again_at_0() {
 }
 
 #[test]
-fn greatest_id_is_one_less_than_a_power_of_two() {
+fn maximum_id_must_be_one_less_than_a_power_of_two() {
     let process = Process::new(TimerOptions::new());
     for max in [-1, i32::MIN, 2, 8, 100, i32::MAX - 1] {
         let made = Timers::with_options(&process.driver, process.notices.clone(), TimerOptions::new().max_id(max));
@@ -131,14 +131,14 @@ fn greatest_id_is_one_less_than_a_power_of_two() {
     }
 }
 
-/// A table that grows through many sizes loses nobody, and has a chain's worth of memory for each.
+/// All timers are found while the table of IDs grows through many sizes.
 #[test]
 fn many_timers_are_all_found() {
     let timers = timers(TimerOptions::new());
     const MANY: i32 = 30_000;
     for expected in 0..MANY {
         assert_eq!(timers.create(MONOTONIC, SIGNAL), Ok(expected));
-        // Also while the table is growing.
+        // Checks also while the table is growing.
         for id in [expected, expected / 2, expected / 3 * 2, 0] {
             assert_eq!(timers.getoverrun(id), Ok(0), "timer {id} of {expected}");
         }
@@ -162,9 +162,9 @@ fn many_timers_are_all_found() {
     assert_eq!(timers.count(), MANY as usize / 3);
 }
 
-/// As a checkpoint has them: with any stride, and without a table as large as the IDs.
+/// IDs as a checkpoint may contain them, with any stride. The table's memory does not depend on the largest ID.
 #[test]
-fn sparse_ids_are_all_found_and_take_little_memory() {
+fn sparse_ids_are_found_and_use_little_memory() {
     for stride in [1, 2, 3, 63, 64, 65, 512, 4096, 10_007, 1 << 19] {
         let timers = timers(TimerOptions::new());
         const COUNT: i32 = 2048;
@@ -187,25 +187,25 @@ fn sparse_ids_are_all_found_and_take_little_memory() {
 }
 
 #[test]
-fn memory_is_used_again() {
+fn memory_is_reused() {
     let timers = timers(TimerOptions::new());
     let mut bytes = Vec::new();
     for _ in 0..20 {
         let ids: Vec<i32> = (0..1000).map(|_| create(&timers).expect("there is room")).collect();
-        // Each one once, as IDs.
+        // All IDs are different.
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 1000);
         ids.iter().for_each(|&id| timers.delete(id).expect("it was made"));
         bytes.push(timers.bytes());
     }
-    // Which of eight lists of free timers a call looks at is a hint: each may have less than the 63 of a chunk that the others lack;
-    // and each group of 64 slots may keep one timer for the next that is made there.
+    // There are eight free lists, and a call may use any of them. Each may hold up to 63 free timers of a chunk while
+    // the other lists are empty. Also, each group of 64 slots may keep one timer for the next create in the group.
     let chunk = 8 << 10;
     assert!(bytes[19] <= bytes[0] + 10 * chunk, "{bytes:?}");
 }
 
 /// One thread makes timers and others delete them.
 #[test]
-fn memory_comes_back_from_threads_that_delete() {
+fn memory_freed_by_other_threads_is_reused() {
     let timers = timers(TimerOptions::new());
     let mut most = 0;
     for round in 0..64 {
@@ -222,9 +222,9 @@ fn memory_comes_back_from_threads_that_delete() {
     assert!(timers.bytes() <= most * 3 / 2, "{} bytes after {most}", timers.bytes());
 }
 
-/// As exec(2) does.
+/// `clear` does what execve(2) does with timers.
 #[test]
-fn clearing_leaves_the_counter_alone() {
+fn clear_keeps_the_id_counter() {
     let process = Process::new(TimerOptions::new());
     let timers = &process.timers;
     for _ in 0..100 {
@@ -239,7 +239,7 @@ fn clearing_leaves_the_counter_alone() {
     assert_eq!(timers.count(), 0);
     assert!(!timers.restores_ids());
     assert_eq!(create(timers), Ok(100));
-    // What had expired is none of those that come after.
+    // The notices of the cleared timers are not valid for new timers with the same IDs.
     for id in 0..100 {
         assert_eq!(timers.create_as(id, MONOTONIC, SIGNAL), Ok(id));
     }

@@ -1,5 +1,5 @@
-//! What fork(2) and execve(2) leave of timers. On the kernel alone: an embedder makes a new `Timers` of the one, and calls
-//! `Timers::clear` for the other.
+//! Timers across fork(2) and execve(2). On the kernel only: for a fork an embedder makes a new `Timers`, and for an
+//! exec it calls `Timers::clear`.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -12,18 +12,18 @@ use crate::memory::{NONE, Spec};
 
 const MONOTONIC: i32 = libc::CLOCK_MONOTONIC;
 
-/// Runs `child` in a process made by fork(2); what it returns must be below 256.
+/// Runs `child` in a forked process and returns its result, which must be below 256.
 fn in_a_fork(child: impl FnOnce() -> u8) -> u8 {
-    // SAFETY: the child makes system calls on memory that it has, and ends without unwinding.
+    // SAFETY: the child makes system calls on memory that is already mapped, and exits without unwinding.
     match unsafe { libc::fork() } {
         0 => {
             let result = child();
-            // SAFETY: it never returns.
+            // SAFETY: exits the child.
             unsafe { libc::_exit(result.into()) }
         }
         process => {
             let mut status = 0;
-            // SAFETY: the status is writable; a child of our own.
+            // SAFETY: the status is writable, and the process is a child of this one.
             assert_eq!(unsafe { libc::waitpid(process, &mut status, 0) }, process);
             assert!(libc::WIFEXITED(status), "status {status:#x}");
             libc::WEXITSTATUS(status) as u8
@@ -54,13 +54,13 @@ fn fork_inherits_no_timers_no_mode_and_no_counter() {
 
 const EXECUTED: &str = "UFUTEX_TIMERS_EXECUTED";
 
-/// The timers and the mode of restoring are gone, but the counter goes on.
+/// execve(2) deletes the timers and resets the mode of restoring, but keeps the ID counter.
 #[test]
-fn exec_leaves_the_counter_alone() {
+fn exec_keeps_the_id_counter() {
     if !is_as_described() {
         return;
     }
-    let name = "lives::exec_leaves_the_counter_alone";
+    let name = "lives::exec_keeps_the_id_counter";
     alone(name, || {
         let m = machine();
         if std::env::var_os(EXECUTED).is_none() {

@@ -1,4 +1,4 @@
-//! What runs the calls: timer_create(2) and its family, or the engine, behind one face.
+//! One interface for timer_create(2) and its family and for the engine.
 
 use std::ops::Deref;
 use std::time::{Duration, Instant};
@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 pub use ufutex::timer::TimerCall as Call;
 
 use crate::common::PATIENCE;
+pub use crate::common::kernel::now;
 use crate::memory::{Event, Memory, SPEC, Spec};
 
-/// A signal that a timer has sent, as it is taken.
+/// A timer's signal that has been taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Info {
     pub signal: i32,
@@ -18,26 +19,28 @@ pub struct Info {
     pub value: u64,
 }
 
-/// The kernel or the engine, with two threads: the one that makes the calls, and the other one.
+/// The kernel or the engine, with two threads: the thread that makes the calls, and another thread that only takes
+/// signals.
 pub trait System {
     fn call(&self, call: Call, args: [u64; 6]) -> isize;
 
-    /// The first signal that is pending for the process or for the calling thread.
+    /// Takes the first signal that is pending for the process or for the calling thread.
     fn take(&self) -> Option<Info>;
 
-    /// The first signal that is pending for the other thread alone.
+    /// Takes the first signal that is pending for the other thread only.
     fn take_on_other(&self) -> Option<Info>;
 
-    /// The number of the other thread.
+    /// The TID of the other thread.
     fn other(&self) -> i32;
 
-    /// Ends the other thread, and returns when it is gone.
+    /// Ends the other thread and waits until it has ended.
     fn end_other(&self);
 
-    /// Lets time go by.
+    /// Lets time pass.
     fn pause(&self, length: Duration);
 
-    /// Takes the room for further timers, until [`leave_room`](Self::leave_room); how many it made for that.
+    /// Makes further creates fail, until [`leave_room`](Self::leave_room). Returns the number of timers that it created
+    /// for that.
     fn leave_no_room(&self) -> usize;
 
     fn leave_room(&self);
@@ -55,16 +58,8 @@ impl Deref for Machine {
     }
 }
 
-/// What `clock` shows.
-pub fn now(clock: i32) -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is writable.
-    assert_eq!(unsafe { libc::clock_gettime(clock, &mut time) }, 0, "clock {clock}");
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-/// By how much this time namespace has moved the clocks. The kernel keeps absolute times by the host's clocks, so the longest time that
-/// there is can be shorter by so much here.
+/// The offset of this time namespace's clocks. The kernel stores absolute times on the host's clocks, so the maximum
+/// time can be shorter by this amount.
 pub fn moved_by_namespace() -> Duration {
     let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
     let moved = offsets.lines().filter_map(|line| {
@@ -75,7 +70,7 @@ pub fn moved_by_namespace() -> Duration {
     moved.max().unwrap_or_default()
 }
 
-/// How long a test waits before it believes that nothing comes.
+/// How long a test waits to check that no signal arrives.
 const QUIET: Duration = Duration::from_millis(15);
 
 pub const MS: Duration = Duration::from_millis(1);
@@ -95,13 +90,13 @@ impl Machine {
         self.system.call(call, args)
     }
 
-    /// timer_create(2) with these very arguments.
+    /// timer_create(2) with exactly these arguments.
     pub fn raw_create(&self, clock: i32, event: u64, id: u64) -> isize {
-        // Such as it comes from C: the register's upper half holds anything.
+        // As in a call from C, the upper half of the register is undefined.
         self.call(Call::Create, [u64::from(clock as u32) | 0x7777 << 32, event, id, 0, 0, 0])
     }
 
-    /// The new timer's ID, or an error.
+    /// Creates a timer. Returns its ID or `-errno`.
     pub fn try_create(&self, clock: i32, event: Option<Event>) -> isize {
         let id = self.bytes(4);
         let event = event.map_or(0, |event| self.event(event));
@@ -118,7 +113,7 @@ impl Machine {
         id as i32
     }
 
-    /// timer_create(2) of a certain ID, in the mode for that.
+    /// timer_create(2) with a requested ID. The mode of restoring must be on.
     pub fn restore(&self, id: i32, event: Option<Event>) -> isize {
         let at = self.bytes(4);
         self.put_i32(at, id);
@@ -141,24 +136,24 @@ impl Machine {
         self.call(Call::Settime, [id, flags, new, old, 0, 0])
     }
 
-    /// The result of timer_settime(2).
+    /// timer_settime(2). Returns 0 or `-errno`.
     pub fn try_settime(&self, id: i32, flags: i32, spec: Spec) -> isize {
         self.raw_settime(id, flags, self.spec(spec), 0)
     }
 
-    /// Sets it, relative.
+    /// Sets the timer to a relative time.
     #[track_caller]
     pub fn set(&self, id: i32, spec: Spec) {
         assert_eq!(self.try_settime(id, 0, spec), 0);
     }
 
-    /// Sets it, absolute.
+    /// Sets the timer to an absolute time.
     #[track_caller]
     pub fn set_at(&self, id: i32, spec: Spec) {
         assert_eq!(self.try_settime(id, libc::TIMER_ABSTIME, spec), 0);
     }
 
-    /// Sets it, relative; what it was set to before.
+    /// Sets the timer to a relative time and returns the old setting.
     #[track_caller]
     pub fn exchange(&self, id: i32, spec: Spec) -> Spec {
         let old = self.filled(SPEC);
@@ -166,7 +161,7 @@ impl Machine {
         self.get_spec(old)
     }
 
-    /// Memory full of what no call may leave there.
+    /// Memory filled with a value that no call writes.
     fn filled(&self, bytes: u64) -> u64 {
         let at = self.bytes(bytes);
         self.put(at, &vec![0xaa; bytes as usize]);
@@ -196,13 +191,13 @@ impl Machine {
         self.system.pause(length);
     }
 
-    /// A signal that must come.
+    /// Waits for a signal and takes it. Fails the test if none arrives.
     #[track_caller]
     pub fn take(&self) -> Info {
         self.until("a signal", || self.system.take())
     }
 
-    /// A signal for the other thread, which must come.
+    /// Waits for a signal for the other thread and takes it. Fails the test if none arrives.
     #[track_caller]
     pub fn take_on_other(&self) -> Info {
         self.until("a signal for the other thread", || self.system.take_on_other())
@@ -220,7 +215,7 @@ impl Machine {
         }
     }
 
-    /// Checks that no signal is pending, nor comes soon.
+    /// Checks that no signal is pending and none arrives soon.
     #[track_caller]
     pub fn takes_nothing(&self) {
         self.pause(QUIET);

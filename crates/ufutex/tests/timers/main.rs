@@ -1,7 +1,7 @@
-//! POSIX timers: one suite for timer_create(2) and its family and for the engine, each body written once and run in a process
-//! of its own.
+//! POSIX timers: one suite for timer_create(2) and its family and for the engine. Each body is written once and runs in
+//! a process of its own.
 //!
-//! A test is named `topic::machine::body`. The kernel is the oracle: a body that it fails is wrong.
+//! A test is named `topic::machine::body`. The kernel is the oracle: a body that fails on the kernel is wrong.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -13,8 +13,6 @@ mod grid;
 mod kernel;
 mod machine;
 mod memory;
-#[path = "../differential/rng.rs"]
-mod rng;
 
 mod attacks;
 mod cpu;
@@ -47,7 +45,7 @@ macro_rules! on_every_machine {
     };
 }
 
-/// As `on_every_machine`, without the one that expires timers by another thread. Each use says why.
+/// As `on_every_machine`, without the machine that expires timers in another thread. Each use gives the reason.
 macro_rules! on_machines_of_one_thread {
     ($($name:ident),* $(,)?) => {
         $crate::on_machines! { [$($name)*]
@@ -83,7 +81,7 @@ macro_rules! on_machine {
 
 pub(crate) use {on_every_machine, on_machine, on_machines, on_machines_of_one_thread};
 
-/// A number that is set from outside.
+/// A number from an environment variable.
 fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable)
         .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{variable}={value:?} is no number")))

@@ -1,4 +1,4 @@
-//! The memory that the calls are about: sigevents, settings, timer IDs.
+//! The memory of the tests: sigevents, settings, timer IDs.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
@@ -7,17 +7,17 @@ use std::time::Duration;
 use crate::common::arena::{Arena, PAGE, Rights};
 
 const PAGES: u64 = 8;
-/// The pages at the end: one that may be read, and one that nothing may be done with.
+/// The offset of the read-only page, which is followed by a page without access.
 const READABLE: u64 = (PAGES - 2) * PAGE;
 const NOTHING: u64 = (PAGES - 1) * PAGE;
-/// Where things of a test's own begin and end.
+/// The range of offsets that is handed out to tests.
 const HANDED_OUT: std::ops::Range<u64> = 0..READABLE - PAGE;
-/// The bytes of a `struct sigevent`.
+/// The size of `struct sigevent`.
 pub const EVENT: u64 = 64;
-/// The bytes of a `struct itimerspec`.
+/// The size of `struct itimerspec`.
 pub const SPEC: u64 = 32;
 
-/// A `struct itimerspec`, valid or not.
+/// A `struct itimerspec`, which may be invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spec {
     pub interval: (i64, i64),
@@ -25,7 +25,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Once, so long from now or at that time.
+    /// A single expiry at this relative or absolute time.
     pub fn once(value: Duration) -> Self {
         Self::every(Duration::ZERO, value)
     }
@@ -44,7 +44,7 @@ impl Spec {
     }
 }
 
-/// A `struct sigevent`, valid or not.
+/// A `struct sigevent`, which may be invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
     pub notify: i32,
@@ -74,7 +74,7 @@ impl Memory {
     pub fn new() -> Self {
         let arena = Arena::new(PAGES as usize);
         arena.protect(READABLE, Rights::Read);
-        arena.protect(NOTHING, Rights::None);
+        arena.protect(NOTHING, Rights::Nothing);
         Self { arena: Box::leak(Box::new(arena)), next: AtomicU64::new(HANDED_OUT.start) }
     }
 
@@ -82,28 +82,28 @@ impl Memory {
         self.arena
     }
 
-    /// Memory that is used again much later.
+    /// Memory for one call. It is reused much later.
     pub fn bytes(&self, length: u64) -> u64 {
         let offset = self.next.fetch_add(length.next_multiple_of(8), SeqCst) % (HANDED_OUT.end - EVENT);
         self.arena.at(offset)
     }
 
-    /// The address of a page that may be read and not written, full of zeroes.
+    /// The address of a read-only page, which is zero.
     pub fn read_only(&self) -> u64 {
         self.arena.at(READABLE)
     }
 
-    /// An address where there is nothing.
+    /// An address that is not accessible.
     pub fn nothing(&self) -> u64 {
         self.arena.at(NOTHING)
     }
 
-    /// An address of which `bytes` bytes can be read, and no more.
+    /// An address at which exactly `bytes` bytes can be read.
     pub fn before_nothing(&self, bytes: u64) -> u64 {
         self.nothing() - bytes
     }
 
-    /// An address of which `bytes` bytes can be written, and no more.
+    /// An address at which exactly `bytes` bytes can be written.
     pub fn before_read_only(&self, bytes: u64) -> u64 {
         self.read_only() - bytes
     }
@@ -127,14 +127,14 @@ impl Memory {
         self.put_i32(address + 16, event.thread);
     }
 
-    /// A sigevent in memory.
+    /// Writes a sigevent to memory and returns its address.
     pub fn event(&self, event: Event) -> u64 {
         let at = self.bytes(EVENT);
         self.put_event(at, event);
         at
     }
 
-    /// An itimerspec in memory.
+    /// Writes an itimerspec to memory and returns its address.
     pub fn spec(&self, spec: Spec) -> u64 {
         let at = self.bytes(SPEC);
         let numbers = [spec.interval.0, spec.interval.1, spec.value.0, spec.value.1];
@@ -142,7 +142,7 @@ impl Memory {
         at
     }
 
-    /// Fills the place of a setting with what no call leaves there.
+    /// Fills the memory for a setting with a value that no call writes, if `is_there`.
     pub fn put_spec_if(&self, is_there: bool, address: u64) {
         if is_there {
             self.put(address, &[0xaa; SPEC as usize]);

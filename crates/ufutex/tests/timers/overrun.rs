@@ -1,4 +1,4 @@
-//! How many deadlines passed between the first and the taking of its signal.
+//! The overrun: the number of deadlines after the first one that have passed when the signal is taken.
 
 use std::time::Duration;
 
@@ -42,31 +42,31 @@ fn deadlines_that_passed_while_the_signal_was_pending_are_counted(m: &Machine) {
     }
 }
 
-fn deadlines_that_had_passed_when_it_was_set_are_counted(m: &Machine) {
+fn deadlines_before_settime_are_counted(m: &Machine) {
     for clock in CLOCKS {
         let timer = m.create(clock, signal());
         for count in [0, 1, 2, 30] {
             let grid = Grid::long_ago(clock, count);
             m.set_at(timer, grid.spec());
             assert!(grid.take(m).overrun >= count as i32);
-            grid.is_told_of(m, timer);
+            grid.is_shown_by(m, timer);
         }
     }
     m.takes_nothing();
 }
 
-/// Of a relative one, the first has not passed when it is set.
-fn relative_deadlines_count_from_when_it_was_set(m: &Machine) {
+/// The first deadline of a relative timer is in the future when the timer is set.
+fn relative_deadlines_count_from_settime(m: &Machine) {
     let timer = m.create(MONOTONIC, signal());
     let begin = now(MONOTONIC);
     m.set(timer, Spec::every(MS, MS));
     let set = now(MONOTONIC);
     m.pause(10 * MS);
     let asked = now(MONOTONIC);
-    let told = i64::from(m.take().overrun);
+    let overrun = i64::from(m.take().overrun);
     let end = now(MONOTONIC);
     let passed = |length: Duration| (length.as_nanos() / MS.as_nanos()) as i64 - 1;
-    assert!(told >= passed(asked - set) && told <= passed(end - begin), "{told}");
+    assert!(overrun >= passed(asked - set) && overrun <= passed(end - begin), "{overrun}");
 }
 
 fn overrun_is_that_of_the_last_signal_that_was_taken(m: &Machine) {
@@ -75,33 +75,33 @@ fn overrun_is_that_of_the_last_signal_that_was_taken(m: &Machine) {
     m.set_at(timer, grid.spec());
     m.pause(MS);
     assert_eq!(m.overrun(timer), 0);
-    let told = grid.take(m).overrun;
-    assert!(told >= 5);
-    // While the next is pending it is what it was.
+    let overrun = grid.take(m).overrun;
+    assert!(overrun >= 5);
+    // While the next signal is pending, the overrun stays the same.
     m.pause(15 * MS);
     for _ in 0..3 {
-        assert_eq!(m.overrun(timer), told as isize);
+        assert_eq!(m.overrun(timer), overrun as isize);
         m.get(timer);
     }
-    let next = Grid { first: grid.first + grid.interval * (told as u32 + 1), ..grid };
+    let next = Grid { first: grid.first + grid.interval * (overrun as u32 + 1), ..grid };
     next.take(m);
     assert_eq!(m.delete(timer), 0);
 }
 
-fn asking_does_not_change_what_is_counted(m: &Machine) {
+fn gettime_and_getoverrun_do_not_change_the_count(m: &Machine) {
     for clock in CLOCKS {
         let timer = m.create(clock, signal());
         let grid = Grid::long_ago(clock, 17);
         m.set_at(timer, grid.spec());
         for _ in 0..5 {
-            grid.is_told_of(m, timer);
+            grid.is_shown_by(m, timer);
             assert_eq!(m.overrun(timer), 0);
         }
-        let told = grid.take(m).overrun;
-        assert!(told >= 17);
-        grid.is_told_of(m, timer);
-        assert_eq!(m.overrun(timer), told as isize);
-        // Here deadlines pass between the questions.
+        let overrun = grid.take(m).overrun;
+        assert!(overrun >= 17);
+        grid.is_shown_by(m, timer);
+        assert_eq!(m.overrun(timer), overrun as isize);
+        // With this interval, deadlines pass between the calls.
         let grid = Grid { clock, first: now(clock), interval: MS / 3 };
         m.set_at(timer, grid.spec());
         for _ in 0..5 {
@@ -113,7 +113,7 @@ fn asking_does_not_change_what_is_counted(m: &Machine) {
     }
 }
 
-fn setting_a_timer_forgets_its_overrun(m: &Machine) {
+fn setting_a_timer_resets_its_overrun(m: &Machine) {
     for new in [Spec::default(), Spec::once(HOUR), Spec::every(MS, HOUR)] {
         let timer = m.create(MONOTONIC, signal());
         let grid = Grid::long_ago(MONOTONIC, 9);
@@ -121,7 +121,7 @@ fn setting_a_timer_forgets_its_overrun(m: &Machine) {
         assert!(grid.take(m).overrun >= 9);
         m.set(timer, new);
         assert_eq!(m.overrun(timer), 0);
-        // Nor is what had been counted of the signal that was taken back added to the next.
+        // The overrun of the cancelled signal is not added to that of the next one.
         m.set_at(timer, Grid::long_ago(MONOTONIC, 9).spec());
         m.get(timer);
         let grid = Grid::long_ago(MONOTONIC, 4);
@@ -130,17 +130,17 @@ fn setting_a_timer_forgets_its_overrun(m: &Machine) {
     }
 }
 
-fn setting_that_is_refused_keeps_the_overrun(m: &Machine) {
+fn invalid_settime_keeps_the_overrun(m: &Machine) {
     let timer = m.create(MONOTONIC, signal());
     let grid = Grid::long_ago(MONOTONIC, 9);
     m.set_at(timer, grid.spec());
-    let told = grid.take(m).overrun;
-    assert!(told >= 9);
+    let overrun = grid.take(m).overrun;
+    assert!(overrun >= 9);
     assert_eq!(m.try_settime(timer, 0, Spec { value: (1, -1), interval: (0, 0) }), crate::common::errno::EINVAL);
-    assert_eq!(m.overrun(timer), told as isize);
+    assert_eq!(m.overrun(timer), overrun as isize);
 }
 
-fn timer_that_tells_nobody_has_no_overrun(m: &Machine) {
+fn sigev_none_timer_has_no_overrun(m: &Machine) {
     for clock in CLOCKS {
         let timer = m.create(clock, NONE);
         m.set_at(timer, Grid::long_ago(clock, 9).spec());
@@ -150,11 +150,11 @@ fn timer_that_tells_nobody_has_no_overrun(m: &Machine) {
     }
 }
 
-fn overrun_is_at_most_the_highest_int(m: &Machine) {
+fn overrun_is_at_most_int_max(m: &Machine) {
     let nanosecond = Duration::from_nanos(1);
     for clock in CLOCKS {
         let timer = m.create(clock, signal());
-        // So long ago that every clock has shown it, and there are more deadlines than an int counts.
+        // Far enough in the past for more deadlines than an int can count, but not before the start of any clock.
         m.set_at(timer, Spec::every(nanosecond, now(clock) - 4 * HOUR / 3600));
         assert_eq!(m.take().overrun, i32::MAX, "clock {clock}");
         assert_eq!(m.overrun(timer), i32::MAX as isize);
@@ -171,12 +171,12 @@ on_every_machine![
     timer_that_has_not_expired_has_no_overrun,
     one_shot_has_no_overrun,
     deadlines_that_passed_while_the_signal_was_pending_are_counted,
-    deadlines_that_had_passed_when_it_was_set_are_counted,
-    relative_deadlines_count_from_when_it_was_set,
+    deadlines_before_settime_are_counted,
+    relative_deadlines_count_from_settime,
     overrun_is_that_of_the_last_signal_that_was_taken,
-    asking_does_not_change_what_is_counted,
-    setting_a_timer_forgets_its_overrun,
-    setting_that_is_refused_keeps_the_overrun,
-    timer_that_tells_nobody_has_no_overrun,
-    overrun_is_at_most_the_highest_int,
+    gettime_and_getoverrun_do_not_change_the_count,
+    setting_a_timer_resets_its_overrun,
+    invalid_settime_keeps_the_overrun,
+    sigev_none_timer_has_no_overrun,
+    overrun_is_at_most_int_max,
 ];

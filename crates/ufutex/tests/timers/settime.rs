@@ -1,4 +1,4 @@
-//! timer_settime(2): its arguments, and what it was set to before.
+//! timer_settime(2): its arguments and the old setting.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const MONOTONIC: i32 = libc::CLOCK_MONOTONIC;
 const CPU: i32 = libc::CLOCK_PROCESS_CPUTIME_ID;
 const SIGNAL: Event = Event { notify: libc::SIGEV_SIGNAL, signal: libc::SIGUSR1, ..NONE };
 const NOBODY: i32 = 999;
-/// The longest time that the kernel counts, in nanoseconds.
+/// The kernel's maximum time in nanoseconds.
 const LONGEST: u64 = i64::MAX as u64;
 
 fn invalid() -> Vec<Spec> {
@@ -23,7 +23,7 @@ fn invalid() -> Vec<Spec> {
     of_value.chain(of_interval).chain(while_disarming).collect()
 }
 
-fn setting_must_be_there_whole(m: &Machine) {
+fn setting_must_be_readable_completely(m: &Machine) {
     let timer = m.create(MONOTONIC, NONE);
     assert_eq!(m.raw_settime(timer, 0, 0, 0), EINVAL);
     assert_eq!(m.raw_settime(timer, 0, m.nothing(), 0), EFAULT);
@@ -37,7 +37,7 @@ fn setting_must_be_there_whole(m: &Machine) {
     assert_eq!(m.raw_settime(timer, 0, unaligned, unaligned + 1), 0);
 }
 
-fn numbers_that_are_no_time_are_einval(m: &Machine) {
+fn invalid_times_are_einval(m: &Machine) {
     let timer = m.create(MONOTONIC, NONE);
     m.set(timer, Spec::every(2 * HOUR, HOUR));
     for spec in invalid() {
@@ -45,24 +45,24 @@ fn numbers_that_are_no_time_are_einval(m: &Machine) {
             assert_eq!(m.try_settime(timer, flags, spec), EINVAL, "{spec:?}");
         }
     }
-    // The timer is as it was.
+    // The failed calls did not change the timer.
     let spec = m.get(timer);
     assert!(spec.value() > HOUR / 2 && spec.interval() == 2 * HOUR, "{spec:?}");
 }
 
-/// What comes first: no setting, its memory, the timer.
-fn setting_comes_before_the_timer(m: &Machine) {
+/// The order of the checks is: a null setting, the setting's memory, the timer.
+fn setting_is_checked_before_the_timer(m: &Machine) {
     assert_eq!(m.raw_settime(NOBODY, 0, 0, m.nothing()), EINVAL);
     assert_eq!(m.raw_settime(NOBODY, 0, m.nothing(), 0), EFAULT);
     assert_eq!(m.raw_settime(-1, 0, m.nothing(), 0), EFAULT);
     assert_eq!(m.try_settime(NOBODY, 0, invalid()[0]), EINVAL);
     assert_eq!(m.try_settime(NOBODY, 0, Spec::default()), EINVAL);
-    // The old setting's memory is touched last.
+    // The memory for the old setting is accessed last.
     assert_eq!(m.raw_settime(NOBODY, 0, m.spec(Spec::default()), m.nothing()), EINVAL);
 }
 
-/// The fault comes when all is done.
-fn timer_is_set_though_the_old_setting_has_no_place(m: &Machine) {
+/// The fault occurs after the timer has been set.
+fn timer_is_set_although_the_old_setting_faults(m: &Machine) {
     let timer = m.create(MONOTONIC, SIGNAL);
     for place in [m.nothing(), m.read_only(), 8, m.before_read_only(SPEC - 8)] {
         assert_eq!(m.raw_settime(timer, 0, m.spec(Spec::every(MS, HOUR)), place), EFAULT);
@@ -72,7 +72,7 @@ fn timer_is_set_though_the_old_setting_has_no_place(m: &Machine) {
     }
 }
 
-fn old_setting_may_lie_where_the_new_one_does(m: &Machine) {
+fn old_setting_may_overwrite_the_new_one(m: &Machine) {
     let timer = m.create(MONOTONIC, NONE);
     m.set(timer, Spec::every(3 * HOUR, 2 * HOUR));
     let at = m.spec(Spec::every(2 * MS, HOUR));
@@ -83,7 +83,7 @@ fn old_setting_may_lie_where_the_new_one_does(m: &Machine) {
     assert_eq!(m.get(timer).interval(), 2 * MS);
 }
 
-fn old_setting_is_the_time_that_is_left(m: &Machine) {
+fn old_setting_has_the_remaining_time(m: &Machine) {
     for event in [NONE, SIGNAL] {
         let timer = m.create(MONOTONIC, event);
         assert_eq!(m.exchange(timer, Spec::every(5 * MS, HOUR)), Spec::default());
@@ -121,7 +121,7 @@ fn flags_are_32_bits_of_their_register(m: &Machine) {
     assert!(m.get(timer).value() <= HOUR);
 }
 
-fn no_time_disarms_although_there_is_an_interval(m: &Machine) {
+fn value_of_0_disarms_even_with_an_interval(m: &Machine) {
     for (clock, event) in [(MONOTONIC, SIGNAL), (CPU, SIGNAL), (CPU, NONE)] {
         let timer = m.create(clock, event);
         for flags in [0, libc::TIMER_ABSTIME] {
@@ -134,8 +134,8 @@ fn no_time_disarms_although_there_is_an_interval(m: &Machine) {
     m.takes_nothing();
 }
 
-/// It has no interval any more, but shows the time until what was its deadline.
-fn disarmed_timer_that_tells_nobody_still_runs_down(m: &Machine) {
+/// The disarmed timer has no interval any more, but still shows the time until its former deadline.
+fn disarmed_sigev_none_timer_still_shows_remaining_time(m: &Machine) {
     for clock in [libc::CLOCK_REALTIME, MONOTONIC, libc::CLOCK_BOOTTIME, libc::CLOCK_TAI] {
         let timer = m.create(clock, NONE);
         let at = now(clock) + HOUR;
@@ -156,8 +156,8 @@ fn disarmed_timer_that_tells_nobody_still_runs_down(m: &Machine) {
     m.takes_nothing();
 }
 
-/// One that repeats has been moved on to its next deadline, if anybody asked.
-fn disarmed_timer_that_tells_nobody_keeps_the_deadline_that_was_told(m: &Machine) {
+/// A timer_gettime(2) before the disarming has moved the timer to its next deadline, which it then keeps.
+fn disarmed_sigev_none_timer_keeps_the_deadline_of_the_last_gettime(m: &Machine) {
     let timer = m.create(MONOTONIC, NONE);
     let grid = Grid::long_ago(MONOTONIC, 1);
     m.set_at(timer, grid.spec());
@@ -166,16 +166,16 @@ fn disarmed_timer_that_tells_nobody_keeps_the_deadline_that_was_told(m: &Machine
     m.set_at(timer, grid.spec());
     let begin = now(MONOTONIC);
     let old = m.exchange(timer, Spec::default());
-    let told = now(MONOTONIC);
+    let read = now(MONOTONIC);
     let spec = m.get(timer);
     let end = now(MONOTONIC);
-    grid.is_next(old.value(), begin, told);
-    // It keeps that deadline, and runs out with it, but moves on to no other.
+    grid.is_next(old.value(), begin, read);
+    // The timer keeps that deadline, and has no further one after it.
     assert!(spec.value() <= old.value() && spec.value() + (end - begin) >= old.value(), "{spec:?} after {old:?}");
     assert_eq!((old.interval(), spec.interval()), (grid.interval, Duration::ZERO));
 }
 
-fn one_nanosecond_is_a_time(m: &Machine) {
+fn one_nanosecond_is_valid(m: &Machine) {
     let timer = m.create(MONOTONIC, SIGNAL);
     m.set(timer, Spec::once(Duration::from_nanos(1)));
     assert_eq!(m.take().id, timer);
@@ -183,14 +183,14 @@ fn one_nanosecond_is_a_time(m: &Machine) {
     assert_eq!(m.take().id, timer);
 }
 
-/// Whatever is more is the longest time that there is.
+/// Longer times saturate at the maximum time.
 fn huge_times_saturate(m: &Machine) {
     let longest = Duration::from_nanos(LONGEST);
     let moved = moved_by_namespace();
     for clock in [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME, CPU] {
         for event in [NONE, SIGNAL] {
             let timer = m.create(clock, event);
-            // A relative time by the clock of real time runs by the monotonic one.
+            // A relative timer on the realtime clock runs on the monotonic clock.
             for (flags, counts) in [(0, true), (1, false)] {
                 let runs_by = if clock == libc::CLOCK_REALTIME && counts { MONOTONIC } else { clock };
                 for (seconds, nanoseconds) in [(i64::MAX, 999_999_999), (1 << 40, 0), (9_223_372_036, 0)] {
@@ -201,7 +201,7 @@ fn huge_times_saturate(m: &Machine) {
                     let end = now(runs_by);
                     assert_eq!(spec.interval(), longest, "clock {clock}, {seconds} s");
                     let value = spec.value();
-                    // Of CPU time there may be more.
+                    // A relative CPU time is not reduced by the current time of the clock.
                     let since = if clock == CPU && counts { begin } else { Duration::ZERO };
                     assert!(
                         value <= longest - (begin - since) && value + moved >= longest - (end - since),
@@ -222,18 +222,18 @@ fn longest_interval_that_fits_is_kept(m: &Machine) {
 }
 
 on_every_machine![
-    setting_must_be_there_whole,
-    numbers_that_are_no_time_are_einval,
-    setting_comes_before_the_timer,
-    timer_is_set_though_the_old_setting_has_no_place,
-    old_setting_may_lie_where_the_new_one_does,
-    old_setting_is_the_time_that_is_left,
+    setting_must_be_readable_completely,
+    invalid_times_are_einval,
+    setting_is_checked_before_the_timer,
+    timer_is_set_although_the_old_setting_faults,
+    old_setting_may_overwrite_the_new_one,
+    old_setting_has_the_remaining_time,
     unknown_flags_are_ignored,
     flags_are_32_bits_of_their_register,
-    no_time_disarms_although_there_is_an_interval,
-    disarmed_timer_that_tells_nobody_still_runs_down,
-    disarmed_timer_that_tells_nobody_keeps_the_deadline_that_was_told,
-    one_nanosecond_is_a_time,
+    value_of_0_disarms_even_with_an_interval,
+    disarmed_sigev_none_timer_still_shows_remaining_time,
+    disarmed_sigev_none_timer_keeps_the_deadline_of_the_last_gettime,
+    one_nanosecond_is_valid,
     huge_times_saturate,
     longest_interval_that_fits_is_kept,
 ];

@@ -1,4 +1,5 @@
-//! Owners take turns, by a clock that goes on while they are served: who has much delays who has little by a share.
+//! Fairness between owners of timers. An owner with many due timers delays another owner by at most a share, `SHARE`
+//! deliveries. The simulated clock advances with each delivery.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -15,12 +16,12 @@ use crate::clock::{BASES, ManualClocks};
 
 const SIGNAL: Option<Notify> = Some(Notify::Signal { signal: 10, value: 5 });
 const START: Duration = Duration::from_secs(100_000);
-/// A delivery takes this long.
+/// The simulated duration of a delivery.
 const STEP: Duration = Duration::from_nanos(100);
-/// What an owner may do at a time.
+/// Maximum number of deliveries to one owner before the next owner's.
 const SHARE: usize = 64;
 
-/// Who was served, in the order of their turns; time goes on by it.
+/// The deliveries in order, with owner and time. Each one advances the clocks.
 struct Log {
     clocks: Arc<ManualClocks>,
     served: Mutex<Vec<(char, Duration)>>,
@@ -40,7 +41,7 @@ impl Log {
         self.served.lock().unwrap().iter().filter(|(who, _)| *who == name).count()
     }
 
-    /// How many others were served before `name`, each time, since its deadline had come.
+    /// For each delivery to `name`, the number of deliveries to other owners since its deadline.
     fn passed_by(&self, name: char, deadlines: impl IntoIterator<Item = Duration>) -> Vec<usize> {
         let mut deadlines: VecDeque<_> = deadlines.into_iter().collect();
         let mut passes = vec![];
@@ -57,13 +58,13 @@ impl Log {
     }
 }
 
-/// What a delivery does.
+/// The action of a delivery.
 enum Then {
-    /// Takes the notice: an interval timer goes on.
+    /// Takes the notice, so that an interval timer continues.
     Take,
-    /// Sets the timer anew, to so much time from now, and notes its deadline.
+    /// Sets the timer again, to this time from now, and records its deadline.
     Again(Duration, Mutex<Vec<Duration>>),
-    /// Sets the timer anew, to a time that has long passed.
+    /// Sets the timer again, to a time that has long passed.
     ToThePast,
 }
 
@@ -89,7 +90,7 @@ fn once(value: Duration) -> Setting {
     Setting { value, interval: Duration::ZERO }
 }
 
-/// So many timers, all of them due now and, as soon as they have been delivered, again.
+/// An owner with `timers` timers that are always due.
 fn crowd(name: char, log: &Arc<Log>, driver: &Driver, clocks: &[TimerClock], timers: usize) -> Timers {
     let options = TimerOptions::new().max_timers(timers);
     let all = Timers::with_options(driver, Arc::new(Owner(name, log.clone(), Then::Take)), options).unwrap();
@@ -101,7 +102,7 @@ fn crowd(name: char, log: &Arc<Log>, driver: &Driver, clocks: &[TimerClock], tim
     all
 }
 
-/// One timer, 200 microseconds at a time.
+/// An owner with one timer that is set to 200 microseconds again and again.
 fn single(log: &Arc<Log>, driver: &Driver, clock: TimerClock) -> (Timers, Arc<Owner>) {
     const LENGTH: Duration = Duration::from_micros(200);
     let owner = Arc::new(Owner('1', log.clone(), Then::Again(LENGTH, Mutex::default())));
@@ -118,7 +119,8 @@ fn driver() -> (Arc<Log>, Driver) {
     (Log::new(&clocks), Driver::with_clocks(clocks).unwrap())
 }
 
-/// Beside crowds whose timers are always due, on these clocks, a single one on this.
+/// Checks the delay of a single timer on the clock `its` beside owners with many timers on `clocks` that are always
+/// due.
 fn single_beside_crowds(clocks: &[TimerClock], its: TimerClock) {
     let (log, driver) = driver();
     let (_single, owner) = single(&log, &driver, its);
@@ -129,10 +131,11 @@ fn single_beside_crowds(clocks: &[TimerClock], its: TimerClock) {
     let passes = log.passed_by('1', deadlines.lock().unwrap().iter().copied());
     // 103,000 deliveries take 10.3 ms.
     assert!(passes.len() >= 45, "it expired {} times", passes.len());
-    // The share that was going on when its time came, and one of each owner. With several clocks each has a share in turn.
+    // The rest of the current share and one share of each other owner. With several clocks, each clock has its own
+    // shares.
     let most = (1 + crowds.len()) * clocks.len() * SHARE;
-    assert!(passes.iter().all(|passed| *passed <= most), "others were served first: {passes:?}");
-    // The turn has ended although the crowds are due again; whoever asks is told so.
+    assert!(passes.iter().all(|passed| *passed <= most), "too many deliveries to others: {passes:?}");
+    // The turn has ended although many timers are due again. `next` returns their deadlines.
     assert!(BASES.iter().any(|base| driver.next(*base).is_some_and(|at| at <= log.clocks.now(*base))));
 }
 
@@ -148,9 +151,9 @@ fn deadline_on_one_clock_does_not_wait_for_those_on_another() {
     single_beside_crowds(&[TimerClock::Monotonic, TimerClock::Boottime, TimerClock::Tai], TimerClock::Boottime);
 }
 
-/// Those that are due all the time stand in line behind others, turn after turn.
+/// Owners whose timers are always due take turns.
 #[test]
-fn who_is_due_all_the_time_does_not_come_first() {
+fn owners_that_are_always_due_take_turns() {
     let (log, driver) = driver();
     let _crowds = ['a', 'b', 'c'].map(|name| crowd(name, &log, &driver, &[TimerClock::Monotonic], 1000));
     log.clocks.advance(STEP);
@@ -162,16 +165,17 @@ fn who_is_due_all_the_time_does_not_come_first() {
     assert!(shares.windows(3).all(differ), "{shares:?}");
 }
 
-/// What is armed for the past is for the next turn, and for no later one, however long others are due.
+/// A timer that is set to the past during a turn expires exactly once in the next turn, however many other timers are
+/// due.
 #[test]
-fn what_is_set_to_the_past_expires_once_a_turn() {
+fn timer_set_to_the_past_expires_once_per_turn() {
     let (log, driver) = driver();
     let owner = Arc::new(Owner('p', log.clone(), Then::ToThePast));
     let past = Timers::new(&driver, owner).unwrap();
     let id = past.create(TimerClock::Monotonic, SIGNAL).unwrap();
     past.settime(id, true, once(Duration::from_secs(1))).unwrap();
     let _crowd = crowd('m', &log, &driver, &[TimerClock::Monotonic], 1000);
-    // The same owner has others that are always due.
+    // The same owner gets 200 more such timers.
     for _ in 0..200 {
         let id = past.create(TimerClock::Monotonic, SIGNAL).unwrap();
         past.settime(id, true, once(Duration::from_secs(1))).unwrap();
@@ -183,10 +187,10 @@ fn what_is_set_to_the_past_expires_once_a_turn() {
     }
 }
 
-/// Before the first of many timers that have been armed long ago can expire they have to be put in order. That takes time as
-/// deliveries do, and another owner does not wait for it either.
+/// Many timers that were armed long ago have to be sorted before the first of them can expire. The sorting counts
+/// towards the share, so that another owner does not wait for all of it.
 #[test]
-fn putting_many_in_order_is_a_part_of_a_share() {
+fn sorting_many_timers_counts_towards_the_share() {
     const HOUR: Duration = Duration::from_secs(3600);
     let (log, driver) = driver();
     let many = Timers::new(&driver, Arc::new(Owner('m', log.clone(), Then::Take))).unwrap();
@@ -210,9 +214,9 @@ impl Wake for Task {
     }
 }
 
-/// Tasks of one domain that all sleep until now, and one of another that sleeps a little longer.
+/// Many futures of one domain time out now, and one of another domain a little later.
 #[test]
-fn timeout_of_a_task_waits_for_one_share_of_another_domains() {
+fn timeout_of_a_future_waits_for_one_share_of_another_domain() {
     const MANY: usize = 20_000;
     for clock in [Clock::Monotonic, Clock::Realtime] {
         let clocks = ManualClocks::at(START);
@@ -237,9 +241,9 @@ fn timeout_of_a_task_waits_for_one_share_of_another_domains() {
     }
 }
 
-/// Sleeps are a domain's: they are gone with it, and another's are not.
+/// Dropping a domain removes the timeouts of its waits and no others.
 #[test]
-fn timeouts_of_a_domain_go_with_it() {
+fn timeouts_of_a_domain_are_removed_with_it() {
     let clocks = ManualClocks::at(START);
     let log = Log::new(&clocks);
     let system = System::with_config(Config::new().clocks(clocks.clone())).unwrap();

@@ -1,4 +1,4 @@
-//! Threads that do all of it at once, while others turn: nothing is lost, and nothing happens twice.
+//! Threads use timers concurrently while other threads turn the driver. No expiry may be lost or delivered twice.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::SeqCst;
@@ -13,7 +13,7 @@ use ufutex::timer::{
 };
 
 use crate::common::patient::within_patience;
-use crate::rng::Rng;
+use crate::common::random::Random;
 
 const MONOTONIC: TimerClock = TimerClock::Monotonic;
 const THREADS: u64 = 4;
@@ -31,12 +31,12 @@ fn once(value: Duration) -> Setting {
     Setting { value, interval: Duration::ZERO }
 }
 
-/// Does `f` on several threads, with a number and whether to go on.
+/// Runs `f` on several threads. It gets the thread's index and a function that tells whether to continue.
 fn on_threads(f: impl Fn(u64, &dyn Fn() -> bool) + Sync) {
-    on_so_many(THREADS, f);
+    on_threads_numbered(THREADS, f);
 }
 
-fn on_so_many(threads: u64, f: impl Fn(u64, &dyn Fn() -> bool) + Sync) {
+fn on_threads_numbered(threads: u64, f: impl Fn(u64, &dyn Fn() -> bool) + Sync) {
     let begin = Instant::now();
     let goes_on = || begin.elapsed() < length();
     std::thread::scope(|scope| {
@@ -47,10 +47,10 @@ fn on_so_many(threads: u64, f: impl Fn(u64, &dyn Fn() -> bool) + Sync) {
     });
 }
 
-/// Turns in a thread until it is told to stop.
+/// A thread that turns the driver until it is dropped.
 struct Turner {
     stop: Arc<AtomicBool>,
-    /// Turns that it has begun.
+    /// Number of turns that have begun.
     turns: Arc<AtomicUsize>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -59,9 +59,9 @@ impl Turner {
     fn start(driver: &Driver) -> Self {
         let (stop, driver) = (Arc::new(AtomicBool::new(false)), driver.clone());
         let turns = Arc::new(AtomicUsize::new(0));
-        let (told, count) = (stop.clone(), turns.clone());
+        let (stopped, count) = (stop.clone(), turns.clone());
         let turn = move || {
-            while !told.load(SeqCst) {
+            while !stopped.load(SeqCst) {
                 count.fetch_add(1, SeqCst);
                 driver.turn();
                 std::thread::yield_now();
@@ -70,7 +70,7 @@ impl Turner {
         Self { stop, turns, thread: Some(std::thread::spawn(turn)) }
     }
 
-    /// Returns when a turn has just begun.
+    /// Waits until the next turn begins.
     fn until_it_turns(&self) {
         let before = self.turns.load(SeqCst);
         let mut looks = 0;
@@ -91,7 +91,7 @@ impl Drop for Turner {
     }
 }
 
-/// A clock that goes on by a microsecond each time that somebody looks.
+/// A clock that advances by a microsecond whenever it is read.
 #[derive(Default)]
 struct Steps(AtomicU64);
 
@@ -111,23 +111,23 @@ fn driver() -> Driver {
     Driver::with_clocks(Arc::new(Steps::default())).expect("the memory is there")
 }
 
-struct Nobody;
+struct Ignore;
 
-impl Deliver for Nobody {
+impl Deliver for Ignore {
     fn expired(&self, _: &Timers, _: Notice) {}
 }
 
-/// Those in use have different IDs at any time, and each ID is good for its timer from its creation to its deletion.
+/// Timers in use always have different IDs, and an ID belongs to its timer from the creation to the deletion.
 #[test]
-fn ids_are_given_to_one_at_a_time() {
+fn an_id_belongs_to_one_timer_at_a_time() {
     within_patience("making timers", || {
         for max_id in [i32::MAX, 1023] {
             let options = TimerOptions::new().max_id(max_id);
-            let timers = Timers::with_options(&driver(), Arc::new(Nobody), options).expect("the memory is there");
+            let timers = Timers::with_options(&driver(), Arc::new(Ignore), options).expect("the memory is there");
             let in_use = Mutex::new(BTreeSet::new());
             let left = AtomicUsize::new(0);
             on_threads(|thread, goes_on| {
-                let mut rng = Rng::of_program(1, thread);
+                let mut rng = Random::of_program(1, thread);
                 let mut own: Vec<(i32, Duration)> = Vec::new();
                 let mut made = 0;
                 while goes_on() {
@@ -142,7 +142,7 @@ fn ids_are_given_to_one_at_a_time() {
                     if own.len() > 150 || rng.percent(40) {
                         let (id, value) = own.swap_remove(rng.below(own.len()));
                         let left = timers.gettime(id).expect("it is ours").value;
-                        // Only ours was set to that.
+                        // No other timer has this setting.
                         assert!(left <= value && left + Duration::from_secs(1000) > value, "timer {id} is another's");
                         assert!(in_use.lock().unwrap().remove(&id));
                         assert_eq!(timers.delete(id), Ok(()));
@@ -159,17 +159,17 @@ fn ids_are_given_to_one_at_a_time() {
     });
 }
 
-/// Of so few IDs that threads meet at each, one is always free: so one is always had.
+/// There are few IDs, so that threads collide, but always a free one. A create must not fail.
 #[test]
-fn an_id_is_had_while_one_is_free() {
+fn create_succeeds_while_an_id_is_free() {
     within_patience("making timers", || {
         for max_id in [3, 127, 1023] {
             let options = TimerOptions::new().max_id(max_id);
-            let timers = Timers::with_options(&driver(), Arc::new(Nobody), options).expect("the memory is there");
-            // A thread that asks for one more has so many at most; the others have one more at most.
+            let timers = Timers::with_options(&driver(), Arc::new(Ignore), options).expect("the memory is there");
+            // A thread has at most this many IDs when it creates one more, so that one is always free.
             let most = (max_id as usize + 1) / THREADS as usize - 1;
             on_threads(|thread, goes_on| {
-                let mut rng = Rng::of_program(7, thread);
+                let mut rng = Random::of_program(7, thread);
                 let mut own: Vec<i32> = Vec::new();
                 while goes_on() {
                     own.push(timers.create(MONOTONIC, Some(Notify::None)).expect("one is free"));
@@ -184,15 +184,15 @@ fn an_id_is_had_while_one_is_free() {
     });
 }
 
-/// Restored IDs among those that are handed out: one wins.
+/// Several threads restore the same IDs. One of them succeeds at a time.
 #[test]
 fn restored_id_is_busy_for_all_but_one() {
     within_patience("restoring timers", || {
-        let timers = Timers::new(&driver(), Arc::new(Nobody)).expect("the memory is there");
+        let timers = Timers::new(&driver(), Arc::new(Ignore)).expect("the memory is there");
         let held: Vec<AtomicU32> = (0..64).map(|_| AtomicU32::new(0)).collect();
         let [won, lost] = [(); 2].map(|()| AtomicUsize::new(0));
         on_threads(|thread, goes_on| {
-            let mut rng = Rng::of_program(2, thread);
+            let mut rng = Random::of_program(2, thread);
             while goes_on() {
                 let id = rng.below(held.len()) as i32 * 3;
                 match timers.create_as(id, MONOTONIC, Some(Notify::None)) {
@@ -215,13 +215,13 @@ fn restored_id_is_busy_for_all_but_one() {
     });
 }
 
-/// Threads that set and delete timers which are not theirs: each timer is deleted once, and nothing is left of any.
+/// Threads set and delete each other's timers. Each timer is deleted exactly once, and nothing is left afterwards.
 #[test]
-fn timers_of_all_are_deleted_by_one() {
+fn each_timer_is_deleted_by_one_thread() {
     within_patience("deleting timers", || {
         const IDS: usize = 2;
         let driver = driver();
-        let timers = Timers::new(&driver, Arc::new(Nobody)).expect("the memory is there");
+        let timers = Timers::new(&driver, Arc::new(Ignore)).expect("the memory is there");
         let [made, deleted] = [(); 2].map(|()| AtomicUsize::new(0));
         let delete = |id| match timers.delete(id) {
             Ok(()) => _ = deleted.fetch_add(1, SeqCst),
@@ -229,7 +229,7 @@ fn timers_of_all_are_deleted_by_one() {
         };
         let far = Setting { value: Duration::from_secs(1 << 30), interval: Duration::from_secs(1) };
         on_threads(|thread, goes_on| {
-            let mut rng = Rng::of_program(6, thread);
+            let mut rng = Random::of_program(6, thread);
             while goes_on() {
                 let id = rng.below(IDS) as i32;
                 match rng.below(4) {
@@ -249,14 +249,14 @@ fn timers_of_all_are_deleted_by_one() {
         (0..IDS as i32).for_each(delete);
         assert!(made.load(SeqCst) > 0);
         assert_eq!((deleted.load(SeqCst), timers.count()), (made.load(SeqCst), 0));
-        // Nor is one armed that has been deleted.
+        // No deleted timer is still armed.
         assert_eq!(driver.next(Base::Monotonic), None);
     });
 }
 
-/// Each one-shot that nobody takes back expires once, whoever makes, sets, asks and deletes others meanwhile.
+/// Each one-shot timer expires exactly once while other threads create, set, query and delete timers.
 #[test]
-fn every_expiry_comes_once() {
+fn every_timer_expires_once() {
     within_patience("expiring timers", || {
         let counts: Arc<Mutex<Vec<u32>>> = Arc::default();
         let counted = counts.clone();
@@ -270,7 +270,7 @@ fn every_expiry_comes_once() {
         let turners = [Turner::start(&driver), Turner::start(&driver)];
         let set = AtomicUsize::new(0);
         on_threads(|thread, goes_on| {
-            let mut rng = Rng::of_program(3, thread);
+            let mut rng = Random::of_program(3, thread);
             while goes_on() {
                 let value = {
                     let mut counts = counts.lock().unwrap();
@@ -278,7 +278,7 @@ fn every_expiry_comes_once() {
                     counts.len() as u64 - 1
                 };
                 let id = timers.create(MONOTONIC, signal(value)).expect("there is room");
-                // Far first, then near, or the other way round: once it is near it stays so.
+                // Half of the timers are set to a far deadline first. The near deadline is not changed any more.
                 if rng.percent(50) {
                     timers.settime(id, false, once(Duration::from_secs(1 << 30))).expect("it is ours");
                 }
@@ -287,7 +287,7 @@ fn every_expiry_comes_once() {
                 while timers.gettime(id).expect("it is ours") != Setting::default() {
                     std::thread::yield_now();
                 }
-                // The notice may be on its way.
+                // The timer has expired, but its notice may not have been delivered yet.
                 if rng.percent(50) {
                     while counts.lock().unwrap()[value as usize] == 0 {
                         std::thread::yield_now();
@@ -295,7 +295,7 @@ fn every_expiry_comes_once() {
                 }
                 assert_eq!(timers.getoverrun(id), Ok(0));
                 assert_eq!(timers.delete(id), Ok(()));
-                // One that never expires.
+                // This timer never expires.
                 let other = timers.create(MONOTONIC, signal(value)).expect("there is room");
                 timers.settime(other, false, once(Duration::from_secs(1 << 30))).expect("it is ours");
                 assert_eq!(timers.delete(other), Ok(()));
@@ -310,9 +310,9 @@ fn every_expiry_comes_once() {
     });
 }
 
-/// Takes, and counts what is wrong: a notice that was good although its timer had been disarmed before it was taken.
+/// A delivery that takes each notice and counts errors: a valid notice of a timer that had been disarmed before.
 struct Taker {
-    /// Of each thread's timer: odd from when it has been disarmed to when it is set again.
+    /// A counter for each thread's timer. It is odd while the timer is disarmed.
     epochs: Vec<AtomicU32>,
     wrong: AtomicUsize,
     right: AtomicUsize,
@@ -332,19 +332,19 @@ impl Deliver for Taker {
     }
 }
 
-/// What was disarmed or deleted does not expire afterwards: its notice is void.
+/// After a timer has been disarmed or deleted, its notice is invalid.
 #[test]
-fn nothing_is_taken_of_what_was_disarmed() {
+fn no_notice_of_a_disarmed_timer_is_valid() {
     within_patience("disarming timers", || {
         let epochs = (0..THREADS).map(|_| AtomicU32::new(1)).collect();
         let taker = Arc::new(Taker { epochs, wrong: AtomicUsize::new(0), right: AtomicUsize::new(0) });
         let driver = driver();
         let timers = Timers::new(&driver, taker.clone()).expect("the memory is there");
-        // As many as can meet: who sets and who turns.
+        // Each pair is a thread that sets timers and a thread that turns. More pairs than CPUs would rarely collide.
         let pairs = (std::thread::available_parallelism().map_or(2, usize::from) / 2).clamp(1, THREADS as usize);
         let turners: Vec<Turner> = (0..pairs).map(|_| Turner::start(&driver)).collect();
-        on_so_many(pairs as u64, |thread, goes_on| {
-            let mut rng = Rng::of_program(4, thread);
+        on_threads_numbered(pairs as u64, |thread, goes_on| {
+            let mut rng = Random::of_program(4, thread);
             let mut id = timers.create(MONOTONIC, signal(thread)).expect("there is room");
             while goes_on() || taker.right.load(SeqCst) == 0 {
                 let next_epoch = || taker.epochs[thread as usize].fetch_add(1, SeqCst);
@@ -355,7 +355,7 @@ fn nothing_is_taken_of_what_was_disarmed() {
                 turners[thread as usize].until_it_turns();
                 (0..rng.below(100)).for_each(|_| std::hint::spin_loop());
                 if rng.percent(70) {
-                    let never = rng.one(&[Setting::default(), once(Duration::from_secs(1 << 30))]);
+                    let never = rng.of(&[Setting::default(), once(Duration::from_secs(1 << 30))]);
                     timers.settime(id, false, never).expect("it is ours");
                     next_epoch();
                 } else {
@@ -370,7 +370,8 @@ fn nothing_is_taken_of_what_was_disarmed() {
     });
 }
 
-/// Signals and overruns of an interval timer are as many as the deadlines that have passed, whoever asks meanwhile.
+/// Signals plus overruns of an interval timer equal the number of deadlines that have passed, while other threads query
+/// it.
 #[test]
 fn no_deadline_of_an_interval_is_lost() {
     within_patience("counting deadlines", || {
@@ -393,7 +394,7 @@ fn no_deadline_of_an_interval_is_lost() {
                 assert!(timers.getoverrun(id).is_ok_and(|overrun| overrun >= 0));
             }
         });
-        // Once a notice has been taken after this, all before it have been counted.
+        // After a notice has been taken later than `begin`, all deadlines before `begin` have been counted.
         let passed = |time: Duration| ((time - first).as_nanos() / interval.as_nanos()) as u64 + 1;
         let begin = now();
         while deadlines.load(SeqCst) < passed(begin) {
@@ -405,7 +406,7 @@ fn no_deadline_of_an_interval_is_lost() {
     });
 }
 
-/// Processes come and go while their timers expire.
+/// Processes are created and dropped while their timers expire.
 #[test]
 fn processes_end_while_their_timers_expire() {
     within_patience("ending processes", || {
@@ -413,7 +414,7 @@ fn processes_end_while_their_timers_expire() {
         let turners = [Turner::start(&driver), Turner::start(&driver)];
         let expired = Arc::new(AtomicUsize::new(0));
         on_threads(|thread, goes_on| {
-            let mut rng = Rng::of_program(5, thread);
+            let mut rng = Random::of_program(5, thread);
             while goes_on() || expired.load(SeqCst) == 0 {
                 let counted = expired.clone();
                 let count = move |_: &Timers, _: Expired| _ = counted.fetch_add(1, SeqCst);

@@ -1,4 +1,4 @@
-//! Memories and domains: which waiters meet, and what they take of memory.
+//! Memories and domains: which waits and notifies match, and memory use.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -20,7 +20,7 @@ fn is_pending<M: LinearMemory>(wait: std::pin::Pin<&mut Wait<'_, M, u32>>) -> bo
 }
 
 #[test]
-fn memories_with_domains_of_their_own_do_not_meet() {
+fn memories_with_different_domains_have_different_waiters() {
     let system = system();
     let machines: [Owned<Reserved>; 2] =
         [(); 2].map(|()| Owned { domain: Domain::new(&system), memory: Reserved::with_pages(1, 1) });
@@ -32,7 +32,7 @@ fn memories_with_domains_of_their_own_do_not_meet() {
 }
 
 #[test]
-fn memories_with_numbers_do_not_meet_in_one_domain_and_meet_themselves_in_several() {
+fn memory_number_identifies_a_memory_within_and_across_domains() {
     let system = system();
     let [domain, other_domain] = [(); 2].map(|()| Domain::new(&system));
     let [memory, other_memory] = [1, 2].map(numbered);
@@ -40,13 +40,13 @@ fn memories_with_numbers_do_not_meet_in_one_domain_and_meet_themselves_in_severa
     assert!(is_pending(wait.as_mut()));
     assert_eq!(Atomics::new(&domain, &other_memory).notify(64, 1), Ok(0));
     assert_eq!(Atomics::new(&other_domain, &other_memory).notify(64, 1), Ok(0));
-    // An instance with a domain of its own imports the first memory.
+    // An instance in another domain imports the first memory.
     assert_eq!(Atomics::new(&other_domain, &memory).notify(64, 1), Ok(1));
     assert!(!is_pending(wait));
 }
 
 #[test]
-fn memory_with_a_number_does_not_meet_one_without() {
+fn memory_with_a_number_differs_from_one_without() {
     let domain = Domain::new(&system());
     let (memory, without) = (numbered(1), Reserved::with_pages(1, 1));
     let mut wait = pin!(Atomics::new(&domain, &memory).wait32_async(64, 0, -1).expect("in bounds"));
@@ -56,7 +56,7 @@ fn memory_with_a_number_does_not_meet_one_without() {
     assert!(!is_pending(wait));
 }
 
-/// The length is that of now, not of when the handle was made.
+/// A handle uses the memory's current length, not its length when the handle was made.
 #[test]
 fn handle_that_was_made_before_a_growth_has_the_new_bounds() {
     let machine = Alone::new(1, 2);
@@ -68,7 +68,7 @@ fn handle_that_was_made_before_a_growth_has_the_new_bounds() {
     assert_eq!(atomics.notify(PAGE, 1), Ok(0));
 }
 
-/// A word that is half outside, where pages are so small that there can be one.
+/// A word of which only a part is in bounds. With small pages, the memory's length can make that possible.
 #[test]
 fn word_that_is_partly_beyond_the_end_is_out_of_bounds() {
     struct Tiny(u64);
@@ -96,9 +96,9 @@ fn word_that_is_partly_beyond_the_end_is_out_of_bounds() {
     }
 }
 
-/// A defect of wasmtime ([peer-tables]): its tree keeps an entry for every address ever waited on.
+/// Regression test for a defect of wasmtime ([peer-tables]), whose tree kept an entry for every address ever waited on.
 #[test]
-fn four_million_addresses_that_were_waited_on_take_no_memory() {
+fn four_million_waited_on_addresses_use_no_memory() {
     const ADDRESSES: u64 = 4_000_000;
     let pages = (ADDRESSES * 4).div_ceil(PAGE);
     let machine = Alone::new(pages, pages);

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use ufutex::wasm::{Atomics, Trap, Waited};
 use ufutex::{Cause, Timeout};
 
-use crate::common::waker::{Told, block_on};
+use crate::common::waker::{Notified, block_on};
 use crate::machines::{Alone, Moving};
 use crate::memories::GuestMemory;
 use crate::suite::Machine;
@@ -31,7 +31,7 @@ fn future_traps_before_it_is_polled_and_compares_when_it_is() {
 }
 
 #[test]
-fn future_may_go_from_one_thread_of_the_host_to_another() {
+fn future_may_move_between_host_threads() {
     let machine = Alone::new(1, 1);
     let mut wait = Box::pin(machine.atomics().wait32_async(A, 0, -1).expect("in bounds"));
     assert_eq!(poll(wait.as_mut()), Poll::Pending);
@@ -45,14 +45,14 @@ fn future_may_go_from_one_thread_of_the_host_to_another() {
 }
 
 #[test]
-fn waker_is_told_of_a_notify() {
+fn notify_wakes_the_waker() {
     let machine = Alone::new(1, 1);
-    let (told, waker) = Told::new();
+    let (notified, waker) = Notified::new();
     let mut wait = pin!(machine.atomics().wait32_async(A, 0, -1).expect("in bounds"));
     assert_eq!(wait.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Pending);
-    assert_eq!(told.times(), 0);
+    assert_eq!(notified.times(), 0);
     assert_eq!(machine.notify(A, 1), Ok(1));
-    assert_eq!(told.times(), 1);
+    assert_eq!(notified.times(), 1);
     assert_eq!(poll(wait), Poll::Ready(Ok(Waited::Ok)));
 }
 
@@ -63,7 +63,7 @@ fn future_has_the_instruction_s_timeout_and_ends_by_it_unless_a_notify_has_come(
     let timeout = |nanoseconds| atomics.wait32_async(A, 0, nanoseconds).expect("in bounds").timeout();
     assert_eq!((timeout(-1), timeout(i64::MIN)), (None, None));
     assert_eq!(timeout(5), Some(Timeout::After(std::time::Duration::from_nanos(5))));
-    // Left to the executor, which says when the time is up, or watched by the system's driver.
+    // The executor ends the wait at its deadline, or the system's driver does.
     let wait32 = |timeout| Box::pin(atomics.wait32_async(A, 0, timeout).expect("in bounds"));
     let wait64 = |timeout| Box::pin(atomics.wait64_async(A, 0, timeout).expect("in bounds"));
     for (cause, outcome) in [(Cause::TimedOut, Ok(Waited::TimedOut)), (Cause::Interrupted, Err(Trap::Interrupted))] {
@@ -105,7 +105,7 @@ fn dropped_future_leaves_the_queue_or_passes_its_notify_on() {
     assert_eq!(poll(third.as_mut()), Poll::Pending);
 }
 
-/// A thousand guests' threads on one of the host, in the order in which they came.
+/// A thousand guest threads as futures on one host thread are woken in the order of arrival.
 #[test]
 fn thousand_futures_are_woken_first_come_first_served() {
     let machine = Moving::new(1, 3);

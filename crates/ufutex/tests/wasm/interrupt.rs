@@ -1,4 +1,4 @@
-//! A runtime stops a thread of its guest that waits.
+//! A runtime interrupts a waiting thread of its guest.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn waits_until<M: Machine>(
 }
 
 #[test]
-fn interrupt_ends_a_wait_that_goes_on_and_no_other_one() {
+fn interrupt_ends_its_sleeping_wait_and_no_other() {
     let machine = Arc::new(Alone::new(1, 1));
     let interrupt = Arc::new(Interrupt::new());
     let first = Waiting::on::<_, Wait32>(&machine, A);
@@ -32,13 +32,13 @@ fn interrupt_ends_a_wait_that_goes_on_and_no_other_one() {
     interrupt.raise();
     assert_eq!(stopped.outcome(), Err(Trap::Interrupted));
     assert!(first.is_asleep() && last.is_asleep());
-    // It has left the queue: a notify for two wakes the two others.
+    // The interrupted wait has left the queue, so a notify with count 2 wakes the two others.
     assert_eq!(machine.notify(A, 2), Ok(2));
     assert_eq!((first.outcome(), last.outcome()), (Ok(Waited::Ok), Ok(Waited::Ok)));
 }
 
 #[test]
-fn interrupt_that_was_raised_before_ends_waits_that_would_sleep_until_it_is_cleared() {
+fn raised_interrupt_ends_all_waits_until_it_is_cleared() {
     let machine = Arc::new(Alone::new(1, 1));
     let interrupt = Interrupt::new();
     let atomics = machine.atomics().interrupted_by(&interrupt);
@@ -89,7 +89,7 @@ fn memory_may_grow_and_move_before_the_interrupt() {
 }
 
 #[test]
-fn two_threads_with_one_interrupt_are_a_mistake_of_the_runtime() {
+fn two_threads_with_one_interrupt_panic() {
     let machine = Arc::new(Alone::new(1, 1));
     let interrupt = Arc::new(Interrupt::new());
     let its_interrupt = interrupt.clone();
@@ -101,9 +101,9 @@ fn two_threads_with_one_interrupt_are_a_mistake_of_the_runtime() {
     assert_eq!(waiting.outcome(), Ok(Waited::Ok));
 }
 
-/// A thread of the guest that is a [`ufutex::Task`] has an interrupt already.
+/// The interrupt of a [`ufutex::Task`] can be used for its waits.
 #[test]
-fn interrupt_of_a_task_will_do() {
+fn interrupt_of_a_task_can_be_used() {
     let machine = Arc::new(Alone::new(1, 1));
     let task = Arc::new(machine.domain.task(1).expect("the TID is free"));
     let its_task = task.clone();

@@ -1,4 +1,4 @@
-//! The suite's machines: this engine on several kinds of memories.
+//! The suite's machines: the engine on several kinds of memories.
 
 use ufutex::Domain;
 use ufutex::wasm::{Atomics, LinearMemory, Trap, Waited};
@@ -20,9 +20,9 @@ impl<G: GuestMemory> Owned<G> {
     }
 }
 
-/// A memory that stays in place, and has a domain of its own.
+/// A memory that never moves and has a domain of its own.
 pub type Alone = Owned<Reserved>;
-/// One that moves.
+/// A memory that moves when it grows and has a domain of its own.
 pub type Moving = Owned<Movable>;
 
 macro_rules! of_the_guest {
@@ -61,8 +61,8 @@ impl<G: GuestMemory> Machine for Owned<G> {
     of_the_guest!(memory);
 }
 
-/// One of two memories in one domain, told apart by number. Whoever notifies in it notifies in the other one too, where
-/// nobody waits.
+/// One of two memories in one domain, which differ by number. Each notify is also made in the second memory, which has
+/// no waiters.
 pub struct Numbered {
     domain: Domain,
     memory: Reserved,
@@ -88,7 +88,7 @@ impl Machine for Numbered {
     of_the_guest!(memory);
 }
 
-/// A memory on which nobody waits but futures, each run by a thread that parks.
+/// A memory whose waits are futures, each polled by a thread that parks between polls.
 pub struct AsFuture(Alone);
 
 impl Machine for AsFuture {

@@ -1,5 +1,5 @@
-//! WebAssembly's atomic waits and notifies: every result and trap of the specification, on memories that stay, that move,
-//! that share a domain, and as futures; then what only this engine has.
+//! WebAssembly's `memory.atomic.wait` and `notify`: every result and trap of the specification, on memories that never
+//! move, memories that move, memories that share a domain, and with futures. Then features that only this engine has.
 //!
 //! The bodies in `suite` also run on wasmtime: see `crates/lab/tests/wasmtime`.
 

@@ -1,4 +1,4 @@
-//! Linear memories as runtimes have them.
+//! Linear memories as runtimes implement them.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -15,7 +15,7 @@ fn zeroes(bytes: u64) -> Words {
     (0..bytes / 8).map(|_| AtomicU64::new(0)).collect()
 }
 
-/// Four of the eight bytes of a word: where they are in it.
+/// The shift of a 32-bit value within its 64-bit word.
 fn shift(address: u64) -> u64 {
     address % 8 * 8
 }
@@ -26,7 +26,7 @@ fn exchange32(word: &AtomicU64, address: u64, new: impl Fn(u32) -> u32) -> u32 {
     (word.fetch_update(SeqCst, SeqCst, |old| Some(changed(old))).expect("it always changes") >> shift) as u32
 }
 
-/// What a guest does with its memory besides.
+/// The guest's other operations on its memory.
 pub trait GuestMemory: LinearMemory + Send + Sync + 'static {
     fn with_pages(pages: u64, maximum: u64) -> Self;
     fn grow(&self, pages: u64) -> bool;
@@ -43,7 +43,7 @@ pub trait GuestMemory: LinearMemory + Send + Sync + 'static {
     }
 }
 
-/// Its maximum is there from the beginning; it stays in place, and its length changes.
+/// A memory whose maximum size is reserved at the beginning. It never moves; only its length changes.
 pub struct Reserved {
     words: Words,
     bytes: AtomicU64,
@@ -52,12 +52,12 @@ pub struct Reserved {
 }
 
 impl Reserved {
-    /// With a number of its own.
+    /// Gives the memory a number.
     pub fn numbered(self, id: u64) -> Self {
         Self { id: ObjectId::new(id), ..self }
     }
 
-    /// Not declared `shared`.
+    /// Makes the memory not `shared`.
     pub fn unshared(self) -> Self {
         Self { is_shared: false, ..self }
     }
@@ -96,20 +96,20 @@ impl LinearMemory for Reserved {
     }
 }
 
-/// Has another place after each growth. Whoever reads or writes locks it, so that it is not moved meanwhile.
+/// A memory that moves at each growth. An access locks it, so that it does not move meanwhile.
 pub struct Movable {
     words: RwLock<Words>,
     maximum: u64,
-    /// Somebody has begun to move it: no word can be reached, until a fault has been resolved.
+    /// The memory is being moved. Every access faults until a fault has been resolved.
     pub is_away: AtomicBool,
-    /// And none ever will.
+    /// No fault will be resolved.
     pub is_lost: AtomicBool,
     pub faults: AtomicU64,
 }
 
 impl Movable {
     fn read(&self) -> RwLockReadGuard<'_, Words> {
-        self.words.read().expect("nobody has panicked")
+        self.words.read().expect("not poisoned")
     }
 }
 
@@ -124,7 +124,7 @@ impl GuestMemory for Movable {
         }
     }
     fn grow(&self, pages: u64) -> bool {
-        let mut words = self.words.write().expect("nobody has panicked");
+        let mut words = self.words.write().expect("not poisoned");
         let bytes = words.len() as u64 * 8 + pages * PAGE;
         if bytes > self.maximum {
             return false;
@@ -153,7 +153,7 @@ impl LinearMemory for Movable {
         if self.is_away.load(SeqCst) {
             return Err(Fault);
         }
-        let words = self.words.try_read().map_err(|_| Fault)?; // a bucket is locked: no time to wait for its move
+        let words = self.words.try_read().map_err(|_| Fault)?; // a bucket lock is held, so do not wait for the move
         Ok(words[address as usize / 8].load(SeqCst))
     }
     fn fault_in(&self, _address: u64) -> Result<(), Fault> {

@@ -1,4 +1,4 @@
-//! What a runtime gets that the specification has no word for.
+//! Errors that the specification does not define.
 
 use std::pin::pin;
 use std::sync::atomic::Ordering::SeqCst;
@@ -22,12 +22,12 @@ fn waits_beyond_the_limit_of_the_domain_are_refused() {
     let mut wait = pin!(atomics.wait32_async(A, 0, -1).expect("in bounds"));
     assert_eq!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending);
     assert_eq!(atomics.wait32(A, 0, -1), Err(Trap::Refused(Error::NoMemory)));
-    assert_eq!(atomics.wait32(A, 1, -1), Ok(Waited::NotEqual), "who need not wait is no waiter");
+    assert_eq!(atomics.wait32(A, 1, -1), Ok(Waited::NotEqual), "the limit counts waiting threads only");
     assert_eq!(atomics.notify(A, 1), Ok(1));
 }
 
 #[test]
-fn memory_that_is_lost_ends_a_wait_and_no_notify() {
+fn lost_memory_ends_a_wait_but_not_a_notify() {
     let machine = Moving::new(1, 1);
     machine.memory.is_away.store(true, SeqCst);
     machine.memory.is_lost.store(true, SeqCst);
@@ -38,9 +38,9 @@ fn memory_that_is_lost_ends_a_wait_and_no_notify() {
     assert_eq!(machine.wait32(A, 0, 0), Ok(Waited::TimedOut));
 }
 
-/// A fault is no outcome while the memory comes back.
+/// A fault is resolved while the memory is being moved and does not end the wait.
 #[test]
-fn memory_that_is_being_moved_is_waited_for() {
+fn wait_continues_after_the_memory_has_moved() {
     let machine = Moving::new(1, 1);
     machine.store32(A, 7);
     let atomics = Atomics::new(&machine.domain, &machine.memory);

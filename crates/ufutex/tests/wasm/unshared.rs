@@ -1,4 +1,4 @@
-//! Memories that are not shared: nobody can wait there.
+//! Memories that are not shared, on which a wait traps.
 
 use ufutex::Domain;
 use ufutex::wasm::Trap::{NotShared, OutOfBounds, Unaligned};
@@ -36,7 +36,7 @@ fn notify_in_a_memory_that_is_not_shared_wakes_none_after_its_checks() {
 }
 
 #[test]
-fn traps_are_called_what_the_specification_s_tests_call_them() {
+fn traps_have_the_names_of_the_specifications_tests() {
     let names = [
         (Unaligned, "unaligned atomic"),
         (OutOfBounds, "out of bounds memory access"),

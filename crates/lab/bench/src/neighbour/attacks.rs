@@ -1,7 +1,7 @@
-//! What an attacker does, through the interface that any guest has.
+//! The attacks. Each uses only the interface that any guest has.
 
+use super::channels::Channels;
 use super::guest;
-use super::stage::Stage;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -17,17 +17,17 @@ use ufutex::{Config, Error, ObjectId, Shared, System, Task, WaitOptions};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Attack {
-    /// A chain of lock owners; lock_pi at its end, and give up, again and again
+    /// lock_pi at the end of a chain of lock owners, given up and repeated
     PiChain,
     /// Timers with an interval of one nanosecond, always due
     Timers,
-    /// Keys in the global table; one after the other waits anew
+    /// Keys in the global table; one after another waits again
     Keys,
-    /// Keys in a domain that goes from 0 slots to 2 and back
+    /// Keys in a domain that is resized from 0 slots to 2 and back
     Slots,
-    /// Waiters of priority 99 at one word; one of priority 50 comes and goes
+    /// Waiters of priority 99 on one word; one of priority 50 comes and goes
     Priorities,
-    /// Waiters at one shared word; all are woken, and wait again
+    /// Waiters on one shared word; all are woken and wait again
     Crowd,
 }
 
@@ -44,17 +44,17 @@ impl fmt::Display for Attack {
     }
 }
 
-/// Greater than the number of the neighbour's object.
+/// Number of the first attacker's shared object. Greater than the neighbour's.
 const FIRST_OBJECT: u64 = 1000;
-/// From a word to the next: a cache line.
+/// Distance between two words, in bytes: a cache line.
 const STRIDE: u64 = 64;
-/// The sleep between two looks at the clock, while the driver's thread does the attacking.
-const LOOK: Duration = Duration::from_millis(1);
+/// Interval at which an attacker checks for the end, if the driver's thread does the work of the attack.
+const CHECK_EVERY: Duration = Duration::from_millis(1);
 
 type Queued<'d> = Vec<Pin<Box<dyn Future<Output = Result<(), Error>> + 'd>>>;
 
 impl Attack {
-    /// How large it is where nobody says.
+    /// The sizes of the attack by default.
     pub fn numbers(self) -> &'static [usize] {
         match self {
             Self::PiChain => &[1000],
@@ -64,34 +64,34 @@ impl Attack {
         }
     }
 
-    /// Of both systems.
+    /// The configuration of both systems.
     pub fn config(self, number: usize) -> Config {
         match self {
-            // The default limit, raised if the attack is asked to be longer.
+            // The default limit of 1024, or more if the chain is longer.
             Self::PiChain => Config::new().max_pi_depth(number.saturating_add(8).max(1024)),
-            // Two buckets, so that the neighbour's words surely meet the attacker's.
+            // Two buckets, so that the neighbour's words share one with the attacker's.
             Self::Priorities => Config::new().global_slots(2),
             _ => Config::new(),
         }
     }
 
-    /// Builds what it needs, and serves.
-    pub fn perform(self, system: &System, number: usize, index: usize, stage: &Stage) {
+    /// Sets the attack up, then carries out orders.
+    pub fn perform(self, system: &System, number: usize, index: usize, channels: &Channels) {
         let built = match self {
-            Self::PiChain => pi_chain(system, number, stage),
-            Self::Timers => timers(system, number, stage),
-            Self::Keys => keys(system, number, index, stage),
-            Self::Slots => slots(system, number, stage),
-            Self::Priorities => priorities(system, number, index, stage),
-            Self::Crowd => crowd(system, number, index, stage),
+            Self::PiChain => pi_chain(system, number, channels),
+            Self::Timers => timers(system, number, channels),
+            Self::Keys => keys(system, number, index, channels),
+            Self::Slots => slots(system, number, channels),
+            Self::Priorities => priorities(system, number, index, channels),
+            Self::Crowd => crowd(system, number, index, channels),
         };
         if let Err(error) = built {
-            stage.fail(&error);
+            channels.fail(&error);
         }
     }
 }
 
-/// Queues a future: polls it once.
+/// Queues a waiter by polling its future once.
 fn queue<'d>(
     mut future: Pin<Box<dyn Future<Output = Result<(), Error>> + 'd>>,
     queued: &mut Queued<'d>,
@@ -109,7 +109,7 @@ fn object(index: usize) -> Result<ObjectId, Error> {
     ObjectId::new(FIRST_OBJECT + index as u64).ok_or(Error::Invalid)
 }
 
-fn pi_chain(system: &System, owners: usize, stage: &Stage) -> Result<(), Error> {
+fn pi_chain(system: &System, owners: usize, channels: &Channels) -> Result<(), Error> {
     let domain = guest(system)?;
     let words: Vec<AtomicU32> = (0..owners).map(|_| AtomicU32::new(0)).collect();
     let tasks: Vec<Task> = (1..=owners as u32 + 1).map(|tid| domain.task(tid)).collect::<Result<_, _>>()?;
@@ -117,7 +117,7 @@ fn pi_chain(system: &System, owners: usize, stage: &Stage) -> Result<(), Error> 
     for (word, task) in words.iter().zip(&tasks) {
         domain.try_lock_pi(word, task)?;
     }
-    // Each waits for the lock of the one before: the last of them is the chain's end.
+    // Each task waits for the lock of the task before it. The last task is the end of the chain.
     for (word, task) in words.iter().zip(&tasks[1..owners]) {
         queue(Box::pin(domain.lock_pi_async(word, task)), &mut waits)?;
     }
@@ -126,27 +126,27 @@ fn pi_chain(system: &System, owners: usize, stage: &Stage) -> Result<(), Error> 
         let mut wait = std::pin::pin!(domain.lock_pi_async(last_word, last_task));
         let _queued = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     };
-    stage.serve(|| {}, step, || {});
+    channels.serve(|| {}, step, || {});
     Ok(())
 }
 
-fn timers(system: &System, count: usize, stage: &Stage) -> Result<(), Error> {
-    // To take a notice at once arms the next interval, which has passed already.
+fn timers(system: &System, count: usize, channels: &Channels) -> Result<(), Error> {
+    // The notice is taken at once. That arms the next interval, which has passed already.
     let deliver = Arc::new(Callback(|_: &Timers, _: Expired| {}));
     let timers = Timers::with_options(system.driver(), deliver, TimerOptions::new().max_timers(count))?;
     let notify = Some(Notify::Signal { signal: 1, value: 0 });
     let ids: Vec<i32> = (0..count).map(|_| timers.create(TimerClock::Monotonic, notify)).collect::<Result<_, _>>()?;
     let nanosecond = Duration::from_nanos(1);
     let set_all = |setting: Setting| ids.iter().for_each(|id| _ = timers.settime(*id, false, setting));
-    stage.serve(
+    channels.serve(
         || set_all(Setting { value: nanosecond, interval: nanosecond }),
-        || std::thread::sleep(LOOK),
+        || std::thread::sleep(CHECK_EVERY),
         || set_all(Setting::default()),
     );
     Ok(())
 }
 
-fn keys(system: &System, keys: usize, index: usize, stage: &Stage) -> Result<(), Error> {
+fn keys(system: &System, keys: usize, index: usize, channels: &Channels) -> Result<(), Error> {
     let (domain, word, object) = (guest(system)?, AtomicU32::new(0), object(index)?);
     let at = |key: usize| Shared::object(&word, object, key as u64 * STRIDE);
     let mut waits = Queued::new();
@@ -159,43 +159,43 @@ fn keys(system: &System, keys: usize, index: usize, stage: &Stage) -> Result<(),
         let _queued = waits[next].as_mut().poll(&mut Context::from_waker(Waker::noop()));
         next = (next + 1) % keys;
     };
-    stage.serve(|| {}, step, || {});
+    channels.serve(|| {}, step, || {});
     Ok(())
 }
 
-fn slots(system: &System, keys: usize, stage: &Stage) -> Result<(), Error> {
+fn slots(system: &System, keys: usize, channels: &Channels) -> Result<(), Error> {
     let domain = guest(system)?;
     let words: Vec<AtomicU32> = (0..keys).map(|_| AtomicU32::new(0)).collect();
     let mut waits = Queued::new();
-    // In a table with room for all, which is quick.
+    // The waiters are queued in a table with room for all, which is fast.
     domain.set_slots(keys.next_power_of_two().max(2))?;
     for word in &words {
         queue(Box::pin(domain.wait_async(word, 0, WaitOptions::new())), &mut waits)?;
     }
     domain.set_slots(0)?;
     let step = || [2, 0].into_iter().for_each(|slots| _ = domain.set_slots(slots));
-    stage.serve(|| {}, step, || {});
+    channels.serve(|| {}, step, || {});
     Ok(())
 }
 
-fn priorities(system: &System, waiters: usize, index: usize, stage: &Stage) -> Result<(), Error> {
+fn priorities(system: &System, waiters: usize, index: usize, channels: &Channels) -> Result<(), Error> {
     let (domain, word, object) = (guest(system)?, AtomicU32::new(0), object(index)?);
     let shared = Shared::object(&word, object, 0);
     let mut waits = Queued::new();
     for _ in 0..waiters {
         queue(Box::pin(domain.wait_async(shared, 0, WaitOptions::new().realtime_priority(99))), &mut waits)?;
     }
-    // One without priority behind them, or the next would only have to be put at the end.
+    // A waiter without priority at the end, so that the next one cannot simply be appended.
     queue(Box::pin(domain.wait_async(shared, 0, WaitOptions::new())), &mut waits)?;
     let step = || {
         let mut wait = std::pin::pin!(domain.wait_async(shared, 0, WaitOptions::new().realtime_priority(50)));
         let _queued = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     };
-    stage.serve(|| {}, step, || {});
+    channels.serve(|| {}, step, || {});
     Ok(())
 }
 
-fn crowd(system: &System, waiters: usize, index: usize, stage: &Stage) -> Result<(), Error> {
+fn crowd(system: &System, waiters: usize, index: usize, channels: &Channels) -> Result<(), Error> {
     let (domain, word, object) = (guest(system)?, AtomicU32::new(0), object(index)?);
     let shared = Shared::object(&word, object, 0);
     let mut waits = Queued::new();
@@ -209,6 +209,6 @@ fn crowd(system: &System, waiters: usize, index: usize, stage: &Stage) -> Result
             let _queued = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         }
     };
-    stage.serve(|| {}, step, || {});
+    channels.serve(|| {}, step, || {});
     Ok(())
 }

@@ -1,14 +1,14 @@
-//! `neighbour`: what one guest's operations take while another guest of the same system attacks what they share.
+//! `neighbour`: how long one guest's operations take while another guest of the same system attacks what they share.
 //!
-//! There are two systems. In each, the neighbour's domain does one operation again and again, and the attackers have domains
-//! of their own. All are in PID namespaces of their own, as guests are that do not trust each other. In the first system the
-//! attackers' threads only burn CPU; in the second they attack. Samples of the two are taken
-//! in turn, so what differs is the attack, and not that somebody else uses the machine.
+//! There are two systems. In each, the neighbour's domain repeats one operation, and the attackers have their own
+//! domains. Each guest has its own PID namespace, as guests have that do not trust each other. In the first system the
+//! attackers' threads only burn CPU. In the second they attack. Samples of the two systems alternate, so they differ by
+//! the attack and not by other work on the machine.
 
 mod attacks;
+mod channels;
 mod neighbours;
 mod settings;
-mod stage;
 
 pub use attacks::Attack;
 pub use neighbours::{Found, Operation};
@@ -16,28 +16,28 @@ pub use settings::Neighbour;
 
 use super::{Lab, Sink};
 use anyhow::{Context, Result};
+use channels::{Attackers, Order};
 use lab_measure::interrupt;
 use lab_measure::machine;
-use stage::{Attackers, Order};
 use ufutex::{Domain, Error, Options, PidNamespace, System};
 
 /// One operation under one attack, round by round.
 pub struct Pair {
-    /// What the attackers do.
+    /// The attack.
     pub attack: Attack,
-    /// How large it is: owners, timers, keys or waiters.
+    /// Size of the attack: number of owners, timers, keys or waiters.
     pub number: usize,
-    /// What the neighbour does.
+    /// The neighbour's operation.
     pub operation: Operation,
-    /// Beside attackers that burn CPU.
+    /// Samples beside attackers that burn CPU.
     pub alone: Vec<Found>,
-    /// Beside those that attack.
+    /// Samples beside attackers that attack.
     pub attacked: Vec<Found>,
-    /// Steps of the attack in all rounds.
+    /// Number of steps of the attack in all rounds.
     pub steps: u64,
 }
 
-/// Runs each attack beside each operation, and prints what was found.
+/// Runs each attack beside each operation, and passes the results to `sink`.
 pub fn run(asked: &Neighbour, sink: &mut dyn Sink) -> Result<()> {
     let lab = Lab::new(&asked.settings);
     sink.opening(&lab)?;
@@ -48,7 +48,7 @@ pub fn run(asked: &Neighbour, sink: &mut dyn Sink) -> Result<()> {
     let mut pairs = Vec::new();
     for attack in asked.attacks.iter().copied() {
         for number in asked.numbers(attack) {
-            if interrupt::asked() {
+            if interrupt::requested() {
                 break;
             }
             progress.remark(&format!("neighbour: {attack}, {number}"));
@@ -58,13 +58,13 @@ pub fn run(asked: &Neighbour, sink: &mut dyn Sink) -> Result<()> {
     drop(progress);
     pairs.retain(|pair| !pair.attacked.is_empty());
     sink.neighbour(&lab, asked, &pairs)?;
-    if interrupt::asked() {
+    if interrupt::requested() {
         super::say_interrupted(&[], false);
     }
     Ok(())
 }
 
-/// All operations beside one attack.
+/// Measures all operations beside one attack.
 fn under(lab: &Lab<'_>, asked: &Neighbour, attack: Attack, number: usize, round_done: impl Fn()) -> Result<Vec<Pair>> {
     let make = || System::with_config(attack.config(number)).context("cannot make a system");
     let (calm, attacked) = (make()?, make()?);
@@ -89,7 +89,7 @@ fn under(lab: &Lab<'_>, asked: &Neighbour, attack: Attack, number: usize, round_
             pair.alone.push(alone?);
             pair.attacked.push(under_attack?);
             pair.steps += steps;
-            if interrupt::asked() {
+            if interrupt::requested() {
                 return Ok(pairs);
             }
         }
@@ -98,12 +98,12 @@ fn under(lab: &Lab<'_>, asked: &Neighbour, attack: Attack, number: usize, round_
     Ok(pairs)
 }
 
-/// The domain of a guest of its own.
+/// Makes a domain in a PID namespace of its own.
 fn guest(system: &System) -> Result<Domain, Error> {
     Ok(Domain::in_namespace(&PidNamespace::new(system)?, Options::new()))
 }
 
-/// In a thread of its own, which is pinned: the main thread stays as the user has placed it.
+/// Runs `work` in a thread that is pinned to the first CPU. The main thread's CPUs stay as they are.
 fn on_first_cpu<R: Send>(cpus: &[usize], work: impl FnOnce() -> R + Send) -> R {
     std::thread::scope(|scope| {
         let neighbour = scope.spawn(|| {

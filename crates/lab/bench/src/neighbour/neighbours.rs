@@ -1,4 +1,4 @@
-//! What the neighbour does: one operation, again and again, each one timed.
+//! The neighbour's operations. Each one is timed.
 
 use super::guest;
 use anyhow::{Context as _, Result, bail, ensure};
@@ -14,17 +14,18 @@ use std::time::{Duration, Instant};
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use ufutex::{Domain, Error, ObjectId, Shared, System, Target, Timeout, WaitOptions, Waiter};
 
-/// The shared object that the neighbour's words lie in; the attackers' objects have greater numbers.
+/// Number of the neighbour's shared object. The attackers' objects have greater numbers.
 const OBJECT: u64 = 1;
-/// How many shared words the neighbour uses in turn: some lie in any bucket that an attacker has filled.
+/// Number of shared words that the neighbour uses in turn. With this many, some are in a bucket that an attacker
+/// filled.
 const WORDS: u64 = 64;
-/// From a word to the next: a cache line.
+/// Distance between two words, in bytes: a cache line.
 const STRIDE: u64 = 64;
 /// The timeout whose lateness is measured.
 const TIMEOUT: Duration = Duration::from_micros(200);
-/// The neighbour's two tasks.
+/// TIDs of the neighbour's two tasks.
 const TIDS: [u32; 2] = [1, 2];
-/// The longest time that is told from longer ones, in nanoseconds: some eighteen minutes.
+/// Largest time that the histogram can hold, in ns: about 18 minutes.
 const LONGEST: u64 = 1 << 40;
 
 /// An operation of the neighbour.
@@ -35,9 +36,9 @@ pub enum Operation {
     Private,
     /// Wait and wake on a word in a shared object
     Shared,
-    /// Wait for a lock with priority inheritance, and have it handed over
+    /// Wait for a lock with priority inheritance until it is handed over
     Pi,
-    /// How late the end of a 200 us timeout is, of a future
+    /// Lateness of a future's timeout of 200 us
     Timeout,
 }
 
@@ -52,16 +53,16 @@ impl fmt::Display for Operation {
     }
 }
 
-/// What one sample has found.
+/// Results of one sample.
 pub struct Found {
-    /// The times of all operations, in nanoseconds.
+    /// Times of all operations, in ns.
     pub times: Histogram<u32>,
-    /// How long the sample was.
+    /// Length of the sample.
     pub elapsed: Duration,
 }
 
 impl Operation {
-    /// Does it for `length`, as a new guest.
+    /// Repeats the operation for `length`, in a new domain.
     pub fn measure(self, system: &System, length: Duration) -> Result<Found> {
         let domain = guest(system)?;
         let word = AtomicU32::new(0);
@@ -91,7 +92,7 @@ fn sample(length: Duration, mut operation: impl FnMut(u64) -> Result<Duration>) 
     Ok(Found { times, elapsed: begin.elapsed() })
 }
 
-/// Queues a waiter that is no thread, and wakes it.
+/// Queues a waiter without a thread, and wakes it.
 fn wait_and_wake<T: Target<Value = u32> + Copy>(domain: &Domain, word: T) -> Result<Duration> {
     let mut waiter = pin!(Waiter::new());
     let begin = Instant::now();
@@ -102,7 +103,7 @@ fn wait_and_wake<T: Target<Value = u32> + Copy>(domain: &Domain, word: T) -> Res
     Ok(time)
 }
 
-/// Has `heir` wait for a lock of `owner`, who unlocks it.
+/// Has `heir` wait for a lock of `owner`, and `owner` unlock it.
 fn hand_over(domain: &Domain, word: &AtomicU32, owner: &ufutex::Task, heir: &ufutex::Task) -> Result<Duration> {
     domain.try_lock_pi(word, owner)?;
     let mut waiter = pin!(domain.lock_pi_async(word, heir));
@@ -117,40 +118,41 @@ fn hand_over(domain: &Domain, word: &AtomicU32, owner: &ufutex::Task, heir: &ufu
     Ok(time)
 }
 
-/// Notes when it is rung, and has the thread look.
-struct Bell {
+/// A waker that stores the time of its call and unparks the thread.
+struct TimedWaker {
     begin: Instant,
-    /// Nanoseconds after `begin`; 0: not yet.
-    rung: AtomicU64,
+    /// Nanoseconds after `begin`. 0 means that it was not called yet.
+    called_ns: AtomicU64,
     thread: Thread,
 }
 
-impl Wake for Bell {
+impl Wake for TimedWaker {
     fn wake(self: Arc<Self>) {
         let since = self.begin.elapsed().as_nanos() as u64;
-        self.rung.store(since.max(1), Ordering::Release);
+        self.called_ns.store(since.max(1), Ordering::Release); // [Lc]
         self.thread.unpark();
     }
 }
 
-/// How long after its end a timeout wakes its task.
+/// Time from the end of a timeout until its waker is called.
 fn lateness(domain: &Domain, word: &AtomicU32) -> Result<Duration> {
-    let bell = Arc::new(Bell { begin: Instant::now(), rung: AtomicU64::new(0), thread: std::thread::current() });
-    let waker = bell.clone().into();
+    let timed =
+        Arc::new(TimedWaker { begin: Instant::now(), called_ns: AtomicU64::new(0), thread: std::thread::current() });
+    let waker = timed.clone().into();
     let options = WaitOptions::new().timeout(Timeout::After(TIMEOUT));
     let mut wait = pin!(domain.wait_async(word, 0, options));
     let begin = Instant::now();
     match wait.as_mut().poll(&mut Context::from_waker(&waker)) {
         Poll::Pending => {}
-        // This thread lost its processor on the way, for longer than the timeout: nobody had to be told of its end.
+        // This thread had no CPU for longer than the timeout, so the future ended at its first poll.
         Poll::Ready(Err(Error::TimedOut)) => return Ok(begin.elapsed().saturating_sub(TIMEOUT)),
-        Poll::Ready(other) => bail!("a wait for {TIMEOUT:?} that nobody wakes ended with {other:?}"),
+        Poll::Ready(other) => bail!("a wait with a timeout of {TIMEOUT:?} and without a wake ended with {other:?}"),
     }
-    let due = (begin - bell.begin + TIMEOUT).as_nanos() as u64;
+    let due = (begin - timed.begin + TIMEOUT).as_nanos() as u64;
     loop {
-        let rung = bell.rung.load(Ordering::Acquire);
-        if rung != 0 {
-            return Ok(Duration::from_nanos(rung.saturating_sub(due)));
+        let called_ns = timed.called_ns.load(Ordering::Acquire); // [Lc]
+        if called_ns != 0 {
+            return Ok(Duration::from_nanos(called_ns.saturating_sub(due)));
         }
         std::thread::park();
     }

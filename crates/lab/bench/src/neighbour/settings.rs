@@ -1,29 +1,29 @@
-//! What `bench neighbour` is asked to do; every value has been checked.
+//! Settings of `bench neighbour`. Every value has been checked.
 
 use super::{Attack, Operation};
 use crate::Settings;
 use std::time::Duration;
 
-/// What `bench neighbour` is asked to do, checked.
+/// Settings of `bench neighbour`.
 pub struct Neighbour {
-    /// What it shares with all workloads: the output.
+    /// Settings that all workloads share. Only those of the output are used.
     pub settings: Settings,
-    /// In the order in which they run.
+    /// The attacks, in the order in which they run.
     pub attacks: Vec<Attack>,
-    /// What the neighbour does beside each.
+    /// The operations that are measured beside each attack.
     pub operations: Vec<Operation>,
-    /// `-n`, when given.
+    /// `-n`, if given.
     pub numbers: Option<Vec<usize>>,
-    /// Threads that attack.
+    /// Number of attacking threads.
     pub attackers: usize,
-    /// Samples of each.
+    /// Number of samples of each operation.
     pub rounds: usize,
-    /// How long a sample is.
+    /// Length of a sample.
     pub sample: Duration,
 }
 
 impl Neighbour {
-    /// How large `attack` is to be, one after the other.
+    /// The sizes of `attack`, in the order in which they run.
     pub fn numbers(&self, attack: Attack) -> Vec<usize> {
         self.numbers.clone().unwrap_or_else(|| attack.numbers().to_vec())
     }

@@ -2,23 +2,24 @@
 
 use super::{Bench, Line, Stats};
 use crate::Sink;
-use crate::arena;
+use crate::hammer::Hammer;
+use crate::workers;
 use anyhow::{Result, ensure};
 use lab_measure::pool::{Gate, Pool};
 use lab_targets::Operation;
 
-/// Every thread waits on its words, which differ, again and again.
-pub fn run(bench: &Bench<'_>, sink: &mut dyn Sink) -> Result<()> {
+/// Every thread repeats waits on its words, which differ from the expected value.
+pub fn run(bench: &Bench<'_>, asked: &Hammer, sink: &mut dyn Sink) -> Result<()> {
     let (settings, runtime) = (bench.settings(), bench.runtime());
     sink.perf(Line::Summary(format!(
         "{} threads, each operating on {} [{}] futexes for {} secs.",
         bench.threads,
-        settings.futexes,
+        asked.futexes,
         bench.privacy(),
         runtime.as_secs_f64()
     )))?;
     let pool = Pool::new(bench.threads, &bench.lab.cpus)?;
-    let words = arena::words(settings, bench.threads);
+    let words = workers::words(asked, bench.threads);
     let gate = Gate::new(bench.threads);
     let job = {
         let (subject, words, gate) = (bench.subject.clone(), words.clone(), gate.clone());
@@ -29,8 +30,8 @@ pub fn run(bench: &Bench<'_>, sink: &mut dyn Sink) -> Result<()> {
     let (rates, elapsed) = super::rates(&tallies);
     if !settings.silent {
         for (thread, rate) in rates.iter().enumerate() {
-            let (first, last) = (words[thread].word(0), words[thread].word(settings.futexes - 1));
-            let futexes = match settings.futexes {
+            let (first, last) = (words[thread].word(0), words[thread].word(asked.futexes - 1));
+            let futexes = match asked.futexes {
                 1 => format!("futex: {first:p}"),
                 _ => format!("futexes: {first:p} ... {last:p}"),
             };

@@ -1,5 +1,5 @@
-//! `--format perf`: the five workloads of `perf bench futex` ([perf-bench]), one target at a time, with perf's
-//! defaults. The output has perf's format, so that people and scripts that read perf's can read ours.
+//! `--format perf`: the five workloads of `perf bench futex` ([perf-bench]), one target at a time, with perf's defaults
+//! and in perf's output format, for people and scripts that read perf's.
 
 mod hash;
 mod lock_pi;
@@ -7,10 +7,13 @@ mod requeue;
 mod wake;
 mod wake_parallel;
 
-use super::{Lab, Workload};
-use crate::Sink;
+use crate::hammer::Hammer;
+use crate::lock_pi::LockPi;
+use crate::requeue::{AtOnce, Requeue};
 use crate::settings::Buckets;
-use crate::settings::{FirstLine, Settings};
+use crate::wake_many::WakeMany;
+use crate::wake_parallel::WakeParallel;
+use crate::{Asked, Lab, Settings, Sink, Workload};
 use anyhow::{Result, bail};
 use lab_measure::interrupt;
 use lab_targets::Policy;
@@ -21,45 +24,54 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// perf's, of those that run for a time.
+/// perf's default, for workloads that run for a time.
 const RUNTIME: Duration = Duration::from_secs(10);
-/// perf's, of the others.
+/// perf's default, for the other workloads.
 const RUNS: usize = 10;
 
-/// A piece of perf's output.
+/// Whether the first line names the benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstLine {
+    /// As perf by default.
+    Shown,
+    /// As perf with `--format simple`.
+    Left,
+}
+
+/// A piece of output.
 pub enum Line {
-    /// Which benchmark runs.
+    /// The first line of a benchmark.
     Begin {
         /// The benchmark.
         workload: Workload,
-        /// Whether it is one of several.
+        /// Whether all benchmarks run.
         is_one_of_all: bool,
-        /// Whether perf would say it.
+        /// Whether perf would print it.
         first_line: FirstLine,
     },
-    /// The benchmark has ended.
+    /// The end of a benchmark.
     End {
-        /// Whether it was one of several.
+        /// Whether all benchmarks run.
         is_one_of_all: bool,
     },
-    /// What is to be done.
+    /// What the benchmark does.
     Summary(String),
-    /// One thread's result, or one run's.
+    /// The result of one thread or one run.
     Text(String),
-    /// The last line of those that run for a time.
+    /// The last line of workloads that run for a time.
     Averaged {
         /// `-s`.
         silent: bool,
-        /// Operations a second, thread by thread.
+        /// Operations per second of each thread.
         rates: Stats,
-        /// How long it ran.
+        /// Length of the run.
         runtime: Duration,
     },
-    /// The size of the table, which perf 6.16 and later prints.
+    /// The size of the table, which perf prints since 6.16.
     Hashing {
         /// `-b`.
         asked: usize,
-        /// The size that the table really had, if it can be seen.
+        /// The actual size, if it can be seen.
         have: Option<usize>,
         /// `-I`.
         immutable: bool,
@@ -73,45 +85,51 @@ struct Bench<'a> {
     subject: Arc<dyn Subject>,
 }
 
-/// Runs what was asked for, target by target.
-pub fn run(settings: &Settings, first_line: FirstLine, sink: &mut dyn Sink) -> Result<()> {
-    let lab = Lab::new(settings);
-    for name in settings.targets.iter().copied().take_while(|_| !interrupt::asked()) {
-        if settings.targets.len() > 1 && !settings.silent {
+/// Runs the workloads, one target after another.
+pub fn run(bench: &crate::Bench, first_line: FirstLine, sink: &mut dyn Sink) -> Result<()> {
+    let Some(first) = bench.jobs.first() else { return Ok(()) };
+    let mut lab = Lab::new(&first.settings);
+    let (targets, is_one_of_all) = (&first.settings.targets, bench.is_all);
+    for name in targets.iter().copied().take_while(|_| !interrupt::requested()) {
+        if targets.len() > 1 && !first.settings.silent {
             stderr::say(format_args!("target {name}"));
         }
-        for workload in settings.workloads.iter().copied().take_while(|_| !interrupt::asked()) {
-            sink.perf(Line::Begin { workload, is_one_of_all: settings.full, first_line })?;
-            one(&lab, name, workload, sink)?;
-            sink.perf(Line::End { is_one_of_all: settings.full })?;
+        for job in bench.jobs.iter().take_while(|_| !interrupt::requested()) {
+            lab.settings = &job.settings;
+            sink.perf(Line::Begin { workload: job.asked.workload(), is_one_of_all, first_line })?;
+            one(&lab, name, &job.asked, sink)?;
+            sink.perf(Line::End { is_one_of_all })?;
         }
     }
-    if interrupt::asked() {
-        super::say_interrupted(&[], false);
+    if interrupt::requested() {
+        crate::say_interrupted(&[], false);
     }
     Ok(())
 }
 
-fn one(lab: &Lab<'_>, name: Name, workload: Workload, sink: &mut dyn Sink) -> Result<()> {
-    if !name.can_sleep() && workload != Workload::Hash {
-        bail!("nobody can sleep on {name}; accepted: with hash");
-    }
-    let needs_pi = workload == Workload::LockPi || workload == Workload::Requeue && lab.settings.pi;
-    if needs_pi && !name.has_pi() {
-        bail!("{name} has no locks that lend priorities");
-    }
-    if name == Name::ParkingLot && workload == Workload::Requeue && !lab.settings.broadcast {
-        bail!("{name} moves all waiters in one call; accepted: --broadcast");
-    }
-    let threads = lab.settings.threads.as_ref().map_or(lab.cpus.len(), |threads| threads[0]);
+fn one(lab: &Lab<'_>, name: Name, asked: &Asked, sink: &mut dyn Sink) -> Result<()> {
+    refuse(name, asked)?;
+    let threads = match asked {
+        Asked::Hash(Hammer { threads, .. })
+        | Asked::WakeMany(WakeMany { threads, .. })
+        | Asked::WakeParallel(WakeParallel { threads, .. })
+        | Asked::Requeue(Requeue { threads, .. })
+        | Asked::LockPi(LockPi { threads, .. }) => threads,
+        other => bail!(
+            "perf bench futex has no '{}'; accepted: hash, wake, wake-parallel, requeue, lock-pi",
+            other.workload()
+        ),
+    };
+    let threads = threads.as_ref().map_or(lab.cpus.len(), |threads| threads[0]);
     let bench = Bench { lab, threads, subject: build(lab, name, threads)? };
-    match workload {
-        Workload::Hash => hash::run(&bench, sink),
-        Workload::Wake => wake::run(&bench, sink),
-        Workload::WakeParallel => wake_parallel::run(&bench, sink),
-        Workload::Requeue => requeue::run(&bench, sink),
-        Workload::LockPi => lock_pi::run(&bench, sink),
-        _ => bail!("perf bench futex has no '{workload}'"),
+    match asked {
+        Asked::Hash(asked) => hash::run(&bench, asked, sink),
+        Asked::WakeMany(asked) => wake::run(&bench, asked.nwakes, sink),
+        Asked::WakeParallel(asked) => wake_parallel::run(&bench, asked.nwakers, sink),
+        Asked::Requeue(asked) => requeue::run(&bench, asked, sink),
+        Asked::LockPi(asked) => lock_pi::run(&bench, asked, sink),
+        // Rejected above.
+        _ => Ok(()),
     }?;
     if let Buckets::Exactly(slots) = lab.settings.buckets {
         let immutable = lab.settings.immutable;
@@ -120,7 +138,28 @@ fn one(lab: &Lab<'_>, name: Name, workload: Workload, sink: &mut dyn Sink) -> Re
     Ok(())
 }
 
-/// A table as large as `-b` says, or as the target's own rule does; for those without one, by the kernel's.
+/// Rejects what this target cannot do.
+fn refuse(name: Name, asked: &Asked) -> Result<()> {
+    let (needs_pi, needs_count) = match asked {
+        Asked::LockPi(_) => (true, false),
+        Asked::Requeue(asked) => (asked.pi, asked.at_once != Some(AtOnce::All)),
+        _ => (false, false),
+    };
+    if !name.can_sleep() && !matches!(asked, Asked::Hash(_)) {
+        bail!(
+            "--targets '{name}' is not accepted with this workload and --format perf: no thread can sleep on it; accepted: hash"
+        );
+    }
+    if needs_pi && !name.has_pi() {
+        bail!("--targets '{name}' has no locks with priority inheritance; accepted: the other targets");
+    }
+    if name == Name::ParkingLot && needs_count {
+        bail!("--targets '{name}' requeues all waiters in one call; accepted: --broadcast");
+    }
+    Ok(())
+}
+
+/// Makes a target with a table of `-b` buckets, or by the target's own policy. Targets without one get the kernel's.
 fn build(lab: &Lab<'_>, name: Name, threads: usize) -> Result<Arc<dyn Subject>> {
     let settings = lab.settings;
     let policy = match settings.buckets {
@@ -142,7 +181,7 @@ impl Bench<'_> {
         self.lab.settings
     }
 
-    /// As perf calls it.
+    /// perf's name for it.
     fn privacy(&self) -> &'static str {
         if self.settings().shared { "shared" } else { "private" }
     }
@@ -151,17 +190,17 @@ impl Bench<'_> {
         self.settings().runtime_s.map_or(RUNTIME, Duration::from_secs_f64)
     }
 
-    /// Their numbers; the first one in any case.
+    /// The numbers of the runs. After Ctrl-C only the first one.
     fn runs(&self) -> impl Iterator<Item = usize> {
-        (1..=self.settings().repeat.unwrap_or(RUNS)).take_while(|run| *run == 1 || !interrupt::asked())
+        (1..=self.settings().repeat.unwrap_or(RUNS)).take_while(|run| *run == 1 || !interrupt::requested())
     }
 }
 
-/// perf's `struct stats`: the mean, and how uncertain it is.
+/// perf's `struct stats`: the mean and its uncertainty.
 #[derive(Default)]
 pub struct Stats {
     count: f64,
-    /// Of all values.
+    /// The mean of all values.
     pub mean: f64,
     squares: f64,
 }
@@ -180,7 +219,7 @@ impl Stats {
         self.squares += delta * (value - self.mean);
     }
 
-    /// The standard deviation of the mean, in percent of it.
+    /// The standard deviation of the mean, in percent of the mean.
     pub fn percent(&self) -> f64 {
         if self.count < 2.0 || self.mean == 0.0 {
             return 0.0;
@@ -189,14 +228,14 @@ impl Stats {
     }
 }
 
-/// Operations a second of each thread, and for how long they ran.
+/// Operations per second of each thread, and the length of the run.
 fn rates(tallies: &[Tally]) -> (Vec<f64>, Duration) {
     let elapsed = |tally: &Tally| tally.end - tally.start;
     let rates = tallies.iter().map(|tally| tally.operations as f64 / elapsed(tally).as_secs_f64()).collect();
     (rates, tallies.iter().map(elapsed).max().unwrap_or_default())
 }
 
-/// In perf's unit.
+/// Milliseconds, perf's unit.
 fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
@@ -207,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_percentage_is_the_means_standard_deviation_as_perf_has_it() {
-        // perf itself printed these two, and +- 18.60 % of their average.
+        // perf printed these two values, and +- 18.60 % of their average.
         let stats = Stats::of([2_555_904.0, 3_724_288.0].into_iter());
         assert_eq!(stats.mean, 3_140_096.0);
         assert!((stats.percent() - 18.604).abs() < 0.001, "{}", stats.percent());

@@ -2,7 +2,8 @@
 
 use super::{Bench, Line, Stats, milliseconds};
 use crate::Sink;
-use crate::sleepers::{Sleepers, let_go};
+use crate::requeue::{AtOnce, Requeue};
+use crate::sleepers::{Sleepers, wake_rest};
 use anyhow::Result;
 use lab_measure::machine::OwnLine;
 use lab_targets::Waited;
@@ -12,22 +13,26 @@ use std::sync::atomic::AtomicU32;
 
 type Words = Arc<[OwnLine<AtomicU32>; 2]>;
 
-/// Threads sleep at one word, and are moved to another; with `-p` to a lock, which the first of each call takes.
-pub fn run(bench: &Bench<'_>, sink: &mut dyn Sink) -> Result<()> {
+/// Threads sleep on one word and are requeued to another; with `-p` to a lock, which each call's first waiter takes.
+pub fn run(bench: &Bench<'_>, asked: &Requeue, sink: &mut dyn Sink) -> Result<()> {
     let (settings, threads) = (bench.settings(), bench.threads);
-    let nrequeue = if settings.broadcast { threads } else { settings.nrequeue.unwrap_or(1).min(threads) };
+    let nrequeue = match asked.at_once {
+        Some(AtOnce::All) => threads,
+        Some(AtOnce::Some(count)) => count.min(threads),
+        None => 1,
+    };
     let words = Words::default();
     sink.perf(Line::Summary(format!(
         "Requeuing {threads} threads (from [{}] {:p} to {}{:p}), {nrequeue} at a time.",
         bench.privacy(),
         &words[0].0,
-        if settings.pi { "PI " } else { "" },
+        if asked.pi { "PI " } else { "" },
         &words[1].0
     )))?;
     let sleepers = Sleepers::new(bench.lab, threads)?;
     let mut all = Stats::default();
     for run in bench.runs() {
-        let moved = if settings.pi {
+        let moved = if asked.pi {
             to_lock(bench, &sleepers, &words, nrequeue)?
         } else {
             once(bench, &sleepers, &words, nrequeue)?
@@ -37,7 +42,7 @@ pub fn run(bench: &Bench<'_>, sink: &mut dyn Sink) -> Result<()> {
         if settings.silent {
             continue;
         }
-        let what = if settings.pi {
+        let what = if asked.pi {
             let awoken = threads.div_ceil(nrequeue + 1);
             format!("Awoke and Requeued ({awoken}+{}) of {threads} threads", threads - awoken)
         } else {
@@ -61,12 +66,12 @@ fn once(bench: &Bench<'_>, sleepers: &Sleepers, words: &Words, nrequeue: usize) 
     };
     sleepers.sample(threads, wait, || {
         let moved = subject.requeue(it(words, threads, nrequeue));
-        let_go(threads, || subject.wake_many(&words[1].0, threads) + subject.wake_many(&words[0].0, threads));
+        wake_rest(threads, || subject.wake_many(&words[1].0, threads) + subject.wake_many(&words[0].0, threads));
         moved.is_exact.then_some(moved)
     })
 }
 
-/// The lock is free: the first waiter takes it, runs, and hands it on when it unlocks.
+/// The lock is free: the first waiter takes it and runs, and its unlock passes the lock on.
 fn to_lock(bench: &Bench<'_>, sleepers: &Sleepers, words: &Words, nrequeue: usize) -> Result<Moved> {
     let (subject, threads) = (&bench.subject, bench.threads);
     subject.make_ready();
@@ -76,7 +81,7 @@ fn to_lock(bench: &Bench<'_>, sleepers: &Sleepers, words: &Words, nrequeue: usiz
     };
     sleepers.sample(threads, wait, || {
         let moved = subject.requeue_to_free_lock(it(words, threads, nrequeue + 1));
-        let_go(threads - moved.waiters, || subject.requeue_to_free_lock(it(words, threads, threads)).waiters);
+        wake_rest(threads - moved.waiters, || subject.requeue_to_free_lock(it(words, threads, threads)).waiters);
         moved.is_exact.then_some(moved)
     })
 }

@@ -6,10 +6,9 @@ use crate::sleepers::Sleepers;
 use crate::wake_many::{Word, wake_all};
 use anyhow::Result;
 
-/// Threads sleep at one word, and each call wakes `-w` of them.
-pub fn run(bench: &Bench<'_>, sink: &mut dyn Sink) -> Result<()> {
+/// Threads sleep on one word, and each call wakes `-w` of them.
+pub fn run(bench: &Bench<'_>, nwakes: usize, sink: &mut dyn Sink) -> Result<()> {
     let threads = bench.threads;
-    let nwakes = bench.settings().nwakers.unwrap_or(1);
     let word = Word::default();
     sink.perf(Line::Summary(format!(
         "blocking on {threads} threads (at [{}] futex {:p}), waking up {nwakes} at a time.",

@@ -1,15 +1,15 @@
-//! `-A`: the rate of requests that keeps the machine as busy as asked for; and what the kernel says of delays.
+//! `-A`: the rate of requests that keeps the machine as busy as requested. Also reads scheduling delays.
 
 use std::fs;
 
-/// How busy the machine was since the last look, by `/proc/stat`.
+/// How busy the machine was since the last call, by `/proc/stat`.
 #[derive(Default)]
 pub struct Busy {
     before: Option<(u64, u64)>,
 }
 
 impl Busy {
-    /// In percent; none at the first look, or where nothing can be read.
+    /// In percent. `None` at the first call, or if `/proc/stat` cannot be read.
     pub fn percent(&mut self) -> Option<f64> {
         let now = times(&fs::read_to_string("/proc/stat").ok()?)?;
         let (all, idle) = self.before.replace(now)?;
@@ -18,16 +18,16 @@ impl Busy {
     }
 }
 
-/// All time of all CPUs, and the idle part of it.
+/// The time of all CPUs, and the idle part of it.
 fn times(stat: &str) -> Option<(u64, u64)> {
     let columns = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
     let columns: Vec<u64> = columns.map(str::parse).collect::<Result<_, _>>().ok()?;
     Some((columns.iter().sum(), *columns.get(3)?))
 }
 
-/// The rate of the next second, as schbench steps towards its goal; and whether the goal is about met.
+/// The rate for the next second, as schbench steps towards its goal, and whether the goal is nearly met.
 ///
-/// Far away it goes in large steps, up to threefold, and in small ones nearby.
+/// Steps are large far from the goal, up to a factor of three, and small near it.
 pub fn next_rate(rate: u32, busy: f64, goal: f64) -> (u32, bool) {
     let wanted = goal / busy.max(0.01);
     if wanted >= 1.0 {
@@ -38,7 +38,7 @@ pub fn next_rate(rate: u32, busy: f64, goal: f64) -> (u32, bool) {
             other => other,
         };
         let target = (f64::from(rate) * step).ceil();
-        // Sometimes there are too few threads for the goal.
+        // With too few threads the goal cannot be met, and the rate would grow without end.
         (if target < f64::from(1 << 30) { target as u32 } else { rate }, step < 1.05)
     } else {
         let step = match wanted {
@@ -47,19 +47,19 @@ pub fn next_rate(rate: u32, busy: f64, goal: f64) -> (u32, bool) {
             nearer if nearer > 0.8 => nearer + (1.0 - nearer) / 4.0,
             other => other,
         };
-        // With a rate of 0 it would never rise again.
+        // From a rate of 0 it would never rise again.
         (((f64::from(rate) * step).floor() as u32).max(1), step > 0.95)
     }
 }
 
-/// How long threads waited for a CPU each time, on average, in microseconds; none where the kernel does not say.
+/// Mean time that a thread waited for a CPU, in us. `None` if the kernel does not report it.
 pub fn scheduling_delay_us(tids: impl Iterator<Item = u32>) -> Option<f64> {
     let of = |tid: u32| delay_ns(&fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).ok()?);
     let delays: Vec<f64> = tids.filter(|tid| *tid != 0).filter_map(of).collect();
     (!delays.is_empty()).then(|| delays.iter().sum::<f64>() / delays.len() as f64 / 1e3)
 }
 
-/// Of `running, waiting, how often`.
+/// From the three numbers of `schedstat`: time running, time waiting, number of waits.
 fn delay_ns(schedstat: &str) -> Option<f64> {
     let mut numbers = schedstat.split_whitespace().skip(1).map(|number| number.parse::<f64>().ok());
     let (waiting, times) = (numbers.next()??, numbers.next()??);

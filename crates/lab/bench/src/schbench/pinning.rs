@@ -1,4 +1,4 @@
-//! Which CPUs schbench's threads may use: `-M`, `-W` and `-P`.
+//! The CPUs that schbench's threads may use: `-M`, `-W` and `-P`.
 
 use crate::schbench::Cpus;
 use std::fs;
@@ -6,17 +6,17 @@ use std::fs;
 /// The CPUs that threads are pinned to. `None` leaves these threads to the scheduler.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pinning {
-    /// For each message thread in turn: the one CPU of its own.
+    /// The CPU of each message thread, in turn.
     pub messages: Option<Vec<usize>>,
-    /// For the workers of each message thread in turn: the CPUs that they share.
+    /// The CPUs that the workers of each message thread share, in turn.
     pub workers: Option<Vec<Vec<usize>>>,
 }
 
 impl Pinning {
-    /// As schbench's `-M` and `-W`, for so many message threads on the CPUs that there are.
+    /// `-M` and `-W` as in schbench, for `threads` message threads on `cpus`.
     ///
-    /// With `auto` each message thread has a CPU, and the workers have the others. Where there are too few, message
-    /// threads share what is left after one CPU for the workers.
+    /// With `auto` each message thread has a CPU, and the workers have the rest. If there are too few CPUs, the workers
+    /// have one, and the message threads share the rest.
     pub fn new(messages: Option<&Cpus>, workers: Option<&Cpus>, threads: usize, cpus: &[usize]) -> Pinning {
         if messages == Some(&Cpus::Auto) || workers == Some(&Cpus::Auto) {
             let own = threads.min(cpus.len() - 1).max(1);
@@ -30,7 +30,7 @@ impl Pinning {
         Pinning { messages: list(messages), workers: list(workers).map(|cpus| vec![cpus]) }
     }
 
-    /// `-P ccx`: message threads and their workers share the CPUs of one last-level cache, in turn.
+    /// `-P ccx`: the message threads and their workers share the CPUs of one last-level cache, in turn.
     pub fn by_cache(cpus: &[usize]) -> Pinning {
         let caches = caches(cpus, |cpu| {
             let path = format!("/sys/devices/system/cpu/cpu{cpu}/cache/index3/shared_cpu_list");
@@ -40,7 +40,7 @@ impl Pinning {
     }
 }
 
-/// CPUs in groups that share a cache, as its name says; nobody knows of one: one group.
+/// CPUs in groups that share a cache, by the cache's name. One group if no cache is known.
 fn caches(cpus: &[usize], name: impl Fn(usize) -> String) -> Vec<Vec<usize>> {
     let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
     for cpu in cpus {

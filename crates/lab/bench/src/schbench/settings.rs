@@ -1,4 +1,4 @@
-//! What `bench schbench` is asked to do; every value has been checked.
+//! Settings of `bench schbench`. Every value has been checked.
 
 use super::Pinning;
 use crate::Settings;
@@ -6,15 +6,15 @@ use lab_targets::schbench::Plan;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What `bench schbench` is asked to do, checked.
+/// Settings of `bench schbench`.
 pub struct Schbench {
-    /// What it shares with all workloads: targets, tables, output.
+    /// Settings that all workloads share: targets, tables, output.
     pub settings: Settings,
-    /// What one run does.
+    /// The work of one run.
     pub plan: Plan,
-    /// When it does it.
+    /// The times of one run.
     pub course: Course,
-    /// Where.
+    /// The CPUs of the threads.
     pub pinning: Pinning,
     /// `--tasks`: the number of threads that run the workers as futures. `None`: each worker is a thread.
     pub executors: Option<usize>,
@@ -24,12 +24,12 @@ pub struct Schbench {
     pub jobname: Option<String>,
 }
 
-/// What happens when in a run.
+/// The times of one run.
 #[derive(Clone, Debug)]
 pub struct Course {
     /// `-r`.
     pub runtime: Duration,
-    /// `-w`; nothing where there is none.
+    /// `-w`. Zero means that there is no warm-up.
     pub warm_up: Duration,
     /// `-i`.
     pub interval: Duration,
@@ -39,11 +39,11 @@ pub struct Course {
     pub busy_percent: Option<f64>,
 }
 
-/// `-M`, `-W`.
+/// `-M` or `-W`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cpus {
-    /// One for each message thread, the others for workers.
+    /// One CPU for each message thread, the rest for the workers.
     Auto,
-    /// These.
+    /// These CPUs.
     These(Vec<usize>),
 }

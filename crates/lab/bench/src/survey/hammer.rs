@@ -1,8 +1,9 @@
-//! Any mix of targets, layouts, sizes and threads, hammered in turn: what the ratios of the report stand on.
+//! Hammers any mix of targets, layouts, sizes and threads in turn, for the ratios of the report.
 
 use super::Effort;
-use crate::Row;
-use crate::{Lab, arena::Arena, section};
+use crate::hammer::{Hammer, Row, section, times_and_rate};
+use crate::workers::{Sample, Workers};
+use crate::{Head, Lab, Ratios};
 use anyhow::Result;
 use lab_measure::sample::{self, Pace};
 use lab_measure::stats::Spread;
@@ -11,20 +12,20 @@ use lab_targets::{Layout, Name, Operation, Shape, Subject};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One line to be.
+/// One line to measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spec {
-    /// Whose table.
+    /// The target.
     pub name: Name,
-    /// Of our tables.
+    /// Bucket layout of the engine's table.
     pub layout: Layout,
-    /// Its size; `Load` settles first.
+    /// Size policy. With `Load` the size settles first.
     pub policy: Policy,
-    /// That hammer.
+    /// Number of threads that hammer.
     pub threads: usize,
-    /// What they do.
+    /// The operation that they repeat.
     pub operation: Operation,
-    /// Shared futexes.
+    /// Whether the futexes are shared.
     pub shared: bool,
 }
 
@@ -35,17 +36,17 @@ impl Spec {
     }
 }
 
-/// One line that is.
+/// One measured line.
 pub struct Measured {
-    /// What was asked for.
+    /// The request.
     pub spec: Spec,
-    /// Of all threads together, operations a second.
+    /// Operations per second of all threads together.
     pub rate: Spread,
-    /// As `bench --json` prints it.
+    /// The row as `bench --json` prints it.
     pub row: Row,
 }
 
-/// Measures all of them, interleaved; what is left out and why comes second.
+/// Measures all lines, one sample of each in a round. The second result is one note for each that was left out.
 pub fn run(
     lab: &Lab<'_>,
     stage: &str,
@@ -54,49 +55,53 @@ pub fn run(
     usual_s: f64,
 ) -> Result<(Vec<Measured>, Vec<String>)> {
     let most = specs.iter().map(|spec| spec.threads).max().unwrap_or(1);
-    let arena = Arena::new(lab, most)?;
-    let subjects = specs.iter().map(|spec| subject(&arena, spec)).collect::<Result<Vec<_>>>()?;
+    let workers = Workers::new(lab, &Hammer::default(), most)?;
+    let subjects = specs.iter().map(|spec| subject(&workers, spec)).collect::<Result<Vec<_>>>()?;
     let rounds = effort.is_quick().then_some(1);
     let pace = Pace::new(Duration::from_secs_f64(effort.seconds(usual_s)), true, rounds, specs.len());
-    let progress = lab.progress(stage, pace.course.rounds);
-    let samples = sample::rounds(pace.course, specs.len(), &progress, |number| {
+    let progress = lab.progress(stage, pace.rounds.count);
+    let samples = sample::rounds(pace.rounds, specs.len(), &progress, |number| {
         let spec = &specs[number];
-        arena.sample(&subjects[number], spec.threads, spec.operation, pace.sample)
+        workers.sample(&subjects[number], spec.threads, spec.operation, pace.sample)
     })?;
     let measured = specs.iter().zip(&subjects).zip(&samples).filter(|(_, samples)| !samples.is_empty());
     let measured = measured.map(|((spec, subject), samples)| {
-        let of = |figure: fn(&crate::arena::Sample) -> f64| Spread::of(&samples.iter().map(figure).collect::<Vec<_>>());
-        let (times, rate) = (of(|sample| sample.ns_per_op), of(|sample| sample.ops_per_sec));
-        Measured { spec: *spec, rate, row: row(lab, spec, &**subject, times, rate.median, samples.len()) }
+        let rates: Vec<_> = samples.iter().map(|sample| sample.ops_per_sec).collect();
+        Measured { spec: *spec, rate: Spread::of(&rates), row: row(lab, spec, &**subject, samples) }
     });
-    Ok((measured.collect(), arena.remark().into_iter().collect()))
+    Ok((measured.collect(), workers.remark().into_iter().collect()))
 }
 
-fn subject(arena: &Arena, spec: &Spec) -> Result<Arc<dyn Subject>> {
+fn subject(workers: &Workers, spec: &Spec) -> Result<Arc<dyn Subject>> {
     let shape = Shape { layout: spec.layout, policy: spec.policy, shared: spec.shared, early_return: false };
     let subject = lab_targets::build(spec.name, &shape)?;
     subject.note_threads(spec.threads);
-    arena.prime(&subject, spec.threads)?;
+    workers.prime(&subject, spec.threads)?;
     if spec.policy == Policy::Load && spec.name == Name::Live {
-        arena.settle(&subject, spec.threads)?;
+        workers.settle(&subject, spec.threads)?;
     }
     Ok(subject)
 }
 
-fn row(lab: &Lab<'_>, spec: &Spec, subject: &dyn Subject, times: Spread, rate: f64, rounds: usize) -> Row {
+fn row(lab: &Lab<'_>, spec: &Spec, subject: &dyn Subject, samples: &[Sample]) -> Row {
     subject.make_ready();
-    let row = Row::new(lab, section(spec.operation), spec.name, spec.threads);
-    Row {
-        futexes: lab.settings.futexes,
+    let words = Hammer::default();
+    let (times, rate) = times_and_rate(samples);
+    let head = Head {
+        futexes: words.futexes,
         buckets: subject.buckets(),
         policy: spec.name.is_ours().then(|| spec.policy.to_string()),
         layout: spec.name.is_ours().then(|| spec.layout.to_string()),
         shared: spec.shared,
+        repeat: samples.len(),
+        ..Head::new(lab, section(spec.operation), spec.name, spec.threads)
+    };
+    Row {
+        head,
         early_return: (spec.operation == Operation::WaitDiffers).then_some(false),
-        stride: Some(lab.settings.stride_bytes),
-        ns_per_op: Some(times),
-        ops_per_sec: Some(rate),
-        repeat: rounds,
-        ..row
+        stride: words.stride_bytes,
+        ns_per_op: times,
+        ops_per_sec: rate,
+        ratios: Ratios::default(),
     }
 }

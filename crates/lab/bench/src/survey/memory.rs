@@ -1,4 +1,4 @@
-//! Bytes: what tables, domains and waiters take.
+//! The bytes of tables, domains and waiters.
 
 use crate::{Lab, Memory, memory};
 use anyhow::{Result, anyhow, ensure};
@@ -9,20 +9,20 @@ use ufutex::layout::{Layout, Lean, Packed, Split};
 use ufutex::scheme::Live;
 use ufutex::{Config, Domain, Error, Options, Policy, System, Timeout, WaitOptions};
 
-/// Of the two tables whose difference is so many buckets and nothing else.
+/// The bytes of a bucket come from tables of this many buckets and of twice as many.
 const BUCKETS: usize = 1024;
 
-/// What was found.
+/// The measured sizes.
 pub struct Bytes {
-    /// Layout, bytes of a bucket.
+    /// Each layout with the bytes of a bucket.
     pub buckets: Vec<(&'static str, f64)>,
-    /// Of tables, waiters, a domain that is not used.
+    /// The bytes of tables, waiters and an unused domain.
     pub memory: Memory,
-    /// Of a domain's table after its first wait.
+    /// The bytes of a domain's table after its first wait.
     pub first_table: usize,
 }
 
-/// As a row for `--json`.
+/// One row for `--json`.
 #[derive(Serialize)]
 pub struct MemoryRow {
     workload: &'static str,
@@ -31,7 +31,7 @@ pub struct MemoryRow {
 }
 
 impl Bytes {
-    /// As rows for `--json`.
+    /// The rows for `--json`.
     pub fn rows(&self) -> Vec<MemoryRow> {
         let row = |case: &str, bytes| MemoryRow { workload: "memory", case: case.to_string(), bytes };
         let mut rows: Vec<_> =
@@ -44,7 +44,7 @@ impl Bytes {
     }
 }
 
-/// Asks the engine.
+/// Reads the sizes from the engine.
 pub fn run(lab: &Lab<'_>) -> Result<Bytes> {
     Ok(Bytes {
         buckets: vec![("lean", bucket::<Lean>()?), ("packed", bucket::<Packed>()?), ("split", bucket::<Split>()?)],
@@ -56,7 +56,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Bytes> {
 fn bucket<L: Layout>() -> Result<f64> {
     let bytes = |buckets: usize| -> Result<usize> {
         let (slots, bytes) = table::<L>(Policy::Fixed(buckets))?;
-        ensure!(slots == buckets, "asked for {buckets} buckets, got {slots}");
+        ensure!(slots == buckets, "requested {buckets} buckets, got {slots}");
         Ok(bytes)
     };
     Ok((bytes(2 * BUCKETS)? as f64 - bytes(BUCKETS)? as f64) / BUCKETS as f64)
@@ -64,11 +64,11 @@ fn bucket<L: Layout>() -> Result<f64> {
 
 /// Slots and bytes of a table after one wait.
 fn table<L: Layout>(policy: Policy) -> Result<(usize, usize)> {
-    let system = System::<L>::with_config(Config::new()).map_err(|error| anyhow!("a system: {error}"))?;
+    let system = System::<L>::with_config(Config::new()).map_err(|error| anyhow!("cannot make a system: {error}"))?;
     let domain = Domain::<Live, L>::with_options(&system, Options::new().policy(policy));
     let word = AtomicU32::new(0);
     match domain.wait_with(&word, 0, &WaitOptions::new().timeout(Timeout::After(Duration::ZERO))) {
         Err(Error::TimedOut) => Ok((domain.slots(), domain.table_bytes())),
-        other => Err(anyhow!("a wait without time ended with {other:?}")),
+        other => Err(anyhow!("a wait with a timeout of zero ended with {other:?}")),
     }
 }

@@ -1,4 +1,4 @@
-//! What is measured for the report: each part alone, so that one that fails, or is not reached, takes no other with it.
+//! The measurements of the report. Parts are independent: if one fails or is not reached, the others remain.
 
 pub mod hammer;
 pub mod memory;
@@ -10,7 +10,7 @@ pub mod timers;
 /// How much time the parts take.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Of the usual seconds of a part, this share.
+    /// Share of the seconds of a full report.
     pub share: f64,
 }
 
@@ -20,7 +20,7 @@ impl Effort {
         usual * self.share
     }
 
-    /// Whether the samples are too short to mean anything.
+    /// Whether the samples are too short to be meaningful.
     pub fn is_quick(self) -> bool {
         self.share < 0.5
     }

@@ -1,4 +1,4 @@
-//! What the published comparisons are on this machine: the same pairs, with as many threads as it has CPUs.
+//! The published comparisons on this machine: the same pairs, with as many threads as there are CPUs.
 
 use super::Effort;
 use super::hammer::{self, Measured, Spec};
@@ -15,17 +15,17 @@ pub const TABLE_THREADS: [usize; 5] = [1, 2, 4, 8, 16];
 /// The slots of that table.
 pub const TABLE_SLOTS: [usize; 7] = [4, 8, 16, 32, 64, 128, 256];
 
-/// What was found.
+/// Results.
 pub struct Published {
     /// The sides of all comparisons.
     pub sides: Vec<Measured>,
     /// The first table of [private-hash].
     pub table: Vec<Measured>,
-    /// What a careful reader asks.
+    /// Notes on what was left out and on disturbed samples.
     pub notes: Vec<String>,
 }
 
-/// Measures both.
+/// Measures the pairs and the table.
 pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Published> {
     let most = if effort.is_quick() { 2 } else { usize::MAX };
     let (sides, mut notes) = hammer::run(lab, "published: pairs", &sides(lab.cpus.len()), effort, PAIRS_SECONDS)?;
@@ -60,7 +60,7 @@ fn sides(threads: usize) -> Vec<Spec> {
     all
 }
 
-/// Our table and the kernel's at each size, and the tables of the whole system; up to so many threads.
+/// At most `most_threads` threads: the engine's and the kernel's table at each size, and both global tables.
 fn table(most_threads: usize) -> Vec<Spec> {
     let mut all = Vec::new();
     for threads in TABLE_THREADS.into_iter().filter(|threads| *threads <= most_threads) {

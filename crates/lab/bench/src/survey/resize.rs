@@ -1,11 +1,13 @@
-//! Throughput over time, before, while and after a table gets another size under hammering threads.
+//! Throughput over time: before, during and after a resize under hammering threads.
 
 use super::Effort;
-use crate::{GIVE_UP, Lab, arena};
+use crate::hammer::Hammer;
+use crate::resize::GIVE_UP;
+use crate::{Lab, workers};
 use anyhow::{Result, anyhow};
 use lab_measure::clock;
 use lab_measure::pool::{Gate, Pool};
-use lab_measure::sample::{self, Course};
+use lab_measure::sample::{self, Rounds};
 use lab_targets::Policy;
 use lab_targets::loops::Timeline;
 use lab_targets::{Layout, Name, Shape, Words};
@@ -15,39 +17,39 @@ use std::time::{Duration, Instant};
 
 /// Slots before and after.
 pub const SIZES: (usize, usize) = (16, 1024);
-/// A step of the picture.
+/// Length of one step of the timeline.
 pub const STEP_MS: f64 = 2.0;
-/// What the picture shows before the request …
+/// Time that the timeline shows before the request …
 pub const BEFORE_MS: f64 = 30.0;
-/// … and after it at least.
+/// … and at least after it.
 pub const AFTER_MS: f64 = 250.0;
-/// Threads of each CPU: the schemes that wait for everybody to let go wait for those that are not running, too.
+/// Threads of each CPU. A scheme that waits for all threads to leave the table waits also for those that do not run.
 const THREADS_PER_CPU: usize = 8;
 const ROUNDS: usize = 5;
 
 /// One resize under load.
 #[derive(Clone, Debug)]
 pub struct Once {
-    /// Until the new size was in effect, or the request was given up.
+    /// Time until the new size was in effect or the request was given up.
     pub took_ms: f64,
-    /// Whether it was.
+    /// Whether the new size came into effect.
     pub completed: bool,
-    /// Millions of operations a second, of all threads, in steps from `BEFORE_MS` before the request.
+    /// Operations per second of all threads, in millions, in steps from `BEFORE_MS` before the request.
     pub mops: Vec<f64>,
 }
 
-/// One target.
+/// The rounds of one target.
 #[derive(Clone, Debug)]
 pub struct Resized {
-    /// Which.
+    /// The target.
     pub name: Name,
-    /// That hammer.
+    /// Number of threads that hammer.
     pub threads: usize,
-    /// Every round, the quickest first.
+    /// Every round, the fastest resize first.
     pub rounds: Vec<Once>,
 }
 
-/// As a row for `--json`.
+/// One row for `--json`.
 #[derive(Serialize)]
 pub struct CourseRow {
     workload: &'static str,
@@ -59,12 +61,12 @@ pub struct CourseRow {
     resize_us: f64,
     completed_share: f64,
     step_ms: f64,
-    /// Of the middle round; `compare` leaves it alone.
+    /// The timeline of the median round. `compare` ignores it.
     mops: Vec<f64>,
 }
 
 impl Resized {
-    /// The round in the middle.
+    /// The round with the median time.
     pub fn middle(&self) -> Option<&Once> {
         self.rounds.get(self.rounds.len() / 2)
     }
@@ -74,11 +76,11 @@ impl Resized {
         self.rounds.iter().filter(|once| once.completed).count()
     }
 
-    /// As a row for `--json`.
+    /// The row for `--json`.
     pub fn row(&self) -> Option<CourseRow> {
         let middle = self.middle()?;
         Some(CourseRow {
-            workload: "resize-course",
+            workload: "resize-rounds",
             target: self.name.text(),
             threads: self.threads,
             from: SIZES.0,
@@ -97,11 +99,11 @@ pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Vec<Resized>> {
     let threads = THREADS_PER_CPU * lab.cpus.len().min(32);
     let mut names = vec![Name::Live, Name::Atomic, Name::PerCpu];
     names.extend(lab_targets::kernel_has_private_hash().then_some(Name::Kernel));
-    let (pool, words) = (Pool::new(threads, &lab.cpus)?, arena::words(lab.settings, threads));
+    let (pool, words) = (Pool::new(threads, &lab.cpus)?, workers::words(&Hammer::default(), threads));
     let rounds = if effort.is_quick() { 1 } else { ROUNDS };
     let progress = lab.progress("resize: throughput over time", rounds);
-    let course = Course { rounds, warm_up: !effort.is_quick(), limit: None };
-    let samples = sample::rounds(course, names.len(), &progress, |number| once(&pool, &words, names[number], threads))?;
+    let rounds = Rounds { count: rounds, warm_up: !effort.is_quick(), limit: None };
+    let samples = sample::rounds(rounds, names.len(), &progress, |number| once(&pool, &words, names[number], threads))?;
     let all = names.into_iter().zip(samples).filter(|(_, rounds)| !rounds.is_empty());
     Ok(all
         .map(|(name, mut rounds)| {
@@ -144,8 +146,8 @@ fn once(pool: &Pool, words: &Arc<Vec<Words>>, name: Name, threads: usize) -> Res
     Ok(Once { took_ms, completed, mops: mops.collect() })
 }
 
-/// The mean rate of some part of a course (threads that share a CPU work in bursts); none where the part is shorter than three
-/// steps.
+/// The mean rate in part of a timeline. (Threads that share a CPU work in bursts.) `None` if the part is shorter than
+/// three steps.
 pub fn rate(once: &Once, from_ms: f64, to_ms: f64) -> Option<f64> {
     let step = |ms: f64| ((ms + BEFORE_MS) / STEP_MS).max(0.0);
     let (from, to) = (step(from_ms).ceil() as usize, (step(to_ms) as usize).min(once.mops.len()));

@@ -1,4 +1,4 @@
-//! Throughput by threads, for every target.
+//! Throughput by number of threads, for every target.
 
 use super::Effort;
 use super::hammer::{self, Measured, Spec};
@@ -8,22 +8,22 @@ use lab_targets::Policy;
 use lab_targets::{Name, Operation};
 
 const SECONDS: f64 = 20.0;
-/// More threads than this hammer nobody's real table.
+/// No real program hammers a table with more threads than this.
 const THREADS_MAX: usize = 256;
-/// Of the tables that do not size themselves: enough for that many threads that `live` would not ask for more.
+/// Buckets of the tables that do not size themselves. With `THREADS_MAX` threads `live` asks for no more.
 const BUCKETS: usize = 1024;
 
-/// What was found.
+/// Results.
 pub struct Scaling {
-    /// The values of x.
+    /// The thread counts: the x axis.
     pub threads: Vec<usize>,
     /// Waits and wakes.
     pub measured: Vec<Measured>,
-    /// What a careful reader asks.
+    /// Notes on what was left out and on disturbed samples.
     pub notes: Vec<String>,
 }
 
-/// Powers of two up to twice the CPUs, and at least up to 8: beyond the CPUs threads share them.
+/// Powers of two up to twice the CPUs, and at least up to 8. With more threads than CPUs, threads share CPUs.
 fn threads(cpus: usize) -> Vec<usize> {
     let most = (2 * cpus).clamp(8, THREADS_MAX);
     let mut all: Vec<_> =
@@ -40,11 +40,11 @@ pub fn run(lab: &Lab<'_>, effort: Effort) -> Result<Scaling> {
     let mut threads = threads(lab.cpus.len());
     threads.truncate(if effort.is_quick() { 2 } else { threads.len() });
     let mut all = Scaling { threads: threads.clone(), measured: Vec::new(), notes: Vec::new() };
-    for (operation, share) in [(Operation::WaitDiffers, 0.65), (Operation::WakeNobody, 0.35)] {
+    for (operation, share) in [(Operation::WaitDiffers, 0.65), (Operation::WakeNoWaiter, 0.35)] {
         let specs: Vec<_> = threads.iter().flat_map(|threads| line_up(*threads, operation)).collect();
         let stage = match operation {
             Operation::WaitDiffers => "scaling: waits",
-            Operation::WakeNobody => "scaling: wakes",
+            Operation::WakeNoWaiter => "scaling: wakes",
         };
         let (measured, notes) = hammer::run(lab, stage, &specs, effort, SECONDS * share)?;
         all.measured.extend(measured);

@@ -1,10 +1,8 @@
-//! POSIX timers: the tests of [timer-hash] at the sizes that take seconds, not minutes.
+//! POSIX timers: the tests of [timer-hash], at the sizes that take seconds and not minutes.
 
 use super::Effort;
-use crate::settings::Timers;
-use crate::timers::Row;
-use crate::{Lab, timers};
-use crate::{Settings, Workload};
+use crate::timers::{self, Row, Timers};
+use crate::{Lab, Settings};
 use anyhow::Result;
 use lab_targets::timers::{Name, Test};
 use strum::VariantArray;
@@ -35,7 +33,7 @@ const PARTS: [Part; 5] = [
     Part { timers: &[100_000], threads: &[1, 2], seconds: 3.0, ..Part::new(Test::CreateDelete) },
 ];
 
-/// The same where samples are too short to mean anything, with one round each.
+/// The parts of a quick report: samples too short to be meaningful, and one round each.
 const QUICK: [Part; 2] = [
     Part { timers: &[500], seconds: 0.1, ..Part::new(Test::CreateGetoverrun) },
     Part { timers: &[500], seconds: 0.1, ..Part::new(Test::CreateDelete) },
@@ -47,39 +45,41 @@ impl Part {
     }
 
     fn settings(&self, silent: bool, effort: Effort) -> Settings {
-        let timers =
-            Timers { targets: self.targets.to_vec(), tests: vec![self.test], processes: None, sparse: self.sparse };
         Settings {
-            workloads: vec![Workload::Timers],
-            full: false,
-            threads: Some(self.threads.to_vec()),
-            number: Some(self.timers.to_vec()),
             runtime_s: Some(effort.seconds(self.seconds).max(0.05)),
             repeat: effort.is_quick().then_some(1),
             silent,
-            timers,
             ..Settings::default()
+        }
+    }
+
+    fn asked(&self) -> Timers {
+        Timers {
+            targets: self.targets.to_vec(),
+            tests: vec![self.test],
+            number: Some(self.timers.to_vec()),
+            threads: Some(self.threads.to_vec()),
+            processes: None,
+            sparse: self.sparse,
         }
     }
 }
 
-/// Rows, and what is left out.
+/// The rows, and what was left out.
 pub struct Found {
-    /// In order.
+    /// The rows, in order.
     pub rows: Vec<Row>,
-    /// What a careful reader asks.
+    /// Notes on what was left out and on disturbed samples.
     pub notes: Vec<String>,
 }
 
-/// Measures.
+/// Measures all parts.
 pub fn run(silent: bool, effort: Effort) -> Result<Found> {
     let parts: &[Part] = if effort.is_quick() { &QUICK } else { &PARTS };
     let mut found = Found { rows: Vec::new(), notes: Vec::new() };
     for part in parts {
         let settings = part.settings(silent, effort);
-        let findings = timers::run(&mut Lab::new(&settings))?;
-        found.rows.extend(findings.rows);
-        found.notes.extend(findings.notes);
+        found.rows.extend(timers::run(&mut Lab::new(&settings), &part.asked(), &mut found.notes)?);
     }
     found.notes.sort();
     found.notes.dedup();

@@ -1,7 +1,7 @@
-//! One process on the kernel's futexes, for one sample.
+//! One process that hammers the kernel's futexes for one sample.
 
-use crate::arena::Sample;
 use crate::children;
+use crate::workers::Sample;
 use anyhow::Result;
 use lab_measure::clock;
 use lab_measure::pool::{Gate, Pool};
@@ -11,35 +11,35 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What one process on the kernel's futexes needs to know.
+/// Parameters of one child process.
 #[derive(Clone)]
 pub struct Child {
-    /// Threads of this process.
+    /// Number of threads of this process.
     pub threads: usize,
-    /// Words of each thread.
+    /// Number of words of each thread.
     pub futexes: usize,
-    /// From a word to the next, in bytes.
+    /// Distance between two words, in bytes.
     pub stride: usize,
-    /// Slots of the process's table; 0: the global one.
+    /// Slots of the process's table. 0 means the global table.
     pub slots: usize,
-    /// The CPUs of its threads, in turn.
+    /// CPUs of the threads, in turn.
     pub cpus: Vec<usize>,
-    /// For how long it hammers.
+    /// Length of the sample.
     pub microseconds: u64,
 }
 
-/// What its threads have done.
+/// The child's results.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Report {
     operations: u64,
-    /// Of all threads.
+    /// Sum of all threads' times.
     thread_ns: u64,
-    /// Of the slowest.
+    /// Time of the slowest thread.
     longest_ns: u64,
 }
 
 impl Report {
-    /// Of all processes of a sample.
+    /// Combines the reports of all processes into one sample.
     pub fn together(reports: &[Report]) -> Sample {
         let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>() as f64;
         let longest_ns = reports.iter().map(|report| report.longest_ns).max().unwrap_or(0);
@@ -51,7 +51,7 @@ impl Report {
     }
 }
 
-/// A child's part.
+/// Runs in the child process.
 pub fn run(args: &Child) -> Result<()> {
     let policy = Policy::Fixed(args.slots);
     let shape = Shape { layout: Layout::Lean, policy, shared: false, early_return: false };
@@ -60,7 +60,7 @@ pub fn run(args: &Child) -> Result<()> {
     subject.make_ready();
     let words: Arc<Vec<Words>> = Arc::new((0..args.threads).map(|_| Words::new(args.futexes, args.stride)).collect());
     let start = children::ready()?;
-    // This thread is one of those that pass: nobody begins before it is time.
+    // This thread passes the gate with the workers, so that none begins before the start time.
     let gate = Gate::new(args.threads + 1);
     let job = {
         let gate = gate.clone();
@@ -80,7 +80,7 @@ pub fn run(args: &Child) -> Result<()> {
         thread_ns: times.iter().sum(),
         longest_ns: times.iter().copied().max().unwrap_or(0),
     };
-    let report = if failed == 0 { Ok(report) } else { Err(format!("{failed} waits did not end as they must")) };
+    let report = if failed == 0 { Ok(report) } else { Err(format!("{failed} waits had a wrong result")) };
     println!("{}", serde_json::to_string(&report)?);
     Ok(())
 }

@@ -1,51 +1,89 @@
-//! `hash --sweep`: the two tables of [private-hash]. The first has one process, by threads and buckets. The second has
-//! a process on each node, or on each of several sets of CPUs, by buckets.
+//! `hash --sweep`: the two tables of [private-hash]. The first is of one process, by threads and buckets. The second
+//! has a process on each node, or on each of several sets of CPUs, by buckets.
 //!
-//! A process of ours is a domain: all domains of a system share its global table, as the kernel's processes do. The
-//! kernel is measured in children of this program, since a process cannot give back the global hash.
+//! Each process is a domain of the engine: the domains of a system share its global table, as the kernel's processes
+//! do. The kernel is measured in child processes, since a process that has left the global hash cannot go back to it.
 
 pub mod child;
 mod places;
 
-use super::arena::{self, Sample};
-use super::{Lab, children};
-use crate::{Outcome, Row};
+use crate::hammer::{Hammer, times_and_rate};
+use crate::workers::{self, Sample};
+use crate::{Head, Lab, Ratios, children, rows_of};
 use anyhow::{Result, ensure};
 use child::Report;
 use lab_measure::pool::{Gate, Pool};
-use lab_measure::sample::{self, Pace};
+use lab_measure::sample;
 use lab_measure::stats::Spread;
 use lab_targets::Policy;
 use lab_targets::{Name, Operation, Shape, Subject, Words};
 use places::Places;
+use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
 const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
-/// Of the first table; 0 is the global one.
+/// Slots in the first table. 0 means the global table.
 const ONE: [usize; 8] = [0, 4, 8, 16, 32, 64, 128, 256];
-/// Of the second.
+/// Slots in the second table.
 const SEVERAL: [usize; 11] = [0, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 const BUDGET_S: f64 = 30.0;
 
-/// Which of the two tables.
+/// Settings of `hash --sweep`.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// Threads and words.
+    pub hammer: Hammer,
+    /// `-b`. Empty means the slots of [private-hash].
+    pub slots: Vec<usize>,
+    /// `-p`, if given.
+    pub processes: Option<usize>,
+}
+
+/// One row of the results: a cell of one of the two tables.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Target, threads and setup.
+    #[serde(flatten)]
+    pub head: Head,
+    /// Always `sweep`.
+    pub section: &'static str,
+    /// Requested slots. 0 means the global table.
+    pub slots: usize,
+    /// Second table only: number of processes, each with `head.threads` threads on its own CPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<usize>,
+    /// Always false.
+    pub early_return: bool,
+    /// Distance between two words, in bytes.
+    pub stride: usize,
+    /// Time of one operation, as a thread sees it.
+    pub ns_per_op: Spread,
+    /// Rate of all threads together; median over the rounds.
+    pub ops_per_sec: f64,
+    /// This row's time divided by the kernel's, round by round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_kernel: Option<f64>,
+}
+
+/// One of the two tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
     /// One process.
     ByThreads,
-    /// So many.
+    /// This many processes.
     ByProcesses(usize),
 }
 
-/// One cell of a table of one target.
+/// One cell of a table, for one target.
 struct Cell {
     name: Name,
     table: Table,
-    /// Of each process.
+    /// Number of threads of each process.
     threads: usize,
-    /// 0: the global table.
+    /// 0 means the global table.
     slots: usize,
-    /// Empty of the kernel's.
+    /// One for each process. Empty for the kernel, which is measured in children.
     subjects: Vec<Arc<dyn Subject>>,
 }
 
@@ -62,48 +100,46 @@ impl Cell {
     }
 }
 
-/// What all cells share.
+/// What all cells use.
 struct Field {
     pool: Pool,
     words: Arc<Vec<Words>>,
+    hammer: Hammer,
     places: Places,
 }
 
-/// Measures both tables of every target, all cells interleaved.
-pub fn run(lab: &mut Lab<'_>, sizes: &[usize]) -> Result<Outcome> {
-    let mut notes = Vec::new();
-    let places = Places::new(&lab.cpus, lab.settings.processes, &mut notes);
-    let cells = line_up(lab, sizes, &places, &mut notes)?;
+/// Measures both tables of all targets, one sample of each cell in a round.
+pub fn run(lab: &mut Lab<'_>, asked: &Sweep, notes: &mut Vec<String>) -> Result<Vec<Row>> {
+    let places = Places::new(&lab.cpus, asked.processes, notes);
+    let cells = line_up(lab, asked, &places, notes)?;
     let most = cells.iter().map(|cell| cell.threads * cell.processes()).max().unwrap_or(1);
-    let field = Field { pool: Pool::new(most, &lab.cpus)?, words: arena::words(lab.settings, most), places };
-    let settings = lab.settings;
+    let words = workers::words(&asked.hammer, most);
+    let field = Field { pool: Pool::new(most, &lab.cpus)?, words, hammer: asked.hammer.clone(), places };
     let turns = |cell: &Cell| (cell.threads * cell.processes()).div_ceil(lab.cpus.len());
     let all_turns = cells.iter().map(turns).sum();
-    let pace = Pace::new(lab.budget(BUDGET_S), settings.runtime_s.is_some(), settings.repeat, all_turns);
-    let stage = format!("hash, sweep: {} cells, {} rounds", cells.len(), pace.course.rounds);
-    let progress = lab.progress(&stage, pace.course.rounds);
+    let pace = lab.pace(BUDGET_S, all_turns);
+    let stage = format!("hash, sweep: {} cells, {} rounds", cells.len(), pace.rounds.count);
+    let progress = lab.progress(&stage, pace.rounds.count);
     let samples =
-        sample::rounds(pace.course, cells.len(), &progress, |number| once(lab, &field, &cells[number], pace.sample))?;
+        sample::rounds(pace.rounds, cells.len(), &progress, |number| once(lab, &field, &cells[number], pace.sample))?;
     drop(progress);
     for (cell, samples) in cells.iter().zip(&samples) {
         let times = samples.iter().map(|sample| sample.ns_per_op).collect();
         lab.series.put((&cell.section(), cell.name.text(), cell.threads), times);
     }
-    let measured = cells.iter().zip(&samples).filter(|(_, samples)| !samples.is_empty());
-    let rows = measured.map(|(cell, samples)| row(lab, cell, samples)).collect();
-    Ok(Outcome { rows, notes })
+    Ok(rows_of(&cells, &samples, |cell, samples| row(lab, asked, cell, samples)))
 }
 
-fn line_up(lab: &Lab<'_>, sizes: &[usize], places: &Places, notes: &mut Vec<String>) -> Result<Vec<Cell>> {
-    let threads = lab.settings.threads.clone().unwrap_or_else(|| THREADS.to_vec());
+fn line_up(lab: &Lab<'_>, asked: &Sweep, places: &Places, notes: &mut Vec<String>) -> Result<Vec<Cell>> {
+    let threads = asked.hammer.threads.clone().unwrap_or_else(|| THREADS.to_vec());
     let most = threads.iter().copied().max().unwrap_or(1);
     let mut cells = Vec::new();
     for name in lab.sleeping_targets() {
         match name {
-            Name::Global => notes.push("global left out: it is the others' column G".to_string()),
-            Name::ParkingLot => notes.push("parking_lot left out: it has one table, of its own size".to_string()),
+            Name::Global => notes.push("global left out: it is column G of the other targets".to_string()),
+            Name::ParkingLot => notes.push("parking_lot left out: the size of its one table cannot be set".to_string()),
             _ => {
-                let chosen = |all: &[usize]| if sizes.is_empty() { all.to_vec() } else { sizes.to_vec() };
+                let chosen = |all: &[usize]| if asked.slots.is_empty() { all.to_vec() } else { asked.slots.clone() };
                 for threads in threads.iter().copied() {
                     cells.extend(row_of_cells(lab, name, Table::ByThreads, threads, &chosen(&ONE))?);
                 }
@@ -133,17 +169,17 @@ fn row_of_cells(lab: &Lab<'_>, name: Name, table: Table, threads: usize, sizes: 
     sizes.iter().copied().filter(is_possible).map(cell).collect()
 }
 
-/// One sample; once more where a thread that need not share its CPU had none for a while.
+/// One sample. It is taken again if each thread had a CPU to itself and one of them was disturbed.
 fn once(lab: &Lab<'_>, field: &Field, cell: &Cell, length: Duration) -> Result<Sample> {
     let cpus = field.places.of(cell.table, cell.threads);
     if cell.name == Name::Kernel {
-        return in_children(lab, cell, &cpus, length);
+        return in_children(field, cell, &cpus, length);
     }
     let has_cpus = cell.threads * cell.processes() <= lab.cpus.len();
     let mut tallies = Vec::new();
-    for _ in 0..arena::TRIES {
+    for _ in 0..workers::TRIES {
         tallies = hammer(field, cell, &cpus, length)?;
-        if !has_cpus || !arena::is_disturbed(&tallies) {
+        if !has_cpus || !workers::is_disturbed(&tallies) {
             break;
         }
     }
@@ -159,17 +195,17 @@ fn hammer(field: &Field, cell: &Cell, cpus: &[usize], length: Duration) -> Resul
     };
     let tallies = field.pool.run_on(all, cpus, job, || gate.stop_after(length))?;
     let failed: u64 = tallies.iter().map(|tally| tally.failed).sum();
-    ensure!(failed == 0, "{}: {failed} waits did not end as they must", cell.name);
+    ensure!(failed == 0, "{}: {failed} waits had a wrong result", cell.name);
     Ok(tallies)
 }
 
-fn in_children(lab: &Lab<'_>, cell: &Cell, cpus: &[usize], length: Duration) -> Result<Sample> {
+fn in_children(field: &Field, cell: &Cell, cpus: &[usize], length: Duration) -> Result<Sample> {
     let arguments = |number: usize| {
         let mine: Vec<_> = cpus[number * cell.threads..][..cell.threads].iter().map(ToString::to_string).collect();
         let numbers = [
             ("--threads", cell.threads),
-            ("--futexes", lab.settings.futexes),
-            ("--stride", lab.settings.stride_bytes),
+            ("--futexes", field.hammer.futexes),
+            ("--stride", field.hammer.stride_bytes),
             ("--slots", cell.slots),
             ("--microseconds", length.as_micros() as usize),
         ];
@@ -182,29 +218,28 @@ fn in_children(lab: &Lab<'_>, cell: &Cell, cpus: &[usize], length: Duration) -> 
     Ok(Report::together(&reports))
 }
 
-fn row(lab: &Lab<'_>, cell: &Cell, samples: &[Sample]) -> Row {
-    let times: Vec<_> = samples.iter().map(|sample| sample.ns_per_op).collect();
-    let rates: Vec<_> = samples.iter().map(|sample| sample.ops_per_sec).collect();
-    let section = cell.section();
-    let key = |name: Name| (section.as_str(), name.text(), cell.threads);
+fn row(lab: &Lab<'_>, asked: &Sweep, cell: &Cell, samples: &[Sample]) -> Row {
+    let (times, rate) = times_and_rate(samples);
     let buckets = match cell.subjects.first() {
         Some(subject) => subject.buckets(),
         None => Some(cell.slots).filter(|slots| *slots > 0),
     };
-    Row {
-        section: Some("sweep"),
-        futexes: lab.settings.futexes,
+    let head = Head {
+        futexes: asked.hammer.futexes,
         buckets,
-        slots: Some(cell.slots),
-        processes: matches!(cell.table, Table::ByProcesses(_)).then(|| cell.processes()),
         policy: cell.name.is_ours().then(|| if cell.slots == 0 { "global".into() } else { cell.slots.to_string() }),
-        early_return: Some(false),
-        stride: Some(lab.settings.stride_bytes),
-        ns_per_op: Some(Spread::of(&times)),
-        ops_per_sec: Some(Spread::of(&rates).median),
-        ratio_kernel: lab.series.ratio(key(cell.name), key(Name::Kernel)),
         repeat: samples.len(),
-        ..Row::new(lab, "hash", cell.name, cell.threads)
+        ..Head::new(lab, "hash", cell.name, cell.threads)
+    };
+    Row {
+        head: head.on_cpus(lab, cell.threads * cell.processes()),
+        section: "sweep",
+        slots: cell.slots,
+        processes: matches!(cell.table, Table::ByProcesses(_)).then(|| cell.processes()),
+        early_return: false,
+        stride: asked.hammer.stride_bytes,
+        ns_per_op: times,
+        ops_per_sec: rate,
+        ratio_kernel: Ratios::of(&lab.series, &cell.section(), cell.name.text(), cell.threads).kernel,
     }
-    .on_cpus(lab, cell.threads * cell.processes())
 }

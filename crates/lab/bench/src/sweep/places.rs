@@ -1,18 +1,18 @@
-//! Where the processes of the second table run.
+//! The CPUs on which the processes of the second table run.
 
 use super::Table;
 use lab_measure::machine;
 
 /// The CPUs of each process.
 pub struct Places {
-    /// Of one process.
+    /// For the first table's one process.
     all: Vec<usize>,
-    /// Of each of several.
+    /// For each process of the second table.
     pub sets: Vec<Vec<usize>>,
 }
 
 impl Places {
-    /// By nodes; where there is one, or another number of processes is asked for, the CPUs in equal shares.
+    /// One set for each node. On one node, or for another number of processes, equal sets of CPUs.
     pub fn new(cpus: &[usize], asked: Option<usize>, notes: &mut Vec<String>) -> Places {
         let nodes = machine::nodes();
         let all = cpus.to_vec();
@@ -22,7 +22,9 @@ impl Places {
         let sets = shares(cpus, asked.unwrap_or(cpus.len().min(2)));
         if asked.is_none() {
             let count = sets.len();
-            notes.push(format!("one node here: the second table has {count} processes, each with CPUs of its own"));
+            notes.push(format!(
+                "this machine has one node: the second table has {count} processes, each on its own CPUs"
+            ));
         }
         Places { all, sets }
     }
@@ -37,7 +39,7 @@ impl Places {
     }
 }
 
-/// Neighbours together; where there are too few, processes share.
+/// Splits the CPUs into `count` sets of neighbours. With fewer CPUs than sets, sets share CPUs.
 fn shares(cpus: &[usize], count: usize) -> Vec<Vec<usize>> {
     if count > cpus.len() {
         return (0..count).map(|number| vec![cpus[number % cpus.len()]]).collect();

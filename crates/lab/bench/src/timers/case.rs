@@ -1,20 +1,21 @@
-//! What is measured: tests, sizes, threads and processes; and what of it ends up under which name.
+//! The cases of `timers` (test, size, threads, processes) and the figures that each one has.
 
-use super::super::Lab;
+use super::Timers;
+use crate::Lab;
 use lab_targets::timers::{Load, Name, Test, Times, pending_signals_max};
 use std::fmt;
 
-/// Timers of a thread.
+/// Default numbers of timers of a thread.
 const TIMERS: [usize; 2] = [20_000, 100_000];
-/// How often a timer is created and deleted.
+/// Default number of create-and-delete loops.
 const LOOPS: usize = 100_000;
-/// Timers that are armed.
+/// Default number of armed timers.
 const ARMED: usize = 100_000;
-/// Timers that expire within a second.
+/// Default number of timers that expire within a second.
 const EXPIRING: usize = 100_000;
-/// Sparse IDs: how many, and how far apart. The two numbers are those of [timer-hash].
+/// Default of the sparse case: number of IDs and the distance between them, as in [timer-hash].
 const SPARSE: (usize, usize) = (2048, 512);
-/// From so many steps along chains on, the reader is told before a sample.
+/// A sample with more steps along chains than this is announced.
 const LONG_STEPS: f64 = 1e9;
 /// Buckets of the designs with chains, roughly.
 const BUCKETS: f64 = 512.0;
@@ -22,15 +23,15 @@ const BUCKETS: f64 = 512.0;
 /// One test at one size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Case {
-    /// What is measured.
+    /// The test.
     pub test: Test,
-    /// Of each thread.
+    /// Timers of each thread.
     pub timers: usize,
-    /// Of each process.
+    /// Threads of each process.
     pub threads: usize,
-    /// How many.
+    /// Number of processes.
     pub processes: usize,
-    /// From an ID to the next, where the caller chooses them.
+    /// Distance between two IDs, if the caller chooses the IDs.
     pub sparse: Option<usize>,
 }
 
@@ -40,12 +41,12 @@ impl Case {
         Case { test, timers, threads, processes: 1, sparse: None }
     }
 
-    /// Those with sparse IDs that every run has.
+    /// The sparse case of every run.
     pub fn sparse() -> Case {
         Case { sparse: Some(SPARSE.1), ..Case::of(Test::CreateGetoverrun, SPARSE.0, 1) }
     }
 
-    /// Those that every run has, unless others are asked for.
+    /// The cases of every run without size flags.
     fn defaults() -> Vec<Case> {
         use Test::{CreateDelete, CreateGetoverrun, Expire, Settime};
         vec![
@@ -60,21 +61,19 @@ impl Case {
         ]
     }
 
-    /// What is asked for.
-    pub fn asked(lab: &Lab<'_>, notes: &mut Vec<String>) -> Vec<Case> {
-        let settings = lab.settings;
-        let asked = &settings.timers;
-        let sizes = [&settings.number, &settings.threads, &asked.processes];
+    /// The requested cases.
+    pub fn asked(lab: &Lab<'_>, asked: &Timers, notes: &mut Vec<String>) -> Vec<Case> {
+        let sizes = [&asked.number, &asked.threads, &asked.processes];
         if sizes.iter().all(|size| size.is_none()) && asked.sparse.is_none() {
             let mut cases = Case::defaults();
             cases.retain(|case| asked.tests.contains(&case.test));
             if lab.cpus.len() < 2 && cases.iter().any(|case| case.threads > 1) {
-                notes.push("2 threads are skipped: this process may use one CPU only".to_string());
+                notes.push("2 threads left out: this process may use only one CPU".to_string());
                 cases.retain(|case| case.threads == 1);
             }
             return cases;
         }
-        let threads = settings.threads.as_deref().unwrap_or(&[1]);
+        let threads = asked.threads.as_deref().unwrap_or(&[1]);
         let processes = asked.processes.as_deref().unwrap_or(&[1]);
         let mut cases = Vec::new();
         for test in asked.tests.iter().copied() {
@@ -85,7 +84,7 @@ impl Case {
                 Test::Settime => &[ARMED],
                 Test::Expire => &[EXPIRING],
             };
-            for timers in settings.number.as_deref().unwrap_or(default).iter().copied() {
+            for timers in asked.number.as_deref().unwrap_or(default).iter().copied() {
                 for (threads, processes) in threads.iter().flat_map(|t| processes.iter().map(|p| (*t, *p))) {
                     let sparse = asked.sparse;
                     cases.push(Case { test, timers, threads, processes, sparse });
@@ -95,20 +94,20 @@ impl Case {
         cases
     }
 
-    /// Whether this target is not measured here; then also why, where the reader would not know.
+    /// `None` if this target can be measured. Otherwise `Some` with the reason, if a note should state it.
     pub fn refuses(&self, name: Name) -> Option<Option<String>> {
         let all = self.timers * self.threads * self.processes;
         match (name, self.test) {
             (Name::Ours, Test::Expire) if self.threads * self.processes > 1 => {
-                Some(Some(format!("{self} left out: one process expires timers, and no thread of it waits for them")))
+                Some(Some(format!("{self} left out: expire has one process and one thread")))
             }
             (Name::Ours, Test::Expire) => None,
-            (_, Test::Expire) => Some(Some("expire: ours alone".to_string())),
+            (_, Test::Expire) => Some(Some("expire: only ours is measured".to_string())),
             (Name::GlobalLock | Name::Precheck | Name::Scaled | Name::Radix, Test::Settime) => {
-                Some(Some("settime: ours and the kernel alone arm timers; the other targets are tables".to_string()))
+                Some(Some("settime: only ours and kernel arm timers; the other targets are tables".to_string()))
             }
             (Name::Kernel, _) if self.sparse.is_some() => {
-                Some(Some("kernel, sparse IDs left out: what its table takes cannot be seen".to_string()))
+                Some(Some("kernel, sparse IDs left out: the size of its table cannot be seen".to_string()))
             }
             (Name::Kernel, Test::CreateGetoverrun | Test::Settime) => {
                 let most = pending_signals_max().filter(|most| all > *most)?;
@@ -120,13 +119,13 @@ impl Case {
         }
     }
 
-    /// What a thread of it does.
+    /// The work of one thread.
     pub fn load(&self, thread: usize) -> Load {
         let Case { test, timers, threads, sparse, .. } = *self;
         Load { test, timers, sparse, thread, threads }
     }
 
-    /// Whether a sample of this target takes long, since its chains are.
+    /// Whether a sample of this target takes long because of its long chains.
     pub fn is_long(&self, name: Name) -> bool {
         let all = (self.timers * self.threads * self.processes) as f64;
         let has_chains = matches!(name, Name::GlobalLock | Name::Precheck | Name::Scaled);
@@ -146,31 +145,31 @@ impl fmt::Display for Case {
     }
 }
 
-/// A number that a sample has.
+/// A figure of a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Measure {
-    /// timer_create, in ns.
+    /// Time of timer_create, in ns.
     Create,
-    /// timer_getoverrun.
+    /// Time of timer_getoverrun, in ns.
     Getoverrun,
-    /// timer_delete.
+    /// Time of timer_delete, in ns.
     Delete,
-    /// timer_settime.
+    /// Time of timer_settime, in ns.
     Settime,
-    /// Both together.
+    /// Time of timer_create and timer_delete together, in ns.
     CreateDelete,
-    /// Of the tables.
+    /// Bytes of the tables.
     TableBytes,
-    /// Of all.
+    /// Bytes of everything.
     Bytes,
-    /// How late one in a hundred was, in us.
+    /// The 99th percentile of the lateness, in us.
     Late,
-    /// Timers that never expired.
+    /// Number of timers that did not expire.
     Lost,
 }
 
 impl Measure {
-    /// Those that go into the series.
+    /// The figures that go into `Lab::series`.
     pub const ALL: [Measure; 9] = [
         Measure::Create,
         Measure::Getoverrun,
@@ -183,7 +182,7 @@ impl Measure {
         Measure::Lost,
     ];
 
-    /// Of one sample; none where its test does not have it.
+    /// The figure in one sample. `None` if the test does not measure it.
     pub fn of(self, sample: &Times) -> Option<f64> {
         match self {
             Measure::Create => sample.create_ns,
@@ -213,7 +212,7 @@ impl Measure {
     }
 }
 
-/// The section in the series; the last part of a key is the threads of a process.
+/// Section of the results in `Lab::series`. The last part of a key is the number of threads of a process.
 pub fn section(measure: Measure, case: &Case) -> String {
     let one_thread = Case { threads: 1, ..*case };
     format!("timers {}: {one_thread}", measure.text())

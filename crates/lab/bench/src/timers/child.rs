@@ -1,5 +1,4 @@
-//! The kernel's timers in several processes: each one is a child of this program, which says on stdout when its threads
-//! are there, is told on stdin when to begin, and answers with a line of JSON.
+//! The kernel's timers in several processes, each a child of this program (see `children`).
 
 use super::{Case, Sample};
 use crate::children;
@@ -7,22 +6,22 @@ use anyhow::{Result, anyhow};
 use lab_measure::machine;
 use lab_measure::pool::Pool;
 use lab_targets::timers::Test;
-use lab_targets::timers::{self, Meeting, Name, Times};
+use lab_targets::timers::{self, Name, Rendezvous, Times};
 
-/// What one process of several on the kernel's timers needs to know.
+/// Parameters of one child process.
 #[derive(Clone)]
 pub struct Child {
-    /// What is measured.
+    /// The test.
     pub test: Test,
     /// Timers of each thread.
     pub timers: usize,
     /// Threads of this process.
     pub threads: usize,
-    /// How many threads the processes before it have.
+    /// Number of threads in the processes before this one.
     pub before: usize,
 }
 
-/// What the threads of all processes have measured, or why they could not.
+/// The results of all threads of all processes, or why there are none.
 pub fn processes(case: &Case) -> Result<Result<Vec<Times>, String>> {
     let arguments = |number: usize| {
         let numbers = [case.timers, case.threads, number * case.threads].map(|number| number.to_string());
@@ -36,16 +35,16 @@ pub fn processes(case: &Case) -> Result<Result<Vec<Times>, String>> {
     Ok(reports.into_iter().collect::<Result<Vec<_>, _>>().map(|times| times.concat()))
 }
 
-/// A child's part.
+/// Runs in the child process.
 pub fn run(args: &Child) -> Result<()> {
     let cpus = machine::allowed_cpus();
     let mine: Vec<_> = (0..cpus.len()).map(|number| cpus[(args.before + number) % cpus.len()]).collect();
     let pool = Pool::new(args.threads, &mine)?;
     let world = timers::build(Name::Kernel, 1).map_err(|reason| anyhow!(reason))?;
     let start = children::ready()?;
-    let meeting = Meeting::new(args.threads, Some(start));
+    let rendezvous = Rendezvous::new(args.threads, Some(start));
     let case = Case::of(args.test, args.timers, args.threads);
-    let job = move |thread: usize| -> Sample { world.work(0, &case.load(thread), &meeting) };
+    let job = move |thread: usize| -> Sample { world.work(0, &case.load(thread), &rendezvous) };
     let times: Result<Vec<Times>, String> = pool.run(args.threads, job, || ())?.into_iter().collect();
     println!("{}", serde_json::to_string(&times)?);
     Ok(())

@@ -1,4 +1,4 @@
-//! How often each competitor is sampled: fast ones often, and those that take seconds once.
+//! The number of samples of each competitor: many for fast ones, and one for those that take seconds.
 
 use super::{Competitor, Sample};
 use crate::Lab;
@@ -8,17 +8,17 @@ use lab_measure::sample;
 use std::time::{Duration, Instant};
 
 const BUDGET_S: f64 = 8.0;
-/// More make no better median.
+/// More rounds make no better median.
 const ROUNDS_MAX: usize = 101;
-/// Fewer make no median …
+/// Rounds that a median needs at least …
 const ROUNDS_MIN: usize = 5;
-/// … which those that take so long cannot have.
+/// … for competitors whose sample is no longer than this. Slower ones may have fewer.
 const FAST: Duration = Duration::from_millis(150);
-/// The first sample of a competitor warms up. Where it takes so long it counts: there is nothing to warm.
+/// The first sample of a competitor is a warm-up and is dropped. With one round it counts if it took longer than this.
 const COUNTS: Duration = Duration::from_secs(1);
 
-/// Takes samples round by round, those of one competitor in the first rounds; so the n-th samples of two competitors are
-/// of the same round.
+/// Takes samples round by round. A competitor with few samples has them in the first rounds, so the n-th samples of two
+/// competitors are from the same round.
 pub fn run(
     lab: &Lab<'_>,
     competitors: &[Competitor],
@@ -26,27 +26,27 @@ pub fn run(
 ) -> Result<Vec<Vec<Sample>>> {
     let budget = lab.budget(BUDGET_S);
     let start = Instant::now();
-    let progress = lab.progress(&format!("timers: {} rows, a first look", competitors.len()), competitors.len());
+    let progress = lab.progress(&format!("timers: {} rows, first samples", competitors.len()), competitors.len());
     let mut samples = Vec::new();
     let mut costs = Vec::new();
     for one in competitors {
-        if interrupt::asked() {
+        if interrupt::requested() {
             samples.push(Vec::new());
             continue;
         }
         let started = Instant::now();
         if one.case.is_long(one.name) {
-            progress.remark(&format!("timers: {}, {}: its chains are long, this takes a while", one.name, one.case));
+            progress.remark(&format!("timers: {}, {}: long chains, this takes a while", one.name, one.case));
         }
         samples.push(vec![sample(one)?]);
         costs.push(started.elapsed());
         progress.step();
     }
     drop(progress);
-    if interrupt::asked() {
+    if interrupt::requested() {
         return Ok(samples);
     }
-    // Slow ones may have used up all of it: the fast ones beside them still get their median.
+    // Slow competitors may have used up the budget. The fast ones still get enough for their median.
     let left = budget.saturating_sub(start.elapsed()).max(budget / 4);
     let limit = Instant::now() + left * 3 / 2;
     let rounds = rounds(&costs, left, lab.settings.repeat);
@@ -63,7 +63,7 @@ pub fn run(
         }
         for number in sample::order(round, competitors.len()) {
             let has_failed = samples[number].first().is_some_and(Result::is_err);
-            if interrupt::asked() {
+            if interrupt::requested() {
                 break 'rounds;
             }
             if round > rounds[number] || has_failed || samples[number].len() >= rounds[number] {
@@ -77,7 +77,7 @@ pub fn run(
     Ok(samples)
 }
 
-/// Rounds for each, from what one sample costs; 0: the first one must do.
+/// Rounds for each competitor, by the cost of one sample. 0 means that the first sample is the only one.
 fn rounds(costs: &[Duration], budget: Duration, repeat: Option<usize>) -> Vec<usize> {
     if let Some(repeat) = repeat {
         return vec![repeat; costs.len()];

@@ -1,4 +1,4 @@
-//! Timers that do expire: one-shots spread over a second, and how late each is delivered.
+//! Timers that expire: one-shots spread over a second. Measures how late each is delivered.
 
 use lab_measure::clock;
 use lab_targets::timers::Lateness;
@@ -8,25 +8,25 @@ use std::thread;
 use std::time::Duration;
 use ufutex::timer::{Callback, Driver, Expired, Notify, Setting, TimerClock, TimerOptions, Timers};
 
-/// Over which they are spread.
+/// Time over which the deadlines are spread.
 const SPREAD: Duration = Duration::from_secs(1);
-/// Between the last one that is armed and the first that expires.
+/// Time from arming the last timer to the first deadline.
 const HEAD_START: Duration = Duration::from_millis(100);
 /// A timer that has not expired this long after the last deadline is lost.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Not delivered yet.
+/// The timer has not been delivered.
 const NOT_YET: u64 = u64::MAX;
 
-/// What the driver's thread writes down.
+/// What the driver's thread records.
 struct Book {
-    /// Of each timer, in nanoseconds of the monotonic clock.
+    /// Time of each timer's delivery, in ns of the monotonic clock.
     delivered_at: Vec<AtomicU64>,
     count: AtomicUsize,
-    /// Delivered before, or for the second time.
+    /// Number of timers that were delivered early or twice.
     wrong: AtomicUsize,
 }
 
-/// One sample of so many timers of one process.
+/// One sample of `timers` timers of one process.
 pub fn sample(timers: usize) -> Result<Lateness, String> {
     let say = |error: ufutex::Error| format!("the engine: {error}");
     let book = Arc::new(Book {
@@ -47,7 +47,7 @@ pub fn sample(timers: usize) -> Result<Lateness, String> {
         })
         .collect();
     let ids = ids.map_err(say)?;
-    // As long for arming them as a slow machine takes.
+    // 2 us for arming each timer is enough on a slow machine.
     let begin = clock::monotonic() + HEAD_START + Duration::from_micros(2) * timers as u32;
     let due = |number: usize| begin + SPREAD.mul_f64(number as f64 / timers as f64);
     for (number, id) in ids.iter().enumerate() {
@@ -55,6 +55,7 @@ pub fn sample(timers: usize) -> Result<Lateness, String> {
         process.settime(*id, true, setting).map_err(say)?;
     }
     let last = begin + SPREAD + PATIENCE;
+    // [Ld]: with the last timer counted, all times have been written down.
     while book.count.load(Ordering::Acquire) < timers && clock::monotonic() < last {
         thread::sleep(Duration::from_millis(10));
     }
@@ -69,7 +70,7 @@ impl Book {
         if self.delivered_at[value as usize].swap(now, Ordering::Relaxed) != NOT_YET {
             self.wrong.fetch_add(1, Ordering::Relaxed);
         }
-        self.count.fetch_add(1, Ordering::Release);
+        self.count.fetch_add(1, Ordering::Release); // [Ld]
     }
 
     fn judge(&self, due: impl Fn(usize) -> Duration) -> Result<Lateness, String> {
@@ -85,7 +86,7 @@ impl Book {
             }
         }
         if wrong > 0 {
-            return Err(format!("{wrong} timers expired before their time, or twice"));
+            return Err(format!("{wrong} timers expired early or twice"));
         }
         late_us.sort_by(f64::total_cmp);
         let at = |share: f64| late_us.get((late_us.len() as f64 * share) as usize).or(late_us.last()).copied();

@@ -1,8 +1,8 @@
-//! `timers`: a table of POSIX timers: ours, the designs that Linux has had or tried, and the host's own.
+//! `timers`: tables of POSIX timers: the engine's, the designs that Linux has had or tried, and the host kernel's.
 //!
-//! Every sample has fresh tables. Its threads begin together, pinned; each creates its timers, asks each for its overruns
-//! and, when all of them have, deletes them. Beside that: a loop that creates a timer and deletes it, and armed timers
-//! that are armed again.
+//! Every sample has new tables. Its threads are pinned and begin together. Each creates its timers and reads each one's
+//! overrun. When all threads have done so, it deletes its timers. Further tests: create and delete a timer in a loop,
+//! and set timers that are armed already.
 
 mod case;
 pub mod child;
@@ -13,54 +13,71 @@ mod row;
 pub use case::{Case, Measure, section};
 pub use row::Row;
 
-use super::{Lab, arena};
+use crate::{Lab, workers};
 use anyhow::Result;
 use lab_measure::pool::Pool;
 use lab_measure::stats;
-use lab_targets::timers::{self, Meeting, Name, Test, Times};
+use lab_targets::timers::{self, Name, Rendezvous, Test, Times};
 use std::cell::Cell;
+use strum::VariantArray;
 
-/// What the workload found.
-pub struct Findings {
-    /// In the order of the tables.
-    pub rows: Vec<Row>,
-    /// One line each: what is left out and why.
-    pub notes: Vec<String>,
+/// Settings of `timers`.
+#[derive(Clone, Debug)]
+pub struct Timers {
+    /// The targets, in the order of the rows.
+    pub targets: Vec<Name>,
+    /// The tests, in the order of the rows.
+    pub tests: Vec<Test>,
+    /// `-n`, if given: timers of a thread.
+    pub number: Option<Vec<usize>>,
+    /// `-t`, if given: threads of a process.
+    pub threads: Option<Vec<usize>>,
+    /// `-p`, if given: number of processes.
+    pub processes: Option<Vec<usize>>,
+    /// `--sparse`, if given: distance between two IDs.
+    pub sparse: Option<usize>,
 }
 
-/// One row to be.
+impl Default for Timers {
+    fn default() -> Self {
+        let (targets, tests) = (Name::VARIANTS.to_vec(), Test::VARIANTS.to_vec());
+        Timers { targets, tests, number: None, threads: None, processes: None, sparse: None }
+    }
+}
+
+/// A target with its case.
 struct Competitor {
     name: Name,
     case: Case,
 }
 
-struct Ring<'a> {
+struct Runner<'a> {
     lab: &'a Lab<'a>,
     pool: Pool,
     samples: Cell<usize>,
     disturbed: Cell<usize>,
 }
 
-/// A sample, or why this target cannot do it here.
+/// A sample, or why this target cannot be measured here.
 type Sample = Result<Times, String>;
 
-/// Measures all targets, interleaved.
-pub fn run(lab: &mut Lab<'_>) -> Result<Findings> {
-    let mut notes = Vec::new();
+/// Measures all targets.
+pub fn run(lab: &mut Lab<'_>, asked: &Timers, notes: &mut Vec<String>) -> Result<Vec<Row>> {
     if lab.settings.shared {
-        notes.push("left out: no futexes, so none to share".to_string());
-        return Ok(Findings { rows: Vec::new(), notes });
+        notes.push("left out with -S: it has no futexes".to_string());
+        return Ok(Vec::new());
     }
-    let competitors = line_up(lab, &mut notes);
+    let competitors = line_up(lab, asked, notes);
     let threads = competitors.iter().map(|one| one.case.threads * one.case.processes).max();
-    let Some(threads) = threads else { return Ok(Findings { rows: Vec::new(), notes }) };
+    let Some(threads) = threads else { return Ok(Vec::new()) };
     keep_freed_memory();
-    let ring = Ring { lab, pool: Pool::new(threads, &lab.cpus)?, samples: Cell::new(0), disturbed: Cell::new(0) };
-    let samples = course::run(lab, &competitors, |one| ring.sample(one))?;
-    notes.extend(arena::remark(ring.disturbed.get(), ring.samples.get()));
+    let runner = Runner { lab, pool: Pool::new(threads, &lab.cpus)?, samples: Cell::new(0), disturbed: Cell::new(0) };
+    let samples = course::run(lab, &competitors, |one| runner.sample(one))?;
+    notes.extend(workers::remark(runner.disturbed.get(), runner.samples.get()));
     let mut taken = Vec::new();
     for (one, samples) in competitors.iter().zip(samples) {
         match samples.into_iter().collect::<Result<Vec<Times>, String>>() {
+            Ok(samples) if samples.is_empty() => {}
             Ok(samples) => taken.push((one, samples)),
             Err(reason) => notes.push(format!("{}, {} left out: {reason}", one.name, one.case)),
         }
@@ -73,33 +90,31 @@ pub fn run(lab: &mut Lab<'_>) -> Result<Findings> {
             }
         }
     }
-    let rows = taken.iter().map(|(one, samples)| row(lab, one, samples)).collect();
-    Ok(Findings { rows, notes })
+    Ok(taken.iter().map(|(one, samples)| row(lab, one, samples)).collect())
 }
 
-/// Has the allocator keep what a sample frees for the next one.
+/// Makes the allocator keep the memory that a sample frees for the next one.
 ///
-/// A kernel's memory is always mapped. Here a fresh page would cost every target a fault, as much as some thirty timers,
-/// and by the allocator's own rules in some samples only.
+/// A kernel's memory is always mapped. Here every fresh page would cost a page fault, as long as about thirty timers
+/// take, and by the allocator's defaults in some samples only.
 fn keep_freed_memory() {
     #[cfg(target_env = "gnu")]
     for (parameter, bytes) in
         [(libc::M_TRIM_THRESHOLD, i32::MAX), (libc::M_MMAP_THRESHOLD, 32 << 20), (libc::M_TOP_PAD, 64 << 20)]
     {
-        // SAFETY: the call takes numbers; what it refuses stays as it is.
+        // SAFETY: the call takes numbers. If it fails, the allocator's settings stay as they are.
         unsafe { libc::mallopt(parameter, bytes) };
     }
 }
 
-/// All cases, the targets of each one beside each other.
-fn line_up(lab: &Lab<'_>, notes: &mut Vec<String>) -> Vec<Competitor> {
-    let asked = &lab.settings.timers;
+/// All cases, with the targets of a case next to each other.
+fn line_up(lab: &Lab<'_>, asked: &Timers, notes: &mut Vec<String>) -> Vec<Competitor> {
     if asked.targets.is_empty() {
-        let all: Vec<_> = <Name as strum::VariantArray>::VARIANTS.iter().map(|name| name.text()).collect();
-        notes.push(format!("left out: none of its targets was asked for: {}", all.join(", ")));
+        let all: Vec<_> = Name::VARIANTS.iter().map(|name| name.text()).collect();
+        notes.push(format!("left out: none of its targets was requested: {}", all.join(", ")));
     }
     let mut competitors = Vec::new();
-    for case in Case::asked(lab, notes) {
+    for case in Case::asked(lab, asked, notes) {
         for name in asked.targets.iter().copied() {
             match case.refuses(name) {
                 None => competitors.push(Competitor { name, case }),
@@ -111,17 +126,17 @@ fn line_up(lab: &Lab<'_>, notes: &mut Vec<String>) -> Vec<Competitor> {
     competitors
 }
 
-impl Ring<'_> {
-    /// One sample; once more where a thread had no CPU for a while, unless that would take long.
+impl Runner<'_> {
+    /// One sample, taken again if a thread was disturbed and that does not take long.
     fn sample(&self, one: &Competitor) -> Result<Sample> {
         let mut sample = self.take(one)?;
         let all = one.case.threads * one.case.processes;
         let is_disturbed = |sample: &Sample| {
-            let had_no_cpu = |times: &Times| arena::had_no_cpu(times.on_cpu, times.elapsed);
-            // One that is alone is timed by its CPU's time.
+            let had_no_cpu = |times: &Times| workers::had_no_cpu(times.on_cpu, times.elapsed);
+            // The time of a single thread is CPU time, so it cannot be disturbed.
             (2..=self.lab.cpus.len()).contains(&all) && sample.as_ref().is_ok_and(had_no_cpu)
         };
-        let is_short = |sample: &Sample| sample.as_ref().is_ok_and(|times| times.elapsed < arena::RETAKEN_MAX);
+        let is_short = |sample: &Sample| sample.as_ref().is_ok_and(|times| times.elapsed < workers::RETAKEN_MAX);
         if is_disturbed(&sample) && is_short(&sample) {
             sample = self.take(one)?;
         }
@@ -143,16 +158,16 @@ impl Ring<'_> {
                 Ok(world) => world,
                 Err(reason) => return Ok(Err(reason)),
             };
-            let meeting = Meeting::new(threads * processes, None);
+            let rendezvous = Rendezvous::new(threads * processes, None);
             let case = one.case;
-            let job = move |worker: usize| world.work(worker / threads, &case.load(worker % threads), &meeting);
+            let job = move |worker: usize| world.work(worker / threads, &case.load(worker % threads), &rendezvous);
             self.pool.run(threads * processes, job, || ())?.into_iter().collect()
         };
         Ok(times.map(|times| mean(&times)))
     }
 }
 
-/// The mean of all threads: what one thread sees.
+/// The mean over all threads: what one thread sees.
 fn mean(all: &[Times]) -> Times {
     let mean = |of: fn(&Times) -> Option<f64>| {
         let values: Vec<f64> = all.iter().filter_map(of).collect();
@@ -176,7 +191,7 @@ fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Times]) -> Row {
         let values: Vec<_> = samples.iter().filter_map(|sample| measure.of(sample)).collect();
         (!values.is_empty()).then(|| stats::median(&values))
     };
-    // To the hundredth: the rest is noise.
+    // Rounded to hundredths: further digits are noise.
     let ns = |measure| median(measure).map(|ns| (ns * 100.0).round() / 100.0);
     let ratio = |measure| {
         let section = section(measure, &one.case);
@@ -185,7 +200,7 @@ fn row(lab: &Lab<'_>, one: &Competitor, samples: &[Times]) -> Row {
         lab.series.ratio(key(one.name), key(rival))
     };
     let Case { test, timers, threads, processes, sparse } = one.case;
-    // The worst round: what is late once is late.
+    // The worst round: a deadline that is missed once is missed.
     let worst = samples
         .iter()
         .filter_map(|sample| sample.lateness)

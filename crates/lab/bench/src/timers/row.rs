@@ -3,60 +3,61 @@
 use lab_targets::timers::Lateness;
 use serde::Serialize;
 
-/// One row: one object of `--json`, one line of a table. What a test does not measure is left out.
+/// One row: an object of `--json` and a line of a table. Fields that the test does not measure are left out.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Always `timers`.
     pub workload: &'static str,
-    /// As on the command line.
+    /// Name on the command line.
     pub test: &'static str,
-    /// As on the command line.
+    /// Name on the command line.
     pub target: &'static str,
-    /// Of each thread.
+    /// Timers of each thread.
     pub timers: usize,
-    /// Of each process.
+    /// Threads of each process.
     pub threads: usize,
-    /// How many.
+    /// Number of processes.
     pub processes: usize,
-    /// From an ID to the next, where the caller chooses them.
+    /// Distance between two IDs, if the caller chooses the IDs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sparse: Option<usize>,
-    /// Of one timer_create, as a thread sees it; the median over the rounds.
+    /// Time of one timer_create, as a thread sees it; median over the rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub create_ns: Option<f64>,
-    /// Of one timer_getoverrun.
+    /// Time of one timer_getoverrun.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub getoverrun_ns: Option<f64>,
-    /// Of one timer_delete.
+    /// Time of one timer_delete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delete_ns: Option<f64>,
-    /// Of one timer_settime.
+    /// Time of one timer_settime.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settime_ns: Option<f64>,
-    /// Of a timer_create and a timer_delete.
+    /// Time of one timer_create and one timer_delete together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub create_delete_ns: Option<f64>,
-    /// Of everything.
+    /// Bytes of everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_timer: Option<f64>,
-    /// Where timers are found, without them.
+    /// Bytes of the tables without the timers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table_bytes: Option<usize>,
-    /// How late timers were that expired, in the worst round.
+    /// Lateness of expired timers, in the worst round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lateness_us: Option<Lateness>,
-    /// Those that never did.
+    /// Timers that did not expire.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<usize>,
-    /// Rounds.
+    /// Number of rounds.
     pub repeat: usize,
-    /// One way of a cache line between the first two CPUs, where two are used.
+    /// One-way transfer of a cache line between the first two CPUs, in ns. `None` with one thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus_apart_ns: Option<f64>,
     /// `near` or `far`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus_distance: Option<&'static str>,
-    /// Of create, getoverrun, create and delete over the radix tree's, and of settime over the kernel's; pairwise.
+    /// Create, getoverrun and create+delete divided by the radix tree's times, and settime by the kernel's, round by
+    /// round.
     #[serde(skip)]
     pub ratios: [Option<f64>; 4],
 }

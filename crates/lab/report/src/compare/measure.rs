@@ -1,41 +1,41 @@
-//! What in a row is a result, and which way is better. All else says what was measured.
+//! Finds the results in a row, and which direction is better. All other fields identify the row.
 
 use serde_json::{Map, Value};
 
-/// Which way a figure gets better.
+/// The direction in which a figure gets better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Better {
-    /// Times, bytes.
+    /// Smaller is better: times, bytes.
     Less,
-    /// Rates, shares.
+    /// Larger is better: rates, shares.
     More,
 }
 
-/// How much a figure is worth.
+/// How noisy a figure is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// A median, with the relative distances to p10 and p90 where the row has them.
+    /// A median, with the relative distances to p10 and p90 if the row has them.
     Median(Option<(f64, f64)>),
-    /// One operation in a hundred: noisy.
+    /// A 99th percentile: noisy.
     Tail,
-    /// Counted, not measured: bytes, yes and no.
+    /// Counted and not measured: bytes, yes or no.
     Exact,
 }
 
 /// One result of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
-    /// Its field, with a point before the part of an object.
+    /// The field's name; for a part of an object, `field.part`.
     pub name: String,
-    /// What was found.
+    /// The value.
     pub value: f64,
-    /// Which way it gets better.
+    /// The direction in which it gets better.
     pub better: Better,
-    /// How to take it.
+    /// How noisy it is.
     pub kind: Kind,
 }
 
-/// Neither results nor what was measured: how well it was, and what follows from other rows.
+/// Fields that are neither results nor part of the identity: how it was measured, and what follows from other rows.
 const IGNORED: [&str; 12] = [
     "repeat",
     "requests",
@@ -51,17 +51,17 @@ const IGNORED: [&str; 12] = [
     "ratio_cpu_parking_lot",
 ];
 
-/// Whether the field says what was measured.
+/// Whether the field is part of the row's identity.
 pub fn is_identity(name: &str, value: &Value) -> bool {
     let plain = matches!(value, Value::String(_) | Value::Bool(_) | Value::Number(_));
     plain && !IGNORED.contains(&name) && better(name, value).is_none()
 }
 
-/// The way in which a field gets better; none where it is no result.
+/// The direction in which a field gets better. `None` if it is not a result.
 fn better(name: &str, value: &Value) -> Option<Better> {
     match name {
         "completed" | "completed_share" | "share_of_best" | "met" | "ops_per_sec" | "rps" => Some(Better::More),
-        // What the slots' default policy settled at, and what the bound of a figure is, are no results.
+        // A figure's bound and the sleep with a lock held are settings.
         "bound" | "hold_us" => None,
         "lost" | "measured" | "table_bytes" => Some(Better::Less),
         _ if name.ends_with("_per_sec") => Some(Better::More),
@@ -79,7 +79,7 @@ pub fn all(row: &Map<String, Value>) -> Vec<Measure> {
     for (name, value) in row {
         let Some(way) = better(name, value).filter(|_| !IGNORED.contains(&name.as_str())) else { continue };
         if name == "measured" {
-            // Of `figures`: whether the bound is met says it.
+            // A row of `figures`: `met` is the result.
             continue;
         }
         let exact = value.is_boolean() || name == "lost" || name.contains("bytes");
@@ -94,7 +94,7 @@ pub fn all(row: &Map<String, Value>) -> Vec<Measure> {
     measures
 }
 
-/// The spread of a time, of a rate: what is slow in one is low in the other.
+/// Turns the spread of a time into that of a rate: a slow sample has a high time and a low rate.
 fn turned((below, above): (f64, f64), way: Better) -> (f64, f64) {
     match way {
         Better::Less => (below, above),
@@ -109,14 +109,14 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// How far p10 lies below the median and p90 above, as shares of it.
+/// The distances from the median to p10 and to p90, as shares of the median.
 fn relative_spread(value: &Value) -> Option<(f64, f64)> {
     let part = |name: &str| value.get(name).and_then(Value::as_f64);
     let (p10, median, p90) = (part("p10")?, part("median")?, part("p90")?);
     (median > 0.0).then(|| (1.0 - p10 / median, p90 / median - 1.0))
 }
 
-/// Of `{p10, median, p90}` the median; of `{p50, p99, max}` the first two.
+/// The median of `{p10, median, p90}`, or p50 and p99 of `{p50, p99, max}`.
 fn of_object(name: &str, parts: &Map<String, Value>, better: Better) -> Vec<Measure> {
     let figure = |part: &str, kind| {
         let value = parts.get(part).and_then(Value::as_f64)?;

@@ -1,4 +1,4 @@
-//! `ufutex compare`: what has changed between two files of rows, beyond noise.
+//! `ufutex compare`: the changes between two files of rows that are larger than the noise.
 
 mod measure;
 mod print;
@@ -9,33 +9,33 @@ use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What `ufutex compare` is asked to do.
+/// Arguments of `ufutex compare`, checked.
 pub struct Compare {
-    /// Rows of before.
+    /// The rows of before.
     pub old: PathBuf,
-    /// Rows of now.
+    /// The rows of now.
     pub new: PathBuf,
-    /// Smaller changes of a median, in percent, are not named.
+    /// Smallest change of a median that is reported, in percent.
     pub threshold: f64,
-    /// JSON in place of sentences.
+    /// Print JSON instead of sentences.
     pub json: bool,
 }
 
 const EXIT_SAME: u8 = 0;
 const EXIT_WORSE: u8 = 1;
 
-/// Compares, and prints what it found. The error is the line that the user sees.
+/// Compares the files and prints the result. An error is one line for the user.
 pub fn run(args: &Compare) -> Result<ExitCode, String> {
     let (old, new) = (rows::read(&args.old)?, rows::read(&args.new)?);
     let matched = rows::matched(&old, &new);
     for (file, rows) in [(&args.old, &old), (&args.new, &new)] {
         if !rows.iter().any(rows::has_figures) {
-            return Err(format!("{} has no figures; accepted: rows of bench, sim or report --json", file.display()));
+            return Err(format!("{} has no results; accepted: rows of bench, sim or report --json", file.display()));
         }
     }
     if matched.pairs.is_empty() {
         return Err(format!(
-            "{} has no row that {} has; accepted: two files of the same workloads, targets and sizes",
+            "{} has no row in common with {}; accepted: two files of the same workloads, targets and sizes",
             args.new.display(),
             args.old.display()
         ));
@@ -43,7 +43,7 @@ pub fn run(args: &Compare) -> Result<ExitCode, String> {
     let findings = verdict::of(&matched, args.threshold / 100.0);
     let text = if args.json { print::json(&findings) } else { print::text(args, &findings) };
     match std::io::stdout().write_all(text.as_bytes()) {
-        // A reader that has gone (`| head`) has read enough; the status says the rest.
+        // A closed pipe (`| head`) is no error: the exit status has the result.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             return Err(format!("stdout cannot be written: {error}"));
         }

@@ -1,14 +1,14 @@
-//! What `compare` says: a sentence, a table of what has changed, what could not be compared.
+//! The output of `compare`: a sentence, a table of the changes, and the rows without a partner.
 
 use super::verdict::{Change, Findings, Verdict};
 use crate::compare::Compare;
 use lab_terminal::table;
 use serde_json::json;
 
-/// So many rows without a partner are named; more are counted.
+/// At most this many rows without a partner are named. The rest is counted.
 const NAMED_MAX: usize = 8;
 
-/// For people.
+/// The output for people.
 pub fn text(args: &Compare, findings: &Findings) -> String {
     let mut text = format!("# ufutex compare {} {}\n\n", args.old.display(), args.new.display());
     text += &sentence(findings, args.threshold);
@@ -24,7 +24,7 @@ pub fn text(args: &Compare, findings: &Findings) -> String {
     text
 }
 
-/// One object for each figure that has changed, then one for all.
+/// One object for each figure in both files, then one for all.
 pub fn json(findings: &Findings) -> String {
     let changed = findings.changes.iter().filter(|change| change.verdict != Verdict::Same);
     let mut lines: Vec<_> = changed.map(|change| json!(change).to_string()).collect();
@@ -60,7 +60,7 @@ fn sentence(findings: &Findings, threshold: f64) -> String {
     text + &of_others(findings) + "\n"
 }
 
-/// The kernel and parking_lot are the same in both files: where they differ, the machine did something else besides.
+/// The kernel and parking_lot are the same in both files. If their figures differ, so did the load of the machine.
 fn of_others(findings: &Findings) -> String {
     let is_others = |change: &&Change| change.row.split(", ").any(|word| word == "kernel" || word == "parking_lot");
     let count = findings.changes.iter().filter(|change| change.verdict != Verdict::Same).filter(is_others).count();
@@ -68,19 +68,19 @@ fn of_others(findings: &Findings) -> String {
         return String::new();
     }
     format!(
-        " Careful: {count} of these are of the kernel or of parking_lot, which are the same in both unless they were updated: \
-         the machine was busier one time."
+        " Careful: {count} of these are of the kernel or of parking_lot. Unless they were updated, the machine had other \
+        work in one of the two runs."
     )
 }
 
-/// By how much, as a factor of at least one; from or to nothing is infinitely much.
+/// The size of a change, as a factor of at least 1. A change from or to 0 is infinite.
 fn factor(change: &Change) -> f64 {
     let factor = (change.new / change.old).abs();
     if factor.is_nan() { 1.0 } else { factor.max(1.0 / factor) }
 }
 
 fn as_table(changes: &[&Change]) -> String {
-    let mut table = table::new(&["what was measured", "figure", "before", "now", "change"]);
+    let mut table = table::new(&["row", "figure", "before", "now", "change"]);
     for change in changes {
         let percent = percent(change).unwrap_or_else(table::dash);
         let cells = vec![change.row.clone(), change.measure.clone(), figure(change.old), figure(change.new), percent];
@@ -93,7 +93,7 @@ fn percent(change: &Change) -> Option<String> {
     change.change_percent.filter(|percent| percent.is_finite()).map(|percent| format!("{percent:+.1} %"))
 }
 
-/// Four digits that count.
+/// Four significant digits.
 fn figure(value: f64) -> String {
     match value.abs() {
         size if size >= 1e15 || (size > 0.0 && size < 1e-4) => format!("{value:.3e}"),

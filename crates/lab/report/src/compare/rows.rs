@@ -1,37 +1,37 @@
-//! Files of rows, and which rows of two files belong together.
+//! Reads files of rows, and matches the rows of two files.
 
 use super::measure;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
-/// One row as it stands in a file.
+/// One row of a file.
 pub type Row = Map<String, Value>;
 
-/// The fields that say what a row measured, in words; equal in both files for rows that belong together.
+/// The fields that identify a row, as text. Rows with equal identities belong together.
 pub type Identity = String;
 
-/// The rows of two files.
+/// The matched rows of two files.
 pub struct Matched<'a> {
-    /// What both have, in the order of the new file.
+    /// Rows in both files, in the order of the new file.
     pub pairs: Vec<(Identity, &'a Row, &'a Row)>,
-    /// What only the old file has.
+    /// Rows in the old file only.
     pub gone: Vec<Identity>,
-    /// What only the new file has.
+    /// Rows in the new file only.
     pub added: Vec<Identity>,
 }
 
-/// The rows of a file: one object a line, or one array of objects.
+/// Reads the rows of a file: one object on each line, or one array of objects.
 pub fn read(path: &Path) -> Result<Vec<Row>, String> {
     let refused =
-        |what: String| format!("{} {what}; accepted: JSON objects, one a line or in an array", path.display());
+        |what: String| format!("{} {what}; accepted: JSON objects, one per line or in an array", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
     let rows = if text.trim_start().starts_with('[') { array(&text) } else { lines(&text) };
     let rows = rows.map_err(refused)?;
     if rows.is_empty() { Err(refused("has no rows".to_string())) } else { Ok(rows) }
 }
 
-/// Whether there is anything in a row that can be compared.
+/// Whether a row has a result that can be compared.
 pub fn has_figures(row: &Row) -> bool {
     !measure::all(row).is_empty()
 }
@@ -42,7 +42,7 @@ fn array(text: &str) -> Result<Vec<Row>, String> {
     })?;
     let rows = values.into_iter().enumerate().map(|(number, value)| match value {
         Value::Object(row) => Ok(row),
-        other => Err(format!("has no object as element {}: {}", number + 1, short(&other.to_string()))),
+        other => Err(format!("has an element {} that is not an object: {}", number + 1, short(&other.to_string()))),
     });
     rows.collect()
 }
@@ -51,30 +51,31 @@ fn lines(text: &str) -> Result<Vec<Row>, String> {
     let filled = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let rows = filled.map(|(number, line)| match serde_json::from_str(line) {
         Ok(Value::Object(row)) => Ok(row),
-        Ok(_) => Err(format!("has no object on line {}: {}", number + 1, short(line))),
+        Ok(_) => Err(format!("has a line {} that is not an object: {}", number + 1, short(line))),
         Err(error) => Err(format!("has a malformed line {}, {}: {}", number + 1, plain(&error), short(line))),
     });
     rows.collect()
 }
 
-/// Without the line and column, which count within what was parsed.
+/// The message without line and column, which are relative to the parsed text.
 fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().to_string()
 }
 
-/// One line, not too long, without control characters.
+/// At most 60 characters of a text, escaped, so that it fits one line.
 fn short(text: &str) -> String {
     let text: String = text.chars().take(60).collect();
     format!("'{}'", text.escape_default())
 }
 
-/// What a table settled at, or was given because another one had settled there.
+/// The size of a table: where it settled, or a size that was copied from such a table.
 const SIZES: [&str; 2] = ["buckets", "policy"];
 
-/// Brings together what belongs together; several rows of one identity are taken in their order.
+/// Matches the rows of two files by identity. Rows of equal identity are matched in their order.
 ///
-/// How many buckets a table had is a choice or a result, as the policy is: rows that differ in it alone are still brought together.
+/// A table's size may be a setting or a result. So rows that differ only in their size are matched too, if there is one
+/// such row in each file.
 pub fn matched<'a>(old: &'a [Row], new: &'a [Row]) -> Matched<'a> {
     let mut waiting = by_identity(old.iter().enumerate(), &[]);
     let (mut pairs, mut late) = (Vec::new(), Vec::new());
@@ -104,7 +105,7 @@ pub fn matched<'a>(old: &'a [Row], new: &'a [Row]) -> Matched<'a> {
     Matched { pairs, gone, added }
 }
 
-/// Rows that wait for a partner, each with its place in its file.
+/// Rows without a partner yet, each with its position in its file.
 type Waiting<'a> = BTreeMap<Identity, VecDeque<(usize, &'a Row)>>;
 
 fn by_identity<'a>(rows: impl Iterator<Item = (usize, &'a Row)>, without: &[&str]) -> Waiting<'a> {
@@ -115,7 +116,7 @@ fn by_identity<'a>(rows: impl Iterator<Item = (usize, &'a Row)>, without: &[&str
     all
 }
 
-/// The words come first, the most telling ones before the others; then the numbers by name.
+/// The words come first, the most important ones at the front; then the numbers by name.
 fn identity(row: &Row, without: &[&str]) -> Identity {
     const FIRST: [&str; 7] = ["report", "workload", "section", "test", "case", "figure", "target"];
     const UNSAID: [(&str, Value); 2] = [("shared", Value::Bool(false)), ("early_return", Value::Bool(false))];
@@ -125,7 +126,7 @@ fn identity(row: &Row, without: &[&str]) -> Identity {
     }
     for (name, value) in row.iter().filter(|(name, value)| measure::is_identity(name, value)) {
         let said = UNSAID.iter().any(|(unsaid, usual)| unsaid == name && usual == value);
-        // `load` and `threads` are choices in any case.
+        // The policies `load` and `threads` are always settings.
         let is_size = value.is_number() || value.as_str().is_some_and(|text| text.parse::<u64>().is_ok());
         if FIRST.contains(&name.as_str()) || without.contains(&name.as_str()) && is_size || said {
             continue;
@@ -139,7 +140,7 @@ fn identity(row: &Row, without: &[&str]) -> Identity {
     plain_text(&words.join(", "))
 }
 
-/// A file may hold anything: none of it is to reach the terminal as a command, or to end a table's line.
+/// Replaces control characters of a file, so that they neither reach the terminal nor end a line of the table.
 fn plain_text(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
@@ -175,7 +176,7 @@ mod tests {
         assert_eq!(matched(&policy("2048"), &policy("4096")).pairs.len(), 1, "as large as another one had become");
         assert!(matched(&policy("load"), &policy("4096")).pairs.is_empty(), "a choice is a choice");
         let both = [policy("64"), policy("256")].concat();
-        assert!(matched(&policy("16"), &both).pairs.is_empty(), "nobody knows which");
+        assert!(matched(&policy("16"), &both).pairs.is_empty(), "the partner is ambiguous");
         let sizes = rows(
             "{\"workload\":\"hash\",\"buckets\":16,\"ops_per_sec\":1}\n{\"workload\":\"hash\",\"buckets\":1024,\"ops_per_sec\":2}",
         );

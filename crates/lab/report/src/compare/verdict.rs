@@ -1,84 +1,84 @@
-//! Which figures have changed beyond noise.
+//! Decides which figures have changed by more than noise.
 
 use super::measure::{self, Better, Kind, Measure};
 use super::rows::{Identity, Matched, Row};
 use serde::Serialize;
 use serde_json::Value;
 
-/// Fewer rounds make no p10 and p90.
+/// Fewer rounds give no p10 and p90 that can be trusted.
 const ROUNDS_MIN: f64 = 5.0;
-/// Of a median, by the distance from it to p10 or p90: where samples are normal that distance is 1.28 standard deviations, and
-/// the median's standard error 1.25 of them by the root of how many there are.
+/// Standard error of a median, as a multiple of the distance to p10 or p90 over the root of the number of samples. For
+/// normal samples that distance is 1.282 standard deviations, and the standard error 1.253 of them over the root.
 const STANDARD_ERROR: f64 = 1.253 / 1.282;
-/// The threshold times this, where a figure has no spread …
+/// Factor on the threshold of a figure without a spread …
 const WITHOUT_SPREAD: f64 = 2.0;
-/// … or one of rounds too few to be trusted …
+/// … or with too few rounds …
 const FEW_ROUNDS: f64 = 4.0;
-/// … or is the slow end of many.
+/// … or of a 99th percentile.
 const TAIL: f64 = 10.0;
 
-/// What became of a figure.
+/// The result of comparing a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Beyond noise, the wrong way.
+    /// Worse, by more than noise.
     Regression,
-    /// Beyond noise, the right way.
+    /// Better, by more than noise.
     Improvement,
     /// Within noise.
     Same,
 }
 
-/// One figure in both files.
+/// One figure of a row in both files.
 #[derive(Clone, Debug, Serialize)]
 pub struct Change {
-    /// What was measured.
+    /// The row.
     pub row: Identity,
-    /// Which figure of it.
+    /// The figure's name.
     pub measure: String,
-    /// In the old file.
+    /// Value in the old file.
     pub old: f64,
-    /// In the new file.
+    /// Value in the new file.
     pub new: f64,
-    /// New less old, of old.
+    /// `100 * (new - old) / old`. `None` if that is undefined.
     pub change_percent: Option<f64>,
-    /// What a change has to be for this figure.
+    /// The change in percent above which this figure counts as changed.
     pub threshold_percent: f64,
-    /// What became of it.
+    /// The result.
     pub verdict: Verdict,
 }
 
-/// All of it.
+/// The results of a comparison.
 pub struct Findings {
-    /// Every figure that both files have.
+    /// Every figure in both files.
     pub changes: Vec<Change>,
-    /// How many rows both have.
+    /// Number of rows in both files.
     pub rows: usize,
-    /// Rows of the old file only.
+    /// Rows in the old file only.
     pub gone: Vec<Identity>,
-    /// Rows of the new file only.
+    /// Rows in the new file only.
     pub added: Vec<Identity>,
 }
 
 impl Findings {
-    /// Whether anything has become worse.
+    /// Whether any figure is worse.
     pub fn has_regression(&self) -> bool {
         self.with(Verdict::Regression).next().is_some()
     }
 
-    /// The figures with such a verdict.
+    /// The figures with this verdict.
     pub fn with(&self, verdict: Verdict) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(move |change| change.verdict == verdict)
     }
 }
 
-/// Judges every figure that both files have; `threshold` is a share.
+/// Compares every figure in both files. `threshold` is a share, not percent.
 pub fn of(matched: &Matched<'_>, threshold: f64) -> Findings {
     let mut changes = Vec::new();
     for (identity, old, new) in &matched.pairs {
         let rounds = rounds(old).min(rounds(new));
         let measures = measure::all(new);
-        // A rate beside a time of the same samples says the same again.
+        // A rate beside a time of the same samples has no further information.
         let has_time = measures.iter().any(|measure| measure.name == "ns_per_op.median");
         for now in measures.iter().filter(|now| !(has_time && now.name == "ops_per_sec")) {
             let before = measure::all(old).into_iter().find(|before| before.name == now.name);
@@ -104,7 +104,7 @@ fn judge(row: &Identity, old: &Measure, new: &Measure, threshold: f64, rounds: f
             Kind::Median(None) => WITHOUT_SPREAD,
         };
     let share = (old.value != 0.0).then(|| new.value / old.value - 1.0);
-    // From nothing to something is a change of any size.
+    // A change from 0 to any value is infinite.
     let is_larger = match share {
         Some(share) => exceeds(share, threshold),
         None => new.value != 0.0 && new.kind == Kind::Exact,
@@ -125,14 +125,15 @@ fn judge(row: &Identity, old: &Measure, new: &Measure, threshold: f64, rounds: f
     }
 }
 
-/// As a factor, so that half as much counts like twice as much.
+/// Compares the factor of the change, so that half as much counts like twice as much.
 fn exceeds(share: f64, threshold: f64) -> bool {
     let factor = 1.0 + share;
     factor.max(1.0 / factor) > 1.0 + threshold
 }
 
-/// Whether the medians of so many rounds each may be the same: they are known to three standard errors, by the wider side of their
-/// spreads. And where the quick ends have not moved along, something else took the time of slow rounds.
+/// Whether the medians may be equal. They are known to within three standard errors, by the wider side of their
+/// spreads. They also count as equal if the fast ends (p10 of a time) have not moved along: then other work slowed some
+/// rounds.
 fn overlap(old: &Measure, new: &Measure, rounds: f64, threshold: f64) -> bool {
     let error = |of: &Measure| match of.kind {
         Kind::Median(Some((below, above))) => 3.0 * of.value * below.max(above) * STANDARD_ERROR / rounds.sqrt(),

@@ -1,106 +1,106 @@
-//! The report before it has a form: sections of words, tables and pictures. `html` and `markdown` write it down.
+//! The report independent of its format: sections of words, tables and pictures. `html` and `markdown` write it.
 
-/// All of it.
+/// A whole report.
 pub struct Document {
-    /// Of the page.
+    /// Title of the page.
     pub title: String,
-    /// Below the title: where and when.
+    /// Line below the title: machine and time.
     pub subtitle: String,
-    /// What a reader must know before all else (a debug build, say).
+    /// What the reader must know first (a debug build, for example).
     pub warnings: Vec<String>,
-    /// The findings in a sentence each.
+    /// The findings, one sentence each.
     pub summary: Vec<String>,
-    /// In order.
+    /// The sections, in order.
     pub sections: Vec<Section>,
 }
 
-/// A part with a title that states what was found.
+/// A section. Its title states the finding.
 pub struct Section {
-    /// For links, unique.
+    /// Unique name for links.
     pub id: &'static str,
-    /// What it is about, in a word or two.
+    /// Subject, in one or two words.
     pub name: &'static str,
-    /// What was found.
+    /// The finding.
     pub title: String,
-    /// In order.
+    /// The blocks, in order.
     pub blocks: Vec<Block>,
 }
 
-/// A piece of a section.
+/// A block of a section.
 pub enum Block {
     /// A paragraph.
     Words(String),
-    /// What the figures above mean.
+    /// What the figures above it mean.
     Means(String),
-    /// What a careful reader asks: how it was measured, what is missing.
+    /// How it was measured, and what is missing.
     Note(String),
-    /// Figures in rows.
+    /// A table.
     Table(Table),
-    /// Pictures beside each other.
+    /// Pictures next to each other.
     Pictures(Vec<Picture>),
 }
 
-/// Figures in rows.
+/// A table.
 #[derive(Clone, Default)]
 pub struct Table {
-    /// What it shows.
+    /// Caption of the table.
     pub caption: String,
-    /// Titles above several columns: the title, and how many.
+    /// Headers above several columns: the text and the number of columns.
     pub groups: Vec<(String, usize)>,
-    /// Titles of the columns.
+    /// Headers of the columns.
     pub header: Vec<String>,
-    /// As many cells as titles in each.
+    /// Each row has as many cells as there are headers.
     pub rows: Vec<Vec<String>>,
-    /// So many columns from the left are words; the others are numbers.
+    /// Number of columns from the left that have words. The others have numbers.
     pub words: usize,
 }
 
 impl Table {
-    /// Without rows.
+    /// A table without rows.
     pub fn new(caption: impl Into<String>, words: usize, header: &[&str]) -> Table {
         let header = header.iter().map(ToString::to_string).collect();
         Table { caption: caption.into(), groups: Vec::new(), header, rows: Vec::new(), words }
     }
 }
 
-/// A picture, with what a reader who cannot see it gets.
+/// A picture, with a text for readers who cannot see it.
 pub struct Picture {
-    /// What it shows.
+    /// Title of the picture.
     pub title: String,
-    /// The same in a sentence.
+    /// The picture's content in a sentence.
     pub description: String,
-    /// What is drawn.
+    /// The drawing.
     pub drawing: Drawing,
-    /// The figures in it; none where another table has them.
+    /// The drawn figures. `None` if another table has them.
     pub table: Option<Table>,
 }
 
-/// What is drawn.
+/// The kinds of drawings.
 pub enum Drawing {
     /// Curves with bands.
     Curves(Curves),
-    /// A rate over time, before, while and after a table gets another size.
+    /// A rate over time: before, during and after a resize.
     Course(Course),
-    /// Factors on a logarithmic axis, several marks a line.
+    /// Factors on a logarithmic axis, several marks on a line.
     Factors(Factors),
-    /// Lengths.
+    /// Bars.
     Bars(Bars),
-    /// 64 bytes and who fetches them from another core.
+    /// A cache line, and the fields that other cores fetch from it.
     CacheLine(CacheLine),
 }
 
-/// How a series looks, in colour and without.
+/// How a series is drawn, in colour and without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Its colour, as a class of the style sheet.
+    /// Class of the style sheet, which has the colour.
     pub class: &'static str,
-    /// Dashes of its line.
+    /// SVG dash pattern of the line.
     pub dash: &'static str,
-    /// At its points.
+    /// Shape of the points.
     pub mark: Mark,
 }
 
-/// A point's form.
+/// Shape of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// ●
@@ -120,7 +120,7 @@ pub enum Mark {
 }
 
 impl Look {
-    /// Always the same for the same name, on the whole page.
+    /// The look of a name is the same on the whole page.
     pub fn of(name: &str) -> Look {
         let look = |class, dash, mark| Look { class, dash, mark };
         match name {
@@ -135,76 +135,76 @@ impl Look {
     }
 }
 
-/// Curves over a few values of x, which stand equally far apart; y is logarithmic.
+/// Curves over a few values of x at equal distances. y is logarithmic.
 pub struct Curves {
-    /// Below the axis.
+    /// Label below the x axis.
     pub x_label: String,
     /// The values of x.
     pub x: Vec<String>,
-    /// Above the axis.
+    /// Label above the y axis.
     pub y_label: String,
     /// The curves.
     pub curves: Vec<Curve>,
 }
 
-/// One of them.
+/// One curve.
 pub struct Curve {
-    /// Beside its end.
+    /// Label at its end.
     pub name: String,
-    /// How it looks.
+    /// Its look.
     pub look: Look,
-    /// At each value of x, if there is one: low, middle, high.
+    /// Low, middle and high at each value of x. `None` if there is no value.
     pub points: Vec<Option<[f64; 3]>>,
 }
 
 /// A rate over time.
 pub struct Course {
-    /// How it looks.
+    /// Its look.
     pub look: Look,
-    /// From when on, relative to the request, and how long a step is, in milliseconds.
+    /// Time of the first step relative to the request, in ms.
     pub from_ms: f64,
-    /// The same.
+    /// Length of a step, in ms.
     pub step_ms: f64,
-    /// Rates, in millions a second.
+    /// Rate in each step, in millions per second.
     pub mops: Vec<f64>,
-    /// Of all courses beside each other.
+    /// Top of the y axis, the same for all timelines next to each other.
     pub top_mops: f64,
-    /// When the new size was in effect.
+    /// Time at which the new size was in effect, in ms after the request.
     pub done_ms: Option<f64>,
-    /// When the request was given up, if it was.
+    /// Time at which the request was given up, if it was.
     pub given_up_ms: Option<f64>,
 }
 
-/// Factors; a line has a name and up to three marks.
+/// Lines of factors. Each line has a name and up to three marks.
 pub struct Factors {
-    /// What the marks are, in their order.
+    /// The kinds of marks, in order.
     pub kinds: Vec<(String, Look)>,
-    /// The lines: a name, what belongs to it, a factor for each kind.
+    /// Name, note, and a factor for each kind.
     pub lines: Vec<(String, String, Vec<Option<f64>>)>,
 }
 
-/// Lengths from 0.
+/// Bars from 0.
 pub struct Bars {
-    /// Below the axis.
+    /// Label below the axis.
     pub unit: String,
-    /// Name, look, length.
+    /// Name, look and length of each.
     pub bars: Vec<(String, Look, f64)>,
 }
 
-/// A line of memory.
+/// A cache line.
 pub struct CacheLine {
-    /// In order, without gaps.
+    /// The fields in order, without gaps between them.
     pub fields: Vec<Field>,
 }
 
-/// Some bytes of a line.
+/// A field of the line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// As the source calls it; empty where nothing is.
+    /// Name in the source. Empty for unused bytes.
     pub name: String,
-    /// From the start of the line.
+    /// Offset from the start of the line, in bytes.
     pub offset: usize,
-    /// Bytes.
+    /// Size in bytes.
     pub size: usize,
     /// Its share of all transfers of modified lines, from 0 to 1.
     pub share: f64,

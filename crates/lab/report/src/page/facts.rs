@@ -1,46 +1,46 @@
-//! The machine: what a reader must know to judge a figure.
+//! The machine: what a reader must know to judge the figures.
 
 use lab_bench::Lab;
 use lab_measure::machine;
 use serde::Serialize;
 use std::fs::read_to_string;
 
-/// What there is; as a row for `--json`, too.
+/// Facts about the machine. Also a row for `--json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Facts {
     workload: &'static str,
-    /// As the CPU calls itself.
+    /// Model name of the CPU.
     pub cpu: String,
-    /// That this process may use.
+    /// Number of CPUs that this process may use.
     pub cpus_allowed: usize,
-    /// That the machine may have.
+    /// Number of CPUs of the machine.
     pub cpus: usize,
-    /// Of memory.
+    /// Number of memory nodes.
     pub nodes: usize,
-    /// Level and type, size.
+    /// Level, type and size of each cache.
     pub caches: Vec<String>,
-    /// Kilobytes.
+    /// Memory in KiB.
     pub memory_kib: Option<u64>,
-    /// Name and release.
+    /// Name and release of the kernel.
     pub kernel: String,
-    /// Whether PR_FUTEX_HASH is there.
+    /// Whether the kernel has PR_FUTEX_HASH.
     pub private_hash: bool,
-    /// One way of a line between the first two CPUs.
+    /// One-way transfer of a cache line between the first two CPUs, in ns.
     pub apart_ns: Option<f64>,
     /// `near` or `far`.
     pub distance: Option<&'static str>,
-    /// Processes that wanted a CPU, on average over the last minute, before anything was measured.
+    /// Load average of the last minute, before the first sample.
     pub load: Option<f64>,
-    /// Of a hypervisor.
+    /// Whether this is a virtual machine.
     pub is_virtual: bool,
-    /// UTC.
+    /// Time of the report, in UTC.
     pub when: String,
-    /// Of this program.
+    /// Version of this program.
     pub version: &'static str,
 }
 
 impl Facts {
-    /// Looks.
+    /// Reads the facts.
     pub fn gather(lab: &Lab<'_>) -> Facts {
         let cpuinfo = read_to_string("/proc/cpuinfo").unwrap_or_default();
         Facts {
@@ -65,7 +65,7 @@ impl Facts {
     }
 }
 
-/// The first `name : value` of a file.
+/// The first value of `name` in lines of the form `name : value`.
 fn value_of(text: &str, name: &str) -> Option<String> {
     let line = text.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name))?;
     Some(line.split_once(':')?.1.trim().to_string())
@@ -81,7 +81,7 @@ fn directories(path: &str, prefix: &str) -> usize {
     entries.filter(|entry| entry.file_name().to_str().is_some_and(numbered)).count()
 }
 
-/// `L1 data 32K`, ...
+/// Caches as `L1 data 32K`, ...
 fn caches(cpu: usize) -> Vec<String> {
     let at = |index: usize, what: &str| line(&format!("/sys/devices/system/cpu/cpu{cpu}/cache/index{index}/{what}"));
     let one = |index: usize| {

@@ -1,4 +1,4 @@
-//! The document in words and tables.
+//! Writes the document as Markdown.
 
 use super::document::{Block, Document, Picture, Section, Table};
 
@@ -27,7 +27,7 @@ fn section(section: &Section) -> String {
     parts.join("\n\n")
 }
 
-/// A picture is its figures, under its title; without figures of its own, what it shows in a sentence.
+/// A picture is written as its table. Without one, its description is written.
 fn picture(picture: &Picture) -> Option<String> {
     match &picture.table {
         Some(rows) => Some(table(&Table { caption: picture.title.clone(), ..rows.clone() })),
@@ -45,7 +45,7 @@ fn table(table: &Table) -> String {
     if table.caption.is_empty() { body } else { format!("{}:\n\n{body}", table.caption) }
 }
 
-/// Markdown has one line of titles: a group's title goes before each of its columns'.
+/// Markdown has one line of headers, so a group's header is put before each of its columns'.
 fn titled(table: &Table, column: usize, title: &str) -> String {
     let mut before = 0;
     for (group, columns) in &table.groups {
@@ -57,7 +57,7 @@ fn titled(table: &Table, column: usize, title: &str) -> String {
     title.to_string()
 }
 
-/// A bar would end the cell.
+/// A bar would end the cell, so it is escaped.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

@@ -1,4 +1,4 @@
-//! `ufutex report`: measures, part by part, and writes one page about it; the same in words and tables, and as rows.
+//! `ufutex report`: measures part by part, and writes the report as a page, as Markdown and as rows.
 
 mod document;
 mod facts;
@@ -12,7 +12,7 @@ use anyhow::{Result, ensure};
 use document::{Document, Section};
 use facts::Facts;
 use lab_bench::survey::{Effort, memory, published as survey_published, resize, scaling, timers};
-use lab_bench::{Lab, Settings, Workload};
+use lab_bench::{Lab, Settings};
 use lab_measure::interrupt;
 use lab_terminal::progress::Progress;
 use lab_terminal::stderr;
@@ -22,24 +22,24 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// What is written where, checked.
+/// Arguments of `ufutex report`, checked.
 pub struct Report {
-    /// The page.
+    /// File of the HTML page.
     pub html: Option<PathBuf>,
-    /// Words and tables.
+    /// File of the Markdown report.
     pub markdown: Option<PathBuf>,
-    /// The rows.
+    /// File of the JSON rows.
     pub json: Option<PathBuf>,
-    /// No progress.
+    /// Print no progress.
     pub silent: bool,
-    /// Short samples.
+    /// Take short samples.
     pub quick: bool,
 }
 
-/// Of the usual time, with `--quick`.
+/// Share of the usual time with `--quick`.
 const QUICK: f64 = 0.02;
 
-/// What there is so far; each part stands alone.
+/// Results until now. Parts are independent.
 struct Findings {
     facts: Facts,
     scaling: Option<scaling::Scaling>,
@@ -48,15 +48,14 @@ struct Findings {
     memory: Option<memory::Bytes>,
     timers: Option<timers::Found>,
     modelled: Option<Modelled>,
-    /// What is missing, and why.
+    /// What is missing and why.
     missing: Vec<String>,
     seconds: f64,
 }
 
-/// Measures, and writes what was asked for. After Ctrl-C: what there is.
+/// Measures, and writes the requested files. After Ctrl-C it writes the results until then.
 pub fn run(report: &Report) -> Result<()> {
-    let settings =
-        Settings { workloads: vec![Workload::Hash], full: false, silent: report.silent, ..Settings::default() };
+    let settings = Settings { silent: report.silent, ..Settings::default() };
     let effort = Effort { share: if report.quick { QUICK } else { 1.0 } };
     let findings = gather(&settings, effort);
     let document = document(&findings, effort);
@@ -65,7 +64,7 @@ pub fn run(report: &Report) -> Result<()> {
         let Some(file) = file else { return };
         match std::fs::write(file, text()) {
             Ok(()) => written.push(file.display().to_string()),
-            // One that fails must not cost the others: minutes are in them.
+            // If one file cannot be written, the others still are: the results took minutes.
             Err(error) => failures.push(format!("cannot write {}: {error}", file.display())),
         }
     };
@@ -76,13 +75,13 @@ pub fn run(report: &Report) -> Result<()> {
     if !report.silent {
         stderr::say(format_args!("wrote {} after {:.0} s", written.join(", "), findings.seconds));
     }
-    if interrupt::asked() {
+    if interrupt::requested() {
         stderr::say(format_args!("interrupted: {}", findings.missing.join("; ")));
     }
     Ok(())
 }
 
-/// One part after the other; one that fails is named, and the others go on.
+/// Measures one part after another. A part that fails is noted, and the others go on.
 fn gather(settings: &Settings, effort: Effort) -> Findings {
     let start = Instant::now();
     let lab = Lab::new(settings);
@@ -91,7 +90,7 @@ fn gather(settings: &Settings, effort: Effort) -> Findings {
     let progress = Progress::start("report", 6, settings.silent);
     let mut part = |name: &str| {
         progress.remark(&format!("report: {name}"));
-        !interrupt::asked() || {
+        !interrupt::requested() || {
             missing.push(format!("{name} was not reached"));
             false
         }
@@ -138,8 +137,7 @@ fn document(findings: &Findings, effort: Effort) -> Document {
     let facts = &findings.facts;
     let mut warnings = say::machine::warnings(facts);
     if effort.is_quick() {
-        warnings
-            .push("this page was made in a hurry (--quick): its samples are too short to mean anything.".to_string());
+        warnings.push("this page was made with --quick: its samples are too short to be meaningful.".to_string());
     }
     if !findings.missing.is_empty() {
         warnings.push(format!("this page is not complete: {}.", findings.missing.join("; ")));
@@ -152,7 +150,7 @@ fn document(findings: &Findings, effort: Effort) -> Document {
             facts.cpu, facts.cpus_allowed, facts.kernel, facts.when, facts.version, findings.seconds
         ),
         warnings,
-        // The titles say what was found; of the machine itself there is nothing to find.
+        // The summary is the sections' titles. The machine's section has no finding.
         summary: sections.iter().filter(|one| one.id != "machine").map(|one| format!("{}.", one.title)).collect(),
         sections,
     }
@@ -185,7 +183,7 @@ fn sections(findings: &Findings) -> Vec<Section> {
     all.into_iter().flatten().collect()
 }
 
-/// Every row, one object a line; `report` says of which part.
+/// All rows, one object on a line. The field `report` names the part.
 fn lines(findings: &Findings) -> String {
     let mut rows = vec![row("machine", &findings.facts)];
     if let Some(found) = &findings.scaling {

@@ -1,4 +1,4 @@
-//! What the model of `ufutex sim` says, as the report needs it. Never mixed with what was measured.
+//! The results of `ufutex sim` for the report. They are kept apart from measured results.
 
 use anyhow::Result;
 use lab_bench::survey::Effort;
@@ -9,7 +9,7 @@ use lab_terminal::progress::Progress;
 use serde::Serialize;
 use ufutex_coherence::Topology;
 
-/// One run of `ufutex sim hash`: these cores, schemes and layouts, one after the other.
+/// One run of `ufutex sim hash` for each of these cores, schemes and layouts.
 struct Part {
     cores: &'static [usize],
     schemes: &'static [Scheme],
@@ -20,7 +20,7 @@ struct Part {
 
 const SCHEMES: &[Scheme] = &[Scheme::Live, Scheme::Fixed, Scheme::Percpu, Scheme::Atomic];
 
-/// Schemes by cores, then layouts on all cores.
+/// Schemes on several numbers of cores, then layouts on all cores.
 const RUNS: [Part; 2] = [
     Part { cores: &[1, 4, 16, 88], schemes: SCHEMES, layouts: &[Layout::Lean], buckets: 1024, futexes: 1024 },
     Part {
@@ -32,7 +32,7 @@ const RUNS: [Part; 2] = [
     },
 ];
 
-/// The same where the figures need not mean anything.
+/// The run of a quick report, whose figures need not be meaningful.
 const QUICK: [Part; 1] =
     [Part { cores: &[1, 4], schemes: SCHEMES, layouts: &[Layout::Lean], buckets: 64, futexes: 64 }];
 
@@ -55,52 +55,52 @@ impl Part {
     }
 }
 
-/// All of it.
+/// Results of the model.
 #[derive(Default)]
 pub struct Modelled {
     /// Throughput by cores.
     pub cores: Vec<Cores>,
     /// The published comparisons.
     pub published: Vec<Side>,
-    /// What a careful reader asks.
+    /// What was left out, with the reasons.
     pub notes: Vec<String>,
 }
 
-/// One run of a scheme on so many virtual cores.
+/// One run of a scheme.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cores {
     /// Always `sim hash`.
     pub workload: &'static str,
-    /// Whose latencies.
+    /// The topology, whose latencies the model uses.
     pub topology: String,
-    /// As on the command line of `sim`.
+    /// Name on the command line of `sim`.
     pub scheme: String,
-    /// As on the command line of `sim`.
+    /// Name on the command line of `sim`.
     pub layout: String,
-    /// Of the table.
+    /// Number of buckets of the table.
     pub buckets: usize,
-    /// Virtual.
+    /// Number of virtual cores.
     pub cores: usize,
-    /// Of all cores together, a virtual second.
+    /// Rate of all cores together, in operations per virtual second.
     pub ops_per_sec: f64,
     /// Lines that were found modified in another core's cache, for each operation.
     pub hitm_per_op: f64,
-    /// The fields that they were fetched for.
+    /// The fields for which lines were fetched.
     pub hot: Vec<Hot>,
 }
 
-/// A field of the engine's memory that cores take from each other.
+/// A field of the engine's memory that cores fetch from each other.
 #[derive(Clone, Debug, Serialize)]
 pub struct Hot {
-    /// `Bucket`, ...
+    /// Type of the object: `Bucket`, ...
     pub object: String,
-    /// As in the source.
+    /// Name in the source.
     pub field: String,
-    /// From the object's start.
+    /// Offset from the start of the object, in bytes.
     pub offset: usize,
-    /// Of the field; none where the model does not say.
+    /// Size of the field in bytes. `None` if the model does not know it.
     pub bytes: Option<usize>,
-    /// For each operation.
+    /// Transfers of modified lines for each operation.
     pub hitm: f64,
 }
 
@@ -109,31 +109,31 @@ pub struct Hot {
 pub struct Side {
     /// Always `sim validate`.
     pub workload: &'static str,
-    /// As in `published`.
+    /// The comparison's ID in `published`.
     pub case: String,
-    /// Whose latencies, and how many cores.
+    /// Topology and number of cores.
     pub machine: String,
-    /// Operations a virtual second.
+    /// Operations per virtual second before the change.
     pub before_per_sec: f64,
-    /// The same.
+    /// Operations per virtual second after it.
     pub after_per_sec: f64,
 }
 
 impl Modelled {
-    /// A published comparison's rows here.
+    /// The model's row of a published comparison.
     pub fn seed(&self, id: &str) -> Option<&Side> {
         self.published.iter().find(|side| side.case == id)
     }
 }
 
-/// Runs the model, case by case; after Ctrl-C what there is.
+/// Runs the model case by case. After Ctrl-C it returns the results until then.
 pub fn run(silent: bool, effort: Effort) -> Result<Modelled> {
     let runs: &[Part] = if effort.is_quick() { &QUICK } else { &RUNS };
-    // What the published comparisons want takes most of the time, and cannot be had for less.
+    // The published comparisons take most of the time and cannot be shortened.
     let published = if effort.is_quick() { 0 } else { validate::steps() };
     let progress = Progress::start("the model: virtual cores", runs.len() + published, silent);
     let mut all = Modelled::default();
-    for part in runs.iter().take_while(|_| !interrupt::asked()) {
+    for part in runs.iter().take_while(|_| !interrupt::requested()) {
         let rows = lab_sim::rows(&part.settings())?;
         all.cores.extend(rows.into_iter().map(cores));
         progress.step();
@@ -185,7 +185,7 @@ mod tests {
         let named = published::comparisons();
         let unknown: Vec<_> = validate::ids().filter(|id| !named.iter().any(|one| one.id == id)).collect();
         assert_eq!(unknown, Vec::<String>::new());
-        // The model compares those of [percpu-refs] the other way round.
+        // For [percpu-refs] the model compares in the other direction.
         let without: Vec<_> = named.iter().filter(|one| !validate::ids().any(|id| id == one.id)).collect();
         assert!(without.iter().all(|one| one.source == Source::PercpuRefs) && without.len() == 2);
     }

@@ -1,11 +1,10 @@
-//! The published comparisons that the report shows. Nothing here is measured or modelled. The figures themselves are in
-//! `lab_sim::published`.
+//! The published comparisons that the report shows. The figures are in `lab_sim::published`. Nothing here is measured
+//! or modelled.
 
 use lab_sim::published::{self, Source};
 use lab_targets::{Layout, Name};
 
-/// The mails: short name, subject, who wrote it to the kernel's mailing list, and when. `docs/REFERENCES.md` has more
-/// of each.
+/// The mails: short name, subject, author and date. `docs/REFERENCES.md` has more about each.
 pub const MAILS: [(Source, &str, &str, &str); 6] = [
     (
         Source::ImmutableHash,
@@ -30,35 +29,35 @@ pub const MAILS: [(Source, &str, &str, &str); 6] = [
     (Source::TimerHash, "posix-timers: Improve hash table performance", "T. Gleixner, F. Weisbecker", "March 2025"),
 ];
 
-/// One comparison: the same workload with one thing changed.
+/// One comparison: one workload before and after a change.
 pub struct Comparison {
-    /// The mail that it is from.
+    /// The mail.
     pub source: Source,
-    /// A unique name, which the model's rows have, too.
+    /// Unique name, also in the model's rows.
     pub id: &'static str,
-    /// What changed.
+    /// The change.
     pub what: &'static str,
-    /// Where and how it was measured.
+    /// Machine and workload.
     pub where_: &'static str,
-    /// Operations a second before, after; or only how many times as many.
+    /// The published figures.
     pub figures: Figures,
-    /// The same pair on this machine.
+    /// The pair of targets that shows the change on this machine.
     pub here: Option<Pair>,
-    /// Whether the model must get its size, too, within a factor of 1.5 (and not only the direction).
+    /// Whether the model must reproduce the factor to within 1.5, and not only its direction.
     pub is_validation: bool,
 }
 
-/// What was published of a comparison.
+/// The published figures of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Figures {
-    /// A second.
+    /// Operations per second before and after.
     Rates(f64, f64),
-    /// A gain in percent, nothing else.
+    /// Only a gain, in percent.
     Gain(f64),
 }
 
 impl Figures {
-    /// After over before.
+    /// The rate after divided by the rate before.
     pub fn factor(self) -> f64 {
         match self {
             Figures::Rates(before, after) => after / before,
@@ -67,19 +66,19 @@ impl Figures {
     }
 }
 
-/// A side of a comparison as this machine measures it: target, layout, buckets.
+/// A side of a comparison on this machine: target, layout, buckets.
 pub type Side = (Name, Layout, usize);
 
-/// Before, after.
+/// The two sides, before and after.
 #[derive(Clone, Copy, Debug)]
 pub enum Pair {
     /// The same loop on two tables.
     Tables(Side, Side),
-    /// The stall: `atomic` while a resize is under way that does not end, `live` after the same one.
+    /// A stall: the rate of `atomic` during a resize that does not end, and of `live` after the same resize.
     Stall,
 }
 
-/// A rate for a rate, on tables that this machine has, too.
+/// A comparison of rates whose two tables this machine can measure.
 fn tables(
     (source, id): (Source, &'static str),
     (what, where_): (&'static str, &'static str),
@@ -103,8 +102,8 @@ pub fn comparisons() -> Vec<Comparison> {
     all
 }
 
-/// [immutable-hash]: what a reference count costs. There is no figure of this machine: its few CPUs with schbench's
-/// 1024 workers would say nothing of that.
+/// [immutable-hash]: the cost of a reference count. It is not measured here: schbench's 1024 workers on a few CPUs
+/// would not show it.
 fn counted() -> Vec<Comparison> {
     const CASES: [(&str, &str, &str, &str); 3] = [
         ("counted-immutable-schbench", "turin-1024", "counted → immutable, 1024 buckets", "schbench, Turin"),
@@ -123,7 +122,7 @@ fn counted() -> Vec<Comparison> {
     CASES.into_iter().map(case).collect()
 }
 
-/// [false-sharing] and [priv-removed]: the stall, and a bucket's layout.
+/// [false-sharing] and [priv-removed]: the stall, and the layout of a bucket.
 fn layouts() -> Vec<Comparison> {
     let fixed = |layout, buckets| (Name::Fixed, layout, buckets);
     let mut all = vec![
@@ -191,7 +190,7 @@ const PRIV_REMOVED: [(&str, &str, &str, usize); 10] = [
     ("packed-lean-b4096-256", "packed → priv removed, 4096 buckets", "256", 4096),
 ];
 
-/// [percpu-refs]: counts of each CPU, with 512 buckets.
+/// [percpu-refs]: per-CPU reference counts, with 512 buckets.
 fn percpu() -> Vec<Comparison> {
     let percpu = (Name::PerCpu, Layout::Lean, 512);
     let power = "POWER, perf bench futex hash";
@@ -215,20 +214,21 @@ fn percpu() -> Vec<Comparison> {
     ]
 }
 
-/// The first table of [private-hash]: threads; the global hash of 65536 slots; private ones of 4 to 256.
+/// The first table of [private-hash]: threads, and the rates with the global hash of 65536 slots and with 4 to 256
+/// slots.
 pub fn by_threads() -> impl Iterator<Item = (&'static str, Vec<f64>)> {
     let rates = |threads| published::row("by-threads", threads).into_iter().map(|(_, rate)| rate).collect();
     ["1", "2", "4", "8", "16"].into_iter().map(move |threads| (threads, rates(threads)))
 }
 
-/// The second table of [private-hash], one process of 36 threads on each node: slots (0 is the global hash) and
-/// operations a second.
+/// The second table of [private-hash], with one process of 36 threads on each node: slots (0 is the global hash) and
+/// operations per second.
 pub fn by_node() -> Vec<(&'static str, f64)> {
     published::row("by-node", "36")
 }
 
-/// The first five tests of [timer-hash], milliseconds of create and getoverrun: mainline, lockless check, scaled hash,
-/// xarray.
+/// The first five tests of [timer-hash]: milliseconds of create and getoverrun with mainline, lockless check, scaled
+/// hash and xarray.
 pub fn timers() -> impl Iterator<Item = (&'static str, Vec<(f64, f64)>)> {
     const CASES: [(&str, &str); 5] = [
         ("20k timers, 1 thread", "20000"),

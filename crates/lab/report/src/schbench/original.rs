@@ -1,4 +1,4 @@
-//! schbench's own JSON, as its `-j` writes it: for scripts that read that.
+//! schbench's own JSON, in the format of its `-j`, for scripts that read it.
 
 use anyhow::{Context, Result};
 use lab_bench::schbench::Findings;
@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// One object for each target, where `-j` asks for it.
+/// With `-j`: writes one object for each target.
 pub fn write<'a>(asked: &Schbench, found: impl Iterator<Item = (Name, &'a Findings)>) -> Result<()> {
     let Some(file) = &asked.file else { return Ok(()) };
     let lines: String = found.map(|(name, found)| format!("{}\n", object(asked, name, found))).collect();

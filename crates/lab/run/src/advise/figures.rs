@@ -1,23 +1,23 @@
-//! What was seen of a program, as the figures that the advice rests on.
+//! Figures of a watched program, from which the advice follows.
 
 use serde::{Deserialize, Serialize};
 
-/// What futex(2) takes for a call that finds nothing to do, on the machine where the README's figures are from. The share of a
-/// CPU needs no better number: it tells a percent from a tenth.
+/// Nanoseconds of a futex(2) call that finds nothing to do, on the machine of the README's figures. It only estimates a
+/// program's share of a CPU, for which an order of magnitude is enough.
 const CALL_NS: f64 = 160.0;
-/// The kernel's smallest private table.
+/// Slots of the kernel's smallest private table.
 pub const KERNEL_MIN: u64 = 16;
 /// Buckets of the kernel's global table for each CPU.
 const GLOBAL_EACH: u64 = 256;
-/// PR_FUTEX_HASH takes no more.
+/// The most slots that PR_FUTEX_HASH accepts.
 const SLOTS_MAX: u64 = 1 << 20;
 
-/// The parts that count of what `ufutex run --json` writes.
+/// The fields of `ufutex run --json` that are used here.
 #[derive(Deserialize, Clone, Debug)]
 pub struct Report {
     /// The program and its arguments.
     pub command: String,
-    /// The process.
+    /// The process ID.
     pub pid: u32,
     slots: u64,
     elapsed_ns: u64,
@@ -44,7 +44,7 @@ struct Hot {
     calls_at_least: u64,
 }
 
-/// The figures; see `ufutex advise --help`.
+/// The figures. `ufutex advise --help` describes them.
 #[derive(Serialize, Clone, Debug, PartialEq)]
 pub struct Figures {
     pub seconds: f64,
@@ -69,13 +69,13 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// From a report, on a machine with so many CPUs.
+    /// Computes the figures from a report, for a machine with `cpus` CPUs.
     pub fn new(report: &Report, cpus: u64) -> Figures {
         let calls: u64 = report.calls.values().sum();
         let seconds = report.elapsed_ns as f64 / 1e9;
         let calls_per_second = calls as f64 / seconds.max(1e-9);
         let share = |part: u64| if calls == 0 { 0.0 } else { part as f64 / calls as f64 };
-        // Waiters of one word stand in one bucket, however many buckets there are.
+        // Waiters of one word share a bucket, however many buckets there are.
         let spread = report.waiting_most.min(report.words);
         Figures {
             seconds,
@@ -102,13 +102,13 @@ impl Figures {
 }
 
 impl Figures {
-    /// Calls that are not of private words.
+    /// Calls that are not on private words.
     pub fn others(&self) -> u64 {
         self.shared_calls + self.other_kernel_calls
     }
 }
 
-/// The kernel's choice for a process with so many threads.
+/// Slots that the kernel chooses for a process with this many threads.
 fn kernel_slots(threads: u64, cpus: u64) -> u64 {
     let global = (GLOBAL_EACH * cpus).next_power_of_two();
     (4 * threads.min(cpus).max(1)).next_power_of_two().clamp(KERNEL_MIN, global)
@@ -118,7 +118,7 @@ fn kernel_slots(threads: u64, cpus: u64) -> u64 {
 pub mod tests {
     use super::*;
 
-    /// A report as the library writes it, with what a test wants to be different.
+    /// A report in the library's format, with the fields of `change` replaced.
     pub fn report(change: serde_json::Value) -> Report {
         let mut report = serde_json::json!({
             "command": "x", "pid": 1, "slots": 16, "elapsed_ns": 2_000_000_000u64,
@@ -158,7 +158,7 @@ pub mod tests {
         };
         assert_eq!(wanted(1, 4, 0), 16);
         assert_eq!(wanted(300, 1000, 16), 512);
-        assert_eq!(wanted(300, 2, 16), 16, "more slots do not part those who wait for one word");
+        assert_eq!(wanted(300, 2, 16), 16, "more slots do not separate waiters of one word");
         assert_eq!(wanted(3, 1000, 4096), 4096);
     }
 }

@@ -1,56 +1,57 @@
-//! From figures to advice. Every sentence names the figures that it rests on.
+//! Derives the advice from the figures. Each sentence names the figures that it follows from.
 
 use super::figures::{Figures, KERNEL_MIN};
 use serde::Serialize;
 use std::ffi::OsString;
 
-/// Below this share of one CPU nothing that futexes cost is worth a setting.
+/// If futex calls take less than this share of one CPU, no setting is worth while.
 const LIGHT: f64 = 0.01;
-/// So many waiters for each slot make wakes pass others, at any rate: the engine's own long chain.
+/// From this many waiters per slot on, a wake walks past other waiters whatever the call rate. The engine's
+/// `LONG_CHAIN` is the same.
 const CROWDED: u64 = 4;
-/// From this share of operations on, busy buckets are worth a word.
+/// From this share of operations on, contended buckets are mentioned.
 const CONTENDED: f64 = 0.01;
-/// A program with a smaller share of private calls has none that matter.
+/// If private calls are a smaller share of all calls, they do not matter.
 const HARDLY_PRIVATE: f64 = 0.01;
-/// Fewer of other kinds are those of every program, as when it waits for a thread's end.
+/// A smaller share of other calls is not mentioned. Every program makes some, for example to join threads.
 const OTHERS: f64 = 0.001;
-/// One word with more of the calls is what they meet at.
+/// If one word has more than this share of the calls, the calls contend for that word.
 const HOT: f64 = 0.5;
 
-/// What to set.
+/// The recommended settings.
 #[derive(Serialize, Debug, PartialEq)]
 pub struct Advice {
-    /// Of the engine.
+    /// The engine's scheme.
     pub scheme: &'static str,
-    /// Of the engine.
+    /// The engine's size policy.
     pub policy: String,
-    /// Of the engine: none leaves it to the policy.
+    /// The engine's slots. `None` leaves the number to the policy.
     pub slots: Option<u64>,
-    /// By PR_FUTEX_HASH.
+    /// The kernel's setting, by PR_FUTEX_HASH.
     pub kernel: Kernel,
-    /// Why.
+    /// The reasons.
     pub sentences: Vec<Sentence>,
 }
 
-/// What to set on the plain kernel.
+/// The recommended setting of the kernel.
 #[derive(Serialize, Debug, PartialEq)]
 pub struct Kernel {
-    /// `none`: it would change nothing; `default`: leave it; `set-slots`.
+    /// `none`: nothing would change. `default`: keep the kernel's own choice. `set-slots`: set `slots`.
     pub setting: &'static str,
-    /// What to set, or what the kernel sets by itself.
+    /// The slots to set, or the kernel's own choice.
     pub slots: Option<u64>,
-    /// With the slots, where the kernel has it: Linux 6.16 alone.
+    /// Whether to set the table's immutable flag too, which only Linux 6.16 has.
     pub immutable: bool,
-    /// What sets the slots for this program, as one would give it to a shell.
+    /// The shell command that runs the program with these slots.
     pub command: Option<String>,
 }
 
-/// One line of the advice.
+/// One sentence of the advice.
 #[derive(Serialize, Debug, PartialEq)]
 pub struct Sentence {
-    /// For people.
+    /// The sentence.
     pub text: String,
-    /// The names of the figures.
+    /// The names of the figures that it follows from.
     pub figures: Vec<&'static str>,
 }
 
@@ -58,7 +59,7 @@ fn say(text: String, figures: &[&'static str]) -> Sentence {
     Sentence { text, figures: figures.to_vec() }
 }
 
-/// The advice for a program, its name and arguments. `trap`: whether calls inside glibc were seen.
+/// The advice for `program`, a name and its arguments. `trap`: calls inside glibc were counted too.
 pub fn judge(figures: &Figures, trap: bool, program: &[OsString]) -> Advice {
     if (figures.calls as f64) < HARDLY_PRIVATE * (figures.calls + figures.others()) as f64 || figures.calls == 0 {
         without_private_calls(figures, trap)
@@ -72,17 +73,17 @@ fn without_private_calls(figures: &Figures, trap: bool) -> Advice {
     let sentence = if others == 0 {
         let hint = if trap { "" } else { " Without --no-trap, calls inside glibc would be seen too." };
         let text = format!(
-            "No setting matters: in {:.1} s it made no futex call (calls 0, shared_calls 0). A lock that nobody waits \
-             for makes none.{hint}",
+            "No setting matters: in {:.1} s it made no futex call (calls 0, shared_calls 0). An uncontended lock makes \
+            none.{hint}",
             figures.seconds
         );
         say(text, &["calls", "shared_calls"])
     } else {
         let text = format!(
-            "No setting matters: of its {} futex calls {} are of private words (calls), the others of shared ones ({} \
-             shared_calls) or of such locks as the kernel alone can serve ({} other_kernel_calls). Shared words stand in \
-             the kernel's global table, whose size is fixed at boot; if threads of one process alone use them, make them \
-             private (PTHREAD_PROCESS_PRIVATE, FUTEX_PRIVATE_FLAG).",
+            "No setting matters: of its {} futex calls {} are on private words (calls), the others on shared words ({} \
+            shared_calls) or for locks that only the kernel supports ({} other_kernel_calls). Shared words are in the \
+            kernel's global table, whose size is fixed at boot. If only threads of one process use them, make them \
+            private (PTHREAD_PROCESS_PRIVATE, FUTEX_PRIVATE_FLAG).",
             counted(figures.calls + others),
             counted(figures.calls),
             counted(figures.shared_calls),
@@ -107,14 +108,14 @@ fn with_private_calls(figures: &Figures, trap: bool, program: &[OsString]) -> Ad
     Advice { scheme, policy, slots: grown.then_some(figures.wanted_slots), kernel, sentences }
 }
 
-/// Whether many waiters share the slots that the kernel gives.
+/// Whether many waiters would share the kernel's slots.
 fn is_crowded(figures: &Figures) -> bool {
     figures.waiters.min(figures.words) >= CROWDED * figures.kernel_slots
 }
 
 fn rate(figures: &Figures, is_light: bool, trap: bool) -> Sentence {
-    let weight = if is_light { "little: hardly anything is to be gained" } else { "enough for settings to matter" };
-    let slower = if trap { "; watched, it may make fewer than usual" } else { "" };
+    let weight = if is_light { "little, so settings hardly matter" } else { "enough for settings to matter" };
+    let slower = if trap { "; it may make fewer than usual while it is watched" } else { "" };
     let text = format!(
         "It makes {} private futex calls a second (calls_per_second), which in the kernel take {} of one CPU \
          (share_of_a_cpu): {weight}{slower}.",
@@ -128,8 +129,8 @@ fn private_share(figures: &Figures) -> Option<Sentence> {
     let share = figures.others() as f64 / (figures.others() + figures.calls) as f64;
     (share >= OTHERS).then(|| {
         let text = format!(
-            "{} of all futex calls are not of private words ({} shared_calls, {} other_kernel_calls): no setting \
-             applies to those.",
+            "{} of all futex calls are not on private words ({} shared_calls, {} other_kernel_calls): no setting applies \
+            to them.",
             percent(share),
             counted(figures.shared_calls),
             counted(figures.other_kernel_calls)
@@ -141,7 +142,7 @@ fn private_share(figures: &Figures) -> Option<Sentence> {
 fn slots(figures: &Figures) -> Sentence {
     let least = if figures.words_exact { "" } else { "at least " };
     let load = match figures.slots {
-        0 => "has given way to the global table".to_string(),
+        0 => "gave way to the global table".to_string(),
         slots => format!("settled at {} slots", counted(slots)),
     };
     let text = format!(
@@ -158,41 +159,41 @@ fn busy_buckets(figures: &Figures) -> Option<Sentence> {
     let share = percent(figures.contended_share);
     if figures.contended_share < CONTENDED {
         return (figures.contended > 0).then(|| {
-            let text = format!("Only {share} of the operations met a busy bucket (contended_share).");
+            let text = format!("Only {share} of the operations found their bucket contended (contended_share).");
             say(text, &["contended_share"])
         });
     }
     if figures.hottest_share >= HOT {
         let text = format!(
-            "{share} of the operations met a busy bucket (contended_share), but {} of all calls name one word \
-             (hottest_share), which stands in one bucket whatever the number of slots: only fewer calls on it help.",
+            "{share} of the operations found their bucket contended (contended_share), but {} of all calls name one word \
+            (hottest_share). It is in one bucket whatever the number of slots: only fewer calls on it help.",
             percent(figures.hottest_share)
         );
         return Some(say(text, &["contended_share", "hottest_share"]));
     }
     let text = format!(
-        "{share} of the operations met a busy bucket (contended_share), and up to {} words stood in one \
-         (longest_chain): slots part those that stand together by chance.",
+        "{share} of the operations found their bucket contended (contended_share), and up to {} words were in one bucket \
+        (longest_chain): more slots separate words that share a bucket by chance.",
         counted(figures.longest_chain)
     );
     Some(say(text, &["contended_share", "longest_chain"]))
 }
 
-/// `fixed` where nothing would be lost by it and there is something to gain.
+/// `fixed` if the table never changed and speed matters.
 fn scheme(figures: &Figures, is_light: bool, sentences: &mut Vec<Sentence>) -> &'static str {
     let (scheme, text) = match figures.resizes {
-        0 if is_light => ("live", "The table never changed (resizes 0); scheme `live` costs nothing then.".to_string()),
+        0 if is_light => ("live", "The table was not resized (resizes 0): scheme `live` costs nothing then.".to_string()),
         0 => (
             "fixed",
-            "The table never changed (resizes 0): scheme `fixed` does, and saves a look at a bit; with `live` it could \
-             still change."
+            "The table was not resized (resizes 0): scheme `fixed` is enough, and saves a check. `live` could still resize \
+            it."
                 .to_string(),
         ),
         resizes => (
             "live",
             format!(
-                "The table changed its size {} under load (resizes): scheme `live`, which alone does that without \
-                 making anybody wait.",
+                "The table was resized {} under load (resizes): scheme `live`, the only one that resizes without blocking \
+                operations.",
                 if resizes == 1 { "once".to_string() } else { format!("{} times", counted(resizes)) }
             ),
         ),
@@ -204,10 +205,7 @@ fn scheme(figures: &Figures, is_light: bool, sentences: &mut Vec<Sentence>) -> &
 fn policy(figures: &Figures, scheme: &str, grown: bool, sentences: &mut Vec<Sentence>) -> String {
     let (wanted, number) = (counted(figures.wanted_slots), figures.wanted_slots);
     let (policy, text) = if scheme == "fixed" {
-        (
-            number.to_string(),
-            format!("`--policy {number}` goes with it: {wanted} slots from the first wait on (wanted_slots)."),
-        )
+        (number.to_string(), format!("`--policy {number}` fits: {wanted} slots from the first wait on (wanted_slots)."))
     } else if grown {
         let text = format!(
             "Policy `load` finds {wanted} slots by itself (wanted_slots); `--policy {number}` has them from the first wait on."
@@ -215,7 +213,7 @@ fn policy(figures: &Figures, scheme: &str, grown: bool, sentences: &mut Vec<Sent
         ("load".to_string(), text)
     } else {
         let text = format!(
-            "Policy `load`, and no number of slots: the {KERNEL_MIN} that it begins with will do (wanted_slots {wanted})."
+            "Policy `load`, without a number of slots: the {KERNEL_MIN} that it begins with are enough (wanted_slots {wanted})."
         );
         ("load".to_string(), text)
     };
@@ -233,7 +231,7 @@ fn kernel(figures: &Figures, is_light: bool, program: &[OsString], sentences: &m
     );
     let names = &["threads", "cpus", "kernel_slots", "wanted_slots"];
     if wanted <= own || (is_light && !is_crowded(figures)) {
-        let compared = if wanted <= own { "enough" } else { "too few, but at this rate that costs nothing," };
+        let compared = if wanted <= own { "enough" } else { "too few, but at this rate that does not matter," };
         let reason = format!("{compared} for the {} wanted (wanted_slots)", counted(wanted));
         sentences.push(say(format!("PR_FUTEX_HASH: the default is fine: {rule}, {reason}."), names));
         return Kernel { setting: "default", slots: Some(own), immutable: false, command: None };
@@ -248,8 +246,8 @@ fn kernel(figures: &Figures, is_light: bool, program: &[OsString], sentences: &m
     let immutable = figures.threads > 1 && !is_light;
     if immutable {
         let text = format!(
-            "On Linux 6.16, which alone has the flag, --immutable (1 in place of that 0) saves the counter that all {} \
-             threads (threads) would write with each of {} calls a second (calls_per_second).",
+            "On Linux 6.16, which alone has the flag, --immutable (1 instead of the last 0) saves the counter that all {} \
+            threads (threads) would write in each of {} calls a second (calls_per_second).",
             counted(figures.threads),
             counted(figures.calls_per_second.round() as u64)
         );
@@ -259,7 +257,7 @@ fn kernel(figures: &Figures, is_light: bool, program: &[OsString], sentences: &m
     Kernel { setting: "set-slots", slots: Some(wanted), immutable, command }
 }
 
-/// A command as one would give it to a shell.
+/// Quotes a command for a shell.
 fn quoted(command: &[OsString]) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=+,:@%".contains(&byte);
     let words = command.iter().map(|word| {
@@ -270,7 +268,7 @@ fn quoted(command: &[OsString]) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Small shares keep a digit that says something.
+/// Prints a share in percent. Small shares get two decimals.
 fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     if share > 0.0 && percent < 0.01 {
@@ -279,7 +277,7 @@ fn percent(share: f64) -> String {
     if percent >= 10.0 { format!("{percent:.0} %") } else { format!("{percent:.2} %") }
 }
 
-/// 1234567 as 1,234,567.
+/// Prints 1234567 as 1,234,567.
 fn counted(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

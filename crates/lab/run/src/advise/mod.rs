@@ -1,7 +1,7 @@
-//! `ufutex advise`: watches a program's futexes, and says which settings it wants.
+//! `ufutex advise`: watches a program's futexes and recommends settings.
 //!
-//! `watch` runs the program as `ufutex run` does and gets its report; `figures` has what the advice rests on; `judge` makes
-//! the advice of them, and knows nothing else.
+//! `watch` runs the program as `ufutex run` does and collects its report. `figures` computes figures from the report.
+//! `judge` derives the advice from the figures alone.
 
 mod figures;
 mod judge;
@@ -18,11 +18,11 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use watch::Watched;
 
-/// As `ufutex run`: something is wrong with us, not with the program.
+/// Exit status for a failure of this command, as in `ufutex run`.
 const EXIT_OURS: u8 = 125;
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct Output<'a> {
     command: &'a str,
     ended: String,
     #[serde(flatten)]
@@ -30,9 +30,9 @@ struct Answer<'a> {
     figures: &'a Figures,
 }
 
-/// Watches it, and says what it found.
+/// Watches the program and prints the advice.
 pub fn run(advise: &Advise) -> ExitCode {
-    match give(advise) {
+    match watch_and_advise(advise) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             stderr::say(format_args!("{error:#}"));
@@ -41,9 +41,9 @@ pub fn run(advise: &Advise) -> ExitCode {
     }
 }
 
-fn give(advise: &Advise) -> Result<u8> {
+fn watch_and_advise(advise: &Advise) -> Result<u8> {
     if let Some(file) = &advise.output {
-        // Before the program has run for nothing.
+        // Reports an unusable file before the program has run in vain.
         std::fs::File::create(file).with_context(|| format!("{} cannot be written", file.display()))?;
     }
     if !advise.json || advise.output.is_some() {
@@ -56,15 +56,15 @@ fn give(advise: &Advise) -> Result<u8> {
     };
     let figures = Figures::new(report, online_cpus());
     let advice = judge::judge(&figures, advise.trap, &advise.command);
-    let answer = Answer { command: &report.command, ended: watch::ended(&watched), advice: &advice, figures: &figures };
-    let text = if advise.json { serde_json::to_string(&answer)? + "\n" } else { text(&answer) };
+    let output = Output { command: &report.command, ended: watch::ended(&watched), advice: &advice, figures: &figures };
+    let text = if advise.json { serde_json::to_string(&output)? + "\n" } else { text(&output) };
     match &advise.output {
         Some(file) => std::fs::write(file, text).with_context(|| format!("{} cannot be written", file.display()))?,
-        // What all of it was for: where it cannot be said, the status has to say so.
+        // The advice is the command's only result, so a failure to write it sets the exit status.
         None => say(&text)?,
     }
-    if interrupt::asked() {
-        stderr::say(format_args!("interrupted: the advice is from {:.1} s", figures.seconds));
+    if interrupt::requested() {
+        stderr::say(format_args!("interrupted: the advice is based on {:.1} s", figures.seconds));
         return Ok(interrupt::EXIT);
     }
     Ok(0)
@@ -72,24 +72,24 @@ fn give(advise: &Advise) -> Result<u8> {
 
 fn say(text: &str) -> Result<()> {
     match std::io::stderr().write_all(text.as_bytes()) {
-        // A reader that has gone has read enough.
+        // The reader closed the pipe on purpose.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("stderr cannot be written"),
         _ => Ok(()),
     }
 }
 
-/// One that was not started has been told of by `ufutex run`.
+/// If the program was not started, `ufutex run` has printed the reason.
 fn without_report(watched: &Watched) -> Result<u8> {
     match watched.status.code() {
         Some(status @ 125..=127) => Ok(status as u8),
-        _ if interrupt::asked() => Ok(interrupt::EXIT),
-        _ => anyhow::bail!("the program {} and left no report: nothing is known of its futexes", watch::ended(watched)),
+        _ if interrupt::requested() => Ok(interrupt::EXIT),
+        _ => anyhow::bail!("the program {} and left no report: no advice is possible", watch::ended(watched)),
     }
 }
 
-fn text(answer: &Answer<'_>) -> String {
-    let (advice, figures) = (answer.advice, answer.figures);
-    let slots = advice.slots.map_or_else(|| "as the policy has it".to_string(), |slots| slots.to_string());
+fn text(output: &Output<'_>) -> String {
+    let (advice, figures) = (output.advice, output.figures);
+    let slots = advice.slots.map_or_else(|| "as the policy chooses".to_string(), |slots| slots.to_string());
     let kernel = match (advice.kernel.setting, advice.kernel.slots) {
         ("set-slots", Some(slots)) => format!("PR_FUTEX_HASH_SET_SLOTS {slots}"),
         ("default", Some(slots)) => format!("the default ({slots} slots)"),
@@ -97,9 +97,9 @@ fn text(answer: &Answer<'_>) -> String {
     };
     let mut text = format!(
         "\n Advice for '{}' (watched {:.1} s; {}):\n\n    scheme {}, policy {}, slots: {slots}; kernel: {kernel}\n\n",
-        answer.command.escape_debug(),
+        output.command.escape_debug(),
         figures.seconds,
-        answer.ended,
+        output.ended,
         advice.scheme,
         advice.policy,
     );
@@ -112,7 +112,7 @@ fn text(answer: &Answer<'_>) -> String {
     text + "\n"
 }
 
-/// What the kernel's rule goes by.
+/// Number of online CPUs, which the kernel's rule uses.
 fn online_cpus() -> u64 {
     // SAFETY: the call takes a number and changes nothing.
     let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };

@@ -1,4 +1,4 @@
-//! Runs the program for its time, and gets its report.
+//! Runs the program for the given time and collects its report.
 
 use super::figures::Report;
 use crate::Advise;
@@ -12,50 +12,50 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use ufutex_program::environment::SETTINGS;
 
-/// What `ufutex run` hands on to the library.
+/// The settings that `ufutex run` passes on to the library.
 const WATCH: &str = "watch";
-/// How often the program is looked at.
-const LOOK: Duration = Duration::from_millis(10);
-/// Until a program that does not answer is taken for one that never will.
-const ANSWER: Duration = Duration::from_secs(3);
-/// Until a report that was asked for is there.
+/// How often the program's state is checked.
+const POLL: Duration = Duration::from_millis(10);
+/// How long to wait for the library to catch SIGUSR1. After that the program counts as started without it.
+const STARTUP: Duration = Duration::from_secs(3);
+/// How long to wait for a requested report.
 const REPORT: Duration = Duration::from_secs(1);
-/// From SIGTERM to SIGKILL.
+/// Time from SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What became of the program.
+/// The result of watching a program.
 pub struct Watched {
-    /// None where it ended without one.
+    /// `None` if the program ended without a report.
     pub report: Option<Report>,
-    /// Its own, or what `ufutex run` says of a program that does not start.
+    /// The program's exit status, or that of `ufutex run` if the program does not start.
     pub status: ExitStatus,
-    /// Whether its time was over.
+    /// Whether the program was ended when its time was over.
     pub was_ended: bool,
 }
 
-/// A file for the report in memory: it goes with this process, however that ends.
+/// A file for the report, in memory. It disappears with this process.
 struct Scratch(File);
 
 impl Scratch {
     fn new() -> Result<Scratch> {
-        // SAFETY: the name is a string, and the call answers with a descriptor that nobody else has.
+        // SAFETY: the name is a string. The call returns a descriptor that nothing else owns.
         let file = unsafe {
             let descriptor = libc::memfd_create(c"ufutex-advise".as_ptr(), libc::MFD_CLOEXEC);
             if descriptor < 0 {
-                return Err(std::io::Error::last_os_error()).context("no memory for the report");
+                return Err(std::io::Error::last_os_error()).context("cannot allocate memory for the report");
             }
             File::from_raw_fd(descriptor)
         };
         Ok(Scratch(file))
     }
 
-    /// As others can open it as long as it is here.
+    /// A path by which other processes can open the file while this process runs.
     fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
     }
 }
 
-/// Watches it.
+/// Watches the program until it ends, its time is over, or Ctrl-C is pressed.
 pub fn watch(advise: &Advise) -> Result<Watched> {
     let memory = Scratch::new()?;
     let scratch = memory.path();
@@ -65,29 +65,29 @@ pub fn watch(advise: &Advise) -> Result<Watched> {
         if let Some(status) = program.try_wait()? {
             return Ok(Watched { report: report(&scratch, &program), status, was_ended: false });
         }
-        if begun.is_none() && (answers(&program) || started.elapsed() >= ANSWER && runs(&program)) {
+        if begun.is_none() && (catches_sigusr1(&program) || started.elapsed() >= STARTUP && has_executed(&program)) {
             begun = Some(Instant::now());
         }
-        if interrupt::asked() || begun.is_some_and(|begun| begun.elapsed() >= advise.duration) {
+        if interrupt::requested() || begun.is_some_and(|begun| begun.elapsed() >= advise.duration) {
             break;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
-    // Its time is over now: what it does until it has ended does not count.
-    let report_now = answers(&program).then(|| ask(&program, &scratch)).flatten();
+    // The report is requested first: what the program does between SIGTERM and its end does not count.
+    let report_now = catches_sigusr1(&program).then(|| request_report(&program, &scratch)).flatten();
     let status = end(&mut program)?;
     Ok(Watched { report: report_now.or_else(|| report(&scratch, &program)), status, was_ended: true })
 }
 
 fn start(advise: &Advise, scratch: &Path) -> Result<Child> {
-    let mut command = Command::new(std::env::current_exe().context("this program's own file")?);
+    let mut command = Command::new(std::env::current_exe().context("cannot find this command's own file")?);
     command.args(["run", "--json", "--output"]).arg(scratch);
     if advise.trap {
         command.arg("--trap");
     }
     command.env(SETTINGS, WATCH);
     command.arg("--").args(&advise.command).stdin(Stdio::inherit());
-    // SAFETY: one system call between fork and exec. Whoever presses Ctrl-C twice wants the program to end, too.
+    // SAFETY: one system call between fork and exec. If this process dies, so does the program.
     unsafe {
         command.pre_exec(|| {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong, 0, 0, 0);
@@ -97,23 +97,22 @@ fn start(advise: &Advise, scratch: &Path) -> Result<Child> {
     command.spawn().context("cannot start the program")
 }
 
-/// Whether the library is in it, and answers SIGUSR1, which would end it otherwise.
-fn answers(program: &Child) -> bool {
+/// Whether the program catches SIGUSR1, on which the library reports. Without the library the signal would kill it.
+fn catches_sigusr1(program: &Child) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     caught >> (libc::SIGUSR1 - 1) & 1 != 0
 }
 
-/// Whether it is no longer this command that runs there. A program that does not care for SIGUSR1 answers never, and its
-/// time must pass all the same.
-fn runs(program: &Child) -> bool {
+/// Whether the process has executed the program. A program that never catches SIGUSR1 is watched for its time too.
+fn has_executed(program: &Child) -> bool {
     let file = fs::read_link(format!("/proc/{}/exe", program.id()));
     file.is_ok_and(|file| std::env::current_exe().is_ok_and(|own| own != file))
 }
 
-/// The report as of now.
-fn ask(program: &Child, scratch: &Path) -> Option<Report> {
+/// Requests a report of the present state, and waits for it.
+fn request_report(program: &Child, scratch: &Path) -> Option<Report> {
     send(program, libc::SIGUSR1);
     let start = Instant::now();
     loop {
@@ -121,7 +120,7 @@ fn ask(program: &Child, scratch: &Path) -> Option<Report> {
         if report.is_some() || start.elapsed() > REPORT {
             return report;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
 }
 
@@ -134,25 +133,25 @@ fn end(program: &mut Child) -> Result<ExitStatus> {
         }
         if start.elapsed() > GRACE {
             program.kill()?;
-            return program.wait().context("the program's end");
+            return program.wait().context("cannot wait for the program");
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
 }
 
 fn send(program: &Child, signal: i32) {
-    // SAFETY: our own child, which we have not waited for: the number is still its.
+    // SAFETY: this is our own child, which has not been waited for, so its PID has not been reused.
     unsafe { libc::kill(program.id() as i32, signal) };
 }
 
-/// The last whole line of its own.
+/// The last complete report of this process in the file.
 fn report(scratch: &Path, program: &Child) -> Option<Report> {
     let text = fs::read(scratch).ok()?;
     let lines = text.split_inclusive(|byte| *byte == b'\n').rev().filter(|line| line.ends_with(b"\n"));
     lines.filter_map(|line| serde_json::from_slice::<Report>(line).ok()).find(|report| report.pid == program.id())
 }
 
-/// How it ended, for people.
+/// Describes how the program ended.
 pub fn ended(watched: &Watched) -> String {
     match (watched.was_ended, watched.status.code(), watched.status.signal()) {
         (true, ..) => "ended when its time was over".to_string(),

@@ -1,4 +1,4 @@
-//! Becoming the program.
+//! Executes the program.
 
 use super::program::{Program, SHELL};
 use super::{Failure, inherited};
@@ -11,32 +11,32 @@ use ufutex_program::environment::{PRELOAD, SETTINGS, preload_entry, value_of};
 use ufutex_program::settings::Settings;
 
 unsafe extern "C" {
-    /// libc's, with all entries: Rust's `vars_os` leaves out those that are no `NAME=value`.
+    /// The environment of libc. Rust's `vars_os` leaves out entries that are not of the form `NAME=value`.
     static environ: *const *const c_char;
 }
 
-/// Executes it with the library. Comes back only with the reason why not.
+/// Executes the program with the library preloaded. Returns only on failure.
 pub fn exec(program: &Program, command: &[OsString], library: &Path, settings: &Settings<'_>) -> Failure {
     let Some(strings) = strings(command) else {
-        return Failure::cannot_run("an argument holds a NUL".to_string());
+        return Failure::cannot_run("an argument contains a NUL byte".to_string());
     };
     let arguments: Vec<&CStr> = if program.needs_shell {
-        // As execvp(3): the shell, the file, its arguments.
+        // Like execvp(3): the shell, the file, the file's arguments.
         [SHELL, &program.path].into_iter().chain(strings[1..].iter().map(CString::as_c_str)).collect()
     } else {
         strings.iter().map(CString::as_c_str).collect()
     };
     let file = if program.needs_shell { SHELL } else { &program.path };
-    // SAFETY: no other thread changes the environment: there is none.
+    // SAFETY: this is the only thread, so the environment does not change.
     let inherited_entries = unsafe { entries() };
     let Some(ours) = entries_of_ours(&inherited_entries, library, settings) else {
-        return Failure::cannot_run("a path holds a NUL".to_string());
+        return Failure::cannot_run("a path contains a NUL byte".to_string());
     };
     let kept = inherited_entries.into_iter().filter(|entry| !is_ours(entry.to_bytes()));
     let environment: Vec<&CStr> = kept.chain(ours.iter().map(CString::as_c_str)).collect();
     let (arguments, environment) = (list(&arguments), list(&environment));
     inherited::put_back();
-    // SAFETY: strings, and lists of strings that end with a null pointer.
+    // SAFETY: the arguments are a string and two lists of strings that end with a null pointer.
     unsafe { libc::execve(file.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
     let error = io::Error::last_os_error();
     let line = format!("{} cannot be run: {error}", program.path.to_string_lossy());
@@ -54,9 +54,9 @@ fn is_ours(entry: &[u8]) -> bool {
     value_of(entry, PRELOAD).is_some() || value_of(entry, SETTINGS).is_some()
 }
 
-/// LD_PRELOAD with what was there after ours, and the settings.
+/// LD_PRELOAD with our library before its old value, and the settings.
 fn entries_of_ours(inherited: &[&CStr], library: &Path, settings: &Settings<'_>) -> Option<[CString; 2]> {
-    // Of several the loader takes the last.
+    // If there are several entries, the loader uses the last.
     let before = inherited.iter().rev().find_map(|entry| value_of(entry.to_bytes(), PRELOAD));
     let preload = preload_entry(library.as_os_str().as_bytes(), before).concat();
     let settings = [SETTINGS.as_bytes(), b"=", &settings.to_bytes()].concat();
@@ -70,10 +70,10 @@ fn list(strings: &[&CStr]) -> Vec<*const c_char> {
 /// The environment of this process.
 ///
 /// # Safety
-/// It must not change as long as the entries are used.
+/// The environment must not change while the entries are used.
 unsafe fn entries<'a>() -> Vec<&'a CStr> {
     let mut entries = Vec::new();
-    // SAFETY: libc's, null or a list of strings that ends with a null pointer; it stays as it is, says the caller.
+    // SAFETY: `environ` is null, or a list of strings that ends with a null pointer. The caller keeps it constant.
     unsafe {
         let mut next = environ;
         while !next.is_null() && !(*next).is_null() {

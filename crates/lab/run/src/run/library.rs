@@ -1,49 +1,52 @@
-//! Where the library is that is preloaded.
+//! Finds the library that is preloaded.
 
 use super::Failure;
 use std::path::{self, Path, PathBuf};
 use std::time::SystemTime;
 use ufutex_program::environment::{LIBRARY, LIBRARY_NAME};
 
-/// Its absolute path.
+/// The library's absolute path.
 pub fn find() -> Result<PathBuf, Failure> {
     if let Some(given) = std::env::var_os(LIBRARY).filter(|value| !value.is_empty()) {
         let path = Path::new(&given);
         return match path::absolute(path) {
             Ok(path) if path.is_file() => Ok(path),
             _ => Err(Failure::ours(format!(
-                "{LIBRARY}='{}' is no file; accepted: the path of {LIBRARY_NAME}, or nothing",
+                "{LIBRARY}='{}' is not a file; accepted: the path of {LIBRARY_NAME}, or nothing",
                 path.display()
             ))),
         };
     }
-    let command = std::env::current_exe()
-        .map_err(|error| Failure::ours(format!("where this command lies cannot be told: {error}; set {LIBRARY}")))?;
+    let command = std::env::current_exe().map_err(|error| {
+        Failure::ours(format!(
+            "cannot find this command's own path: {error}; accepted: the library's path in {LIBRARY}"
+        ))
+    })?;
     let places = places(command.parent().unwrap_or(Path::new("/")));
     newest(&places).ok_or_else(|| {
         let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
         Failure::ours(format!(
-            "the library to preload is not found; looked for {}; build it with the command (cargo build -p lab), put it \
-             there, or name it by {LIBRARY}",
+            "the library to preload is not found in {}; accepted: build it (cargo build -p lab), put it there, or set \
+            {LIBRARY} to its path",
             places.join(", ")
         ))
     })
 }
 
-/// Beside the command where somebody has put it or Cargo was asked for it, in `deps/` where Cargo builds it for the command's
-/// sake, and in the library directory of an installation.
+/// The places where the library may be: beside the command, if it was copied or built there; in `deps/`, if Cargo built
+/// it as a dependency of the command; in the library directory of an installation.
 fn places(directory: &Path) -> [PathBuf; 3] {
     let up = directory.parent().unwrap_or(directory);
     [directory.join(LIBRARY_NAME), directory.join("deps").join(LIBRARY_NAME), up.join("lib/ufutex").join(LIBRARY_NAME)]
 }
 
-/// Of those that are there the one written last: Cargo leaves an old one beside the command when it builds a new one in `deps/`.
+/// The existing file that was written last. Cargo may leave an old one beside the command.
 fn newest(places: &[PathBuf]) -> Option<PathBuf> {
     let written = |path: &&PathBuf| {
         let status = path.metadata().ok().filter(|status| status.is_file())?;
         Some(status.modified().unwrap_or(SystemTime::UNIX_EPOCH))
     };
-    // Of equally new ones `max_by_key` takes the last.
+    // Of equally new files `max_by_key` returns the last, so the reversed list returns the nearest.
     places.iter().rev().filter(|path| written(path).is_some()).max_by_key(|path| written(path)).cloned()
 }
 

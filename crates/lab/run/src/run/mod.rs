@@ -1,6 +1,6 @@
-//! `ufutex run`: loads the library into a program and becomes that program.
+//! `ufutex run`: preloads the library into a program and executes the program.
 //!
-//! Everything that can go wrong is found before: a program that is run without the library by mistake would say nothing.
+//! All errors are found before that. A program that ran without the library by mistake would not show it.
 
 mod exec;
 mod inherited;
@@ -18,17 +18,17 @@ use std::process::ExitCode;
 use ufutex_program::environment::{SETTINGS, can_be_preloaded};
 use ufutex_program::settings::Settings;
 
-/// Why the program does not run.
+/// Why the program was not executed: the exit status, and a line for stderr.
 pub struct Failure {
     status: u8,
     line: String,
 }
 
-/// Nothing wrong with the program: as in env(1) and timeout(1).
+/// A failure of this command, not of the program, as in env(1) and timeout(1).
 const EXIT_OURS: u8 = 125;
-/// The program is there and cannot be run.
+/// The program exists and cannot be executed.
 const EXIT_CANNOT_RUN: u8 = 126;
-/// There is no such program.
+/// The program was not found.
 const EXIT_NOT_FOUND: u8 = 127;
 
 impl Failure {
@@ -45,7 +45,7 @@ impl Failure {
     }
 }
 
-/// Becomes the program; returns only if it cannot.
+/// Executes the program. Returns only on failure.
 pub fn run(run: &Run) -> ExitCode {
     let Err(failure) = become_program(run);
     stderr::say(failure.line);
@@ -56,8 +56,8 @@ fn become_program(run: &Run) -> Result<Infallible, Failure> {
     let library = library::find()?;
     if !can_be_preloaded(library.as_os_str().as_bytes()) {
         return Err(Failure::ours(format!(
-            "{}: LD_PRELOAD cannot name a path with a space, colon or $; link to it from elsewhere and name the link by \
-             UFUTEX_PRELOAD",
+            "{}: LD_PRELOAD accepts no path with a space, colon or $; accepted: a link without them, named in \
+            UFUTEX_PRELOAD",
             library.display()
         )));
     }
@@ -65,8 +65,7 @@ fn become_program(run: &Run) -> Result<Infallible, Failure> {
     if let (true, Some(slots)) = (run.settings.kernel, run.settings.slots) {
         if has(|settings| settings.trap) {
             return Err(Failure::ours(
-                "--kernel: this command itself is run with --trap, which cannot be taken off; accepted: outside of it"
-                    .to_string(),
+                "--kernel: this process already runs under --trap; accepted: run it outside".to_string(),
             ));
         }
         kernel::accepts(slots, run.settings.immutable).map_err(|why| Failure::ours(format!("--kernel {why}")))?;
@@ -82,14 +81,14 @@ fn become_program(run: &Run) -> Result<Infallible, Failure> {
     Err(exec::exec(&program, &run.command, &library, &settings))
 }
 
-/// Whether this very process was run with such a setting. `--trap`: the filter stays, so must whoever answers it. And
-/// `ufutex advise` watches.
+/// Whether this process itself was run with such a setting. A program that it runs must keep `trap`, because the filter
+/// stays installed, and `watch`, which `ufutex advise` set.
 fn has(setting: fn(&Settings<'_>) -> bool) -> bool {
     let value = std::env::var_os(SETTINGS).unwrap_or_default();
     Settings::parse(value.as_bytes()).is_ok_and(|settings| setting(&settings))
 }
 
-/// The file for the report, as it is named wherever the program goes.
+/// Creates the file for the report. Returns its absolute path, which is valid in any working directory.
 fn empty_file(file: &Path) -> Result<PathBuf, Failure> {
     let failed = |error| Failure::ours(format!("{} cannot be written: {error}", file.display()));
     File::create(file).map_err(failed)?;

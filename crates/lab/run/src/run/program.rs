@@ -1,4 +1,4 @@
-//! Which file a program's name means, and whether the library can be loaded into it.
+//! Finds the file of a program, and checks whether the library can be loaded into it.
 
 use super::Failure;
 use std::ffi::{CStr, CString, OsStr};
@@ -7,20 +7,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use ufutex_program::elf;
 
-/// Where programs are looked for without PATH, as by execvp(3).
+/// Where execvp(3) looks for programs if there is no PATH.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
-/// What runs a file that is neither program nor script, as by execvp(3).
+/// What execvp(3) runs for a file that is neither an executable nor a script.
 pub const SHELL: &CStr = c"/bin/sh";
 
-/// What is to be executed.
+/// The file to execute.
 pub struct Program {
-    /// The file.
+    /// Its path.
     pub path: CString,
-    /// It is for the shell to run.
+    /// Whether the shell must run it.
     pub needs_shell: bool,
 }
 
-/// Finds the program as a shell would, and looks whether it can be run with the library.
+/// Finds the program as a shell would, and checks that it can be run with the library.
 pub fn find(name: &OsStr) -> Result<Program, Failure> {
     let path = if name.as_bytes().contains(&b'/') { in_c(name)? } else { look_up(name)? };
     check(&path).map(|needs_shell| Program { path, needs_shell })
@@ -29,7 +29,7 @@ pub fn find(name: &OsStr) -> Result<Program, Failure> {
 fn look_up(name: &OsStr) -> Result<CString, Failure> {
     let list = std::env::var_os("PATH").unwrap_or(DEFAULT_PATH.into());
     let mut forbidden = None;
-    // An empty name would be each directory itself. An empty directory is the working directory.
+    // With an empty name, each directory itself would match. An empty directory in PATH is the working directory.
     for directory in list.as_bytes().split(|byte| *byte == b':').filter(|_| !name.is_empty()) {
         let path = in_c(Path::new(OsStr::from_bytes(directory)).join(name).as_os_str())?;
         match may_execute(&path) {
@@ -44,19 +44,19 @@ fn look_up(name: &OsStr) -> Result<CString, Failure> {
     }
 }
 
-/// Whether execve(2) would take it for a program, whatever is in it.
+/// Whether the file is one that execve(2) may execute, whatever its contents.
 fn may_execute(path: &CStr) -> io::Result<()> {
     if Path::new(OsStr::from_bytes(path.to_bytes())).metadata()?.is_dir() {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    // SAFETY: a string.
+    // SAFETY: the path is a string.
     match unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::X_OK, libc::AT_EACCESS) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Whether it is for the shell to run.
+/// Checks that the library can be loaded. Returns whether the shell must run the file.
 fn check(path: &CStr) -> Result<bool, Failure> {
     let failure = |refusal: &elf::Refusal, path: &CStr| {
         let line = refusal.about(path.to_bytes()).to_string();
@@ -76,8 +76,8 @@ fn check(path: &CStr) -> Result<bool, Failure> {
 }
 
 fn in_c(text: &OsStr) -> Result<CString, Failure> {
-    // Arguments of a process hold no NUL.
-    CString::new(text.as_bytes()).map_err(|_| Failure::not_found(format!("'{}' is no path", shown(text))))
+    // The arguments of a process contain no NUL.
+    CString::new(text.as_bytes()).map_err(|_| Failure::not_found(format!("'{}' is not a path", shown(text))))
 }
 
 fn shown(text: &OsStr) -> String {

@@ -1,4 +1,4 @@
-//! The figures that others have published, each by its table, row and column. `docs/REFERENCES.md` has the mails.
+//! Published figures, each found by its table, row and column. `docs/REFERENCES.md` lists the mails that they are from.
 
 #[cfg(test)]
 mod tests;
@@ -15,8 +15,7 @@ type Tables = BTreeMap<String, Table>;
 static TABLES: LazyLock<Tables> =
     LazyLock::new(|| toml::from_str(include_str!("figures.toml")).expect("our own file: a test reads it, too"));
 
-/// A mail with figures, by its short name in `docs/REFERENCES.md`. The command line also accepts the numbers that it
-/// had before.
+/// A mail with figures, by its short name in `docs/REFERENCES.md`. The command line also accepts its former number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
@@ -57,19 +56,19 @@ impl fmt::Display for Source {
 #[derive(Deserialize)]
 #[cfg_attr(test, serde(deny_unknown_fields))]
 struct Table {
-    /// The mail.
+    /// The mail that the table is from.
     #[cfg(test)]
     source: Source,
     columns: Vec<String>,
-    /// By name; a figure for each column.
+    /// Rows by name. Each has a figure for each column.
     rows: BTreeMap<String, Vec<f64>>,
-    /// The ratios that the mail itself gives.
+    /// Ratios that the mail itself gives.
     #[cfg(test)]
     #[serde(default)]
     said: Vec<Said>,
 }
 
-/// Two figures, and the ratio of the second to the first as the mail rounds it.
+/// Two figures and the mail's rounded ratio of the second to the first.
 #[cfg(test)]
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -79,7 +78,7 @@ struct Said {
     times: f64,
 }
 
-/// One figure. Panics if the names are misspelt: the tables are fixed.
+/// A figure. Panics if a name is misspelt: the tables are fixed.
 pub fn figure(table: &str, row: &str, column: &str) -> f64 {
     let find = || {
         let table = TABLES.get(table)?;
@@ -89,7 +88,7 @@ pub fn figure(table: &str, row: &str, column: &str) -> f64 {
     find().unwrap_or_else(|| panic!("no {row}, {column} in the published table {table}"))
 }
 
-/// The figures of a row, with their columns.
+/// The figures of a row with their columns.
 pub fn row(table: &str, row: &str) -> Vec<(&'static str, f64)> {
     let find = || {
         let table = TABLES.get(table)?;

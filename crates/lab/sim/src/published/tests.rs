@@ -1,4 +1,4 @@
-//! The figures checked against the ratios that the mails give, and against the mails' text where it is at hand.
+//! Compares the figures with the ratios that the mails give, and with the mails' text if it is available.
 
 use super::{Source, TABLES, figure};
 use strum::VariantArray;
@@ -13,7 +13,7 @@ fn each_row_has_a_figure_for_each_column() {
     }
 }
 
-/// Ratios are compared at the mail's precision: it rounds to the places that it prints, or cuts off there.
+/// Ratios are compared at the mail's precision. The mail rounds to the decimals that it prints, or truncates there.
 #[test]
 fn the_mails_own_ratios_are_those_of_the_figures() {
     let mut checked = 0;
@@ -31,8 +31,8 @@ fn the_mails_own_ratios_are_those_of_the_figures() {
     assert!(checked >= 17, "{checked} ratios are in the mails");
 }
 
-/// `UFUTEX_SEEDS` names a directory with the mails' text, which is not part of this repository. A file is named after
-/// its source's short name or former number, then `_` or `.`: `private-hash.txt` or `003_….txt`.
+/// `UFUTEX_SEEDS` names a directory with the mails' text, which is not part of this repository. A file's name begins
+/// with its source's short name or former number, then `_` or `.`: `private-hash.txt` or `003_….txt`.
 #[test]
 fn each_row_stands_in_its_mail() {
     let Some(directory) = std::env::var_os("UFUTEX_SEEDS") else {
@@ -52,7 +52,7 @@ fn each_row_stands_in_its_mail() {
     }
 }
 
-/// Whether the file has the text of that mail.
+/// Whether the file has the text of this mail.
 fn is_of(file: &str, source: Source) -> bool {
     let start = file.split(['_', '.']).next().unwrap_or_default();
     start.parse() == Ok(source)
@@ -65,10 +65,10 @@ fn a_source_has_one_name_and_is_found_by_its_number() {
     assert!(is_of("timer-hash.txt", Source::TimerHash) && !is_of("readme.txt", Source::TimerHash));
 }
 
-/// How many other numbers may stand between two figures of a row, where the mail says in words what they are.
+/// The most other numbers between two figures of a row: the mail's text may have some there.
 const BETWEEN_MAX: usize = 2;
 
-/// Whether all figures stand in the text one after another.
+/// Whether all figures are in the text, one after another.
 fn stand_in(numbers: &[f64], figures: &[f64]) -> bool {
     let from = |start: usize| {
         let mut rest = &numbers[start..];

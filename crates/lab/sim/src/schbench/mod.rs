@@ -1,6 +1,6 @@
-//! schbench's threads on virtual cores: message threads that wake workers, workers that post back and wait.
+//! schbench's threads on virtual cores: message threads that wake workers, and workers that post back and wait.
 //!
-//! What they do is in `threads.rs`, what they share in `thread_data.rs`, what waking takes of the scheduler in `scheduler.rs`.
+//! `threads.rs` has the threads' work, `thread_data.rs` their shared memory, `scheduler.rs` the scheduler's memory.
 
 mod scheduler;
 mod thread_data;
@@ -22,7 +22,7 @@ use ufutex_sim::layout::{Layout, Lean, Packed};
 use ufutex_sim::scheme::{Atomic, Fixed, Live, PerCpu, Scheme as TableScheme};
 use ufutex_sim::{Config, Domain, Options, Policy, System};
 
-/// What `sim schbench` was asked for.
+/// The settings of `sim schbench`.
 pub struct Settings {
     pub topology: Topology,
     pub schemes: Vec<Scheme>,
@@ -36,32 +36,32 @@ pub struct Settings {
     pub json: bool,
 }
 
-/// Lines that rows tell of.
+/// The most hot lines in a row.
 const HOT_MAX: usize = 10;
 
-/// One simulation.
+/// The parameters of one simulation.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Where.
+    /// The modelled machine.
     pub topology: Topology,
     /// How operations reach their bucket.
     pub scheme: Scheme,
-    /// Buckets; 0: of the system's global table.
+    /// Number of buckets. 0 means the system's global table.
     pub buckets: usize,
-    /// Message threads.
+    /// Number of message threads.
     pub messages: usize,
     /// Workers of each message thread.
     pub workers: usize,
-    /// What a futex call takes beside the engine and the sleep. If it is not 0, buckets also have the pointer back to
-    /// their table, as those of the kernel had before Linux 7.2 ([priv-removed]).
+    /// Nanoseconds of a futex call beyond the engine and the sleep. If it is not 0, buckets also have the pointer to
+    /// their table that the kernel's had before Linux 7.2 ([priv-removed]).
     pub call_ns: f64,
-    /// How long it is measured, in virtual nanoseconds.
+    /// Virtual nanoseconds that are measured.
     pub measured_ns: u64,
-    /// Chance comes from this.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
-/// Runs it; an operation is a request.
+/// Runs a case. An operation is a request.
 pub fn run(case: &Case) -> Report {
     if case.call_ns > 0.0 { with_layout::<Packed>(case) } else { with_layout::<Lean>(case) }
 }
@@ -98,7 +98,7 @@ fn simulate<S: TableScheme<L>, L: Layout>(case: &Case) -> Report {
     })
 }
 
-/// The machine; where futex calls are the kernel's, the way into it is part of them already.
+/// The machine. If futex calls are the kernel's, `call_ns` includes the entry into the kernel.
 fn machine(case: &Case) -> Topology {
     let mut topology = case.topology.clone();
     if case.call_ns > 0.0 {
@@ -107,7 +107,7 @@ fn machine(case: &Case) -> Topology {
     topology
 }
 
-/// `-M auto`: message threads have the first CPUs, one each; the workers share the others.
+/// As with `-M auto`, each message thread has a CPU of its own, from the first on. The workers share the others.
 fn placement(case: &Case) -> Vec<u16> {
     let cpus = case.topology.cpus();
     let others = cpus.saturating_sub(case.messages).max(1);
@@ -118,17 +118,17 @@ fn placement(case: &Case) -> Vec<u16> {
     (0..case.messages * (case.workers + 1)).map(|thread| cpu(thread) as u16).collect()
 }
 
-/// Runs and prints what was asked for.
+/// Runs the requested cases and prints the results.
 pub fn print(settings: &Settings) -> Result<()> {
     let mut lines = table::new(&["scheme", "buckets", "requests/s", "HITM/request"]);
     let schemes = &settings.schemes;
     let stage = format!("sim schbench: {} runs", schemes.len());
     let progress = Progress::start(&stage, schemes.len(), settings.silent || settings.json);
     let mut made = 0;
-    for scheme in schemes.iter().take_while(|_| !interrupt::asked()) {
+    for scheme in schemes.iter().take_while(|_| !interrupt::requested()) {
         let report = run(&case(settings, *scheme));
-        if report.stuck > 0 && interrupt::asked() {
-            // In the middle of it: what there was until then stands.
+        if report.stuck > 0 && interrupt::requested() {
+            // The run was cut short. The runs before it are valid.
             break;
         }
         progress.step();
@@ -150,7 +150,7 @@ pub fn print(settings: &Settings) -> Result<()> {
         ));
     }
     drop(progress);
-    interrupt::tell(made, schemes.len(), "runs");
+    interrupt::report_incomplete(made, schemes.len(), "runs");
     if settings.json || made == 0 {
         return Ok(());
     }
@@ -165,7 +165,7 @@ pub fn print(settings: &Settings) -> Result<()> {
     ))
 }
 
-/// The lines that moved most, by the request.
+/// The lines with the most transfers, per request.
 fn hot(report: &Report) -> Vec<serde_json::Value> {
     let by = |count: u64| report.per_operation(count);
     let place = |hot: &Hot| {
@@ -227,7 +227,8 @@ mod tests {
         let [fixed, atomic] = [Scheme::Fixed, Scheme::Atomic].map(|scheme| run(&small("zen3-2s", scheme)));
         assert_eq!((fixed.stuck, atomic.stuck), (0, 0));
         assert_eq!(transfers(&fixed, "Atomic"), 0.0);
-        // A wake and a wait, each of which counts up and down, and reads before; sometimes the line is still there.
+        // A request is a wake and a wait. Each increments and decrements the count, and reads it before. Sometimes the
+        // line is still in the cache.
         assert!((4.5..10.5).contains(&transfers(&atomic, "Atomic")), "{}", transfers(&atomic, "Atomic"));
         assert!(fixed.per_second() > 1.1 * atomic.per_second(), "{} {}", fixed.per_second(), atomic.per_second());
     }
@@ -235,7 +236,7 @@ mod tests {
     #[test]
     fn every_request_is_a_sleep_and_a_wake() {
         let report = run(&small("zen3-2s", Scheme::Live));
-        // What a wake writes to of the thread that it wakes, and that thread when it sleeps again.
+        // The waker writes to the task's lines, and the woken thread writes to them when it sleeps again.
         assert!((4.0..8.0).contains(&transfers(&report, "task")), "{}", transfers(&report, "task"));
     }
 }

@@ -1,8 +1,8 @@
-//! What schbench's threads share: its array of `thread_data`, as it lies in cache lines.
+//! The memory that schbench's threads share: its array of `thread_data`, laid out in cache lines as there.
 //!
-//! schbench gets the array from calloc, a message thread and then its workers, and again. What a thread's partner touches are three
-//! fields near the beginning: the list's link (of a message thread: its first link), the time of the wake, and the futex. The
-//! rest of the structure, more than a megabyte, is the thread's own, and is not modelled: here a thread has two lines.
+//! schbench allocates the array with calloc: a message thread, its workers, the next message thread. Other threads
+//! access three fields near its beginning: the list's link (in a message thread, its head), the time of the wake, and
+//! the futex. The rest, more than a megabyte, is the thread's own and not modelled: a thread has two lines here.
 
 use ufutex_coherence::atomic::{AtomicU32, Ordering};
 use ufutex_coherence::objects::{self, Field};
@@ -12,29 +12,29 @@ use ufutex_sim::{Access, Fault, Guest, UserMemory, Width};
 const WORD: usize = size_of::<AtomicU32>();
 const LINE: usize = 64;
 
-/// Bytes from one thread's structure to the next: a few words, two histograms of 4864 counts, a megabyte for `-p`.
+/// Bytes from one thread's structure to the next: some words, two histograms of 4864 counts, and a megabyte for `-p`.
 const APART: usize = 1_087_632;
-/// calloc's own words before the first one, which begins a page.
+/// Bytes of calloc's header before the first structure. The header begins a page.
 const FIRST: usize = 16;
-/// Where the fields are.
+/// Offsets of the fields in a structure.
 const NEXT: usize = 24;
 const WAKE_TIME: usize = 48;
 const FUTEX: usize = 64;
 
-/// Where the array begins, as the engine is told it.
+/// Address of the array, for the engine.
 const BASE: usize = 0x7f00_0000_0000;
-/// Lines that hold all three fields, wherever in its line a structure begins.
+/// Bytes that hold all three fields, wherever in its first line a structure begins.
 const SLOT: usize = 2 * LINE;
 
-/// All threads' structures, by their numbers in the array.
+/// The structures of all threads, by number in the array.
 pub struct ThreadData {
     words: Vec<AtomicU32>,
-    /// What the kernel takes to read a futex beside the access, with the bucket locked, in nanoseconds.
+    /// Nanoseconds, beyond the memory access, that the kernel takes to read a futex with the bucket locked.
     read_ns: f64,
 }
 
 impl ThreadData {
-    /// Of so many threads, with what a kernel takes to read a futex.
+    /// Makes the structures of this many threads.
     pub fn new(threads: usize, read_ns: f64) -> Self {
         const FIELDS: &[Field] =
             &[Field { offset: 0, bytes: LINE, name: "link" }, Field { offset: LINE, bytes: LINE, name: "futex" }];
@@ -43,27 +43,27 @@ impl ThreadData {
         Self { words, read_ns }
     }
 
-    /// What reading a futex takes, beside the access, in nanoseconds.
+    /// Nanoseconds that reading a futex takes beyond the memory access.
     pub fn read_ns(&self) -> f64 {
         self.read_ns
     }
 
-    /// A worker's link to the next one on the list, or a message thread's first link: a thread's number from 1, or 0.
+    /// A worker's link to the next one on the list, or a message thread's first link: a thread's number + 1, or 0.
     pub fn next(&self, thread: usize) -> &AtomicU32 {
         self.at(thread, NEXT)
     }
 
-    /// When it was woken.
+    /// The time at which the thread was woken.
     pub fn wake_time(&self, thread: usize) -> &AtomicU32 {
         self.at(thread, WAKE_TIME)
     }
 
-    /// What it sleeps on, as the program sees it.
+    /// The futex on which the thread sleeps, for direct access.
     pub fn futex(&self, thread: usize) -> &AtomicU32 {
         self.at(thread, FUTEX)
     }
 
-    /// The same as the engine is told it.
+    /// The futex on which the thread sleeps, for the engine.
     pub fn word(&self, thread: usize) -> Guest<'_, Self> {
         let address = BASE + FIRST + thread * APART + FUTEX;
         Guest::new(self, address as u64, Width::U32).expect("the structures begin at multiples of eight bytes")
@@ -106,13 +106,13 @@ mod tests {
         let data = ThreadData::new(5, 0.0);
         let line = |field: &AtomicU32| (field.as_ptr().addr() - data.words.as_ptr().addr()) / LINE;
         let lines = |thread| [data.next(thread), data.wake_time(thread), data.futex(thread)].map(line);
-        // The structures begin 16, 32, 48 and 0 bytes into a line, in turn.
+        // The structures begin at offsets 16, 32, 48 and 0 of a line, in turn.
         assert_eq!([lines(0), lines(1), lines(2), lines(3)], [[0, 1, 1], [2, 3, 3], [5, 5, 5], [6, 6, 7]]);
         assert_eq!(lines(4), [8, 9, 9], "and so on");
     }
 
     #[test]
-    fn the_engine_is_told_the_program_s_word() {
+    fn the_engine_gets_the_program_s_word() {
         let data = ThreadData::new(3, 0.0);
         data.futex(2).store(7, Ordering::Relaxed);
         let at = |thread: usize| (BASE + FIRST + thread * APART + FUTEX) as u64;

@@ -1,10 +1,10 @@
-//! What schbench's threads do with `-n 0 -s 0`, statement by statement as far as memory is shared ([schbench-program],
-//! schbench.c:
-//! `msg_and_wait`, `run_msg_thread`, `xlist_wake_all`, `fpost`, `fwait`).
+//! schbench's threads with `-n 0 -s 0`, statement by statement where shared memory is concerned ([schbench-program],
+//! schbench.c: `msg_and_wait`, `run_msg_thread`, `xlist_wake_all`, `fpost`, `fwait`).
 //!
-//! A worker says that it is blocked, puts itself first on its message thread's list, posts that thread's futex, and waits on its own.
-//! The message thread says that it is blocked, takes the whole list, and posts the futex of each worker on it, last come first;
-//! then it waits, unless somebody has posted meanwhile. A post that finds the other one running is a compare-and-swap and no call.
+//! A worker sets its futex to `BLOCKED`, joins the head of its message thread's list, posts the message thread's futex,
+//! and waits on its own. A message thread sets its futex to `BLOCKED`, takes the whole list, and posts the futex of
+//! each worker on it, last worker first. Then it waits, unless its futex has been posted meanwhile. A post to a thread
+//! that runs is a compare-and-swap without a call.
 
 use super::scheduler::Tasks;
 use super::thread_data::ThreadData;
@@ -14,10 +14,10 @@ use ufutex_sim::Domain;
 use ufutex_sim::layout::Layout;
 use ufutex_sim::scheme::Scheme;
 
-/// What a thread's futex says: nobody has posted it, or somebody has.
+/// The values of a thread's futex: not posted, and posted.
 const BLOCKED: u32 = 0;
 const RUNNING: u32 = 1;
-/// A look at the clock without a call (assumed): schbench looks four times for each request, and once for each list.
+/// Nanoseconds of a clock reading without a call (assumed). schbench reads it four times a request and once a list.
 const CLOCK_NS: f64 = 25.0;
 
 /// All threads of a run, numbered as in schbench's array: a message thread, its workers, the next message thread.
@@ -27,12 +27,12 @@ pub struct Threads<'a, S: Scheme<L>, L: Layout> {
     pub tasks: Tasks,
     /// Workers of each message thread.
     pub workers: usize,
-    /// What a futex call takes beside the table and the scheduler.
+    /// Nanoseconds of a futex call beyond the table and the scheduler.
     pub call_ns: f64,
 }
 
 impl<S: Scheme<L>, L: Layout> Threads<'_, S, L> {
-    /// Runs the thread of this number until it is over.
+    /// Runs the thread of this number to its end.
     pub fn run(&self, thread: usize) {
         match thread % (self.workers + 1) {
             0 => self.message(thread),
@@ -75,17 +75,17 @@ impl<S: Scheme<L>, L: Layout> Threads<'_, S, L> {
             if !current::is_over() {
                 self.wait(this);
             }
-            // How long the wake took, and the request, which is nothing but the clock before it and after it.
+            // The worker reads the clock for the wakeup latency, and before and after the request, which is empty.
             current::compute(CLOCK_NS);
             self.data.wake_time(this).load(Ordering::Relaxed);
             current::compute(2.0 * CLOCK_NS);
             current::done(1);
         }
-        // Its message thread may sleep: then this is what it sleeps for.
+        // The message thread may sleep. This last post wakes it.
         self.post(message);
     }
 
-    /// Puts a worker first on the list.
+    /// Puts a worker at the head of the list.
     fn queue(&self, message: usize, worker: usize) {
         let (first, next) = (self.data.next(message), self.data.next(worker));
         loop {
@@ -97,7 +97,7 @@ impl<S: Scheme<L>, L: Layout> Threads<'_, S, L> {
         }
     }
 
-    /// Takes the whole list: the number from 1 of who came last.
+    /// Takes the whole list. Returns the number plus 1 of the worker that joined last, or 0.
     fn take(&self, message: usize) -> u32 {
         let first = self.data.next(message);
         loop {
@@ -118,7 +118,7 @@ impl<S: Scheme<L>, L: Layout> Threads<'_, S, L> {
         }
     }
 
-    /// Takes what a post leaves, once there is one.
+    /// Waits until the futex is posted, and resets it.
     fn wait(&self, this: usize) {
         let futex = self.data.futex(this);
         while futex.compare_exchange(RUNNING, BLOCKED, Ordering::AcqRel, Ordering::Acquire).is_err() {

@@ -1,5 +1,4 @@
-//! What the virtual threads of `sim timers` do, and which part of it is timed: one call after another, as in
-//! [timer-hash].
+//! The virtual threads of `sim timers`, and which parts of them are timed: the calls that [timer-hash] times.
 
 use super::{Case, Test, Times};
 use lab_measure::interrupt;
@@ -7,10 +6,10 @@ use std::cell::RefCell;
 use ufutex_coherence::{Length, Report, Simulation, current};
 use ufutex_designs_sim::{Errno, Notify, Process};
 
-/// Beyond a virtual day nothing is expected any more.
+/// Limit of a run: a virtual day.
 const LIMIT_NS: u64 = 86_400_000_000_000;
 
-/// Runs a case on these processes; what a thread measured, on average, and what the machine did.
+/// Runs a case on these processes. Returns the average times of the threads and the machine's report.
 pub fn run<P: Process>(processes: &[P], case: &Case) -> Result<(Times, Report), String> {
     let outcomes = RefCell::new(Vec::with_capacity(case.threads));
     let report = Simulation::new(&case.topology)
@@ -76,9 +75,9 @@ impl<P: Process> Worker<'_, P> {
         Ok(Times { create_delete_ns: Some(each), ..Times::default() })
     }
 
-    /// A thread that is alone never waits for its turn, where the machine would see Ctrl-C.
+    /// Fails after Ctrl-C. The machine checks that when a thread waits for its turn. A lone thread never does.
     fn go_on(&self) -> Result<(), Errno> {
-        if interrupt::asked() { Err(libc::EINTR) } else { Ok(()) }
+        if interrupt::requested() { Err(libc::EINTR) } else { Ok(()) }
     }
 
     fn create(&self, thread: &mut P::Thread) -> Result<i32, Errno> {

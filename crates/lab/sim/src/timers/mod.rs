@@ -1,4 +1,4 @@
-//! `ufutex sim timers`: the designs of a timer table, and ours, on virtual cores.
+//! `ufutex sim timers`: the designs of a timer table and ours, on virtual cores.
 
 mod loops;
 mod ours;
@@ -12,7 +12,7 @@ use ufutex_coherence::topology::Thread;
 use ufutex_coherence::{Report, Topology, memory};
 use ufutex_designs_sim::{Emulated, global_lock, precheck, radix, scaled};
 
-/// What `sim timers` was asked for, checked.
+/// The checked settings of `sim timers`.
 pub struct Settings {
     pub topology: Topology,
     pub cores: Vec<usize>,
@@ -26,15 +26,15 @@ pub struct Settings {
     pub json: bool,
 }
 
-/// Whose table.
+/// A design of a timer table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Design {
-    /// The engine's.
+    /// The engine's table.
     Ours,
     /// One hash, one lock: Linux before 6.15.
     GlobalLock,
-    /// The same with a look before the lock.
+    /// One hash, one lock, and a check before it.
     Precheck,
     /// One hash by CPUs, a lock in each bucket: Linux since 6.15.
     Scaled,
@@ -43,15 +43,15 @@ pub enum Design {
 }
 
 impl Design {
-    /// All of them, as they are compared.
+    /// All designs, in the order of comparisons.
     pub const ALL: [Design; 5] = [Design::Ours, Design::GlobalLock, Design::Precheck, Design::Scaled, Design::Radix];
 
-    /// Whether all processes meet at one lock.
+    /// Whether all processes share one lock.
     pub fn has_one_lock(self) -> bool {
         matches!(self, Design::GlobalLock | Design::Precheck)
     }
 
-    /// As it is printed.
+    /// The printed name.
     pub fn text(self) -> &'static str {
         self.into()
     }
@@ -63,18 +63,18 @@ impl fmt::Display for Design {
     }
 }
 
-/// What is modelled.
+/// The modelled test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Test {
-    /// Each thread creates its timers, and then asks each for its overruns.
+    /// Each thread creates its timers, then reads each one's overrun.
     CreateGetoverrun,
-    /// Each thread creates a timer and deletes it, again and again.
+    /// Each thread creates and deletes timers in a loop.
     CreateDelete,
 }
 
 impl Test {
-    /// As it is printed.
+    /// The printed name.
     pub fn text(self) -> &'static str {
         self.into()
     }
@@ -86,7 +86,7 @@ impl fmt::Display for Test {
     }
 }
 
-/// What a call takes beside the table, in nanoseconds: the way into the kernel and back, memory, and plain instructions.
+/// Nanoseconds of a call beyond the table: entry into the kernel and return, memory allocation, and plain instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Calls {
     /// timer_create.
@@ -97,28 +97,28 @@ pub struct Calls {
     pub delete_ns: f64,
 }
 
-/// One simulation.
+/// The parameters of one simulation.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Where.
+    /// The modelled machine.
     pub topology: Topology,
-    /// What is done.
+    /// The test.
     pub test: Test,
-    /// On which table.
+    /// The design of the table.
     pub design: Design,
-    /// Virtual threads.
+    /// Number of virtual threads.
     pub threads: usize,
-    /// Each in a process of its own.
+    /// Whether each thread is in a process of its own.
     pub apart: bool,
-    /// Timers of each thread; how often `create-delete` does it.
+    /// Timers of each thread. In `create-delete`, repetitions.
     pub timers: usize,
-    /// What calls take beside the table.
+    /// Costs of calls beyond the table.
     pub calls: Calls,
-    /// Chance comes from this.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
-/// What a call took on average, in virtual nanoseconds.
+/// Average virtual nanoseconds of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Times {
     /// timer_create.
@@ -143,11 +143,11 @@ impl Times {
     }
 }
 
-/// Runs it.
+/// Runs a case.
 pub fn run(case: &Case) -> Result<(Times, Report), String> {
     ufutex_coherence::objects::forget_all();
     let mut case = case.clone();
-    // The only threads that sleep are those that queue for a spin lock, which on a core of their own takes no time.
+    // Threads sleep only to queue for a spin lock. In truth they spin, on cores of their own, so a sleep takes no time.
     case.topology.thread =
         Thread { syscall: 0.0, sleep: 0.0, wake: 0.0, wakeup: 0.0, switch: 0.0, ..case.topology.thread };
     let processes = if case.apart { case.threads } else { 1 };

@@ -1,4 +1,4 @@
-//! `ours`: the engine's timers over virtual cores, one [`Timers`] for each process and one [`Driver`] for all.
+//! `ours`: the engine's timers on virtual cores, one [`Timers`] for each process and one [`Driver`] for all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use ufutex_sim::timer::{self, Base, Clocks, Deliver, Driver, Notice, TimerClock,
 /// One process.
 pub struct Ours(Timers);
 
-/// Nothing that is modelled expires.
-struct Nobody;
+/// Receives nothing: no modelled timer expires.
+struct Discard;
 
-impl Deliver for Nobody {
+impl Deliver for Discard {
     fn expired(&self, _timers: &Timers, _notice: Notice) {}
 }
 
@@ -26,12 +26,12 @@ impl Clocks for Virtual {
     fn changed(&self) {}
 }
 
-/// So many processes of one system.
+/// Makes `count` processes of one system.
 pub fn processes(count: usize) -> Result<Vec<Ours>, String> {
     let say = |error| format!("the engine: {error}");
     let driver = Driver::with_clocks(Arc::new(Virtual)).map_err(say)?;
     let options = TimerOptions::new().max_timers(usize::MAX);
-    (0..count).map(|_| Timers::with_options(&driver, Arc::new(Nobody), options).map(Ours).map_err(say)).collect()
+    (0..count).map(|_| Timers::with_options(&driver, Arc::new(Discard), options).map(Ours).map_err(say)).collect()
 }
 
 fn notify(notify: Notify) -> timer::Notify {

@@ -1,4 +1,4 @@
-//! `ufutex sim timers` on the command line: all cases, as a table or as rows.
+//! `ufutex sim timers` on the command line: runs all cases and prints a table or rows.
 
 use super::Settings;
 use super::{Calls, Case, Times, run};
@@ -9,10 +9,10 @@ use lab_terminal::{stdout, table};
 use serde_json::json;
 use ufutex_coherence::Report;
 
-/// Hottest fields of a row.
+/// The most hot fields in a row.
 const FIELDS_MAX: usize = 12;
 
-/// Runs and prints what was asked for.
+/// Runs the requested cases and prints the results.
 pub fn print(settings: &Settings) -> Result<()> {
     let cases = cases(settings);
     let stage = format!("sim timers: {} runs", cases.len());
@@ -20,10 +20,10 @@ pub fn print(settings: &Settings) -> Result<()> {
     let mut lines =
         table::new(&["test", "design", "threads", "timers", "create, ns", "getoverrun", "create+delete", "HITM/op"]);
     let mut made = 0;
-    for case in cases.iter().take_while(|_| !interrupt::asked()) {
+    for case in cases.iter().take_while(|_| !interrupt::requested()) {
         let (times, machine) = match run(case) {
-            // In the middle of it: what there was until then stands.
-            Err(_) if interrupt::asked() => break,
+            // The run was cut short. The rows before it are valid.
+            Err(_) if interrupt::requested() => break,
             found => found.map_err(|trouble| anyhow!("{} on {}: {trouble}", case.test, case.design))?,
         };
         progress.step();
@@ -34,7 +34,7 @@ pub fn print(settings: &Settings) -> Result<()> {
         lines.add_row(table::align(cells(case, times, &machine).to_vec(), 2));
     }
     drop(progress);
-    interrupt::tell(made, cases.len(), "runs");
+    interrupt::report_incomplete(made, cases.len(), "runs");
     if settings.json || made == 0 {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Figures that have been modelled: each once, and on all of the host's CPUs at a time.
+//! Computes modelled figures, each once, on all CPUs of the host.
 
 use super::model::Model;
 use lab_measure::interrupt;
@@ -7,25 +7,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// What is known: what each run made of it, by its seed. Runs end in any order, and the average must not depend on it.
+/// The figures of each model, by the seed of the run. Runs end in any order, and the average must not depend on it.
 #[derive(Default)]
 pub struct Figures {
     known: HashMap<Model, BTreeMap<u64, f64>>,
 }
 
-/// Simulations at a time: each has up to a thousand stacks.
+/// The most simulations at a time. Each may have a thousand stacks.
 const WORKERS_MAX: usize = 16;
 
 /// One simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
-    /// Of what.
+    /// The model.
     pub model: Model,
-    /// Chance comes from this: from 1 to as many as are one figure.
+    /// The seed of all random choices, from 1 to the number of runs of the figure.
     pub seed: u64,
 }
 
-/// What must be run for these, each once.
+/// The runs that these models need, each once.
 pub fn runs(models: impl IntoIterator<Item = Model>) -> Vec<Run> {
     let mut seen = HashSet::new();
     let models = models.into_iter().map(Model::of_its_runs).filter(|model| seen.insert(*model));
@@ -33,7 +33,7 @@ pub fn runs(models: impl IntoIterator<Item = Model>) -> Vec<Run> {
 }
 
 impl Figures {
-    /// Has all of these run, with `step` after each run. After Ctrl-C there is what was known until then.
+    /// Runs all simulations for these models and calls `step` after each. After Ctrl-C, returns what is complete.
     pub fn of(models: impl IntoIterator<Item = Model>, step: impl Fn() + Sync) -> Result<Figures, String> {
         let runs = runs(models);
         let (next, found) = (AtomicUsize::new(0), Mutex::new(Ok(Figures::default())));
@@ -48,7 +48,7 @@ impl Figures {
             }
         };
         thread::scope(|scope| {
-            // This thread is one of them; where no other can be had, it does all of it.
+            // This thread is a worker too. If no other thread can be started, it does all the work.
             let workers = thread::available_parallelism().map_or(1, usize::from).min(WORKERS_MAX).min(runs.len());
             for _ in 1..workers {
                 let _ = thread::Builder::new().spawn_scoped(scope, work);
@@ -58,14 +58,14 @@ impl Figures {
         found.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One of those that were asked for, the average of its runs; none if not all of them were reached.
+    /// The average of a model's runs. `None` if not all of them were made.
     pub fn get(&self, model: &Model) -> Option<f64> {
         let runs = self.known.get(model).filter(|runs| runs.len() as u64 == model.runs())?;
         Some(runs.values().sum::<f64>() / runs.len() as f64)
     }
 }
 
-/// Whether it is worth going on.
+/// Adds the result of a run. Returns whether to continue.
 fn add(found: &mut Result<Figures, String>, seed: u64, run: Result<Vec<(Model, f64)>, String>) -> bool {
     match (&mut *found, run) {
         (Ok(figures), Ok(run)) => {
@@ -73,10 +73,10 @@ fn add(found: &mut Result<Figures, String>, seed: u64, run: Result<Vec<(Model, f
                 figures.known.entry(model).or_default().insert(seed, figure);
             }
         }
-        // In the middle of it: what there was until then stands.
-        (Ok(_), Err(_)) if interrupt::asked() => {}
+        // The run was cut short. The figures before it are valid.
+        (Ok(_), Err(_)) if interrupt::requested() => {}
         (Ok(_), Err(trouble)) => *found = Err(trouble),
         (Err(_), _) => {}
     }
-    found.is_ok() && !interrupt::asked()
+    found.is_ok() && !interrupt::requested()
 }

@@ -1,5 +1,5 @@
-//! perf's `hash` ([perf-bench]) on the machines of the published figures: every thread waits on words of its own that
-//! hold another value, so that what an operation does is to reach its bucket, lock it, look, and unlock it.
+//! perf's `hash` ([perf-bench]) on the machines of the published figures. Each thread waits on its own words, which
+//! hold another value. So an operation reaches its bucket, locks it, compares the word, and unlocks the bucket.
 
 use crate::words::Words;
 use std::cell::Cell;
@@ -15,86 +15,86 @@ use ufutex_sim::{Config, Domain, Error, Options, Policy, System};
 pub enum Scheme {
     /// Never resized: nothing is counted.
     Fixed,
-    /// One count for all.
+    /// One shared reference count.
     Atomic,
-    /// A count for each CPU.
+    /// A reference count for each CPU.
     #[strum(serialize = "percpu")]
     PerCpu,
-    /// The same while a resize waits for a count of zero, which never comes.
+    /// Per-CPU counts while a resize waits for zero, which never comes.
     Stalled,
-    /// Ours.
+    /// The engine's `live`.
     Live,
 }
 
-/// What a bucket looks like.
+/// The layout of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layout {
-    /// A line, and nothing in it that only finds the table.
+    /// One line without the table's address.
     Lean,
-    /// A line with the table's address in it.
+    /// One line with the table's address in it.
     Packed,
-    /// A line for the lock, one for the chain.
+    /// One line for the lock and one for the chain.
     Split,
 }
 
-/// What a call of the kernel takes beside the table.
+/// Costs of a kernel call beyond the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// Before it gets there.
+    /// Nanoseconds before the table is reached.
     pub before_ns: f64,
-    /// To read the program's word, with the bucket locked.
+    /// Nanoseconds to read the program's word with the bucket locked.
     pub read_ns: f64,
-    /// More to hash for the global table, in the kernel of `kernel.rs`.
+    /// Additional nanoseconds to hash for the global table, in the kernel of `kernel.rs`.
     pub global_ns: f64,
 }
 
-/// One simulation.
+/// The parameters of one simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Case {
-    /// Where, by its name.
+    /// The name of the machine.
     pub topology: &'static str,
     /// Threads of each process.
     pub threads: usize,
-    /// Processes; each has its threads on a socket of its own.
+    /// Number of processes. Each has its threads on a socket of its own.
     pub processes: usize,
     pub scheme: Scheme,
     pub layout: Layout,
-    /// Buckets of each process; 0: those of the system's global table.
+    /// Buckets of each process. 0 means the system's global table.
     pub buckets: usize,
 }
 
 impl Case {
-    /// One process with lean buckets and an immutable table.
+    /// One process with lean buckets and a table that is never resized.
     pub const fn new(topology: &'static str, threads: usize, buckets: usize) -> Case {
         Case { topology, threads, processes: 1, scheme: Scheme::Fixed, layout: Layout::Lean, buckets }
     }
 
-    /// With another scheme.
+    /// Changes the scheme.
     pub const fn by(self, scheme: Scheme) -> Case {
         Case { scheme, ..self }
     }
 
-    /// With another layout.
+    /// Changes the layout.
     pub const fn of(self, layout: Layout) -> Case {
         Case { layout, ..self }
     }
 
-    /// With so many processes.
+    /// Changes the number of processes.
     pub const fn processes(self, processes: usize) -> Case {
         Case { processes, ..self }
     }
 }
 
-/// perf's: words of each thread.
+/// Words of each thread: perf's default.
 pub const WORDS: usize = 1024;
-/// Operations of a thread before: once through its words. The table is made in them.
+/// Operations of a thread that are not measured: once through its words. The first of them makes the table.
 const WARM: usize = WORDS;
-/// Operations of a thread that are measured.
+/// Measured operations of a thread.
 const MEASURED: usize = 256;
-/// How large the table is for which the resize that stalls was begun late: what the kernel makes for two threads.
+/// Size of the table before the resize that stalls: the kernel's size for two threads.
 const STALLED_BUCKETS: usize = 16;
 
-/// Operations of all threads in a virtual second.
+/// Runs a case. An operation is a wait.
 pub fn run(case: &Case, call: Call) -> Report {
     match case.layout {
         Layout::Lean => with_layout::<Lean>(case, call),
@@ -123,7 +123,7 @@ fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call: Call) -> Repor
     simulation.length(length(threads)).run(|thread| {
         current::rendezvous();
         if thread == threads {
-            // Begun when the table is there and in use; whoever else can go on is told by `is_over`.
+            // Begins when the table exists and is in use. `is_over` ends the attempt.
             while warm.get() < threads * WARM / 2 {
                 current::nap(1_000);
             }
@@ -140,7 +140,7 @@ fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call: Call) -> Repor
             number = (number + 1) % WORDS;
             warm.set(warm.get() + 1);
             if stalls && thread == 0 && !is_begun.get() && warm.get() >= threads * WARM / 2 {
-                // It may share a core with whoever resizes, who is to begin now.
+                // Lets the resizing thread begin, which may share this core.
                 current::yield_now();
             }
             current::done(1);
@@ -148,12 +148,12 @@ fn simulate<S: TableScheme<L>, L: TableLayout>(case: &Case, call: Call) -> Repor
     })
 }
 
-/// So many operations of each thread, warm and measured.
+/// The warm-up and the measured operations of `threads` threads.
 pub fn length(threads: usize) -> Length {
     Length::Operations { warm_up: (threads * WARM) as u64, measured: (threads * MEASURED) as u64 }
 }
 
-/// One domain for each process, in one system.
+/// Makes a domain for each process, in one system.
 fn domains<S: TableScheme<L>, L: TableLayout>(case: &Case, cpus: usize) -> Vec<Box<Domain<S, L>>> {
     objects::forget_all();
     let buckets = if case.scheme == Scheme::Stalled { STALLED_BUCKETS } else { case.buckets };
@@ -166,7 +166,7 @@ fn domains<S: TableScheme<L>, L: TableLayout>(case: &Case, cpus: usize) -> Vec<B
     domains
 }
 
-/// Threads of one process fill the machine core by core, siblings last; of several, a socket each.
+/// The threads of one process fill the machine core by core, hyper-threads last. Several processes have a socket each.
 pub fn placement(case: &Case, topology: &Topology, stalls: bool) -> Vec<u16> {
     let (cores, per_socket) = (topology.cores(), topology.cores() / topology.sockets);
     let cpu = |process: usize, thread: usize| {
@@ -179,7 +179,7 @@ pub fn placement(case: &Case, topology: &Topology, stalls: bool) -> Vec<u16> {
     let number = |number: usize| cpu(number / case.threads, number % case.threads);
     let mut cpus: Vec<u16> = (0..case.processes * case.threads).map(number).collect();
     if stalls {
-        // Whoever resizes has a core that nobody else uses, if there is one.
+        // The resizing thread has a core of its own, if there is one.
         cpus.push((cpus.len() % topology.cpus()) as u16);
     }
     cpus

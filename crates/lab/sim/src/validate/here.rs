@@ -1,4 +1,4 @@
-//! What this machine says of a comparison, with as many threads as it can: by this command's own `bench`, in a child.
+//! Measures a comparison on this machine, with this command's own `bench` in a child process.
 
 use super::hash::{Layout, Scheme};
 use super::model::{Measure, Model};
@@ -6,28 +6,28 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
 
-/// Seconds for each figure.
+/// Seconds of measuring for each figure.
 const SECONDS: &str = "0.4";
 
-/// schbench's workers here: the message thread has a CPU, and they have the other.
+/// Number of schbench's workers. With `-M auto` the message thread has a CPU of its own, and they have the others.
 const WORKERS: usize = 16;
 
 /// Finds a figure in a row.
 type Read = fn(&Value, Measure) -> Option<f64>;
 
-/// Figures that have been measured.
+/// Measured figures, by command line and measure.
 #[derive(Default)]
 pub struct Here {
     known: HashMap<Vec<String>, Option<f64>>,
 }
 
 impl Here {
-    /// How many times the base's figure the other's is; none where this machine cannot tell.
+    /// The measured ratio of `other` to `base`. `None` if this machine cannot measure it.
     pub fn ratio(&mut self, base: &Model, other: &Model) -> Option<f64> {
         Some(self.get(other)? / self.get(base)?)
     }
 
-    /// The figure with the model's threads, two at most: operations of a thread in a second, or nanoseconds.
+    /// The measured figure, with at most two threads: operations of a thread in a second, or nanoseconds.
     pub fn get(&mut self, model: &Model) -> Option<f64> {
         let (arguments, read): (Vec<String>, Read) = match model {
             Model::Hash(case) | Model::Kernel(case) if case.processes == 1 && case.scheme != Scheme::Stalled => {
@@ -85,7 +85,7 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_string).collect()
 }
 
-/// The row of one target.
+/// Runs `bench` and returns its last row.
 fn bench(arguments: &[String]) -> Option<Value> {
     let mut command = Command::new(std::env::current_exe().ok()?);
     command.arg("bench").args(arguments).args(["-r", SECONDS, "--json", "--silent"]);
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     impl Here {
-        /// Knows what these command lines of `bench` found, and must not ask for others.
+        /// Makes a cache with the results of these command lines of `bench`. Tests request no others.
         pub fn knowing(known: &[(&str, &str, f64)]) -> Here {
             let entry = |(line, measure, figure): &(&str, &str, f64)| {
                 let mut key = words(line);

@@ -1,6 +1,6 @@
-//! The kernel's own bucket, as it was when [private-hash] was measured: a count of waiters and a queued spin lock in
-//! one line, and the hash of its private table, which is linear. What its few buckets cost is the queue of that lock,
-//! and ours is another one.
+//! The kernel's bucket at the time of [private-hash]: a count of waiters and a queued spin lock in one line. The hash
+//! of its private tables is linear. With few buckets the queue of the lock dominates, and the engine's lock has another
+//! queue, so the engine cannot stand for it.
 
 use super::hash::{Call, Case, WORDS, length, placement};
 use crate::words::Words;
@@ -9,37 +9,37 @@ use ufutex_coherence::topology::Thread;
 use ufutex_coherence::{Report, Simulation, Topology, current, memory, objects};
 use ufutex_designs_sim::{OwnLine, Spin};
 
-/// `futex_hash_bucket` as far as a wait that ends at once goes.
+/// The part of `futex_hash_bucket` that a wait on a differing word uses.
 #[derive(Default)]
 struct Bucket {
     waiters: AtomicU32,
     lock: Spin,
 }
 
-/// Buckets of the global table, whatever the machine: the number in [private-hash].
+/// Buckets of the global table in [private-hash]. Their number does not depend on the machine here.
 const GLOBAL_BUCKETS: usize = 65_536;
 /// The factor of `hash_64` ([kernel-hash]).
 const GOLDEN_RATIO: u64 = 0x61C8_8646_80B5_83EB;
-/// Where perf's arrays may begin, and from one thread's to the next: its 1024 words and what pthread_create(3) allocates
-/// after them for the thread's own variables, each with what the C library puts before it.
+/// Address of the first array of perf, and distance to the next thread's: 1024 words and the 288 bytes that
+/// pthread_create(3) allocates after them for thread-local variables, each with malloc's header.
 const BASE: u64 = 0x5555_5575_92a0;
 const STEP: u64 = 4096 + 16 + 288;
-/// How far the time of a call may be off its mean, as a share of that. Threads that walk a linear hash in step would never
-/// meet, or always. Measured on this project's machine: the standard deviation of calls one after the other is 11 % of their
-/// mean without the slowest hundredth, as that of a time which may be anywhere within a fifth.
+/// A call's time varies by up to this share of its mean. If all calls took the same time, threads that walk a linear
+/// hash in step would collide never or always. On this project's machine the standard deviation of successive calls,
+/// without the slowest hundredth, was 11 % of the mean. A uniform distribution within a fifth of the mean has that.
 const UNEVEN: f64 = 0.2;
-/// Runs, each with threads that begin elsewhere in their words, until there were so many threads, which is what makes the rates
-/// of 4 and of 8 threads good to half a per cent; and how many at least and at most.
+/// Number of threads of all runs of a case together, within `RUNS_MIN` and `RUNS_MAX` runs. Each run starts the threads
+/// at other words. With this number the rates of 4 and of 8 threads are accurate to half a per cent.
 const THREADS: usize = 288;
 const RUNS_MIN: usize = 3;
 const RUNS_MAX: usize = 72;
 
-/// Operations of all threads in a virtual second.
+/// Runs a case. An operation is a wait.
 pub fn run(case: &Case, call: Call) -> Report {
     let runs = (THREADS / (case.threads * case.processes)).clamp(RUNS_MIN, RUNS_MAX);
     let mut all = once(case, call, 1);
     for run in 1..runs as u64 {
-        // Given up: the others would be, too.
+        // The first run did not end, so the others would not either.
         if all.stuck > 0 {
             break;
         }
@@ -61,7 +61,7 @@ fn once(case: &Case, call: Call, seed: u64) -> Report {
         let mut number = current::below(WORDS as u64) as usize;
         current::rendezvous();
         while !current::is_over() {
-            current::compute(call.before_ns * (1.0 - UNEVEN + 2.0 * UNEVEN * share()));
+            current::compute(call.before_ns * (1.0 - UNEVEN + 2.0 * UNEVEN * uniform()));
             if case.buckets == 0 {
                 current::compute(call.global_ns);
             }
@@ -79,7 +79,7 @@ fn once(case: &Case, call: Call, seed: u64) -> Report {
     })
 }
 
-/// Who queues for the lock sleeps in the model, and spins in truth: it must take no time.
+/// Threads that queue for the lock sleep in the model, and spin in truth. So a sleep takes no time.
 fn without_sleep(name: &str) -> Topology {
     let topology = Topology::given(name).expect("a given machine");
     let none = 0.0;
@@ -87,8 +87,8 @@ fn without_sleep(name: &str) -> Topology {
     Topology { thread, ..topology }
 }
 
-/// From 0 to 1 by chance.
-fn share() -> f64 {
+/// A random number from 0 to 1.
+fn uniform() -> f64 {
     const PARTS: u64 = 1 << 20;
     current::below(PARTS) as f64 / PARTS as f64
 }
@@ -114,7 +114,7 @@ fn private(thread: usize, number: usize, buckets: usize) -> usize {
     (address(thread, number).wrapping_mul(GOLDEN_RATIO) >> (64 - buckets.ilog2())) as usize
 }
 
-/// Of the process's address and the word's: `jhash2`, in place of which any good hash will do.
+/// Hashes the process and the address. The kernel uses `jhash2`, and any good hash does as well here.
 fn global(process: usize, thread: usize, number: usize) -> usize {
     let mixed = (address(thread, number) ^ (process as u64 + 1) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,5 +1,5 @@
-//! `ufutex sim validate`: published figures, the same on this machine, and the same in the model, in three columns that
-//! are never mixed. It fails where the model misses.
+//! `ufutex sim validate`: published figures, figures of this machine, and modelled figures, in separate columns. Fails
+//! if the model misses a published comparison.
 
 mod figures;
 pub mod hash;
@@ -25,9 +25,9 @@ use model::Model;
 use published::Comparison;
 use verdict::Verdict;
 
-/// What `sim validate` was asked for.
+/// The settings of `sim validate`.
 pub struct Settings {
-    /// The mails that were asked for. Empty: all.
+    /// The mails whose comparisons are wanted. Empty means all.
     pub only: Vec<Source>,
     pub measures: bool,
     pub markdown: bool,
@@ -36,26 +36,26 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whether a mail is among those asked for.
+    /// Whether this mail's comparisons are wanted.
     pub fn wants(&self, source: Source) -> bool {
         self.only.is_empty() || self.only.contains(&source)
     }
 }
 
-/// A comparison and what came of it.
+/// The result of a comparison.
 pub struct Finding {
-    /// As published.
+    /// The published comparison.
     pub comparison: Comparison,
     /// Its ratio on this machine.
     pub here: Option<f64>,
-    /// The modelled figures.
+    /// The modelled figures, base first.
     pub modelled: (f64, f64),
-    /// Whether they say what was published.
+    /// Whether the model agrees with the published figures.
     pub verdict: Verdict,
 }
 
 impl Finding {
-    /// How many times the base the other is, in the model.
+    /// The modelled ratio of the other figure to the base.
     pub fn ratio(&self) -> f64 {
         self.modelled.1 / self.modelled.0
     }
@@ -65,7 +65,7 @@ impl Finding {
 pub fn run(settings: &Settings) -> Result<()> {
     let comparisons: Vec<Comparison> =
         published::comparisons().into_iter().filter(|one| settings.wants(one.source)).collect();
-    ensure!(!comparisons.is_empty(), "no comparison is from the sources asked for");
+    ensure!(!comparisons.is_empty(), "--only leaves no comparison; accepted: other sources, see --help");
     let all = comparisons.len();
     let stage = |what: &str, steps| {
         Progress::start(&format!("sim validate: {what} {all} comparisons"), steps, settings.silent || settings.json)
@@ -73,11 +73,11 @@ pub fn run(settings: &Settings) -> Result<()> {
     let progress = stage("modelling", figures::runs(models(&comparisons)).len());
     let figures = Figures::of(models(&comparisons), || progress.step()).map_err(|trouble| anyhow!(trouble))?;
     drop(progress);
-    let progress = (settings.measures && !interrupt::asked()).then(|| stage("measuring", all));
+    let progress = (settings.measures && !interrupt::requested()).then(|| stage("measuring", all));
     let (mut here, mut findings, mut measured) = (Here::default(), Vec::new(), 0);
     for comparison in comparisons {
         findings.extend(find(comparison, settings, &mut here, &figures));
-        if !interrupt::asked() {
+        if !interrupt::requested() {
             progress.iter().for_each(Progress::step);
             measured += 1;
         }
@@ -85,14 +85,14 @@ pub fn run(settings: &Settings) -> Result<()> {
     let was_modelled = findings.len() == all;
     drop(progress);
     if was_modelled && settings.measures {
-        interrupt::tell(measured, all, "measurements");
+        interrupt::report_incomplete(measured, all, "measurements");
     } else {
-        interrupt::tell(findings.len(), all, "comparisons");
+        interrupt::report_incomplete(findings.len(), all, "comparisons");
     }
     conclude(&findings, settings, stdout::print)
 }
 
-/// Has them printed; fails by what the model misses.
+/// Prints the findings. Fails if the model misses one.
 fn conclude(findings: &[Finding], settings: &Settings, printed: impl Fn(&str) -> Result<()>) -> Result<()> {
     if !findings.is_empty() {
         printed(&print::text(findings, settings)?)?;
@@ -102,17 +102,17 @@ fn conclude(findings: &[Finding], settings: &Settings, printed: impl Fn(&str) ->
     Ok(())
 }
 
-/// A comparison that the report names, in the model.
+/// The modelled side of a comparison that the report shows.
 pub struct Side {
-    /// The report's name for it.
+    /// The report's name of the comparison.
     pub id: String,
-    /// Which machine stands for the published one.
+    /// The modelled machine that stands for the published one.
     pub machine: String,
-    /// Before and after, a virtual second.
+    /// Operations in a virtual second, before and after.
     pub rates: (f64, f64),
 }
 
-/// What the model says of those that the report names, with `step` after each of its [`steps`]; after Ctrl-C what there is.
+/// The modelled comparisons of the report. Calls `step` after each of [`steps`] runs. After Ctrl-C, those so far.
 pub fn sides(step: impl Fn() + Sync) -> Result<Vec<Side>> {
     let named = named();
     let figures = Figures::of(models(&named), step).map_err(|trouble| anyhow!(trouble))?;
@@ -123,7 +123,7 @@ pub fn sides(step: impl Fn() + Sync) -> Result<Vec<Side>> {
     Ok(named.into_iter().filter_map(side).collect())
 }
 
-/// How many steps that takes.
+/// Number of runs for [`sides`].
 pub fn steps() -> usize {
     figures::runs(models(&named())).len()
 }
@@ -136,16 +136,16 @@ fn models(comparisons: &[Comparison]) -> impl Iterator<Item = Model> {
     comparisons.iter().flat_map(|one| [one.base.model, one.other.model])
 }
 
-/// The names of those.
+/// The names of the comparisons that the report shows.
 pub fn ids() -> impl Iterator<Item = String> {
     named().into_iter().filter_map(|one| one.id)
 }
 
-/// None where the model was interrupted before.
+/// `None` if Ctrl-C came before the model had both figures.
 fn find(comparison: Comparison, settings: &Settings, here: &mut Here, figures: &Figures) -> Option<Finding> {
     let (base, other) = (&comparison.base.model, &comparison.other.model);
     let modelled = (figures.get(base)?, figures.get(other)?);
-    let here = if settings.measures && !interrupt::asked() { here.ratio(base, other) } else { None };
+    let here = if settings.measures && !interrupt::requested() { here.ratio(base, other) } else { None };
     let verdict = Verdict::of(&comparison, modelled.1 / modelled.0);
     Some(Finding { comparison, here, modelled, verdict })
 }

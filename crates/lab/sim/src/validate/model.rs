@@ -1,4 +1,4 @@
-//! What models a published figure.
+//! The model of each published figure, and its constants.
 
 use super::hash::{self, Scheme};
 use super::kernel;
@@ -7,31 +7,32 @@ use crate::timers::{self, Calls, Design, Test};
 use std::fmt;
 use ufutex_coherence::{Report, Topology};
 
-/// What a futex call of the kernel takes beside the table, in nanoseconds, and never anything else: on this project's machine
-/// perf's operation takes 198 ns by the kernel, and 11 on ours (`docs/SIM.md`).
+/// Nanoseconds of a kernel futex call beyond the table, in all models but that of 2016. On this project's machine
+/// perf's operation takes 198 ns in the kernel and 11 ns in the engine (`docs/SIM.md`).
 pub const CALL_NS: f64 = 187.0;
-/// What a futex call takes beside the table in [private-hash], on a machine and a kernel of 2016. Fitted: with 256
-/// private buckets, where nobody waits, an operation takes 123.9 ns there on the average of the rows of 1 to 16
-/// threads, and 27.4 of them are the bucket's in the model of that machine.
+/// Nanoseconds of a futex call beyond the table in [private-hash], on a machine and kernel of 2016. Fitted: with 256
+/// private buckets, where threads do not contend, an operation takes 123.9 ns there, averaged over the rows of 1 to 16
+/// threads. In the model of that machine 27.4 ns of these are the bucket's.
 const CALL_NS_OF_2016: f64 = 96.5;
-/// What the same rows take longer with the global table, whose hash has more to do. Fitted as well.
+/// Additional nanoseconds of the same rows with the global table, whose hash does more work. Fitted as well.
 const GLOBAL_HASH_NS_OF_2016: f64 = 6.7;
 /// The share of a call that reads the program's word with the bucket locked: `futex_get_value_locked` in the profile of
 /// [percpu-refs].
 pub const SHARE_LOCKED: f64 = 0.2162;
-/// The same for calls on timers: what the kernel takes there less what `scaled` takes without the kernel.
+/// Nanoseconds of timer calls beyond the table: what the kernel takes, less what `scaled` takes outside the kernel,
+/// both measured on this project's machine.
 pub const TIMER_CALLS: Calls = Calls { create_ns: 670.0, getoverrun_ns: 167.0, delete_ns: 390.0 };
 /// [timer-hash] does not name its machine. This one is assumed.
 const TIMERS_TOPOLOGY: &str = "skylake-2s";
-/// With one lock for all, how long processes take for their loop is decided by the order in which they queue, near ones after
-/// each other or not, and the order lasts for thousands of loops: several runs, each with its own, are one figure.
+/// Number of runs for a figure of processes that share one lock. How long their loops take depends on the order in
+/// which they queue for the lock, near ones after each other or not. An order lasts for thousands of loops.
 const QUEUES: u64 = 10;
-/// schbench's `-m 4 -t 256`, for a virtual time in which each worker has several requests.
+/// schbench's `-m 4 -t 256`, for a virtual time in which each worker does several requests.
 const MESSAGES: usize = 4;
 const WORKERS: usize = 256;
 const SCHBENCH_NS: u64 = 8_000_000;
 
-/// What of `sim timers` a figure is.
+/// The figure of `sim timers` that is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Measure {
     Create,
@@ -49,12 +50,12 @@ impl fmt::Display for Measure {
     }
 }
 
-/// What stands for a published figure.
+/// The model of a published figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Model {
     /// Operations of a thread in a second.
     Hash(hash::Case),
-    /// The same of the kernel's own bucket, of 2016.
+    /// Operations of a thread in a second with the kernel's bucket of 2016.
     Kernel(hash::Case),
     /// Requests in a second.
     Schbench { topology: &'static str, scheme: Scheme, buckets: usize },
@@ -69,7 +70,7 @@ impl From<hash::Case> for Model {
 }
 
 impl Model {
-    /// Whose latencies, and how many threads.
+    /// The modelled machine, and the number of threads.
     pub fn machine(&self) -> String {
         match self {
             Model::Hash(case) | Model::Kernel(case) => {
@@ -80,13 +81,13 @@ impl Model {
         }
     }
 
-    /// Timers by a design's name.
+    /// The model of timers in a design, by the design's name.
     pub fn timers(design: &str, threads: usize, apart: bool, timers: usize, measure: Measure) -> Model {
         let design = design.parse().expect("a design's name");
         Model::Timers { design, threads, apart, timers, measure }
     }
 
-    /// The one of those that come out of the same runs which stands for all of them.
+    /// Some models come out of the same runs. Returns the one that stands for all of them.
     pub fn of_its_runs(self) -> Model {
         match self {
             Model::Timers { design, threads, apart, timers, measure: Measure::Getoverrun } => {
@@ -96,7 +97,7 @@ impl Model {
         }
     }
 
-    /// How many simulations of about the same length are one figure.
+    /// Number of simulations for one figure. All take about equally long.
     pub fn runs(self) -> u64 {
         match self {
             Model::Timers { design, apart: true, measure: Measure::CreateDelete, .. } if design.has_one_lock() => {
@@ -106,7 +107,7 @@ impl Model {
         }
     }
 
-    /// One of its runs: its figure, and others that come with it.
+    /// Makes one run. Returns this model's figure and those of other models from the same run.
     pub fn run(self, seed: u64) -> Result<Vec<(Model, f64)>, String> {
         match self {
             Model::Hash(case) => self.rate(hash::run(&case, call(CALL_NS, 0.0)), case.threads * case.processes),
@@ -133,7 +134,7 @@ impl Model {
         }
     }
 
-    /// Operations in a second, of each of so many threads.
+    /// The operations of each of `threads` threads in a second.
     fn rate(self, report: Report, threads: usize) -> Result<Vec<(Model, f64)>, String> {
         match report.stuck {
             0 => Ok(vec![(self, report.per_second() / threads as f64)]),
@@ -142,7 +143,7 @@ impl Model {
     }
 }
 
-/// A call of so many nanoseconds beside the table.
+/// The costs of a call that takes `all_ns` nanoseconds beyond the table.
 fn call(all_ns: f64, global_ns: f64) -> hash::Call {
     let read_ns = all_ns * SHARE_LOCKED;
     hash::Call { before_ns: all_ns - read_ns, read_ns, global_ns }

@@ -1,4 +1,4 @@
-//! The validation as a table, as one for a page, or as rows.
+//! Prints the validation as a table, as Markdown, or as rows of JSON.
 
 use super::Settings;
 use super::{Finding, Verdict};
@@ -8,7 +8,7 @@ use serde_json::json;
 
 const HEADER: [&str; 6] = ["source", "comparison", "published", "here", "modelled", "the model is"];
 
-/// All findings, as asked for.
+/// All findings in the requested format.
 pub fn text(findings: &[Finding], settings: &Settings) -> Result<String> {
     if settings.json {
         let rows: Result<Vec<String>, _> =
@@ -63,7 +63,7 @@ fn notes(findings: &[Finding]) -> String {
     notes.iter().filter(|note| !note.is_empty()).map(|note| format!("- {note}\n")).collect()
 }
 
-/// How many it gets right, in a sentence.
+/// Counts the findings by verdict, in a sentence.
 fn summary(findings: &[Finding]) -> String {
     let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
     let sized = findings.iter().filter(|finding| finding.comparison.is_sized).count();

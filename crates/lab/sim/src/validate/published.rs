@@ -1,36 +1,36 @@
-//! The published comparisons, and the model of each. The figures themselves are in `crate::published`, and
-//! `docs/REFERENCES.md` has the mails that they are from.
+//! The published comparisons and their models. The figures are in `crate::published`, and `docs/REFERENCES.md` lists
+//! the mails that they are from.
 
 use super::hash::{self, Layout, Scheme};
 use super::model::{Measure, Model};
 use crate::published::{self, Source};
 
-/// Two figures of one table, which the mail compares.
+/// Two figures of one table that the mail compares.
 pub struct Comparison {
-    /// The mail.
+    /// The mail that the figures are from.
     pub source: Source,
-    /// What changes between the two.
+    /// The difference between the two.
     pub what: String,
-    /// What it is compared with.
+    /// The figure that is the base of the comparison.
     pub base: Figure,
-    /// What is compared.
+    /// The figure that is compared with it.
     pub other: Figure,
-    /// Whether its size counts, and not its direction alone.
+    /// Whether the size of the difference must agree, not only its direction.
     pub is_sized: bool,
-    /// What the reader must know of it.
+    /// A note for the reader.
     pub note: &'static str,
-    /// How `ufutex report` names it, if it is there.
+    /// The name of the comparison in `ufutex report`. `None` if it is not there.
     pub id: Option<String>,
 }
 
-/// One figure, and what it is modelled by.
+/// A published figure and its model.
 pub struct Figure {
     pub published: f64,
     pub model: Model,
 }
 
 impl Comparison {
-    /// How many times the base the other is.
+    /// The published ratio of the other figure to the base.
     pub fn published(&self) -> f64 {
         self.other.published / self.base.published
     }
@@ -40,7 +40,7 @@ fn figure(published: f64, model: impl Into<Model>) -> Figure {
     Figure { published, model: model.into() }
 }
 
-/// All of them.
+/// All comparisons.
 pub fn comparisons() -> Vec<Comparison> {
     [counted(), layouts(), priv_removed(), per_cpu(), by_threads(), by_nodes(), timer_loops(), timer_lists()]
         .into_iter()
@@ -86,7 +86,7 @@ fn counted() -> Vec<Comparison> {
     all
 }
 
-/// [false-sharing]: the chain on a line of its own, and a table whose resize never ends.
+/// [false-sharing]: the chain on a second line, and a table whose resize never ends.
 fn layouts() -> Vec<Comparison> {
     let rate = |row, column| published::figure("split", row, column);
     let split = |row, topology, threads, buckets, id: Option<&str>| {
@@ -128,7 +128,7 @@ fn layouts() -> Vec<Comparison> {
     ]
 }
 
-/// [priv-removed]: no pointer `priv` in the bucket.
+/// [priv-removed]: the bucket without the pointer `priv`.
 fn priv_removed() -> Vec<Comparison> {
     let mut all = Vec::new();
     for (topology, threads) in [("skylake-2s", 112), ("zen3-2s", 256)] {
@@ -139,7 +139,7 @@ fn priv_removed() -> Vec<Comparison> {
                 "auto" => ("auto 512".to_string(), 512),
                 sized => (format!("-b{sized}"), number(sized)),
             };
-            // A shared futex is in the global table, which nothing counts.
+            // A shared futex is in the global table, which has no reference count.
             let scheme = if buckets == 0 { Scheme::Fixed } else { Scheme::PerCpu };
             let case = hash::Case::new(topology, threads, buckets).by(scheme);
             let machine = if threads == 112 { "" } else { "-256" };
@@ -158,7 +158,7 @@ fn priv_removed() -> Vec<Comparison> {
     all
 }
 
-/// [percpu-refs]: what counting by CPU costs.
+/// [percpu-refs]: the cost of per-CPU reference counts.
 fn per_cpu() -> Vec<Comparison> {
     const THREADS: usize = 80;
     let case = |buckets| hash::Case::new("power", THREADS, buckets);
@@ -189,7 +189,7 @@ fn per_cpu() -> Vec<Comparison> {
     ]
 }
 
-/// In [private-hash] only the rows in which threads meet are the model's own.
+/// In [private-hash] only rows with contention test the model.
 const FITTED: &str = "private-hash: what a call and the global hash take is fitted to its columns of 256 buckets and of the \
                       global table, so that rows in which nobody waits say no more than that";
 
@@ -207,7 +207,7 @@ fn by_nodes() -> Vec<Comparison> {
     by_buckets("by-node", 36, "4 x 36 threads", |buckets| hash::Case::new("ivb-4s", 36, buckets).processes(4))
 }
 
-/// All private tables of a row, for the global one.
+/// Compares each private table of a row with the global one.
 fn by_buckets(table: &str, row: usize, what: &str, case: impl Fn(usize) -> hash::Case) -> Vec<Comparison> {
     let row = row.to_string();
     let global = published::figure(table, &row, "0");
@@ -226,13 +226,13 @@ fn by_buckets(table: &str, row: usize, what: &str, case: impl Fn(usize) -> hash:
         .collect()
 }
 
-/// A column that is named after a number.
+/// The number that names a column.
 fn number(column: &str) -> usize {
     column.parse().expect("a number of buckets")
 }
 
-/// Of 100,000 published. The order in which 63 processes queue for one lock changes slowly, and their ratio with it
-/// (`docs/SIM.md` has it by their loops). Threads of one process were not looked at for longer than this.
+/// Loops of a thread in the model. 100,000 are published. For 63 processes, the order in which they queue for the one
+/// lock changes slowly, and their ratio with it (`docs/SIM.md` has it by loops). For threads, only 1000 were tried.
 const LOOPS_OF_THREADS: usize = 1000;
 const LOOPS_OF_PROCESSES: usize = 4000;
 
@@ -260,7 +260,7 @@ fn timer_loops() -> Vec<Comparison> {
 /// The design that the others of [timer-hash] are compared with.
 const ONE_LOCK: &str = "global-lock";
 
-/// Its figure, and those of the others.
+/// The figure of `ONE_LOCK` and those of the other designs.
 fn designs(table: &str, row: &str) -> (f64, Vec<(&'static str, f64)>) {
     let others = published::row(table, row).into_iter().filter(|(design, _)| *design != ONE_LOCK).collect();
     (published::figure(table, row, ONE_LOCK), others)
@@ -270,14 +270,14 @@ fn what_of(apart: bool) -> &'static str {
     if apart { "processes" } else { "threads" }
 }
 
-/// Longest lists are what makes these: see `NO_CAPACITY`.
+/// Note for rows in which long lists dominate.
 const NO_CAPACITY: &str = "long lists: the model's caches hold everything, so that a walk costs too little";
-/// As many timers as a virtual minute has room for, of 20,000 published.
+/// Note for rows that are modelled with as many timers as fit into a virtual minute. 20,000 are published.
 const FEW_TIMERS: &str = "modelled with 200 timers a thread, published with 20,000: direction alone";
 
 /// [timer-hash]: timers created and looked up.
 fn timer_lists() -> Vec<Comparison> {
-    /// The row, threads, whether apart, timers modelled.
+    /// The row, threads, whether each has a process of its own, timers modelled, the note.
     type Row = (&'static str, usize, bool, usize, &'static str);
     const ROWS: [Row; 5] = [
         ("20000", 1, false, 20_000, NO_CAPACITY),

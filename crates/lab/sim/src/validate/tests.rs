@@ -1,4 +1,4 @@
-//! What is said of findings, whatever the model finds today.
+//! Tests of the output and the verdicts, which do not depend on the model's present figures.
 
 use super::figures::{Figures, runs};
 use super::hash::{Case, Scheme};
@@ -11,7 +11,7 @@ use crate::published::Source;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use strum::VariantArray;
 
-/// Published as twice the base, and modelled as so many times it.
+/// A comparison that was published as 2 and modelled as `modelled`.
 fn finding(modelled: f64) -> Finding {
     let figure = |published| Figure { published, model: Case::new("here", 1, 16).into() };
     let (base, other) = (figure(100.0), figure(200.0));
@@ -28,7 +28,7 @@ fn finding(modelled: f64) -> Finding {
     Finding { comparison, here: None, modelled: (1e6, modelled * 1e6), verdict }
 }
 
-/// What `sim validate` makes of these flags.
+/// The settings of `sim validate` with these flags.
 fn settings(flags: &[&str]) -> Settings {
     let has = |flag| flags.contains(&flag);
     let only = flags.iter().skip_while(|flag| **flag != "--only").nth(1);
@@ -104,7 +104,7 @@ fn a_page_has_the_same_cells() {
 }
 
 #[test]
-fn what_this_machine_says_is_left_out_with_no_measure() {
+fn with_no_measure_this_machine_is_left_out() {
     let one = "hash -t 1 --targets fixed --layout lean -b 16 --stride 64";
     let find = |flags: &[&str]| {
         let mut here = Here::knowing(&[(one, "create", 5e6)]);
@@ -119,7 +119,7 @@ fn figures(models: impl IntoIterator<Item = Model>) -> Figures {
     Figures::of(models, || ()).expect("all threads end")
 }
 
-/// Of one thread, modelled.
+/// The modelled rate of one thread.
 fn rate(case: impl Into<Model>) -> f64 {
     let model = case.into();
     figures([model]).get(&model).expect("the figure asked for")
@@ -127,7 +127,7 @@ fn rate(case: impl Into<Model>) -> f64 {
 
 #[test]
 fn a_table_whose_resize_stalls_is_slower_than_one_that_is_not_resized() {
-    // So many that the count is never zero.
+    // This many threads keep the count from ever reaching zero.
     let table = Case::new("skylake-2s", 56, 256);
     let (stalled, sized) = (rate(table.by(Scheme::Stalled)), rate(table.by(Scheme::PerCpu)));
     assert!(stalled < 0.8 * sized, "{stalled} and {sized}");
@@ -135,12 +135,12 @@ fn a_table_whose_resize_stalls_is_slower_than_one_that_is_not_resized() {
 
 #[test]
 fn processes_have_a_table_each() {
-    // Four threads fight for four buckets, and not sixteen for the same four.
+    // Four threads contend for each process's four buckets, not sixteen threads for one process's four.
     let (apart, together) = (rate(Case::new("ivb-4s", 4, 4).processes(4)), rate(Case::new("ivb-4s", 16, 4)));
     assert!(apart > 1.5 * together, "{apart} and {together}");
 }
 
-/// The rows that the constants are fitted to: an operation's time on the average is the published one.
+/// In the rows that the constants are fitted to, the modelled average time of an operation is the published one.
 #[test]
 fn an_operation_of_2016_takes_what_was_published() {
     const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
@@ -161,7 +161,7 @@ fn figures_come_out_of_as_few_runs_as_can_be() {
     let figures = Figures::of(all, || _ = steps.fetch_add(1, Ordering::Relaxed)).expect("all threads end");
     assert_eq!(steps.into_inner() as u64, 1 + all[2].runs(), "both calls of a run at once");
     all.iter().for_each(|model| assert!(figures.get(model).is_some_and(|ns| ns > 0.0), "{model:?}"));
-    assert_eq!(figures.get(&Model::timers("radix", 2, true, 10, Measure::Create)), None, "nobody asked for it");
+    assert_eq!(figures.get(&Model::timers("radix", 2, true, 10, Measure::Create)), None, "it was not requested");
 }
 
 #[test]

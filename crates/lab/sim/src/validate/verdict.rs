@@ -1,27 +1,27 @@
-//! Whether the model says what was published.
+//! Whether the model agrees with a published comparison.
 
 use super::published::Comparison;
 
-/// How far off a size may be.
+/// The largest accepted factor between the modelled and the published ratio.
 pub const FACTOR: f64 = 1.5;
-/// Published differences smaller than this are noise: they have no direction.
+/// A published difference smaller than this is noise and has no direction.
 pub const NOISE: f64 = 0.03;
 
-/// What the model made of a comparison.
+/// The model's result for a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
-    /// Its direction, and its size if that counts.
+    /// The direction agrees, and so does the size if it matters.
     Right,
-    /// Its direction; the size is further off than that, and counts.
+    /// The direction agrees. The size matters and differs by more than [`FACTOR`].
     SizeMissed,
-    /// It says the opposite.
+    /// The direction is the opposite.
     DirectionMissed,
-    /// Nothing was published that it could miss.
+    /// The published difference is noise, so it has no direction to miss.
     NoDirection,
 }
 
 impl Verdict {
-    /// Of a comparison whose modelled figures have this ratio.
+    /// Compares the ratio of the modelled figures with the published one.
     pub fn of(comparison: &Comparison, modelled: f64) -> Verdict {
         let published = comparison.published();
         let has_direction = (published - 1.0).abs() > NOISE;
@@ -36,12 +36,12 @@ impl Verdict {
         }
     }
 
-    /// Whether the validation fails by it.
+    /// Whether the validation fails.
     pub fn is_miss(self) -> bool {
         matches!(self, Verdict::SizeMissed | Verdict::DirectionMissed)
     }
 
-    /// As it is printed.
+    /// The printed name.
     pub fn text(self) -> &'static str {
         match self {
             Verdict::Right => "right",

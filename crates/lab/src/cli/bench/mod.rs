@@ -1,192 +1,164 @@
-//! The flags that the workloads share, perf's among them.
+//! `ufutex bench`: one subcommand for each workload, with its own flags, and `bench` alone for all of them.
 
-mod refuse;
-mod settings;
+mod all;
+mod common;
+mod crowd;
+mod growth;
+mod hash;
+mod lock_pi;
+mod locks;
+mod neighbour;
+mod ping_pong;
+mod requeue;
+mod resize;
+mod schbench;
+mod timers;
+mod wake;
+mod wake_parallel;
+mod wasm;
 
-pub use settings::settings;
+use super::Command;
+use all::AllArgs;
+use clap::{Args, Subcommand};
+use lab_bench::perf::FirstLine;
+use lab_bench::settings::{Buckets, Settings};
+use lab_bench::{Asked, Bench, Job};
 
-use super::values::{self, Format, List, Targets};
-use clap::Args;
-use lab_bench::Workload;
-use lab_bench::settings::{Buckets, Line};
-use lab_targets::Layout;
-use lab_targets::Policy;
-use lab_targets::timers::Test;
-
-/// The flags of `perf bench futex`, and the lab's own.
+/// One workload, or all.
 #[derive(Args)]
-pub struct BenchArgs {
-    /// What to measure; without it, every workload but locks, shorter
-    #[arg(value_name = "WORKLOAD", value_parser = values::one_of::<Workload>())]
-    pub workloads: Vec<Workload>,
-    /// Threads, a comma list [default: hash, wake, lock-pi, wasm 1,2; resize 2,16; growth
-    /// 43,171,683,1366; requeue, wake-parallel 1000; locks 1,2,8 on one mutex, 64 on many,
-    /// 2 on the lot alone; timers 1, and 2 with 20000 timers]
-    #[arg(short, long, value_name = "LIST", value_parser = values::threads, allow_negative_numbers = true)]
-    pub threads: Option<List<usize>>,
-    /// Futexes (words) of each thread [default: 1024]
-    #[arg(short, long, value_name = "N", value_parser = values::futexes, allow_negative_numbers = true)]
-    pub futexes: Option<usize>,
-    /// Buckets: a power of two; 0: the global table; auto: what `live` settles at under this load, for
-    /// every target. With --sweep a comma list
-    #[arg(short, long, value_name = "N", value_parser = values::buckets, allow_negative_numbers = true)]
-    pub buckets: Option<List<Buckets>>,
-    /// hash: tables by threads and buckets, and by processes and buckets [default: 1,2,4,8,16 threads;
-    /// the global table, 4 to 256 buckets, and to 2048]
-    #[arg(long)]
-    pub sweep: bool,
-    /// Seconds in all for a workload
-    #[arg(short, long, value_name = "SECONDS", value_parser = values::runtime, allow_negative_numbers = true)]
-    pub runtime: Option<f64>,
-    /// Shared futexes in place of process-private ones
-    #[arg(short = 'S', long)]
-    pub shared: bool,
-    /// No progress and no remarks on stderr
-    #[arg(short, long)]
-    pub silent: bool,
-    /// Targets, a comma list [default: all]: live, fixed, atomic, percpu, global, kernel, parking_lot; for
-    /// hash and wake also floor; timers has its own: ours, global-lock, precheck, scaled, radix, kernel
-    #[arg(long, value_name = "LIST", value_parser = values::targets)]
-    pub targets: Option<Targets>,
-    /// Bucket layout of our tables
-    #[arg(long, value_parser = values::one_of::<Layout>(), default_value = "lean")]
-    pub layout: Layout,
-    /// Size policy of `live`: threads, load, or a power of two [default: load; with -b N, N]
-    #[arg(long, value_name = "POLICY", value_parser = values::policy, allow_negative_numbers = true)]
-    pub policy: Option<Policy>,
-    /// Rounds (each has one sample of every target); growth runs 9 at least
-    #[arg(long, value_name = "N", value_parser = values::repeat, allow_negative_numbers = true)]
-    pub repeat: Option<usize>,
-    /// hash, wake, wasm: bytes from a word to the next [default: 4, perf's array]
-    #[arg(long, value_name = "BYTES", value_parser = values::stride, allow_negative_numbers = true)]
-    pub stride: Option<usize>,
-    /// resize: slots before [default: 16]
-    #[arg(long, value_name = "N", value_parser = values::slots, allow_negative_numbers = true)]
-    pub from: Option<usize>,
-    /// resize: slots after [default: 1024]
-    #[arg(long, value_name = "N", value_parser = values::slots, allow_negative_numbers = true)]
-    pub to: Option<usize>,
-    /// requeue: waiters to move in one call [default: 1, and all]
-    #[arg(short = 'q', long, value_name = "N", value_parser = values::nrequeue, allow_negative_numbers = true)]
-    pub nrequeue: Option<usize>,
-    /// requeue: all waiters in one call
-    #[arg(short = 'B', long)]
-    pub broadcast: bool,
-    /// requeue: to a lock with priority inheritance; also -p without a list
-    #[arg(long)]
-    pub pi: bool,
-    /// timers: processes, a comma list [default: 1]
-    #[arg(short, long, value_name = "LIST", num_args = 0..=1, value_parser = values::processes, allow_negative_numbers = true)]
-    pub processes: Option<Option<List<usize>>>,
-    /// wake-parallel: threads that wake; they share the sleepers evenly [default: 2]; wake: threads sleep,
-    /// and so many are woken at once, as perf's wake does
-    #[arg(short = 'w', long, visible_alias = "nwakes", value_name = "N", value_parser = values::nwakers, allow_negative_numbers = true)]
-    pub nwakers: Option<usize>,
-    /// lock-pi: a lock for each thread in place of one for all
-    #[arg(short = 'M', long)]
-    pub multi: bool,
-    /// lock-pi: microseconds to sleep with the lock [default: 0; perf sleeps 1]
-    #[arg(long, value_name = "US", value_parser = values::hold, allow_negative_numbers = true)]
-    pub hold: Option<u64>,
-    /// crowd: waiters [default: distinct 100,100000; same-bucket 10000]; timers: timers of each thread,
-    /// and how often create-delete does it [default: 20000,100000; the others 100000]; a comma list
-    #[arg(short = 'n', long, visible_aliases = ["waiters", "timers"], value_name = "LIST",
-        value_parser = values::number, allow_negative_numbers = true)]
-    pub number: Option<List<usize>>,
-    /// timers: what is measured, a comma list [default: all]: create-getoverrun, create-delete, settime, expire
-    #[arg(long, value_name = "LIST", value_parser = values::tests)]
-    pub tests: Option<List<Test>>,
-    /// timers: IDs that the caller chooses, so far apart [default: only 2048 timers, 512 apart]
-    #[arg(long, value_name = "STRIDE", value_parser = values::sparse, allow_negative_numbers = true)]
-    pub sparse: Option<usize>,
-    /// locks: threads that write, of the reader-writer lock [default: 1; and 2]
-    #[arg(long, value_name = "N", value_parser = values::lockers, allow_negative_numbers = true)]
-    pub writers: Option<usize>,
-    /// locks: threads that read [default: 1; and 6]
-    #[arg(long, value_name = "N", value_parser = values::lockers, allow_negative_numbers = true)]
-    pub readers: Option<usize>,
-    /// locks: mutexes of many-locks, and of the lot [default: 16, 1024]
-    #[arg(long, value_name = "N", value_parser = values::locks, allow_negative_numbers = true)]
-    pub locks: Option<usize>,
-    /// locks: steps of work with the lock [default: 1]
-    #[arg(long, value_name = "N", value_parser = values::work, allow_negative_numbers = true)]
-    pub work_per_critical_section: Option<usize>,
-    /// locks: steps of work without [default: 0]
-    #[arg(long, value_name = "N", value_parser = values::work, allow_negative_numbers = true)]
-    pub work_between_critical_sections: Option<usize>,
-    /// locks: which line of parking_lot [default: 0.13]
-    #[arg(long, value_parser = values::one_of::<Line>())]
-    pub line: Option<Line>,
-    /// The table never changes its size again (perf 6.16's flag, with -b)
-    #[arg(short = 'I', long)]
-    pub immutable: bool,
-    /// Lock all current and future memory
-    #[arg(short, long)]
-    pub mlockall: bool,
-    /// table; json; perf (or default): what `perf bench futex` prints, for `live` or --targets, with perf's
-    /// defaults: as many threads as CPUs, 10 s or 10 runs; simple: the same without its first line
-    #[arg(long, value_enum)]
-    pub format: Option<Format>,
-    /// One JSON object a line on stdout, nothing else there
-    #[arg(long)]
-    pub json: bool,
-    /// For those who change the engine: every workload at full length, and each figure beside its bound
-    #[arg(long, hide = true, conflicts_with = "workloads")]
-    pub figures: bool,
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true, subcommand_value_name = "WORKLOAD")]
+pub struct BenchVerb {
+    #[command(flatten)]
+    all: Box<AllArgs>,
+    #[command(subcommand)]
+    workload: Option<Workload>,
 }
 
-/// Below the help.
-pub const ROWS: &str = "\
-Rows of --json, one object a line:
-  workload, target, threads, futexes, buckets (null: cannot be seen from outside), repeat (rounds), shared;
-  policy and layout on our targets; stride (bytes) on hash, wake and wasm.
-  hash, wake     ns_per_op {p10, median, p90} as one thread sees it, ops_per_sec of all threads, early_return;
-                 ratio_kernel, ratio_parking_lot: medians of this row's ns_per_op over theirs, pairwise in a round,
-                 also of the other workloads where the two can do it
-  hash, \"section\":\"sizes\"  `live` at explicit sizes and under load; share_of_best: of the best one's ops_per_sec
-  hash, \"section\":\"sweep\"  slots (asked for; 0: the global table), processes (the second table; each with `threads`)
-  wake with -w   nwakes, ns_per_op for each waiter woken: threads sleep, as in perf's wake
-  resize         resize_us (median; given up after 200 ms), completed (every round), completed_share,
-                 op_pause_us {p50, p99, max}: the hammering threads' operations during the resize, all rounds
-  growth         first_wait_us {p50, p99, max}, each the median over the repeats
-  ping-pong      cpus 1 or 2, ns_per_op one way
-  requeue        nrequeue (waiters a call moves), pi, ns_per_op for each waiter moved: the calls alone are timed
-  wake-parallel  nwakers, ns_per_op for each waiter woken, as one waker sees it
-  lock-pi        multi, hold_us, ns_per_op for one lock and unlock as a thread sees it, ops_per_sec of all threads
-  crowd          case (distinct, same-bucket), waiter_kind (future, custom), waiters (same-bucket: that wait for the
-                 other word), domains (each with so many), ns_per_op for a wake of one waiter, ratio_fewest: over the
-                 row with the fewest waiters, pairwise
-  wasm           operation (wait: the word differs; notify: nobody waits), case (words: each thread has its own; one: all
-                 threads use the same), ns_per_op, ops_per_sec, early_return, ratio_wasmtime (if built with it)
-  locks          case (mutex, rwlock with writers and readers, many-locks with futexes locks; lot: what lies below
-                 the locks alone, looking for parked threads where nobody is), ns_per_op for one lock and
-                 unlock as a thread sees it, ratio_parking_lot; cpu_ns_per_op, ratio_cpu_parking_lot: of CPU time;
-                 targets: parking_lot; live, which is parking_lot on this engine; kernel asks for std's locks (std).
-                 Its programs are built by cargo when they are first run
-  timers         test (create-getoverrun: each thread creates its timers, asks each for its overruns, deletes them;
-                 create-delete: a loop; settime: armed timers are armed again in random order; expire: timers that are
-                 due one after another, in a second), timers (of each thread; how often create-delete does it), threads
-                 (of each process), processes, sparse (from an ID to the next, where the caller chooses them); create_ns,
-                 getoverrun_ns, delete_ns, settime_ns,
-                 create_delete_ns (for both): for one, as a thread sees it, of CPU time where it is the only one;
-                 bytes_per_timer: of everything; table_bytes: where timers are found, without them; expire, on ours
-                 alone: lateness_us {p50, p99, max} of the worst round, lost (never delivered); none of futexes,
-                 buckets, shared
-  Rows of two threads or more, and ping-pong's on two CPUs, carry cpus_apart_ns, the one-way time of a cache line
-  between the first two CPUs, and cpus_distance: near (below 60 ns) or far.
-Samples of hash, wake and timers in which a thread had its CPU for less than 95 % of the time are taken once more.
--r without --repeat decides how many rounds there are; with both, how long a sample is.
+#[derive(Subcommand)]
+enum Workload {
+    /// Wait on a word that differs: perf's `futex hash`
+    #[command(after_long_help = hash::more())]
+    Hash(Box<hash::HashArgs>),
+    /// Wake a word without waiters; with -w perf's `futex wake`
+    #[command(after_long_help = wake::more())]
+    Wake(Box<wake::WakeArgs>),
+    /// Resize a table under hammering threads
+    #[command(after_long_help = resize::more())]
+    Resize(Box<resize::ResizeArgs>),
+    /// Threads park one after another: each one's first wait
+    #[command(after_long_help = growth::more())]
+    Growth(Box<growth::GrowthArgs>),
+    /// Two threads wake each other in turn
+    #[command(after_long_help = ping_pong::more())]
+    PingPong(Box<ping_pong::PingPongArgs>),
+    /// Sleeping threads are requeued to another word: perf's `futex requeue`
+    #[command(after_long_help = requeue::more())]
+    Requeue(Box<requeue::RequeueArgs>),
+    /// Several threads each wake a share of the sleepers: perf's `futex wake-parallel`
+    #[command(after_long_help = wake_parallel::more())]
+    WakeParallel(Box<wake_parallel::WakeParallelArgs>),
+    /// Lock and unlock with priority inheritance: perf's `futex lock-pi`
+    #[command(after_long_help = lock_pi::more())]
+    LockPi(Box<lock_pi::LockPiArgs>),
+    /// Wake one of many waiters that are futures or custom
+    #[command(after_long_help = crowd::more())]
+    Crowd(Box<crowd::CrowdArgs>),
+    /// WebAssembly's wait and notify; compared with wasmtime if built with it
+    #[command(after_long_help = wasm::more())]
+    Wasm(Box<wasm::WasmArgs>),
+    /// parking_lot's own benchmarks: on its core, on the engine, and std's locks
+    #[command(after_long_help = locks::more())]
+    Locks(Box<locks::LocksArgs>),
+    /// POSIX timers: the engine's, four designs of a kernel's table, and the host kernel's
+    #[command(after_long_help = timers::more())]
+    Timers(Box<timers::TimersArgs>),
+    /// schbench: message threads and their workers wake each other
+    #[command(after_long_help = schbench::MORE)]
+    Schbench(Box<schbench::SchbenchArgs>),
+    /// A guest's operations while another guest attacks
+    #[command(after_long_help = neighbour::MORE)]
+    Neighbour(Box<neighbour::NeighbourArgs>),
+}
 
-Exit status:
-  0    measured
-  1    it failed
-  2    a mistake in the options
-  130  interrupted by Ctrl-C: the rows are of the samples until then; a second Ctrl-C ends it at once
+/// A named workload, checked.
+pub struct One {
+    settings: Settings,
+    asked: Asked,
+    perf: Option<FirstLine>,
+    mlockall: bool,
+}
 
-Examples:
-  ufutex bench                                  everything but locks, in a good minute, with a summary
+/// Part of the help of every futex workload: the fields of all rows.
+const HEAD: &str = "\
+Rows of --json, one object per line:
+  workload, target, threads, futexes, repeat (rounds), shared; policy and layout of the engine's targets
+  buckets        of the table at the end (null: it cannot be seen from outside)
+  cpus_apart_ns  one-way time of a cache line between the first two CPUs, if both are used; cpus_distance: near (below
+                 60 ns) or far";
+
+const GLOBAL_FOR_GOOD: &str = "--buckets '0' cannot be undone in the kernel; accepted: one workload, or a power of two";
+
+/// End of the help of `bench`.
+pub fn more() -> String {
+    let text = "\
+Without a workload, all but locks, schbench and neighbour run, each for less than its usual time, with a summary at
+the end. Several workloads may be named before the flags, if each of them has these flags. `ufutex bench WORKLOAD
+--help` has a workload's flags and the fields of its rows.
+-r without --repeat sets the number of rounds; with --repeat it sets the length of a sample.";
+    common::more(
+        text,
+        "  ufutex bench                                  these workloads in about 90 s, with a summary
   ufutex bench hash wake                        two workloads
   ufutex bench hash -t 1,2 -b auto --json       rows for other programs
-  ufutex bench hash -t 4 --format perf          what perf bench futex hash prints
+  ufutex bench hash -t 4 --format perf          print as perf bench futex hash does
   ufutex bench hash --sweep                     by threads, processes and buckets
-  ufutex bench timers --tests expire            how late timers are";
+  ufutex bench timers --tests expire            the lateness of timers",
+    )
+}
+
+impl BenchVerb {
+    /// Checks the flags against each other. An error is one line for the user.
+    pub fn check(self) -> Result<Command, String> {
+        let one = match self.workload {
+            None => return self.all.check().map(|bench| Command::Bench(Box::new(bench))),
+            Some(Workload::Schbench(args)) => return args.check().map(|asked| Command::Schbench(Box::new(asked))),
+            Some(Workload::Neighbour(args)) => return args.check().map(|asked| Command::Neighbour(Box::new(asked))),
+            Some(Workload::Hash(args)) => args.check(),
+            Some(Workload::Wake(args)) => args.check(),
+            Some(Workload::Resize(args)) => args.check(),
+            Some(Workload::Growth(args)) => args.check(),
+            Some(Workload::PingPong(args)) => args.check(),
+            Some(Workload::Requeue(args)) => args.check(),
+            Some(Workload::WakeParallel(args)) => args.check(),
+            Some(Workload::LockPi(args)) => args.check(),
+            Some(Workload::Crowd(args)) => args.check(),
+            Some(Workload::Wasm(args)) => args.check(),
+            Some(Workload::Locks(args)) => args.check(),
+            Some(Workload::Timers(args)) => args.check(),
+        }?;
+        let One { settings, asked, perf, mlockall } = one;
+        let jobs = vec![Job { settings, asked }];
+        Ok(Command::Bench(Box::new(Bench { jobs, is_all: false, figures: false, perf, mlockall })))
+    }
+}
+
+/// Joins several workloads, each parsed with the same flags, into one run.
+pub fn together(commands: Vec<(String, Command)>) -> Result<Command, String> {
+    let mut all: Option<Bench> = None;
+    let names: Vec<String> = commands.iter().map(|(name, _)| name.clone()).collect();
+    for (name, command) in commands {
+        let Command::Bench(bench) = command else {
+            let others: Vec<_> = names.into_iter().filter(|other| *other != name).collect();
+            return Err(format!("'{name}' cannot be combined with {}; accepted: '{name}' alone", others.join(", ")));
+        };
+        // A process that has chosen the kernel's global table keeps it, also in later workloads.
+        if bench.perf.is_none() && bench.jobs.iter().any(|job| job.settings.buckets == Buckets::Exactly(0)) {
+            return Err(GLOBAL_FOR_GOOD.to_string());
+        }
+        match &mut all {
+            None => all = Some(*bench),
+            Some(all) => all.jobs.extend(bench.jobs),
+        }
+    }
+    all.map(|bench| Command::Bench(Box::new(bench))).ok_or_else(|| "no workload given".to_string())
+}

@@ -1,17 +1,17 @@
-//! The values of schbench's flags.
+//! Parsers of the values of schbench's flags.
 
 use super::{RUNTIME_MAX_S, THREADS_MAX, WORK_MAX, slots, whole};
 use lab_bench::schbench::Cpus;
 
-/// The most message threads, and threads that run tasks.
+/// Largest number of message threads, or of threads that run tasks.
 const MESSENGERS_MAX: usize = 1024;
-/// The largest matrices of a worker.
+/// Largest matrices of a worker, in KB.
 const FOOTPRINT_MAX_KB: usize = 1 << 20;
-/// The longest sleep of a request.
+/// Longest sleep of a request.
 const NAP_MAX_US: usize = 10_000_000;
-/// The highest rate of requests.
+/// Highest rate of requests, per second.
 const RATE_MAX: usize = 100_000_000;
-/// schbench's own limit.
+/// schbench's own limit, in bytes.
 const PIPE_MAX: usize = 1 << 20;
 
 /// schbench's `-m`.
@@ -84,7 +84,7 @@ pub fn interval(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("is not accepted; accepted: 1 to {RUNTIME_MAX_S} seconds"))
 }
 
-/// schbench's `-b`: 0 is the global table.
+/// schbench's `-b`. 0 means the global table.
 pub fn slots_or_none(text: &str) -> Result<usize, String> {
     if text == "0" { Ok(0) } else { slots(text).map_err(|reason| reason + ", or 0 for the global table") }
 }

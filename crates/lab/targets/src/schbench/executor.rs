@@ -1,4 +1,4 @@
-//! The smallest executor that does: one thread, its own tasks, a queue of those that can go on.
+//! A minimal executor: one thread, its own tasks, and a queue of the tasks that are ready.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ impl Wake for Task {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let mut queue = self.ready.queue.lock().expect("nobody panics with the queue");
+        let mut queue = self.ready.queue.lock().expect("no thread panics with the queue");
         queue.push_back(self.number);
         let was_idle = queue.len() == 1;
         drop(queue);
@@ -32,7 +32,7 @@ impl Wake for Task {
     }
 }
 
-/// Runs all of them to their end, on the calling thread.
+/// Runs all tasks to their end on the calling thread.
 pub fn run<F: Future<Output = ()>>(tasks: impl Iterator<Item = F>) {
     let mut tasks: Vec<Option<Pin<Box<F>>>> = tasks.map(|task| Some(Box::pin(task))).collect();
     let queue = Mutex::new((0..tasks.len()).collect());
@@ -41,7 +41,7 @@ pub fn run<F: Future<Output = ()>>(tasks: impl Iterator<Item = F>) {
     let wakers: Vec<Waker> = (0..tasks.len()).map(waker).collect();
     let mut left = tasks.len();
     while left > 0 {
-        let next = ready.queue.lock().expect("nobody panics with the queue").pop_front();
+        let next = ready.queue.lock().expect("no thread panics with the queue").pop_front();
         let Some(number) = next else {
             std::thread::park();
             continue;
@@ -76,7 +76,7 @@ mod tests {
                 }
                 left -= 1;
                 let waker = context.waker().clone();
-                // From another thread, when this one is parked: and twice, which does no harm.
+                // The waker is called twice from another thread, most likely while this one is parked.
                 std::thread::spawn(move || {
                     std::thread::sleep(Duration::from_millis(1));
                     waker.wake_by_ref();

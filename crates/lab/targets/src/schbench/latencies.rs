@@ -1,15 +1,15 @@
-//! Many times, by schbench's precision: eight bits of each.
+//! A histogram of latencies with schbench's precision of eight bits.
 
 use hdrhistogram::Histogram;
 
-/// The longest time that is told from longer ones: some eighteen minutes, in nanoseconds.
+/// The longest time that is recorded exactly: 2^40 ns, some eighteen minutes. Longer ones count as this.
 const LONGEST: u64 = 1 << 40;
 
-/// Times in nanoseconds, or rates.
+/// Samples of times in nanoseconds, or of rates.
 #[derive(Clone)]
 pub struct Latencies {
     histogram: Histogram<u32>,
-    /// Exactly, where the histogram rounds; none of no samples.
+    /// The exact minimum, which the histogram would round. `None` if there are no samples.
     min: Option<u64>,
     max: u64,
 }
@@ -22,47 +22,47 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// One more.
+    /// Adds a sample.
     pub fn record(&mut self, value: u64) {
         self.histogram.saturating_record(value);
         self.min = Some(self.min.map_or(value, |min| min.min(value)));
         self.max = self.max.max(value);
     }
 
-    /// All of another's.
+    /// Adds all samples of `other`.
     pub fn add(&mut self, other: &Latencies) {
         self.histogram.add(&other.histogram).expect("all have the same bounds");
         self.min = self.min.into_iter().chain(other.min).min();
         self.max = self.max.max(other.max);
     }
 
-    /// Forgets all.
+    /// Removes all samples.
     pub fn clear(&mut self) {
         self.histogram.reset();
         (self.min, self.max) = (None, 0);
     }
 
-    /// How many there are.
+    /// Number of samples.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The smallest; 0 of none.
+    /// The smallest sample. 0 if there are none.
     pub fn min(&self) -> u64 {
         self.min.unwrap_or(0)
     }
 
-    /// The largest; 0 of none.
+    /// The largest sample. 0 if there are none.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// What so many percent do not exceed; 0 of none.
+    /// The value that `percent` of the samples do not exceed. 0 if there are none.
     pub fn percentile(&self, percent: f64) -> u64 {
         self.histogram.value_at_quantile(percent / 100.0).min(self.max)
     }
 
-    /// How many lie above one percentile, up to another.
+    /// Number of samples above one percentile and up to another.
     pub fn between(&self, below: Option<f64>, up_to: f64) -> u64 {
         let within = |percent: f64| self.histogram.count_between(0, self.histogram.value_at_quantile(percent / 100.0));
         within(up_to) - below.map_or(0, within)

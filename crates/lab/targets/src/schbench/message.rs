@@ -1,76 +1,79 @@
-//! A message thread: it answers its workers, or hands out requests to them.
+//! A message thread: it answers its workers' messages, or hands out requests to them.
 
-use super::hall::{BLOCKED, Desk, Hall, post, was_posted};
+use super::shared::{BLOCKED, MessageThread, SharedState, post, was_posted};
 use crate::{Subject, Waited};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// A worker with more requests than this gets no others for now …
+/// A worker with more pending requests than this is handed none for now.
 const PENDING_MAX: u32 = 128;
-/// … and the message thread takes a break.
-const BREAK: Duration = Duration::from_micros(100);
+/// How long the message thread then sleeps.
+const BACKOFF: Duration = Duration::from_micros(100);
 const SECOND: Duration = Duration::from_secs(1);
-/// With `-R` the message thread sleeps through most of a second: it looks so often whether the run is over.
-const GLANCE: Duration = Duration::from_millis(20);
+/// With `-R` the message thread sleeps for most of each second. It checks this often whether the run is over.
+const CHECK_EVERY: Duration = Duration::from_millis(20);
 
-/// Runs until the hall stops; then no worker of the desk sleeps.
-pub fn serve(hall: &Hall, desk: &Desk, subject: &dyn Subject) {
+/// Runs until the run is stopped. When it returns, none of its workers sleeps any more.
+pub fn serve(shared: &SharedState, message_thread: &MessageThread, subject: &dyn Subject) {
     // SAFETY: the call takes nothing and changes nothing.
-    desk.tid.store(unsafe { libc::gettid() } as u32, Ordering::Relaxed);
-    if hall.is_by_rate() {
-        hand_out(hall, desk, subject)
+    message_thread.tid.store(unsafe { libc::gettid() } as u32, Ordering::Relaxed);
+    if shared.is_by_rate() {
+        hand_out(shared, message_thread, subject)
     } else {
-        answer(hall, desk, subject)
+        answer(shared, message_thread, subject)
     }
-    for worker in &desk.workers {
-        post(subject, &worker.call.0.futex);
+    for worker in &message_thread.workers {
+        post(subject, &worker.slot.0.futex);
     }
 }
 
-fn answer(hall: &Hall, desk: &Desk, subject: &dyn Subject) {
+fn answer(shared: &SharedState, message_thread: &MessageThread, subject: &dyn Subject) {
     loop {
-        desk.futex().store(BLOCKED, Ordering::SeqCst);
-        wake_all(hall, desk, subject);
-        if hall.stopped() {
+        // [Li]: before the list is taken. [Lj]: before the flag is checked.
+        message_thread.futex().store(BLOCKED, Ordering::SeqCst);
+        wake_all(shared, message_thread, subject);
+        if shared.stopped() {
             break;
         }
-        while !was_posted(desk.futex()) {
-            assert_ne!(subject.wait(desk.futex(), BLOCKED), Waited::Failed, "a message thread's wait");
+        while !was_posted(message_thread.futex()) {
+            assert_ne!(subject.wait(message_thread.futex(), BLOCKED), Waited::Failed, "a message thread's wait");
         }
     }
 }
 
-/// All get the time at which the first was woken: so it shows where a wake-up takes the waker's CPU. With `-p` each gets
-/// its own.
-fn wake_all(hall: &Hall, desk: &Desk, subject: &dyn Subject) {
-    let start = hall.now();
-    for worker in desk.take() {
+/// Wakes all workers on the list. They all get the time before the first wake, so a wake-up that preempts the waker
+/// shows in the latencies of the others. With `-p` each worker gets its own time.
+fn wake_all(shared: &SharedState, message_thread: &MessageThread, subject: &dyn Subject) {
+    let start = shared.now();
+    for worker in message_thread.take() {
         worker.write_page(1);
-        let now = if worker.page.is_empty() { start } else { hall.now() };
-        worker.call.0.woken_ns.store(now, Ordering::Release);
-        post(subject, &worker.call.0.futex);
+        let now = if worker.page.is_empty() { start } else { shared.now() };
+        worker.slot.0.woken_ns.store(now, Ordering::Release); // [Ll]
+        post(subject, &worker.slot.0.futex);
     }
 }
 
-fn hand_out(hall: &Hall, desk: &Desk, subject: &dyn Subject) {
-    let mut turns = desk.workers.iter().cycle();
-    while !hall.stopped() {
+fn hand_out(shared: &SharedState, message_thread: &MessageThread, subject: &dyn Subject) {
+    let mut turns = message_thread.workers.iter().cycle();
+    while !shared.stopped() {
         let start = Instant::now();
-        for worker in turns.by_ref().take(hall.rate_each.load(Ordering::Relaxed) as usize) {
-            if hall.stopped() {
+        for worker in turns.by_ref().take(shared.rate_each.load(Ordering::Relaxed) as usize) {
+            if shared.stopped() {
                 return;
             }
-            let now = hall.now();
+            let now = shared.now();
+            // [Lk]: only a hint.
             if worker.requests.load(Ordering::Acquire) > PENDING_MAX {
-                std::thread::sleep(BREAK);
+                std::thread::sleep(BACKOFF);
                 continue;
             }
+            // [Lk]: before the worker's futex is checked.
             worker.requests.fetch_add(1, Ordering::SeqCst);
-            worker.call.0.woken_ns.store(now, Ordering::Release);
-            post(subject, &worker.call.0.futex);
+            worker.slot.0.woken_ns.store(now, Ordering::Release); // [Ll]
+            post(subject, &worker.slot.0.futex);
         }
-        while !hall.stopped() && start.elapsed() < SECOND {
-            std::thread::sleep(GLANCE.min(SECOND.saturating_sub(start.elapsed())));
+        while !shared.stopped() && start.elapsed() < SECOND {
+            std::thread::sleep(CHECK_EVERY.min(SECOND.saturating_sub(start.elapsed())));
         }
     }
 }
@@ -82,9 +85,9 @@ mod tests {
     use crate::schbench::Plan;
     use crate::{Layout, Name, Shape};
 
-    /// What a worker makes its wake-up latency from.
+    /// The worker computes its wakeup latency from this time.
     #[test]
-    fn who_is_woken_finds_when_that_was() {
+    fn a_woken_worker_finds_the_time_of_its_wake() {
         let plan = Plan {
             message_threads: 1,
             workers: 2,
@@ -96,16 +99,18 @@ mod tests {
             calibrate: false,
             locking: false,
         };
-        let hall = Hall::new(plan);
+        let shared = SharedState::new(plan);
         let shape = Shape { layout: Layout::Lean, policy: Policy::Fixed(16), shared: false, early_return: false };
         let subject = crate::build(Name::Live, &shape).expect("a target");
-        let desk = &hall.desks[0];
-        desk.queue(0);
-        let begin = hall.now();
-        wake_all(&hall, desk, &*subject);
-        let stamp = |worker: usize| desk.workers[worker].call.0.woken_ns.load(Ordering::Relaxed);
-        assert!((begin.max(1)..=hall.now()).contains(&stamp(0)), "{} in {begin}..", stamp(0));
-        assert_eq!(stamp(1), 0, "who is not on the list is not woken");
-        assert!(was_posted(&desk.workers[0].call.0.futex) && !was_posted(&desk.workers[1].call.0.futex));
+        let message_thread = &shared.message_threads[0];
+        message_thread.queue(0);
+        let begin = shared.now();
+        wake_all(&shared, message_thread, &*subject);
+        let stamp = |worker: usize| message_thread.workers[worker].slot.0.woken_ns.load(Ordering::Relaxed);
+        assert!((begin.max(1)..=shared.now()).contains(&stamp(0)), "{} in {begin}..", stamp(0));
+        assert_eq!(stamp(1), 0, "a worker that is not on the list is not woken");
+        assert!(
+            was_posted(&message_thread.workers[0].slot.0.futex) && !was_posted(&message_thread.workers[1].slot.0.futex)
+        );
     }
 }

@@ -1,22 +1,22 @@
-//! schbench's threads, as in the C program ([schbench-program]): message threads, and workers who ask them for a
-//! message and sleep until it comes. What they sleep on, and wake one another by, is a target's futex; a worker is a
-//! thread or a task.
+//! schbench's threads, as in the C program ([schbench-program]): message threads, and workers that post to a message
+//! thread and sleep until it wakes them. All sleep on futexes of a target. A worker is a thread or a task.
 //!
-//! A worker writes the time, puts itself on its message thread's list, wakes that, and sleeps. The message thread takes
-//! the whole list, writes one time into all of it, and wakes each. From that time to the worker's next instruction is
-//! the *wakeup* latency; a nap and some matrices later the worker has done a *request*, and begins again.
+//! A worker writes the time, joins its message thread's list, wakes the message thread, and sleeps. The message thread
+//! takes the whole list, writes the present time into each worker on it, and wakes each. The *wakeup* latency is the
+//! time from there to the worker's next instruction. Then the worker does a *request*, a sleep and some multiplications
+//! of matrices, and begins again.
 //!
-//! With `-R` it is the message thread that begins: it hands out so many requests a second, to the workers in turn.
+//! With `-R` the message threads begin: they hand out requests at a given rate, to their workers in turn.
 
 mod executor;
-mod hall;
 mod latencies;
 mod message;
+mod shared;
 mod tasks;
 mod work;
 mod worker;
 
-pub use hall::{Hall, Plan, Worker};
 pub use latencies::Latencies;
 pub use message::serve as serve_messages;
+pub use shared::{Plan, SharedState, Worker};
 pub use tasks::{Rest, as_task, as_thread};

@@ -1,24 +1,24 @@
-//! What a request computes: matrices that fill a part of the cache, under a lock of the CPU.
+//! A request's computation: multiplications of matrices that fill a part of the cache, under a lock for each CPU.
 
 use lab_measure::machine::OwnLine;
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Three square matrices of one worker: two to multiply, one to hold what comes of it.
+/// Three square matrices of one worker: two factors and their product.
 pub struct Matrices {
     cells: Vec<u64>,
     side: usize,
 }
 
 impl Matrices {
-    /// As large as all three together may be.
+    /// Makes the largest matrices that fit into `footprint_bytes` together.
     pub fn new(footprint_bytes: usize) -> Matrices {
         let side = (footprint_bytes / 3 / size_of::<u64>()).isqrt();
         Matrices { cells: vec![0; 3 * side * side], side }
     }
 
-    /// Multiplies the naive way, which is the point: it walks through the cache. Large ones take minutes, so it is asked before
-    /// each row whether to go on.
+    /// Multiplies with the naive algorithm on purpose: it walks through the cache. A large product takes minutes, so
+    /// `goes_on` is called before each row.
     pub fn multiply(&mut self, goes_on: impl Fn() -> bool) {
         let (side, square) = (self.side, self.side * self.side);
         let (factors, product) = black_box(&mut self.cells).split_at_mut(2 * square);
@@ -32,36 +32,36 @@ impl Matrices {
     }
 }
 
-/// One lock for each CPU. Only who is preempted while it computes has another of its CPU wait: so preemption shows in
-/// the latencies.
+/// A lock for each CPU. A thread waits for one only if the holder was preempted. So latencies show preemption.
 pub struct CpuLocks(Vec<OwnLine<AtomicBool>>);
 
 impl CpuLocks {
-    /// For all CPUs of the machine.
+    /// Makes locks for all CPUs of the machine.
     pub fn new(cpus: usize) -> CpuLocks {
         CpuLocks((0..cpus).map(|_| OwnLine::default()).collect())
     }
 
-    /// Computes with the lock of the CPU that it is on.
+    /// Runs `work` with the lock of the current CPU held.
     pub fn with<R>(&self, work: impl FnOnce() -> R) -> R {
         let lock = self.lock();
         let result = work();
-        lock.store(false, Ordering::Release);
+        lock.store(false, Ordering::Release); // [Le]
         result
     }
 
     fn lock(&self) -> &AtomicBool {
         loop {
             let cpu = this_cpu();
-            // A CPU that was plugged in meanwhile shares.
+            // A CPU that was plugged in later shares another CPU's lock.
             let lock = &self.0[cpu % self.0.len()].0;
+            // [Le]
             while lock.swap(true, Ordering::Acquire) {
                 spin_loop();
             }
             if this_cpu() == cpu {
                 return lock;
             }
-            lock.store(false, Ordering::Release);
+            lock.store(false, Ordering::Release); // [Le]
         }
     }
 }
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn one_at_a_time_computes_on_a_cpu() {
         struct Counter(UnsafeCell<u64>);
-        // SAFETY: what this test shows: the one lock keeps others out.
+        // SAFETY: the one lock excludes all other threads. The test shows that.
         unsafe impl Sync for Counter {}
         let (locks, counter) = (CpuLocks::new(1), Counter(UnsafeCell::new(0)));
         let count = |counter: &Counter| {

@@ -1,4 +1,4 @@
-//! `kernel`: the host's timers, by system calls. They are this process's own: more processes need real ones.
+//! `kernel`: the host's timers, by system calls. They belong to this process, so several processes must be real ones.
 
 use super::{Bytes, Errno, Notify, Process};
 use std::ptr::null_mut;
@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 /// The calling process.
 pub struct Kernel;
 
-/// How many signals, timers among them, a user may have pending: each timer reserves one. None is no limit.
+/// Limit on pending signals of the user. Each timer reserves one. `None` means no limit.
 pub fn pending_signals_max() -> Option<usize> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the kernel writes one rlimit, to `limit`.
@@ -28,12 +28,12 @@ impl Process for Kernel {
 
     #[inline]
     fn create(&self, (): &mut (), notify: Notify) -> Result<i32, Errno> {
-        // SAFETY: all zeroes are a sigevent.
+        // SAFETY: all zeroes is a valid sigevent.
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         event.sigev_notify = notify.number();
         event.sigev_signo = libc::SIGALRM;
         let mut id: libc::c_int = -1;
-        // SAFETY: the kernel reads one sigevent and writes one int; both live here.
+        // SAFETY: the kernel reads one sigevent and writes one int. Both are local variables.
         answer(unsafe { libc::syscall(libc::SYS_timer_create, libc::CLOCK_MONOTONIC, &raw const event, &raw mut id) })?;
         Ok(id)
     }
@@ -44,7 +44,7 @@ impl Process for Kernel {
 
     #[inline]
     fn getoverrun(&self, id: i32) -> Result<i32, Errno> {
-        // SAFETY: the call takes a number.
+        // SAFETY: the call takes only a number.
         answer(unsafe { libc::syscall(libc::SYS_timer_getoverrun, id) })
     }
 
@@ -54,13 +54,13 @@ impl Process for Kernel {
         let value = libc::timespec { tv_sec: seconds as libc::time_t, tv_nsec: 0 };
         let new = libc::itimerspec { it_interval: never, it_value: value };
         let old = null_mut::<libc::itimerspec>();
-        // SAFETY: the kernel reads one itimerspec, which lives here; where to write the old one it is not told.
+        // SAFETY: the kernel reads one itimerspec, a local variable. The pointer for the old value is null.
         answer(unsafe { libc::syscall(libc::SYS_timer_settime, id, 0, &raw const new, old) }).map(|_| ())
     }
 
     #[inline]
     fn delete(&self, (): &mut (), id: i32) -> Result<(), Errno> {
-        // SAFETY: the call takes a number.
+        // SAFETY: the call takes only a number.
         answer(unsafe { libc::syscall(libc::SYS_timer_delete, id) }).map(|_| ())
     }
 

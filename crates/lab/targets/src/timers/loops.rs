@@ -1,4 +1,4 @@
-//! What each thread of a sample does, and what of it is timed.
+//! The loops of a sample's threads, and which parts of them are timed.
 
 use super::{Bytes, Errno, Notify, Process};
 use lab_measure::clock;
@@ -9,22 +9,22 @@ use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
-/// What is measured.
+/// The measured operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Test {
-    /// Each thread creates its timers, asks each for its overruns, and deletes them.
+    /// Each thread creates its timers, reads each one's overrun, and deletes them.
     CreateGetoverrun,
-    /// Each thread creates a timer and deletes it, again and again.
+    /// Each thread creates and deletes timers in a loop.
     CreateDelete,
-    /// Each thread has armed timers, and arms them again in random order.
+    /// Each thread sets its armed timers again, in random order.
     Settime,
-    /// Timers that expire one after another, within a second: how late each is.
+    /// Timers expire one after another within a second: how late each is.
     Expire,
 }
 
 impl Test {
-    /// As it is printed.
+    /// The printed name.
     pub fn text(self) -> &'static str {
         self.into()
     }
@@ -36,36 +36,36 @@ impl fmt::Display for Test {
     }
 }
 
-/// What one thread has to do.
+/// The work of one thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// What is measured.
+    /// The measured operations.
     pub test: Test,
-    /// Timers of this thread; of `create-delete` one after another.
+    /// Number of timers of this thread. `create-delete` has one at a time.
     pub timers: usize,
-    /// From an ID to the next, where the caller chooses them.
+    /// Distance between two IDs if the caller chooses them. `None`: the table chooses them.
     pub sparse: Option<usize>,
-    /// Which thread of its process this is …
+    /// Number of this thread in its process.
     pub thread: usize,
-    /// … of how many.
+    /// Number of threads of the process.
     pub threads: usize,
 }
 
-/// How late timers were delivered, in microseconds; none without any.
+/// Lateness of timers in microseconds. `None` if no timer expired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
     /// The median.
     pub p50: Option<f64>,
-    /// Of one in a hundred.
+    /// The 99th percentile.
     pub p99: Option<f64>,
-    /// The latest.
+    /// The maximum.
     pub max: Option<f64>,
-    /// Timers that never came.
+    /// Timers that were never delivered.
     #[serde(skip_serializing)]
     pub lost: usize,
 }
 
-/// What one thread has measured, in nanoseconds for each timer.
+/// The result of one thread. Times are in nanoseconds for each timer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// timer_create.
@@ -78,35 +78,35 @@ pub struct Times {
     pub delete_ns: Option<f64>,
     /// A timer_create and a timer_delete.
     pub create_delete_ns: Option<f64>,
-    /// While all timers were there; the first thread says it.
+    /// Memory while all timers existed. Only the first thread has it.
     pub bytes: Option<Bytes>,
-    /// Of timers that expired.
+    /// Lateness of expired timers.
     pub lateness: Option<Lateness>,
-    /// For how long the thread worked …
+    /// Time that the thread worked.
     pub elapsed: Duration,
-    /// … and for how much of that it had a CPU.
+    /// CPU time of the thread in `elapsed`.
     pub on_cpu: Duration,
 }
 
-/// How long before the start a thread stops sleeping.
+/// A thread stops sleeping this long before the start, and spins.
 const AWAKE: Duration = Duration::from_micros(500);
 
-/// Where the threads of one sample wait for one another.
-pub struct Meeting {
+/// Synchronises the threads of one sample.
+pub struct Rendezvous {
     start: Arc<Gate>,
-    /// When processes start together; by the monotonic clock.
+    /// When the processes of a sample start, on the monotonic clock. `None` if there is only this process.
     start_at: Option<Duration>,
-    /// Nobody deletes before all have created, or has measured what that takes.
+    /// No thread deletes a timer before all have created theirs and the memory has been measured.
     between: Barrier,
-    /// Why one of them gave up.
+    /// The first error of a thread.
     trouble: Mutex<Option<String>>,
 }
 
-impl Meeting {
-    /// For so many threads.
-    pub fn new(threads: usize, start_at: Option<Duration>) -> Arc<Meeting> {
+impl Rendezvous {
+    /// For this many threads.
+    pub fn new(threads: usize, start_at: Option<Duration>) -> Arc<Rendezvous> {
         let (start, between) = (Gate::new(threads), Barrier::new(threads));
-        Arc::new(Meeting { start, start_at, between, trouble: Mutex::new(None) })
+        Arc::new(Rendezvous { start, start_at, between, trouble: Mutex::new(None) })
     }
 
     fn begin(&self) {
@@ -118,28 +118,28 @@ impl Meeting {
         }
     }
 
-    fn complain(&self, trouble: String) {
+    fn fail(&self, trouble: String) {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(trouble);
     }
 
-    fn verdict(&self, times: Times) -> Result<Times, String> {
+    fn result(&self, times: Times) -> Result<Times, String> {
         let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         trouble.as_ref().map_or(Ok(times), |trouble| Err(trouble.clone()))
     }
 }
 
-/// One thread's part. Every thread comes to every meeting, whatever has failed.
+/// The work of one thread. Each thread comes to each barrier even after an error.
 pub(super) fn work<P: Process>(
     processes: &[P],
     number: usize,
     load: &Load,
-    meeting: &Meeting,
+    rendezvous: &Rendezvous,
 ) -> Result<Times, String> {
     let process = &processes[number];
-    let alone = load.threads * processes.len() == 1 && meeting.start_at.is_none();
+    let alone = load.threads * processes.len() == 1 && rendezvous.start_at.is_none();
     let mut it = Worker { process, thread: process.thread(), load: *load, ids: Vec::with_capacity(load.timers) };
     if load.test == Test::CreateDelete {
-        meeting.begin();
+        rendezvous.begin();
         let clock = Stopwatch::start(alone);
         let (outcome, create_delete_ns) = clock.lap(load.timers, || it.create_delete());
         let times = clock.times(Times { create_delete_ns: Some(create_delete_ns), ..Times::default() });
@@ -147,37 +147,37 @@ pub(super) fn work<P: Process>(
     }
     let mut times = Times::default();
     if load.test == Test::CreateGetoverrun {
-        meeting.begin();
+        rendezvous.begin();
         let clock = Stopwatch::start(alone);
         let (outcome, create_ns) = clock.lap(load.timers, || it.create(Notify::Nothing));
-        outcome.unwrap_or_else(|error| meeting.complain(refused("create", error, load)));
+        outcome.unwrap_or_else(|error| rendezvous.fail(refused("create", error, load)));
         let (outcome, getoverrun_ns) = clock.lap(load.timers, || it.getoverrun());
-        outcome.unwrap_or_else(|error| meeting.complain(refused("getoverrun", error, load)));
+        outcome.unwrap_or_else(|error| rendezvous.fail(refused("getoverrun", error, load)));
         times = Times { create_ns: Some(create_ns), getoverrun_ns: Some(getoverrun_ns), ..clock.times(times) };
     } else {
         let armed = it.create(Notify::Signal).and_then(|()| it.settime(it.order()));
-        armed.unwrap_or_else(|error| meeting.complain(refused("create and settime", error, load)));
+        armed.unwrap_or_else(|error| rendezvous.fail(refused("create and settime", error, load)));
         let order = it.order();
-        meeting.begin();
+        rendezvous.begin();
         let clock = Stopwatch::start(alone);
         let (outcome, settime_ns) = clock.lap(load.timers, || it.settime(order));
-        outcome.unwrap_or_else(|error| meeting.complain(refused("settime", error, load)));
+        outcome.unwrap_or_else(|error| rendezvous.fail(refused("settime", error, load)));
         times = Times { settime_ns: Some(settime_ns), ..clock.times(times) };
     }
-    if meeting.between.wait().is_leader() && load.test == Test::CreateGetoverrun {
+    if rendezvous.between.wait().is_leader() && load.test == Test::CreateGetoverrun {
         times.bytes = P::bytes(processes, load.timers * load.threads * processes.len());
     }
-    meeting.between.wait();
+    rendezvous.between.wait();
     let clock = Stopwatch::start(alone);
     let (outcome, delete_ns) = clock.lap(load.timers, || it.delete());
-    outcome.unwrap_or_else(|error| meeting.complain(refused("delete", error, load)));
+    outcome.unwrap_or_else(|error| rendezvous.fail(refused("delete", error, load)));
     if load.test == Test::CreateGetoverrun {
         times = Times { delete_ns: Some(delete_ns), ..clock.times(times) };
     }
-    meeting.verdict(times)
+    rendezvous.result(times)
 }
 
-/// A line for the reader. The kernel's refusal has a reason that can be changed.
+/// The message for a refused call.
 fn refused(call: &str, error: Errno, load: &Load) -> String {
     let error = std::io::Error::from_raw_os_error(error);
     format!("{call} of {} timers by a thread: {error}", load.timers)
@@ -213,7 +213,7 @@ impl<P: Process> Worker<'_, P> {
     fn getoverrun(&self) -> Result<(), Errno> {
         self.ids.iter().try_for_each(|id| match self.process.getoverrun(*id)? {
             0 => Ok(()),
-            // None of them has ever expired.
+            // None of these timers has expired.
             _ => Err(libc::EPROTO),
         })
     }
@@ -230,7 +230,7 @@ impl<P: Process> Worker<'_, P> {
         Ok(())
     }
 
-    /// All of them in random order, each with its seconds from now: days, and all different.
+    /// All timers in random order, each with a different number of seconds from now: more than eleven days.
     fn order(&self) -> Vec<(i32, u64)> {
         let mut order: Vec<_> = self.ids.iter().zip(1_000_000..).map(|(id, seconds)| (*id, seconds)).collect();
         let mut state = 0x9E37_79B9_7F4A_7C15 ^ self.load.thread as u64;
@@ -246,8 +246,8 @@ impl<P: Process> Worker<'_, P> {
     }
 }
 
-/// A thread that runs alone waits for nobody, so its CPU time is what its work takes, whatever else the machine does.
-/// Where there are others, waiting for them counts.
+/// Measures CPU time if the thread runs alone, so that other load on the machine does not count. If there are other
+/// threads, it measures real time, because waiting for them counts.
 struct Stopwatch {
     alone: bool,
     start: Instant,
@@ -264,14 +264,14 @@ impl Stopwatch {
         if self.alone { clock::thread_cpu_time() - self.on_cpu } else { self.start.elapsed() }
     }
 
-    /// What a step takes for each timer.
+    /// Runs a step. Returns its result and the nanoseconds for each timer.
     fn lap<R>(&self, timers: usize, step: impl FnOnce() -> R) -> (R, f64) {
         let start = self.elapsed();
         let outcome = step();
         (outcome, (self.elapsed() - start).as_nanos() as f64 / timers as f64)
     }
 
-    /// With this work added.
+    /// Adds the time of this stopwatch to `times`.
     fn times(&self, times: Times) -> Times {
         let elapsed = times.elapsed + self.start.elapsed();
         Times { elapsed, on_cpu: times.on_cpu + (clock::thread_cpu_time() - self.on_cpu), ..times }

@@ -1,15 +1,15 @@
-//! The targets of `bench timers`: five designs of a timer table inside this process, and the host's kernel.
+//! The targets of `bench timers`: five designs of a timer table in this process, and the host's kernel.
 //!
-//! Four of the designs have a package of their own, `crates/designs`. Each one is a [`Process`], and the measured loops are
-//! generic over it and written once. Several processes are emulated by groups of threads, each with an owner of its own:
-//! what the kernel shares among processes they share.
+//! Four of the designs have a package of their own, `crates/designs`. Each is a [`Process`]. The measured loops are
+//! written once, generic over it. Several processes are emulated by groups of threads. They share what the kernel
+//! shares among processes.
 
 mod kernel;
 mod loops;
 mod ours;
 
 pub use kernel::pending_signals_max;
-pub use loops::{Lateness, Load, Meeting, Test, Times};
+pub use loops::{Lateness, Load, Rendezvous, Test, Times};
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,22 +20,22 @@ use ufutex_designs::{Bytes, Emulated, Errno, Notify, Process, global_lock, prech
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Name {
-    /// The engine's.
+    /// The engine's table.
     Ours,
     /// One hash, one lock: Linux before 6.15.
     GlobalLock,
-    /// The same with a look before the lock.
+    /// One hash, one lock, and a check before it.
     Precheck,
     /// One hash by CPUs, a lock in each bucket: Linux since 6.15.
     Scaled,
     /// A radix tree in each process.
     Radix,
-    /// The host's own, by system calls.
+    /// The host kernel's timers, by system calls.
     Kernel,
 }
 
 impl Name {
-    /// As it is printed.
+    /// The printed name.
     pub fn text(self) -> &'static str {
         self.into()
     }
@@ -47,19 +47,19 @@ impl fmt::Display for Name {
     }
 }
 
-/// The processes of one sample, as the workload holds them: one dynamic call a sample, none inside it.
+/// The processes of a sample behind dynamic dispatch. Each sample is one dynamic call for each thread.
 pub trait World: Send + Sync {
-    /// What one thread of one process does.
-    fn work(&self, process: usize, load: &Load, meeting: &Meeting) -> Result<Times, String>;
+    /// Runs the work of one thread of one process.
+    fn work(&self, process: usize, load: &Load, rendezvous: &Rendezvous) -> Result<Times, String>;
 }
 
 impl<P: Process> World for Vec<P> {
-    fn work(&self, process: usize, load: &Load, meeting: &Meeting) -> Result<Times, String> {
-        loops::work(self, process, load, meeting)
+    fn work(&self, process: usize, load: &Load, rendezvous: &Rendezvous) -> Result<Times, String> {
+        loops::work(self, process, load, rendezvous)
     }
 }
 
-/// Fresh structures for `processes` processes.
+/// Makes new tables for `processes` processes.
 pub fn build(name: Name, processes: usize) -> Result<Arc<dyn World>, String> {
     Ok(match name {
         Name::Ours => Arc::new(ours::processes(processes)?),
@@ -67,7 +67,7 @@ pub fn build(name: Name, processes: usize) -> Result<Arc<dyn World>, String> {
         Name::Precheck => Arc::new(Emulated::sharing(precheck::Checking::default(), processes)),
         Name::Scaled => Arc::new(Emulated::sharing(scaled::Scaled::new(lab_measure::machine::cpus()), processes)),
         Name::Radix => Arc::new(Emulated::apart(radix::Radix::default, processes)),
-        // The others are real processes: see the bench's `timers/child.rs`.
+        // More processes are real ones: see `timers/child.rs` of lab-bench.
         Name::Kernel => Arc::new(vec![kernel::Kernel]),
     })
 }

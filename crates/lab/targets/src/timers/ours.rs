@@ -1,4 +1,4 @@
-//! `ours`: the engine's timers, one [`Timers`] for each process and one [`Driver`] for all, as a system has.
+//! `ours`: the engine's timers. As in a system, there is one [`Timers`] for each process and one [`Driver`] for all.
 
 use super::{Bytes, Errno, Notify, Process};
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use ufutex::timer::{self, Deliver, Driver, Notice, Setting, TimerClock, TimerOpt
 /// One process.
 pub struct Ours(Timers);
 
-/// Nothing that is measured expires.
-struct Nobody;
+/// Receives nothing: no measured timer expires.
+struct Discard;
 
-impl Deliver for Nobody {
+impl Deliver for Discard {
     fn expired(&self, _timers: &Timers, _notice: Notice) {}
 }
 
-/// So many processes of one system.
+/// Makes `count` processes of one system.
 pub fn processes(count: usize) -> Result<Vec<Ours>, String> {
     let say = |error| format!("the engine: {error}");
     let driver = Driver::host().map_err(say)?;
     let process = |_| {
-        let timers =
-            Timers::with_options(&driver, Arc::new(Nobody), TimerOptions::new().max_timers(usize::MAX)).map_err(say)?;
-        // The first timer of a system starts its driver's thread, which the others, who expire nothing, have not.
+        let timers = Timers::with_options(&driver, Arc::new(Discard), TimerOptions::new().max_timers(usize::MAX))
+            .map_err(say)?;
+        // Starts the driver's thread. The other designs have no such thread, so its start is not measured.
         let first = timers.create(TimerClock::Monotonic, None).map_err(say)?;
         timers.delete(first).map_err(say)?;
         Ok(Ours(timers))

@@ -1,4 +1,4 @@
-//! WebAssembly's atomic waits and notifies, as runtimes have them: ours, and wasmtime's.
+//! WebAssembly's atomic waits and notifies in two runtimes: our engine and wasmtime.
 
 mod ours;
 #[cfg(feature = "wasmtime")]
@@ -12,26 +12,26 @@ use lab_measure::pool::Gate;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The value that is waited for; the words hold 0.
+/// The expected value of the waits. The words hold 0.
 const DIFFERING_VALUE: u32 = 1234;
-/// Operations between two looks at the stop flag.
+/// Operations between two checks of the stop flag.
 const BATCH: usize = 1024;
-/// Bytes of a page of WebAssembly.
+/// Bytes of a WebAssembly page.
 const PAGE: u64 = 65536;
 
-/// Words of a linear memory, for one worker.
+/// The words of one worker in a linear memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
-    /// The first one.
+    /// Address of the first word.
     pub first: u64,
-    /// From one to the next, in bytes.
+    /// Bytes from one word to the next.
     pub stride: u64,
-    /// How many.
+    /// Number of words.
     pub count: u64,
 }
 
 impl Addresses {
-    /// Where the last one ends.
+    /// Address after the last word.
     pub fn end(&self) -> u64 {
         self.first + (self.count - 1) * self.stride + size_of::<u32>() as u64
     }
@@ -39,19 +39,19 @@ impl Addresses {
 
 /// A runtime's shared memory.
 pub trait Runtime: Send + Sync + 'static {
-    /// `memory.atomic.wait32` without a timeout; whether the word differed.
+    /// `memory.atomic.wait32` without a timeout. Returns whether the word differed.
     fn wait_differs(&self, address: u64, expected: u32) -> bool;
 
-    /// `memory.atomic.notify` of one; whether nobody waited.
-    fn notify_nobody(&self, address: u64) -> bool;
+    /// `memory.atomic.notify` with a count of one. Returns whether there was no waiter.
+    fn notify_without_waiters(&self, address: u64) -> bool;
 
-    /// How many buckets its table has; none where this cannot be seen.
+    /// Number of buckets of the table. `None` if the runtime does not show it.
     fn buckets(&self) -> Option<usize>;
 }
 
-/// A runtime as the workload holds it: one dynamic call a sample, none inside it.
+/// A runtime behind dynamic dispatch. Each sample is one dynamic call. The loop inside is compiled for the runtime.
 pub trait Subject: Send + Sync {
-    /// Repeats an operation over the addresses until the gate says stop.
+    /// Repeats an operation over the addresses until the gate is stopped.
     fn hammer(&self, operation: Operation, addresses: Addresses, gate: &Gate) -> Tally;
     /// See [`Runtime::buckets`].
     fn buckets(&self) -> Option<usize>;
@@ -61,7 +61,7 @@ impl<R: Runtime> Subject for R {
     fn hammer(&self, operation: Operation, addresses: Addresses, gate: &Gate) -> Tally {
         match operation {
             Operation::WaitDiffers => hammer(addresses, gate, |at| self.wait_differs(at, DIFFERING_VALUE)),
-            Operation::WakeNobody => hammer(addresses, gate, |at| self.notify_nobody(at)),
+            Operation::WakeNoWaiter => hammer(addresses, gate, |at| self.notify_without_waiters(at)),
         }
     }
 
@@ -70,12 +70,12 @@ impl<R: Runtime> Subject for R {
     }
 }
 
-/// Ours, on a memory of that many bytes.
+/// Makes our runtime with a memory of `bytes` bytes.
 pub fn ours(shape: &Shape, bytes: u64) -> Result<Arc<dyn Subject>> {
     ours::build(shape, bytes)
 }
 
-/// The rival, if it was compiled in.
+/// Makes wasmtime's. `None` if it was not compiled in.
 pub fn wasmtime(bytes: u64) -> Result<Option<Arc<dyn Subject>>> {
     #[cfg(feature = "wasmtime")]
     return wasmtime::build(bytes).map(Some);
@@ -86,8 +86,8 @@ pub fn wasmtime(bytes: u64) -> Result<Option<Arc<dyn Subject>>> {
     }
 }
 
-/// Walks over the addresses again and again; one counted batch at least, and one before the gate, which brings back what the
-/// runtimes before have pushed out of the caches.
+/// Repeats an operation on one address after the other. Counts at least one batch. A batch before the gate is not
+/// counted: it brings back the cache lines that other runtimes' samples have evicted.
 fn hammer(addresses: Addresses, gate: &Gate, step: impl Fn(u64) -> bool) -> Tally {
     let mut next = 0;
     let mut as_expected = batch(addresses, &mut next, &step);
@@ -102,7 +102,7 @@ fn hammer(addresses: Addresses, gate: &Gate, step: impl Fn(u64) -> bool) -> Tall
     Tally { operations, start, end, on_cpu, failed: operations + BATCH as u64 - as_expected }
 }
 
-// Apart for each runtime and step, so that they do not share their registers with the loop around.
+// Not inlined, for each runtime and operation, so that the loop around does not change its register allocation.
 #[inline(never)]
 fn batch(addresses: Addresses, next: &mut u64, step: &impl Fn(u64) -> bool) -> u64 {
     let mut as_expected = 0;

@@ -1,4 +1,4 @@
-//! Our engine beneath a linear memory such as a runtime has: reserved once, in place for ever, with a length that may
+//! Our engine under a linear memory as a runtime has it: reserved once at a fixed address, with a length that may
 //! change.
 
 use super::{PAGE, Runtime, Subject};
@@ -54,7 +54,7 @@ impl<L: Layout> Runtime for Ours<L> {
     }
 
     #[inline(always)]
-    fn notify_nobody(&self, address: u64) -> bool {
+    fn notify_without_waiters(&self, address: u64) -> bool {
         Atomics::new(&self.domain, &self.memory).notify(address, 1) == Ok(0)
     }
 
@@ -66,18 +66,19 @@ impl<L: Layout> Runtime for Ours<L> {
 impl LinearMemory for Reserved {
     #[inline(always)]
     fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::SeqCst)
+        self.bytes.load(Ordering::SeqCst) // [Lh]
     }
     #[inline(always)]
     fn load32(&self, address: u64) -> Result<u32, Fault> {
         let word = self.words.get(address as usize / 8).ok_or(Fault)?;
-        // SAFETY: one half of a word of eight bytes, which lives as long as `self`; a guest uses both widths, too, and
-        // here all of them only read.
+        // SAFETY: one half of a word of eight bytes that lives as long as `self`. A guest mixes both widths too, and
+        // here there are only loads.
         let half = unsafe { &*std::ptr::from_ref(word).cast::<AtomicU32>().add(address as usize % 8 / 4) };
-        Ok(half.load(Ordering::SeqCst))
+        Ok(half.load(Ordering::SeqCst)) // [Lh]
     }
     #[inline(always)]
     fn load64(&self, address: u64) -> Result<u64, Fault> {
+        // [Lh]
         self.words.get(address as usize / 8).map(|word| word.load(Ordering::SeqCst)).ok_or(Fault)
     }
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! wasmtime ([wasmtime-48]): what its instructions call, through its public `SharedMemory`.
+//! wasmtime ([wasmtime-48]): the functions behind its instructions, called through its public `SharedMemory`.
 
 use super::{PAGE, Runtime, Subject};
 use anyhow::{Result, anyhow};
@@ -22,7 +22,7 @@ impl Runtime for Wasmtime {
     }
 
     #[inline(always)]
-    fn notify_nobody(&self, address: u64) -> bool {
+    fn notify_without_waiters(&self, address: u64) -> bool {
         matches!(self.0.atomic_notify(address, 1), Ok(0))
     }
 

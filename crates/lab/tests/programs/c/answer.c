@@ -1,4 +1,4 @@
-// A threaded program in small, for what is about how programs are started: it says so and ends with 3.
+// A minimal threaded program, for tests of how programs are started. It prints a line and exits with status 3.
 #include "check.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

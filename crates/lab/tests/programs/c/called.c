@@ -1,4 +1,4 @@
-// Waits and wakes in two threads until its stdin ends, for a debugger to attach to and call functions in meanwhile.
+// Waits and wakes in two threads until its stdin ends. Meanwhile a debugger attaches and calls functions.
 #include "check.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -6,7 +6,7 @@ static pthread_cond_t turned = PTHREAD_COND_INITIALIZER;
 static long turn;
 static int is_over;
 
-// What the debugger calls.
+// Called by the debugger.
 int answers(int what) { return what + 711; }
 
 static void *takes_turns(void *number) {
@@ -26,7 +26,7 @@ int main(void) {
     for (long i = 0; i < 2; i++) CHECK_EQ(pthread_create(threads + i, NULL, takes_turns, (void *)i), 0);
     printf("begun\n");
     fflush(stdout);
-    // A debugger interrupts it.
+    // The debugger interrupts the read.
     for (long got = 1; got;) {
         got = read(0, &byte, 1);
         CHECK(got >= 0 || errno == EINTR);

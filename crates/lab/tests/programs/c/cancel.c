@@ -1,5 +1,5 @@
-// Threads are cancelled wherever they wait: their clean-up runs once, a condition's mutex is theirs again, and what they
-// waited for works on for the others.
+// Threads are cancelled in each kind of wait: the clean-up handlers run once, a condition's mutex is owned again, and
+// the object that they waited for still works for other threads.
 #include "futex.h"
 #include <semaphore.h>
 
@@ -12,7 +12,7 @@ static atomic_int cleaned, waiting;
 static void unlocks(void *unused) {
     (void)unused;
     atomic_fetch_add(&cleaned, 1);
-    CHECK_EQ(pthread_mutex_unlock(&mutex), 0); // error checking: EPERM if it were not ours
+    CHECK_EQ(pthread_mutex_unlock(&mutex), 0); // error-checking mutex: EPERM if this thread did not own it
 }
 
 static void counts(void *unused) {
@@ -52,7 +52,7 @@ static void *waits_for_a_post(void *timed) {
 static void *waits_for_a_lock(void *unused) {
     pthread_cleanup_push(counts, NULL);
     waiting = 1;
-    CHECK_EQ(pthread_mutex_lock(&plain), 0); // no point of cancellation: it gets the lock first
+    CHECK_EQ(pthread_mutex_lock(&plain), 0); // not a cancellation point: it gets the lock first
     CHECK_EQ(pthread_mutex_unlock(&plain), 0);
     for (;;) pthread_testcancel();
     pthread_cleanup_pop(1);
@@ -83,7 +83,7 @@ static void *calls_asynchronously(void *unused) {
     return unused;
 }
 
-// Cancels such a thread so many times, sooner or later after it has begun to wait.
+// Starts and cancels such a thread `times` times, sooner or later after it has begun to wait.
 static void cancels(void *(*body)(void *), void *argument, int times) {
     cleaned = 0;
     for (int i = 0; i < times; i++) {
@@ -135,7 +135,7 @@ static void in_a_lock(void) {
     }
 }
 
-// The kernel's call is over or was never made: nobody is queued afterwards, and no lock of a table stays locked.
+// The cancelled call has ended or was never made: no thread is queued afterwards, and no lock of a table stays locked.
 static void asynchronously_in_a_futex_call(void) {
     cancels(sleeps_asynchronously, NULL, 500);
     CHECK_EQ(waiters(&word), 0);
@@ -155,7 +155,7 @@ static void *takes_one(void *unused) {
     return unused;
 }
 
-// A post is taken by one who goes on, or is still there: none goes with the cancelled.
+// Each post is taken by a thread that was not cancelled, or is left in the semaphore. No post is lost.
 static void posts_against_cancels(void) {
     CHECK_EQ(sem_init(&semaphore, 0, 0), 0);
     int posted = 0;
@@ -205,7 +205,7 @@ static void with_data_of_threads(void) {
     }
     for (int i = 0; i < 200; i++)
         while (sem_wait(&ready)) CHECK_EQ(errno, EINTR);
-    CHECK_EQ(cleaned, 400); // the clean-up and the data of each
+    CHECK_EQ(cleaned, 400); // the clean-up handler and the thread-specific data of each thread
 }
 
 MAIN(CASE(in_a_condition), CASE(in_a_semaphore), CASE(in_a_lock), CASE(asynchronously_in_a_futex_call),

@@ -1,8 +1,8 @@
-// What all programs share: checks that say what failed, cases by name, threads.
+// Shared by all programs: checks that print what failed, cases by name, threads.
 //
-// A program runs all of its cases, or those it is told, and prints a line for each. Whatever it prints must be the same
-// in every run: the test compares it with what the program prints on the kernel alone. Status 77 says that this kernel
-// lacks what the program is about, and why on stderr.
+// A program runs all its cases, or those named in its arguments, and prints a line for each. Its output must be the
+// same in every run: the test compares it with the output on the kernel alone. Status 77 means that this kernel lacks
+// what the program tests. The program prints the reason on stderr.
 #pragma once
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -35,14 +35,14 @@ static inline _Noreturn void fail(const char *file, int line, const char *what, 
         long left_ = (long)(left), right_ = (long)(right);                                                             \
         if (left_ != right_) fail(__FILE__, __LINE__, #left " == " #right, left_, right_);                             \
     } while (0)
-// The call returns -1 and this errno.
+// Checks that the call returns -1 with this errno.
 #define CHECK_ERRNO(call, error)                                                                                       \
     do {                                                                                                               \
         CHECK_EQ(call, -1);                                                                                            \
         CHECK_EQ(errno, error);                                                                                        \
     } while (0)
 
-// Prints what a call returned, its errno by name.
+// Prints the result of a call, or its errno by name.
 static inline void show(long result, const char *format, ...) {
     int error = errno;
     va_list arguments;
@@ -90,14 +90,14 @@ static inline void *join(pthread_t thread) {
     return result;
 }
 
-// Runs a body on so many threads, each with its number, and waits for them.
+// Runs a body on `count` threads, each with its number, and joins them.
 static inline void on_threads(int count, void *(*body)(void *)) {
     pthread_t threads[count];
     for (long i = 0; i < count; i++) threads[i] = start(body, (void *)i);
     for (int i = 0; i < count; i++) join(threads[i]);
 }
 
-// A point of time so many milliseconds from now, by that clock.
+// The time `ms` milliseconds from now on a clock.
 static inline struct timespec in_ms(clockid_t clock, long ms) {
     struct timespec time;
     CHECK_EQ(clock_gettime(clock, &time), 0);
@@ -118,7 +118,7 @@ static inline void nap_us(long us) {
     nanosleep(&time, NULL);
 }
 
-// Waits for a child, and checks that it ended with this status, or by this signal if negative.
+// Waits for a child, and checks that it exited with this status, or was ended by this signal if negative.
 static inline void reap(pid_t child, int status) {
     int ended;
     pid_t reaped;

@@ -1,4 +1,4 @@
-// Condition variables lose no signal and reach everybody with a broadcast; their timeouts come, and not too early.
+// Condition variables: no signal is lost, a broadcast reaches all waiters, timeouts do not come too early.
 #include "check.h"
 #include <sys/mman.h>
 
@@ -100,7 +100,7 @@ static void timeouts_of(clockid_t clock) {
     deadline = in_ms(other, 15);
     CHECK_EQ(pthread_cond_clockwait(&never, &mutex, other, &deadline), ETIMEDOUT);
     CHECK(passed(other, &deadline));
-    CHECK_EQ(pthread_mutex_trylock(&mutex), EBUSY); // we have it again
+    CHECK_EQ(pthread_mutex_trylock(&mutex), EBUSY); // this thread owns the mutex again
     CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
     CHECK_EQ(pthread_cond_destroy(&never), 0);
 }
@@ -112,7 +112,7 @@ static void timeouts(void) {
 
 static long tokens, spent;
 
-// Signals and timeouts race: a token that was signalled is never lost.
+// Signals and timeouts race: no signalled token is lost.
 static void *spends(void *number) {
     while (1) {
         CHECK_EQ(pthread_mutex_lock(&mutex), 0);
@@ -189,7 +189,7 @@ static void *signals_once(void *condition) {
     return NULL;
 }
 
-// The memory of a condition variable is somebody else's at once, as POSIX allows when nobody waits any more.
+// A condition variable is destroyed and its memory reused as soon as no thread waits, as POSIX allows.
 static void destroyed_at_once(void) {
     for (int i = 0; i < 500; i++) {
         pthread_cond_t *condition = malloc(sizeof *condition);

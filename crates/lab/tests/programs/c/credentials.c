@@ -1,6 +1,6 @@
-// Threads of a program that give up rights, with a timer armed: afterwards no thread in the process has more of them than
-// the one that called, and the timer goes on. Each case is a process of its own. Without rights to give up the calls fail,
-// and that is what is compared.
+// Threads of a process give up rights with a timer armed. Afterwards no thread of the process has more rights than the
+// calling thread, and the timer still works. Each case runs in a process of its own. In a process without such rights
+// the calls fail, and the failures are compared.
 #include "timers.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static const char *USERS[] = {"Uid:", "Gid:", "Groups:"};
 static const char *SETS[] = {"CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"};
 static const char *NAMESPACES[] = {"user", "mnt", "net", "ipc", "uts", "cgroup", "pid", "time"};
 
-// What a thread may do; no where it has ended.
+// Reads the rights of a thread. Returns 0 if it has ended.
 static int read_rights(const char *thread, Rights *rights) {
     char path[300], line[400];
     snprintf(path, sizeof path, "/proc/self/task/%s/status", thread);
@@ -62,7 +62,7 @@ static int read_rights(const char *thread, Rights *rights) {
     return fields == 10;
 }
 
-// No thread may do what the calling one may not.
+// Checks that no thread has a right that the calling thread does not have. Returns the number of threads.
 static int look(void) {
     char name[20];
     Rights ours, theirs;
@@ -90,7 +90,7 @@ static int look(void) {
     return count;
 }
 
-// A thread that is not the program's has no capabilities from the start.
+// A thread that is not the program's has no capabilities from its start.
 static void look_at_strangers(void) {
     DIR *threads = opendir("/proc/self/task");
     CHECK(threads);
@@ -144,7 +144,7 @@ static void after(const char *what, long result) {
 }
 
 #ifdef BY_INSTRUCTION
-// The instruction is for the thread that makes it: of this program's there is one.
+// The instruction affects only the calling thread, so the program has no other threads here.
 #define THREADS 0
 #define setuid(user) sys(SYS_setuid, user, 0, 0, 0, 0, 0)
 #define setgid(group) sys(SYS_setgid, group, 0, 0, 0, 0, 0)
@@ -207,7 +207,7 @@ static void drop_of_files(void) {
     after("setfsuid", setfsuid(-1));
 }
 static void drop_by_syscall(void) {
-    // For the thread that calls alone.
+    // These affect only the calling thread.
     after("SYS_setresuid", sys(SYS_setresuid, -1, NOBODY, -1, 0, 0, 0));
     after("SYS_setuid", sys(SYS_setuid, NOBODY, 0, 0, 0, 0, 0));
 }
@@ -259,7 +259,7 @@ static void filter_by_seccomp(void) {
           sys(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, ARGUMENT(&filter), 0, 0, 0));
 }
 
-// Of a process with one thread.
+// For processes with a single thread.
 static void namespace_of_users(void) { after("unshare", unshare(CLONE_NEWUSER)); }
 static void namespaces(void) {
     char here[] = "/proc/self/ns/net";
@@ -273,11 +273,11 @@ static void landlocked(void) {
     struct landlock_ruleset_attr rules = {.handled_access_fs = LANDLOCK_ACCESS_FS_MAKE_SOCK};
     int ruleset = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
     after("PR_SET_NO_NEW_PRIVS", prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-    // A kernel may be without it.
+    // The kernel may lack Landlock.
     after("landlock_restrict_self", sys(SYS_landlock_restrict_self, ruleset, 0, 0, 0, 0, 0));
 }
 
-// The child of vfork has its parent's memory, and credentials of its own.
+// The child of vfork shares its parent's memory and has its own credentials.
 static void borrowed(void) {
     pid_t child = vfork();
     CHECK(child >= 0);
@@ -289,7 +289,7 @@ static void borrowed(void) {
     after("setuid in a child", 0);
 }
 
-// Threads that make timers while others change who they are.
+// Threads make timers while others change credentials.
 static atomic_int stop;
 static void *makes(void *unused) {
     while (!stop) {

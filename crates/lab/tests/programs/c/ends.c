@@ -1,4 +1,4 @@
-// The ways a program ends, while other threads of it sleep in, or hammer, futexes: its status is its own.
+// The ways in which a program ends while threads sleep in futexes or hammer them. The exit status is the program's.
 #include "futex.h"
 #include <sys/mman.h>
 
@@ -103,7 +103,7 @@ int main(int argc, char **argv) {
         start(outlives_main, NULL);
         pthread_exit(NULL);
     }
-    if (!strcmp(way, "last_thread")) { // by the system call alone, the program is then waited for by nobody's exit()
+    if (!strcmp(way, "last_thread")) { // by the system call alone: no thread runs exit()
         start(outlives_main, NULL);
         nap_us(2000);
         syscall(SYS_exit, 12);

@@ -1,5 +1,5 @@
-// fork(2) in a program whose other threads are anywhere in their futex calls: the child has its locks and starts with
-// nobody waiting, makes threads of its own, and the parent goes on.
+// fork(2) while other threads are anywhere in their futex calls. The child has its locks, starts without waiters and
+// makes threads of its own, and the parent continues.
 #include "futex.h"
 #include <semaphore.h>
 
@@ -45,7 +45,7 @@ static void *sleeps(void *unused) {
     return unused;
 }
 
-// All that a threaded program does; nobody of the parent's waits here.
+// Does what a threaded program does. None of the parent's waiters is queued in this child.
 static void lives_as_a_program(int with_threads) {
     CHECK_EQ(waiters(&word), 0);
     CHECK_EQ(wake(&word, INT_MAX), 0);
@@ -132,7 +132,7 @@ static void after_in_parent(void) {
 }
 static void after_in_child(void) { CHECK_EQ(pthread_mutex_unlock(&forking), 0); }
 
-// A lock held over the fork by pthread_atfork, as allocators do it.
+// Holds a lock over the fork by pthread_atfork, as allocators do.
 static void with_handlers(void) {
     CHECK_EQ(pthread_atfork(before, after_in_parent, after_in_child), 0);
     begin();
@@ -152,7 +152,7 @@ static void with_handlers(void) {
     CHECK_EQ(in_parent, 100);
 }
 
-// The kernel's fork, without what libc does around it.
+// The kernel's call, without what libc's fork does around it.
 static void by_syscall(void) {
     begin();
     for (int i = 0; i < 200; i++) {

@@ -1,5 +1,4 @@
-// futex(2) as programs call it: through libc's syscall(), or, with BY_INSTRUCTION, by the instruction in the program
-// itself, which only a trap sees.
+// futex(2) as programs call it: by libc's syscall(), or with BY_INSTRUCTION by the instruction, which only a trap sees.
 #pragma once
 #include "check.h"
 #include <linux/futex.h>
@@ -13,7 +12,7 @@
 #define FUTEX2_U32 2
 #define FUTEX2_PRIV 128
 
-// The kernel's own answer: -errno where it fails.
+// The kernel's result: -errno if the call fails.
 static inline long instruction(long number, long a, long b, long c, long d, long e, long f) {
 #if defined(__x86_64__)
     long result;
@@ -64,7 +63,7 @@ static inline long wait_on(void *word, uint32_t value) {
 
 static inline long wake(void *word, int count) { return futex(word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0); }
 
-// How many wait at a private word: a requeue to itself counts them and moves nobody.
+// The number of waiters at a private word: a requeue to the same word counts them and moves none.
 static inline long waiters(_Atomic uint32_t *word) {
     return futex(word, FUTEX_REQUEUE_PRIVATE, 0, (void *)(long)INT_MAX, word, 0);
 }

@@ -1,4 +1,4 @@
-// The newer system calls: futex_waitv, futex_wake, futex_wait, futex_requeue, with good and bad arguments.
+// The newer system calls, futex_waitv, futex_wake, futex_wait and futex_requeue, with valid and invalid arguments.
 #include "futex.h"
 #include <sys/mman.h>
 
@@ -54,7 +54,7 @@ static void waitv(void) {
     show(sys(SYS_futex_waitv, ARGUMENT(many), 3, 0, 0, 0, 0), "waitv, misaligned");
     many[1].address = 0;
     show(sys(SYS_futex_waitv, ARGUMENT(many), 3, 0, 0, 0, 0), "waitv, null word");
-    many[1] = many[0]; // twice the same
+    many[1] = many[0]; // the same word twice
     show(sys(SYS_futex_waitv, ARGUMENT(many), 3, 0, ARGUMENT(&past), CLOCK_REALTIME, 0), "waitv, one word twice");
 }
 

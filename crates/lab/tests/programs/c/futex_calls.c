@@ -1,5 +1,5 @@
-// What every kind of futex call answers that never sleeps for long: each operation and flag, with good and bad words,
-// timeouts, bitsets and counts. It prints the answers; the kernel's are right.
+// Results of all futex operations that do not sleep for long: each operation and flag, with valid and invalid words,
+// timeouts, bitsets and counts. It prints the results, and the kernel's are the expected ones.
 #include "futex.h"
 #include <sys/mman.h>
 
@@ -37,7 +37,7 @@ static void addresses(void) {
     timeouts[timeout_count++] = (Address){"ns too large", &no_ns};
     timeouts[timeout_count++] = (Address){"ns negative", &short_ns};
     timeouts[timeout_count++] = (Address){"unmapped", unmapped};
-    timeouts[timeout_count++] = (Address){"past", &past}; // for absolute ones only
+    timeouts[timeout_count++] = (Address){"past", &past}; // only for absolute timeouts
 }
 
 static const char *const names[] = {"WAIT",         "WAKE",       "FD",          "REQUEUE",     "CMP_REQUEUE",
@@ -53,7 +53,7 @@ static void one(int op, int flag, const Address *at, uint32_t value, const Addre
     show(result, "%s%s%s %s value %u timeout %s value3 %x", names[op < 15 ? op : 15 + (op == 127)],
          flag & FUTEX_PRIVATE_FLAG ? " private" : "", flag & FUTEX_CLOCK_REALTIME ? " realtime" : "", at->name, value,
          timeout->name, value3);
-    // What a lock wrote is the caller's number, which differs from run to run.
+    // A lock operation writes the caller's TID, which differs between runs.
     if (*word || *word2) printf("  words: %s %x\n", *word == (uint32_t)gettid() ? "ours" : "another", *word2);
 }
 
@@ -67,7 +67,7 @@ static void waits(void) {
         for (int f = 0; f < 4; f++)
             for (int a = 0; a < word_count; a++)
                 for (int b = 0; b < 4; b++) {
-                    // Who waits in vain for ever must not find the value that it expects: no word here holds 7.
+                    // A wait without a timeout must not find the value that it expects: no word here holds 7.
                     one(ops[o], flags[f], &words[a], 7, &forever, word2, bitsets[b]);
                     for (int t = 0; t < timeout_count; t++)
                         for (uint32_t value = 0; value < 2; value++) {
@@ -131,13 +131,13 @@ static void locks(void) {
     for (int f = 0; f < 4; f++)
         for (int a = 0; a < word_count; a++)
             for (int t = 0; t < timeout_count; t++) one(FUTEX_LOCK_PI2, flags[f], &words[a], 0, &timeouts[t], word2, 0);
-    // Owned by ourselves; by a thread that is no more.
+    // Locks that this thread owns, or a thread that does not exist.
     static const int ops[] = {FUTEX_LOCK_PI, FUTEX_TRYLOCK_PI, FUTEX_UNLOCK_PI, FUTEX_LOCK_PI2};
     for (int o = 0; o < 4; o++)
         for (int f = 0; f < 2; f++) {
             *word = gettid();
             show(futex(word, ops[o] | flags[f], 0, NULL, NULL, 0), "%s %d of our own", names[ops[o]], f);
-            *word = FUTEX_TID_MASK; // beyond any number of a thread
+            *word = FUTEX_TID_MASK; // larger than any TID
             show(futex(word, ops[o] | flags[f], 0, NULL, NULL, 0), "%s %d of nobody", names[ops[o]], f);
             printf("  word %x\n", *word);
         }
@@ -151,7 +151,7 @@ static void unknown(void) {
             for (int a = 0; a < word_count; a++) one(ops[o], flags[f], &words[a], 0, &none, word2, 0);
 }
 
-// Relative and absolute, by both clocks: never before its time.
+// Relative and absolute timeouts on both clocks do not end early.
 static void clocks(void) {
     static const struct {
         int op;

@@ -1,11 +1,11 @@
-// Locks, conditions and semaphores made of bare futex calls, all at once: sums come out exact and everybody comes home.
+// Locks, condition variables and semaphores made of bare futex calls, all at once: sums are exact and all threads end.
 #include "futex.h"
 
 #define THREADS 4
 #define PRIVATE(op) ((op) | FUTEX_PRIVATE_FLAG)
 
 typedef struct {
-    _Atomic uint32_t state; // 0 free, 1 locked, 2 locked and somebody may wait
+    _Atomic uint32_t state; // 0: free, 1: locked, 2: locked, and threads may wait
 } Lock;
 
 static void lock(Lock *lock) {
@@ -62,7 +62,7 @@ static _Atomic uint32_t sequence;
 static int stock, over;
 static atomic_long sold;
 
-// A condition as glibc once had it: a broadcast wakes one and moves the others to the lock.
+// A condition variable as in older versions of glibc: a broadcast wakes one thread and requeues the others to the lock.
 static void *buys(void *unused) {
     lock(&guard);
     for (;;) {
@@ -70,7 +70,7 @@ static void *buys(void *unused) {
             uint32_t seen = sequence;
             unlock(&guard);
             wait_on(&sequence, seen);
-            while (atomic_exchange(&guard.state, 2)) wait_on(&guard.state, 2); // moved ones may be many
+            while (atomic_exchange(&guard.state, 2)) wait_on(&guard.state, 2); // several threads may have been requeued
         }
         if (!stock) break;
         stock--;
@@ -114,7 +114,7 @@ static void *is_moved_about(void *unused) {
     return unused;
 }
 
-// Waiters are moved to and fro while others wake them and their time runs out.
+// Waiters are requeued back and forth while other threads wake them and their timeouts pass.
 static void requeue_races_with_wakes_and_timeouts(void) {
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++) threads[i] = start(is_moved_about, NULL);
@@ -134,7 +134,7 @@ static void *joins_the_crowd(void *unused) {
     return unused;
 }
 
-// More threads than any first table has slots, and they leave again.
+// More threads than the first table has slots wait, and leave again.
 static void crowds(void) {
     enum { MANY = 64 };
     pthread_t threads[MANY];

@@ -1,4 +1,4 @@
-// Who is woken and who is moved: bitsets, counts, requeues, wake_op's second word, and the order of arrival.
+// Which waiters a call wakes or requeues: bitsets, counts, requeues, wake_op's second word, and the order of arrival.
 #include "futex.h"
 
 #define OP(op) ((op) | FUTEX_PRIVATE_FLAG)
@@ -22,7 +22,7 @@ static void *sleeps(void *argument) {
 static pthread_t threads[8];
 static Sleeper sleepers[8];
 
-// So many sleepers at the first word, asleep one after another, each with the bit of its number.
+// Starts `count` sleepers at the first word, one after another. The bitset of each is the bit of its number.
 static void asleep(int count) {
     a = 0;
     b = 0;
@@ -104,7 +104,7 @@ static void *sleeps_briefly(void *word) {
 static void times_out_after_a_requeue(void) {
     a = b = 0;
     pthread_t thread = start(sleeps_briefly, &a);
-    // Should this CPU be away for so long that its time passes first, it is not moved: the answer is the same.
+    // If this CPU is so slow that the timeout passes first, nothing is requeued, and the result is the same.
     while (waiters(&a) != 1 && pthread_tryjoin_np(thread, NULL) == EBUSY) {}
     futex(&a, OP(FUTEX_REQUEUE), 0, (void *)1, &b, 0);
     pthread_join(thread, NULL);

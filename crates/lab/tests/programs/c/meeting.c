@@ -1,4 +1,4 @@
-// Read-write locks, barriers, once, spin locks, and joining: the kernel clears a thread's word and wakes whoever joins.
+// Read-write locks, barriers, once, spin locks, and joins: the kernel clears a thread's word and wakes the joiner.
 #include "check.h"
 
 #define THREADS 4
@@ -76,7 +76,7 @@ static void barrier(void) {
 static pthread_once_t onces[200];
 static atomic_int runs;
 static void initialise(void) {
-    nap_us(50); // the others come to wait
+    nap_us(50); // so that the other threads have to wait
     atomic_fetch_add(&runs, 1);
 }
 
@@ -137,7 +137,7 @@ static void *leaves(void *unused) {
     return unused;
 }
 
-// Threads come and go as fast as they can, from several others: glibc's cache of stacks is fought over.
+// Several threads start and end threads as fast as they can, and contend for glibc's cache of stacks.
 static void *comes_and_goes(void *unused) {
     pthread_attr_t smallest;
     CHECK_EQ(pthread_attr_init(&smallest), 0);

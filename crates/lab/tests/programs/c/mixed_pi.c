@@ -1,5 +1,5 @@
-// A private word that threads wait for plainly, met by operations with priority inheritance: the kernel refuses these, and
-// does so too where it does not have the waiters.
+// Operations with priority inheritance on a private word at which threads wait plainly. The kernel refuses these
+// operations. They must be refused too if the waiters are the engine's.
 #include "futex.h"
 
 static _Atomic uint32_t word, lock;
@@ -23,7 +23,7 @@ static int sleeps(pid_t thread) {
 }
 
 static long operation(int op, uint32_t value, uint32_t value3) {
-    // The second value of a requeue: how many are moved.
+    // The second value of a requeue is the number of waiters to move.
     return futex((void *)&word, op, value, (void *)1L, (void *)&lock, value3);
 }
 
@@ -53,7 +53,7 @@ static void requeue_to_a_lock(void) {
 }
 
 #ifndef BY_INSTRUCTION
-// By the instruction these are the kernel's alone: glibc's locks make them.
+// By the instruction these calls go to the kernel alone, because glibc's locks make them.
 static void locks(void) {
     static const int LOCKS[] = {FUTEX_LOCK_PI_PRIVATE, FUTEX_TRYLOCK_PI_PRIVATE, FUTEX_LOCK_PI2 | FUTEX_PRIVATE_FLAG};
     struct timespec at_once = {0, 1};

@@ -1,4 +1,4 @@
-// Mutexes of every kind exclude one another, say what is wrong with their use, and lose no wake under load.
+// Mutexes of every kind exclude other threads, report misuse, and lose no wake under load.
 #include "check.h"
 #include <sys/mman.h>
 
@@ -24,14 +24,14 @@ static void *increments(void *number) {
     for (int i = 0; i < rounds; i++) {
         CHECK_EQ(pthread_mutex_lock(&mutex), 0);
         long seen = counter;
-        if (i % 64 == 0) sched_yield(); // others come to wait
+        if (i % 64 == 0) sched_yield(); // so that other threads have to wait
         counter = seen + 1;
         CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
     }
     return NULL;
 }
 
-// A plain number under the lock: one lost exclusion and the sum is wrong.
+// Increments a plain number under the lock. The sum is wrong if exclusion fails once.
 static void stress(int each) {
     counter = 0, rounds = each;
     on_threads(THREADS, increments);
@@ -140,7 +140,7 @@ static void owner_dies(int protocol, int shared) {
     CHECK_EQ(pthread_mutex_lock(&mutex), EOWNERDEAD);
     CHECK_EQ(pthread_mutex_consistent(&mutex), 0);
     CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
-    for (int i = 0; i < 20; i++) { // asleep when the owner dies
+    for (int i = 0; i < 20; i++) { // the threads sleep when the owner dies
         counter = 0;
         pthread_t owner = start(dies_while_others_wait, NULL);
         nap_us(500);
@@ -173,7 +173,7 @@ typedef struct {
     long counter;
 } Shared;
 
-// Two processes, one mutex in memory that they share; one of them dies with it.
+// Processes share a mutex in shared memory. One of them dies as its owner.
 static void process_shared(void) {
     Shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(shared != MAP_FAILED);

@@ -1,4 +1,4 @@
-// SIGSYS of the program's own: by a seccomp filter of its own, and by Syscall User Dispatch.
+// SIGSYS that the program itself causes: by its own seccomp filter, and by Syscall User Dispatch.
 #include "check.h"
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -37,7 +37,7 @@ static void apply(struct sock_filter *program, unsigned short length) {
     }
 }
 
-// From now on this system call is trapped.
+// Traps this system call from now on.
 static void trap(int nr) {
     struct sock_filter program[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -48,7 +48,7 @@ static void trap(int nr) {
     apply(program, sizeof program / sizeof *program);
 }
 
-// From now on this system call is trapped if the upper half of this argument is not 0.
+// Traps this system call from now on if the upper half of this argument is not 0.
 static void trap_upper_half(int nr, int argument) {
     struct sock_filter program[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -61,7 +61,7 @@ static void trap_upper_half(int nr, int argument) {
     apply(program, sizeof program / sizeof *program);
 }
 
-// From now on every system call is, but the return from a handler, and what ends the process or says why.
+// Traps all system calls from now on except the return from a handler, and those that end the process or print why.
 static void trap_all(void) {
     struct sock_filter program[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -74,7 +74,7 @@ static void trap_all(void) {
     apply(program, sizeof program / sizeof *program);
 }
 
-// Its handler makes the call, on many threads that use futexes meanwhile.
+// The handler makes the trapped call, on threads that use futexes meanwhile.
 static void *calls(void *argument) {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     (void)argument;
@@ -105,7 +105,7 @@ static void not_handled(void) {
     printf("ended by %s\n", WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : "itself");
 }
 
-// All calls but a return from a handler: also those of whoever handles traps.
+// Traps nearly all calls, including those that the library's handler of SIGSYS makes.
 static void everything(void) {
     pid_t child = fork();
     if (!child) {
@@ -119,8 +119,8 @@ static void everything(void) {
     printf("ended by %s\n", WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : "itself");
 }
 
-// A filter that compares whole arguments lets the program's call pass, and stops the call that a trap makes of it, which
-// is marked in an argument that the kernel does not read, or of which it reads the lower half.
+// With --trap the library makes these calls again, with a mark in an argument of which the kernel reads nothing, or
+// only the lower half. A filter that checks whole arguments passes the program's call and stops the marked one.
 static void marked(void) {
     static const uint64_t empty;
     static const struct timespec now;
@@ -134,7 +134,7 @@ static void marked(void) {
         {"pselect6", SYS_pselect6, 0, {0, 0, 0, 0, (long)&now, (long)mask}},
         {"epoll_pwait", SYS_epoll_pwait, 0, {0, 0, 0, 0, (long)&empty, sizeof empty}},
         {"epoll_pwait2", 441, 0, {0, 0, 0, (long)&now, (long)&empty, sizeof empty}},
-        // Refused by the kernel: no thread is made.
+        // The kernel refuses these arguments and makes no thread.
         {"clone", SYS_clone, 0, {CLONE_VM | CLONE_THREAD, 0, 0, 0, 0, 0}},
         {"clone3", SYS_clone3, 3, {0, 0, 0, 0, 0, 0}},
         {"futex", SYS_futex, 2, {(long)&words[0], FUTEX_CMP_REQUEUE_PI_PRIVATE, 1, 0, (long)&words[1], 0}},
@@ -162,7 +162,7 @@ static void allows(int signal, siginfo_t *info, void *context) {
     handler(signal, info, context);
 }
 
-// Calls are dispatched to the handler, which lets them through again.
+// Calls are dispatched to the handler, which then allows them.
 static void dispatch(void) {
     struct sigaction action = {.sa_sigaction = allows, .sa_flags = SA_SIGINFO};
     CHECK_EQ(sigaction(SIGSYS, &action, NULL), 0);

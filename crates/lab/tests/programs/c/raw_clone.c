@@ -1,5 +1,5 @@
-// Threads made by clone(2) itself: some share the thread pointer of the one that made them, some have a block of their
-// own that glibc knows nothing of. They use futexes as all others, and the kernel clears their word and wakes.
+// Threads made by clone(2) directly: some share the thread pointer of their creator, some have a block that glibc does
+// not know. They use futexes like other threads, and the kernel clears their word and wakes at their end.
 #include "futex.h"
 #include <sched.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@ static _Atomic uint32_t state, alive[THREADS], word;
 static long sum;
 static atomic_int ended;
 
-// No errno here: several threads may have the same. 0 or not is all that counts.
+// Does not read errno, which several threads may share. Only whether a result is 0 matters.
 static void locked_addition(int i) {
     uint32_t seen = 0;
     if (!atomic_compare_exchange_strong(&state, &seen, 1))
@@ -27,7 +27,7 @@ static void locked_addition(int i) {
 static int adds(void *unused) {
     (void)unused;
     for (int i = 0; i < EACH; i++) locked_addition(i);
-    // Asleep for sure, and together.
+    // Sleeps, together with the other threads.
     while (!atomic_load(&word)) wait_on(&word, 0);
     atomic_fetch_add(&ended, 1);
     instruction(SYS_exit, 0, 0, 0, 0, 0, 0);
@@ -40,8 +40,8 @@ static char *memory(size_t size) {
     return memory;
 }
 
-// As the x86-64 psABI has it: the thread pointer points to itself, thread-local variables lie below. The guard word of
-// the stack protector is the only other thing that compiled code expects there.
+// The x86-64 psABI: the thread pointer points to itself, and thread-local variables are below it. Compiled code expects
+// only the stack protector's guard word besides.
 static void *private_block(void) {
 #if defined(__x86_64__)
     char *pointer = memory(16384) + 8192;
@@ -92,7 +92,7 @@ static int answers(void *unused) {
     return 0;
 }
 
-// A process that shares memory and nothing else, as vfork's child would if the parent went on.
+// A process that shares only the memory, as vfork's child would if the parent continued.
 static void a_process_that_shares_memory(void) {
     char *stack = memory(STACK);
     word = 0;

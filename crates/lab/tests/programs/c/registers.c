@@ -1,6 +1,6 @@
-// A system call changes rax, rcx and r11 and nothing else: compilers keep values in all other registers across it, and
-// the vector registers, whoever it was that made the call. Left out: clone(2) and clone3(2), which a trap makes again with a
-// mark in rdi or r10, and cannot take it away from two threads.
+// A system call changes rax, rcx and r11 and no other register: compilers keep values in the others and in the vector
+// registers, whichever code made the call. clone(2) and clone3(2) are left out: a trap makes them again with a mark in
+// rdi or r10, and cannot remove it in both threads.
 #include "futex.h"
 #include <poll.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 enum { RDI, RSI, RDX, R10, R8, R9, RBX, R12, R13, R14, R15, REGISTERS };
 static const char *const names[] = {"rdi", "rsi", "rdx", "r10", "r8", "r9", "rbx", "r12", "r13", "r14", "r15"};
 
-// Makes a call with registers as given, and gives back what they are then. The red zone is used too.
+// Makes a call with the given registers, and stores their values afterwards. Uses the red zone too.
 static long call(long number, uint64_t registers[REGISTERS], char vectors[64]) {
     long result;
     __asm__ volatile("push %%rbp\n\t"
@@ -80,7 +80,7 @@ struct sigset_and_size {
     uint64_t size;
 } pair = {&all, 8};
 
-// What is not used of the six arguments has any value: marks in them must not be mistaken, nor left.
+// Arguments that a call does not use have this value. The library must not take it for a mark, or leave a mark there.
 #define X 0x5a5a5a5a5a5a5a5a
 
 static void calls(void) {
@@ -105,7 +105,7 @@ static void calls(void) {
         one("execveat, nothing", SYS_execveat, -1, (long)"/nonexistent", (long)&(char *[]){"x", NULL}, (long)&(char *[]){NULL}, 0, X);
         one("prctl", SYS_prctl, 78, 99, 0, 0, 0, X);
         one("sched_yield", SYS_sched_yield, X, X, X, X, X, X);
-        // Were anything left behind, this would block the signal that a trap comes by.
+        // A mark left in a register would make this block SIGSYS, by which a trap works.
         one("block all", SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)&set, 8, X, X);
         one("wake, all blocked", SYS_futex, (long)&word, FUTEX_WAKE_PRIVATE, 1, X, X, X);
         one("unblock", SYS_rt_sigprocmask, SIG_SETMASK, (long)&set, 0, 8, X, X);
@@ -116,7 +116,7 @@ static void calls(void) {
 #define SS_AUTODISARM (1U << 31)
 #endif
 
-// For any handler the kernel takes such a stack out of use, and puts it back when the handler returns by it.
+// For any handler the kernel takes such a stack out of use. sigreturn puts it back.
 static void alternate_stack_stays(void) {
     static char memory[1 << 16];
     stack_t stack = {.ss_sp = memory, .ss_flags = (int)SS_AUTODISARM, .ss_size = sizeof memory}, found;

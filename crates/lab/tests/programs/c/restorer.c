@@ -1,5 +1,5 @@
-// What sigaction() tells of an action is enough to install it again by rt_sigaction(2): flags and restorer are told as
-// without the library.
+// The action that sigaction() returns can be installed again by rt_sigaction(2): flags and restorer are returned as
+// they are without the library.
 #include "check.h"
 
 #define RESTORER 0x04000000ul
@@ -18,7 +18,7 @@ static void handler(int signal) {
     times++;
 }
 
-// By the instruction, which the library takes only with a trap, or by libc's function.
+// By libc's function or by the instruction, which only a trap intercepts.
 static long rt_sigaction(int by_function, int signal, const Kernels *new, Kernels *old) {
     if (by_function) return syscall(SYS_rt_sigaction, signal, new, old, 8);
     long result;
@@ -75,7 +75,7 @@ static void flags(void) {
     }
 }
 
-// An action without a restorer is told so.
+// An action without a restorer is returned without one.
 static void without(void) {
     for (int by_function = 0; by_function < 2; by_function++) {
         Kernels action = {.handler = handler, .flags = SA_RESTART}, told;

@@ -1,4 +1,4 @@
-// Semaphores: no post is lost, timeouts, named and shared between processes, destroyed as soon as the wait returns.
+// Semaphores: no post is lost. Also timeouts, named and shared semaphores, and destruction as soon as the wait returns.
 #include "check.h"
 #include <fcntl.h>
 #include <semaphore.h>
@@ -70,7 +70,7 @@ static void *posts(void *semaphore) {
     return NULL;
 }
 
-// Whoever was let through may unmap the semaphore while the poster is still on its way out.
+// The waiter may unmap the semaphore while the poster has not yet returned from sem_post.
 static void unmapped_at_once(void) {
     for (int i = 0; i < 300; i++) {
         sem_t *semaphore = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,4 @@
-// Futexes in memory that processes share: two mappings, two processes, and what is private to each stays so.
+// Futexes in shared memory: two mappings, two processes. Private futexes stay private to each process.
 #include "futex.h"
 #include <sys/mman.h>
 
@@ -52,7 +52,7 @@ static void two_mappings_of_a_file(void) {
 static void *waits_shared(void *word) { return (void *)wait_shared(word, 7); }
 static void *waits_private(void *word) { return (void *)wait_on(word, 7); }
 
-// The same word, shared and private: neither wakes the other.
+// Shared and private waits at the same word do not share wakes.
 static void shared_and_private_do_not_meet(void) {
     _Atomic uint32_t *one = map(MAP_SHARED), *other = map(MAP_SHARED);
     *one = 7;
@@ -66,7 +66,7 @@ static void shared_and_private_do_not_meet(void) {
     show((long)join(private), "private waiter");
 }
 
-// Private memory by a shared call: known by the address space, and the child has its own.
+// A shared call on private memory is keyed by the address space, so the child has a key of its own.
 static void shared_calls_on_private_memory(void) {
     static _Atomic uint32_t word = 7;
     pthread_t waiter = start(waits_shared, &word);
@@ -79,7 +79,7 @@ static void shared_calls_on_private_memory(void) {
     show((long)join(waiter), "waiter");
 }
 
-// Private words in memory that is shared are each process's own.
+// Private futexes in shared memory belong to each process alone.
 static void private_calls_on_shared_memory(void) {
     _Atomic uint32_t *word = map(MAP_SHARED | MAP_ANONYMOUS);
     *word = 7;

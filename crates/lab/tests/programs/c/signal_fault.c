@@ -1,5 +1,5 @@
-// A program that handles its own faults, by a jump or by mending the page, while its threads use futexes; and futex calls
-// on bad memory answer EFAULT and do not call that handler.
+// A program handles its own faults, by a jump or by mapping the page, while its threads use futexes. Futex calls on bad
+// memory return EFAULT and do not run that handler.
 #include "futex.h"
 #include <fcntl.h>
 #include <semaphore.h>
@@ -80,7 +80,7 @@ static void *unmaps_and_maps(void *at) {
     return NULL;
 }
 
-// The page comes and goes during the calls: each answers as with the page or without.
+// The page is unmapped and mapped during the calls: each call returns what it would with the page or without.
 static void words_that_come_and_go(void) {
     install(0);
     mend = 0;
@@ -138,7 +138,7 @@ static int __attribute__((noinline)) deep(long depth) {
 static void *overflows(void *unused) {
     char stack[32768];
     stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
-    // In a frame of the same stack that the overflow does not reach.
+    // The alternate stack is in a frame of the same stack that the overflow does not reach.
     CHECK_EQ(sigaltstack(&alternate, NULL), 0);
     faults = 0;
     if (sigsetjmp(back, 1) == 0) deep(0);

@@ -1,5 +1,4 @@
-// What a handler is told, and on which stack and with which mask it runs, is the kernel's word, also when the signal
-// found the thread in a futex call.
+// A handler's siginfo, stack and mask are those that the kernel gives, also if the signal interrupted a futex call.
 #include "futex.h"
 #include <semaphore.h>
 #include <sys/mman.h>
@@ -33,7 +32,7 @@ static void until_handled(void) {
     while (sem_wait(&handled)) CHECK_EQ(errno, EINTR);
 }
 
-// Without SIGSYS: a trap comes by it, and keeps it out of every mask.
+// Without SIGSYS: a trap works by it and keeps it unblocked.
 static void print_set(const char *name, const volatile sigset_t *set) {
     printf("%s:", name);
     for (int i = 1; i < 32; i++)
@@ -139,7 +138,7 @@ static void what_was_set_reads_back(void) {
     CHECK_ERRNO(sigaction(SIGKILL, &action, NULL), EINVAL);
     CHECK_ERRNO(sigaction(0, &action, NULL), EINVAL);
     CHECK_ERRNO(sigaction(65, &action, NULL), EINVAL);
-    CHECK_ERRNO(sigaction(32, &action, NULL), EINVAL); // glibc's own
+    CHECK_ERRNO(sigaction(32, &action, NULL), EINVAL); // used by glibc itself
 }
 
 static void *on_its_own_stack(void *unused) {
@@ -163,7 +162,7 @@ static void *on_its_own_stack(void *unused) {
 
 static void alternate_stack(void) { join(start(on_its_own_stack, NULL)); }
 
-// SIGSYS is a signal as any other to a program that uses it itself.
+// A program that uses SIGSYS itself gets it like any other signal.
 static void sigsys_of_the_programs_own(void) {
     install(SIGSYS, 0, NULL);
     CHECK_EQ(kill(getpid(), SIGSYS), 0);
@@ -176,7 +175,7 @@ static void sigsys_of_the_programs_own(void) {
     signal(SIGSYS, SIG_IGN);
     raise(SIGSYS);
     printf("ignored: %d\n", times);
-    pthread_t thread = start(sleeps, NULL); // futexes go on all the same
+    pthread_t thread = start(sleeps, NULL); // futexes still work
     until_waiters(&word, 1);
     CHECK_EQ(wake(&word, 1), 1);
     join(thread);

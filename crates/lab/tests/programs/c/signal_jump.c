@@ -1,5 +1,5 @@
-// A handler leaves by siglongjmp from whatever it interrupted, futex calls included. The call is over then: nobody is left
-// queued, no wake is spent on who has gone, and the thread can call again.
+// A handler leaves by siglongjmp from the code that it interrupted, futex calls included. The call has ended then: the
+// thread is not queued, no wake is spent on it, and it can call again.
 #include "futex.h"
 #include <semaphore.h>
 #include <setjmp.h>
@@ -103,7 +103,7 @@ static void *sleeps_once(void *unused) {
         wait_on(&word, 0);
         returned = 1;
     }
-    CHECK_EQ(waiters(&word), 0); // at once, by this thread itself
+    CHECK_EQ(waiters(&word), 0); // without any other thread's help
     sigset_t set;
     CHECK_EQ(pthread_sigmask(SIG_BLOCK, NULL, &set), 0);
     CHECK_EQ(sigismember(&set, SIGUSR1), 0);
@@ -115,7 +115,7 @@ static void *sleeps_once(void *unused) {
     return NULL;
 }
 
-// Asleep for certain when the signal comes.
+// The thread is asleep when the signal comes.
 static void out_of_sleep(void) {
     install(0);
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

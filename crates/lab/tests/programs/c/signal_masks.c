@@ -1,5 +1,5 @@
-// Masks read back as they were set, and block what they say; calls that wait for signals with a mask of their own work;
-// and a thread that has blocked everything still uses its locks.
+// Masks are read back as they were set and block their signals. Calls that wait with a mask of their own work. A thread
+// that has blocked all signals can still use locks.
 #include "futex.h"
 #include <poll.h>
 #include <semaphore.h>
@@ -18,7 +18,7 @@ static void handler(int signal) {
     CHECK_EQ(sem_post(&given), 0);
 }
 
-// Without SIGSYS: a trap comes by it, and keeps it out of every mask.
+// Without SIGSYS: a trap works by it and keeps it unblocked.
 static void print_mask(const char *name) {
     sigset_t set;
     CHECK_EQ(pthread_sigmask(SIG_BLOCK, NULL, &set), 0);
@@ -69,7 +69,7 @@ static void *works_with_all_blocked(void *unused) {
         CHECK_EQ(sem_wait(&semaphore), 0);
         CHECK_EQ(sem_post(&semaphore), 0);
     }
-    // What is created now inherits the mask.
+    // A new thread inherits the mask.
     if (unused) join(start(works_with_all_blocked, NULL));
     CHECK_EQ(pthread_sigmask(SIG_SETMASK, NULL, &all), 0);
     CHECK_EQ(sigismember(&all, SIGTERM), 1);
@@ -93,12 +93,12 @@ static void *blocks_all_by_syscall(void *unused) {
 static void locks_with_all_blocked_by_syscall(void) {
     counter = 0;
     on_threads(3, blocks_all_by_syscall);
-    CHECK_EQ(counter, 4 * 3000 + 3000); // the first of them has a number of 0
+    CHECK_EQ(counter, 4 * 3000 + 3000); // one of the threads has the number 0 and starts no second one
 }
 
 #define SIGNALS 3
 
-// Each when the one before was handled.
+// Sends each signal after the one before was handled.
 static void *sends(void *thread) {
     for (int i = 0; i < SIGNALS; i++) {
         while (atomic_load(&handled) != i) nap_us(100);
@@ -120,7 +120,7 @@ static long wait_with(int kind, const sigset_t *mask) {
     }
 }
 
-// In each of these waits the signal, blocked otherwise, is let in; the handler posts, with everything blocked or not.
+// The signal is blocked except in these waits. The handler posts, with all signals blocked or not.
 static void waits_with_masks(void) {
     sigset_t all, only, none;
     sigfillset(&all), sigfillset(&only), sigemptyset(&none);

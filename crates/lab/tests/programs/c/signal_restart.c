@@ -1,5 +1,5 @@
-// A signal finds a thread asleep in a futex call: whether the call goes on or ends with EINTR is the kernel's rule, by
-// the handler's SA_RESTART, the call, and whether it has a timeout.
+// A signal finds a thread asleep in a futex call. Whether the call continues or ends with EINTR follows the kernel's
+// rule: by the handler's SA_RESTART, the call, and whether it has a timeout.
 #include "futex.h"
 #include <semaphore.h>
 #include <sys/mman.h>
@@ -61,7 +61,7 @@ static void interrupt(const char *name, int flags) {
         int before = handled;
         CHECK_EQ(pthread_kill(thread, SIGUSR1), 0);
         while (handled == before) nap_us(100);
-        while (asleep() != 1 && !finished) nap_us(100); // it goes on, or is done
+        while (asleep() != 1 && !finished) nap_us(100); // the call continues or has ended
     }
     int by_itself = finished;
     while (!finished) {

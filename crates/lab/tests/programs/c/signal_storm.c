@@ -1,5 +1,5 @@
-// Each thread has a timer that interrupts it thousands of times a second, wherever it is, and whose handler posts
-// semaphores and makes futex calls of its own, while the thread does the same: nothing hangs and every post counts.
+// A timer interrupts each thread thousands of times a second. Its handler posts semaphores and makes futex calls, and
+// the thread does the same: nothing hangs and no post is lost.
 #include "futex.h"
 #include <semaphore.h>
 #include <sys/time.h>
@@ -89,7 +89,7 @@ static void storm(int flags, int full_mask) {
 static void interrupting(void) { storm(0, 0); }
 static void restarting(void) { storm(SA_RESTART, 0); }
 static void with_all_blocked(void) { storm(SA_RESTART, 1); }
-// A handler may be interrupted by the next; rarely enough for the stack.
+// A handler may be interrupted by the next signal, rarely enough for the stack.
 static void nested(void) {
     period_us = 1500;
     storm(SA_NODEFER, 0);
@@ -104,7 +104,7 @@ static void gives(int signal) {
     atomic_fetch_add(&given, 1);
 }
 
-// The only posts come from handlers, in whichever thread the process's timer finds: each one lets a waiter through.
+// All posts come from handlers, in whichever thread the process's timer interrupts. Each post lets one waiter continue.
 static void *wants(void *unused) {
     for (int i = 0; i < 60; i++)
         while (sem_wait(&wanted)) CHECK_EQ(errno, EINTR);
@@ -135,7 +135,7 @@ static void *rings(void *unused) {
     return unused;
 }
 
-// Signals sent as fast as they can be, at threads that sleep and are woken as fast.
+// Signals are sent as fast as possible to threads that sleep and are woken as fast.
 static void signals_against_wakes(void) {
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);

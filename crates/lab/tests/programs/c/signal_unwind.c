@@ -1,5 +1,5 @@
-// Signals interrupt a thread that makes futex calls at any moment: from each handler an unwinder finds the way to the
-// function that makes the calls, as cancellation and profilers have to.
+// Signals interrupt a thread at any moment of its futex calls. From each handler an unwinder must find the function
+// that makes the calls, as cancellation and profilers need.
 #include "futex.h"
 #include <unwind.h>
 
@@ -35,7 +35,7 @@ static void *calls(void *unused) {
 static void from_any_call(void) {
     struct sigaction action = {.sa_handler = unwinds};
     pthread_t thread;
-    // Unwinders load what they need at first.
+    // Unwinders load what they need on first use.
     unwinds(0);
     CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
     handled = lost = is_over = 0;

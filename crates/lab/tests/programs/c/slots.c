@@ -1,4 +1,4 @@
-// prctl(PR_FUTEX_HASH): a program that asks for its own table, or for none, gets it, and wakes find their waiters.
+// prctl(PR_FUTEX_HASH): a program that requests a table of its own, or none, gets it, and wakes find their waiters.
 #include "futex.h"
 #include <sys/prctl.h>
 

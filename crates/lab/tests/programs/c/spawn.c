@@ -1,5 +1,5 @@
-// Programs started from a threaded program: vfork, posix_spawn, system, popen, execve of itself with and without the
-// environment, of a script, after fork. What is started runs as it would have, on the engine or not.
+// Programs started from a threaded program: by vfork, posix_spawn, system and popen, and by execve of itself or a
+// script, after fork, with and without the environment. They run as they would have, on the engine or not.
 #include "futex.h"
 #include <semaphore.h>
 #include <spawn.h>
@@ -37,7 +37,7 @@ static void *answers(void *unused) {
 
 #define WITH_ALL_BLOCKED 37
 
-// What the started one is: a threaded program in small. It has the mask of the thread that started it.
+// The started program: a minimal threaded program with the signal mask of the thread that started it.
 static int started(const char *status) {
     sigset_t mask;
     CHECK_EQ(pthread_sigmask(SIG_BLOCK, NULL, &mask), 0);
@@ -201,7 +201,7 @@ static void what_cannot_be_started(void) {
     stop();
 }
 
-// The program turns into itself, from a thread that is not the first, with others asleep.
+// Executes the program itself, from a thread that is not the first, while others sleep.
 static void *becomes_another(void *unused) {
     char *const arguments[] = {self, "started", "43", NULL};
     execv(self, arguments);

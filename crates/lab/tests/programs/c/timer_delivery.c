@@ -1,7 +1,7 @@
-// Which thread gets a timer's signal that is the process's, and what a timer tells of signals that nobody handles.
+// Which thread gets a timer's signal to the process, and overruns of signals that no handler receives.
 #include "timers.h"
 
-// A signal that is pending and is dropped when it is unblocked: its overruns are known at once.
+// A pending signal that is dropped when it is unblocked: its overruns are counted at once.
 static void dropped(int signal, const char *name) {
     sigset_t signals = blocked(signal);
     timer_t timer = signalling(CLOCK_MONOTONIC, signal, 0);
@@ -12,7 +12,7 @@ static void dropped(int signal, const char *name) {
     int overrun = get_overrun(timer);
     long elapsed = ms_of(CLOCK_MONOTONIC) - begin;
     if (overrun < 6 || overrun > elapsed / 5) fail(__FILE__, __LINE__, name, overrun, elapsed);
-    // It goes on.
+    // The timer continues.
     CHECK_EQ(pthread_sigmask(SIG_BLOCK, &signals, NULL), 0);
     nap_us(12000);
     siginfo_t info;
@@ -66,9 +66,9 @@ static void *runs(void *unused) {
     return unused;
 }
 
-// The kernel prefers the thread that the clock's interrupt meets, and the interrupt comes on the CPU where the timer was set. An
-// interval timer is set again where its signal is taken, so once it is another thread's it stays so. So the thread that is to
-// get the signals stays on one CPU, and sets the timer there for each.
+// The kernel prefers the thread that the timer's interrupt interrupts, and the interrupt comes on the CPU where the
+// timer was set. An interval timer is set again where its signal is taken, so it stays with a thread. So the thread
+// that should get the signals stays on one CPU, and sets the timer there each time.
 static void *sets_and_runs(void *timer) {
     struct timespec end = in_ms(CLOCK_MONOTONIC, 30000);
     cpu_set_t here;
@@ -90,7 +90,7 @@ static void *sleeps(void *unused) {
     return unused;
 }
 
-// The first thread sleeps, and would take the signal too.
+// The first thread sleeps, and could take the signal too.
 static void a_thread_that_runs_gets_it(void) {
     on_worker = on_main = on_others = 0;
     handle(SIGRTMIN, counts, SA_RESTART);
@@ -126,7 +126,7 @@ static void *takes(void *unused) {
     return runs(unused);
 }
 
-// Threads that run and block it are passed over.
+// The signal is not sent to threads that run and block it.
 static void a_thread_that_does_not_block_it_gets_it(void) {
     on_worker = on_main = on_others = 0;
     handle(SIGRTMIN, counts, SA_RESTART);

@@ -1,5 +1,5 @@
-// For figures: a timer is set, the process forks and sleeps by nanosleep(2) for as long; so many times. Prints the median
-// and the 99th percentile of the signal's lateness in microseconds, and how often the signal came after the sleep, in percent.
+// For figures: sets a timer, forks, and sleeps by nanosleep(2) for as long, several times. Prints the median and the
+// 99th percentile of the signal's lateness in microseconds, and the percentage of signals that came after the sleep.
 #include "check.h"
 
 static const long LENGTH_NS = 3000000;
@@ -39,7 +39,7 @@ int main(int argc, char **argv) {
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) _exit(0);
-        // Ended by the signal, unless that is late.
+        // The signal ends the sleep, unless it is late.
         after += nanosleep(&length, NULL) == 0 && !arrived_ns;
         while (!arrived_ns) usleep(10);
         late[i] = arrived_ns - due;

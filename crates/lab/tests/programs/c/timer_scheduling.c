@@ -1,6 +1,6 @@
-// The first timer is armed by a thread that is scheduled as badly as can be. What expires timers for all threads does not
-// inherit that: no thread of this process but that one is SCHED_IDLE, or bound to one CPU. Nor has it a worse policy than
-// a program that has a real-time priority and may not have a greater one.
+// The first timer is armed by a thread with the lowest scheduling priority. The thread that expires timers must not
+// inherit that: no other thread of the process may be SCHED_IDLE or bound to one CPU. If the program has a real-time
+// policy and no right to a higher priority, that thread must have no worse policy.
 #include "timers.h"
 #include <dirent.h>
 #include <sched.h>
@@ -22,7 +22,7 @@ static void *arms(void *unused) {
     sigset_t usr1;
     sigemptyset(&usr1);
     sigaddset(&usr1, SIGUSR1);
-    // Until the signal has come, so that whatever sends it has begun.
+    // Waits for the signal, so that the thread that sends it has started.
     CHECK_EQ(wait_for(&usr1, NULL, NULL), SIGUSR1);
     return unused;
 }
@@ -43,7 +43,7 @@ static void is_its_own(void) {
     for (struct dirent *task; (task = readdir(tasks));) {
         int tid = atoi(task->d_name);
         int policy = tid ? sched_getscheduler(tid) : -1;
-        // The thread that was joined may still be there.
+        // The joined thread may still be listed.
         if (policy < 0 || sched_getaffinity(tid, sizeof its, &its)) continue;
         char name[32] = "", path[64];
         snprintf(path, sizeof path, "/proc/self/task/%d/comm", tid);
@@ -66,7 +66,7 @@ static void keeps_what_the_program_has(void) {
     pid_t child = fork();
     if (!child) {
         struct sched_param param = {.sched_priority = 10};
-        // Allowed to root, which then gives up the right to more.
+        // Root may do this, and then gives up the right to more.
         if (sched_setscheduler(0, SCHED_FIFO, &param) || (!getuid() && setresuid(65534, 65534, 65534))) _exit(0);
         struct itimerspec when = in_us(1000, 0);
         sigset_t usr1;

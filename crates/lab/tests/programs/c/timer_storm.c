@@ -1,5 +1,4 @@
-// Timers that expire all the time, whatever the program is doing: in futex calls, in calls of timers, in its handlers,
-// while it forks, while its threads end.
+// Timers expire continually, whatever the program does: futex calls, calls on timers, handlers, forks, ends of threads.
 #include "timers.h"
 #include <fcntl.h>
 #include <semaphore.h>
@@ -61,7 +60,7 @@ static void in_futex_calls(void) {
 
 static sigjmp_buf back;
 static volatile sig_atomic_t may_jump;
-static volatile timer_t jumper, busy; // what is on the stack may be lost by a jump
+static volatile timer_t jumper, busy; // not on the stack, where a jump may lose their values
 
 static void jumps(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)info, (void)context;
@@ -161,7 +160,7 @@ static void *ends_late(void *unused) {
     return unused;
 }
 
-// The process ends with its last thread: nobody else's is one.
+// The process ends with the program's last thread. The library's thread for timers does not keep it alive.
 static void the_last_thread_ends(void) {
     pid_t child = fork();
     if (!child) {
@@ -173,7 +172,7 @@ static void the_last_thread_ends(void) {
     reap(child, 0);
 }
 
-// No file of the program's has another number than without timers, and it may close what it has not opened.
+// Timers do not change the numbers of the program's descriptors. The program may close any descriptor.
 static void files_are_the_programs(void) {
     int before = dup(1);
     close(before);
@@ -185,10 +184,10 @@ static void files_are_the_programs(void) {
     int ends[2];
     CHECK_EQ(pipe(ends), 0);
     CHECK_EQ(ends[0], before);
-    set_us(timer, 100, 500); // blocked, so that somebody looks after it
+    set_us(timer, 100, 500); // blocked, so that the library has to check whether it is still pending
     close(ends[1]);
     char byte;
-    CHECK_EQ(read(ends[0], &byte, 1), 0); // nobody else has it open
+    CHECK_EQ(read(ends[0], &byte, 1), 0); // no other thread has a copy of the write end
     close(ends[0]);
     for (int i = before; i < 1024; i++) close(i);
     for (int i = 0; i < 2000; i++) {
@@ -211,7 +210,7 @@ static void *waits(void *unused) {
     return unused;
 }
 
-// Several threads wait for the signals of several timers: each goes to one of them.
+// Several threads wait for the signals of several timers. Each signal goes to one of them.
 static void many_who_wait(void) {
     enum { TIMERS = 20, TIMES = 50 };
     blocked(SIGRTMIN + 7);

@@ -1,4 +1,4 @@
-// SIGEV_THREAD: a function is called for each expiry, on a thread of its own, which may do whatever threads do.
+// SIGEV_THREAD: the function is called for each expiry, on a thread of its own, which may do what other threads do.
 #include "timers.h"
 
 static atomic_int called, other_values, joinable, masked, small;
@@ -24,7 +24,7 @@ static void is_called(union sigval value) {
     sigset_t mask;
     CHECK_EQ(pthread_sigmask(SIG_SETMASK, NULL, &mask), 0);
     for (int i = 1; i < 64; i++)
-        if (i != SIGSYS && sigismember(&mask, i) == 1) masked++; // a trap never blocks that
+        if (i != SIGSYS && sigismember(&mask, i) == 1) masked++; // a trap never blocks SIGSYS
     CHECK_EQ(pthread_setspecific(key, &key), 0);
     called++;
 }

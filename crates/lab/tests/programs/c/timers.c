@@ -1,4 +1,4 @@
-// Timers of all kinds, and what a program is told of them, by handlers, sigwait(3) and signalfd(2).
+// Timers of all kinds, and their signals as received by handlers, sigwait(3) and signalfd(2).
 #include "timers.h"
 #include <poll.h>
 #include <semaphore.h>
@@ -65,7 +65,7 @@ static void each_clock(void) {
         until(2);
         CHECK_EQ(clock_gettime(clocks[i], &now), 0);
         CHECK(now.tv_sec > soon.tv_sec || (now.tv_sec == soon.tv_sec && now.tv_nsec >= soon.tv_nsec));
-        at.it_value = (struct timespec){1, 0}; // long ago
+        at.it_value = (struct timespec){1, 0}; // in the past
         CHECK_EQ(set(current, TIMER_ABSTIME, &at, NULL), 0);
         until(3);
         CHECK_EQ(take_away(current), 0);
@@ -131,14 +131,14 @@ static void blocked_for_a_while(void) {
         CHECK_EQ(wait_for(&signals, &info, NULL), SIGRTMIN + 1);
         CHECK(info.si_overrun >= 9 && info.si_overrun <= (ms_of(CLOCK_MONOTONIC) - begin) / 2);
         CHECK_EQ(get_overrun(current), info.si_overrun);
-        CHECK_EQ(wait_for(&signals, &info, NULL), SIGRTMIN + 1); // it goes on
+        CHECK_EQ(wait_for(&signals, &info, NULL), SIGRTMIN + 1); // the timer continues
         CHECK_EQ(get_overrun(current), info.si_overrun);
         CHECK(info.si_overrun < 9);
     }
     CHECK_EQ(take_away(current), 0);
 }
 
-// Since Linux 6.13.
+// Whether the kernel drops signals of timers that were set again or deleted, as since Linux 6.13.
 static int drops_what_is_void(void) {
     struct utsname name;
     int major = 0, minor = 0;
@@ -160,7 +160,7 @@ static void void_while_pending(void) {
         CHECK_ERRNO(wait_for(&signals, &info, &no_time), EAGAIN);
         set_us(current, 1000, 0);
         nap_us(5000);
-        set_us(current, 1000, 0); // and comes anew
+        set_us(current, 1000, 0); // expires again
         nap_us(5000);
         CHECK_EQ(wait_for(&signals, &info, &long_time), signal);
         CHECK_EQ(info.si_overrun, 0);
@@ -171,7 +171,7 @@ static void void_while_pending(void) {
         sigset_t pending;
         CHECK_EQ(sigpending(&pending), 0);
         printf("pending %d\n", wait_for(&signals, &info, &no_time));
-        CHECK_EQ(pthread_sigmask(SIG_UNBLOCK, &signals, NULL), 0); // by default that would be the end
+        CHECK_EQ(pthread_sigmask(SIG_UNBLOCK, &signals, NULL), 0); // the default action would end the process
     }
 }
 
@@ -201,7 +201,7 @@ static void to_a_thread(void) {
     }
     join(thread);
     CHECK_EQ(wrong, 0);
-    nap_us(5000); // nobody is there any more
+    nap_us(5000); // the thread that the timer names has ended
     struct itimerspec left;
     CHECK_EQ(get(current, &left), 0);
     CHECK_EQ(left.it_interval.tv_nsec, 1000000);
@@ -377,7 +377,7 @@ static void many(int signal, int count) {
 
 static void many_at_once(void) { many(SIGRTMIN + 8, MANY); }
 
-// Two pending signals of one number below SIGRTMIN are one, unless they are of timers.
+// Two pending signals of one number below SIGRTMIN are merged, but not those of different timers.
 static void many_with_a_standard_signal(void) { many(SIGUSR1, 300); }
 
 static atomic_int killed, ticked;
@@ -406,7 +406,7 @@ static void beside_others_of_that_number(void) {
     CHECK_EQ(take_away(current), 0);
 }
 
-// With no room for what comes along with a signal of the program's own.
+// With no room in RLIMIT_SIGPENDING for queued signals.
 static void when_nothing_may_be_pending(void) {
     const int signals[] = {SIGUSR2, SIGRTMIN + 8};
     for (int i = 0; i < 2; i++) {
@@ -448,7 +448,7 @@ static void made_in_a_handler(void) {
     CHECK_EQ(wrong, 0);
 }
 
-// A thread asleep in a futex call is woken by the handler.
+// The handler ends the futex call of a sleeping thread.
 static void wakes_who_waits(void) {
     sem_t never;
     sem_init(&never, 0, 0);

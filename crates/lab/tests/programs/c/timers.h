@@ -1,5 +1,5 @@
-// timer_create(2) and its family as programs call them: by libc's functions; with BY_SYSCALL through its syscall(); with
-// BY_INSTRUCTION by the instruction in the program itself, which only a trap sees.
+// timer_create(2) and its family as programs call them: by libc's functions, with BY_SYSCALL by libc's syscall(), or
+// with BY_INSTRUCTION by the instruction itself, which only a trap intercepts.
 #pragma once
 #include "futex.h"
 

@@ -1,10 +1,10 @@
-// Traces itself in several ways; prints the signals and exits that it sees.
+// Traces itself in several ways. Prints the signals and exits that the tracer sees.
 #include "check.h"
 #include <sys/ptrace.h>
 
 static pid_t traced;
 
-// The traced program: threads that take turns, and a signal.
+// The traced program: threads take turns, and a signal is sent.
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turned = PTHREAD_COND_INITIALIZER;
 static long turn;
@@ -28,7 +28,7 @@ static int to_be_traced(void) {
     return 3;
 }
 
-// The stops by signals, until the program has ended. A stop of a system call is told by bit 7.
+// Prints the stops by signals until the program has ended. Bit 7 of the signal marks the stop of a system call.
 static void follow(enum __ptrace_request request) {
     int status, stops = 0, calls = 0;
     CHECK_EQ(waitpid(traced, &status, 0), traced);
@@ -46,7 +46,7 @@ static void follow(enum __ptrace_request request) {
         }
         int signal = WSTOPSIG(status);
         calls += signal == (SIGTRAP | 0x80);
-        // New threads begin with a SIGSTOP, and events are SIGTRAPs.
+        // New threads begin with SIGSTOP, and ptrace events are SIGTRAP.
         int passed = signal == SIGSTOP || signal == SIGTRAP || signal == (SIGTRAP | 0x80) ? 0 : signal;
         if (passed) printf("signal %s, %d\n", sigabbrev_np(passed), ++stops);
         CHECK_EQ(ptrace(request, thread, 0, passed), 0);

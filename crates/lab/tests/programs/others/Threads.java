@@ -1,4 +1,4 @@
-// Java's monitors, java.util.concurrent, a collector that stops everybody, and a process of its own.
+// Java's monitors, java.util.concurrent, a collector that stops all threads, and child processes.
 import java.util.*;
 import java.util.concurrent.*;
 import java.util.concurrent.atomic.*;
@@ -133,7 +133,7 @@ public class Threads {
         System.out.println("pools " + total + " " + parallel + " " + chain.get());
     }
 
-    // Threads must come to their safepoints while they allocate and lock.
+    // Threads must reach safepoints while they allocate and lock.
     static void collections() throws Exception {
         var map = new ConcurrentHashMap<Integer, byte[]>();
         onThreads(3, me -> {

@@ -1,4 +1,4 @@
-// C++20: atomic wait and notify, which libstdc++ builds on syscall(), and the standard library's other ways to wait.
+// C++20: atomic wait and notify, which libstdc++ implements with syscall(), and the standard library's other waits.
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -41,7 +41,7 @@ static void ping_pong() {
     CHECK(turn == 20000);
 }
 
-// A type that is no int: libstdc++ waits on a word of its own instead.
+// A type that is not int: libstdc++ waits on a word of its own.
 static void large_values() {
     std::atomic<std::size_t> generation{0};
     std::atomic<int> arrived{0};
@@ -151,7 +151,7 @@ static void futures() {
     CHECK(sum == 328350 && made == 1);
     std::promise<int> never;
     CHECK(never.get_future().wait_for(5ms) == std::future_status::timeout);
-    // A condition of exceptions: they cross std::async.
+    // Exceptions are passed on by std::async.
     auto failing = std::async(std::launch::async, []() -> int { throw 7; });
     try {
         failing.get();

@@ -1,4 +1,4 @@
-// Goroutines without libc take turns and start programs: their threads have no storage of glibc's.
+// Goroutines without libc take turns and start programs. Their threads have no thread-local storage of glibc's.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Goroutines with cgo start programs, sleep, take turns and meet in C: their stacks are a few KiB.
+// Goroutines with cgo start programs, sleep, take turns and call C. Their stacks are a few KiB.
 package main
 
 // #include <pthread.h>

@@ -1,8 +1,8 @@
 //! A waiter that gives up while a resize moves it.
 //!
-//! The interleaving looked for: it reads which bucket it is queued in, is moved, and then edits the queue of the old
-//! bucket. In a private table the old bucket is not live any more, and cannot be locked; a global one can, so under the
-//! lock the waiter looks again where it is ([K]).
+//! The interleaving looked for: the waiter reads which bucket it is queued in, is moved, and then edits the queue of
+//! the old bucket. In a private table the old bucket is no longer live and cannot be locked. A global bucket can be
+//! locked, so with the lock held the waiter checks again where it is queued ([K]).
 
 use std::future::Future;
 use std::pin::pin;
@@ -24,7 +24,7 @@ fn cancel_during<S: Scheme<Lean>>(start: usize, sizes: &'static [usize]) {
     assert_eq!(world.domain.wake(&world.word, 1), 0);
 }
 
-/// Drop finds its bucket while it is moved, and the next waiter of the key stays in the queue.
+/// A future is dropped while its bucket is moved. The next waiter of the key must stay queued.
 fn drop_during(start: usize, sizes: &'static [usize]) {
     let world = World::<Live>::with_slots(start);
     let mut waiter = pin!(Waiter::new());

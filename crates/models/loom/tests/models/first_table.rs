@@ -1,8 +1,8 @@
-//! The first wait makes the first table while a waker looks.
+//! The first wait makes the first table while a waker checks for waiters.
 //!
 //! The interleaving looked for: the waker finds no table, and so no waiter, although one has queued in the table that
-//! was being made. The table is published ([F]) before its first waiter looks at the word, so [A] and [B] exclude it: either
-//! the waker sees the table, or the waiter the new value.
+//! was being made. The table is published ([F]) before its first waiter reads the word. So [A] and [B] exclude this:
+//! either the waker sees the table, or the waiter sees the new value.
 
 use std::pin::pin;
 
@@ -25,7 +25,7 @@ fn first_table<S: Scheme<Lean>>() {
     assert_not_lost(queued, waker.join().unwrap());
 }
 
-/// Two threads make it at once; both must end up in the same one.
+/// Two threads make the first table at once. Both must use the same one.
 fn two_first_waiters() {
     let world = Arc::new(World::<Live>::new());
     let other = {

@@ -1,8 +1,8 @@
 //! Drop of a future against a wake, with a second waiter behind it.
 //!
-//! The interleavings looked for: a wake takes the future's entry and the future is dropped before it has reported, so
-//! that the waker has counted somebody who never hears of it; or the entry's memory is gone when the waker signals.
-//! A dropped future waits for the waker that has taken its entry ([J]), and passes the wake on.
+//! The interleavings looked for: a wake takes the future's entry, and the future is dropped before it has reported the
+//! wake, so that the wake is counted and lost; or the entry's memory is freed before the waker signals. A dropped
+//! future waits for the waker that has taken its entry ([J]), and passes the wake on.
 
 use std::future::Future;
 use std::pin::pin;
@@ -15,10 +15,10 @@ use ufutex_loom::{WaitOptions, Waiter};
 
 use crate::support::{World, catches, check_pair};
 
-/// Ahead of the second waiter in the queue, whoever comes first.
+/// Queues ahead of the second waiter, whichever comes first.
 const FIRST: WaitOptions = WaitOptions::new().realtime_priority(1);
 
-/// `polls` times; whether it was ready. Dropped at the end.
+/// Polls a future up to `polls` times and drops it. Returns whether it was ready.
 fn poll_and_drop<S: Scheme<Lean>>(world: &World<S>, polls: usize) -> bool {
     let mut future = pin!(world.domain.wait_async(&world.word, 0, FIRST));
     (0..polls).any(|_| future.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(Ok(())))
@@ -53,5 +53,36 @@ fn a_future_reports_its_wake_or_passes_it_on() {
     check_pair(|| drop_against_wake::<Live>(2));
 }
 
+/// A third waiter comes, with a better priority, before or after the wake. If after, the wake that the dropped future
+/// passes on is not for it.
+fn third_comes_ahead() {
+    let world = World::<Live>::with_slots(2);
+    let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
+    let [first, second] = &mut waiters;
+    let first = world.queue(first.as_mut()).expect("the word holds 0");
+    let second = world.queue(second.as_mut()).expect("the word holds 0");
+    let late = {
+        let world = world.clone();
+        thread::spawn(move || {
+            let mut third = pin!(Waiter::new());
+            let late = world.domain.prepare_with(third.as_mut(), &world.word, 0, &FIRST, Waker::noop().clone());
+            !late.expect("the word holds 0").cancel()
+        })
+    };
+    assert_eq!(world.domain.wake(&world.word, 1), 1);
+    let has_first = first.is_woken();
+    drop(first);
+    let has_late = late.join().unwrap();
+    assert_eq!(second.is_woken(), has_first, "a wake of one that was there goes to one that was there");
+    assert_ne!(has_first, has_late, "one wake, one waiter");
+    second.cancel();
+}
+
+#[test]
+fn a_wake_is_passed_on_to_one_that_was_there() {
+    check_pair(third_comes_ahead);
+}
+
+catches!(future_drop_catches_overtakes_unnoticed, OvertakesUnnoticed, third_comes_ahead);
 catches!(future_drop_catches_drop_loses_wake, DropLosesWake, dropped_at_once);
 catches!(future_drop_catches_drop_skips_handover, DropSkipsHandover, dropped_at_once);

@@ -1,8 +1,8 @@
-//! A future is polled with a new waker while a wake comes: the last waker given is told.
+//! A future is polled with a new waker while a wake comes: the last waker must be called.
 //!
 //! The interleaving looked for: the wake takes the first waker, and the task that polled with the second is never
-//! polled again. The wakers are swapped under the bucket's lock ([E]), which the wake needs to take the entry; a poll that
-//! comes too late for that tells its own waker.
+//! polled again. The wakers are swapped under the bucket's lock ([E]), which the wake needs to take the entry. A poll
+//! that comes too late for that calls its own waker.
 
 use std::future::Future;
 use std::pin::pin;
@@ -17,7 +17,7 @@ use ufutex_loom::scheme::{Live, PerCpu, Scheme};
 
 use crate::support::{World, catches, check_pair};
 
-/// Counts how often it is told.
+/// Counts its calls.
 #[derive(Default)]
 struct Told(AtomicUsize);
 

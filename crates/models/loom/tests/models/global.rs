@@ -1,9 +1,10 @@
-//! `live` to the global table and back, where a bucket is live whether the domain's keys are in it or not.
+//! `live` to the global table and back. A global bucket is live whether the domain's keys are in it or not.
 //!
-//! The interleavings looked for: a waiter queues in a global bucket that its key has left; a waker glances at one, finds
-//! nobody, and the key was, or is by then, in a private table. Under the lock an operation asks once more where the key
-//! is ([F]), and neither that answer nor a glance counts if a move has begun meanwhile ([G]). Waiters are moved one by
-//! one in a model, with the global bucket unlocked in between: an operation that sees only some of them is looked for too.
+//! The interleavings looked for: a waiter queues in a global bucket that its key has left; a waker's emptiness check
+//! finds no waiter in a global bucket, and the key was, or is by then, in a private table. With the bucket locked an
+//! operation checks again where the key is ([F]). Neither that nor an emptiness check counts if a move has begun
+//! meanwhile ([G]). In a model waiters are moved one by one, with the global bucket unlocked in between, so the models
+//! also look for an operation that sees only some of them.
 
 use std::pin::pin;
 
@@ -19,7 +20,7 @@ fn spawn_waker(world: &Arc<World<Live>>) -> thread::JoinHandle<usize> {
     thread::spawn(move || world.store_and_wake())
 }
 
-/// Waiter, waker and mover all at once.
+/// A waiter, a waker and a mover all at once.
 fn move_between(start: usize, sizes: &'static [usize]) {
     let world = World::<Live>::with_slots(start);
     let mover = resize(&world, sizes);
@@ -31,7 +32,7 @@ fn move_between(start: usize, sizes: &'static [usize]) {
     assert_not_lost(queued, woken);
 }
 
-/// A waiter that comes while the table changes; the waker comes when all is quiet.
+/// A waiter comes while the table changes. The waker comes afterwards.
 fn late_waker(start: usize, sizes: &'static [usize]) {
     let world = World::<Live>::with_slots(start);
     let mover = resize(&world, sizes);
@@ -41,7 +42,7 @@ fn late_waker(start: usize, sizes: &'static [usize]) {
     assert_not_lost(queued, world.store_and_wake());
 }
 
-/// A waiter that has queued before; the waker comes while the table changes.
+/// A waiter is queued before. The waker comes while the table changes.
 fn early_waiter(start: usize, sizes: &'static [usize]) {
     let world = World::<Live>::with_slots(start);
     let mut waiter = pin!(Waiter::new());
@@ -51,7 +52,7 @@ fn early_waiter(start: usize, sizes: &'static [usize]) {
     assert_not_lost(queued, waker.join().unwrap());
 }
 
-/// Two waiters of the word are moved one by one; a wake of all finds both, and it finds them in order.
+/// Two waiters of the word are moved one by one. A wake of all must find both, in order.
 fn wake_all_of_two(start: usize, sizes: &'static [usize]) {
     let world = World::<Live>::with_slots(start);
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
@@ -63,7 +64,7 @@ fn wake_all_of_two(start: usize, sizes: &'static [usize]) {
     assert_eq!(world.domain.wake(&world.word, 9), 0);
 }
 
-/// As before, but one is woken: the first.
+/// As before, with a wake of one: it must wake the first.
 fn wake_first_of_two(start: usize, sizes: &'static [usize]) {
     let world = World::<Live>::with_slots(start);
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
@@ -76,7 +77,7 @@ fn wake_first_of_two(start: usize, sizes: &'static [usize]) {
     assert!(!first.cancel() && !second.cancel());
 }
 
-/// One of two waiters gives up while they are moved, and a third comes. Who is left is found, in order.
+/// One of two waiters gives up while they are moved, and a third comes. Wakes must find the remaining two, in order.
 fn third_comes_as_first_leaves(start: usize, sizes: &'static [usize]) {
     let world = World::<Live>::with_slots(start);
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new()), pin!(Waiter::new())];
@@ -145,12 +146,12 @@ fn a_waiter_queues_where_its_key_is_after_going_and_returning() {
 }
 
 #[test]
-fn a_glance_is_not_deceived_by_a_key_that_left_and_returned() {
+fn an_emptiness_check_is_not_deceived_by_a_key_that_left_and_returned() {
     check(early_waiter_away_and_back);
 }
 
 #[test]
-fn a_glance_is_not_deceived_by_a_key_that_left() {
+fn an_emptiness_check_is_not_deceived_by_a_key_that_left() {
     check(early_waiter_from_global);
 }
 

@@ -1,8 +1,8 @@
-//! One waiter, one waker, one bucket: the heart of a futex.
+//! One waiter, one waker, one bucket: the core of a futex.
 //!
-//! The interleaving looked for: the waiter loads the old value of the word, and the waker, which has stored the new one,
-//! finds the bucket empty. [A] and [B] exclude it: whichever barrier comes first, the other side sees what was stored
-//! before it. The waiter's store that must be seen is the locked bit, so the empty check has to look at that too.
+//! The interleaving looked for: the waiter loads the old value of the word, and the waker, which has stored the new
+//! one, finds the bucket empty. [A] and [B] exclude it: whichever barrier comes first, the other thread sees what was
+//! stored before it. The waker must see the waiter's locked bit, so the emptiness check includes it.
 
 use std::pin::pin;
 

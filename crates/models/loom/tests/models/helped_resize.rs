@@ -1,8 +1,8 @@
-//! A resize that several threads carry on: one begins it, others help, and two ask for different sizes at once.
+//! A resize in which several threads take steps: one begins it, others help, and two request different sizes at once.
 //!
-//! The interleavings looked for: a step is taken twice, or never because each thought that the other would; the table
-//! is published before its last bucket has come. The steps belong to the holder of the resize lock ([E]), and a bucket that
-//! somebody had locked is passed over only until the next pass.
+//! The interleavings looked for: a step is taken twice, or by no thread because each leaves it to the other; the table
+//! is published before its last bucket is moved. Only the holder of the resize lock takes steps ([E]). A bucket that
+//! was found locked is passed over only until the next pass.
 
 use std::iter;
 use std::pin::pin;
@@ -16,7 +16,7 @@ use ufutex_loom::{Queued, WaitOptions, Waiter};
 
 use crate::support::{Word, World, assert_not_lost, check, hangs, resize};
 
-/// Two threads resize, to different sizes, with a waiter in the queue.
+/// Two threads resize to different sizes, with a waiter in the queue.
 fn two_movers<S: Scheme<Lean>>() {
     let world = World::<S>::with_slots(2);
     let mut waiter = pin!(Waiter::new());
@@ -28,12 +28,12 @@ fn two_movers<S: Scheme<Lean>>() {
     assert!([4, 8].contains(&world.domain.slots()));
 }
 
-/// Three words of the line of `World::word`, so in its bucket.
+/// Three words of `World::word`'s cache line, so in its bucket.
 fn neighbours() -> [Word; 3] {
     [4, 8, 12].map(|offset| Word::at(0x1000 + offset))
 }
 
-/// A waiter on each of three words; a fourth makes the chain of keys long enough for the policy to grow the table.
+/// Runs `f` with a waiter on each of three words. A fourth makes the chain of keys long enough to grow the table.
 fn with_three_waiters(world: &World<Live>, f: impl FnOnce()) {
     let words = neighbours();
     let mut waiters = [(); 3].map(|()| Box::pin(Waiter::new()));
@@ -50,7 +50,7 @@ fn with_three_waiters(world: &World<Live>, f: impl FnOnce()) {
     }
 }
 
-/// The fourth waiter begins to grow the table, past the bucket that the waker holds. Whoever comes by next goes on.
+/// The fourth waiter begins to grow the table, and passes over the bucket that the waker has locked. Others continue.
 fn growth_by_policy() {
     let world = Arc::new(World::<Live>::new());
     with_three_waiters(&world, || {
@@ -64,7 +64,7 @@ fn growth_by_policy() {
     });
 }
 
-/// The policy wants to grow a table while the embedder leaves it for the global one.
+/// The policy wants to grow a table while the embedder replaces it by the global one.
 fn growth_against_the_global_table() {
     let world = Arc::new(World::<Live>::new());
     with_three_waiters(&world, || {
@@ -92,6 +92,6 @@ fn growth_by_policy_leaves_nobody_behind() {
     check(growth_by_policy);
 }
 
-// A step whose source stays live is never done, and the resize goes on for ever.
+// A step whose source stays live is never finished, so the resize does not end.
 hangs!(helped_resize_catches_source_stays_live, SourceStaysLive, two_movers::<Live>);
 hangs!(helped_resize_catches_skipped_step_is_forgotten, SkippedStepIsForgotten, growth_by_policy);

@@ -1,12 +1,12 @@
-//! The lock under contention: one at a time, and no sleeper is forgotten.
+//! The lock under contention: one holder at a time, and no sleeper is forgotten.
 //!
-//! The interleaving looked for: the holder stores "unlocked" and then finds no contender; a contender says that it is
-//! there and then finds the lock held. One of the two sees the other's store, by [C] and [D]. An unlock wakes all that
-//! sleep; one that only goes to sleep then finds `contended` down again, unless a third has raised it meanwhile. That
-//! one unlocks in its turn, or, where the bucket is not live any more, takes it down and wakes again.
+//! The interleaving looked for: the holder stores "unlocked" and then finds no contender, while a contender raises
+//! `contended` and then finds the lock held. By [C] and [D] one of the two sees the other's store. An unlock wakes all
+//! sleeping contenders. A contender that is only about to sleep then finds `contended` lowered, unless a third one has
+//! raised it again. The third one unlocks later, or lowers it and wakes again if the bucket is not live.
 //!
-//! And a starving contender: the holder unlocks, locks again and grants the lock, while the contender takes the lock by itself,
-//! another one claims the grant as well, or the bucket is retired and comes back: [V].
+//! And a starving contender ([V]): the holder unlocks, locks again and grants the lock, while the contender takes the
+//! lock itself, another contender claims the grant too, or the bucket is retired and becomes live again.
 
 use std::pin::pin;
 
@@ -44,7 +44,7 @@ fn three_contenders() {
     contenders(3, 1);
 }
 
-/// A word whose page is far away: whoever loads it holds its bucket while others come and fall asleep.
+/// A word that takes long to load. The thread that loads it holds its bucket while other threads come and fall asleep.
 struct SlowToLoad<'w>(&'w Word);
 
 impl Target for SlowToLoad<'_> {
@@ -65,11 +65,11 @@ impl Target for SlowToLoad<'_> {
     }
 }
 
-/// Sleepers on a bucket that becomes not live: nobody will unlock it again.
+/// Contenders sleep on a bucket that becomes not live, so no thread will unlock it again.
 fn sleepers_on_a_retired_bucket() {
     let world = World::<Live>::with_slots(2);
     world.word.store(1);
-    // Each locks the bucket once.
+    // Each thread locks the bucket once.
     let wait_in_vain = |world: &World<Live>| assert_eq!(world.queue(pin!(Waiter::new())).err(), Some(Error::Again));
     let others = [(); 2].map(|()| {
         let world = world.clone();
@@ -81,7 +81,7 @@ fn sleepers_on_a_retired_bucket() {
     others.into_iter().for_each(|other| other.join().unwrap());
 }
 
-/// One that locks again and again, and others that starve: each gets the lock once.
+/// One thread locks again and again while others starve. Each gets the lock once.
 fn starving(others: usize) {
     let counter = Arc::new(Lock::new(0));
     let others: Vec<_> = (0..others)
@@ -107,7 +107,7 @@ fn two_starve() {
     starving(2);
 }
 
-/// A bucket that is retired while contenders of it starve. `returns`: it comes back, and is locked and unlocked once more.
+/// A bucket is retired while contenders of it starve. `returns`: it becomes live again, and is locked once more.
 fn starving_on_a_retired_bucket(contenders: usize, returns: bool) {
     let bucket = Arc::new(StateLock::new(LIVE));
     assert_eq!(bucket.lock(), Some(LIVE));

@@ -1,6 +1,6 @@
-//! Models of the engine's own source, explored by loom: every interleaving, and every value that a load may return in
-//! the memory model, up to a bound on preemptions. Each model names the labels of ORDERING.md that it checks, and comes
-//! with faults in the engine (`Mutant`) that it has to catch.
+//! Models of the engine's own source, explored by loom: all interleavings, and all values that a load may return in the
+//! memory model, up to a bound on preemptions. Each model names the labels of ORDERING.md that it checks, and has
+//! faults in the engine (`Mutant`) that it must catch.
 
 mod support;
 

@@ -1,10 +1,10 @@
-//! A lock that is handed over, against everything that can happen to the two between whom it is: another's fast path, a
+//! A lock is handed over, against everything that can happen to the owner and the waiter: another task's fast path, a
 //! timeout, a drop, the death of the owner.
 //!
-//! What must hold: one task at a time has the lock (a cell that loom watches), the word names it, nobody who waits for it
-//! is forgotten, and in the end nobody is queued. The word decides who has it while nobody waits; once WAITERS is set, the
-//! bucket and the graph do, whose locks the owner must take ([E]); and a waiter is told ([N]) after it can see what it
-//! has to do ([O]).
+//! What must hold: one task at a time has the lock (loom watches a cell), the word names it, no waiter of the lock is
+//! forgotten, and in the end none is queued. While no task waits, the word alone names the owner. Once WAITERS
+//! is set, the bucket and the graph decide, and the owner must lock them ([E]). A waiter is notified ([N]) after it can
+//! see what it has to do ([O]).
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -42,11 +42,11 @@ impl Locks {
         self.work(task);
     }
 
-    /// What the owner does: loom sees whether there is another.
+    /// The owner's work. Loom detects a second owner.
     fn work(&self, task: &Task) {
         assert_eq!(self.word().value() & TID_MASK, task.tid(), "the word names the owner");
         self.guarded.with_mut(|count| {
-            // SAFETY: we have the lock, which is what is checked.
+            // SAFETY: this task has the lock. The model checks that.
             unsafe { *count += 1 };
         });
     }
@@ -57,13 +57,13 @@ impl Locks {
 
     fn assert_free(&self, locked: u32) {
         assert_eq!(self.word().value(), 0);
-        // SAFETY: nobody has the lock any more.
+        // SAFETY: no task has the lock any more.
         assert_eq!(self.guarded.with(|count| unsafe { *count }), locked);
         assert_eq!(self.world.domain.try_wake_bitset(self.word(), 9, std::num::NonZeroU32::MAX), Ok(0), "nobody waits");
     }
 }
 
-/// `Again` is for the caller to repeat: the waiters' bit has come meanwhile.
+/// Unlocks. `Again` means that WAITERS was set meanwhile: the caller tries again.
 fn unlock(domain: &Domain, word: &Word, task: &Task) {
     loop {
         match domain.unlock_pi(word, task) {
@@ -73,7 +73,7 @@ fn unlock(domain: &Domain, word: &Word, task: &Task) {
     }
 }
 
-/// Not waited for: see [`SOME_TIME`](crate::support::SOME_TIME).
+/// A model does not wait for this: see [`SOME_TIME`](crate::support::SOME_TIME).
 const SOON: Option<Timeout> = Some(NEVER);
 
 fn poll(future: Pin<&mut impl Future<Output = Result<(), Error>>>) -> Poll<Result<(), Error>> {
@@ -97,7 +97,7 @@ fn lock_against_lock() {
     locks.assert_free(2);
 }
 
-/// The waiter gives up while the lock is handed to it: then it has it, and otherwise the owner's unlock frees it.
+/// The waiter gives up while the lock is handed to it. Either it gets the lock, or the owner's unlock frees it.
 fn timeout_against_unlock() {
     let locks = Locks::new();
     let (one, two) = (locks.task(1), locks.task(2));
@@ -121,7 +121,7 @@ fn timeout_against_unlock() {
     locks.assert_free(1 + locked);
 }
 
-/// The owner dies while somebody comes to wait: the waiter inherits, or finds that there is no such task.
+/// The owner dies while a task comes to wait. The waiter inherits the lock, or finds that there is no such owner.
 fn death_against_lock() {
     let locks = Locks::new();
     let (one, two) = (locks.task(1), locks.task(2));
@@ -138,7 +138,7 @@ fn death_against_lock() {
                 assert_eq!(result, Err(Error::NoTask));
                 assert_eq!(locks.word().value(), 1 | WAITERS, "nobody puts the word of a task right that is gone");
                 locks.word().store(0);
-                // SAFETY: its owner is gone, and nobody else wants it.
+                // SAFETY: the owner is gone, and no other task uses the lock.
                 locks.guarded.with_mut(|count| unsafe { *count += 1 });
             }
         })
@@ -155,8 +155,8 @@ enum Leaves {
     TimesOut,
 }
 
-/// The owner of the lock is gone in one way or the other while the first of two waiters leaves: the lock goes to that one
-/// or passes it by, and in the end to the second.
+/// The owner unlocks or dies while the first of two waiters leaves. The first waiter gets the lock or is passed over,
+/// and in the end the second gets it.
 fn owner_against_leaver(owner_dies: bool, leaves: Leaves) {
     let locks = Locks::new();
     let (one, two, three) = (locks.task(1), locks.task(2), locks.task(3));
@@ -171,7 +171,7 @@ fn owner_against_leaver(owner_dies: bool, leaves: Leaves) {
             if !owner_dies {
                 locks.unlock(&one);
             }
-            // Otherwise it has ended here, with the lock.
+            // Otherwise the task ends here as the owner of the lock.
         })
     };
     if leaves == Leaves::TimesOut {
@@ -191,13 +191,13 @@ fn owner_against_leaver(owner_dies: bool, leaves: Leaves) {
     assert!(can_lock_at_once(&locks, &two));
 }
 
-/// Somebody comes when all are through.
+/// Whether a task can lock at once when all others have finished.
 fn can_lock_at_once(locks: &Locks, task: &Task) -> bool {
     locks.world.domain.try_lock_pi(locks.word(), task) == Ok(()) && locks.word().value() == task.tid()
 }
 
-/// Somebody comes for a lock whose owner is dying and whose heir has not put the word right: it may be refused, for the
-/// word names nobody who lives, and takes nothing away from the heir.
+/// A task comes for a lock whose owner is dying and whose heir has not updated the word. The task may be refused,
+/// because the word names no living task, and must not take anything from the heir.
 fn death_against_newcomer() {
     let locks = Locks::new();
     let (one, two, three) = (locks.task(1), locks.task(2), locks.task(3));
@@ -240,7 +240,7 @@ fn death_against_timeout() {
     owner_against_leaver(true, Leaves::TimesOut);
 }
 
-/// A waiter is given a free lock by a requeue, and dropped; meanwhile somebody else comes to wait for that lock, and goes.
+/// A requeue gives a waiter a free lock, and the waiter is dropped. Another task waits for that lock, and leaves.
 fn requeue_against_drop_and_timeout() {
     let locks = Locks::new();
     let (one, two) = (locks.task(1), locks.task(2));
@@ -260,7 +260,7 @@ fn requeue_against_drop_and_timeout() {
     assert_eq!(locks.word().value(), 0, "a task that has not been told that it owns the lock does");
 }
 
-/// A waiter gives up while it is requeued to a lock that somebody has, who unlocks then, or not before it has left.
+/// A waiter gives up while it is requeued to a lock. The lock's owner unlocks then, or only after the waiter has left.
 fn requeue_against_timeout(unlocks_late: bool) {
     let locks = Locks::new();
     let (one, two) = (locks.task(1), locks.task(2));
@@ -326,14 +326,14 @@ fn a_lock_that_nobody_was_told_of_is_given_back() {
 
 catches!(pi_catches_hand_over_keeps_owner, HandOverKeepsOwner, lock_against_lock);
 catches!(pi_catches_lock_hides_waiter, LockHidesWaiter, lock_against_lock);
-catches!(pi_catches_unlock_trusts_glance, UnlockTrustsGlance, lock_against_lock);
+catches!(pi_catches_unlock_trusts_emptiness_check, UnlockTrustsEmptinessCheck, lock_against_lock);
 catches!(pi_catches_sleeper_forgets, SleeperForgets, lock_against_lock);
-catches!(pi_catches_tell_relaxed, TellRelaxed, lock_against_lock);
+catches!(pi_catches_notify_relaxed, NotifyRelaxed, lock_against_lock);
 catches!(pi_catches_timeout_loses_wake, TimeoutLosesWake, timeout_against_unlock);
 catches!(pi_catches_heir_leaves_by_drop, HeirLeaves, death_against_drop);
 catches!(pi_catches_heir_leaves_by_timeout, HeirLeaves, death_against_timeout);
-catches!(pi_catches_death_tells_nobody, DeathTellsNobody, death_against_lock);
-catches!(pi_catches_heir_is_told_first, HeirIsToldFirst, death_against_lock);
+catches!(pi_catches_death_notifies_nobody, DeathNotifiesNobody, death_against_lock);
+catches!(pi_catches_heir_is_notified_first, HeirIsNotifiedFirst, death_against_lock);
 catches!(pi_catches_drop_keeps_lock, DropKeepsLock, requeue_against_drop_and_timeout);
 catches!(pi_catches_cancel_skips_recheck, CancelSkipsRecheck, requeue_against_timeout_then_unlock);
 hangs!(pi_requeue_hangs_with_requeue_shows_taken, RequeueShowsTaken, requeue_against_timeout_then_unlock);

@@ -1,11 +1,11 @@
-//! A wake of many in the global table, which takes its waiters a piece at a time: one by one, in a model.
+//! A wake of many waiters in the global table, which takes them in pieces: in a model, one at a time.
 //!
-//! The interleavings looked for: a waiter that was there when the wake began is left behind; one that came later is taken
-//! in its place, or beside it. Both would be if a waiter and a wake disagreed which of them came first. They ask for the
-//! moment, or set it, with the lock of the queue's bucket held ([E]).
+//! The interleavings looked for: a waiter that was queued when the wake began is left behind; one that came later is
+//! taken in its place, or in addition. Both would happen if a waiter and a wake disagreed about which of them came
+//! first. Both read or change the *moment* with the queue's bucket locked ([E]).
 //!
-//! And what may happen to a wake's marker between two pieces: a resize takes it along, its neighbours leave, others look for
-//! waiters where it stands.
+//! And what may happen to a wake's marker between two pieces: a resize moves it, its neighbours leave, other operations
+//! look for waiters where it stands.
 
 use std::future::Future;
 use std::num::NonZeroU32;
@@ -19,7 +19,7 @@ use ufutex_loom::{Cause, Error, Priority, Queued, WaitOptions, Waiter};
 
 use crate::support::{World, assert_not_lost, catches, check, check_pair, hangs, resize};
 
-/// Ahead of all who are in the queue.
+/// Queues ahead of all waiters.
 const FIRST: WaitOptions = WaitOptions::new().realtime_priority(1);
 
 fn spawn_wake_of_all(world: &Arc<World<Live>>) -> thread::JoinHandle<usize> {
@@ -30,7 +30,7 @@ fn spawn_wake_of_all(world: &Arc<World<Live>>) -> thread::JoinHandle<usize> {
     })
 }
 
-/// A second waiter comes while the wake begins: it sees the new value, or is woken.
+/// A second waiter comes while the wake begins. It sees the new value, or is woken.
 fn waiter_comes_as_wake_begins() {
     let world = World::<Live>::with_slots(0);
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
@@ -43,7 +43,7 @@ fn waiter_comes_as_wake_begins() {
     assert_not_lost(queued, woken - 1);
 }
 
-/// When the first of two has been woken, a third comes, ahead of the second. It is not for this wake.
+/// When the first of two waiters has been woken, a third comes, ahead of the second. This wake must not take it.
 fn third_comes_between_pieces(sizes: &'static [usize]) {
     let world = World::<Live>::with_slots(0);
     let mut waiters = [pin!(Waiter::new()), pin!(Waiter::new())];
@@ -67,7 +67,7 @@ fn third_comes() {
     third_comes_between_pieces(&[]);
 }
 
-/// When the first two of the second word have been woken, a waiter is moved there from the first word.
+/// When the first two waiters of the second word have been woken, a waiter is requeued there from the first word.
 fn waiter_is_requeued_between_pieces() {
     let world = World::<Live>::with_slots(0);
     let mut waiters = [(); 3].map(|()| Box::pin(Waiter::new()));
@@ -89,7 +89,7 @@ fn waiter_is_requeued_between_pieces() {
     assert!(there.into_iter().all(|there| !there.cancel()));
 }
 
-/// Waiters of the first word in the global table, with these bitsets.
+/// Queues waiters of the first word in the global table, with these bitsets.
 fn queue_bits<'w, 'd, const N: usize>(
     world: &'d World<Live>,
     waiters: &'w mut [Pin<Box<Waiter<'d>>>; N],
@@ -109,8 +109,8 @@ fn spawn_wake_of_bits(world: &Arc<World<Live>>, bits: u32) -> thread::JoinHandle
     thread::spawn(move || world.domain.wake_bitset(&world.word, 9, bits))
 }
 
-/// A wake passes over two waiters, and so has a marker in the queue when it is unlocked, and wakes the third: while `meanwhile`
-/// happens to the first two.
+/// A wake passes over two waiters and wakes the third. When it unlocks the bucket, its marker is in the queue.
+/// `meanwhile` happens to the first two waiters.
 fn wake_passes_over(meanwhile: impl FnOnce(&Arc<World<Live>>, [Queued<'_, '_>; 2])) {
     let world = World::<Live>::with_slots(0);
     let mut waiters = [(); 3].map(|()| Box::pin(Waiter::new()));
@@ -130,23 +130,23 @@ fn table_is_resized_between_pieces() {
     });
 }
 
-/// Those that were passed over leave, and those that the marker stands next to.
+/// The waiters that were passed over leave. They are the marker's neighbours.
 fn neighbours_leave_between_pieces() {
     wake_passes_over(|_, passed_over| assert_eq!(passed_over.map(Queued::cancel), [true; 2]));
 }
 
-/// Another wake takes one of them, in one step.
+/// Another wake takes one of them in one step.
 fn first_is_woken_between_pieces() {
     wake_passes_over(|world, [first, second]| {
         let nonzero = NonZeroU32::new(1).expect("it is not 0");
         assert_eq!(world.domain.wake_bitset(&world.word, 1, nonzero), 1);
         assert!(!first.cancel());
-        // In the first waiter's place: before all that are left.
+        // In the first waiter's place, before all others.
         assert!(second.cancel());
     });
 }
 
-/// Wakes of one take all waiters, and meet the marker.
+/// Wakes of one take all waiters and meet the marker.
 fn all_are_woken_one_by_one() {
     let world = World::<Live>::with_slots(0);
     let mut waiters = [(); 2].map(|()| Box::pin(Waiter::new()));
@@ -157,7 +157,7 @@ fn all_are_woken_one_by_one() {
     assert!(queued.into_iter().all(|waiter| !waiter.cancel()));
 }
 
-/// Both walk over waiters of the other, and over its marker.
+/// Each wake passes over waiters that only the other one takes, and over its marker.
 fn two_wakes_pass_over() {
     let world = World::<Live>::with_slots(0);
     let mut waiters = [(); 3].map(|()| Box::pin(Waiter::new()));
@@ -168,7 +168,7 @@ fn two_wakes_pass_over() {
     assert_eq!(queued.map(Queued::cancel), [true, false, false]);
 }
 
-/// All waiters are moved to the other word, and the marker is not.
+/// All waiters are requeued to the other word. The marker is not.
 fn waiters_are_requeued_between_pieces() {
     let world = World::<Live>::with_slots(0);
     let mut waiters = [(); 2].map(|()| Box::pin(Waiter::new()));
@@ -181,7 +181,7 @@ fn waiters_are_requeued_between_pieces() {
     assert!(queued.into_iter().all(|waiter| !waiter.cancel()));
 }
 
-/// A requeue of a word to itself counts its waiters while one leaves.
+/// A requeue of a word to itself counts the word's waiters while one leaves.
 fn word_is_requeued_to_itself() {
     let world = World::<Live>::with_slots(0);
     let mut waiters = [(); 3].map(|()| Box::pin(Waiter::new()));
@@ -198,7 +198,7 @@ fn word_is_requeued_to_itself() {
     assert!(has_left && third.cancel() && done.woken == 1 && (1..=2).contains(&done.requeued), "{done:?}");
 }
 
-/// When the first of two has got a free lock, a third comes, ahead of the second. The requeue leaves it where it is.
+/// When the first of two waiters has got a free lock, a third comes, ahead of the second. The requeue must not take it.
 fn third_comes_between_pieces_of_a_requeue_to_a_lock() {
     let world = World::<Live>::with_slots(0);
     let tasks = [1, 2, 3].map(|tid| world.domain.task(tid).expect("the number is free"));

@@ -1,8 +1,8 @@
-//! The pivot of `atomic` and `percpu`: it waits until no operation is between look-up and unlock.
+//! The pivot of `atomic` and `percpu` waits until no operation is between look-up and unlock.
 //!
-//! The interleaving looked for: an operation has looked up the old table, and comes to its bucket when the waiters have
-//! left it. The count keeps the pivot from starting before such an operation is through ([H]); `percpu` must moreover
-//! know that no restartable sequence adds to a counter that has been summed up ([I]).
+//! The interleaving looked for: an operation has looked up the old table, and reaches its bucket after the waiters have
+//! left it. The count prevents the pivot from starting before such an operation has finished ([H]). `percpu` must also
+//! ensure that no restartable sequence adds to a counter that has already been summed ([I]).
 
 use std::pin::pin;
 

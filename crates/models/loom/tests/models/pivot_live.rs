@@ -1,9 +1,9 @@
-//! The pivot of `live`: one key, two tables, a waiter and a waker that may hold a stale pointer to either.
+//! The pivot of `live`: one key, two tables, and a waiter and a waker that may have a stale pointer to either.
 //!
-//! The interleavings looked for: the waker glances at a bucket that its key has left, or has not come to yet, and finds
-//! nobody; the waiter queues in a bucket where nobody will look. They are excluded by the invariant that exactly one
-//! bucket of a key is live, and by the mover holding the source's lock from before the target is live until the source
-//! is not ([E], [F]): see "the empty check with a stale table" in ORDERING.md.
+//! The interleavings looked for: the waker's emptiness check finds no waiter in a bucket that its key has left or has
+//! not reached yet; the waiter queues in a bucket that no waker will look at. They are excluded by two invariants:
+//! exactly one bucket of a key is live, and the mover holds the source's lock from before the target is live until the
+//! source is not ([E], [F]). See "the empty check with a stale table" in ORDERING.md.
 
 use std::pin::pin;
 
@@ -14,7 +14,7 @@ use ufutex_loom::scheme::Live;
 
 use crate::support::{World, assert_not_lost, catches, check, resize};
 
-/// Waiter, waker and mover all at once.
+/// A waiter, a waker and a mover all at once.
 fn pivot(start: usize, sizes: &'static [usize]) {
     let world = World::<Live>::with_slots(start);
     let mover = resize(&world, sizes);
@@ -26,7 +26,7 @@ fn pivot(start: usize, sizes: &'static [usize]) {
     assert_not_lost(queued, woken);
 }
 
-/// The waiter has queued before; the waker must find it wherever it is by then.
+/// The waiter is queued before. The waker must find it in whichever table it is then.
 fn pivot_with_a_waiter(start: usize, sizes: &'static [usize]) {
     let world = World::<Live>::with_slots(start);
     let mut waiter = pin!(Waiter::new());

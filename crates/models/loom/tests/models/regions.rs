@@ -1,9 +1,10 @@
-//! Domains whose locks meet: the regions of two become one before a task waits for the other domain's, and part again when
-//! nobody does, while others are about to lock either.
+//! Domains whose tasks share locks: the regions of two domains are joined before a task waits for the other domain's,
+//! and separate when none does, while other tasks are about to lock either.
 //!
-//! What must hold: whoever locks a region finds its own tasks there (the second look), two that want each other's
-//! do not wait for ever, nor do one that has the bucket and one that has the region, and the priorities and words are right in the
-//! end. And a region never has domains of two PID namespaces, which the engine asserts where regions become one.
+//! What must hold: a thread that locks a region finds its own tasks there (it checks again with the region locked); two
+//! threads that want each other's regions do not wait for ever, nor do a thread with the bucket and one with the
+//! region; in the end priorities and words are right. A region never has domains of two PID namespaces, which the
+//! engine asserts where regions are joined.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -14,10 +15,10 @@ use ufutex_loom::{
 
 use crate::support::{NEVER, Word, catches, check_pair};
 
-/// Not waited for: see [`SOME_TIME`](crate::support::SOME_TIME).
+/// A model does not wait for this: see [`SOME_TIME`](crate::support::SOME_TIME).
 const SOON: Option<Timeout> = Some(NEVER);
 
-/// Two domains of a system, and two words that both map.
+/// Two domains of a system, and two words that both have mapped.
 struct Neighbours {
     domains: [Domain<Live>; 2],
     words: [Word; 2],
@@ -65,7 +66,7 @@ impl Neighbours {
     }
 }
 
-/// A task's priority is changed while another domain's task, whose region is new, comes to wait for it and goes again.
+/// A task's priority changes while a task of another domain, whose region is new, waits for it and leaves again.
 fn priority_against_newcomer() {
     let both = Neighbours::new();
     let one = both.task(0, 1);
@@ -86,7 +87,7 @@ fn priority_against_newcomer() {
     both.unlock(0, 0, &one);
 }
 
-/// A lock goes from a task of one domain to one of the other, and back.
+/// A lock goes from a task of one domain to a task of the other, and back.
 fn lock_against_lock() {
     let both = Neighbours::new();
     let (one, two) = (both.task(0, 1), both.task(1, 2));
@@ -105,7 +106,7 @@ fn lock_against_lock() {
     assert_eq!(both.words[0].value(), 0);
 }
 
-/// Each domain has a lock, and a second task that wants the other's: both regions are wanted by two at once.
+/// Each domain has a lock, and a second task that wants the other domain's lock. So two threads want both regions.
 fn each_wants_the_others() {
     let both = Neighbours::new();
     let owners = [both.task(0, 1), both.task(1, 2)];
@@ -125,8 +126,8 @@ fn each_wants_the_others() {
     }
 }
 
-/// A newcomer finds the region of the lock's owner busy. So it waits for that region, and then for the word's bucket. A second task of
-/// the owner's domain comes to the same bucket and region meanwhile.
+/// A newcomer finds the region of the lock's owner busy, waits for that region, and then for the word's bucket.
+/// Meanwhile a second task of the owner's domain comes to the same bucket and region.
 fn newcomer_waits_for_the_owners_region() {
     let both = Neighbours::new();
     let (one, three) = (both.task(0, 1), both.task(0, 3));
@@ -150,7 +151,7 @@ fn buckets_and_regions_are_not_waited_for_in_a_circle() {
     check_pair(newcomer_waits_for_the_owners_region);
 }
 
-/// The TID in a word leads to a home whose domain ends, and which then is that of a guest in another namespace.
+/// The TID in a word leads to a home whose domain ends. The home is then used by a guest in another namespace.
 fn home_goes_to_a_stranger() {
     let system = system();
     let [here, there] = [(); 2].map(|()| domain(&system.pid_namespace()));

@@ -1,8 +1,8 @@
-//! A requeue against whatever else happens to the waiter that it moves: a timeout, a drop, a resize, a second requeue.
+//! A requeue against all that can happen to the waiter that it moves: a timeout, a drop, a resize, a second requeue.
 //!
-//! The interleavings looked for: somebody sees the waiter in neither queue, or edits the queue that it has left; a wake
-//! of the second word goes to the wrong bucket, or nobody hears of it. Both buckets are locked from before the waiter
-//! leaves the first until it is in the second, and all that time it says that it is in the first ([E], [K]).
+//! The interleavings looked for: a thread finds the waiter in neither queue, or edits the queue that it has left; a
+//! wake of the second word goes to the wrong bucket, or is lost. Both buckets are locked from before the waiter leaves
+//! the first until it is in the second. During all that time its entry names the first bucket ([E], [K]).
 
 use std::future::Future;
 use std::pin::pin;
@@ -15,7 +15,7 @@ use ufutex_loom::{Error, Requeued, WaitOptions, Waiter};
 
 use crate::support::{SOME_TIME, World, catches, check, check_pair, hangs, resize};
 
-/// Ahead of the second waiter in the queue, whoever comes first.
+/// Queues ahead of the second waiter, whichever comes first.
 const FIRST: WaitOptions = WaitOptions::new().realtime_priority(1);
 
 const NOBODY: (usize, usize) = (0, 0);
@@ -24,7 +24,7 @@ fn wake_both<S: Scheme<Lean>>(world: &World<S>) -> (usize, usize) {
     (world.domain.wake(&world.word, 9), world.domain.wake(&world.other, 9))
 }
 
-/// The waiter gives up while it is moved. Whoever wakes at the second word afterwards has woken it, or nobody.
+/// The waiter gives up while it is requeued. It is woken if and only if a later wake of the second word counts it.
 fn against_timeout<S: Scheme<Lean>>(wakes: usize) {
     let world = World::<S>::with_slots(2);
     let waiter = {
@@ -39,7 +39,7 @@ fn against_timeout<S: Scheme<Lean>>(wakes: usize) {
     assert_eq!(wake_both(&world), NOBODY);
 }
 
-/// Two waiters, one of which may time out. Either one is woken and one is moved, or the only one left is woken.
+/// Two waiters, one of which may time out. Either one is woken and one is requeued, or the only one left is woken.
 fn wake_one_move_one() {
     let world = World::<Live>::with_slots(2);
     let mut waiter = pin!(Waiter::new());
@@ -59,7 +59,7 @@ fn wake_one_move_one() {
     second.cancel();
 }
 
-/// A future is polled and dropped while it is moved, and another waits for the second word: one of them hears of the wake.
+/// A future is polled and dropped while it is requeued, and another waits for the second word. One gets the wake.
 fn against_drop<S: Scheme<Lean>>() {
     let world = World::<S>::with_slots(2);
     let mut waiter = pin!(Waiter::new());
@@ -82,7 +82,7 @@ fn against_drop<S: Scheme<Lean>>() {
     assert_eq!(wake_both(&world), NOBODY);
 }
 
-/// The waiter is moved from word to word while both buckets move from table to table.
+/// The waiter is requeued while a resize moves both buckets.
 fn against_resize<S: Scheme<Lean>>(start: usize, sizes: &'static [usize]) {
     let world = World::<S>::with_slots(start);
     let mut waiter = pin!(Waiter::new());
@@ -96,7 +96,7 @@ fn against_resize<S: Scheme<Lean>>(start: usize, sizes: &'static [usize]) {
     mover.join().unwrap();
 }
 
-/// As before, but the wake comes when the tables are quiet.
+/// As before, with the wake after the resize.
 fn against_resize_then_wake<S: Scheme<Lean>>(start: usize, sizes: &'static [usize]) {
     let world = World::<S>::with_slots(start);
     let mut waiter = pin!(Waiter::new());
@@ -108,7 +108,7 @@ fn against_resize_then_wake<S: Scheme<Lean>>(start: usize, sizes: &'static [usiz
     assert!(!queued.cancel());
 }
 
-/// Two threads want the same two buckets, in opposite order, and each takes the waiter to where it wants it.
+/// Two threads lock the same two buckets in opposite order, and each requeues the waiter to its own target.
 fn against_requeue(start: usize, sizes: &'static [usize]) {
     let world = World::<Live>::with_slots(start);
     let mut waiter = pin!(Waiter::new());

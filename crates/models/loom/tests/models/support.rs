@@ -1,4 +1,4 @@
-//! What the models share: how they are explored, how a mutant is shown to be caught, and the smallest world to run in.
+//! Shared by the models: their exploration, the test that a mutant is caught, and the smallest system to run in.
 
 use std::process::Command;
 use std::task::Waker;
@@ -13,17 +13,17 @@ use ufutex_loom::{
     Access, Clock, Config, Domain, Error, Fault, Options, Queued, System, Target, Timeout, WaitOptions, Waiter,
 };
 
-/// Explores the interleavings with at most two preemptions, or as many as `UFUTEX_MODEL_BOUND` says.
+/// Explores the interleavings with at most two preemptions, or with as many as `UFUTEX_MODEL_BOUND` sets.
 pub fn check(model: impl Fn() + Sync + Send + 'static) {
     explore(asked_bound().unwrap_or(2), model);
 }
 
-/// As [`check`], for a model of two threads, which can afford three.
+/// Like [`check`], with up to three preemptions, for models of two threads.
 pub fn check_pair(model: impl Fn() + Sync + Send + 'static) {
     explore(asked_bound().unwrap_or(3), model);
 }
 
-/// As [`check`], for a model of three threads with much to do, which can afford one.
+/// Like [`check`], with one preemption, for models of three threads with much to do.
 pub fn check_crowd(model: impl Fn() + Sync + Send + 'static) {
     explore(asked_bound().unwrap_or(1), model);
 }
@@ -39,7 +39,7 @@ fn explore(bound: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// A test that `$model` fails with `$mutant` in the engine, and not merely by running for ever.
+/// Makes a test that `$model` fails with `$mutant` in the engine, and not only by running for ever.
 macro_rules! catches {
     ($test:ident, $mutant:ident, $model:expr) => {
         #[test]
@@ -50,7 +50,7 @@ macro_rules! catches {
     };
 }
 
-/// A test that with `$mutant` in the engine somebody in `$model` looks for something for ever.
+/// Makes a test that with `$mutant` in the engine a thread of `$model` loops for ever.
 macro_rules! hangs {
     ($test:ident, $mutant:ident, $model:expr) => {
         #[test]
@@ -63,27 +63,27 @@ macro_rules! hangs {
 
 pub(crate) use {catches, hangs};
 
-/// See the macro.
+/// The body of [`catches`].
 pub fn assert_catches(test: &str, mutant: Mutant, model: fn()) {
     let Some(output) = run_apart(test, mutant, model) else { return };
     assert!(!output.contains(ENDLESS), "the broken engine only runs for ever:\n{output}");
 }
 
-/// See the macro.
+/// The body of [`hangs`].
 pub fn assert_hangs(test: &str, mutant: Mutant, model: fn()) {
     let Some(output) = run_apart(test, mutant, model) else { return };
     assert!(output.contains(ENDLESS), "the broken engine fails in another way:\n{output}");
 }
 
-/// What loom says of a model in which somebody goes round and round.
+/// A part of loom's message for a model in which a thread loops for ever.
 const ENDLESS: &str = "maximum number of branches";
 
-/// Runs `model` with `mutant` in a process of its own, which must fail, and answers what that printed. A broken engine
-/// is free to do anything: panic while it panics, or use memory that is gone.
+/// Runs `model` with `mutant` in a process of its own, which must fail. Returns its output. A broken engine may do
+/// anything, such as panic during a panic or use freed memory.
 fn run_apart(test: &str, mutant: Mutant, model: fn()) -> Option<String> {
     const APART: &str = "UFUTEX_MODEL_APART";
     if std::env::var_os(APART).is_some() {
-        // From few to many: what one preemption shows need not be looked for among three.
+        // From few preemptions to many, because fewer are explored faster.
         with_mutant(mutant, || (1..=3).for_each(|bound| explore(bound, model)));
         return None;
     }
@@ -100,7 +100,7 @@ fn run_apart(test: &str, mutant: Mutant, model: fn()) -> Option<String> {
     Some(printed)
 }
 
-/// A time that a model does not wait for: who would sleep until then gives up at once.
+/// A deadline that a model does not wait for: a thread that would sleep until then times out at once.
 pub const NEVER: Timeout = Timeout::At(Clock::Monotonic, Duration::MAX);
 
 /// A wait until [`NEVER`].
@@ -118,12 +118,12 @@ impl Word {
         Self { value: AtomicU32::new(0), address }
     }
 
-    /// What it holds, for whoever is the last to use it.
+    /// The value of the word, for a thread that no other thread races with.
     pub fn value(&self) -> u32 {
         self.value.load(Ordering::Acquire)
     }
 
-    /// The weakest store: what orders it before the look at the bucket is the engine's to add.
+    /// A relaxed store: its order before the emptiness check is the engine's task.
     pub fn store(&self, value: u32) {
         self.value.store(value, Ordering::Relaxed);
     }
@@ -146,10 +146,10 @@ impl Target for &Word {
     }
 }
 
-/// Found by trying: in a table of two slots it has the bucket that the first word has not.
+/// Found by trying: in a table of two slots this word is in the other bucket than the first word.
 const OTHER: u64 = 0x1080;
 
-/// A domain without a table, and two words, which in a table of two slots are in different buckets.
+/// A domain without a table, and two words that are in different buckets of a table of two slots.
 pub struct World<S: Scheme<Lean>> {
     pub domain: Domain<S>,
     pub word: Word,
@@ -157,7 +157,7 @@ pub struct World<S: Scheme<Lean>> {
 }
 
 impl<S: Scheme<Lean>> World<S> {
-    /// A world whose domain will make a table of two slots.
+    /// Makes a world whose domain will make a table of two slots.
     pub fn new() -> Self {
         let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
         let system = System::with_config(config).expect("the models' configuration is valid");
@@ -165,26 +165,26 @@ impl<S: Scheme<Lean>> World<S> {
         Self { domain, word: Word::at(0x1000), other: Word::at(OTHER) }
     }
 
-    /// A world with a table of so many slots, or the global one.
+    /// Makes a world with a table of `slots` slots, or with the global table if `slots` is 0.
     pub fn with_slots(slots: usize) -> Arc<Self> {
         let world = Self::new();
         world.domain.set_slots(slots).expect("a table can be made");
         Arc::new(world)
     }
 
-    /// Stores 1 and wakes one waiter; how many were woken.
+    /// Stores 1 and wakes one waiter. Returns the number of woken waiters.
     pub fn store_and_wake(&self) -> usize {
         self.word.store(1);
         self.domain.wake(&self.word, 1)
     }
 
-    /// Queues `waiter` if the word holds 0. It does not sleep: whether it would have been woken is seen afterwards.
+    /// Queues `waiter` if the word holds 0. It does not sleep: `Queued::is_woken` shows later whether it was woken.
     pub fn queue<'w, 'd>(&'d self, waiter: std::pin::Pin<&'w mut Waiter<'d, S>>) -> Result<Queued<'w, 'd, S>, Error> {
         self.domain.prepare_with(waiter, &self.word, 0, &WaitOptions::new(), Waker::noop().clone())
     }
 }
 
-/// A thread that gives the table these sizes, one after the other.
+/// Starts a thread that resizes the table to these sizes, one after the other.
 pub fn resize<S: Scheme<Lean>>(world: &Arc<World<S>>, sizes: &'static [usize]) -> JoinHandle<()> {
     let world = world.clone();
     loom::thread::spawn(move || {
@@ -194,7 +194,7 @@ pub fn resize<S: Scheme<Lean>>(world: &Arc<World<S>>, sizes: &'static [usize]) -
     })
 }
 
-/// What must hold once one waiter and one waker are through: the waiter saw the new value, or the waker the waiter.
+/// Asserts that after one wait and one wake the waiter saw the new value, or the waker saw the waiter.
 pub fn assert_not_lost<S: Scheme<Lean>>(queued: Result<Queued<'_, '_, S>, Error>, woken: usize) {
     match queued {
         Ok(queued) => {

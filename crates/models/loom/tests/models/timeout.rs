@@ -1,8 +1,8 @@
-//! A timeout against a wake: the wait ends one way, and the waker has counted accordingly.
+//! A timeout against a wake: the wait ends in one way, and the waker's count agrees.
 //!
-//! The interleavings looked for: the waiter says "timed out" after a waker has counted it, so that the wake is lost;
-//! or it leaves its stack frame while the waker, which has taken the entry, still has to signal in it. A waiter that
-//! does not find itself queued any more waits for the signal ([J]), and then was woken.
+//! The interleavings looked for: the waiter returns "timed out" after a waker has counted it, so that the wake is lost;
+//! or it leaves its stack frame while the waker, which has taken the entry, still has to signal there. A waiter whose
+//! entry is no longer queued waits for the signal ([J]), and was woken then.
 
 use loom::thread;
 use ufutex_loom::Error;

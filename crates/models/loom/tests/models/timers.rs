@@ -1,4 +1,4 @@
-//! What the models of timers share: a clock that they set, the notices that came, a driver and a process's timers.
+//! Shared by the models of timers: a clock that they set, the delivered notices, a driver, and a process's timers.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use ufutex_loom::Error;
 use ufutex_loom::timer::{Base, Clocks, Deliver, Driver, Notice, Setting, TimerClock, Timers};
 
-/// Shows what it is set to. Not loom's atomics: what time it is is not what the models look at.
+/// A clock that a model sets. Without loom's atomics: the models do not explore the order of clock readings.
 #[derive(Default)]
 pub struct ModelClock {
     now: AtomicU64,
@@ -19,7 +19,7 @@ impl ModelClock {
         self.now.store(nanoseconds, Relaxed);
     }
 
-    /// How often an embedder would have been told to look.
+    /// Number of times that an embedder was notified of a new earliest deadline.
     pub fn changed(&self) -> usize {
         self.changed.load(Relaxed)
     }
@@ -34,7 +34,7 @@ impl Clocks for ModelClock {
     }
 }
 
-/// Notices as a guest kernel has them: signals that have not been delivered.
+/// Notices as a guest kernel keeps them: signals that have not been delivered.
 #[derive(Default)]
 pub struct Notices(Mutex<Vec<Notice>>);
 
@@ -45,13 +45,13 @@ impl Deliver for Notices {
 }
 
 impl Notices {
-    /// Those that have come since.
+    /// The notices since the last call.
     pub fn drain(&self) -> Vec<Notice> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
 
-/// A process with timers, and whoever expires them.
+/// A process with timers, and the driver that expires them.
 pub struct Process {
     pub clock: Arc<ModelClock>,
     pub notices: Arc<Notices>,
@@ -60,7 +60,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// A process with timers of these IDs, at time 0.
+    /// Makes a process with timers of these IDs, at time 0.
     pub fn with(ids: &[i32]) -> Arc<Self> {
         let (clock, notices) = (Arc::new(ModelClock::default()), Arc::new(Notices::default()));
         let driver = Driver::with_clocks(clock.clone()).expect("a driver can be made");
@@ -70,7 +70,7 @@ impl Process {
         process
     }
 
-    /// As [`with`](Self::with); timer 0 was armed for [`DUE`], and that is now.
+    /// Like [`with`](Self::with), with timer 0 armed for [`DUE`], and the clock at that time.
     pub fn with_one_due(ids: &[i32], interval: u64) -> Arc<Self> {
         let process = Self::with(ids);
         process.arm(0, DUE, interval).expect("timer 0 is there");
@@ -82,7 +82,7 @@ impl Process {
         self.timers.create_as(id, TimerClock::Monotonic, None).map(|created| assert_eq!(created, id))
     }
 
-    /// Sets a timer to a point in time.
+    /// Arms a timer for a point in time.
     pub fn arm(&self, id: i32, at: u64, interval: u64) -> Result<Setting, Error> {
         self.timers.settime(id, true, setting(at, interval))
     }
@@ -91,12 +91,12 @@ impl Process {
         self.timers.settime(id, false, Setting::default())
     }
 
-    /// When the driver has something to do.
+    /// When the driver's next turn is due.
     pub fn next(&self) -> Option<u64> {
         self.driver.next(Base::Monotonic).map(|at| at.as_nanos() as u64)
     }
 
-    /// Lets the time come, and answers who has expired and was not void.
+    /// Sets the clock and runs a turn. Returns the IDs of the expired timers whose notices were not void.
     pub fn expired_at(&self, time: u64) -> Vec<i32> {
         self.clock.set(time);
         self.driver.turn();
@@ -105,14 +105,14 @@ impl Process {
     }
 }
 
-/// When the timers that are due are due.
+/// The time for which timers are armed.
 pub const DUE: u64 = 10;
 
 pub fn setting(value: u64, interval: u64) -> Setting {
     Setting { value: Duration::from_nanos(value), interval: Duration::from_nanos(interval) }
 }
 
-/// A thread of the process.
+/// Starts a thread of the process.
 pub fn spawn<R: 'static>(
     process: &Arc<Process>,
     call: impl FnOnce(&Process) -> R + 'static,

@@ -1,8 +1,8 @@
-//! The driver: who arms and who turns, who goes while others turn, and the channel at which expired timers come out: [U].
+//! The driver ([U]): arming and the end of a process against turns, and the channel that receives expired timers.
 //!
-//! The interleavings looked for: an embedder that looks when the next turn is due, and sleeps until then, while somebody
-//! arms an earlier deadline or turns as well; the last handle of a process's timers dropped while the driver has their
-//! queue in its hands; a receiver that goes to sleep while a notice comes.
+//! The interleavings looked for: an embedder reads when the next turn is due, and sleeps until then, while another
+//! thread arms an earlier deadline or runs a turn too; the last handle of a process's timers is dropped while the
+//! driver serves their queue; a receiver goes to sleep while a notice comes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -14,15 +14,15 @@ use ufutex_loom::timer::{Base, Driver, Expiries, TimerClock, Timers};
 use crate::support::{catches, check, check_pair};
 use crate::timers::{DUE, ModelClock, Process, setting, spawn};
 
-/// When the other timer is due.
+/// The time for which the other timer is armed.
 const NEXT: u64 = DUE + 5;
 
-/// Whether who has been told `seen`, and to look again so often since, will turn by `at`.
+/// Whether an embedder that read `seen` as its next turn, and was notified `told` times since, will turn by `at`.
 fn will_turn_by(at: u64, seen: Option<u64>, told: usize) -> bool {
     seen.is_some_and(|seen| seen <= at) || told != 0
 }
 
-/// An embedder's loop, and somebody who arms.
+/// An embedder's loop, and a thread that arms a timer.
 fn armed_during_a_turn() {
     let process = Process::with_one_due(&[0, 1], 0);
     let before = process.clock.changed();
@@ -38,7 +38,7 @@ fn armed_during_a_turn() {
     assert_eq!(process.expired_at(NEXT), [1]);
 }
 
-/// An embedder that looks, and somebody else who turns.
+/// An embedder reads when the next turn is due, while another thread runs a turn.
 fn asked_during_a_turn() {
     let process = Process::with_one_due(&[0, 1], 0);
     process.arm(1, NEXT, 0).expect("the timer is there");
@@ -50,7 +50,7 @@ fn asked_during_a_turn() {
     assert_eq!(process.next(), Some(NEXT));
 }
 
-/// One is disarmed, the other is armed.
+/// One timer is disarmed, another is armed.
 fn armed_while_the_last_goes() {
     let process = Process::with(&[0, 1]);
     process.arm(0, DUE, 0).expect("the timer is there");
@@ -67,7 +67,7 @@ fn armed_while_the_last_goes() {
     assert_eq!(process.next(), None);
 }
 
-/// The last handle goes while the driver turns.
+/// The last handle is dropped during a turn.
 fn dropped_during_a_turn() {
     let process = Arc::into_inner(Process::with_one_due(&[0], 0)).expect("nobody else has it");
     let Process { clock, notices, driver, timers } = process;
@@ -95,7 +95,7 @@ struct Channel {
 }
 
 impl Channel {
-    /// A channel, and so many timers that are due.
+    /// Makes a channel, and `timers` timers that are due.
     fn with_due(timers: i32) -> Arc<Self> {
         let clock = Arc::new(ModelClock::default());
         let driver = Driver::with_clocks(clock.clone()).expect("a driver can be made");
@@ -124,7 +124,7 @@ fn received() {
     assert_eq!(channel.expiries.try_recv(), None);
 }
 
-/// Each gets one, though one of them may have heard the bell for both.
+/// Each of two receivers gets a notice, although one of them may have been woken for both.
 fn received_by_two() {
     let channel = Channel::with_due(2);
     let other = {
@@ -158,7 +158,7 @@ fn received_by_a_task() {
     assert_eq!(poll(), if is_pending { Poll::Ready(0) } else { Poll::Pending });
 }
 
-/// What is in line comes to nothing when its timer goes.
+/// A notice in the channel is void once its timer is deleted.
 fn received_or_deleted() {
     let channel = Channel::with_due(1);
     let turn = channel.spawn_turn();
@@ -200,7 +200,7 @@ fn each_of_two_receivers_gets_one() {
     check(received_by_two);
 }
 
-catches!(timers_driver_catches_arm_tells_nobody, ArmTellsNobody, armed_during_a_turn);
+catches!(timers_driver_catches_arm_notifies_nobody, ArmNotifiesNobody, armed_during_a_turn);
 catches!(timers_driver_catches_turn_forgets_rest, TurnForgetsRest, asked_during_a_turn);
 catches!(timers_driver_catches_turn_ignores_looks, TurnIgnoresLooks, asked_during_a_turn);
 catches!(timers_driver_catches_disarm_silences_others, DisarmSilencesOthers, armed_while_the_last_goes);

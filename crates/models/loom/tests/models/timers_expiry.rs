@@ -1,24 +1,24 @@
 //! Expiry and its notices against timers that are set, deleted, and made again in the same memory.
 //!
-//! The interleavings looked for: a timer leaves its queue, being due, and before it is locked it is set again, deleted, or
-//! another one; a notice is taken after that. Both carry the number that the timer had, and come to nothing if it has
-//! another by then. Nothing is lost either: what is armed in the end expires in the end.
+//! The interleavings looked for: a due timer leaves its queue, and before it is locked it is set again, deleted, or
+//! replaced by another one; a notice is taken after that. Queue and notice have the timer's *number* from then, and are
+//! void if it has changed. Nothing is lost either: a timer that is armed in the end expires.
 
 use ufutex_loom::timer::Setting;
 
 use crate::support::{catches, check, check_pair};
 use crate::timers::{DUE, Process, spawn};
 
-/// Later than what is due.
+/// Later than `DUE`.
 const LATER: u64 = 100;
 
-/// The driver turns while the timer is set.
+/// A turn runs while the timer is set.
 fn set_again(interval: u64) {
     let process = Process::with_one_due(&[0], interval);
     let turn = spawn(&process, |process| process.driver.turn());
     process.arm(0, LATER, 0).expect("the timer is there");
     turn.join().unwrap();
-    // Whether the turn came first or not, what it has said is void.
+    // Its notices are void, whether the turn came first or not.
     assert!(process.notices.drain().into_iter().all(|notice| process.timers.take(notice).is_none()));
     assert!(process.next().is_some_and(|at| at <= LATER));
     assert_eq!(process.expired_at(LATER - 1), []);
@@ -34,7 +34,7 @@ fn interval_set_again() {
     set_again(DUE);
 }
 
-/// The driver turns while the timer is set to a time that has passed as well.
+/// A turn runs while the timer is set to another time in the past.
 fn set_to_the_past() {
     let process = Process::with_one_due(&[0], 0);
     let turn = spawn(&process, |process| process.driver.turn());
@@ -54,7 +54,7 @@ fn disarmed() {
     assert_eq!(process.next(), None);
 }
 
-/// Deleted, and made again in the same memory, while the driver turns.
+/// The timer is deleted, and another is made in the same memory, while a turn runs.
 fn another(id: i32) {
     let process = Process::with_one_due(&[0], 0);
     let turn = spawn(&process, |process| process.driver.turn());
@@ -75,7 +75,7 @@ fn another_of_another_id() {
     another(1);
 }
 
-/// Deleted while two turn.
+/// A timer is deleted while two threads run turns.
 fn two_turns() {
     let process = Process::with_one_due(&[0, 1], 0);
     process.arm(1, DUE, 0).expect("the timer is there");
@@ -93,7 +93,7 @@ fn taken(interval: u64, against: fn(&Process)) -> (bool, std::sync::Arc<Process>
     let taker = spawn(&process, move |process| process.timers.take(notice).is_some());
     against(&process);
     let is_taken = taker.join().unwrap();
-    // At the latest by now it is void.
+    // By now the notice is void in any case.
     assert_eq!(process.timers.take(notice), None);
     (is_taken, process)
 }
@@ -118,7 +118,7 @@ fn taken_against_delete() {
     assert_eq!(process.expired_at(LATER), []);
 }
 
-/// Two take one notice.
+/// Two threads take one notice.
 fn taken_twice(interval: u64) {
     let process = Process::with_one_due(&[0], interval);
     process.driver.turn();

@@ -1,7 +1,7 @@
-//! A future's timeout against the driver's turn, a wake, other polls and its end: [T].
+//! A future's timeout against the driver's turn, a wake, other polls and the future's end: [T].
 //!
-//! The interleavings looked for: the time is up while the future is polled with a new waker, and the old one is woken, or
-//! none; a future that is woken by a turn and told that nothing has come; memory of a sleep that has been dropped.
+//! The interleavings looked for: the deadline passes while the future is polled with a new waker, and the old waker or
+//! none is called; a future that a turn has woken is still pending when it is polled; use of a dropped sleep's memory.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -43,7 +43,7 @@ impl World {
         Box::pin(self.domain.wait_async(&self.word, 0, UNTIL_DUE))
     }
 
-    /// The time comes, and the driver turns.
+    /// Starts a thread that sets the clock to `DUE` and runs a turn.
     fn spawn_turn(self: &Arc<Self>) -> thread::JoinHandle<()> {
         let world = self.clone();
         thread::spawn(move || {
@@ -53,7 +53,7 @@ impl World {
     }
 }
 
-/// A task's waker, and how often it was used.
+/// A task's waker, which counts its calls.
 #[derive(Default)]
 struct Task(AtomicUsize);
 
@@ -73,7 +73,7 @@ impl Task {
     }
 }
 
-/// Polled by another task while the time comes.
+/// The future is polled by another task while its deadline passes.
 fn polled_by_another() {
     let world = World::new();
     let (first, second) = (Arc::new(Task::default()), Arc::new(Task::default()));
@@ -90,7 +90,7 @@ fn polled_by_another() {
     }
 }
 
-/// Polled for the first time while the time comes.
+/// The future is polled for the first time while its deadline passes.
 fn begun_when_due() {
     let world = World::new();
     let task = Arc::new(Task::default());
@@ -100,7 +100,7 @@ fn begun_when_due() {
     turn.join().unwrap();
     if polled.is_pending() {
         if !task.is_woken() {
-            // The turn came first. The embedder has been told to turn again.
+            // The turn came first. The embedder has been notified that another turn is due.
             assert_eq!(world.driver.next(Base::Monotonic), Some(Duration::from_nanos(DUE)));
             assert_eq!(world.clock.changed(), 1);
             assert_eq!(world.driver.turn(), 1);
@@ -112,7 +112,7 @@ fn begun_when_due() {
     }
 }
 
-/// A wake and the end of the time: the task hears of one of them, and of the wake if it has been counted.
+/// A wake and the deadline: the task gets one of them, and it gets the wake if that was counted.
 fn woken_when_due() {
     let world = World::new();
     let task = Arc::new(Task::default());
@@ -136,7 +136,7 @@ fn woken_when_due() {
         Poll::Pending => panic!("neither woken nor over"),
     }
     drop(wait);
-    // A sleep that is dropped is disarmed, though the driver may look once more.
+    // A dropped sleep is disarmed, though the driver may check it once more.
     world.driver.turn();
     assert_eq!(world.driver.next(Base::Monotonic), None);
 }
@@ -168,7 +168,7 @@ fn one_of_two_dropped() {
     assert_eq!(second.poll(&mut stays), Poll::Ready(Err(Error::TimedOut)));
 }
 
-/// The first two timeouts of a domain, by two threads.
+/// The first two timeouts of a domain, in two threads.
 fn first_two() {
     let world = World::new();
     let begin = |world: &World| {
@@ -176,7 +176,7 @@ fn first_two() {
         let mut wait = world.wait();
         assert!(task.poll(&mut wait).is_pending());
         world.clock.set(DUE);
-        // Whether another thread has turned or not.
+        // The deadline passes here, whether the other thread has run or not.
         world.driver.turn();
         assert!(task.is_woken());
     };
@@ -220,8 +220,8 @@ fn a_dropped_timeout_leaves_nothing_behind() {
 catches!(timers_sleep_catches_sleeps_relaxed, SleepsRelaxed, first_two);
 catches!(timers_sleep_catches_sleep_keeps_waker, SleepKeepsWaker, polled_by_another);
 catches!(timers_sleep_catches_sleep_looks_first, SleepLooksFirst, polled_by_another);
-catches!(timers_sleep_catches_sleep_rings_silently, SleepRingsSilently, polled_by_another);
+catches!(timers_sleep_catches_sleep_fires_silently, SleepFiresSilently, polled_by_another);
 catches!(timers_sleep_catches_sleep_goes_on, SleepGoesOn, polled_by_another);
 catches!(timers_sleep_catches_sleep_stays_armed, SleepStaysArmed, dropped_when_due);
-catches!(timers_sleep_catches_arm_tells_nobody, ArmTellsNobody, begun_when_due);
+catches!(timers_sleep_catches_arm_notifies_nobody, ArmNotifiesNobody, begun_when_due);
 catches!(timers_sleep_catches_timeout_loses_wake, TimeoutLosesWake, woken_when_due);

@@ -1,12 +1,12 @@
 //! Look-ups, which take no lock, against timers that are made, deleted and made again in the same memory, and against a
 //! table that grows: [Q], [R], [S].
 //!
-//! The interleavings looked for: a look-up stands on a timer that is taken out of its chain, or comes to a chain that is
-//! being moved, and misses a timer that is there all the time; or it finds a timer that by the time it has locked it
-//! is another one. And whatever is found without a lock must be seen as it was made.
+//! The interleavings looked for: a look-up is at a timer that is removed from its chain, or in a chain that is being
+//! moved, and misses a timer that exists all the time; or it finds a timer that has become another one by the time it
+//! is locked. And what is found without a lock must be seen complete.
 //!
-//! In a model two timers are made at a time, a group is one slot, and one group is moved at a time: of five timers the
-//! first group of two has been moved and the second has not.
+//! In a model two timers are allocated at a time, a group has one slot, and one group is moved at a time: of five
+//! timers the first group of two has been moved and the second has not.
 
 use std::sync::Arc;
 use ufutex_loom::Error;
@@ -15,11 +15,11 @@ use ufutex_loom::timer::{Setting, TimerClock};
 use crate::support::{catches, check, check_crowd, check_pair};
 use crate::timers::{Process, setting, spawn};
 
-/// Told from all others by its interval.
+/// An interval that only one timer has.
 const SET: u64 = 1000;
 
-/// What `look` sees while the timers change. The first thread is the one that changes them: who loads a word and then
-/// stores it hides from loom that it matters when another thread loads it, but not the other way round.
+/// Runs `look` while the timers change. The first thread changes them, because of how loom explores: a thread that
+/// loads a word and then stores it hides a race with another thread's load, but not the other way round.
 fn look_during<R: 'static>(
     process: &Arc<Process>,
     change: impl FnOnce(&Process),
@@ -30,14 +30,14 @@ fn look_during<R: 'static>(
     looks.join().unwrap()
 }
 
-/// Deletes a timer, and sets one that is made in its memory.
+/// Deletes a timer, and makes and arms another one in its memory.
 fn turn_over(process: &Process, gone: i32, made: i32) {
     process.timers.delete(gone).expect("the timer was there");
     process.create(made).expect("the ID is free");
     process.arm(made, SET, SET).expect("the timer is there");
 }
 
-/// What stands before it in the chain goes and comes.
+/// The timer before this one in the chain is deleted and made again.
 fn found_all_the_time() {
     let process = Process::with(&[0, 1]);
     let change = |process: &Process| turn_over(process, 1, 2);
@@ -45,7 +45,7 @@ fn found_all_the_time() {
     assert_eq!(found, (Ok(0), Ok(Setting::default())));
 }
 
-/// A timer whose memory becomes another one's.
+/// A timer's memory becomes another timer's.
 fn never_another() {
     let process = Process::with(&[0]);
     let found = look_during(&process, |process| turn_over(process, 0, 1), |process| process.timers.gettime(0));
@@ -54,7 +54,7 @@ fn never_another() {
     assert_eq!(process.timers.gettime(1), Ok(setting(SET, SET)));
 }
 
-/// A timer that is deleted and made again, with the same ID and in the same memory: before or after, nothing between.
+/// A timer is deleted and made again, with the same ID in the same memory. A look-up sees either timer, or none.
 fn gone_and_back() {
     let process = Process::with(&[0]);
     let found = look_during(&process, |process| turn_over(process, 0, 0), |process| process.timers.gettime(0));
@@ -63,7 +63,7 @@ fn gone_and_back() {
     assert_eq!(process.timers.gettime(0), Ok(setting(SET, SET)));
 }
 
-/// Made while it is looked for, in a process that had none.
+/// A timer is made during its look-up, in a process that had none.
 fn found_when_made() {
     let process = Process::with(&[]);
     let make = |process: &Process| process.create(0).expect("the ID is free");
@@ -72,14 +72,14 @@ fn found_when_made() {
     assert_eq!(process.timers.getoverrun(0), Ok(0));
 }
 
-/// Twice the same call: one succeeds, the other fails with `error`, and so many timers are left.
+/// Makes the same call twice: one succeeds, the other fails with `error`, and `left` timers are left.
 fn once(ids: &[i32], error: Error, left: usize, call: fn(&Process) -> Result<(), Error>) {
     let process = Process::with(ids);
     let other = spawn(&process, call);
     let results = [call(&process), other.join().unwrap()];
     assert!(results == [Ok(()), Err(error)] || results == [Err(error), Ok(())], "{results:?}");
     assert_eq!(process.timers.count(), left);
-    // Memory that is free twice would be two timers.
+    // Memory that was freed twice would be given to two timers.
     (5..8).for_each(|id| process.create(id).expect("the ID is free"));
     assert!((5..8).all(|id| process.timers.getoverrun(id) == Ok(0)));
 }
@@ -96,7 +96,7 @@ fn created_once_while_it_grows() {
     once(&[0, 1], Error::Busy, 3, |process| process.create(3));
 }
 
-/// Who makes an ID that somebody deletes comes too early, or makes it.
+/// A thread makes a timer with an ID that another thread deletes: it comes too early and fails, or makes the timer.
 fn made_when_deleted() {
     let process = Process::with(&[0]);
     let other = spawn(&process, |process| process.timers.delete(0));
@@ -108,7 +108,7 @@ fn made_when_deleted() {
     }
 }
 
-/// A deleted timer is kept for the next one in its place: of two that come for it one gets it.
+/// A deleted timer is kept for the next one of its group. Of two threads that want it, one gets it.
 fn kept_for_one() {
     let process = Process::with(&[0, 1]);
     process.timers.delete(0).expect("the timer was there");
@@ -122,7 +122,7 @@ fn next_id(process: &Process) -> i32 {
     process.timers.create(TimerClock::Monotonic, None).expect("IDs are left")
 }
 
-/// An ID that was handed out comes again when all others have been, whether its timer is still there or not.
+/// An ID is not given out again before all others have been, whether its timer still exists or not.
 fn ids_follow_one_another() {
     let process = Process::with(&[0]);
     let other = spawn(&process, |process| [next_id(process), next_id(process)]);
@@ -136,19 +136,19 @@ fn ids_follow_one_another() {
     assert!(ids.len() == 5 && ids[0] > 0, "{ids:?}");
 }
 
-/// What follows on an ID that was named, whoever else makes timers.
+/// The next IDs come after one that the caller chose, even if other threads make timers.
 fn ids_follow_on_one_that_was_named() {
     let process = Process::with(&[0]);
     let other = spawn(&process, |process| [next_id(process), next_id(process)]);
     process.create(8).expect("the ID is free");
     let ids = [next_id(&process), next_id(&process)];
     let others = other.join().unwrap();
-    // Two threads that meet may get blocks, and the one that comes first need not be used first.
+    // Threads that collide may get blocks, and the block that was given out first need not be used first.
     assert!(ids[0] > 8 && ids[1] > 8, "{ids:?}");
     assert!(ids[0] != ids[1] && !ids.iter().any(|id| others.contains(id)), "{ids:?} {others:?}");
 }
 
-/// Looks while one timer more is made than there is memory for: the table grows by a step.
+/// Runs `look` while a timer is made for which there is no memory, so that the table grows by a step.
 fn look_while_it_grows<R: 'static>(ids: &[i32], made: i32, look: fn(&Process) -> R) -> R {
     let process = Process::with(ids);
     let result = look_during(&process, |process| process.create(made).expect("the ID is free"), look);
@@ -180,21 +180,21 @@ fn deleted_while_it_grows() {
     assert_eq!(process.create(1), Ok(()));
 }
 
-/// Both make more timers, and so may both grow the table.
+/// Both threads make timers, so both may grow the table.
 fn made_while_it_grows() {
     let make = |process: &Process| (process.create(0), process.create(3), process.timers.delete(3));
     assert_eq!(look_while_it_grows(&[0, 1], 2, make), (Err(Error::Busy), Ok(()), Ok(())));
 }
 
-/// A look-up meets a timer in memory that was not there when it began, in a chain that was: timer 0 goes to the half of
-/// the table that was moved before.
+/// A look-up finds a timer in memory that did not exist when it began, in a chain that did: timer 0 belongs to the half
+/// of the table that was moved before.
 fn fresh_in_an_old_chain() {
     let found = look_while_it_grows(&[1, 2, 3, 4, 5, 6], 0, |process| process.timers.getoverrun(0));
     assert!(found == Ok(0) || found == Err(Error::Invalid));
 }
 
-/// A look-up stands on a timer that leaves its chain, and comes back before one that it knows nothing of yet. Who brings it
-/// back knows that one by the lock alone.
+/// A look-up is at a timer that leaves its chain, and comes back in front of one that the look-up has not seen. The
+/// thread that brings it back is ordered with that one only by the lock.
 fn fresh_behind_an_old_one() {
     let process = Process::with(&[0]);
     let looks = spawn(&process, |process| process.timers.getoverrun(9));

@@ -1,8 +1,8 @@
-//! A wait on two words against a waker of each; and a wait that can be interrupted against a waker and an interrupt.
+//! A wait on two words against a waker of each, and an interruptible wait against a waker and an interrupt.
 //!
-//! The interleavings looked for: a waker counts the waiter, who hears of neither, or of the other word; the sleeper takes
-//! note of having been told before it can see what for, and sleeps for ever ([N]); it leaves, and its stack frame with
-//! it, before the waker has told it.
+//! The interleavings looked for: a waker counts the waiter, which reports neither word, or the other one; the sleeper
+//! sees that it was notified before it can see for what, and sleeps for ever ([N]); it leaves its stack frame before
+//! the waker has notified it.
 
 use loom::thread;
 use ufutex_loom::layout::Lean;
@@ -13,7 +13,7 @@ use crate::support::{SOME_TIME, World, catches, check, check_pair};
 
 const FOR_EVER: WaitOptions = WaitOptions::new();
 
-/// Each waker changes its word first. All have counted what has been heard.
+/// Each waker changes its word first. The counts of the wakers must agree with what the waiter reports.
 fn against_two_wakers<S: Scheme<Lean>>(options: &'static WaitOptions) {
     let world = World::<S>::with_slots(2);
     let first = {
@@ -42,7 +42,7 @@ fn against_two_wakers<S: Scheme<Lean>>(options: &'static WaitOptions) {
     assert_eq!((world.domain.wake(&world.word, 9), world.domain.wake(&world.other, 9)), (0, 0));
 }
 
-/// A wake may come first, later, or not, for the word stays what it is; an interrupt always comes.
+/// A wake may come first, later, or not at all, because the word does not change. An interrupt always comes.
 fn against_waker_and_interrupt() {
     let world = World::<Live>::with_slots(2);
     let interrupt = loom::sync::Arc::new(Interrupt::new());
@@ -61,7 +61,7 @@ fn against_waker_and_interrupt() {
     assert!(interrupt.is_raised());
 }
 
-/// One waker, one word out of two: the pair of [N] alone, with more preemptions.
+/// One waker, one of two words: only the pair of [N], with more preemptions.
 fn against_one_waker() {
     let world = World::<Live>::with_slots(2);
     let waker = {
@@ -74,7 +74,7 @@ fn against_one_waker() {
     assert_eq!(world.domain.wake(&world.other, 1), 0);
 }
 
-/// Both wakes by one thread, so that they come soon after each other.
+/// One thread makes both wakes, so that they come soon after each other.
 fn against_one_waker_of_both() {
     let world = World::<Live>::with_slots(2);
     let waker = {
@@ -119,6 +119,6 @@ fn a_wait_is_interrupted_or_woken() {
 catches!(wait_any_catches_no_wait_barrier, NoWaitBarrier, against_one_waker);
 catches!(wait_any_catches_wait_any_forgets_wake, WaitAnyForgetsWake, two_wakers);
 catches!(wait_any_catches_sleeper_forgets, SleeperForgets, against_one_waker);
-catches!(wait_any_catches_tells_too_late, TellsTooLate, against_one_waker_of_both);
+catches!(wait_any_catches_notifies_too_late, NotifiesTooLate, against_one_waker_of_both);
 catches!(wait_any_catches_drop_skips_handover, DropSkipsHandover, against_one_waker_of_both);
 catches!(interrupt_catches_timeout_loses_wake, TimeoutLosesWake, against_waker_and_interrupt);

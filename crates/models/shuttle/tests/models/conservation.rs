@@ -1,5 +1,5 @@
-//! Every wake is counted twice: by the waker that woke somebody, and by the waiter that was woken. The sums agree:
-//! no wake is lost between the two, and none is received twice.
+//! Each wake is counted twice: by the waker, and by the waiter that it woke. The sums must be equal: no wake is lost in
+//! between, and none is received twice.
 
 use std::pin::pin;
 use std::task::Waker;
@@ -17,7 +17,7 @@ const WAITERS: usize = 6;
 const WAKERS: usize = 2;
 const ROUNDS: usize = 3;
 
-/// Waits in one of three ways; whether a wake was received.
+/// Waits in one of three ways. Returns whether a wake was received.
 fn wait<S: Scheme<Lean>>(world: &World<S>, way: usize) -> bool {
     let word = &world.words[way % 2];
     match way % 3 {

@@ -1,7 +1,6 @@
-//! A table that grows by policy while sixteen threads wait, each on a word of its own, four words to a line.
+//! A table grows by policy while sixteen threads wait, each on a word of its own, four words in a cache line.
 //!
-//! No thread moves it all: each helps for a few steps, and passes over buckets that are locked. Afterwards each waiter
-//! is found by one wake.
+//! No thread makes the whole move: each takes some steps, passing over locked buckets. Then one wake finds each waiter.
 
 use shuttle::thread;
 use ufutex_shuttle::scheme::Live;
@@ -23,7 +22,7 @@ fn crowd() {
         })
         .collect();
     for waiter in 0..WAITERS {
-        // A wake goes by the address: the word is the waiter's.
+        // A wake uses only the address. The word itself is the waiter's.
         while world.domain.wake(&Word::at(address(waiter)), 1) == 0 {
             thread::yield_now();
         }

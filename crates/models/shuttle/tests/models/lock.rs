@@ -1,4 +1,4 @@
-//! The contended lock with more threads than loom can take: one at a time, and every sleeper is woken in the end.
+//! The contended lock with more threads than loom can explore: one holder at a time, and all sleepers are woken.
 
 use shuttle::sync::Arc;
 use shuttle::thread;

@@ -1,6 +1,6 @@
-//! Models of the engine's own source with many threads, run by shuttle on schedules that it draws. Unlike loom it does
-//! not go through them all, and its memory is sequentially consistent; but 4 to 16 threads may sleep, time out, be
-//! dropped, wake and resize together. A waiter that nobody wakes is a deadlock, which shuttle reports.
+//! Models of the engine's own source with many threads, run by shuttle on random schedules. Unlike loom, shuttle does
+//! not explore all schedules, and its memory is sequentially consistent. But 4 to 16 threads may sleep, time out, be
+//! dropped, wake and resize together. A waiter that is never woken is a deadlock, which shuttle reports.
 
 mod conservation;
 mod growth;

@@ -1,5 +1,5 @@
-//! A lock that many tasks want, some for a while only, some as futures that are dropped, some of whom die with it; and a
-//! condition from which waiters are requeued to it. One at a time has it, and in the end it is free, or its last owner
+//! A lock that many tasks want: some with a timeout, some as futures that are dropped, some that die as its owner.
+//! Waiters of a condition are requeued to it. One task at a time has the lock. In the end it is free, or its last owner
 //! has died.
 
 use std::future::Future;
@@ -19,7 +19,7 @@ const SOON: Option<Timeout> = Some(Timeout::At(Clock::Monotonic, std::time::Dura
 struct Locks {
     world: Arc<World<Live>>,
     condition: Word,
-    /// Who has the lock, as those who have it say.
+    /// The TID of the owner, as the owners record it. 0 means none.
     owner: AtomicU32,
     waiters_left: AtomicUsize,
 }
@@ -33,7 +33,7 @@ impl Locks {
         self.world.domain.task(tid).expect("the number is free")
     }
 
-    /// The owner's work, in which nobody else may come.
+    /// The owner's work. No other task may do it at the same time.
     fn work(&self, task: &Task) {
         assert_eq!(self.word().value.load(SeqCst) & TID_MASK, task.tid(), "the word names the owner");
         assert_eq!(self.owner.swap(task.tid(), SeqCst), 0, "one at a time");
@@ -51,7 +51,7 @@ impl Locks {
         }
     }
 
-    /// One who wants the lock, in one of four ways.
+    /// A task wants the lock, in one of four ways.
     fn want(&self, tid: u32, way: u32) {
         let (task, domain) = (self.task(tid), &self.world.domain);
         match way % 4 {
@@ -80,12 +80,12 @@ impl Locks {
         self.waiters_left.fetch_sub(1, SeqCst);
     }
 
-    /// While the word names nobody who lives, others are refused.
+    /// While the word names no living task, other tasks are refused.
     fn assert_owner_died(&self, result: Result<(), Error>) {
         assert!(matches!(result, Err(Error::NoTask | Error::Invalid)), "{result:?}");
     }
 
-    /// Moves those that wait for the condition.
+    /// Requeues the waiters of the condition.
     fn requeue(&self) {
         while self.waiters_left.load(SeqCst) != 0 {
             let moved = self.world.domain.cmp_requeue_pi(&self.condition, 0, self.word(), 1);
@@ -153,7 +153,7 @@ fn a_lock_outlives_its_owner_in_a_crowd() {
 }
 
 catches!(pi_catches_hand_over_keeps_owner, HandOverKeepsOwner, 2000, owner_unlocks);
-catches!(pi_catches_death_tells_nobody, DeathTellsNobody, 2000, owner_dies);
-catches!(pi_catches_heir_is_told_first, HeirIsToldFirst, 2000, owner_dies);
+catches!(pi_catches_death_notifies_nobody, DeathNotifiesNobody, 2000, owner_dies);
+catches!(pi_catches_heir_is_notified_first, HeirIsNotifiedFirst, 2000, owner_dies);
 catches!(pi_catches_timeout_loses_wake, TimeoutLosesWake, 2000, owner_unlocks);
 catches!(pi_catches_sleeper_forgets, SleeperForgets, 2000, owner_unlocks);

@@ -1,5 +1,5 @@
-//! Tasks of three domains, which lock and unlock what they share and what they do not, give up, end and come again. One at
-//! a time has a lock, nobody is forgotten, and in the end each lock is free.
+//! Tasks of three domains lock and unlock words of one domain and of several, give up, end and come again. One task at
+//! a time has a lock, no waiter is forgotten, and in the end each lock is free.
 
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -30,7 +30,7 @@ impl Shares {
         Shared::object(&self.words[i], ObjectId::new(1).expect("small enough"), 0x40 * i as u64)
     }
 
-    /// Locks the words in this order, the last for a while only, and then unlocks them.
+    /// Locks the words in this order, the last one with a timeout, and then unlocks them.
     fn lock_all(&self, domain: usize, task: &Task, words: &[usize]) {
         let Some((&word, others)) = words.split_first() else { return };
         let timeout = if others.is_empty() { SOON } else { None };
@@ -49,7 +49,7 @@ impl Shares {
     }
 }
 
-/// Chains through all three domains, whose regions meet and part.
+/// Chains of owners through all three domains, whose regions are joined and separated.
 fn chains_across_domains() {
     let shares = Shares::new();
     let orders: [&[usize]; 4] = [&[0, 1], &[1, 2], &[0, 2], &[2]];

@@ -1,5 +1,5 @@
-//! As `conservation`, with waiters that are moved from word to word on the way, that wait on both at once, or that are
-//! interrupted: every wake is counted twice, by the waker and by the waiter, and every requeue leaves its waiters somewhere.
+//! Like `conservation`, with waiters that are requeued, wait on two words, or are interrupted. Each wake is counted by
+//! the waker and by the waiter, and no requeue loses a waiter.
 
 use std::future::Future;
 use std::pin::pin;
@@ -19,7 +19,7 @@ const ROUNDS: usize = 3;
 
 struct Words<S: Scheme<Lean>> {
     world: Arc<World<S>>,
-    /// In another bucket than those of the world.
+    /// In another bucket than the words of the world.
     far: Word,
     waiters_left: AtomicUsize,
 }
@@ -31,7 +31,7 @@ impl<S: Scheme<Lean>> Words<S> {
     }
 }
 
-/// Waits in one of five ways; whether a wake was received.
+/// Waits in one of five ways. Returns whether a wake was received.
 fn wait<S: Scheme<Lean>>(words: &Words<S>, way: usize) -> bool {
     let (all, domain) = (words.all(), &words.world.domain);
     match way % 5 {
@@ -42,7 +42,7 @@ fn wait<S: Scheme<Lean>>(words: &Words<S>, way: usize) -> bool {
             let mut poll = || future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             let is_early = poll().is_ready();
             thread::yield_now();
-            // A wake that is not reported goes to the next waiter; without any it has been counted in vain.
+            // A wake that is not reported is passed on to the next waiter. If there is none, it was counted in vain.
             is_early || poll() == Poll::Ready(Ok(()))
         }
         3 => domain.wait_any(&[(all[0], 0), (all[2], 0)], &WaitOptions::new()).is_ok(),
@@ -59,7 +59,7 @@ fn wait<S: Scheme<Lean>>(words: &Words<S>, way: usize) -> bool {
     }
 }
 
-/// Moves waiters round and wakes them, until all are through. Answers how many were woken.
+/// Requeues waiters in a circle and wakes them until all have finished. Returns the number of woken waiters.
 fn move_and_wake<S: Scheme<Lean>>(words: &Words<S>, by: usize) -> usize {
     let (all, domain) = (words.all(), &words.world.domain);
     let mut woken = 0;
@@ -74,7 +74,7 @@ fn move_and_wake<S: Scheme<Lean>>(words: &Words<S>, by: usize) -> usize {
     woken
 }
 
-/// `ways`: how the waiters wait; those of 2 and 3 may drop a wake, or two of them count one.
+/// `ways` are the kinds of waits. Kind 2 may drop a wake, and kind 3 may count two wakes as one.
 fn crowd<S: Scheme<Lean>>(ways: &'static [usize], sizes: &'static [usize]) {
     let words =
         Arc::new(Words { world: World::<S>::new(), far: Word::at(0x1080), waiters_left: AtomicUsize::new(WAITERS) });
@@ -104,7 +104,7 @@ fn crowd<S: Scheme<Lean>>(ways: &'static [usize], sizes: &'static [usize]) {
     assert!(words.all().iter().all(|word| words.world.domain.wake(*word, usize::MAX) == 0), "nobody is left");
 }
 
-/// Nobody drops a wake here, so the sums are equal.
+/// No kind here drops a wake, so the sums are equal.
 fn exact() {
     crowd::<Live>(&[0, 1, 4, 6, 11], &[4, 0, 2]);
 }

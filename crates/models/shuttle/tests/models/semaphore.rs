@@ -1,7 +1,7 @@
-//! A semaphore on a futex: each post wakes one waiter, once, so one lost wake is a waiter that sleeps for ever.
+//! A semaphore on a futex: each post wakes one waiter, once, so a lost wake leaves a waiter asleep for ever.
 //!
-//! Around it: waits that time out, futures that are dropped, and a table that changes its size and its place. Whoever
-//! was woken and does not want the token hands the wake on; a dropped future does so by itself.
+//! Meanwhile waits time out, futures are dropped, and the table is resized. A waiter that was woken and does not take
+//! the token passes the wake on. A dropped future does that by itself.
 
 use std::future::Future;
 use std::pin::pin;
@@ -38,14 +38,14 @@ fn post<S: Scheme<Lean>>(world: &World<S>) {
     }
 }
 
-/// Waits for some time; a wake that comes is for somebody else.
+/// Waits with a timeout. A wake that comes is passed on.
 fn give_up<S: Scheme<Lean>>(world: &World<S>) {
     if world.domain.wait_with(&world.words[0], 0, &SOME_TIME) == Ok(()) {
         world.domain.wake(&world.words[0], 1);
     }
 }
 
-/// Waits as a task that is dropped.
+/// Waits as a future that is dropped.
 fn drop_out<S: Scheme<Lean>>(world: &World<S>) {
     let mut wait = pin!(world.domain.wait_async(&world.words[0], 0, WaitOptions::new()));
     let _ = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));

@@ -1,4 +1,4 @@
-//! What the models share: how they are run, how a mutant is shown to be caught, and the world they run in.
+//! Shared by the models: their runs, the test that a mutant is caught, and the system to run in.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use ufutex_shuttle::model::{AtomicU32, Mutant, Ordering, with_mutant};
 use ufutex_shuttle::scheme::Scheme;
 use ufutex_shuttle::{Access, Clock, Config, Domain, Fault, System, Target, Timeout, WaitOptions};
 
-/// Runs `model` on so many schedules, half of them with few preemptions at random places (PCT) and half wholly random.
-/// The schedules are the same each time, unless `SHUTTLE_RANDOM_SEED` says otherwise.
+/// Runs `model` on `schedules` schedules: half of them with few preemptions at random points (PCT), half completely
+/// random. The schedules are the same each time, unless `SHUTTLE_RANDOM_SEED` is set.
 pub fn check(schedules: usize, model: fn()) {
     const SEED: u64 = 7;
     const PREEMPTIONS: usize = 4;
@@ -29,7 +29,7 @@ fn config() -> ShuttleConfig {
     config
 }
 
-/// A test that `$model` fails with `$mutant` in the engine, within so many schedules.
+/// Makes a test that `$model` fails with `$mutant` in the engine, within `$schedules` schedules.
 macro_rules! catches {
     ($test:ident, $mutant:ident, $schedules:expr, $model:expr) => {
         #[test]
@@ -43,7 +43,7 @@ macro_rules! catches {
 
 pub(crate) use catches;
 
-/// See the macro. The model runs in a process of its own: a broken engine is free to do anything.
+/// The body of [`catches`]. The model runs in a process of its own, because a broken engine may do anything.
 pub fn assert_catches(test: &str, mutant: Mutant, schedules: usize, model: fn()) {
     const APART: &str = "UFUTEX_MODEL_APART";
     if std::env::var_os(APART).is_some() {
@@ -61,7 +61,7 @@ pub fn assert_catches(test: &str, mutant: Mutant, schedules: usize, model: fn())
     assert!(!output.status.success(), "the model holds although the engine is broken");
 }
 
-/// A futex word at an address of its own choice.
+/// A futex word whose address is chosen.
 pub struct Word {
     pub value: AtomicU32,
     address: u64,
@@ -91,10 +91,10 @@ impl Target for &Word {
     }
 }
 
-/// A deadline that a model does not wait for: who would sleep until then gives up at once.
+/// A deadline that a model does not wait for: a thread that would sleep until then times out at once.
 pub const SOME_TIME: WaitOptions = WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::MAX));
 
-/// A domain whose first table has two slots, and two words in one line, so in one bucket.
+/// A domain whose first table has two slots, and two words of one cache line, so in one bucket.
 pub struct World<S: Scheme<Lean>> {
     pub domain: Domain<S>,
     pub words: [Word; 2],
@@ -108,7 +108,7 @@ impl<S: Scheme<Lean>> World<S> {
         Arc::new(Self { domain, words: [Word::at(0x1000), Word::at(0x1004)] })
     }
 
-    /// Gives the table these sizes, one after the other.
+    /// Resizes the table to these sizes, one after the other.
     pub fn resize(&self, sizes: &[usize]) {
         for &slots in sizes {
             self.domain.set_slots(slots).expect("a table can be made");

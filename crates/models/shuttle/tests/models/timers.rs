@@ -1,8 +1,8 @@
-//! Timers of eight threads that make, set and delete them, while two turn the driver and the table grows from one slot to
+//! Eight threads make, set and delete timers, while two run turns of the driver and the table grows from one slot to
 //! sixteen.
 //!
-//! Each timer has a number of its own, whatever its ID. A timer that is left expires once; one that was set again before it
-//! expired does not expire before its new time; and whoever has a timer finds it.
+//! Each timer has a number of its own, whatever its ID. A timer that is not changed expires once. A timer that is set
+//! again before it has expired does not expire before its new time. A thread always finds its own timers.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ const TIMERS: u64 = 4;
 const DUE: u64 = 10;
 const LATER: u64 = 20;
 
-/// Shows what it is set to.
+/// A clock that the model sets.
 #[derive(Default)]
 struct ModelClock(AtomicU64);
 
@@ -39,7 +39,7 @@ struct Process {
     driver: Driver,
     timers: Timers,
     expiries: Expiries,
-    /// IDs that somebody has.
+    /// The IDs in use.
     ids: Mutex<HashSet<i32>>,
 }
 
@@ -84,13 +84,13 @@ impl Process {
     }
 }
 
-/// What became of a timer.
+/// What happened to a timer.
 #[derive(Clone, Copy)]
 enum Fate {
     Left,
     /// Set to [`LATER`] before it had expired.
     PutOff,
-    /// May have expired once by now.
+    /// Set or deleted: it may have expired once.
     Other,
 }
 

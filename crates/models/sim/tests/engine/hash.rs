@@ -19,7 +19,7 @@ fn hash<S: Scheme<L>, L: Layout>(cores: usize, buckets: usize, seed: u64) -> Rep
             current::rendezvous();
             let mut number = 0;
             while !current::is_over() {
-                // Uneven, as work is: in step, the same one of two accesses would always come when the line has just left.
+                // Uneven: in step, the line would always have left just before the same one of two accesses.
                 current::compute(current::below(20) as f64);
                 let waited = domain.wait(words.word(thread * WORDS + number), 1234);
                 assert_eq!(waited, Err(Error::Again));
@@ -41,7 +41,7 @@ fn a_shared_count_costs_many_cores_and_not_one() {
     let live = hash::<Live, Lean>(64, 1024, 1);
     let atomic = hash::<Atomic, Lean>(64, 1024, 1);
     assert!(live.per_second() > 4.0 * atomic.per_second(), "{} {}", live.per_second(), atomic.per_second());
-    // Up and down, some of it while the line is there.
+    // Incremented and decremented, sometimes while the line is still in the cache.
     assert!(field(&atomic, "Atomic", "count") > 0.5, "{:?}", atomic.hot);
     assert_eq!(field(&live, "Atomic", "count"), 0.0);
     let (live, atomic) = (hash::<Live, Lean>(1, 1024, 1), hash::<Atomic, Lean>(1, 1024, 1));

@@ -1,6 +1,6 @@
-//! The engine on virtual cores: it works there, it does the same each time, and its schemes differ as they must.
+//! The engine on virtual cores: it works, it is deterministic, and its schemes differ as expected.
 
-// A build script's tests are run by nobody: its module has them here.
+// Cargo does not run tests of a build script, so its module is tested here.
 #[allow(dead_code, reason = "only the build script calls table_of")]
 #[path = "../../build/functions.rs"]
 mod functions;

@@ -1,4 +1,4 @@
-//! Threads that sleep: a wait ends by a wake, by its timeout, and through a resize.
+//! Threads that sleep: a wait ends by a wake or by its timeout, also during a resize.
 
 use crate::support::{Words, domain, epyc};
 use std::cell::Cell;
@@ -30,7 +30,7 @@ fn pass_a_word_around<S: Scheme<Lean>>() {
     });
     assert_eq!((report.stuck, turns.get()), (0, ROUNDS as usize * THREADS));
     assert!(report.counts.hitm > 0);
-    // Each turn is a sleep and a wake: a few microseconds.
+    // Each turn is a sleep and a wake, which take a few microseconds.
     assert!((100_000.0..10_000_000.0).contains(&report.ended_ns), "{}", report.ended_ns);
 }
 
@@ -75,7 +75,7 @@ fn waiters_go_along_with_a_resize() {
     assert_eq!((report.stuck, woken.get()), (0, WAITERS));
 }
 
-/// Under `operations` cores that hammer: whether a resize ended within a virtual millisecond.
+/// Whether a resize ends within a virtual millisecond while `cores` cores hammer the table.
 fn resize_under_load<S: Scheme<Lean>>(cores: usize) -> bool {
     let (words, domain) = (Words::new(1024 * cores), domain::<S, Lean>(16));
     let (is_over, completed) = (Cell::new(false), Cell::new(false));

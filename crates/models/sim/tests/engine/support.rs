@@ -8,7 +8,7 @@ use ufutex_sim::{Access, Config, Domain, Fault, Guest, Options, Policy, System, 
 
 pub const BASE: u64 = 0x7f00_0000_0000;
 
-/// Words from [`BASE`] on.
+/// Words from address [`BASE`] on.
 pub struct Words(Vec<AtomicU32>);
 
 impl Words {
@@ -50,7 +50,7 @@ pub fn epyc() -> Topology {
     Topology::given("epyc-9d64").expect("it is given")
 }
 
-/// A domain with so many buckets; 0: in the global table.
+/// Makes a domain with `buckets` buckets. 0 means the global table.
 pub fn domain<S: Scheme<L>, L: Layout>(buckets: usize) -> Box<Domain<S, L>> {
     let domain = memory::by_line(|| {
         let config = Config::new().hash_seed(7).cpus(epyc().cpus());

@@ -4,11 +4,11 @@ use core::ptr::NonNull;
 
 use super::graph::{LockId, TaskId};
 use super::region::HomeRef;
-use crate::futex::entry::{Entry, WAITS_FOR_LOCK};
+use crate::futex::entry::{Entry, Wakes};
 use crate::sync::{AtomicU32, Ordering, UnsafeCell};
 use crate::table::hash::Key;
 use crate::table::list::Node;
-use crate::wait::Told;
+use crate::wait::Receiver;
 
 /// An [`Entry`] that no plain wake takes, and what its task waits for.
 #[repr(C)]
@@ -41,9 +41,9 @@ pub(crate) enum Purpose {
 const HEIR: u32 = 1;
 
 impl PiEntry {
-    pub fn new(key: Key, hash: u32, priority: u8, told: Told, home: HomeRef, purpose: Purpose) -> Self {
+    pub fn new(key: Key, hash: u32, priority: u8, receiver: Receiver, home: HomeRef, purpose: Purpose) -> Self {
         Self {
-            entry: Entry::new(key, hash, priority, WAITS_FOR_LOCK, told),
+            entry: Entry::new(key, hash, priority, Wakes::None, receiver),
             home,
             purpose: UnsafeCell::new(purpose),
             outcome: AtomicU32::new(0),

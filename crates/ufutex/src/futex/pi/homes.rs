@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use super::graph::Graph;
 use super::region::{Home, HomeRef, Region};
 use crate::error::Error;
-use crate::table::lock::Lock;
+use crate::lock::Lock;
 
 /// See the top of this file. Homes and regions are made in pairs, so for each home in use there is a region. Both are
 /// freed with the system only. So a pointer to one may be stale, but always points to valid memory.

@@ -11,12 +11,13 @@ use super::turns::Turns;
 use super::waiter::{Left, PiWaiter, Seen};
 use super::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::error::Error;
-use crate::futex::domain::{Domain, Hashed};
+use crate::futex::domain::Domain;
 use crate::futex::key::{Target, is_of_object};
-use crate::futex::limit::Limit;
 #[cfg(feature = "std")]
 use crate::futex::operation::block_on;
-use crate::futex::operation::{By, Cause, Operation, operation_is_a_future};
+use crate::futex::operation::{Cause, Operation, PollReceiver, operation_is_a_future};
+use crate::futex::place::Place;
+use crate::futex::timeout_watch::TimeoutWatch;
 use crate::sync::{Mutant, mutant, spin_loop};
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults, Width};
@@ -25,7 +26,7 @@ use crate::table::bucket::Guard;
 use crate::table::hash::Key;
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
-use crate::wait::Told;
+use crate::wait::Receiver;
 
 /// The future of [`Domain::lock_pi_async`]. If it is dropped before it is ready, it ends the wait, or unlocks the lock
 /// that it has been handed.
@@ -35,7 +36,7 @@ pub struct LockPi<'d, 't, T: Target, S: Scheme<L> = Live, L: Layout = Lean> {
     task: &'t Task<L>,
     word: T,
     timeout: Option<Timeout>,
-    limit: Limit<'d>,
+    watch: TimeoutWatch<'d>,
     is_done: bool,
     waiter: PiWaiter<'d, 't, S, L>,
 }
@@ -79,7 +80,15 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 
     /// Like [`lock_pi`](Self::lock_pi), as a future.
     pub fn lock_pi_async<'d, 't, T: Target>(&'d self, word: T, task: &'t Task<L>) -> LockPi<'d, 't, T, S, L> {
-        LockPi { domain: self, task, word, timeout: None, limit: Limit::new(), is_done: false, waiter: PiWaiter::new() }
+        LockPi {
+            domain: self,
+            task,
+            word,
+            timeout: None,
+            watch: TimeoutWatch::new(),
+            is_done: false,
+            waiter: PiWaiter::new(),
+        }
     }
 
     /// Locks `word` for `task` if that needs no waiting: `FUTEX_TRYLOCK_PI`.
@@ -92,7 +101,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             return Ok(());
         }
         self.check_lock(&word, task)?;
-        let place = self.hashed(&word);
+        let place = self.place(&word);
         let mut faults = Faults::default();
         let mut turns = Turns::new(self.system.regions());
         loop {
@@ -113,7 +122,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         &self,
         turns: &mut Turns<'_>,
         bucket: &mut Guard<'_, L>,
-        place: &Hashed,
+        place: &Place,
         word: &T,
         task: &Task<L>,
     ) -> Result<bool, Refused> {
@@ -121,13 +130,14 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let met = self.met(bucket, place, word, task.tid())?.unwrap_or(task.home());
         let mut region = turns.region(met, met)?;
         region.with(|g| {
-            let Acquired::Contended(lock) = self.acquire(bucket, g, place, word, (task.id(), task.tid()), false)?
+            let Acquired::Contended(lock) =
+                self.acquire(bucket, g, place, word, (task.id(), task.tid()), Others::Unknown)?
             else {
                 return Ok(true);
             };
-            let is_ours = g.owner(lock) == Some(task.id());
+            let has_lock = g.owner(lock) == Some(task.id());
             g.drop_if_idle(lock);
-            if is_ours {
+            if has_lock {
                 // [S6], but the task is not ending: the program has changed the word. The kernel repairs the word here.
                 exchange(word, word.load32()?, task.tid() | WAITERS | OWNER_DIED)?;
             }
@@ -141,7 +151,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     fn locked_at_once<T: Target>(&self, word: &T, task: &Task<L>) -> bool {
         word.width() == Width::U32
             && task.belongs_to(self)
-            && self.nobody_waits(&self.hashed(word))
+            && self.nobody_waits(&self.place(word))
             && matches!(word.compare_exchange32(0, task.tid()), Ok(Ok(_)))
     }
 
@@ -159,11 +169,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     pub(super) fn met<T: Target>(
         &self,
         bucket: &mut Guard<'_, L>,
-        place: &Hashed,
+        place: &Place,
         word: &T,
         tid: u32,
     ) -> Result<Option<HomeRef>, Refused> {
-        let key = self.key(place.address, place.shared_space);
+        let key = self.key(place);
         if let Some(first) = bucket.first(key, place.hash) {
             // SAFETY: queued, and the bucket is locked.
             let home = unsafe { EntryRef::of(first).map(|entry| entry.get().home) };
@@ -186,7 +196,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         &'s self,
         turns: &mut Turns<'s>,
         bucket: &mut Guard<'_, L>,
-        place: &Hashed,
+        place: &Place,
         word: &T,
         task: &Task<L>,
     ) -> Result<Region<'s>, Refused> {
@@ -198,22 +208,20 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// table in `pi`. The word's bucket, that of `place`, is locked, and so is the region of the home that
     /// [`met`](Self::met) returns.
     ///
-    /// With `sets_waiters`, a free lock is taken with [`WAITERS`] set and added to the graph, since another task is
-    /// about to wait for it.
     pub(super) fn acquire<T: Target>(
         &self,
         bucket: &mut Guard<'_, L>,
         graph: &mut PiGraph,
-        place: &Hashed,
+        place: &Place,
         word: &T,
         (task, tid): (TaskId<EntryRef>, u32),
-        sets_waiters: bool,
+        others: Others,
     ) -> Result<Acquired, Refused> {
         let value = word.load32()?;
         if value & TID_MASK == tid {
             return Err(Error::Deadlock.into());
         }
-        let key = self.key(place.address, place.shared_space);
+        let key = self.key(place);
         if let Some(first) = bucket.first(key, place.hash) {
             // SAFETY: queued, and the bucket is locked.
             return unsafe { check_state(graph, first, value) }.map(Acquired::Contended);
@@ -222,7 +230,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             // [S1]. If the lock has to be in the graph, it is added before the word is written, because that may need
             // memory.
             let new = value & OWNER_DIED | tid;
-            if !sets_waiters {
+            if others == Others::Unknown {
                 return exchange(word, value, new).map(|()| Acquired::Owned(None));
             }
             let lock = graph.add_lock(task)?;
@@ -265,10 +273,19 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 }
 
+/// What is known of other tasks when a task takes a free lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Others {
+    /// Nothing: the task's TID in the word is enough.
+    Unknown,
+    /// Another task is about to wait for the lock. It is taken with [`WAITERS`] set, and added to the graph.
+    AboutToWait,
+}
+
 /// The result of [`Domain::acquire`].
 #[derive(Clone, Copy)]
 pub(super) enum Acquired {
-    /// The task has the lock. `Some` if the lock was added to the graph, as `sets_waiters` asks for.
+    /// The task has the lock. `Some` if the lock was added to the graph, as with [`Others::AboutToWait`].
     Owned(Option<LockId<EntryRef>>),
     /// The task has to wait for this lock. If it does not wait in the end, call [`Graph::drop_if_idle`].
     Contended(LockId<EntryRef>),
@@ -301,7 +318,7 @@ impl From<Fault> for Refused {
 impl Refused {
     /// Prepares another attempt, or returns the error that ends the operation. No lock is held except by `turns`.
     pub fn resolve<T: Target>(self, word: &T, faults: &mut Faults, turns: &mut Turns<'_>) -> Result<(), Error> {
-        turns.let_go();
+        turns.unlock_region();
         match self {
             Self::Busy(home) => {
                 turns.wait_for(home);
@@ -369,13 +386,13 @@ operation_is_a_future!(['d, 't, T: Target, S: Scheme<L>, L: Layout] LockPi<'d, '
 impl<T: Target, S: Scheme<L>, L: Layout> Operation for LockPi<'_, '_, T, S, L> {
     type Output = ();
 
-    fn poll_by(self: Pin<&mut Self>, by: By<'_>) -> Poll<Result<(), Error>> {
+    fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
         // SAFETY: `waiter` is the one field that must stay in place, and is not moved out of.
         let this = unsafe { self.get_unchecked_mut() };
         if !this.waiter.is_busy() {
-            return this.begin(by);
+            return this.begin(receiver);
         }
-        match this.waiter.look(by) {
+        match this.waiter.look(receiver) {
             Seen::Waiting => Poll::Pending,
             Seen::Locked => Poll::Ready(Ok(())),
             Seen::Heir => Poll::Ready(this.waiter.put_word_right(&this.word)),
@@ -383,7 +400,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> Operation for LockPi<'_, '_, T, S, L> {
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
-        // SAFETY: as in `poll_by`.
+        // SAFETY: as in `poll_for`.
         let this = unsafe { self.get_unchecked_mut() };
         match this.waiter.leave() {
             Left::Unrequeued | Left::Unlocked => Err(cause.into()),
@@ -395,8 +412,8 @@ impl<T: Target, S: Scheme<L>, L: Layout> Operation for LockPi<'_, '_, T, S, L> {
 }
 
 impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
-    fn begin(&mut self, by: By<'_>) -> Poll<Result<(), Error>> {
-        match self.try_begin(by) {
+    fn begin(&mut self, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
+        match self.try_begin(receiver) {
             Ok(true) => Poll::Ready(Ok(())),
             Ok(false) => Poll::Pending,
             Err(error) => Poll::Ready(Err(error)),
@@ -404,33 +421,33 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
     }
 
     /// Takes the lock or queues the waiter. Returns whether the task has the lock already.
-    fn try_begin(&mut self, by: By<'_>) -> Result<bool, Error> {
+    fn try_begin(&mut self, receiver: PollReceiver<'_>) -> Result<bool, Error> {
         let domain = self.domain;
         domain.check_lock(&self.word, self.task)?;
-        let place = domain.hashed(&self.word);
+        let place = domain.place(&self.word);
         let mut faults = Faults::default();
         // Cloned before a lock is taken and dropped after all are released, because a waker's clone and drop run an
         // embedder's code.
-        let mut told = Some(by.told());
+        let mut receiver = Some(receiver.for_entry());
         let mut turns = Turns::new(domain.system.regions());
         loop {
             let mut new_chain = None;
             let mut locked = turns.bucket(|| domain.lock_or_make(&place), || domain.try_lock(&place));
             let region = domain.region_with(&mut turns, &mut locked.guard, &place, &self.word, self.task);
             let attempt = region.and_then(|mut region| {
-                region.with(|g| self.lock_or_queue(&mut locked.guard, g, &place, &mut told, &mut new_chain))
+                region.with(|g| self.lock_or_queue(&mut locked.guard, g, &place, &mut receiver, &mut new_chain))
             });
             drop(locked);
             match attempt {
-                Ok(is_ours) => {
-                    let _told = Otherwise::new(|| domain.system.tell_scheduler(self.task.home()));
-                    if is_ours {
+                Ok(has_lock) => {
+                    let _reported = Otherwise::new(|| domain.system.report_priorities(self.task.home()));
+                    if has_lock {
                         self.waiter.release();
                     } else {
-                        domain.note_queued(place.address, place.hash);
+                        domain.note_queued(&place);
                     }
-                    domain.note_lock_waiter(new_chain, place.hash, place.shared_space.is_none());
-                    return Ok(is_ours);
+                    domain.note_lock_waiter(new_chain, &place);
+                    return Ok(has_lock);
                 }
                 Err(refused) => {
                     self.waiter.release();
@@ -448,12 +465,12 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
         &mut self,
         bucket: &mut Guard<'_, L>,
         graph: &mut PiGraph,
-        place: &Hashed,
-        told: &mut Option<Told>,
+        place: &Place,
+        receiver: &mut Option<Receiver>,
         new_chain: &mut Option<u32>,
     ) -> Result<bool, Refused> {
         let (domain, task) = (self.domain, self.task.id());
-        let lock = match domain.acquire(bucket, graph, place, &self.word, (task, self.task.tid()), false)? {
+        let lock = match domain.acquire(bucket, graph, place, &self.word, (task, self.task.tid()), Others::Unknown)? {
             Acquired::Owned(_) => return Ok(true),
             Acquired::Contended(lock) => lock,
         };
@@ -464,18 +481,18 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
         let priority = self.task.own_priority().level();
         // Moved into the entry. On an error, the value that is left is dropped with no lock held, since dropping a
         // waker runs an embedder's code.
-        let told = told.take().unwrap_or(Told::Thread);
-        let key = domain.key(place.address, place.shared_space);
-        let entry = PiEntry::new(key, place.hash, priority, told, self.task.home(), Purpose::Lock(lock));
+        let receiver = receiver.take().unwrap_or(Receiver::Thread);
+        let key = domain.key(place);
+        let entry = PiEntry::new(key, place.hash, priority, receiver, self.task.home(), Purpose::Lock(lock));
         let entry = self.waiter.set(domain, self.task, entry);
         // SAFETY: not queued yet, so no other thread reaches it.
         unsafe { entry.get().entry.set_since(domain.system.now()) };
         if let Err(error) = graph.block(task, lock, entry) {
-            let is_ours = graph.owner(lock) == Some(task);
+            let has_lock = graph.owner(lock) == Some(task);
             graph.drop_if_idle(lock);
             // [S6], after the program has changed the word: the kernel finds a deadlock, and then that the task has the
             // lock.
-            return if is_ours { Ok(true) } else { Err(Refused::Error(error)) };
+            return if has_lock { Ok(true) } else { Err(Refused::Error(error)) };
         }
         // SAFETY: new and not queued; it stays in place until it has left queue and graph.
         *new_chain = unsafe { bucket.insert(entry.node()) };

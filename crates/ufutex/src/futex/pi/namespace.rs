@@ -9,9 +9,9 @@ use super::tids::Tids;
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::system::System;
+use crate::lock::Lock;
 use crate::sys::counted::Counted;
 use crate::table::layout::{Layout, Lean};
-use crate::table::lock::Lock;
 use crate::table::refs::Scheme;
 
 /// The TIDs of one guest, which may consist of several domains: a PID namespace, as in pid_namespaces(7).

@@ -18,11 +18,11 @@ use core::num::NonZeroU32;
 use core::ptr::NonNull;
 
 use super::EntryRef;
-use super::graph::{Graph, Part};
+use super::graph::{Changes, Graph, Part};
 use super::homes::Homes;
 use crate::error::Error;
+use crate::lock::{Lock, LockGuard};
 use crate::sync::{AtomicPtr, AtomicU64, Mutant, Ordering, mutant};
-use crate::table::lock::{Lock, LockGuard};
 
 pub(crate) type PiGraph = Graph<EntryRef, HomeRef>;
 
@@ -97,13 +97,13 @@ impl HomeRef {
 pub(crate) struct Regions {
     homes: Homes,
     max_depth: usize,
-    tells_changes: bool,
+    changes: Changes,
     chains_refused: AtomicU64,
 }
 
 impl Regions {
-    pub fn new(max_depth: usize, tells_changes: bool) -> Self {
-        Self { homes: Homes::new(), max_depth, tells_changes, chains_refused: AtomicU64::new(0) }
+    pub fn new(max_depth: usize, changes: Changes) -> Self {
+        Self { homes: Homes::new(), max_depth, changes, chains_refused: AtomicU64::new(0) }
     }
 
     /// How many waits were refused because a chain of owners would have been too long.
@@ -116,7 +116,7 @@ impl Regions {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn open(&self, namespace: u64) -> Result<HomeRef, Error> {
-        let (home, region) = self.homes.take_both(|| Graph::new(self.max_depth, self.tells_changes))?;
+        let (home, region) = self.homes.take_both(|| Graph::new(self.max_depth, self.changes))?;
         // SAFETY: regions live as long as the system.
         let found = unsafe { region.as_ref() };
         found.graph.lock().with(|graph| {

@@ -6,20 +6,23 @@ use core::task::Poll;
 
 use super::entry::{EntryRef, PiEntry, Purpose};
 use super::graph::{LockId, TaskId};
-use super::lock::{Acquired, Refused};
+use super::lock::{Acquired, Others, Refused};
 use super::region::{Guard as Region, HomeRef, PiGraph};
 use super::task::Task;
 use super::turns::Turns;
 use super::waiter::{Left, PiWaiter, Seen};
 use crate::error::Error;
-use crate::futex::domain::{Domain, Hashed};
+use crate::futex::domain::Domain;
 use crate::futex::entry::{Entry, Moment, PIECE};
 use crate::futex::key::{Target, is_of_object};
-use crate::futex::limit::Limit;
 #[cfg(feature = "std")]
 use crate::futex::operation::block_on;
-use crate::futex::operation::{By, Cause, Operation, operation_is_a_future};
+use crate::futex::operation::{Cause, Operation, PollReceiver, operation_is_a_future};
 use crate::futex::pair::Pair;
+use crate::futex::place::Place;
+use crate::futex::requeue::Requeued;
+use crate::futex::timeout_watch::TimeoutWatch;
+use crate::futex::waiter::Matched;
 use crate::sys::clock::Timeout;
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::unwind::{Otherwise, call};
@@ -27,7 +30,7 @@ use crate::table::hash::Key;
 use crate::table::layout::{Layout, Lean};
 use crate::table::list::Node;
 use crate::table::refs::{Live, Scheme};
-use crate::wait::{Rest, Signal};
+use crate::wait::{PendingWake, Signal};
 use core::ptr::NonNull;
 
 /// The future of [`Domain::wait_requeue_pi_async`]. If it is dropped before it is ready, it ends the wait, or unlocks
@@ -40,7 +43,7 @@ pub struct WaitRequeuePi<'d, 't, T: Target, U: Target, S: Scheme<L> = Live, L: L
     expected: T::Value,
     lock: U,
     timeout: Option<Timeout>,
-    limit: Limit<'d>,
+    watch: TimeoutWatch<'d>,
     is_done: bool,
     waiter: PiWaiter<'d, 't, S, L>,
 }
@@ -75,8 +78,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         lock: U,
         task: &'t Task<L>,
     ) -> WaitRequeuePi<'d, 't, T, U, S, L> {
-        let (limit, waiter) = (Limit::new(), PiWaiter::new());
-        WaitRequeuePi { domain: self, task, from, expected, lock, timeout: None, limit, is_done: false, waiter }
+        let (watch, waiter) = (TimeoutWatch::new(), PiWaiter::new());
+        WaitRequeuePi { domain: self, task, from, expected, lock, timeout: None, watch, is_done: false, waiter }
     }
 
     /// If `from` holds `expected`, gives `lock` to the first waiter of `from` if the lock is free, and makes up to
@@ -105,8 +108,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if !from.can_hold(expected) {
             return Err(Error::Invalid);
         }
-        let (source, target) = (self.hashed(&from), self.hashed(&lock));
-        let keys = [self.key(source.address, source.shared_space), self.key(target.address, target.shared_space)];
+        let (source, target) = (self.place(&from), self.place(&lock));
+        let keys = [self.key(&source), self.key(&target)];
         if keys[0] == keys[1] {
             return Err(Error::Invalid);
         }
@@ -139,7 +142,7 @@ struct Requeuing<'a, 'd, T: Target, U: Target, S: Scheme<L>, L: Layout> {
     domain: &'d Domain<S, L>,
     /// The keys of the word and of the lock.
     keys: [Key; 2],
-    places: [Hashed; 2],
+    places: [Place; 2],
     from: &'a T,
     expected: T::Value,
     lock: &'a U,
@@ -165,7 +168,7 @@ struct Done {
 #[derive(Default)]
 struct Owed {
     /// Wakes the waiter that has been given the lock.
-    rest: Option<Rest>,
+    pending: Option<PendingWake>,
     /// The home in whose region priorities may have changed.
     home: Option<HomeRef>,
 }
@@ -191,7 +194,7 @@ impl<'d, T: Target, U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, 'd, T, U, 
                 Ok(_) => return self.stop(Error::Again),
                 Err(Fault) => {
                     drop(pair);
-                    turns.let_go();
+                    turns.unlock_region();
                     match faults.resolve(|| self.from.fault_in(Access::Read)) {
                         Ok(()) => continue,
                         Err(Fault) => return self.stop(Error::Fault),
@@ -208,7 +211,7 @@ impl<'d, T: Target, U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, 'd, T, U, 
             });
             // Before the waiter that got the lock runs, because other waiters may lend it their priority.
             if let Some(home) = owed.home {
-                domain.system.tell_scheduler(home);
+                domain.system.report_priorities(home);
             }
             drop(owed);
             go_on.disarm();
@@ -286,9 +289,9 @@ impl<'d, T: Target, U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, 'd, T, U, 
         end: usize,
         owed: &mut Owed,
     ) -> Result<(), Refused> {
-        let sets_waiters = self.done.count + 1 < self.most;
+        let others = if self.done.count + 1 < self.most { Others::AboutToWait } else { Others::Unknown };
         let who = (task, graph.tid(task));
-        let acquired = self.domain.acquire(pair.second(), graph, &self.places[1], self.lock, who, sets_waiters)?;
+        let acquired = self.domain.acquire(pair.second(), graph, &self.places[1], self.lock, who, others)?;
         let (lock, next) = match acquired {
             Acquired::Contended(lock) => (Some(lock), Some(first)),
             Acquired::Owned(lock) => {
@@ -298,7 +301,7 @@ impl<'d, T: Target, U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, 'd, T, U, 
                 // SAFETY: queued in the first bucket.
                 unsafe { pair.first().remove(first) };
                 // SAFETY: taken off its queue; not used afterwards.
-                owed.rest = Some(unsafe { Signal::wake(&raw const (*entry.0.as_ptr()).entry.signal) });
+                owed.pending = Some(unsafe { Signal::wake(&raw const (*entry.0.as_ptr()).entry.signal) });
                 (lock, next)
             }
         };
@@ -386,9 +389,10 @@ impl<'d, T: Target, U: Target, S: Scheme<L>, L: Layout> Requeuing<'_, 'd, T, U, 
 impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Drop for Requeuing<'_, '_, T, U, S, L> {
     fn drop(&mut self) {
         let ([source, target], done) = (&self.places, &self.done);
-        self.domain.note_requeue(source.address, target.address, done.woken, done.count - done.woken);
+        let requeued = Requeued { woken: done.woken, requeued: done.count - done.woken };
+        self.domain.note_requeue(source, target, requeued);
         // `call`, because a table that grows calls the embedder's memory and topology, which may panic.
-        call(|| self.domain.note_lock_waiter(done.new_chain, target.hash, target.shared_space.is_none()));
+        call(|| self.domain.note_lock_waiter(done.new_chain, target));
     }
 }
 
@@ -415,16 +419,16 @@ operation_is_a_future!(
 impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Operation for WaitRequeuePi<'_, '_, T, U, S, L> {
     type Output = ();
 
-    fn poll_by(self: Pin<&mut Self>, by: By<'_>) -> Poll<Result<(), Error>> {
+    fn poll_for(self: Pin<&mut Self>, receiver: PollReceiver<'_>) -> Poll<Result<(), Error>> {
         // SAFETY: `waiter` is the one field that must stay in place, and is not moved out of.
         let this = unsafe { self.get_unchecked_mut() };
         if !this.waiter.is_busy() {
-            return match this.begin(by) {
+            return match this.begin(receiver) {
                 Ok(()) => Poll::Pending,
                 Err(error) => Poll::Ready(Err(error)),
             };
         }
-        match this.waiter.look(by) {
+        match this.waiter.look(receiver) {
             Seen::Waiting => Poll::Pending,
             Seen::Locked => Poll::Ready(Ok(())),
             Seen::Heir => Poll::Ready(this.waiter.put_word_right(&this.lock)),
@@ -432,7 +436,7 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Operation for WaitRequeuePi<
     }
 
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<(), Error> {
-        // SAFETY: as in `poll_by`.
+        // SAFETY: as in `poll_for`.
         let this = unsafe { self.get_unchecked_mut() };
         match this.waiter.leave() {
             Left::Unrequeued => Err(cause.into()),
@@ -447,33 +451,31 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> Operation for WaitRequeuePi<
 }
 
 impl<T: Target, U: Target, S: Scheme<L>, L: Layout> WaitRequeuePi<'_, '_, T, U, S, L> {
-    fn begin(&mut self, by: By<'_>) -> Result<(), Error> {
+    fn begin(&mut self, receiver: PollReceiver<'_>) -> Result<(), Error> {
         let domain = self.domain;
         domain.check_lock(&self.lock, self.task)?;
-        let target = domain.hashed(&self.lock);
-        let to = domain.key(target.address, target.shared_space);
-        let told = by.told();
-        let matched = domain.lock_if_equal(&self.from, self.expected)?;
-        let key = domain.key(matched.address, matched.shared_space);
+        let to = domain.key(&domain.place(&self.lock));
+        let receiver = receiver.for_entry();
+        let Matched { mut locked, place } = domain.lock_if_equal(&self.from, self.expected)?;
+        let key = domain.key(&place);
         if key == to {
             return Err(Error::Invalid);
         }
-        PiWaiter::admit(domain, self.task, &matched.locked.guard)?;
+        PiWaiter::admit(domain, self.task, &locked.guard)?;
         let priority = self.task.own_priority().level();
         let purpose = Purpose::Requeue { to, task: self.task.id() };
         let entry = self.waiter.set(
             domain,
             self.task,
-            PiEntry::new(key, matched.hash, priority, told, self.task.home(), purpose),
+            PiEntry::new(key, place.hash, priority, receiver, self.task.home(), purpose),
         );
         // SAFETY: not queued yet, so no other thread accesses it.
         unsafe { entry.get().entry.set_since(domain.system.now()) };
-        let mut locked = matched.locked;
         // SAFETY: fresh and unqueued; it stays in place until it has left its queue.
         let new_chain = unsafe { locked.guard.insert(entry.node()) };
         drop(locked);
-        domain.note_queued(matched.address, matched.hash);
-        domain.note_lock_waiter(new_chain, matched.hash, matched.shared_space.is_none());
+        domain.note_queued(&place);
+        domain.note_lock_waiter(new_chain, &place);
         Ok(())
     }
 }

@@ -117,7 +117,7 @@ struct Named {
 
 impl<L: Layout> System<L> {
     /// Reports to the scheduler all changes of priority, in the region of a home, that have not been reported yet.
-    pub(crate) fn tell_scheduler(&self, home: HomeRef) {
+    pub(crate) fn report_priorities(&self, home: HomeRef) {
         let Some(scheduler) = self.scheduler() else { return };
         loop {
             // The region is unlocked before the scheduler is called.
@@ -126,26 +126,26 @@ impl<L: Layout> System<L> {
                 Some((Named { home, namespace: home.namespace(), tid }, level))
             });
             let Some((task, level)) = change.flatten() else { return };
-            self.tell_of(scheduler, home, task, level);
+            self.report(scheduler, home, task, level);
         }
     }
 
     /// Reports one change. If the task's priority has changed again meanwhile, it reports that too, so that the last
     /// report is right. If the scheduler panics, the change counts as reported, and everything else in the region of
     /// `home` is reported before the panic continues.
-    fn tell_of(&self, scheduler: &dyn Scheduler, home: HomeRef, task: Named, level: u8) {
-        let mut told = level;
+    fn report(&self, scheduler: &dyn Scheduler, home: HomeRef, task: Named, level: u8) {
+        let mut reported = level;
         loop {
             let go_on = Otherwise::new(move || {
-                if let Some(now) = self.changed_from(task, told) {
-                    self.tell_of(scheduler, home, task, now);
+                if let Some(now) = self.changed_from(task, reported) {
+                    self.report(scheduler, home, task, now);
                 }
-                self.tell_scheduler(home);
+                self.report_priorities(home);
             });
-            call(|| scheduler.set_priority_in(task.namespace, task.tid, Priority::from_level(told)));
+            call(|| scheduler.set_priority_in(task.namespace, task.tid, Priority::from_level(reported)));
             go_on.disarm();
-            match self.changed_from(task, told) {
-                Some(now) => told = now,
+            match self.changed_from(task, reported) {
+                Some(now) => reported = now,
                 None => return,
             }
         }

@@ -1,19 +1,19 @@
 //! A thread of a guest: which locks it owns, where it sleeps, how it is interrupted, and what happens when it ends.
 
-use super::graph::TaskId;
+use super::graph::{TaskId, TaskKind};
 use super::namespace::{Names, NamesHandle};
 use super::region::{HomeRef, PiGraph};
 use super::scheduler::Priority;
 use super::{EntryRef, TID_MASK};
 use crate::error::Error;
 use crate::futex::domain::Domain;
-use crate::futex::entry::{BATCH, Rests};
+use crate::futex::entry::{BATCH, PendingWakes};
 use crate::futex::interrupt::Interrupt;
 use crate::futex::system::System;
-use crate::futex::wait::Continued;
+use crate::futex::wait::RestartBlock;
+use crate::lock::Lock;
 use crate::sync::{AtomicU8, Mutant, Ordering, mutant};
 use crate::table::layout::{Layout, Lean};
-use crate::table::lock::Lock;
 use crate::table::refs::Scheme;
 
 /// A thread of a guest, or of this program, by its TID. It owns locks, and waits for them.
@@ -45,7 +45,7 @@ pub struct Task<L: Layout = Lean> {
     ended: AtomicU8,
     interrupt: Interrupt,
     /// A wait with a timeout that was interrupted, and can be continued.
-    restart: Lock<Option<Continued>>,
+    restart: Lock<Option<RestartBlock>>,
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
@@ -58,7 +58,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// # Errors
     /// [`Error::Invalid`] for any other number; [`Error::Busy`] if the TID is taken; [`Error::NoMemory`].
     pub fn task(&self, tid: u32) -> Result<Task<L>, Error> {
-        self.make_task(tid, false)
+        self.make_task(tid, TaskKind::Guest)
     }
 
     /// Like [`task`](Self::task), for a thread of the kernel itself. A task that would have to wait for a lock of such
@@ -67,17 +67,17 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// # Errors
     /// As for `task`.
     pub fn kernel_task(&self, tid: u32) -> Result<Task<L>, Error> {
-        self.make_task(tid, true)
+        self.make_task(tid, TaskKind::Kernel)
     }
 
-    fn make_task(&self, tid: u32, is_kernel: bool) -> Result<Task<L>, Error> {
+    fn make_task(&self, tid: u32, kind: TaskKind) -> Result<Task<L>, Error> {
         if tid == 0 || tid > TID_MASK {
             return Err(Error::Invalid);
         }
         let home = self.home()?;
         let names = self.names();
         names.name(tid, home)?;
-        let registered = self.system.in_region(home, |g| g.register(home.number(), tid, is_kernel));
+        let registered = self.system.in_region(home, |g| g.register(home.number(), tid, kind));
         let id = registered.unwrap_or(Err(Error::NoMemory)).inspect_err(|_| names.forget(tid))?;
         Ok(Task {
             system: self.system.clone(),
@@ -113,7 +113,7 @@ impl<L: Layout> Task<L> {
     pub fn set_priority(&self, priority: Priority) {
         self.own.store(priority.level(), Ordering::Relaxed);
         self.in_region(|g| g.set_own(self.id, priority.level()));
-        self.system.tell_scheduler(self.home);
+        self.system.report_priorities(self.home);
     }
 
     /// The priority that the task runs with: the best of its own and those of the waiters for its locks.
@@ -161,11 +161,11 @@ impl<L: Layout> Task<L> {
         self.system.in_region(self.home, f)
     }
 
-    pub(crate) fn set_restart(&self, wait: Continued) {
+    pub(crate) fn set_restart(&self, wait: RestartBlock) {
         self.restart.lock().with(|restart| *restart = Some(wait));
     }
 
-    pub(crate) fn take_restart(&self) -> Option<Continued> {
+    pub(crate) fn take_restart(&self) -> Option<RestartBlock> {
         self.restart.lock().with(Option::take)
     }
 
@@ -203,19 +203,19 @@ impl<L: Layout> Task<L> {
 
     fn pass_on_locks(&self) {
         /// Passes on the remaining locks if a waker panics.
-        struct Rest<'a, L: Layout>(&'a Task<L>);
-        impl<L: Layout> Drop for Rest<'_, L> {
+        struct GoOn<'a, L: Layout>(&'a Task<L>);
+        impl<L: Layout> Drop for GoOn<'_, L> {
             fn drop(&mut self) {
                 self.0.pass_on_locks();
             }
         }
         loop {
-            let mut rests = Rests::none();
-            let is_left = self.in_region(|g| self.pass_on_some(g, &mut rests)).unwrap_or(false);
-            let rest = Rest(self);
-            self.system.tell_scheduler(self.home);
-            drop(rests);
-            core::mem::forget(rest);
+            let mut pending = PendingWakes::none();
+            let is_left = self.in_region(|g| self.pass_on_some(g, &mut pending)).unwrap_or(false);
+            let go_on = GoOn(self);
+            self.system.report_priorities(self.home);
+            drop(pending);
+            core::mem::forget(go_on);
             if !is_left {
                 return;
             }
@@ -223,19 +223,19 @@ impl<L: Layout> Task<L> {
     }
 
     /// Passes on a batch of locks. Returns whether there may be more.
-    fn pass_on_some(&self, graph: &mut PiGraph, rests: &mut Rests) -> bool {
+    fn pass_on_some(&self, graph: &mut PiGraph, pending: &mut PendingWakes) -> bool {
         for _ in 0..BATCH {
             let Some(lock) = graph.any_held(self.id) else { return false };
             if let Some((_, heir)) = graph.orphan(lock) {
                 // SAFETY: the entry was in the graph a moment ago, and we have locked the graph's region. The waiter
                 // removes the entry from its queue only with that region locked.
                 let entry = unsafe { heir.get() };
-                if !mutant(Mutant::DeathTellsNobody) && !mutant(Mutant::HeirIsToldFirst) {
+                if !mutant(Mutant::DeathNotifiesNobody) && !mutant(Mutant::HeirIsNotifiedFirst) {
                     entry.make_heir();
                 }
                 // SAFETY: queued, and the region is locked.
-                rests.push(unsafe { entry.entry.signal.prod() });
-                if mutant(Mutant::HeirIsToldFirst) {
+                pending.push(unsafe { entry.entry.signal.notify_queued() });
+                if mutant(Mutant::HeirIsNotifiedFirst) {
                     entry.make_heir();
                 }
             }

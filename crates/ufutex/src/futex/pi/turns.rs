@@ -6,7 +6,7 @@
 //!
 //! # No operation starves
 //!
-//! A contender of a bucket or a region is handed the lock after half a millisecond (`table::lock`). So each wait ends,
+//! A contender of a bucket or a region is handed the lock after half a millisecond (`lock`). So each wait ends,
 //! and a turn fails only if the lock that is tried is held at that moment. A thread of another domain can hold the
 //! bucket, but not the region. If the bucket is busy when it is tried, the operation unlocks the region and waits for
 //! the bucket. It then finds the region busy only if a task of that region is using it at that moment. If both are busy
@@ -60,7 +60,7 @@ impl<'s> Turns<'s> {
             if let Some(bucket) = attempt() {
                 return bucket;
             }
-            self.let_go();
+            self.unlock_region();
         }
         wait()
     }
@@ -113,13 +113,13 @@ impl<'s> Turns<'s> {
     /// Waits for the region of `home`, which was busy, and keeps it locked for the next attempt. No bucket is locked.
     #[cold]
     pub fn wait_for(&mut self, home: HomeRef) {
-        self.let_go();
+        self.unlock_region();
         self.held = self.regions.lock(home);
         self.count = self.count.saturating_add(1);
     }
 
     /// Unlocks the region that was waited for.
-    pub fn let_go(&mut self) {
+    pub fn unlock_region(&mut self) {
         self.held = None;
     }
 }

@@ -9,15 +9,15 @@ use super::region::PiGraph;
 use super::task::Task;
 use super::turns::Turns;
 use crate::error::Error;
-use crate::futex::domain::{Domain, Hashed};
+use crate::futex::domain::Domain;
 use crate::futex::key::Target;
+use crate::futex::place::Place;
 use crate::sync::{Mutant, mutant, spin_loop};
 use crate::sys::mem::Faults;
 use crate::table::bucket::Guard;
-use crate::table::hash::Key;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
-use crate::wait::{Rest, Signal};
+use crate::wait::{PendingWake, Signal};
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Unlocks `word`, which `task` owns, and hands it to the first waiter: `FUTEX_UNLOCK_PI`.
@@ -35,11 +35,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     #[inline]
     pub(super) fn unlock_word<T: Target>(&self, word: &T, task: &Task<L>) -> Result<(), Error> {
         self.check_lock(word, task)?;
-        let place = self.hashed(word);
+        let place = self.place(word);
         let tid = task.tid();
         // Unlocks as a program does itself if the word holds only its TID. Not done if waiters are queued.
         if self.nobody_waits(&place) {
-            let seen = if mutant(Mutant::UnlockTrustsGlance) { word.load32()? } else { tid };
+            let seen = if mutant(Mutant::UnlockTrustsEmptinessCheck) { word.load32()? } else { tid };
             if matches!(word.compare_exchange32(seen, 0), Ok(Ok(_))) {
                 return Ok(());
             }
@@ -58,19 +58,18 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     #[cold]
-    fn unlock_slowly<T: Target>(&self, word: &T, place: &Hashed, task: &Task<L>) -> Result<(), Error> {
+    fn unlock_slowly<T: Target>(&self, word: &T, place: &Place, task: &Task<L>) -> Result<(), Error> {
         let mut faults = Faults::default();
         let mut turns = Turns::new(self.system.regions());
         loop {
             let mut locked = turns.bucket(|| self.lock_or_make(place), || self.try_lock(place));
-            let key = self.key(place.address, place.shared_space);
-            let result = self.hand_over(&mut turns, &mut locked.guard, (key, place.hash), word, task);
+            let result = self.hand_over(&mut turns, &mut locked.guard, place, word, task);
             drop(locked);
             match result {
-                Ok(_rest) => {
+                Ok(_pending) => {
                     // Before the heir runs, because other waiters may lend it their priority. The heir is woken even if
                     // the scheduler panics.
-                    self.system.tell_scheduler(task.home());
+                    self.system.report_priorities(task.home());
                     return Ok(());
                 }
                 Err(refused) => refused.resolve(word, &mut faults, &mut turns)?,
@@ -86,17 +85,17 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         &self,
         turns: &mut Turns<'_>,
         bucket: &mut Guard<'_, L>,
-        (key, hash): (Key, u32),
+        place: &Place,
         word: &T,
         task: &Task<L>,
-    ) -> Result<Rest, Refused> {
+    ) -> Result<PendingWake, Refused> {
         let value = word.load32()?;
         if value & TID_MASK != task.tid() {
             return Err(Error::NotPermitted.into());
         }
-        let Some(first) = bucket.first(key, hash) else {
+        let Some(first) = bucket.first(self.key(place), place.hash) else {
             return match word.compare_exchange32(value, 0)? {
-                Ok(_) => Ok(Rest::NOTHING),
+                Ok(_) => Ok(PendingWake::NOTHING),
                 Err(_) => Err(Error::Again.into()),
             };
         };

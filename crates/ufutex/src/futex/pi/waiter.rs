@@ -13,9 +13,9 @@ use super::turns::Turns;
 use super::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::error::Error;
 use crate::futex::domain::Domain;
-use crate::futex::entry::Rests;
+use crate::futex::entry::PendingWakes;
 use crate::futex::key::Target;
-use crate::futex::operation::By;
+use crate::futex::operation::PollReceiver;
 use crate::sync::{Mutant, UnsafeCell, mutant};
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::probe::probe;
@@ -23,7 +23,7 @@ use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
-use crate::wait::{Callback, Told};
+use crate::wait::{Callback, Receiver};
 
 /// Room for one waiter's entry. It stays in place while it is queued.
 pub(super) struct PiWaiter<'d, 't, S: Scheme<L>, L: Layout> {
@@ -37,7 +37,8 @@ pub(super) struct PiWaiter<'d, 't, S: Scheme<L>, L: Layout> {
 
 type Busy<'d, 't, S, L> = (&'d Domain<S, L>, &'t Task<L>);
 
-// SAFETY: the entry is reached by other threads under the locks of bucket and region in any case, and a waker is `Send`.
+// SAFETY: the entry is reached by other threads under the locks of bucket and region in any case, and a waker is
+// `Send`.
 unsafe impl<S: Scheme<L>, L: Layout> Send for PiWaiter<'_, '_, S, L> {}
 // SAFETY: a shared reference to a waiter gives access to nothing in it; its future has it to itself.
 unsafe impl<S: Scheme<L>, L: Layout> Sync for PiWaiter<'_, '_, S, L> {}
@@ -117,25 +118,25 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
         unsafe { self.entry_ref().0.as_ref() }
     }
 
-    /// Checks the waiter's state. If it still waits, `by` is notified of the next change.
-    pub fn look(&self, by: By<'_>) -> Seen {
+    /// Checks the waiter's state. If it still waits, `receiver` is notified of the next change.
+    pub fn look(&self, receiver: PollReceiver<'_>) -> Seen {
         let Some((domain, _)) = self.busy.get() else { return Seen::Locked };
         let entry = self.entry();
         if !entry.entry.signal.is_woken() {
             if entry.is_heir() {
                 return Seen::Heir;
             }
-            match by {
-                By::Thread(_) if !entry.entry.node.bucket().is_null() => return Seen::Waiting,
-                By::Thread(_) => entry.entry.signal.wait_for_waker(),
-                By::Task(waker) => {
-                    let mut told = Told::Waker(Callback::of(waker));
+            match receiver {
+                PollReceiver::Thread(_) if !entry.entry.node.bucket().is_null() => return Seen::Waiting,
+                PollReceiver::Thread(_) => entry.entry.signal.wait_for_waker(),
+                PollReceiver::Task(waker) => {
+                    let mut receiver = Receiver::Waker(Callback::of(waker));
                     let seen = domain.with_lock_waiter(entry, |_, _| {
                         if entry.is_heir() {
                             return Seen::Heir;
                         }
                         // SAFETY: queued; bucket and region are locked.
-                        unsafe { entry.entry.signal.swap_told(&mut told) };
+                        unsafe { entry.entry.signal.swap_receiver(&mut receiver) };
                         Seen::Waiting
                     });
                     if seen.is_none() {
@@ -175,7 +176,7 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
             Some(left) => {
                 // Idle before the scheduler is called, since the scheduler may do anything. It is called even if the
                 // waker's drop panics.
-                let _told = Otherwise::new(|| domain.system.tell_scheduler(task.home()));
+                let _reported = Otherwise::new(|| domain.system.report_priorities(task.home()));
                 self.release();
                 left
             }
@@ -236,8 +237,8 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
     pub fn renounce(&self) {
         let Some((domain, task)) = self.busy.get() else { return };
         let (entry, node) = (self.entry(), self.entry_ref().node());
-        let rests = domain.with_lock_waiter(entry, |guard, g| {
-            let mut rests = Rests::none();
+        let pending = domain.with_lock_waiter(entry, |guard, g| {
+            let mut pending = PendingWakes::none();
             // SAFETY: queued in the bucket of `guard`.
             let purpose = unsafe { entry.purpose() };
             // SAFETY: as above.
@@ -249,13 +250,13 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
                 let heir = unsafe { heir.get() };
                 heir.make_heir();
                 // SAFETY: queued, and the region is locked.
-                rests.push(unsafe { heir.entry.signal.prod() });
+                pending.push(unsafe { heir.entry.signal.notify_queued() });
             }
-            rests
+            pending
         });
         // The scheduler is notified before the next heir runs. Both happen even if the waker's drop panics.
-        let _rests = rests;
-        let _told = Otherwise::new(|| domain.system.tell_scheduler(task.home()));
+        let _pending = pending;
+        let _reported = Otherwise::new(|| domain.system.report_priorities(task.home()));
         self.release();
     }
 }

@@ -343,7 +343,8 @@ impl World {
                 }
             }
             // SAFETY: queued there.
-            let (mut taken, after) = unsafe { self.queues[queue].take_from(first, limit, most, pick) };
+            let (mut taken, after) =
+                unsafe { self.queues[queue].take_from(first, Most { taken: limit, visited: most }, pick) };
             next = after;
             assert_eq!(core::iter::from_fn(|| taken.pop()).collect::<Vec<_>>(), expected);
         }
@@ -399,9 +400,10 @@ impl World {
         }
         assert_eq!(next, None);
         for inclusive in [false, true] {
+            let start = if inclusive { Start::At(position) } else { Start::After(position) };
             let is_wanted = |at: &Order| *at > order(position) || inclusive && *at == order(position);
             let expected = self.model.iter().filter(|w| w.queue == queue).map(|w| w.at).find(is_wanted);
-            let found = self.queues[queue].first_from(position, inclusive);
+            let found = self.queues[queue].first_from(start);
             assert_eq!(found.map(|head| order(position_of(head))), expected);
         }
     }
@@ -507,7 +509,7 @@ fn a_walk_goes_on_behind_a_key_that_has_gone() {
     }
     let mut from = Position::before_all(1, 0);
     let mut seen = Vec::new();
-    while let Some(head) = queue.first_from(from, false) {
+    while let Some(head) = queue.first_from(Start::After(from)) {
         from = position_of(head);
         seen.push(from.hash);
         // SAFETY: queued there.
@@ -536,7 +538,7 @@ fn a_walk_in_pieces_looks_at_each_waiter_once_whoever_comes_and_goes_meanwhile()
         let Some(first) = (unsafe { queue.resume(marker) }) else { break };
         // SAFETY: queued here.
         let (taken, next) = unsafe {
-            queue.take_from(first, usize::MAX, 16, |node| {
+            queue.take_from(first, Most { taken: usize::MAX, visited: 16 }, |node| {
                 seen.push(node);
                 Pick::Skip
             })

@@ -13,6 +13,15 @@ use core::ptr::NonNull;
 
 use super::{Node, Pick, Queue, Taken, links, ring};
 
+/// The bounds of one piece of a walk.
+#[derive(Clone, Copy)]
+pub struct Most {
+    /// Takes at most this many waiters.
+    pub taken: usize,
+    /// Visits at most this many waiters, including those that it takes.
+    pub visited: usize,
+}
+
 impl Queue {
     /// Returns the waiter with which a walk goes on, or `None` if none is left. If `marker` is queued, this is the
     /// waiter behind it, and the marker is taken off. Otherwise it is the first waiter of the marker's key.
@@ -52,23 +61,22 @@ impl Queue {
         true
     }
 
-    /// Offers waiters to `pick`, from `first` on, and takes up to `limit` of those that it picks. It looks at no more
-    /// than `most`. Returns the taken waiters and the waiter to go on with. That is `None` if none is left or if `pick`
-    /// has stopped the walk.
+    /// Offers waiters to `pick`, from `first` on, and takes those that it picks, until it has taken or visited `most`.
+    /// Returns the taken waiters and the waiter to go on with. That is `None` if none is left or if `pick` has stopped
+    /// the walk.
     ///
     /// # Safety
     /// `first` is queued in this queue.
     pub unsafe fn take_from(
         &mut self,
         first: NonNull<Node>,
-        limit: usize,
-        most: usize,
+        most: Most,
         mut pick: impl FnMut(NonNull<Node>) -> Pick,
     ) -> (Taken, Option<NonNull<Node>>) {
         let (mut taken, mut next) = (Taken::default(), Some(first));
-        let mut left = most;
+        let mut left = most.visited;
         while let Some(node) = next
-            && taken.count < limit
+            && taken.count < most.taken
             && left > 0
         {
             left -= 1;

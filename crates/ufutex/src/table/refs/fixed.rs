@@ -14,6 +14,7 @@ impl Sealed for Fixed {}
 
 impl<L: Layout> Scheme<L> for Fixed {
     const NAME: &'static str = "fixed";
+    const CAN_RESIZE: bool = false;
     const MOVES_UNDER_LOAD: bool = false;
     type Pin<'a> = ();
 

@@ -1,7 +1,7 @@
 //! `live`: nothing keeps a table in place, because nothing needs to. The default.
 //!
-//! Invariant: for every key exactly one bucket is live, whichever table it is in; and no bucket's memory is freed
-//! before the domain is dropped. An operation locks the bucket in the table that it believes to be in use, with a
+//! Invariant: for every key one bucket is live, whichever table it is in, except within a mover's step, where its old and
+//! its new bucket both are; and no bucket's memory is freed before the domain is dropped. An operation locks the bucket in the table that it believes to be in use, with a
 //! compare-and-swap from a state that has the live bit set. If that bucket is not live, the key has moved: to `next`,
 //! or `current` has changed meanwhile. That is the whole read side.
 //!
@@ -241,8 +241,9 @@ fn lock_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> Option<Guard<'_, 
     }
 }
 
-/// Whether the global bucket is the live bucket of the key. The caller holds the lock of the global bucket. Without it
-/// no mover can take the key back to a private table, so a `true` stays true until the caller unlocks.
+/// Whether the key is in the global bucket, whose lock the caller holds. If so, it stays there until the caller unlocks: a
+/// mover that takes it to a private table may make its new bucket live meanwhile, but needs the caller's lock to take the
+/// waiters and to finish.
 ///
 /// A private bucket may be not live because the key has not arrived there yet, or because it has been there and left.
 /// Only if no move has begun meanwhile does the bucket's state belong to the `next` and `current` that were read.

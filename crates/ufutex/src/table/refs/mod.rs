@@ -1,33 +1,22 @@
 //! Schemes: how an operation reaches the bucket of its key while the table may be replaced.
 //!
 //! Each scheme is one file behind [`Scheme`], and a type parameter of the domain, so that no scheme pays for another.
+//! Those that count references, which only comparisons need, are in `counted_schemes`.
 
-#[cfg(feature = "lab")]
-mod atomic;
-#[cfg(feature = "lab")]
-mod count;
 mod fixed;
 mod live;
-#[cfg(feature = "lab")]
-mod percpu;
 pub(crate) mod tables;
 
-#[cfg(feature = "lab")]
-pub use atomic::Atomic;
 pub use fixed::Fixed;
 pub use live::Live;
-#[cfg(feature = "lab")]
-pub use percpu::PerCpu;
 
 use super::Table;
 use super::bucket::{Bucket, Guard, Tried};
 use super::layout::Layout;
-#[cfg(feature = "lab")]
-use super::mover::{self, Place};
 use crate::error::Error;
 use tables::{Current, Tables};
 
-mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
 }
 use sealed::Sealed;
@@ -36,6 +25,10 @@ use sealed::Sealed;
 pub trait Scheme<L: Layout>: Sealed + Sized + Send + Sync + 'static {
     /// The scheme's name in the lab and in reports.
     const NAME: &'static str;
+
+    /// Whether the table in use can be replaced by one of another size. If not, a request to do so fails with
+    /// [`Error::Busy`].
+    const CAN_RESIZE: bool = true;
 
     /// Keeps the table in place between look-up and unlock.
     #[doc(hidden)]
@@ -98,6 +91,13 @@ pub struct Locked<'a, L: Layout, S: Scheme<L>> {
 }
 
 impl<'a, L: Layout, S: Scheme<L>> Locked<'a, L, S> {
+    /// A locked bucket whose table `pin` keeps in place.
+    #[cfg(feature = "lab")]
+    #[inline(always)]
+    pub(crate) fn pinned(guard: Guard<'a, L>, pin: S::Pin<'a>) -> Self {
+        Self { guard, _pin: Some(pin) }
+    }
+
     /// Wraps a bucket of the global table, which needs no pin.
     pub fn global(guard: Guard<'a, L>) -> Self {
         Self { guard, _pin: None }
@@ -139,7 +139,7 @@ impl<'a, L: Layout, S: Scheme<L>> Second<'a, L, S> {
 
 /// Tries to lock the bucket of `hash` in the table in use, which `pin` keeps in place. For schemes that never move keys
 /// bucket by bucket.
-fn try_current<'a, L: Layout, S: Scheme<L>>(
+pub(crate) fn try_current<'a, L: Layout, S: Scheme<L>>(
     tables: &'a Tables<L>,
     hash: u32,
     first: Option<&Guard<'_, L>>,
@@ -162,15 +162,9 @@ fn lock_in<'a, L: Layout>(tables: &Tables<L>, table: Table<L>, hash: u32) -> Opt
     bucket.lock(&tables.contended)
 }
 
-/// Moves every key from `from` to `to`.
-#[cfg(feature = "lab")]
-fn move_all<L: Layout>(from: Place<L>, to: Place<L>) {
-    (0..mover::steps(from, to)).for_each(|i| _ = mover::step(from, to, i, mover::Locked::Wait));
-}
-
 /// Locks the bucket of `hash` in the table in use. For schemes that never move keys bucket by bucket.
 #[inline(always)]
-fn lock_current<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Guard<'a, L>> {
+pub(crate) fn lock_current<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Guard<'a, L>> {
     if let Some(table) = tables.current_private()
         && let Some(guard) = lock_in(tables, table, hash)
     {
@@ -190,7 +184,7 @@ fn lock_no_private<'a, L: Layout>(tables: &'a Tables<L>, hash: u32) -> Option<Gu
 
 /// Checks the bucket of `hash` in the table in use for emptiness. For schemes that never move keys bucket by bucket.
 #[inline(always)]
-fn current_proves_empty<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
+pub(crate) fn current_proves_empty<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
     match tables.current_private() {
         Some(table) => table.bucket(hash).proves_empty(),
         None => no_private_proves_empty(tables, hash),
@@ -203,17 +197,5 @@ fn no_private_proves_empty<L: Layout>(tables: &Tables<L>, hash: u32) -> bool {
         Current::None => true,
         Current::Global => tables.global.bucket(hash).proves_empty(),
         Current::Private(table) => table.bucket(hash).proves_empty(),
-    }
-}
-
-/// Grows the table if a moment without operations comes soon. For schemes that have to wait for such a moment.
-#[cfg(feature = "lab")]
-fn try_to_grow<L: Layout, S: Scheme<L>>(scheme: &S, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) {
-    let mut tries_left = 100;
-    if (1..1 << slots_log2).contains(&tables.slots()) && is_wanted() {
-        let _ = scheme.resize(tables, Some(slots_log2), &mut || {
-            tries_left -= 1;
-            tries_left > 0
-        });
     }
 }

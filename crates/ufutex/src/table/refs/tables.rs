@@ -3,11 +3,11 @@
 use core::ptr::{null_mut, without_provenance_mut};
 
 use crate::error::Error;
+use crate::lock::Lock;
 use crate::sync::{AtomicPtr, AtomicUsize, Mutant, Ordering, Tally, relaxed_in};
 use crate::sys::probe::probe;
 use crate::table::bucket::Bucket;
 use crate::table::layout::Layout;
-use crate::table::lock::Lock;
 use crate::table::mover::Place;
 use crate::table::size::SMALLEST_LOG2;
 use crate::table::store::{Store, make_all_live};

@@ -1,11 +1,12 @@
-//! How a futex2 word comes by its node. What the kernel says of the same words is in the conformance suite.
+//! `System::resolve_node`, which finds the node of a futex2 word. The conformance suite compares it with the kernel.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ufutex::layout::Lean;
-use ufutex::{Access, Domain, Error, Fault, Guest, NodeFlags, OnNode, Scope, System, UserMemory, Width};
+use ufutex::{Access, Domain, Error, Fault, Guest, NodeFlags, OnNode, System, Width};
 
 use crate::common::arena::{Arena, PAGE, Rights};
+use crate::common::guest_memory::{Event, GuestMemory};
 
 use super::{NODES, machine};
 
@@ -17,60 +18,34 @@ const NUMA: NodeFlags = NodeFlags { numa: true, mpol: false };
 const MPOL: NodeFlags = NodeFlags { numa: false, mpol: true };
 const BOTH: NodeFlags = NodeFlags { numa: true, mpol: true };
 
-/// An arena with a memory policy.
-struct WithPolicy {
-    arena: Arena,
-    policy: Option<u32>,
+/// A page with a word at its first address, whose memory policy is this.
+fn with_policy(policy: Option<u32>) -> Arena {
+    let arena = Arena::new(1);
+    let word = arena.at(0);
+    arena.with_policy(move |address| {
+        assert_eq!(address, word, "the engine asks for the policy of the futex word");
+        policy
+    })
 }
 
-impl WithPolicy {
-    fn new(policy: Option<u32>) -> Self {
-        Self { arena: Arena::new(1), policy }
-    }
-}
-
-impl UserMemory for WithPolicy {
-    fn load(&self, address: u64, width: Width) -> Result<u64, Fault> {
-        self.arena.load(address, width)
-    }
-    fn compare_exchange(&self, address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
-        self.arena.compare_exchange(address, width, current, new)
-    }
-    fn fault_in(&self, address: u64, access: Access) -> Result<(), Fault> {
-        self.arena.fault_in(address, access)
-    }
-    fn scope(&self, address: u64, access: Access) -> Result<Scope, Fault> {
-        self.arena.scope(address, access)
-    }
-    fn policy_node(&self, address: u64) -> Option<u32> {
-        assert_eq!(address, self.arena.at(0), "the word's own address");
-        self.policy
-    }
-}
-
-/// What becomes of a word whose node is `node`: the answer, and what the node is then.
-fn resolved(
-    system: &System<Lean>,
-    memory: &WithPolicy,
-    flags: NodeFlags,
-    node: u32,
-) -> (Result<Option<u32>, Error>, u32) {
-    memory.arena.word(4).store(node, Ordering::Relaxed);
-    let result = system.resolve_node(memory, memory.arena.at(0), flags);
-    (result, memory.arena.word(4).load(Ordering::Relaxed))
+/// Resolves a word behind which `node` is stored. Returns the result, and the node that is stored afterwards.
+fn resolved(system: &System<Lean>, memory: &Arena, flags: NodeFlags, node: u32) -> (Result<Option<u32>, Error>, u32) {
+    memory.word(4).store(node, Ordering::Relaxed);
+    let result = system.resolve_node(memory, memory.at(0), flags);
+    (result, memory.word(4).load(Ordering::Relaxed))
 }
 
 #[test]
-fn word_that_names_no_node_gets_the_current_one_and_says_so_from_then_on() {
+fn word_that_names_no_node_gets_the_current_one_stored() {
     let (machine, system) = machine::<Lean>();
-    let memory = WithPolicy::new(None);
+    let memory = with_policy(None);
     for here in 0..NODES {
         machine.go_to(here);
         for flags in [NUMA, BOTH] {
             assert_eq!(resolved(&system, &memory, flags, NONE), (Ok(Some(here)), here));
         }
     }
-    assert_eq!(memory.arena.word(0).load(Ordering::Relaxed), 0, "the futex itself is not touched");
+    assert_eq!(memory.word(0).load(Ordering::Relaxed), 0, "the futex itself is not touched");
 }
 
 #[test]
@@ -78,7 +53,7 @@ fn word_that_names_a_node_keeps_it() {
     let (machine, system) = machine::<Lean>();
     machine.go_to(1);
     for policy in [None, Some(2)] {
-        let memory = WithPolicy::new(policy);
+        let memory = with_policy(policy);
         for (flags, node) in [(NUMA, 0), (NUMA, 2), (BOTH, 0), (BOTH, 1)] {
             assert_eq!(resolved(&system, &memory, flags, node), (Ok(Some(node)), node));
         }
@@ -89,35 +64,35 @@ fn word_that_names_a_node_keeps_it() {
 fn policy_comes_before_the_current_node() {
     let (machine, system) = machine::<Lean>();
     machine.go_to(1);
-    assert_eq!(resolved(&system, &WithPolicy::new(Some(2)), BOTH, NONE), (Ok(Some(2)), 2));
-    assert_eq!(resolved(&system, &WithPolicy::new(Some(2)), NUMA, NONE), (Ok(Some(1)), 1), "nobody asked for it");
-    assert_eq!(resolved(&system, &WithPolicy::new(Some(NODES)), BOTH, NONE), (Ok(Some(1)), 1), "no such node");
+    assert_eq!(resolved(&system, &with_policy(Some(2)), BOTH, NONE), (Ok(Some(2)), 2));
+    assert_eq!(resolved(&system, &with_policy(Some(2)), NUMA, NONE), (Ok(Some(1)), 1), "the call did not request it");
+    assert_eq!(resolved(&system, &with_policy(Some(NODES)), BOTH, NONE), (Ok(Some(1)), 1), "no such node");
 }
 
 #[test]
 fn policy_alone_names_a_node_or_none_and_touches_no_memory() {
     let (_machine, system) = machine::<Lean>();
     for (policy, node) in [(None, None), (Some(2), Some(2)), (Some(NODES), None)] {
-        let memory = WithPolicy::new(policy);
+        let memory = with_policy(policy);
         assert_eq!(resolved(&system, &memory, MPOL, NONE), (Ok(node), NONE));
-        memory.arena.protect(0, Rights::None);
-        assert_eq!(system.resolve_node(&memory, memory.arena.at(0), MPOL), Ok(node));
+        memory.protect(0, Rights::Nothing);
+        assert_eq!(system.resolve_node(&memory, memory.at(0), MPOL), Ok(node));
     }
 }
 
 #[test]
 fn without_flags_there_is_no_node() {
     let (_machine, system) = machine::<Lean>();
-    let memory = WithPolicy::new(Some(2));
-    memory.arena.protect(0, Rights::None);
-    assert_eq!(system.resolve_node(&memory, memory.arena.at(0), PLAIN), Ok(None));
-    assert_eq!(system.resolve_node(&memory, memory.arena.at(4), PLAIN), Ok(None));
+    let memory = with_policy(Some(2));
+    memory.protect(0, Rights::Nothing);
+    assert_eq!(system.resolve_node(&memory, memory.at(0), PLAIN), Ok(None));
+    assert_eq!(system.resolve_node(&memory, memory.at(4), PLAIN), Ok(None));
 }
 
 #[test]
 fn node_that_is_not_there_is_invalid_and_stays_as_it_is() {
     let (_machine, system) = machine::<Lean>();
-    let memory = WithPolicy::new(Some(2));
+    let memory = with_policy(Some(2));
     for node in [NODES, 1024, NONE - 1] {
         for flags in [NUMA, BOTH] {
             assert_eq!(resolved(&system, &memory, flags, node), (Err(Error::Invalid), node));
@@ -133,7 +108,7 @@ fn address_is_a_multiple_of_the_whole_size() {
         assert_eq!(system.resolve_node(&arena, arena.at(offset), flags), Err(Error::Invalid), "{offset}, {flags:?}");
     }
     assert_eq!(system.resolve_node(&arena, arena.at(4), MPOL), Ok(None));
-    // The alignment comes first, then whether the guest may name the address.
+    // The alignment is checked before the range of the address.
     assert_eq!(system.resolve_node(&arena, (1 << 63) + 4, NUMA), Err(Error::Invalid));
     for (address, flags) in [(1 << 63, NUMA), (1 << 63, PLAIN), (1 << 63, MPOL), (u64::MAX - 7, NUMA)] {
         assert_eq!(system.resolve_node(&arena, address, flags), Err(Error::Fault));
@@ -148,7 +123,7 @@ fn node_that_cannot_be_read_or_written_is_a_fault() {
     arena.word(4).store(NONE, Ordering::Relaxed);
     arena.protect(0, Rights::Read);
     assert_eq!(system.resolve_node(&arena, at, NUMA), Err(Error::Fault), "it is to be written");
-    arena.protect(0, Rights::None);
+    arena.protect(0, Rights::Nothing);
     assert_eq!(system.resolve_node(&arena, at, NUMA), Err(Error::Fault), "it is to be read");
     assert_eq!(system.resolve_node(&arena, at + 4, NUMA), Err(Error::Invalid), "but the alignment comes first");
     arena.protect(0, Rights::ReadWrite);
@@ -171,7 +146,7 @@ fn fresh_memory_names_node_0() {
 }
 
 #[test]
-fn wait_and_wake_that_name_no_node_meet_where_the_first_one_was() {
+fn wait_and_wake_without_a_node_match_on_the_first_ones_node() {
     let (machine, system) = machine::<Lean>();
     let domain: Domain = Domain::new(&system);
     let arena = Arena::new(1);
@@ -191,98 +166,54 @@ fn wait_and_wake_that_name_no_node_meet_where_the_first_one_was() {
     assert_eq!(arena.word(4).load(Ordering::Relaxed), 2);
 }
 
-/// A word on which somebody else always comes first, or whose accesses fault so many times.
-struct Raced {
-    node: AtomicU32,
-    /// What somebody else writes just before we do.
-    other: Option<u32>,
-    /// How many accesses go well before the first fault.
-    first_fault: usize,
-    faults_left: AtomicUsize,
-    accesses: AtomicUsize,
-    /// Whether the last access was meant to write.
-    has_written: AtomicBool,
-    spurious: bool,
-}
-
-impl Raced {
-    fn new(other: Option<u32>, faults: usize) -> Self {
-        let [faults_left, accesses] = [faults, 0].map(AtomicUsize::new);
-        Self {
-            node: AtomicU32::new(NONE),
-            other,
-            first_fault: 0,
-            faults_left,
-            accesses,
-            has_written: AtomicBool::new(false),
-            spurious: false,
-        }
-    }
-
-    fn access(&self, access: Access) -> Result<(), Fault> {
-        self.has_written.store(access == Access::Write, Ordering::Relaxed);
-        if self.accesses.fetch_add(1, Ordering::Relaxed) < self.first_fault {
-            return Ok(());
-        }
-        let take = |left: usize| left.checked_sub(1);
-        match self.faults_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-            Ok(_) => Err(Fault),
-            Err(_) => Ok(()),
-        }
-    }
-}
-
-impl UserMemory for Raced {
-    fn load(&self, address: u64, width: Width) -> Result<u64, Fault> {
-        assert_eq!((address, width), (0x1004, Width::U32));
-        self.access(Access::Read)?;
-        Ok(self.node.load(Ordering::Relaxed).into())
-    }
-    fn compare_exchange(&self, address: u64, width: Width, current: u64, new: u64) -> Result<Result<u64, u64>, Fault> {
-        assert_eq!((address, width, current), (0x1004, Width::U32, NONE.into()));
-        self.access(Access::Write)?;
-        if self.spurious {
-            return Ok(Err(current));
-        }
-        if let Some(other) = self.other {
-            self.node.store(other, Ordering::Relaxed);
-        }
-        let result = self.node.compare_exchange(current as u32, new as u32, Ordering::Relaxed, Ordering::Relaxed);
-        Ok(result.map(u64::from).map_err(u64::from))
-    }
-    fn fault_in(&self, address: u64, access: Access) -> Result<(), Fault> {
-        assert_eq!(address, 0x1004);
-        assert!(self.spurious || (access == Access::Write) == self.has_written.load(Ordering::Relaxed));
-        Ok(())
-    }
-}
-
 #[test]
-fn who_comes_second_takes_the_node_of_who_came_first() {
+fn store_of_another_thread_wins() {
     let (_machine, system) = machine::<Lean>();
     for (other, result) in [(2, Ok(Some(2))), (NODES, Err(Error::Invalid))] {
-        let memory = Raced::new(Some(other), 0);
-        assert_eq!(system.resolve_node(&memory, 0x1000, NUMA), result);
-        assert_eq!(memory.node.load(Ordering::Relaxed), other);
+        let words = GuestMemory::new();
+        words.word(4).store(NONE, Ordering::Relaxed);
+        // Another thread stores its node between the load and the exchange.
+        let memory = GuestMemory::of_words(&words, |event, _| {
+            if event == Event::CompareExchange {
+                words.word(4).store(other, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        assert_eq!(system.resolve_node(&memory, memory.at(0), NUMA), result);
+        assert_eq!(memory.word(4).load(Ordering::Relaxed), other);
     }
 }
 
 #[test]
-fn faults_that_are_cured_do_no_harm() {
+fn faults_that_are_resolved_change_nothing() {
     let (machine, system) = machine::<Lean>();
     machine.go_to(1);
-    for (first_fault, faults) in (0..3).flat_map(|first| (0..10).map(move |faults| (first, faults))) {
-        let memory = Raced { first_fault, ..Raced::new(None, faults) };
-        assert_eq!(system.resolve_node(&memory, 0x1000, NUMA), Ok(Some(1)));
-        assert_eq!(memory.node.load(Ordering::Relaxed), 1);
+    for (first, faults) in (0..3).flat_map(|first| (0..10).map(move |faults| (first, faults))) {
+        let (accesses, last_writes) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let memory = GuestMemory::with_hook(|event, address| {
+            if let Event::FaultIn(access) = event {
+                assert_eq!((address & 7, access == Access::Write), (4, last_writes.load(Ordering::Relaxed)));
+                return Ok(());
+            }
+            last_writes.store(event == Event::CompareExchange, Ordering::Relaxed);
+            let number = accesses.fetch_add(1, Ordering::Relaxed);
+            if (first..first + faults).contains(&number) { Err(Fault) } else { Ok(()) }
+        });
+        memory.word(4).store(NONE, Ordering::Relaxed);
+        assert_eq!(system.resolve_node(&memory, memory.at(0), NUMA), Ok(Some(1)));
+        assert_eq!(memory.word(4).load(Ordering::Relaxed), 1);
     }
 }
 
 #[test]
-fn nobody_tries_for_ever() {
+fn tries_are_limited() {
     let (_machine, system) = machine::<Lean>();
-    assert_eq!(system.resolve_node(&Raced::new(None, usize::MAX), 0x1000, NUMA), Err(Error::Fault));
-    let spurious = Raced { spurious: true, ..Raced::new(None, 0) };
-    assert_eq!(system.resolve_node(&spurious, 0x1000, NUMA), Err(Error::Fault));
-    assert!(spurious.accesses.into_inner() < 10_000);
+    let faulting = GuestMemory::new();
+    faulting.fault_next_loads(usize::MAX);
+    assert_eq!(system.resolve_node(&faulting, faulting.at(0), NUMA), Err(Error::Fault));
+    let spurious = GuestMemory::new();
+    spurious.word(4).store(NONE, Ordering::Relaxed);
+    spurious.fail_spuriously();
+    assert_eq!(system.resolve_node(&spurious, spurious.at(0), NUMA), Err(Error::Fault));
+    assert!(spurious.loads() < 10_000);
 }

@@ -1,4 +1,4 @@
-//! Where the tables lie.
+//! The nodes on which tables are allocated.
 
 use std::sync::atomic::AtomicU32;
 
@@ -44,7 +44,7 @@ fn domains_table_is_made_on_the_node_of_the_first_wait<S: Scheme<L>, L: Layout>(
     assert_eq!(machine.pieces(), [1, 1, 1]);
 }
 
-fn larger_table_is_made_on_the_node_of_who_asks_for_it<S: Scheme<L>, L: Layout>() {
+fn larger_table_is_made_on_the_node_of_the_caller<S: Scheme<L>, L: Layout>() {
     let (machine, system) = machine::<L>();
     let domain = Domain::<S, L>::with_options(&system, Options::new());
     for (slots, node, pieces) in [(16, 0, [2, 1, 1]), (64, 1, [2, 2, 1]), (16, 2, [2, 2, 1]), (32, 2, [2, 2, 2])] {
@@ -69,7 +69,7 @@ fn first_wait_on_a_node_without_memory_uses_the_global_table<S: Scheme<L>, L: La
     }
 }
 
-fn set_slots_on_a_node_without_memory_says_so_and_changes_nothing<S: Scheme<L>, L: Layout>() {
+fn set_slots_on_a_node_without_memory_fails_and_changes_nothing<S: Scheme<L>, L: Layout>() {
     let (machine, system) = machine::<L>();
     let domain = Domain::<S, L>::with_options(&system, Options::new());
     assert_eq!(domain.set_slots(16), Ok(()));
@@ -161,7 +161,7 @@ on_every_domain![
 mod resizable {
     use super::*;
     on_every_resizable_domain![
-        larger_table_is_made_on_the_node_of_who_asks_for_it,
-        set_slots_on_a_node_without_memory_says_so_and_changes_nothing,
+        larger_table_is_made_on_the_node_of_the_caller,
+        set_slots_on_a_node_without_memory_fails_and_changes_nothing,
     ];
 }

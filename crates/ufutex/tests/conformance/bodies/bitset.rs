@@ -1,4 +1,4 @@
-//! Wakes for some of the waiters.
+//! Wakes that select waiters by a bitset.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -16,7 +16,7 @@ fn queue(futex: &Arc<dyn Futex>, word: &'static AtomicU32, bitsets: &[u32]) -> O
     order
 }
 
-/// Waits until as many have been woken as are `expected`, and compares, without regard to order.
+/// Waits until `expected.len()` waiters have been woken, and compares them with `expected` in any order.
 fn were_woken(order: &Order, expected: &[usize]) {
     until("the waiters have noted their wakes", || order.seen().len() >= expected.len());
     let mut seen = order.seen();
@@ -36,7 +36,7 @@ pub fn wake_bitset_takes_the_waiters_that_have_its_bit(futex: &Arc<dyn Futex>) {
     were_woken(&order, &[0, 1, 2, 3]);
 }
 
-/// A defect of DragonOS ([peer-tables]): bitsets are compared for equality.
+/// Regression test for a defect of DragonOS ([peer-tables]), which compared bitsets for equality.
 pub fn one_common_bit_is_enough(futex: &Arc<dyn Futex>) {
     let word = word(0);
     let order = queue(futex, word, &[0b0110, 0b1000_0001]);

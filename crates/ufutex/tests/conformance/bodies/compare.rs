@@ -1,4 +1,4 @@
-//! Waiting only as long as the word holds what was expected.
+//! The comparison of the word with the expected value at the beginning of a wait.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -11,21 +11,16 @@ use crate::common::asleep::until;
 use crate::futex::{Futex, How, PLAINLY, word};
 use crate::sleeper::{Sleeper, wait};
 
-pub fn wait_returns_eagain_when_the_word_differs(futex: &Arc<dyn Futex>) {
-    let word = word(7);
-    assert_eq!(wait(futex, word, 8, PLAINLY), Err(libc::EAGAIN));
-    assert_eq!(wait(futex, word, !7, How::with_bitset(1)), Err(libc::EAGAIN));
-}
-
 pub fn wait_compares_all_32_bits(futex: &Arc<dyn Futex>) {
     for bit in 0..32 {
         assert_eq!(wait(futex, word(1 << bit), 0, PLAINLY), Err(libc::EAGAIN), "bit {bit}");
+        assert_eq!(wait(futex, word(1 << bit), 0, How::with_bitset(1)), Err(libc::EAGAIN), "bit {bit}");
         let at_once = How::within(Timeout::After(Duration::ZERO));
         assert_eq!(wait(futex, word(1 << bit), 1 << bit, at_once), Err(libc::ETIMEDOUT), "bit {bit}");
     }
 }
 
-pub fn wait_that_differs_ends_with_eagain_though_its_timeout_has_passed(futex: &Arc<dyn Futex>) {
+pub fn wait_that_differs_is_eagain_even_after_its_timeout(futex: &Arc<dyn Futex>) {
     let at_once = How::within(Timeout::After(Duration::ZERO));
     assert_eq!(wait(futex, word(1), 0, at_once), Err(libc::EAGAIN));
 }
@@ -38,8 +33,8 @@ pub fn wait_that_differs_leaves_no_entry_behind(futex: &Arc<dyn Futex>) {
     assert_eq!(futex.wake(word, usize::MAX), 0);
 }
 
-/// A defect of LiteBox ([peer-tables]): the wake is counted on a waiter that then reports "differs", and the sleeping
-/// waiter is not woken.
+/// Regression test for a defect of LiteBox ([peer-tables]): a wake was counted for a waiter that then returned EAGAIN,
+/// and the sleeping waiter was not woken.
 pub fn wake_is_not_spent_on_a_waiter_that_reports_a_difference(futex: &Arc<dyn Futex>) {
     let word = word(0);
     let hammering = Arc::new(AtomicBool::new(true));
@@ -61,8 +56,8 @@ pub fn wake_is_not_spent_on_a_waiter_that_reports_a_difference(futex: &Arc<dyn F
     differs.join().expect("every wait of the other thread ended with EAGAIN");
 }
 
-/// A defect of Unikraft and wasmer ([peer-tables]): the word is compared outside the lock, so a wake can come between
-/// the comparison and the sleep.
+/// Regression test for a defect of Unikraft and wasmer ([peer-tables]): they compared the word without holding the
+/// lock, so a wake between the comparison and the sleep was lost.
 pub fn wake_between_compare_and_sleep_is_not_lost(futex: &Arc<dyn Futex>) {
     const ROUNDS: u32 = 300;
     let word = word(0);
@@ -80,7 +75,7 @@ pub fn wake_between_compare_and_sleep_is_not_lost(futex: &Arc<dyn Futex>) {
     };
     std::thread::spawn(waiter);
     for round in 0..ROUNDS {
-        // The moment of the wake moves over the whole of the waiter's way to sleep.
+        // Delays the wake a little more in each round, so that it comes at each point before the sleep.
         (0..round % 64 * 16).for_each(|_| std::hint::spin_loop());
         word.store(round + 1, Release);
         futex.wake(word, 1);

@@ -10,7 +10,7 @@ use crate::futex::{Futex, PLAINLY, word};
 
 const TURNS: u32 = 2_000;
 
-/// Takes every other turn, beginning with `turn`.
+/// Takes every second turn, beginning with `turn`.
 fn take_turns(futex: &dyn Futex, word: &AtomicU32, mut turn: u32) {
     while turn < TURNS {
         loop {

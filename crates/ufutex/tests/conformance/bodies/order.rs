@@ -1,4 +1,4 @@
-//! In which order waiters are woken.
+//! The order in which waiters are woken.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ use crate::common::asleep::until;
 use crate::futex::{Futex, How, PLAINLY, word};
 use crate::sleeper::{Order, Sleeper};
 
-/// Queues waiters with these priorities, wakes them one by one and answers who was woken, in order.
+/// Queues one waiter for each priority and wakes them one by one. Returns their indices in the order in which they
+/// woke.
 fn wake_one_by_one(futex: &Arc<dyn Futex>, priorities: &[u8]) -> Vec<usize> {
     let word = word(0);
     let order = Order::default();
@@ -45,12 +46,4 @@ pub fn real_time_priority_comes_first_and_then_the_order_of_arrival(futex: &Arc<
     }
     let priorities = [0, 1, 99, 50, 0, 99, 1, 50];
     assert_eq!(wake_one_by_one(futex, &priorities), [2, 5, 3, 7, 1, 6, 0, 4]);
-}
-
-pub fn real_time_waiter_that_comes_last_is_woken_before_all_others(futex: &Arc<dyn Futex>) {
-    if let Some(reason) = futex.lacks_priorities() {
-        println!("skipped: {reason}");
-        return;
-    }
-    assert_eq!(wake_one_by_one(futex, &[0, 0, 0, 1]), [3, 0, 1, 2]);
 }

@@ -1,4 +1,4 @@
-//! Giving up when time is over.
+//! Timeouts.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -14,19 +14,16 @@ use crate::sleeper::{Order, Sleeper, wait};
 
 const SHORT: Duration = Duration::from_millis(5);
 
-/// What `clock` shows, since its epoch.
+/// The time on `clock` since its epoch.
 fn now(clock: Clock) -> Duration {
     let id = match clock {
         Clock::Monotonic => libc::CLOCK_MONOTONIC,
         Clock::Realtime => libc::CLOCK_REALTIME,
     };
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for the write.
-    assert_eq!(unsafe { libc::clock_gettime(id, &mut time) }, 0);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    crate::common::kernel::now(id)
 }
 
-/// Waits until `at` and checks that `clock` shows it by then.
+/// Waits with the timeout `at`, and checks that `clock` has reached that time when the wait ends.
 fn ends_no_earlier(futex: &Arc<dyn Futex>, how: How, clock: Clock, at: Duration) {
     let futex = futex.clone();
     let (result, end) = within_patience("a wait", move || (futex.wait(word(0), 0, how), now(clock)));
@@ -79,8 +76,8 @@ pub fn wake_ends_a_wait_before_its_timeout(futex: &Arc<dyn Futex>) {
     }
 }
 
-/// A defect of Redox ([peer-tables]): the entry of a waiter that has timed out stays queued, and the next wake is spent
-/// on it.
+/// Regression test for a defect of Redox ([peer-tables]): the entry of a waiter that had timed out stayed queued, and
+/// the next wake was spent on it.
 pub fn waiter_that_timed_out_leaves_no_entry_behind(futex: &Arc<dyn Futex>) {
     let word = word(0);
     for _ in 0..10 {
@@ -113,7 +110,7 @@ pub fn waiter_that_times_out_leaves_the_others_queued_in_order(futex: &Arc<dyn F
     assert_eq!(futex.wake(word, usize::MAX), 0);
 }
 
-/// A wake that arrives with the timeout counts for the waker exactly when it does for the waiter.
+/// Races wakes with timeouts. The waker must count a wake exactly if the waiter returns success.
 pub fn wakes_counted_are_waits_that_ended_by_a_wake(futex: &Arc<dyn Futex>) {
     const WAITS: u32 = 200;
     let word = word(0);

@@ -1,4 +1,4 @@
-//! Who is woken, and how many.
+//! Which waiters a wake takes, and how many.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -18,7 +18,7 @@ fn all_were_woken(sleepers: Vec<Sleeper>) {
     }
 }
 
-pub fn wake_returns_0_when_nobody_waits(futex: &Arc<dyn Futex>) {
+pub fn wake_returns_0_without_waiters(futex: &Arc<dyn Futex>) {
     let word = word(0);
     assert_eq!(futex.wake(word, 1), 0);
     assert_eq!(futex.wake(word, usize::MAX), 0);
@@ -39,13 +39,6 @@ pub fn wake_takes_as_many_as_it_was_asked_to(futex: &Arc<dyn Futex>) {
     all_were_woken(sleepers);
 }
 
-pub fn wake_for_more_than_wait_returns_how_many_waited(futex: &Arc<dyn Futex>) {
-    let word = word(0);
-    let sleepers = sleepers(futex, word, 3);
-    assert_eq!(futex.wake(word, 100), 3);
-    all_were_woken(sleepers);
-}
-
 pub fn wake_of_150_waiters_at_once_wakes_them_all(futex: &Arc<dyn Futex>) {
     let word = word(0);
     let sleepers = sleepers(futex, word, 150);
@@ -54,8 +47,8 @@ pub fn wake_of_150_waiters_at_once_wakes_them_all(futex: &Arc<dyn Futex>) {
     assert_eq!(futex.wake(word, usize::MAX), 0);
 }
 
-/// A defect of WAMR ([peer-tables]): the second wake finds the first waiter still queued, and the second waiter is not
-/// woken.
+/// Regression test for a defect of WAMR ([peer-tables]): the second wake found the first waiter still queued, and the
+/// second waiter was not woken.
 pub fn two_quick_wakes_release_two_waiters(futex: &Arc<dyn Futex>) {
     for _ in 0..10 {
         let word = word(0);
@@ -66,24 +59,6 @@ pub fn two_quick_wakes_release_two_waiters(futex: &Arc<dyn Futex>) {
     }
 }
 
-pub fn wake_takes_the_value_of_the_word_as_it_is(futex: &Arc<dyn Futex>) {
-    let word = word(0);
-    let sleepers = sleepers(futex, word, 1);
-    // The word need not have changed, and a wake does not look at it.
-    assert_eq!(futex.wake(word, 1), 1);
-    all_were_woken(sleepers);
-    assert_eq!(word.load(std::sync::atomic::Ordering::Relaxed), 0);
-}
-
-pub fn wake_on_another_address_wakes_nobody(futex: &Arc<dyn Futex>) {
-    let (here, there) = (word(0), word(0));
-    let sleeper = Sleeper::new(futex, here, PLAINLY);
-    assert_eq!(futex.wake(there, usize::MAX), 0);
-    assert!(sleeper.is_asleep());
-    assert_eq!(futex.wake(here, usize::MAX), 1);
-    assert_eq!(sleeper.outcome(), Ok(()));
-}
-
 pub fn words_in_one_cache_line_do_not_mix(futex: &Arc<dyn Futex>) {
     #[repr(align(64))]
     struct Line([AtomicU32; 16]);
@@ -92,7 +67,7 @@ pub fn words_in_one_cache_line_do_not_mix(futex: &Arc<dyn Futex>) {
 }
 
 pub fn words_in_one_bucket_do_not_mix(futex: &Arc<dyn Futex>) {
-    // More words than a new table has buckets, so some share one.
+    // There are more words than a new table has buckets, so some words share a bucket.
     #[repr(align(4096))]
     struct Pages([[AtomicU32; 16]; 40]);
     let pages: &'static Pages = Box::leak(Box::new(Pages([const { [const { AtomicU32::new(0) }; 16] }; 40])));
@@ -100,7 +75,7 @@ pub fn words_in_one_bucket_do_not_mix(futex: &Arc<dyn Futex>) {
     for_each_word_its_own_waiters(futex, firsts);
 }
 
-/// One waiter on each word, two on the first. Each wake finds those of its word and nobody else.
+/// Queues two waiters on the first word and one on each other word. A wake must take the waiters of its word only.
 fn for_each_word_its_own_waiters(futex: &Arc<dyn Futex>, words: impl IntoIterator<Item = &'static AtomicU32>) {
     let mut waiting: Vec<_> = words.into_iter().map(|word| (word, sleepers(futex, word, 1))).collect();
     let first = waiting[0].0;
@@ -112,7 +87,7 @@ fn for_each_word_its_own_waiters(futex: &Arc<dyn Futex>, words: impl IntoIterato
     }
 }
 
-pub fn private_and_shared_operations_on_one_address_do_not_meet(futex: &Arc<dyn Futex>) {
+pub fn private_and_shared_operations_on_one_address_use_different_keys(futex: &Arc<dyn Futex>) {
     let word = word(0);
     let (own, other) = match futex.sharing() {
         Sharing::Private => (Sharing::Private, Sharing::Shared),

@@ -1,4 +1,4 @@
-//! Whose word it is: domains, shared objects, address spaces.
+//! Keys of words: domains, shared objects, address spaces.
 
 use std::pin::Pin;
 use std::sync::atomic::AtomicU32;
@@ -56,7 +56,7 @@ fn private_word_of_one_domain_is_not_that_of_another<S: Scheme<L>, L: Layout>() 
     assert!(shared.is_woken());
 }
 
-/// The system's table holds the private words of domains with 0 slots beside everybody's shared ones.
+/// The system's table holds the shared words of all domains, and the private words of domains with 0 slots.
 fn private_words_in_the_global_table_keep_their_domains<S: Scheme<L>, L: Layout>() {
     let [a, b] = two_domains::<S, L>();
     a.set_slots(0).expect("it has no table yet");

@@ -1,4 +1,5 @@
-//! What the engine has and the kernel has not, or has otherwise. Each on every scheme and layout.
+//! Behaviour of the engine that the kernel does not have, or that differs there. Each test runs on every scheme and
+//! layout.
 
 mod guest;
 mod keys;

@@ -10,7 +10,7 @@ use ufutex::{Error, Target, WaitOptions, Waiter};
 
 use crate::common::domains::{domain, on_every_domain};
 
-/// Waits on `target`, which holds `value`; every value of `others` differs from it.
+/// Waits on `target`, which holds `value`. Every value in `others` differs from `value`.
 fn wait_and_wake<S: Scheme<L>, L: Layout, T: Target + Copy>(target: T, value: T::Value, others: &[T::Value]) {
     let domain = domain::<S, L>();
     for &other in others {
@@ -32,7 +32,7 @@ fn words_of_every_width_are_compared_whole<S: Scheme<L>, L: Layout>() {
     wait_and_wake::<S, L, _>(&AtomicU64::new(wide), wide, &[wide & 0xffff_ffff, wide & !0xffff_ffff, wide ^ 1 << 63]);
 }
 
-fn neighbouring_bytes_are_futexes_of_their_own<S: Scheme<L>, L: Layout>() {
+fn neighbouring_bytes_are_different_futexes<S: Scheme<L>, L: Layout>() {
     let domain = domain::<S, L>();
     let bytes = [const { AtomicU8::new(0) }; 16];
     let mut waiters: Vec<_> = bytes.iter().map(|_| Box::pin(Waiter::new())).collect();
@@ -49,8 +49,8 @@ fn neighbouring_bytes_are_futexes_of_their_own<S: Scheme<L>, L: Layout>() {
     }
 }
 
-fn wake_of_nobody_by_count_0_wakes_nobody<S: Scheme<L>, L: Layout>() {
-    // futex(2) wakes one for a count of 0; an embedder's drop-in has to say 1 for that.
+fn wake_with_count_0_wakes_none<S: Scheme<L>, L: Layout>() {
+    // futex(2) wakes one waiter for a count of 0. A drop-in replacement has to pass 1 for that.
     let domain = domain::<S, L>();
     let word = AtomicU32::new(0);
     let mut waiter = pin!(Waiter::new());
@@ -63,6 +63,6 @@ fn wake_of_nobody_by_count_0_wakes_nobody<S: Scheme<L>, L: Layout>() {
 
 on_every_domain![
     words_of_every_width_are_compared_whole,
-    neighbouring_bytes_are_futexes_of_their_own,
-    wake_of_nobody_by_count_0_wakes_nobody,
+    neighbouring_bytes_are_different_futexes,
+    wake_with_count_0_wakes_none,
 ];

@@ -1,4 +1,4 @@
-//! From arguments to operations.
+//! Decodes system call arguments.
 
 use super::requeue::Requeue;
 use super::vector::Waiter;
@@ -7,15 +7,15 @@ use super::{Answer, Deadline, Model, OnSignal, errno};
 use crate::program::{Cmd, Number, PRIVATE, REALTIME};
 use crate::resolve::Raw;
 
-/// Flags of the newer calls: words of other sizes than 32 bits exist only in name.
+/// The size in the flags of the newer calls. Linux defines sizes other than 32 bits but rejects them.
 const SIZE_MASK: u32 = 3;
 const SIZE_32: u32 = 2;
-/// Nodes, which the model doesn't know.
+/// `FUTEX2_NUMA` and `FUTEX2_MPOL`, which the model does not implement.
 const NUMA_AND_MPOL: u32 = 12;
-/// A flag of futex(2) that Linux has had since 7.2 ([robust-unlock]). This kernel may not know it, the engine does.
+/// A flag of futex(2) since Linux 7.2 ([robust-unlock]). The engine implements it, the host kernel may not.
 const ROBUST_UNLOCK: u32 = 512;
 
-/// A value of the newer calls has to fit its word.
+/// Checks that the value argument of a newer call fits into a 32-bit word.
 pub(super) fn check_value(value: u64) -> Answer<u32> {
     u32::try_from(value).or_else(|_| errno(libc::EINVAL))
 }
@@ -24,7 +24,7 @@ impl Model {
     pub(super) fn decode(&mut self, worker: usize, raw: &Raw) -> Answer {
         match raw.number {
             Number::Futex => self.futex(worker, raw.args),
-            // There is nothing to restart once a handler has run.
+            // After a handler has run, no call is left to restart.
             Number::Restart => errno(libc::EINTR),
             Number::Waitv => self.futex_waitv(worker, raw.args),
             Number::Wake2 => self.futex_wake2(raw.args),
@@ -79,7 +79,7 @@ impl Model {
         }
     }
 
-    /// Whether the newer calls take these flags.
+    /// Checks the flags of the newer calls.
     pub(super) fn check_flags2(&self, flags: u32) -> Answer<()> {
         if flags & !(SIZE_MASK | NUMA_AND_MPOL | PRIVATE) != 0 || flags & SIZE_MASK != SIZE_32 {
             return errno(libc::EINVAL);
@@ -115,7 +115,7 @@ impl Model {
         let (value, bitset) = (check_value(value)?, check_value(mask)?);
         let deadline = self.deadline2(time, clock)?;
         let is_private = flags as u32 & PRIVATE != 0;
-        // The time is absolute, so this restarts, unlike `FUTEX_WAIT` with a time.
+        // The timeout is absolute, so the call can be restarted, unlike `FUTEX_WAIT` with a relative timeout.
         let on_signal = OnSignal::RestartsIfAsked;
         self.wait(worker, Wait { address, is_private, value, bitset, deadline, on_signal })
     }
@@ -136,7 +136,7 @@ impl Model {
         self.requeue(requeue, (wake_count as u32).cast_signed(), (requeue_count as u32).cast_signed())
     }
 
-    /// Whether the time at this address has passed.
+    /// Reads the timeout at this address.
     fn deadline(&self, address: u64) -> Answer<Deadline> {
         if address == 0 {
             return Ok(Deadline::None);
@@ -147,14 +147,14 @@ impl Model {
         if seconds < 0 || !(0..1_000_000_000).contains(&nanoseconds) {
             return errno(libc::EINVAL);
         }
-        // Other times come from words that are taken for one: they may pass at any moment.
+        // Any other timeout comes from words that are misread as a timespec. It may expire at any moment.
         if !matches!((seconds, nanoseconds), (0, 0 | 1) | (4_000_000_000.., _)) {
             self.is_defined.set(false);
         }
         Ok(if seconds == 0 { Deadline::Passed } else { Deadline::Far })
     }
 
-    /// As the newer calls have it: the clock is looked at only when there is a time.
+    /// Reads the timeout of a newer call, which checks the clock only if there is a timeout.
     fn deadline2(&self, address: u64, clock: u64) -> Answer<Deadline> {
         let clock = clock as i32;
         if address != 0 && clock != libc::CLOCK_REALTIME && clock != libc::CLOCK_MONOTONIC {

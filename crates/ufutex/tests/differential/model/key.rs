@@ -1,17 +1,17 @@
-//! What makes two waiters meet.
+//! Keys of futexes. Operations with equal keys use the same futex.
 
 use super::{Answer, Model, errno};
-use crate::layout::{Kind, PAGES};
+use crate::layout::{PAGES, Page};
 use crate::program::Rights;
 
-/// The identity of a futex. The three kinds never meet, not even on one address.
+/// The identity of a futex. Keys of different kinds are never equal, even for one address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Key {
-    /// A private operation: the address, whatever lies there.
+    /// A private operation: the address, whether or not it is mapped.
     Private(u64),
-    /// A shared operation on memory that only this process has: the address.
+    /// A shared operation on private anonymous memory: the address.
     Anonymous(u64),
-    /// A shared operation on an object: which page of it, and where in the page.
+    /// A shared operation on an object: the number of the object's page and the offset in the page.
     Object(u64, u64),
 }
 
@@ -21,11 +21,11 @@ pub enum Access {
     Write,
 }
 
-/// The first address that a program may not name: 47 bits without the last page, on x86-64.
+/// The end of user space addresses on x86-64: 47 bits without the last page.
 const END_OF_USER: u64 = (1 << 47) - 4096;
 
 impl Model {
-    /// The key of `address`: private ones without a look at the memory.
+    /// The key of `address`. For private operations this does not access the memory.
     pub(super) fn key(&self, address: u64, is_private: bool, access: Access) -> Answer<Key> {
         if !address.is_multiple_of(4) {
             return errno(libc::EINVAL);
@@ -37,24 +37,24 @@ impl Model {
             return Ok(Key::Private(address));
         }
         let Some((page, offset)) = self.layout.find(address) else { return errno(libc::EFAULT) };
-        let kind = PAGES.get(page).map_or(Kind::Anonymous, |(kind, _)| *kind);
+        let kind = PAGES.get(page).map_or(Page::Anonymous, |(page, _)| *page);
         let least = match (kind, access) {
-            // Read-only anonymous memory would never change.
-            (Kind::Anonymous, _) | (_, Access::Write) => Rights::ReadWrite,
-            (Kind::Object(_), Access::Read) => Rights::Read,
+            // The kernel faults anonymous pages in for writing, so a read-only page is EFAULT.
+            (Page::Anonymous, _) | (_, Access::Write) => Rights::ReadWrite,
+            (Page::Object(_), Access::Read) => Rights::Read,
         };
         if self.rights(page) < least {
             return errno(libc::EFAULT);
         }
         Ok(match kind {
-            Kind::Anonymous => Key::Anonymous(address),
-            Kind::Object(number) => Key::Object(number, offset),
+            Page::Anonymous => Key::Anonymous(address),
+            Page::Object(number) => Key::Object(number, offset),
         })
     }
 
     /// The word at `address`.
     pub(super) fn load(&self, address: u64) -> Answer<u32> {
-        // Addresses that a program may not name are in none of its pages.
+        // Addresses beyond user space are in none of the program's pages.
         self.memory.load(address).or_else(|_| errno(libc::EFAULT))
     }
 

@@ -1,27 +1,27 @@
-//! The guest's memory: bytes and rights.
+//! The memory in the model: bytes and access rights.
 
-use crate::layout::{ALL_PAGES, Kind, Layout, PAGES, TIME_OFFSET, VECTOR_OFFSET};
+use crate::layout::{ALL_PAGES, Layout, PAGES, Page, TIME_OFFSET, VECTOR_OFFSET};
 use crate::program::{Rights, WORKERS};
 use crate::resolve::Raw;
 
-/// An access that is not allowed.
+/// An access that the page's rights do not allow.
 pub struct Fault;
 
-/// Words lie in the first bytes of a page; the rest is zero and never written.
+/// All words lie in the first `USED` bytes of a page. The bytes after them are zero and never written.
 const USED: usize = 32;
 
 pub struct Memory {
     layout: Layout,
     rights: [Rights; ALL_PAGES],
-    /// What the pages hold, by `frame`.
+    /// The contents of the pages, indexed by `frame`.
     frames: [[u8; USED]; PAGES.len()],
-    /// The workers' own pages, as far as they have been written.
+    /// The workers' own pages, up to the last byte written.
     scratch: [Vec<u8>; WORKERS],
 }
 
-/// Pages of the same object hold the same.
+/// The frame of a page. Two mappings of one object page have the same frame.
 fn frame(page: usize) -> usize {
-    let same = |(kind, _): &(Kind, Rights)| *kind == PAGES[page].0 && *kind != Kind::Anonymous;
+    let same = |(kind, _): &(Page, Rights)| *kind == PAGES[page].0 && *kind != Page::Anonymous;
     PAGES.iter().position(same).unwrap_or(page)
 }
 
@@ -39,7 +39,7 @@ impl Memory {
         self.rights[page] = rights;
     }
 
-    /// Puts what the arguments of a worker's call point to into its page.
+    /// Writes the timeout and the vector that the arguments of a call point to into the worker's page.
     pub fn prepare(&mut self, worker: usize, raw: &Raw) {
         let scratch = &mut self.scratch[worker];
         scratch.clear();
@@ -58,7 +58,7 @@ impl Memory {
             return Err(Fault);
         }
         let bytes = match page.checked_sub(PAGES.len()) {
-            // Robust lists are not read from here.
+            // The model does not read robust lists from its memory.
             Some(worker) => self.scratch.get(worker).map_or(&[][..], |scratch| &scratch[..]),
             None => &self.frames[frame(page)][..],
         };
@@ -88,13 +88,13 @@ impl Memory {
         Ok(())
     }
 
-    /// Which bytes these are: the same for all addresses of one word.
+    /// The frame and the offset of `address`, equal for all mappings of one word.
     pub fn place(&self, address: u64) -> Option<(usize, u64)> {
         let (page, offset) = self.layout.find(address)?;
         Some((frame(page), offset))
     }
 
-    /// What a word holds, whether it may be read or not.
+    /// The value of a word, regardless of its page's rights.
     pub fn value(&self, address: u64) -> u32 {
         let (page, offset) = self.layout.find(address).expect("a word lies in a page");
         let at = offset as usize;

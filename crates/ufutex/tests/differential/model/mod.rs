@@ -1,8 +1,8 @@
 //! Linux's futex system calls as one sequential program: plain, slow, and meant to be read.
 //!
-//! It knows no hash tables, no locks and no threads. All waiters stand in one queue; a worker is idle or blocked in a
-//! call. A call runs to its end, then the next step begins: what the workers that it woke do comes to rest before that.
-//! The order of checks is the kernel's ([kernel-futex]); where this differs from the host kernel, this is wrong.
+//! The model has no hash tables, no locks and no threads. All waiters are in one queue. A worker is idle or blocked in
+//! a call. A call runs to its end, and the workers that it woke return, before the next step begins. The order of
+//! checks is the kernel's ([kernel-futex]). Where the model differs from the host kernel, the model is wrong.
 
 mod decode;
 mod key;
@@ -25,10 +25,10 @@ use crate::resolve::{Meaning, Raw, Robust};
 use key::Key;
 use memory::Memory;
 
-/// How a call ends that does not return a number.
+/// The end of a call that does not return a number.
 pub enum Stop {
     Errno(i32),
-    /// It sleeps: the worker's entries are in the queue.
+    /// The call blocks. The worker's entries are in the queue.
     Sleeps(OnSignal),
 }
 
@@ -38,18 +38,18 @@ fn errno<T>(errno: i32) -> Answer<T> {
     Err(Stop::Errno(errno))
 }
 
-/// What a signal does to a worker that sleeps in a call.
+/// The effect of a signal on a blocked call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnSignal {
-    /// EINTR in any case.
+    /// The call returns EINTR.
     Interrupts,
-    /// The call begins again with `SA_RESTART`, otherwise EINTR.
+    /// The call is restarted if the handler has `SA_RESTART`. Otherwise it returns EINTR.
     RestartsIfAsked,
-    /// The call begins again in any case.
+    /// The call is restarted, with or without `SA_RESTART`.
     Restarts,
 }
 
-/// Whether a call's time has passed. The far ones never do.
+/// A call's timeout. `Far` ones never expire during a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Deadline {
     None,
@@ -57,11 +57,11 @@ enum Deadline {
     Far,
 }
 
-/// One waiter in the queue. Owned by its worker's call; whoever wakes it takes it out.
+/// One waiter in the queue. It belongs to its worker's call. A wake removes it from the queue.
 #[derive(Debug)]
 struct Entry {
     worker: usize,
-    /// Which entry of a vector it is.
+    /// The index in the vector of a `futex_waitv` call.
     index: usize,
     key: Key,
     bitset: u32,
@@ -78,31 +78,31 @@ enum Kind {
     Pi { requeued: bool },
 }
 
-/// What the kernel keeps of a PI futex as long as somebody waits for it: there is one for each key at most.
+/// The kernel's state of a PI futex, which exists while there are waiters. There is at most one for each key.
 #[derive(Debug)]
 struct PiState {
     key: Key,
     owner: usize,
-    /// Who gets it next comes first.
+    /// In the order in which they will get the lock.
     waiters: Vec<PiWaiter>,
 }
 
-/// One who waits to own a PI futex.
+/// A waiter for a PI futex.
 #[derive(Clone, Copy, Debug)]
 struct PiWaiter {
     worker: usize,
-    /// With what its own waiters lend it.
+    /// The effective priority, including what the worker inherits from its own waiters.
     priority: u8,
 }
 
-/// A call that a worker sleeps in.
+/// A call in which a worker is blocked.
 struct Blocked {
     raw: Raw,
     on_signal: OnSignal,
 }
 
 impl Blocked {
-    /// The address of the PI futex that the call is to lock.
+    /// The address of the PI futex that the call locks.
     fn pi_address(&self) -> u64 {
         let [address, op, .., address2, _] = self.raw.args;
         let cmd = Cmd::from_number(op as u32 & !(PRIVATE | REALTIME));
@@ -110,24 +110,24 @@ impl Blocked {
     }
 }
 
-/// What can be seen after a step.
+/// What can be observed after a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seen {
-    /// What a worker's call returned in this step.
+    /// The results of the calls that returned in this step, by worker.
     pub returned: [Option<i64>; WORKERS],
-    /// Who is blocked.
+    /// Which workers are blocked.
     pub blocked: [bool; WORKERS],
-    /// The words, where they can be read.
+    /// The values of the words, `None` for a word that is not readable.
     pub words: [Option<u32>; crate::layout::WORDS.len()],
 }
 
-/// What a step came to.
+/// The effects of a step.
 pub struct Done {
-    /// The call that it made, if it made one.
+    /// The call that the step made, `None` if it made none.
     pub raw: Option<Raw>,
-    /// The robust list that a worker left, if one has ended.
+    /// The robust list of the worker that exited, `None` if none did.
     pub robust: Option<Robust>,
-    /// The value that it was to store, if it was to.
+    /// The value of a `Store` step.
     pub value: u32,
     pub seen: Seen,
 }
@@ -138,16 +138,16 @@ pub struct Model {
     /// The real-time priority of each worker.
     priorities: [u8; WORKERS],
     memory: Memory,
-    /// All waiters: higher priority first, then in the order in which they came.
+    /// All waiters, by descending priority and then in order of arrival.
     queue: Vec<Entry>,
     pi_states: Vec<PiState>,
     blocked: [Option<Blocked>; WORKERS],
-    /// Whose thread has ended.
+    /// The workers whose thread has ended.
     is_dead: [bool; WORKERS],
     returned: [Option<i64>; WORKERS],
-    /// Who was woken in this step, and the highest index of an entry that was.
+    /// For each worker that was woken in this step, the highest index of its woken entries.
     woken: [Option<usize>; WORKERS],
-    /// False once the step depends on threads that are not part of the program.
+    /// Set to false when the result of the step depends on threads outside of the program.
     is_defined: Cell<bool>,
 }
 
@@ -168,13 +168,13 @@ impl Model {
         }
     }
 
-    /// What each step of `program` comes to, as far as it is defined.
+    /// The effects of the program's steps, up to the first step whose effect is not defined.
     pub fn run(layout: Layout, tids: [u32; WORKERS], program: &Program) -> Vec<Done> {
         let mut model = Self::new(layout, tids, program.priorities);
         program.steps.iter().map_while(|step| model.step(step)).collect()
     }
 
-    /// Makes a step. `None` if what it comes to depends on threads outside of the program.
+    /// Makes a step. Returns `None` if its effect depends on threads outside of the program.
     pub fn step(&mut self, step: &Step) -> Option<Done> {
         self.returned = [None; WORKERS];
         let (mut raw, mut robust, mut value) = (None, None, 0);
@@ -201,7 +201,7 @@ impl Model {
         self.is_defined.get().then(|| Done { raw, robust, value, seen: self.seen() })
     }
 
-    /// Whether it can make a call.
+    /// Whether the worker can make a call.
     pub fn is_idle(&self, worker: usize) -> bool {
         !self.is_blocked(worker) && !self.is_dead[worker]
     }
@@ -228,7 +228,7 @@ impl Model {
         Seen { returned: self.returned, blocked, words }
     }
 
-    /// Makes a call, and lets the tasks that it woke return.
+    /// Makes a call. The workers that it wakes return.
     fn call(&mut self, worker: usize, raw: Raw) {
         match self.decode(worker, &raw) {
             Ok(result) => self.returned[worker] = Some(result),
@@ -241,7 +241,7 @@ impl Model {
     fn end_woken(&mut self) {
         for worker in 0..WORKERS {
             if let Some(index) = self.woken[worker].take() {
-                // A vector's other entries go, too.
+                // The other entries of a `futex_waitv` call leave the queue, too.
                 self.queue.retain(|entry| entry.worker != worker);
                 self.end(worker, index as i64);
             }
@@ -258,7 +258,7 @@ impl Model {
         let Some(Blocked { raw, on_signal }) = self.blocked[worker].take() else { return };
         let was_requeued = self.leave(worker);
         match on_signal {
-            // A restart would find that the word has changed, so the kernel says that at once.
+            // The kernel returns EAGAIN instead of restarting a wait that has been requeued to a PI futex.
             OnSignal::Restarts if was_requeued => self.end(worker, -i64::from(libc::EAGAIN)),
             OnSignal::Restarts => self.call(worker, raw),
             OnSignal::RestartsIfAsked if sa_restart => self.call(worker, raw),
@@ -266,7 +266,7 @@ impl Model {
         }
     }
 
-    /// Takes what a worker has queued out. Says whether it had been requeued to a PI futex.
+    /// Removes a worker's entries from the queue. Returns whether it had been requeued to a PI futex.
     fn leave(&mut self, worker: usize) -> bool {
         let was_requeued =
             self.queue.iter().any(|e| e.worker == worker && matches!(e.kind, Kind::Pi { requeued: true }));
@@ -276,19 +276,19 @@ impl Model {
         was_requeued
     }
 
-    /// Puts an entry behind all of its priority and above.
+    /// Queues an entry behind all entries of its priority and above.
     fn enqueue(&mut self, entry: Entry) {
         let priority = self.priorities[entry.worker];
         let at = self.queue.iter().position(|e| self.priorities[e.worker] < priority);
         self.queue.insert(at.unwrap_or(self.queue.len()), entry);
     }
 
-    /// The waiters of a key, as places in the queue.
+    /// The indices in the queue of a key's waiters.
     fn waiters(&self, key: Key) -> Vec<usize> {
         (0..self.queue.len()).filter(|&i| self.queue[i].key == key).collect()
     }
 
-    /// The first waiter of a key, as a place in the queue.
+    /// The index in the queue of a key's first waiter.
     fn top_waiter(&self, key: Key) -> Option<usize> {
         self.queue.iter().position(|entry| entry.key == key)
     }

@@ -1,15 +1,15 @@
-//! Futexes with priority inheritance. The word holds the owner's TID, and `WAITERS` when unlocking needs the kernel.
+//! PI futexes. The word holds the owner's TID, and `WAITERS` if unlocking needs a system call.
 //!
-//! What the kernel remembers of such a futex, its `PiState`, lives only as long as somebody waits.
+//! The kernel's state of such a futex, `PiState`, exists only while there are waiters.
 
 use super::key::{Access, Key};
 use super::{Answer, Deadline, Entry, Kind, Model, OnSignal, PiState, Stop, errno};
 use crate::program::{OWNER_DIED, TID_MASK, WAITERS, WORKERS};
 
-/// What an attempt to lock without blocking comes to.
+/// The result of an attempt to lock without blocking.
 pub(super) enum Attempt {
     Locked,
-    /// Somebody else owns it, and the state for that is there.
+    /// Another thread owns the lock. The `PiState` to wait with exists.
     Contended,
 }
 
@@ -28,8 +28,8 @@ impl Model {
 
     fn block_on(&mut self, worker: usize, key: Key, deadline: Deadline) -> Answer {
         if self.block(worker, key).is_err() {
-            // Own lock after all (the program has written another owner, or none, into the word): the kernel finds
-            // on its way out that the caller owns it, and takes that for success.
+            // The caller owns the lock although the program has written another owner, or none, into the word. The
+            // kernel notices this at the end of the call and returns success.
             return if self.state(key).owner == worker { Ok(0) } else { errno(libc::EDEADLK) };
         }
         if deadline == Deadline::Passed {
@@ -48,7 +48,7 @@ impl Model {
                 let owner = self.state(key).owner;
                 self.drop_unused_states();
                 if owner == worker {
-                    // The program has written that its owner died, which the caller is: the kernel corrects that.
+                    // The caller is the owner, but the program has set `OWNER_DIED`. The kernel corrects the word.
                     let word = self.load(address)?;
                     self.store(address, word & OWNER_DIED | WAITERS | self.tids[worker])?;
                 }
@@ -58,7 +58,7 @@ impl Model {
     }
 
     pub(super) fn unlock_pi(&mut self, worker: usize, address: u64, is_private: bool) -> Answer {
-        // The word comes before the checks of the address, and may be misaligned here.
+        // The kernel reads the word before it checks the address, so the word may be misaligned here.
         let word = self.load(address)?;
         if word & TID_MASK != self.tids[worker] {
             return errno(libc::EPERM);
@@ -82,7 +82,8 @@ impl Model {
         Ok(0)
     }
 
-    /// Locks for `worker` if that can be done at once; otherwise makes sure that there is a state to wait with.
+    /// Locks for `worker` if that is possible without blocking. Otherwise makes sure that there is a `PiState` to wait
+    /// with.
     pub(super) fn lock_atomically(
         &mut self,
         worker: usize,
@@ -105,24 +106,24 @@ impl Model {
             }
             return Ok(Attempt::Locked);
         }
-        // The first waiter. `WAITERS` is left there, even if there is nobody to wait for.
+        // The first waiter sets `WAITERS`. The bit stays set even if the owner then turns out not to exist.
         self.store(address, word | WAITERS)?;
         self.attach_to_owner(word & TID_MASK, key)
     }
 
-    /// Others wait already: what they wait for has to be what the word says.
+    /// Attaches to the `PiState` of earlier waiters. Its owner must match the word.
     fn attach_to_state(&mut self, word: u32, top: usize) -> Answer<Attempt> {
         let Kind::Pi { .. } = self.queue[top].kind else { return errno(libc::EINVAL) };
         let key = self.queue[top].key;
         let owner = self.state(key).owner;
         let tid = word & TID_MASK;
-        // As the word is for a moment when the owner has died.
+        // The word is in this state for a moment after its owner has died.
         let is_owner_dead = word & OWNER_DIED != 0 && tid == 0;
         if is_owner_dead || tid == self.tids[owner] { Ok(Attempt::Contended) } else { errno(libc::EINVAL) }
     }
 
     fn attach_to_owner(&mut self, tid: u32, key: Key) -> Answer<Attempt> {
-        // Linux gives out TIDs below this.
+        // Linux TIDs are below this value.
         const TIDS_END: u32 = 1 << 22;
         match (0..WORKERS).find(|&worker| self.tids[worker] == tid) {
             Some(owner) if self.is_dead[owner] => errno(libc::ESRCH),
@@ -131,7 +132,7 @@ impl Model {
                 Ok(Attempt::Contended)
             }
             None => {
-                // It may be anybody's, even a kernel thread's.
+                // The TID may belong to any thread of the host, even to a kernel thread.
                 if tid < TIDS_END {
                     self.is_defined.set(false);
                 }
@@ -141,7 +142,7 @@ impl Model {
     }
 
     pub(super) fn state(&mut self, key: Key) -> &mut PiState {
-        self.pi_states.iter_mut().find(|state| state.key == key).expect("who waits for a PI futex has a state")
+        self.pi_states.iter_mut().find(|state| state.key == key).expect("a waiter for a PI futex has a state")
     }
 
     pub(super) fn drop_unused_states(&mut self) {

@@ -1,16 +1,16 @@
-//! Who gets a PI futex next, and what its owner inherits: the kernel's rt-mutex.
+//! Priority inheritance: the order of a PI futex's waiters and its owner's priority, as in the kernel's rt-mutex.
 //!
-//! A waiter lends its priority to the owner. If that waits for a PI futex itself, it gets another place there, behind
-//! those of its new priority, and lends it on.
+//! The owner inherits the priority of its highest waiter. If the owner itself waits for another PI futex, it moves in
+//! that queue to behind the waiters of its new priority, and the owner of that futex inherits the priority in turn.
 
 use super::key::Key;
 use super::{Model, PiState, PiWaiter};
 
-/// The worker would wait for itself.
+/// Blocking would close a cycle of owners that wait for each other.
 pub(super) struct Deadlock;
 
 impl Model {
-    /// Lets the worker wait to own the futex.
+    /// Makes the worker a waiter for the PI futex.
     pub(super) fn block(&mut self, worker: usize, key: Key) -> Result<(), Deadlock> {
         if self.state(key).owner == worker {
             return Err(Deadlock);
@@ -21,7 +21,7 @@ impl Model {
         while let Some(next) = self.blocked_on(owner) {
             let state = &self.pi_states[next];
             if state.key == key || state.owner == worker {
-                // What has been lent on the way here is taken back.
+                // Undoes the priority changes along the chain up to here.
                 self.unblock(worker);
                 return Err(Deadlock);
             }
@@ -32,7 +32,7 @@ impl Model {
         Ok(())
     }
 
-    /// Lets the worker wait no more, if it does.
+    /// Removes the worker from the PI futex for which it waits, if any.
     pub(super) fn unblock(&mut self, worker: usize) {
         let Some(at) = self.blocked_on(worker) else { return };
         let state = &mut self.pi_states[at];
@@ -44,12 +44,12 @@ impl Model {
         }
     }
 
-    /// The state of the futex that a worker waits to own.
+    /// The index of the `PiState` for which a worker waits.
     fn blocked_on(&self, worker: usize) -> Option<usize> {
         self.pi_states.iter().position(|state| state.waiters.iter().any(|waiter| waiter.worker == worker))
     }
 
-    /// Gives a waiter another place if its priority has changed.
+    /// Moves a waiter in its queue if its priority has changed.
     fn adjust(&mut self, worker: usize, state: usize) {
         let priority = self.effective_priority(worker);
         let state = &mut self.pi_states[state];
@@ -60,7 +60,7 @@ impl Model {
         }
     }
 
-    /// A worker's priority with what is lent to it.
+    /// A worker's effective priority, including what it inherits.
     fn effective_priority(&self, worker: usize) -> u8 {
         let owned = self.pi_states.iter().filter(|state| state.owner == worker);
         let lent = owned.filter_map(|state| state.waiters.first()).map(|waiter| waiter.priority);
@@ -68,7 +68,7 @@ impl Model {
     }
 }
 
-/// Behind all of its priority and above.
+/// Inserts a waiter behind all waiters of its priority and above.
 fn insert(state: &mut PiState, waiter: PiWaiter) {
     let at = state.waiters.iter().position(|other| other.priority < waiter.priority);
     state.waiters.insert(at.unwrap_or(state.waiters.len()), waiter);

@@ -1,4 +1,4 @@
-//! Moving waiters from one word to another.
+//! Requeueing waiters from one word to another.
 
 use super::key::Access;
 use super::{Answer, Kind, Model, errno};
@@ -7,7 +7,7 @@ pub(super) struct Requeue {
     pub from: u64,
     pub to: u64,
     pub is_private: bool,
-    /// What the word has to hold.
+    /// The expected value of the word, `None` for no comparison.
     pub value: Option<u32>,
 }
 
@@ -25,13 +25,13 @@ impl Model {
         }
         let (wake_count, most) = (wake_count as usize, wake_count as usize + requeue_count as usize);
         let all = self.waiters(from);
-        // One that waits for a PI futex is an error, if it is reached; those before it stay woken and requeued.
+        // Reaching a waiter for a PI futex is an error. The waiters before it stay woken or requeued.
         let wrong = all.iter().position(|&at| self.queue[at].kind != Kind::Plain);
         let count = all.len().min(most).min(wrong.unwrap_or(usize::MAX));
         let (woken, moved) = all[..count].split_at(count.min(wake_count));
         let mut entries = Vec::new();
         if from != to {
-            // To itself nobody moves, nor loses its turn.
+            // A requeue to the same futex does not change the order.
             entries.extend(moved.iter().rev().map(|&at| self.queue.remove(at)));
         }
         for &at in woken.iter().rev() {

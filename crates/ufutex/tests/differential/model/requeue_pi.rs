@@ -1,4 +1,4 @@
-//! Waiting on a plain word to be moved to a PI futex, as condition variables do.
+//! `FUTEX_WAIT_REQUEUE_PI` and `FUTEX_CMP_REQUEUE_PI`, which move a condition variable's waiters to a PI futex.
 
 use super::key::{Access, Key};
 use super::pi::Attempt;
@@ -38,9 +38,9 @@ impl Model {
         result.map(|moved| moved + i64::from(locked))
     }
 
-    /// Tries to lock the target for the first waiter, who returns then. Says whether it did.
+    /// Tries to lock the target for the first waiter. If that succeeds the waiter returns. Returns whether it did.
     fn lock_for_top_waiter(&mut self, from: Key, to: Key, to_address: u64, set_waiters: bool) -> Answer<bool> {
-        // The target is read first, even if nobody waits.
+        // The kernel reads the target first, even if there are no waiters.
         self.load(to_address)?;
         let Some(top) = self.top_waiter(from) else { return Ok(false) };
         if self.queue[top].kind != (Kind::RequeuePi { target: to }) {
@@ -56,8 +56,8 @@ impl Model {
         }
     }
 
-    /// Lets up to `count` waiters wait for the target. One that cannot ends it with an error, also if others have
-    /// been moved: they stay where they are.
+    /// Requeues up to `count` waiters to the target. The first waiter for which that fails ends the call with its
+    /// error. Waiters that have been requeued before it stay requeued.
     fn move_waiters(&mut self, from: Key, to: Key, count: usize) -> Answer {
         let mut moved = 0;
         while let Some(top) = self.top_waiter(from)

@@ -1,4 +1,4 @@
-//! What a thread leaves when it ends.
+//! The exit of a thread: its robust list and its PI futexes.
 
 use super::Model;
 use super::key::Access;
@@ -6,7 +6,7 @@ use crate::layout::FUTEX_OFFSET;
 use crate::program::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::resolve::Robust;
 
-/// The robust list, or what follows in it, cannot be read or is wrong.
+/// The rest of the robust list cannot be read or is invalid.
 struct Broken;
 
 impl Model {
@@ -28,19 +28,19 @@ impl Model {
             if address != pending & !1 {
                 self.mark_dead(worker, address, is_pi, false)?;
             }
-            // What was written last holds, if a word is listed twice.
+            // If a word is listed twice, its second entry has overwritten the first.
             let next = robust.links.iter().rfind(|[at, _]| *at == address);
             entry = next.expect("every entry has a link")[1];
         }
         if pending == 0 { Ok(()) } else { self.mark_dead(worker, pending & !1, pending & 1 != 0, true) }
     }
 
-    /// Says in a word that its owner has died, and wakes one waiter.
+    /// Sets `OWNER_DIED` in a word and wakes one waiter.
     fn mark_dead(&mut self, worker: usize, entry: u64, is_pi: bool, is_pending: bool) -> Result<(), Broken> {
         let address = entry.wrapping_add_signed(FUTEX_OFFSET);
         let word = self.load(address).or(Err(Broken))?;
         if is_pending && !is_pi && word & TID_MASK == 0 {
-            // It may have unlocked, and died before it could wake anybody.
+            // The thread may have unlocked and died before its wake.
             self.wake_shared(address);
             return Ok(());
         }
@@ -54,14 +54,14 @@ impl Model {
         Ok(())
     }
 
-    /// Nobody hears of an error.
+    /// Wakes one waiter of a shared futex. Errors are ignored.
     fn wake_shared(&mut self, address: u64) {
         let key = self.key(address, false, Access::Read);
         let _ = key.and_then(|key| self.wake_key(key, 1, u32::MAX));
     }
 
-    /// Lets the next waiter own each PI futex that the worker has owned. The kernel leaves it to them to write the
-    /// word, at the address that they have waited with.
+    /// Passes each PI futex that the worker owns to its next waiter. In the kernel the new owner itself writes the
+    /// word, at the address with which it waits.
     fn give_up_locks(&mut self, worker: usize) {
         let mut words = Vec::new();
         while let Some(at) = self.pi_states.iter().position(|state| state.owner == worker) {
@@ -71,7 +71,8 @@ impl Model {
             self.queue.retain(|entry| entry.worker != next);
             self.drop_unused_states();
             let address = self.blocked[next].as_ref().expect("it waits").pi_address();
-            // Private and shared waiters of one word do not know of each other. Who writes last depends on the scheduler.
+            // Private and shared waiters of one word have different states. Which of them writes last depends on the
+            // scheduler.
             let word = self.memory.place(address);
             if words.contains(&word) {
                 self.is_defined.set(false);

@@ -1,11 +1,11 @@
-//! Waiting on several words.
+//! `futex_waitv`.
 
 use super::decode::check_value;
 use super::key::Access;
 use super::{Answer, Deadline, Entry, Kind, Model, OnSignal, Stop, errno};
 use crate::program::PRIVATE;
 
-/// `struct futex_waitv`, checked.
+/// A `struct futex_waitv` whose flags and value have been checked.
 pub(super) struct Waiter {
     pub address: u64,
     pub is_private: bool,
@@ -13,7 +13,7 @@ pub(super) struct Waiter {
 }
 
 impl Model {
-    /// Reads `count` waiters; the first that is wrong ends it.
+    /// Reads `count` waiters. The first invalid one is an error.
     pub(super) fn vector(&self, address: u64, count: u32) -> Answer<Vec<Waiter>> {
         const BYTES: u64 = 24;
         (0..u64::from(count))
@@ -32,7 +32,7 @@ impl Model {
     }
 
     pub(super) fn wait_for_any(&mut self, worker: usize, waiters: &[Waiter], deadline: Deadline) -> Answer {
-        // All keys come first, then the words one after the other.
+        // The kernel computes all keys first, then compares the words one after the other.
         let keys: Answer<Vec<_>> = waiters.iter().map(|w| self.key(w.address, w.is_private, Access::Read)).collect();
         let keys = keys?;
         for waiter in waiters {

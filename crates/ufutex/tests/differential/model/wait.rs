@@ -1,4 +1,4 @@
-//! Waiting on one word.
+//! Waits on one word.
 
 use super::key::{Access, Key};
 use super::{Answer, Deadline, Entry, Kind, Model, OnSignal, Stop, errno};
@@ -21,13 +21,13 @@ impl Model {
         self.sleep(worker, key, Kind::Plain, wait)
     }
 
-    /// The key of the word, if it holds what it should.
+    /// The key of the word, EAGAIN if the word does not hold the expected value.
     pub(super) fn compare(&self, wait: &Wait) -> Answer<Key> {
         let key = self.key(wait.address, wait.is_private, Access::Read)?;
         if self.load(wait.address)? == wait.value { Ok(key) } else { errno(libc::EAGAIN) }
     }
 
-    /// Queues the worker, unless its time has passed: nobody would meet it.
+    /// Queues the worker. If its timeout has passed, it returns ETIMEDOUT without being queued.
     pub(super) fn sleep(&mut self, worker: usize, key: Key, kind: Kind, wait: Wait) -> Answer {
         if wait.deadline == Deadline::Passed {
             return errno(libc::ETIMEDOUT);

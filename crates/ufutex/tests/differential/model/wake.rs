@@ -1,10 +1,10 @@
-//! Waking.
+//! Wakes.
 
 use super::key::{Access, Key};
 use super::{Answer, Kind, Model, errno};
 
 impl Model {
-    /// `FUTEX_WAKE_BITSET`; `is_strict` is the newer call, which can be asked for nobody.
+    /// `FUTEX_WAKE_BITSET`, or with `is_strict` the newer `futex_wake`, for which a count of 0 means no waiter.
     pub(super) fn wake(&mut self, address: u64, is_private: bool, count: i32, mask: u32, is_strict: bool) -> Answer {
         if mask == 0 {
             return errno(libc::EINVAL);
@@ -16,8 +16,8 @@ impl Model {
         self.wake_key(key, count, mask)
     }
 
-    /// Wakes up to `count` waiters, but at least one. One that cannot be woken so is an error, also if others have
-    /// been woken before it: they stay awake.
+    /// Wakes up to `count` waiters, but at least one. Reaching a waiter for a PI futex is an error. Waiters that have
+    /// been woken before it stay awake.
     pub(super) fn wake_key(&mut self, key: Key, count: i32, mask: u32) -> Answer {
         let mut woken = 0;
         let mut result = Ok(());
@@ -42,7 +42,7 @@ impl Model {
         result.map(|()| woken)
     }
 
-    /// Takes a waiter out of the queue, by its place.
+    /// Removes the waiter at this index from the queue.
     pub(super) fn wake_one(&mut self, at: usize) {
         let entry = self.queue.remove(at);
         let highest = &mut self.woken[entry.worker];
@@ -60,7 +60,7 @@ impl Model {
         Ok(woken)
     }
 
-    /// Does what a `FUTEX_WAKE_OP` says to the word, and compares what it held before.
+    /// Applies the operation of a `FUTEX_WAKE_OP` to the word, and compares the word's old value.
     fn modify(&mut self, address: u64, encoded: u32) -> Answer<bool> {
         let signed_12_bits = |value: u32| (value << 20).cast_signed() >> 20;
         let (op, cmp) = (encoded >> 28 & 7, encoded >> 24 & 15);
@@ -87,7 +87,7 @@ impl Model {
             3 => old <= cmp_arg,
             4 => old > cmp_arg,
             5 => old >= cmp_arg,
-            // The word has been written all the same.
+            // The kernel has written the word before it finds the comparison invalid.
             _ => return errno(libc::ENOSYS),
         })
     }

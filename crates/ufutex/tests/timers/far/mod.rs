@@ -1,5 +1,5 @@
-//! Random programs of calls on the kernel and on the engine, step by step: the same results, IDs, and settings but for
-//! the time that went by. Deadlines are far away, so nothing expires.
+//! Random programs of calls on the kernel and on the engine. After each step the results, the IDs and the settings must
+//! be equal, except for the time that has passed. Deadlines are far away, so no timer expires.
 
 mod program;
 
@@ -9,23 +9,23 @@ use program::{EventAt, Place, SpecAt, Step, Thread, are_alike};
 
 use crate::alone::alone;
 use crate::common::asleep::thread_id;
+use crate::common::random::Random;
 use crate::machine::{Call, HOUR, Machine, moved_by_namespace};
 use crate::memory::{EVENT, NONE, SPEC, Spec};
-use crate::rng::Rng;
 use crate::{engine, kernel, number};
 
-/// What a step leads to.
+/// The result of a step.
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
     result: isize,
-    /// What lies where the ID goes.
+    /// The memory for the ID, after the call.
     id: Option<i32>,
-    /// What lies where a setting goes.
+    /// The memory for the setting, after the call.
     spec: Option<Spec>,
 }
 
 impl Outcome {
-    /// Whether it is the same but for times that are less than `apart` from each other.
+    /// Whether the outcomes are equal, with a tolerance of `apart` for times.
     fn is_like(self, other: Self, apart: Duration) -> bool {
         let specs_are_alike = match (self.spec, other.spec) {
             (Some(one), Some(other)) => are_alike(one, other, apart),
@@ -42,7 +42,7 @@ fn address(m: &Machine, place: Place, size: u64) -> u64 {
         Place::Nothing => m.nothing(),
         Place::Readable(bytes) => m.before_nothing(bytes),
         Place::Writable(bytes) => {
-            // How much of what does not fit is written all the same is nobody's promise.
+            // How many bytes a call writes before it faults is not specified, so the memory is cleared first.
             let at = m.before_read_only(bytes);
             m.put(at, &vec![0; bytes as usize]);
             at
@@ -97,7 +97,7 @@ fn run(m: &Machine, step: Step) -> Outcome {
     outcome
 }
 
-/// No timers, and the next ID is 0.
+/// Deletes all timers and makes 0 the next ID.
 fn begin_anew(m: &Machine, made: &[i32]) {
     assert_eq!(m.prctl(1), 0);
     for &id in made {
@@ -108,7 +108,7 @@ fn begin_anew(m: &Machine, made: &[i32]) {
     assert_eq!(m.prctl(0), 0);
 }
 
-/// The first difference.
+/// Runs the steps on both machines and describes the first difference.
 fn difference(machines: &[Machine; 2], steps: &[Step]) -> Option<String> {
     let apart = HOUR / 60 + moved_by_namespace();
     let mut made = Vec::new();
@@ -125,7 +125,7 @@ fn difference(machines: &[Machine; 2], steps: &[Step]) -> Option<String> {
     difference
 }
 
-/// Fewer steps that still differ.
+/// Removes steps as long as the machines still differ.
 fn shrink(machines: &[Machine; 2], mut steps: Vec<Step>) -> Vec<Step> {
     let mut at = 0;
     while at < steps.len() {
@@ -149,7 +149,7 @@ fn random_programs_do_on_the_engine_what_they_do_on_the_kernel() {
         let (seed, count) = (number("UFUTEX_FUZZ_SEED", 1), number("UFUTEX_FUZZ_PROGRAMS", 3000));
         let machines = [kernel::machine(), engine::by_turns()];
         for index in 0..count {
-            let steps = program::program(Rng::of_program(seed, index));
+            let steps = program::program(Random::of_program(seed, index));
             if difference(&machines, &steps).is_some() {
                 let smallest = shrink(&machines, steps);
                 let difference = difference(&machines, &smallest);

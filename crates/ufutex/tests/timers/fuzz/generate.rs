@@ -4,23 +4,23 @@ use ufutex::timer::{CpuClock, Notify, TimerClock};
 
 use super::program::{Absolute, Keep, Program, Step, Which};
 use crate::clock::THREAD;
-use crate::rng::Rng;
+use crate::common::random::Random;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 
-/// The process and the thread whose CPU time is counted.
+/// The process and the thread with a CPU-time clock.
 pub const CPU_CLOCKS: [CpuClock; 2] = [CpuClock::Process(1), CpuClock::Thread(THREAD)];
 
-pub fn program(mut rng: Rng) -> Program {
+pub fn program(mut rng: Random) -> Program {
     let max_id = rng.weighted(&[(6, i32::MAX), (1, 0), (1, 7), (1, 63)]);
     let max_timers = rng.weighted(&[(5, usize::MAX), (1, 1), (1, 5), (1, 40)]);
-    let length = rng.one(&[5, 20, 60, 150]);
+    let length = rng.of(&[5, 20, 60, 150]);
     let steps = (0..length).map(|_| (usize::from(rng.percent(20)), step(&mut rng))).collect();
     Program { max_timers, max_id, steps }
 }
 
-fn step(rng: &mut Rng) -> Step {
+fn step(rng: &mut Random) -> Step {
     match rng.below(100) {
         0..12 => Step::Create(clock(rng), notify(rng)),
         12..15 => Step::CreateAs(id(rng), clock(rng), notify(rng)),
@@ -38,7 +38,7 @@ fn step(rng: &mut Rng) -> Step {
     }
 }
 
-fn set(rng: &mut Rng) -> Step {
+fn set(rng: &mut Random) -> Step {
     let absolute = rng.percent(50).then(|| match rng.below(4) {
         0 => Absolute::Epoch,
         _ => Absolute::BeforeNow(length(rng)),
@@ -48,11 +48,11 @@ fn set(rng: &mut Rng) -> Step {
     Step::Set(which(rng), absolute, value, interval)
 }
 
-fn which(rng: &mut Rng) -> Which {
+fn which(rng: &mut Random) -> Which {
     if rng.percent(93) { Which::Known(rng.below(40)) } else { Which::Id(id(rng)) }
 }
 
-fn id(rng: &mut Rng) -> i32 {
+fn id(rng: &mut Random) -> i32 {
     match rng.below(10) {
         0..5 => rng.below(8) as i32,
         5 => rng.below(100) as i32,
@@ -63,20 +63,20 @@ fn id(rng: &mut Rng) -> i32 {
     }
 }
 
-fn clock(rng: &mut Rng) -> TimerClock {
+fn clock(rng: &mut Random) -> TimerClock {
     match rng.below(20) {
         0..6 => TimerClock::Monotonic,
         6..11 => TimerClock::Realtime,
         11..13 => TimerClock::Boottime,
         13..16 => TimerClock::Tai,
-        16..19 => TimerClock::Cpu(rng.one(&CPU_CLOCKS)),
+        16..19 => TimerClock::Cpu(rng.of(&CPU_CLOCKS)),
         _ => TimerClock::Cpu(CpuClock::Thread(9999)),
     }
 }
 
-fn notify(rng: &mut Rng) -> Option<Notify> {
+fn notify(rng: &mut Random) -> Option<Notify> {
     let signal = match rng.below(20) {
-        0 => rng.one(&[0, -1, 65]),
+        0 => rng.of(&[0, -1, 65]),
         _ => 1 + rng.below(64) as i32,
     };
     let value = rng.next();
@@ -89,8 +89,8 @@ fn notify(rng: &mut Rng) -> Option<Notify> {
     }
 }
 
-/// A length of time, in nanoseconds: of the sizes at which something may happen.
-fn length(rng: &mut Rng) -> u64 {
+/// A length of time in nanoseconds, of an interesting size.
+fn length(rng: &mut Random) -> u64 {
     match rng.below(20) {
         0 => 1,
         1 => rng.next() % 16,
@@ -98,7 +98,7 @@ fn length(rng: &mut Rng) -> u64 {
         5..12 => rng.next() % (10 * MS),
         12..16 => rng.next() % SECOND,
         16..18 => rng.next() % (3600 * SECOND),
-        18 => rng.one(&[MS, SECOND, 100 * SECOND, 4 * SECOND]),
+        18 => rng.of(&[MS, SECOND, 100 * SECOND, 4 * SECOND]),
         _ => rng.weighted(&[(4, 1 << 45), (1, u64::MAX), (1, i64::MAX as u64)]),
     }
 }

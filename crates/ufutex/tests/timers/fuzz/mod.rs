@@ -1,7 +1,7 @@
-//! Random programs of calls, on clocks that stand still, on the engine and on a plain model: each result is the same, to
-//! the nanosecond.
+//! Random programs of calls with simulated clocks, on the engine and on a plain model. Each result must be equal to the
+//! nanosecond.
 //!
-//! `UFUTEX_FUZZ_PROGRAMS` sets how many, `UFUTEX_FUZZ_SEED` which ones.
+//! `UFUTEX_FUZZ_PROGRAMS` sets the number of programs, `UFUTEX_FUZZ_SEED` the seed.
 
 mod generate;
 mod model;
@@ -12,10 +12,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use program::Program;
 
+use crate::common::random::Random;
 use crate::number;
-use crate::rng::Rng;
 
-/// How a program fails, if it does; a panic is a failure.
+/// The failure of a program, if any. A panic is a failure.
 fn failure(program: &Program) -> Option<String> {
     match catch_unwind(AssertUnwindSafe(|| run::run(program))) {
         Ok(result) => result.err(),
@@ -23,7 +23,7 @@ fn failure(program: &Program) -> Option<String> {
     }
 }
 
-/// A program that fails with fewer steps.
+/// Removes steps as long as the program still fails.
 fn shrink(mut program: Program) -> Program {
     let mut chunk = program.steps.len().div_ceil(2);
     while chunk > 0 {
@@ -45,10 +45,10 @@ fn shrink(mut program: Program) -> Program {
 }
 
 #[test]
-fn random_programs_do_what_the_model_does() {
+fn random_programs_agree_with_the_model() {
     let (seed, count) = (number("UFUTEX_FUZZ_SEED", 1), number("UFUTEX_FUZZ_PROGRAMS", 4000));
     for index in 0..count {
-        let program = generate::program(Rng::of_program(seed, index));
+        let program = generate::program(Random::of_program(seed, index));
         if failure(&program).is_some() {
             let smallest = shrink(program);
             let failure = failure(&smallest).expect("it failed a moment ago");

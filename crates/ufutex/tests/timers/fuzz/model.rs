@@ -1,4 +1,4 @@
-//! What timers are, slow and obvious: numbers without end, and every timer looked at each time.
+//! A simple and slow model of timers. It computes with 128-bit numbers and scans all timers in each step.
 
 use std::collections::BTreeMap;
 
@@ -9,34 +9,34 @@ const EAGAIN: i32 = libc::EAGAIN;
 const EBUSY: i32 = libc::EBUSY;
 const ESRCH: i32 = libc::ESRCH;
 
-/// The kernel's longest time.
+/// The kernel's maximum time.
 const LONGEST: i128 = i64::MAX as i128;
 
-/// What is not below the kernel's last second is its longest time.
+/// Saturates a time: from the kernel's last second on it is the maximum time.
 fn at_most_longest(time: i128) -> i128 {
     if time >= LONGEST / 1_000_000_000 * 1_000_000_000 { LONGEST } else { time }
 }
 
-/// Nanoseconds.
+/// A setting in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Setting {
     pub value: i128,
     pub interval: i128,
 }
 
-/// What a deadline is on.
+/// The clock of a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scale {
     Of(Base),
     Cpu(CpuClock),
 }
 
-/// What all processes share.
+/// The clocks, which all processes share.
 #[derive(Clone, Debug, Default)]
 pub struct World {
-    /// By `Base as usize`.
+    /// The current times, indexed by `Base as usize`.
     pub now: [i128; 4],
-    /// Those that there are.
+    /// The existing CPU-time clocks with their times.
     pub cpu: Vec<(CpuClock, i128)>,
 }
 
@@ -51,10 +51,10 @@ impl World {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Never set, disarmed, expired for good, or telling nobody.
+    /// Never set, disarmed, expired without an interval, or without notification.
     Rests,
     Armed,
-    /// Its signal has not been taken.
+    /// Expired, and the signal has not been taken.
     Pending,
 }
 
@@ -64,14 +64,14 @@ struct Timer {
     notify: Notify,
     scale: Scale,
     state: State,
-    /// 0 if there has been none.
+    /// The last deadline. `0` means that there has been none.
     deadline: i128,
     interval: i128,
-    /// Deadlines that have passed since the last signal was taken, including the one that it is for.
+    /// Number of deadlines that have passed since the last signal was taken, including the one of the next signal.
     passed: i128,
     /// The overrun of the last signal.
     overrun: i128,
-    /// Which notice is good: each expiry has a number of its own.
+    /// The number of the valid notice. Each expiry has a number of its own.
     notice: u64,
 }
 
@@ -84,7 +84,7 @@ impl Timer {
         matches!(self.clock, TimerClock::Cpu(_))
     }
 
-    /// Goes on to the first deadline after `now`.
+    /// Moves the timer to the first deadline after `now`.
     fn go_on(&mut self, now: i128) {
         if now >= self.deadline {
             let times = (now - self.deadline) / self.interval + 1;
@@ -207,7 +207,7 @@ impl Model {
         (timer.passed, timer.overrun) = (0, 0);
         if new.value == 0 {
             timer.interval = 0;
-            // One that tells nobody still shows how far its last deadline is.
+            // A `SIGEV_NONE` timer still shows the time until its last deadline.
             if !timer.is_silent() || timer.is_of_cpu_time() {
                 timer.deadline = 0;
             }
@@ -247,7 +247,7 @@ impl Model {
         self.timers.clear();
     }
 
-    /// Those that have to expire by now.
+    /// The timers that are due.
     pub fn due(&self, world: &World) -> Vec<Due> {
         let armed = self.timers.iter().filter(|(_, timer)| timer.state == State::Armed);
         let due = armed.filter(|(_, timer)| world.now(timer.scale).is_some_and(|now| now >= timer.deadline));
@@ -258,7 +258,7 @@ impl Model {
         .collect()
     }
 
-    /// One that was due has expired. Its notice's number.
+    /// Marks a due timer as expired. Returns the number of its notice.
     pub fn expire(&mut self, id: i32) -> u64 {
         self.notices += 1;
         let timer = self.timers.get_mut(&id).expect("it is due");
@@ -266,7 +266,7 @@ impl Model {
         self.notices
     }
 
-    /// The signal is taken: its overrun, if it still is one.
+    /// Takes a signal. Returns its overrun, `None` if the notice is not valid any more.
     pub fn take(&mut self, world: &World, id: i32, notice: u64) -> Option<i32> {
         let timer = self.timers.get_mut(&id).filter(|timer| timer.notice == notice)?;
         timer.notice = 0;
@@ -286,12 +286,12 @@ impl Model {
         self.overrun(id).ok()
     }
 
-    /// Whether somebody's CPU time may still be watched who has ended.
-    pub fn watches_the_dead(&self, world: &World) -> bool {
+    /// Whether the CPU time of a thread that has ended may still be watched.
+    pub fn watches_an_ended_thread(&self, world: &World) -> bool {
         self.timers.values().any(|timer| timer.is_of_cpu_time() && world.now(timer.scale).is_none())
     }
 
-    /// The earliest deadline of those that run by `base`. Or something, if somebody's CPU time has to be watched.
+    /// The earliest deadline on the clock `base`. Any value if CPU time has to be watched.
     pub fn next(&self, world: &World, base: Base) -> Option<i128> {
         let goes_on = |timer: &&Timer| timer.state == State::Armed && world.now(timer.scale).is_some();
         let armed = self.timers.values().filter(goes_on);

@@ -1,10 +1,10 @@
-//! What a random program does, step by step.
+//! The steps of random programs.
 
 use std::fmt;
 
 use ufutex::timer::{Notify, TimerClock};
 
-/// Which timer a step is about: a number that is cut to those that there are, or an ID.
+/// The timer of a step: a number modulo the known timers, or an ID.
 #[derive(Clone, Copy, Debug)]
 pub enum Which {
     Known(usize),
@@ -15,30 +15,31 @@ pub enum Which {
 pub enum Step {
     Create(TimerClock, Option<Notify>),
     CreateAs(i32, TimerClock, Option<Notify>),
-    /// Absolute or not; value and interval in nanoseconds. An absolute value is one from now, below 0 before now.
+    /// The timer, absolute or not, value and interval in nanoseconds. An absolute value is relative to the current
+    /// time.
     Set(Which, Option<Absolute>, u64, u64),
     Get(Which),
     Overrun(Which),
     Delete(Which),
-    /// Takes this one of the notices that have come, and keeps it or throws it away.
+    /// Takes the notice with this index, and keeps or discards it.
     Take(usize, Keep),
-    /// All clocks go on.
+    /// Advances all clocks.
     Advance(u64),
-    /// All clocks go on, and so does the CPU time of a process and a thread of it.
+    /// Advances all clocks and the CPU times of the process and its thread.
     Spend(u64),
-    /// Real time jumps, and TAI with it.
+    /// Sets the realtime clock, and TAI with it.
     Jump(i64),
     Turn,
-    /// The thread ends whose CPU time there is.
+    /// Ends the thread with the CPU-time clock.
     EndThread,
     Clear,
 }
 
-/// What an absolute value counts from.
+/// The base of an absolute value.
 #[derive(Clone, Copy, Debug)]
 pub enum Absolute {
     Epoch,
-    /// So many nanoseconds before what the clock shows.
+    /// This many nanoseconds before the clock's current time.
     BeforeNow(u64),
 }
 
@@ -48,7 +49,7 @@ pub enum Keep {
     Drop,
 }
 
-/// Steps, each of one of two processes that have the same driver.
+/// Steps, each with the index of one of two processes that share a driver.
 #[derive(Clone)]
 pub struct Program {
     pub max_timers: usize,

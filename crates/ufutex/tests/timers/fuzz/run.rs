@@ -1,4 +1,4 @@
-//! One program on the engine and on the model.
+//! Runs one program on the engine and on the model.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -11,32 +11,32 @@ use super::model::{self, Model, World};
 use super::program::{Absolute, Keep, Program, Step, Which};
 use crate::clock::{BASES, Process};
 
-/// What was expected, and what came instead.
+/// A description of the expected and the actual result.
 pub type Difference = String;
 
-/// A notice that has not been thrown away.
+/// A notice that has not been discarded.
 struct Kept {
     notice: Notice,
     number: u64,
 }
 
-/// One process, twice.
+/// One process on the model and on the engine.
 struct Pair {
     model: Model,
     engine: Process,
     kept: Vec<Kept>,
-    /// IDs that were given out, in use or not.
+    /// All IDs that have been allocated, in use or not.
     known: Vec<i32>,
 }
 
 struct Run {
     world: World,
     pairs: Vec<Pair>,
-    /// By when timers of CPU time that have been due since must have expired, by the monotonic clock.
+    /// The monotonic time by which all due timers on CPU-time clocks must have expired.
     patience: i128,
 }
 
-/// How long it may take until CPU time is looked at.
+/// Maximum delay of the engine's checks of CPU time.
 const CPU_PATIENCE: i128 = 8_000_000;
 
 pub fn run(program: &Program) -> Result<(), Difference> {
@@ -61,7 +61,7 @@ fn plain(setting: Setting) -> model::Setting {
 }
 
 fn length(nanoseconds: u64) -> Duration {
-    // What no u64 holds is tried, too.
+    // Stands for a duration that does not fit into 64 bits of nanoseconds.
     if nanoseconds == u64::MAX { Duration::MAX } else { Duration::from_nanos(nanoseconds) }
 }
 
@@ -129,7 +129,7 @@ impl Run {
             }
             Step::Turn => self.turn()?,
         }
-        self.agrees_about_what_is_next()
+        self.compare_next()
     }
 
     fn set(
@@ -142,7 +142,7 @@ impl Run {
     ) -> Result<(), Difference> {
         let pair = &mut self.pairs[process];
         let value = match absolute {
-            // Monotonic time will do for all: the clocks are not far from each other.
+            // The monotonic time is close enough for all clocks.
             Some(Absolute::BeforeNow(by)) if !value.is_zero() => {
                 let now = Duration::from_nanos(self.world.now[0] as u64).saturating_add(value);
                 now.saturating_sub(length(by)).max(Duration::from_nanos(1))
@@ -154,11 +154,11 @@ impl Run {
         let expected = pair.model.set(&self.world, id, absolute.is_some(), new);
         let found = pair.engine.timers.settime(id, absolute.is_some(), Setting { value, interval });
         same("settime", expected, errno(found).map(plain))?;
-        self.agrees_about_what_is_next()
+        self.compare_next()
     }
 
     fn advance(&mut self, by: u64) {
-        // Far, but not so far that the clocks end.
+        // Limits the step so that the clocks do not overflow.
         let by = by.min(1 << 50);
         self.pairs[0].engine.clocks.advance(Duration::from_nanos(by));
         self.world.now.iter_mut().for_each(|now| *now += i128::from(by));
@@ -183,7 +183,7 @@ impl Run {
         self.pairs[0].engine.driver.clock_was_set();
     }
 
-    /// Expires what is due, in both.
+    /// Expires the due timers, on the engine and on the model.
     fn turn(&mut self) -> Result<(), Difference> {
         let count = self.pairs[0].engine.driver.turn();
         let mut came = 0;
@@ -191,18 +191,18 @@ impl Run {
         for pair in &mut self.pairs {
             came += pair.expire(&self.world, is_late)?;
         }
-        // A look at CPU time counts as well.
+        // `turn` also counts checks of CPU time.
         if came <= count { Ok(()) } else { Err(format!("turn: said {count}, but {came} notices came")) }
     }
 
-    /// Waits for those whose CPU time has been spent.
+    /// Waits until the due timers on CPU-time clocks have expired.
     fn settle(&mut self) -> Result<(), Difference> {
         self.advance(CPU_PATIENCE as u64);
         self.turn()?;
-        self.agrees_about_what_is_next()
+        self.compare_next()
     }
 
-    fn agrees_about_what_is_next(&self) -> Result<(), Difference> {
+    fn compare_next(&self) -> Result<(), Difference> {
         for pair in &self.pairs {
             same("count", pair.model.count(), pair.engine.timers.count())?;
         }
@@ -211,7 +211,7 @@ impl Run {
             let found = self.pairs[0].engine.driver.next(base).map(|time| time.as_nanos() as i128);
             match (expected, found) {
                 (None, None) => {}
-                (None, Some(_)) if self.pairs.iter().any(|pair| pair.model.watches_the_dead(&self.world)) => {}
+                (None, Some(_)) if self.pairs.iter().any(|pair| pair.model.watches_an_ended_thread(&self.world)) => {}
                 (Some(earliest), Some(next)) if next <= earliest => {}
                 _ => return Err(format!("next of {base:?}: {found:?}, but the earliest deadline is at {expected:?}")),
             }
@@ -224,7 +224,7 @@ impl Pair {
     fn id(&self, which: Which) -> i32 {
         match which {
             Which::Id(id) => id,
-            // One in use rather than one that has been.
+            // Prefers IDs that are in use.
             Which::Known(number) => {
                 let ids = self.model.ids();
                 let all: Vec<i32> = ids.iter().chain(ids.iter()).chain(&self.known).copied().collect();
@@ -233,7 +233,7 @@ impl Pair {
         }
     }
 
-    /// The notices that the engine has given: each is due, and all are there that are.
+    /// Checks the engine's notices: each is for a due timer, and every due timer has one.
     fn expire(&mut self, world: &World, is_late: bool) -> Result<usize, Difference> {
         let mut due = self.model.due(world);
         let notices = self.engine.notices.drain();

@@ -1,4 +1,4 @@
-//! `memory.grow` while others wait.
+//! `memory.grow` while other threads wait.
 
 use std::sync::Arc;
 

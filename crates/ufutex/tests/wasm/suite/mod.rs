@@ -1,5 +1,5 @@
-//! Bodies that take a machine for what it says it is: the three instructions on one shared memory. Whether a thread
-//! waits is seen from outside alone, so that any runtime can be the machine.
+//! The suite's bodies. They use only the three instructions on one shared memory, and observe from outside whether a
+//! thread sleeps, so that any runtime can be the machine.
 
 pub mod growth;
 pub mod order;
@@ -12,13 +12,13 @@ use ufutex::wasm::{Trap, Waited};
 
 /// A shared memory of a runtime.
 pub trait Machine: Send + Sync + 'static {
-    /// A memory of zeroes, of so many pages, that can grow to `maximum` pages.
+    /// A zeroed memory of `pages` pages that can grow to `maximum` pages.
     fn new(pages: u64, maximum: u64) -> Self;
 
-    /// `memory.grow`; whether it did.
+    /// `memory.grow`. Returns whether it succeeded.
     fn grow(&self, pages: u64) -> bool;
 
-    /// Its length in bytes.
+    /// The length in bytes.
     fn bytes(&self) -> u64;
 
     /// `i32.atomic.store`.
@@ -76,7 +76,7 @@ impl Width for Wait64 {
     }
 }
 
-/// For ever.
+/// A timeout that never expires.
 pub const FOREVER: i64 = -1;
 
 /// Makes a `#[test]` of every body on every machine, in both widths where it has one.
@@ -91,28 +91,28 @@ macro_rules! on_machines {
                 results::wait_is_not_equal_when_the_word_differs;
                 results::wait_compares_the_whole_word;
                 results::wait_is_ok_when_a_notify_has_come;
-                results::wait_is_ok_though_the_word_has_not_changed;
+                results::wait_is_ok_although_the_word_has_not_changed;
                 results::wait_is_timed_out_when_no_notify_came_in_time;
                 results::wait_is_not_equal_rather_than_timed_out;
                 results::wait_never_ends_before_its_timeout;
                 results::wait_with_a_negative_timeout_never_expires;
                 results::wait_with_the_longest_timeout_sleeps;
-                results::store_alone_wakes_nobody;
+                results::store_alone_wakes_none;
                 traps::wait_traps_when_the_address_is_unaligned;
                 traps::wait_traps_when_the_word_is_out_of_bounds;
                 order::waiters_are_woken_first_come_first_served;
-                order::notify_wakes_as_many_as_it_is_told_the_first_ones_first;
-                order::one_that_timed_out_leaves_its_place_to_the_next;
-                order::notify_of_another_address_wakes_nobody;
+                order::notify_wakes_its_count_of_waiters_in_order;
+                order::waiter_that_timed_out_is_not_notified;
+                order::notify_of_another_address_wakes_none;
                 growth::word_beyond_the_end_can_be_waited_on_once_the_memory_has_grown;
                 growth::waiters_stay_where_they_are_while_the_memory_grows;
             }
             $crate::suite::tests! { $machine;
-                results::notify_where_nobody_waits_wakes_none;
+                results::notify_without_waiters_wakes_none;
                 traps::notify_traps_when_the_address_is_unaligned;
                 traps::notify_traps_when_the_word_is_out_of_bounds;
                 order::waits_of_both_widths_at_one_address_are_one_queue;
-                order::notify_in_the_middle_of_a_word_wakes_nobody;
+                order::notify_in_the_middle_of_a_word_wakes_none;
                 stress::mutex_and_its_counter_agree_while_the_memory_grows;
                 stress::as_many_waits_are_ok_as_were_notified;
             }
@@ -133,7 +133,7 @@ macro_rules! in_both_widths {
     };
 }
 
-/// One that hangs, because a notify was lost, fails.
+/// Makes a `#[test]` of one body. A body that hangs, because a notify was lost, fails.
 macro_rules! tests {
     ($machine:ty; $($topic:ident::$name:ident;)*) => {$(
         #[test]

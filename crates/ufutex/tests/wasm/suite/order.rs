@@ -1,4 +1,4 @@
-//! Who is woken.
+//! Which waiters a notify wakes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::{Machine, Wait32, Wait64, Width};
 const A: u64 = 128;
 const MANY: usize = 40;
 
-/// So many that wait at `A`, numbered in the order in which they came.
+/// Starts `count` waits at `A`, numbered in order of arrival.
 fn crowd<M: Machine, W: Width>(machine: &Arc<M>, count: usize) -> Vec<(usize, Waiting)> {
     (0..count).map(|number| (number, Waiting::on::<M, W>(machine, A))).collect()
 }
@@ -26,7 +26,7 @@ pub fn waiters_are_woken_first_come_first_served<M: Machine, W: Width>() {
     assert_eq!(machine.notify(A, 1), Ok(0));
 }
 
-pub fn notify_wakes_as_many_as_it_is_told_the_first_ones_first<M: Machine, W: Width>() {
+pub fn notify_wakes_its_count_of_waiters_in_order<M: Machine, W: Width>() {
     let machine = Arc::new(M::new(1, 1));
     let mut waiting = crowd::<M, W>(&machine, MANY);
     assert_eq!(machine.notify(A, 0), Ok(0));
@@ -37,18 +37,18 @@ pub fn notify_wakes_as_many_as_it_is_told_the_first_ones_first<M: Machine, W: Wi
         first += count;
     }
     let rest = MANY - first;
-    assert!(waiting.iter().all(|(_, one)| one.is_asleep()), "nobody else has been woken");
+    assert!(waiting.iter().all(|(_, one)| one.is_asleep()), "no other waiter has been woken");
     assert_eq!(machine.notify(A, u32::MAX), Ok(rest as u32));
     assert_eq!(woken(&mut waiting, rest), Vec::from_iter(first..MANY));
 }
 
-pub fn one_that_timed_out_leaves_its_place_to_the_next<M: Machine, W: Width>() {
+pub fn waiter_that_timed_out_is_not_notified<M: Machine, W: Width>() {
     let machine = Arc::new(M::new(1, 1));
     let first = Waiting::on::<M, W>(&machine, A);
     let its_machine = machine.clone();
     let second = Waiting::new(move || W::wait(&*its_machine, A, 0, 3_000_000));
     let third = Waiting::on::<M, W>(&machine, A);
-    // Perhaps it has been so already.
+    // It may have timed out already.
     assert_eq!(second.outcome(), Ok(TimedOut));
     assert_eq!(machine.notify(A, 1), Ok(1));
     assert_eq!(first.outcome(), Ok(Woken));
@@ -57,7 +57,7 @@ pub fn one_that_timed_out_leaves_its_place_to_the_next<M: Machine, W: Width>() {
     assert_eq!(third.outcome(), Ok(Woken));
 }
 
-pub fn notify_of_another_address_wakes_nobody<M: Machine, W: Width>() {
+pub fn notify_of_another_address_wakes_none<M: Machine, W: Width>() {
     let machine = Arc::new(M::new(1, 1));
     let waiting = Waiting::on::<M, W>(&machine, A);
     for address in (0..machine.bytes()).step_by(4).filter(|address| *address != A) {
@@ -81,7 +81,7 @@ pub fn waits_of_both_widths_at_one_address_are_one_queue<M: Machine>() {
     }
 }
 
-pub fn notify_in_the_middle_of_a_word_wakes_nobody<M: Machine>() {
+pub fn notify_in_the_middle_of_a_word_wakes_none<M: Machine>() {
     let machine = Arc::new(M::new(1, 1));
     let wide = Waiting::on::<M, Wait64>(&machine, A);
     let upper_half = Waiting::on::<M, Wait32>(&machine, A + 4);

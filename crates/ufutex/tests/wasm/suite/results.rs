@@ -1,4 +1,4 @@
-//! What the instructions answer.
+//! The results of the instructions.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ pub fn wait_is_not_equal_when_the_word_differs<M: Machine, W: Width>() {
     W::store(&machine, A, 7);
     assert_eq!(W::wait(&machine, A, 0, FOREVER), Ok(NotEqual));
     assert_eq!(W::wait(&machine, A, 6, FOREVER), Ok(NotEqual));
-    // Its neighbours are others.
+    // The neighbouring words are different futexes.
     assert_eq!(W::wait(&machine, A, 7, 0), Ok(TimedOut));
     assert_eq!(W::wait(&machine, A + W::BYTES, 7, FOREVER), Ok(NotEqual));
     assert_eq!(W::wait(&machine, A - W::BYTES, 7, FOREVER), Ok(NotEqual));
@@ -30,7 +30,7 @@ pub fn wait_compares_the_whole_word<M: Machine, W: Width>() {
         assert_eq!(W::wait(&machine, A, 0, FOREVER), Ok(NotEqual), "byte {byte}");
         assert_eq!(W::wait(&machine, A, value, 0), Ok(TimedOut), "byte {byte}");
     }
-    // And no more than that.
+    // The bytes next to the word are not compared.
     W::store(&machine, A, 5);
     machine.store32(A + W::BYTES, u32::MAX);
     machine.store32(A - 4, u32::MAX);
@@ -46,7 +46,7 @@ pub fn wait_is_ok_when_a_notify_has_come<M: Machine, W: Width>() {
     assert_eq!(machine.notify(A, 1), Ok(0), "it has left the queue");
 }
 
-pub fn wait_is_ok_though_the_word_has_not_changed<M: Machine, W: Width>() {
+pub fn wait_is_ok_although_the_word_has_not_changed<M: Machine, W: Width>() {
     let machine = Arc::new(M::new(1, 1));
     let waiting = Waiting::on::<M, W>(&machine, A);
     assert_eq!(machine.notify(A, 1), Ok(1));
@@ -88,7 +88,7 @@ pub fn wait_with_a_negative_timeout_never_expires<M: Machine, W: Width>() {
     }
 }
 
-/// 292 years: as a sum with the clock it must not overflow, nor be refused by the kernel.
+/// The timeout is 292 years. Its sum with the clock must not overflow, and the kernel must accept it.
 pub fn wait_with_the_longest_timeout_sleeps<M: Machine, W: Width>() {
     let machine = Arc::new(M::new(1, 1));
     for timeout in [i64::MAX, i64::MAX - 1, 1 << 62] {
@@ -99,7 +99,7 @@ pub fn wait_with_the_longest_timeout_sleeps<M: Machine, W: Width>() {
     }
 }
 
-pub fn store_alone_wakes_nobody<M: Machine, W: Width>() {
+pub fn store_alone_wakes_none<M: Machine, W: Width>() {
     let machine = Arc::new(M::new(1, 1));
     let waiting = Waiting::on::<M, W>(&machine, A);
     for value in 1..100 {
@@ -111,7 +111,7 @@ pub fn store_alone_wakes_nobody<M: Machine, W: Width>() {
     assert_eq!(waiting.outcome(), Ok(Woken));
 }
 
-pub fn notify_where_nobody_waits_wakes_none<M: Machine>() {
+pub fn notify_without_waiters_wakes_none<M: Machine>() {
     let machine = M::new(1, 1);
     for count in [0, 1, 2, i32::MAX as u32, u32::MAX] {
         assert_eq!(machine.notify(A, count), Ok(0));

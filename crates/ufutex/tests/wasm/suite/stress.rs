@@ -1,4 +1,4 @@
-//! Many guests' threads at once, while the memory grows.
+//! Many guest threads while the memory grows.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,7 +13,7 @@ const THREADS: usize = 4;
 const PAGES: u64 = 64;
 const LENGTH: Duration = Duration::from_millis(150);
 
-/// Runs `guest` on several threads, and grows the memory page by page meanwhile.
+/// Runs `guest` on several threads while the memory grows page by page.
 fn run<M: Machine>(machine: &Arc<M>, guest: impl Fn(usize) + Sync) {
     std::thread::scope(|scope| {
         for number in 0..THREADS {
@@ -42,7 +42,7 @@ fn lock<M: Machine>(machine: &M) {
             _ => {
                 let waited = machine.wait32(LOCK, CONTENDED, FOREVER);
                 assert!(matches!(waited, Ok(Waited::Ok | Waited::NotEqual)), "{waited:?}");
-                next = CONTENDED; // others may wait still
+                next = CONTENDED; // there may be more waiters
             }
         }
     }
@@ -56,7 +56,7 @@ fn unlock<M: Machine>(machine: &M) {
     }
 }
 
-/// A lost notify hangs it, a lock that two have loses a count.
+/// A lost notify makes the test hang. A lock with two holders loses an increment.
 pub fn mutex_and_its_counter_agree_while_the_memory_grows<M: Machine>() {
     let machine = Arc::new(M::new(1, PAGES));
     let begin = Instant::now();
@@ -64,7 +64,7 @@ pub fn mutex_and_its_counter_agree_while_the_memory_grows<M: Machine>() {
     run(&machine, |_| {
         while begin.elapsed() < LENGTH {
             lock(&*machine);
-            // No read-modify-write: two that are in here would count once. The exchange is only there to read.
+            // Not an atomic increment, so that two threads inside would lose one. The exchange only reads.
             let count = machine.compare_exchange32(COUNT, 0, 0);
             if count % 64 == 0 {
                 std::thread::yield_now();
@@ -80,7 +80,7 @@ pub fn mutex_and_its_counter_agree_while_the_memory_grows<M: Machine>() {
     assert_eq!(machine.notify(LOCK, u32::MAX), Ok(0));
 }
 
-/// No notify counts one that has not been woken by it, and nobody is woken whom none has counted.
+/// The sum of the notifies' results equals the number of waits that returned ok.
 pub fn as_many_waits_are_ok_as_were_notified<M: Machine>() {
     let machine = Arc::new(M::new(1, PAGES));
     let [ok, notified] = [const { AtomicU64::new(0) }; 2];
@@ -88,7 +88,7 @@ pub fn as_many_waits_are_ok_as_were_notified<M: Machine>() {
     let begin = Instant::now();
     run(&machine, |number| {
         if number == 0 {
-            // As long as it takes to meet, where others have the CPUs.
+            // On a busy host, runs until at least one wait has been notified.
             while begin.elapsed() < LENGTH || ok.load(Relaxed) == 0 {
                 for address in [0, 8] {
                     notified.fetch_add(machine.notify(address, 2).expect("in bounds").into(), Relaxed);
@@ -103,7 +103,7 @@ pub fn as_many_waits_are_ok_as_were_notified<M: Machine>() {
             match waited.expect("in bounds") {
                 Waited::Ok => _ = ok.fetch_add(1, Relaxed),
                 Waited::TimedOut => {}
-                Waited::NotEqual => panic!("nobody writes there"),
+                Waited::NotEqual => panic!("the word does not change"),
             }
             if is_over.load(Relaxed) {
                 break;

@@ -1,4 +1,4 @@
-//! When the instructions trap.
+//! Traps of the instructions.
 
 use ufutex::wasm::Trap::{OutOfBounds, Unaligned};
 use ufutex::wasm::Waited::TimedOut;
@@ -10,7 +10,7 @@ pub fn wait_traps_when_the_address_is_unaligned<M: Machine, W: Width>() {
     for address in 0..32 {
         let expected = if address % W::BYTES == 0 { Ok(TimedOut) } else { Err(Unaligned) };
         assert_eq!(W::wait(&machine, address, 0, 0), expected, "at {address}");
-        // Before the word is compared.
+        // The alignment is checked before the word is compared.
         if expected.is_err() {
             assert_eq!(W::wait(&machine, address, 1, 0), expected, "at {address}");
         }

@@ -1,4 +1,4 @@
-//! A guest's thread in a wait.
+//! A guest thread in a wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -10,7 +10,7 @@ use crate::common::PATIENCE;
 use crate::common::asleep::{futex_call, thread_id, until};
 use crate::suite::{FOREVER, Machine, Width};
 
-/// A thread that waits. It is never joined: one that hangs fails its test and hangs nobody.
+/// A thread that waits. It is never joined, so that a thread that hangs fails its test instead of blocking it.
 pub struct Waiting {
     thread: Arc<AtomicI32>,
     has_ended: Arc<AtomicBool>,
@@ -18,7 +18,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Runs `wait`, and returns when its thread sleeps, or is through.
+    /// Runs `wait` in a new thread. Returns when the thread sleeps or has ended.
     pub fn new(wait: impl FnOnce() -> Result<Waited, Trap> + Send + 'static) -> Self {
         let (send, outcome) = channel();
         let thread = Arc::new(AtomicI32::new(0));
@@ -34,31 +34,31 @@ impl Waiting {
         waiting
     }
 
-    /// A wait of that width for a 0 to change, without a timeout.
+    /// A wait with expected value 0 and without a timeout.
     pub fn on<M: Machine, W: Width>(machine: &Arc<M>, address: u64) -> Self {
         let machine = machine.clone();
         Self::new(move || W::wait(&*machine, address, 0, FOREVER))
     }
 
-    /// Whether it sleeps until it is told, however its machine has its threads sleep: not for a lock of the machine's own.
+    /// Whether the thread sleeps in a wait of the machine, and not for an internal lock of the machine.
     pub fn is_asleep(&self) -> bool {
         let thread = self.thread.load(Ordering::Acquire);
-        // What the standard library's locks expect, and the engine's buckets: 2 and 1.
+        // Locks of the standard library sleep with the expected value 2, the engine's buckets with 1.
         thread != 0 && futex_call(thread).is_some_and(|call| !matches!(call.expected as u32, 1 | 2))
     }
 
-    /// Whether it is through.
+    /// Whether the wait has ended.
     pub fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire)
     }
 
-    /// What the wait answered.
+    /// The result of the wait.
     pub fn outcome(self) -> Result<Waited, Trap> {
         self.outcome.recv_timeout(PATIENCE).expect("the wait ends: its notify was lost")
     }
 }
 
-/// Which of `waiting` have been woken; these are taken out. The others sleep.
+/// Waits until `count` of `waiting` have been woken, removes them and returns their numbers. The others must sleep.
 pub fn woken(waiting: &mut Vec<(usize, Waiting)>, count: usize) -> Vec<usize> {
     let mut woken = Vec::new();
     until("those that were notified run", || {

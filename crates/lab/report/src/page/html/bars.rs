@@ -1,4 +1,4 @@
-//! Lengths from 0, each with its name above and its value behind.
+//! Bars from 0. Each has its name above it and its value at its end.
 
 use super::px;
 use super::scale::{linear, short};
@@ -7,10 +7,10 @@ use maud::{Markup, html};
 
 const WIDTH: f64 = 420.0;
 const LINE: f64 = 36.0;
-/// The longest bar; its value stands behind it.
+/// Length of the longest bar. Its value is to the right of it.
 const LENGTH: f64 = WIDTH - 84.0;
 
-/// Its size, and what is in it.
+/// The size and the content of the drawing.
 pub fn draw(it: &Bars) -> ((f64, f64), Markup) {
     let longest = it.bars.iter().map(|(.., length)| *length).fold(0.0, f64::max);
     let (end, _) = linear(longest);

@@ -1,4 +1,4 @@
-//! A line of memory as eight rows of eight bytes, as deep in colour as its fields are fetched from other cores.
+//! A cache line as eight rows of eight bytes. Fields that are fetched more from other cores have a deeper colour.
 
 use super::px;
 use crate::page::document::{CacheLine, Field};
@@ -12,13 +12,13 @@ const TOP: f64 = 18.0;
 const BYTES_A_ROW: usize = 8;
 const BYTES: usize = 64;
 
-/// Its size, and what is in it.
+/// The size and the content of the drawing.
 pub fn draw(id: &str, it: &CacheLine) -> ((f64, f64), Markup) {
     let rows = (BYTES / BYTES_A_ROW) as f64;
     let hatch = format!("{id}-hatch");
     let inside = html! {
         defs {
-            // For readers without colour: the hotter half of the scale is hatched.
+            // The hotter half of the scale is also hatched, for readers without colour.
             pattern id=(hatch) width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)" {
                 line.hatch x1="0" x2="0" y1="0" y2="6" {}
             }
@@ -35,7 +35,7 @@ pub fn draw(id: &str, it: &CacheLine) -> ((f64, f64), Markup) {
     ((WIDTH + 2.0, TOP + ROW * rows + 4.0), inside)
 }
 
-/// A field may begin in one row and end in another: its name stands in its longest part.
+/// A field may end in another row than it begins. Its name is in its longest part.
 fn parts(field: &Field, hatch: &str) -> Markup {
     let end = (field.offset + field.size).min(BYTES);
     let rows = field.offset / BYTES_A_ROW..end.div_ceil(BYTES_A_ROW);
@@ -62,12 +62,12 @@ fn parts(field: &Field, hatch: &str) -> Markup {
     }
 }
 
-/// Half of the colour for one in a hundred: what is rare must still be seen.
+/// A share of 1 % has about a quarter of the full colour, so that small shares are visible.
 fn heat(share: f64) -> f64 {
     if share < 0.0005 { 0.0 } else { (12.0 + 68.0 * share.sqrt()).min(80.0) }
 }
 
-/// As much as fits: the name and the share, the name, its beginning.
+/// As much of name and share as fits: both, the name, or the beginning of the name.
 fn label(field: &Field, width: f64) -> String {
     const LETTER: f64 = 7.4;
     let fits = |text: &str| text.chars().count() as f64 * LETTER <= width - 4.0;

@@ -1,4 +1,4 @@
-//! A rate over time, with the time for which a resize is under way.
+//! A rate over time. The time of the resize is shaded.
 
 use super::px;
 use super::scale::{linear, short};
@@ -12,7 +12,7 @@ const RIGHT: f64 = WIDTH - 12.0;
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = HEIGHT - 38.0;
 
-/// Its size, and what is in it.
+/// The size and the content of the drawing.
 pub fn draw(it: &Course) -> ((f64, f64), Markup) {
     let (top, ticks) = linear(it.top_mops);
     let end_ms = it.from_ms + it.step_ms * it.mops.len() as f64;
@@ -27,7 +27,7 @@ pub fn draw(it: &Course) -> ((f64, f64), Markup) {
             line.grid x1=(LEFT) x2=(RIGHT) y1=(px(y(*tick))) y2=(px(y(*tick))) {}
             text.tick.end x=(LEFT - 5.0) y=(px(y(*tick) + 4.0)) { (short(*tick)) }
         }
-        // At least a hair's breadth: some resizes are over in microseconds.
+        // At least 1.5 pixels wide: some resizes take only microseconds.
         rect.pending x=(px(x(0.0))) y=(TOP) width=(px((x(until) - x(0.0)).max(1.5))) height=(BOTTOM - TOP) {}
         path.area.(it.look.class) d=(outline(it, &x, &y)) {}
         line.asked x1=(px(x(0.0))) x2=(px(x(0.0))) y1=(TOP - 6.0) y2=(BOTTOM) {}
@@ -47,7 +47,7 @@ fn verdict(it: &Course) -> String {
     }
 }
 
-/// Steps, closed at the bottom.
+/// The outline of the steps, closed at the bottom.
 fn outline(it: &Course, x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) -> String {
     let mut path = format!("M{} {}", px(x(it.from_ms)), px(BOTTOM));
     for (number, mops) in it.mops.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Curves with bands: x in equal steps, y logarithmic, each curve's name at its end.
+//! Curves with bands. x is in equal steps, y is logarithmic, and each curve has its name at its end.
 
 use super::marks::{joined, mark};
 use super::px;
@@ -12,10 +12,10 @@ const LEFT: f64 = 42.0;
 const RIGHT: f64 = WIDTH - 104.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = HEIGHT - 44.0;
-/// Of a line of text.
+/// Height of a line of text.
 const LINE: f64 = 15.0;
 
-/// Its size, and what is in it.
+/// The size and the content of the drawing.
 pub fn draw(it: &Curves) -> ((f64, f64), Markup) {
     let all = || it.curves.iter().flat_map(|curve| curve.points.iter().flatten());
     let low = all().map(|point| point[0]).fold(f64::INFINITY, f64::min);
@@ -45,7 +45,7 @@ pub fn draw(it: &Curves) -> ((f64, f64), Markup) {
     ((WIDTH, HEIGHT), inside)
 }
 
-/// Where a value of x stands.
+/// The x coordinate of a value.
 fn place(it: &Curves, number: usize) -> f64 {
     let (first, last) = (LEFT + 14.0, RIGHT - 8.0);
     if it.x.len() < 2 { (first + last) / 2.0 } else { first + (last - first) * number as f64 / (it.x.len() - 1) as f64 }

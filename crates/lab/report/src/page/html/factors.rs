@@ -1,4 +1,4 @@
-//! Factors, each line's marks on one logarithmic axis: is the direction right, and is the size?
+//! Factors: each line's marks on one logarithmic axis show whether direction and size agree.
 
 use super::marks::mark;
 use super::px;
@@ -12,7 +12,7 @@ const RIGHT: f64 = WIDTH - 14.0;
 const HEAD: f64 = 46.0;
 const LINE: f64 = 58.0;
 
-/// Its size, and what is in it.
+/// The size and the content of the drawing.
 pub fn draw(it: &Factors) -> ((f64, f64), Markup) {
     let height = HEAD + LINE * it.lines.len() as f64 + 40.0;
     let all = || it.lines.iter().flat_map(|(.., factors)| factors.iter().flatten().copied());

@@ -1,10 +1,10 @@
-//! What all drawings have in common: marks, and lines of text.
+//! Marks and text that all drawings use.
 
 use super::px;
 use crate::page::document::{Look, Mark};
 use maud::{Markup, html};
 
-/// A mark of its series' colour and form.
+/// A mark with the colour and shape of its series.
 pub fn mark(look: Look, x: f64, y: f64) -> Markup {
     let size = 4.0;
     let path = |points: &[(f64, f64)]| {

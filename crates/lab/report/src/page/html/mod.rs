@@ -1,9 +1,9 @@
-//! The document as one HTML file: no scripts, nothing fetched, colours by the reader's preference.
+//! Writes the document as one HTML file without scripts and network access. Colours follow the reader's preference.
 //!
-//! Pages and drawings are written with `maud`, which escapes, and whose markup the compiler checks. The drawings are our own: the
-//! plotting crates that write SVG (`plotters`, `charming`) put fixed colours and no roles or classes into it, so a page
-//! could follow neither a dark theme nor a reader without colour; `poloto` knows classes, but no bands, and none of
-//! the other pictures here.
+//! Pages and drawings are written with `maud`, which escapes text and checks the markup when it is compiled. The
+//! drawings are our own. The plotting crates `plotters` and `charming` write SVG with fixed colours and without roles
+//! and classes, so a page could follow neither a dark theme nor the needs of a reader without colour. `poloto` has
+//! classes, but neither bands nor the other kinds of pictures.
 
 mod bars;
 mod cache_line;
@@ -27,7 +27,7 @@ pub fn page(document: &Document) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                // Browsers ask for a favicon otherwise, which a file without network cannot have.
+                // Without this link, browsers would request a favicon.
                 link rel="icon" href="data:,";
                 title { (document.title) }
                 style { (PreEscaped(STYLE)) }
@@ -76,7 +76,7 @@ fn block(id: &str, number: usize, block: &Block) -> Markup {
     }
 }
 
-/// Two in a row, where three would leave one alone, or where labels stand beside what is drawn.
+/// Two pictures in a row if three would leave one alone, or if labels need the space.
 fn is_wide(pictures: &[Picture]) -> bool {
     let is_small = |picture: &Picture| matches!(picture.drawing, Drawing::Course(_) | Drawing::CacheLine(_));
     matches!(pictures.len(), 2 | 4) || !pictures.iter().all(is_small)
@@ -114,7 +114,7 @@ fn drawing(id: &str, title: &str, description: &str, drawing: &Drawing) -> Marku
 fn table(id: &str, table: &Table) -> Markup {
     let place = |column: usize| (column >= table.words).then_some("n");
     html! {
-        // Wider than the page, it scrolls within itself, by the keyboard too.
+        // A table that is wider than the page scrolls, by keyboard too.
         div.scroll tabindex="0" role="region" aria-labelledby={ (id) "-caption" } {
             table {
                 caption id={ (id) "-caption" } { span { (table.caption) } }
@@ -139,7 +139,7 @@ fn table(id: &str, table: &Table) -> Markup {
     }
 }
 
-/// A coordinate: a tenth of a pixel is enough.
+/// A coordinate, rounded to a tenth of a pixel.
 fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_string)
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_from_outside_is_escaped_and_nothing_is_fetched() {
+    fn outside_text_is_escaped_and_the_page_fetches_nothing() {
         let mut table = Table::new("<b>caption</b>", 1, &["a", "b"]);
         table.rows.push(vec!["<script>alert(1)</script>".into(), "1".into()]);
         let section = Section { id: "s", name: "S", title: "A & B".into(), blocks: vec![Block::Table(table)] };

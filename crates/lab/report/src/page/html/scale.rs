@@ -1,4 +1,4 @@
-//! From values to places, and the values that an axis names.
+//! Axes: from values to coordinates, and the values that an axis names.
 
 /// A logarithmic axis.
 pub struct LogScale {
@@ -9,7 +9,7 @@ pub struct LogScale {
 }
 
 impl LogScale {
-    /// From `low` at `from` to `high` at `to`; both widened to steps of 1, 2, 5.
+    /// Maps `low..high` to `from..to`. `low` and `high` are widened to steps of 1, 2 and 5.
     pub fn around(low: f64, high: f64, from: f64, to: f64) -> LogScale {
         let (low, high) = if low > 0.0 && high >= low { (low, high) } else { (1.0, 10.0) };
         let (low, high) = (step_below(low), step_above(high));
@@ -17,13 +17,13 @@ impl LogScale {
         LogScale { low, high, from, to }
     }
 
-    /// Where a value is; what lies outside is at the end.
+    /// The coordinate of a value. Values outside are put at the ends.
     pub fn at(&self, value: f64) -> f64 {
         let share = (value.max(self.low) / self.low).ln() / (self.high / self.low).ln();
         self.from + share.min(1.0) * (self.to - self.from)
     }
 
-    /// Values to name: 1, 2, 5 of each power of ten; fewer where that would be many.
+    /// The named values: 1, 2 and 5 of each power of ten, or fewer if these are too many.
     pub fn ticks(&self) -> Vec<f64> {
         let decades = (self.high / self.low).log10();
         let digits: &[f64] = if decades > 3.2 { &[1.0] } else { &[1.0, 2.0, 5.0] };
@@ -43,7 +43,7 @@ fn step_above(value: f64) -> f64 {
     [1.0, 2.0, 5.0].into_iter().map(|digit| digit * power).find(|step| *step >= value * 0.9999).unwrap_or(10.0 * power)
 }
 
-/// The end of a linear axis from 0, and its steps: two to five of 1, 2, 2.5 or 5.
+/// The end of a linear axis from 0, and its two to five steps of 1, 2, 2.5 or 5.
 pub fn linear(high: f64) -> (f64, Vec<f64>) {
     let high = if high > 0.0 { high } else { 1.0 };
     let power = 10f64.powf((high / 4.0).log10().floor());
@@ -53,7 +53,7 @@ pub fn linear(high: f64) -> (f64, Vec<f64>) {
     (count * step, (0..=count as usize).map(|number| number as f64 * step).collect())
 }
 
-/// A number with as many digits as it deserves: `0.02`, `5`, `2,000`, `1.5 M`.
+/// A number with few digits: `0.02`, `5`, `2,000`, `1.5 M`.
 pub fn short(value: f64) -> String {
     let trimmed = |text: String| {
         if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
@@ -67,7 +67,7 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// Moves labels apart that would overlap, and keeps them between `low` and `high`; each stays as near to its place as it can.
+/// Moves overlapping labels apart within `low..high`, each as little as possible.
 pub fn apart(places: &[f64], least: f64, low: f64, high: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..places.len()).collect();
     order.sort_by(|a, b| places[*a].total_cmp(&places[*b]));

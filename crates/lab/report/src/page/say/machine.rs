@@ -4,12 +4,12 @@ use super::count;
 use crate::page::document::{Block, Section, Table};
 use crate::page::facts::Facts;
 
-/// More processes than CPUs that want one: figures are rough.
+/// Load average above which the figures are rough.
 const LOAD_MAX: f64 = 0.5;
 
-/// What a reader must know to judge the figures.
+/// The section about the machine.
 pub fn section(facts: &Facts) -> Section {
-    let mut rows = Table::new("What was measured on", 2, &["what", "here"]);
+    let mut rows = Table::new("The machine", 2, &["what", "here"]);
     let mut add = |what: &str, here: String| rows.rows.push(vec![what.to_string(), here]);
     add("CPU", format!("{}{}", facts.cpu, if facts.is_virtual { " (a virtual machine)" } else { "" }));
     add("CPUs allowed", format!("{} of {}, {}", facts.cpus_allowed, facts.cpus, count(facts.nodes, "node")));
@@ -36,36 +36,35 @@ pub fn section(facts: &Facts) -> Section {
 fn means(facts: &Facts) -> String {
     let mut text = match (facts.distance, facts.apart_ns) {
         (Some("far"), Some(ns)) => format!(
-            "A modified cache line takes {ns:.0} ns from one CPU to the other, as between sockets: whatever two threads write in \
-             turn costs that much, and what is hidden on one chip shows here."
+            "A modified cache line takes {ns:.0} ns from one CPU to the other, as between sockets. Each line that two threads \
+            write in turn costs this, so costs that one chip hides are visible here."
         ),
         (Some(_), Some(ns)) => format!(
-            "A modified cache line takes {ns:.0} ns from one CPU to the other: what threads write in turn costs that much; between \
-             sockets it would be two to six times as much."
+            "A modified cache line takes {ns:.0} ns from one CPU to the other. Each line that two threads write in turn costs \
+            this; between sockets it would be two to six times as much."
         ),
-        _ => "With one CPU nothing contends: only the cost of single operations can be measured.".to_string(),
+        _ => "With one CPU there is no contention: only the cost of single operations can be measured.".to_string(),
     };
     if facts.cpus_allowed < 8 {
         text += &format!(
-            " With {} nobody sees what 176 would do; that is what the model is for, in columns of its own.",
+            " {} cannot show the effects of 176; for these the model has columns of its own.",
             count(facts.cpus_allowed, "CPU")
         );
     }
     text
 }
 
-/// What makes the figures rough.
+/// Warnings about conditions that make the figures rough.
 pub fn warnings(facts: &Facts) -> Vec<String> {
     let mut warnings = Vec::new();
     if cfg!(debug_assertions) {
         warnings.push(
-            "this program was built without optimisation (cargo build --release): its figures mean nothing."
+            "this program was built without optimisation: its figures are meaningless. Use cargo build --release."
                 .to_string(),
         );
     }
     if let Some(load) = facts.load.filter(|load| *load > LOAD_MAX) {
-        warnings
-            .push(format!("the machine had other work (load {load:.2}) when this began: take the figures as rough."));
+        warnings.push(format!("the machine had other work when this began (load {load:.2}): the figures are rough."));
     }
     warnings
 }

@@ -1,10 +1,10 @@
-//! Bytes of tables and waiters.
+//! The section about the bytes of tables and waiters.
 
 use super::thousands;
 use crate::page::document::{Bars, Block, Drawing, Look, Picture, Section, Table};
 use lab_bench::survey::memory::Bytes;
 
-/// Buckets by layout; domains; waiters.
+/// Bytes of buckets by layout, of domains and of waiters.
 pub fn section(found: &Bytes) -> Section {
     let memory = &found.memory;
     let mut rows = Table::new("Bytes, as the engine itself counts them", 1, &["what", "bytes"]);
@@ -14,7 +14,7 @@ pub fn section(found: &Bytes) -> Section {
     }
     add("a domain's table before its first wait".to_string(), memory.bytes_before_first_wait as f64);
     add("the same after it".to_string(), found.first_table as f64);
-    add("what a million waits on a million addresses leave behind".to_string(), memory.bytes_after_a_million_waits);
+    add("growth by a million waits on a million addresses".to_string(), memory.bytes_after_a_million_waits);
     add("a thread's waiter".to_string(), memory.bytes_per_waiter as f64);
     let blocks =
         vec![Block::Pictures(vec![buckets(found), domains(found)]), Block::Table(rows), Block::Means(means(found))];
@@ -47,13 +47,13 @@ fn domains(found: &Bytes) -> Picture {
     let bars = vec![
         ("a domain's table before its first wait".to_string(), live, before),
         ("the same after it".to_string(), live, after),
-        ("left behind by a million waits".to_string(), live, left.max(0.0)),
+        ("growth by a million waits".to_string(), live, left.max(0.0)),
         ("a thread's waiter".to_string(), Look::of("fixed"), waiter),
     ];
     Picture {
-        title: "A domain, and who waits in it".to_string(),
+        title: "A domain and its waiters".to_string(),
         description: format!(
-            "Bytes: a domain's table before its first wait {before:.0}, after it {after:.0}; left behind by a million waits {left:.0}; \
+            "Bytes: a domain's table before its first wait {before:.0}, after it {after:.0}; growth by a million waits {left:.0}; \
              a thread's waiter {waiter:.0}."
         ),
         drawing: Drawing::Bars(Bars { unit: "bytes".to_string(), bars }),
@@ -67,7 +67,7 @@ fn bytes_of(found: &Bytes, layout: &str) -> f64 {
 
 fn title(found: &Bytes) -> String {
     format!(
-        "A bucket takes {:.0} bytes, and a domain that nobody waits in {}",
+        "A bucket takes {:.0} bytes, and a domain without waiters {}",
         bytes_of(found, "lean"),
         match found.memory.bytes_before_first_wait {
             0 => "none".to_string(),

@@ -1,4 +1,4 @@
-//! From what was found to sections: titles that state a finding, pictures, tables, and what it means in a sentence.
+//! Turns results into sections: a title that states the finding, pictures, tables, and a sentence with the meaning.
 
 pub mod machine;
 pub mod memory;
@@ -21,7 +21,7 @@ pub fn thousands(value: f64) -> String {
     if value < 0.0 && text.chars().any(|digit| digit != '0') { format!("-{text}") } else { text }
 }
 
-/// Millions a second, with three digits that count.
+/// Millions per second, with three significant digits.
 pub fn mops(rate: f64) -> String {
     match rate / 1e6 {
         mops if mops >= 100.0 => format!("{mops:.0}"),
@@ -30,7 +30,7 @@ pub fn mops(rate: f64) -> String {
     }
 }
 
-/// `×1.15`; `-` of nothing.
+/// `×1.15`, or `-` for `None`.
 pub fn factor(factor: Option<f64>) -> String {
     match factor {
         Some(factor) if factor >= 10.0 => format!("×{factor:.1}"),
@@ -53,7 +53,7 @@ pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Milliseconds or microseconds, whichever reads better.
+/// A time in milliseconds or microseconds.
 pub fn duration_ms(ms: f64) -> String {
     match ms {
         ms if ms < 1.0 => format!("{:.0} µs", ms * 1000.0),

@@ -1,4 +1,4 @@
-//! The model's pages: throughput by virtual cores, and which fields cores take from each other.
+//! The modelled sections: throughput by virtual cores, and the fields that cores fetch from each other.
 
 use super::count;
 use crate::page::document::{Block, CacheLine, Curve, Curves, Drawing, Field, Look, Picture, Section, Table};
@@ -6,7 +6,7 @@ use crate::page::modelled::{Cores, Hot, Modelled};
 
 const LINE_BYTES: usize = 64;
 
-/// Throughput by virtual cores.
+/// The section about throughput by virtual cores.
 pub fn scaling(found: &Modelled) -> Option<Section> {
     let topology = &found.cores.first()?.topology;
     let mut cores: Vec<_> = found.cores.iter().map(|one| one.cores).collect();
@@ -15,8 +15,8 @@ pub fn scaling(found: &Modelled) -> Option<Section> {
     let most = *cores.last()?;
     let blocks = vec![
         Block::Words(format!(
-            "The engine's own code on the virtual cores of {topology}, through a model of its caches: each access costs by where the line \
-             is, and a line that many want has a queue. Deterministic: the same seed gives the same figures."
+            "The engine's own code on the virtual cores of {topology}, with a model of its caches: the cost of an access depends on \
+            where the line is, and cores queue for a contended line. Deterministic: the same seed gives the same figures."
         )),
         Block::Pictures(vec![curves(found, &cores)]),
         Block::Means(scaling_means(found, most)),
@@ -31,12 +31,12 @@ pub fn scaling(found: &Modelled) -> Option<Section> {
     })
 }
 
-/// Name of a curve: the scheme, and the layout where it is not the usual one.
+/// Name of a curve: the scheme, and the layout if it is not the default.
 fn name(one: &Cores) -> String {
     if one.layout == "lean" { one.scheme.clone() } else { format!("{}, {}", one.scheme, one.layout) }
 }
 
-/// Those with a curve: layouts are compared on all cores alone.
+/// The schemes that have a curve. Other layouts are modelled with all cores only.
 fn names(found: &Modelled) -> Vec<String> {
     let mut names = Vec::new();
     for one in found.cores.iter().filter(|one| one.layout == "lean") {
@@ -83,7 +83,10 @@ fn scaling_title(found: &Modelled, most: usize) -> String {
     let topology = found.cores.first().map_or("", |one| one.topology.as_str());
     match (rate(found, "live", most), rate(found, "atomic", most)) {
         (Some(live), Some(atomic)) => {
-            format!("On {most} cores of {topology} live would do {:.0} times what a shared count does", live / atomic)
+            format!(
+                "On {most} cores of {topology} live is modelled at {:.0} times the rate of a shared count",
+                live / atomic
+            )
         }
         _ => format!("Throughput on up to {most} cores of {topology}"),
     }
@@ -92,12 +95,12 @@ fn scaling_title(found: &Modelled, most: usize) -> String {
 fn scaling_means(found: &Modelled, most: usize) -> String {
     let gains = names(found).into_iter().filter_map(|name| {
         let gain = rate(found, &name, most)? / rate(found, &name, 1)?;
-        Some(format!("{name} does {gain:.1} times what it does on one"))
+        Some(format!("{name} has {gain:.1} times its rate on one"))
     });
     format!("On {most} virtual cores {}.", gains.collect::<Vec<_>>().join(", "))
 }
 
-/// Which fields are fetched from other cores: a line of memory for each scheme and layout, at the most cores.
+/// The section about the fields that are fetched from other cores: the hottest line of each scheme and layout.
 pub fn fields(found: &Modelled) -> Option<Section> {
     let most = found.cores.iter().map(|one| one.cores).max()?;
     let ones: Vec<_> = found.cores.iter().filter(|one| one.cores == most && !one.hot.is_empty()).collect();
@@ -113,15 +116,15 @@ pub fn fields(found: &Modelled) -> Option<Section> {
         Block::Pictures(pictures),
         Block::Table(table(&ones)),
         Block::Means(format!(
-            "In {} every operation pays for {:.2} such transfers, most of them for {}.{}: whoever writes it takes the line from whoever \
-             wrote it before, and there is one at a time.",
+            "In {} an operation has {:.2} such transfers, most of them for {}.{}: each core that writes it takes the line from \
+            the core that wrote it before, one at a time.",
             name(hottest),
             hottest.hitm_per_op,
             top.object,
             top.field
         )),
     ];
-    let title = format!("{} has its cores take {}.{} from each other", name(hottest), top.object, top.field);
+    let title = format!("{}: cores take {}.{} from each other", name(hottest), top.object, top.field);
     Some(Section { id: "fields", name: "Hot cache lines (modelled)", title, blocks })
 }
 
@@ -134,14 +137,14 @@ fn line(one: &Cores) -> Option<Picture> {
     hot.sort_by_key(|hot| hot.offset);
     let said = hot.iter().map(|hot| format!("{} at {} has {:.0} %", hot.field, hot.offset, 100.0 * hot.hitm / all));
     Some(Picture {
-        title: format!("{}: {}, {:.2} HITM an operation", name(one), hottest.object, one.hitm_per_op),
+        title: format!("{}: {}, {:.2} HITM per operation", name(one), hottest.object, one.hitm_per_op),
         description: format!("{}.", said.collect::<Vec<_>>().join(", ")),
         drawing: Drawing::CacheLine(CacheLine { fields: tiled(&hot, which * LINE_BYTES, all) }),
         table: None,
     })
 }
 
-/// The fields of a line in order, and what lies between them without a name.
+/// The fields of a line in order, with the unnamed bytes between them.
 fn tiled(hot: &[&Hot], start: usize, all: f64) -> Vec<Field> {
     let mut fields: Vec<Field> = Vec::new();
     let mut at = 0;
@@ -165,7 +168,7 @@ fn tiled(hot: &[&Hot], start: usize, all: f64) -> Vec<Field> {
 }
 
 fn table(ones: &[&Cores]) -> Table {
-    let header = ["scheme", "object", "field", "offset", "HITM an operation", "share"];
+    let header = ["scheme", "object", "field", "offset", "HITM per operation", "share"];
     let mut table = Table::new("Modelled: HITM by object and field, as perf c2c would rank them", 3, &header);
     for one in ones {
         let all: f64 = one.hot.iter().map(|hot| hot.hitm).sum();

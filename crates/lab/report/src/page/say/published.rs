@@ -1,4 +1,4 @@
-//! The published comparisons: published, measured here, modelled; three columns that are never mixed.
+//! The section about the published comparisons: published, measured here and modelled, in separate columns.
 
 use super::{factor, thousands};
 use crate::page::document::{Block, Drawing, Factors, Look, Mark, Picture, Section, Table};
@@ -9,40 +9,40 @@ use lab_bench::survey::published::{Published, TABLE_SLOTS, TABLE_THREADS};
 use lab_bench::survey::resize::{self, Resized};
 use lab_bench::survey::timers::Found;
 
-/// A modelled factor this far off, either way, has the published one's size.
+/// A modelled factor within this factor of the published one has the right size.
 const SIZE_MAX: f64 = 1.5;
 
-/// What there is; each may be missing.
+/// The available results. Each may be missing.
 #[derive(Clone, Copy)]
 pub struct Sources<'a> {
-    /// Pairs and sizes.
+    /// Pairs and sizes on this machine.
     pub measured: Option<&'a Published>,
-    /// For the stall.
+    /// The resizes, for the stall.
     pub resized: Option<&'a [Resized]>,
-    /// For [timer-hash].
+    /// The timers, for [timer-hash].
     pub timers: Option<&'a Found>,
-    /// The model's.
+    /// The model's results.
     pub modelled: Option<&'a Modelled>,
-    /// Threads of the pairs.
+    /// Number of threads of the pairs.
     pub cpus: usize,
 }
 
-/// One comparison in three columns: before and after of each.
+/// One comparison in three columns, each with before and after.
 struct Line {
     one: Comparison,
     here: Option<(f64, f64)>,
     model: Option<(f64, f64, String)>,
 }
 
-/// All published tables.
+/// The section with all published tables.
 pub fn section(from: Sources<'_>) -> Section {
     let lines: Vec<_> = comparisons().into_iter().map(|one| line(from, one)).collect();
     let mut blocks = vec![
         Block::Words(
-            "Comparisons from mails to the Linux kernel's mailing list, named in the last table of this section. Published is \
-             what the mail's author measured, on machines with many cores; here is the same pair on this machine, with a \
-             thread on each CPU; modelled is the engine's own code on virtual cores. A factor says how many times the \
-             rate before is the rate after."
+            "Comparisons from mails to the Linux kernel's mailing list, named in the last table of this section. Published: \
+            what the mail's author measured on machines with many cores. Here: the same pair on this machine, with a \
+            thread on each CPU. Modelled: the engine's own code on virtual cores. A factor is the rate after divided by \
+            the rate before."
                 .to_string(),
         ),
         Block::Pictures(pictures(&lines)),
@@ -53,8 +53,8 @@ pub fn section(from: Sources<'_>) -> Section {
     blocks.push(Block::Table(by_node()));
     blocks.extend(from.timers.map(|found| Block::Table(timers(found))));
     blocks.push(Block::Note(
-        "The second table of [private-hash] and the cases of [timer-hash] with 63 processes want a machine with several nodes and many cores: \
-         here they stand as published. 63 threads share the CPUs here."
+        "The second table of [private-hash] and the cases of [timer-hash] with 63 processes need a machine with several nodes \
+        and many cores, so only the published figures are shown. 63 threads share the CPUs here."
             .to_string(),
     ));
     blocks.push(Block::Table(mails()));
@@ -83,7 +83,7 @@ fn find(sides: &[Measured], (name, layout, buckets): Side) -> Option<&Measured> 
     })
 }
 
-/// `atomic` while its resize is under way, `live` after the same one.
+/// The rates of `atomic` during its resize and of `live` after its resize.
 fn stall(resized: &[Resized]) -> Option<(f64, f64)> {
     let middle = |name: &str| resized.iter().find(|one| one.name.text() == name)?.middle();
     let (atomic, live) = (middle("atomic")?, middle("live")?);
@@ -92,10 +92,10 @@ fn stall(resized: &[Resized]) -> Option<(f64, f64)> {
     Some((under_way * 1e6, after * 1e6))
 }
 
-/// One picture for the counts, one for the layouts: a mark for each column.
+/// One picture of counts, sizes and the stall, one of layouts. A line has a mark for each column.
 fn pictures(lines: &[Line]) -> Vec<Picture> {
     let counts = |line: &&Line| !line.one.id.starts_with("packed");
-    let titles = ["What a count, a size, a stall costs", "What a bucket's layout costs"];
+    let titles = ["Cost of a count, a size, a stall", "Cost of a bucket's layout"];
     titles
         .into_iter()
         .zip([lines.iter().filter(counts).collect::<Vec<_>>(), lines.iter().filter(|line| !counts(line)).collect()])
@@ -166,7 +166,7 @@ fn sides(pair: Option<(f64, f64)>) -> [String; 3] {
     }
 }
 
-/// The first table of [private-hash] three times: as published, on our table, on this kernel's.
+/// The first table of [private-hash] three times: published, the engine's table here, and the kernel's here.
 fn by_threads(measured: Option<&Published>) -> Table {
     let mut table =
         Table::new("private-hash: operations a second of one process, by threads (down) and slots (across)", 2, &[]);
@@ -183,7 +183,7 @@ fn by_threads(measured: Option<&Published>) -> Table {
             let rate = |target: &str, shared: bool, slots: Option<usize>| {
                 let one = measured.table.iter().find(|one| {
                     let sized = slots.is_none_or(|slots| one.spec.policy == lab_targets::Policy::Fixed(slots));
-                    one.row.target == target && one.spec.threads == threads && one.spec.shared == shared && sized
+                    one.row.head.target == target && one.spec.threads == threads && one.spec.shared == shared && sized
                 });
                 one.map_or("-".to_string(), |one| thousands(one.rate.median))
             };
@@ -214,10 +214,10 @@ fn mails() -> Table {
     let rows = MAILS
         .map(|(source, subject, by, when)| [source.name(), subject, by, when].map(str::to_string).to_vec())
         .to_vec();
-    Table { rows, ..Table::new("Where the published figures are from (docs/REFERENCES.md has the links)", 4, &header) }
+    Table { rows, ..Table::new("Sources of the published figures (docs/REFERENCES.md has the links)", 4, &header) }
 }
 
-/// [timer-hash] in milliseconds: as published, and here where the case was run.
+/// [timer-hash] in milliseconds: published, and here for the cases that were run.
 fn timers(found: &Found) -> Table {
     const DESIGNS: [&str; 4] = ["global-lock", "precheck", "scaled", "radix"];
     let header = [
@@ -232,7 +232,7 @@ fn timers(found: &Found) -> Table {
         "xarray",
         "ours",
     ];
-    let mut table = Table::new("timer-hash: milliseconds to create timers / to ask each for its overruns", 1, &header);
+    let mut table = Table::new("timer-hash: milliseconds to create timers / to read each one's overrun", 1, &header);
     table.groups = vec![(String::new(), 1), ("published".into(), 4), ("measured here".into(), 5)];
     let cases = [(20_000, 1), (50_000, 1), (100_000, 1), (20_000, 63), (0, 0)];
     for ((case, published), (timers, threads)) in published::timers().zip(cases) {
@@ -257,7 +257,7 @@ fn timers(found: &Found) -> Table {
     table
 }
 
-/// Modelled factors: how many have the published direction; how many of the validated ones the size, too.
+/// Counts the modelled comparisons with the right direction, and lists those that must have the right size and miss it.
 fn verdict(lines: &[Line]) -> Option<(usize, usize, Vec<&Line>)> {
     let modelled: Vec<_> = lines.iter().filter_map(|line| Some((line, line.model.as_ref()?))).collect();
     let off = |line: &Line, (before, after, _): &(f64, f64, String)| {
@@ -279,7 +279,7 @@ fn title(lines: &[Line]) -> String {
     match verdict(lines) {
         Some((modelled, right, _)) => {
             format!(
-                "Of {modelled} published comparisons the model has the direction of {right}; this machine, of {here} of {all}"
+                "Of {modelled} published comparisons the model has the direction of {right}; this machine has that of {here} of {all}"
             )
         }
         None if all > 0 => format!("{here} of {all} published comparisons go the same way on this machine"),
@@ -290,18 +290,18 @@ fn title(lines: &[Line]) -> String {
 fn means(lines: &[Line], cpus: usize) -> String {
     let (all, here) = same_direction(lines);
     let mut text = format!(
-        "{here} of {all} pairs go the published way with {}. What is about many cores fetching one line shows here only as far as two \
-         CPUs can show it. ",
+        "{here} of {all} pairs have the published direction with {}. Effects of many cores that fetch one line are limited \
+        here to two CPUs. ",
         super::count(cpus, "thread")
     );
     if cpus > 8 {
-        text = format!("{here} of {all} pairs go the published way with {}. ", super::count(cpus, "thread"));
+        text = format!("{here} of {all} pairs have the published direction with {}. ", super::count(cpus, "thread"));
     }
     match verdict(lines) {
         Some((modelled, right, missed)) => {
-            text += &format!("The model goes the published way in {right} of {modelled}. ");
+            text += &format!("The model has the published direction in {right} of {modelled}. ");
             if missed.is_empty() {
-                text += "Where its size is held to, it is within a factor of 1.5.";
+                text += "Where the size counts too, it is within a factor of 1.5.";
             } else {
                 let names: Vec<_> =
                     missed.iter().map(|line| format!("{} ({})", line.one.what, line.one.where_)).collect();

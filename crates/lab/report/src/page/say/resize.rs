@@ -1,11 +1,11 @@
-//! A resize under load, over time.
+//! The section about a resize under load.
 
 use super::{count, duration_ms};
 use crate::page::document::{Block, Course, Drawing, Look, Picture, Section, Table};
-use lab_bench::GIVE_UP;
+use lab_bench::resize::GIVE_UP;
 use lab_bench::survey::resize::{AFTER_MS, BEFORE_MS, Once, Resized, SIZES, STEP_MS, rate};
 
-/// A picture for each target, all with one scale.
+/// A picture for each target, all on one scale.
 pub fn section(found: &[Resized]) -> Section {
     let threads = found.first().map_or(0, |one| one.threads);
     let top_mops = found.iter().filter_map(Resized::middle).flat_map(|once| &once.mops).copied().fold(0.0, f64::max);
@@ -13,16 +13,16 @@ pub fn section(found: &[Resized]) -> Section {
     let (from, to) = SIZES;
     let blocks = vec![
         Block::Words(format!(
-            "{} hammer a table of {from} buckets, more than the CPUs, as in a busy process. At 0 it is asked to have {to}. The shaded \
-             time is how long the request is under way; the outline is what all threads together get done in each {STEP_MS} ms.",
+            "{} hammer a table of {from} buckets, more than the CPUs, as in a busy process. At 0 a resize to {to} is requested. The shaded \
+            time is the resize; the outline is the rate of all threads in steps of {STEP_MS} ms.",
             count(threads, "thread")
         )),
         Block::Pictures(pictures),
         Block::Table(table(found)),
         Block::Means(means(found)),
         Block::Note(format!(
-            "Each picture is the round with the median time. A request that is not done after {} ms is given up where it can be; the \
-             kernel's cannot. Threads that share a CPU run in turn, so single steps of the outline are uneven.",
+            "Each picture is the round with the median time. A request that is not done after {} ms is given up, except the \
+            kernel's, which cannot be. Threads that share a CPU run in turn, so single steps of the outline are uneven.",
             GIVE_UP.as_millis()
         )),
     ];
@@ -57,7 +57,7 @@ fn picture(one: &Resized, top_mops: f64) -> Option<Picture> {
     })
 }
 
-/// Before, while it is under way, after.
+/// The mean rates before, during and after the resize.
 fn parts(once: &Once) -> [Option<f64>; 3] {
     let end = once.took_ms + STEP_MS;
     [
@@ -69,7 +69,7 @@ fn parts(once: &Once) -> [Option<f64>; 3] {
 
 fn table(found: &[Resized]) -> Table {
     let header = ["target", "rounds", "in effect", "median time", "before, Mop/s", "under way", "after"];
-    let mut table = Table::new("Each target's resize, and what the threads got done around it", 1, &header);
+    let mut table = Table::new("Each target's resize, and the threads' rate before, during and after it", 1, &header);
     for one in found {
         let Some(once) = one.middle() else { continue };
         let mut cells = vec![
@@ -89,7 +89,7 @@ fn by<'a>(found: &'a [Resized], name: &str) -> Option<(&'a Resized, &'a Once)> {
     Some((one, one.middle()?))
 }
 
-/// Those that stand still: a count that hammering threads never let become zero.
+/// The targets whose resize never ends: their reference count does not reach 0 while threads hammer.
 fn stalled(found: &[Resized]) -> Vec<&'static str> {
     found.iter().filter(|one| one.middle().is_some_and(|once| !once.completed)).map(|one| one.name.text()).collect()
 }
@@ -106,7 +106,7 @@ fn title(found: &[Resized]) -> String {
             )
         }
         Some((_, live)) if live.completed => format!("live has its new table after {}", duration_ms(live.took_ms)),
-        _ => "A table gets another size while threads hammer it".to_string(),
+        _ => "A table is resized while threads hammer it".to_string(),
     }
 }
 
@@ -116,19 +116,19 @@ fn means(found: &[Resized]) -> String {
     if !stalled.is_empty() {
         let slower = stalled.iter().filter_map(|name| {
             let [before, under_way, _] = parts(by(found, name)?.1);
-            Some(format!("{name} does {:.0} % of what it did before", 100.0 * under_way? / before?))
+            Some(format!("{name} has {:.0} % of its rate before", 100.0 * under_way? / before?))
         });
         let slower: Vec<_> = slower.collect();
         text += &format!(
-            "{} can take the new table only when nobody holds a reference to the old one, which with threads inside all the time is \
-             never: the stall that [false-sharing] describes. Until then {}. ",
+            "{} can use the new table only when no thread holds a reference to the old one. With threads inside all the time that \
+            is never: the stall that [false-sharing] describes. Until then {}. ",
             stalled.join(" and "),
             if slower.is_empty() { "all stay with the small table".to_string() } else { slower.join(", ") }
         );
     }
     if let Some((_, live)) = by(found, "live").filter(|(_, live)| live.completed) {
         text += &format!(
-            "live moves bucket by bucket and waits for nobody: {}, whatever the threads do. ",
+            "live moves bucket by bucket and waits for no thread: {}, whatever the threads do. ",
             duration_ms(live.took_ms)
         );
     }

@@ -1,4 +1,4 @@
-//! Throughput by threads.
+//! The section about throughput by threads.
 
 use super::{mops, times_as_fast};
 use crate::page::document::{Block, Curve, Curves, Drawing, Look, Picture, Section, Table};
@@ -6,20 +6,21 @@ use lab_bench::survey::hammer::Measured;
 use lab_bench::survey::scaling::Scaling;
 use lab_targets::Operation;
 
-/// One picture for waits, one for wakes.
+/// One picture of waits, one of wakes.
 pub fn section(found: &Scaling, cpus: usize) -> Section {
-    let pictures = [Operation::WaitDiffers, Operation::WakeNobody].map(|operation| picture(found, operation));
+    let pictures = [Operation::WaitDiffers, Operation::WakeNoWaiter].map(|operation| picture(found, operation));
     let mut blocks = vec![
         Block::Words(
-            "Each thread has 1024 words of its own, in one array as perf's, and goes through them again and again: a wait on a word \
-             that has another value, and a wake where nobody waits. Both are what a program with little contention does most."
+            "Each thread has 1024 words of its own in one array, as in perf, and repeats an operation on them in turn: a wait on a \
+            word that has another value, or a wake of a word without waiters. A program with little contention mostly does these."
                 .to_string(),
         ),
         Block::Pictures(pictures.into_iter().filter(|picture| picture.table.is_some()).collect()),
         Block::Means(means(found, cpus)),
         Block::Note(format!(
-            "Points are medians of short samples taken in turn, bands reach from p10 to p90. live has the size that it chose itself; \
-             the others have 1024 buckets, the kernel's hash too where it can be told. Beyond {cpus} threads they share the CPUs."
+            "Points are medians of short samples taken in turn, and bands reach from p10 to p90. live has the size that it chose \
+            itself. The others have 1024 buckets; so does the kernel's hash if its size can be set. More than {cpus} threads share \
+            the CPUs."
         )),
     ];
     blocks.extend(found.notes.iter().cloned().map(Block::Note));
@@ -32,22 +33,26 @@ fn of(found: &Scaling, operation: Operation) -> impl Iterator<Item = &Measured> 
 
 /// The rate of a target with a given number of threads.
 pub fn rate(found: &Scaling, operation: Operation, name: &str, threads: usize) -> Option<f64> {
-    of(found, operation).find(|one| one.row.target == name && one.row.threads == threads).map(|one| one.rate.median)
+    of(found, operation)
+        .find(|one| one.row.head.target == name && one.row.head.threads == threads)
+        .map(|one| one.rate.median)
 }
 
 fn picture(found: &Scaling, operation: Operation) -> Picture {
     let mut names: Vec<&str> = Vec::new();
     for one in of(found, operation) {
-        if !names.contains(&one.row.target) {
-            names.push(one.row.target);
+        if !names.contains(&one.row.head.target) {
+            names.push(one.row.head.target);
         }
     }
     let (title, unit) = match operation {
         Operation::WaitDiffers => ("Waits on a word that differs, by threads", "million waits a second, all threads"),
-        Operation::WakeNobody => ("Wakes where nobody waits, by threads", "million wakes a second, all threads"),
+        Operation::WakeNoWaiter => {
+            ("Wakes of words without waiters, by threads", "million wakes a second, all threads")
+        }
     };
     let point = |name: &str, threads: usize| {
-        let one = of(found, operation).find(|one| one.row.target == name && one.row.threads == threads)?;
+        let one = of(found, operation).find(|one| one.row.head.target == name && one.row.head.threads == threads)?;
         Some([one.rate.p10, one.rate.median, one.rate.p90].map(|rate| rate / 1e6))
     };
     let curves = names.iter().map(|name| Curve {
@@ -81,7 +86,7 @@ fn table(found: &Scaling, operation: Operation, names: &[&str]) -> Table {
     let mut header = vec!["target".to_string()];
     header.extend(found.threads.iter().map(|threads| super::count(*threads, "thread")));
     let cell = |name: &str, threads: usize| {
-        let one = of(found, operation).find(|one| one.row.target == name && one.row.threads == threads);
+        let one = of(found, operation).find(|one| one.row.head.target == name && one.row.head.threads == threads);
         one.map_or("-".to_string(), |one| {
             format!("{} ({} to {})", mops(one.rate.median), mops(one.rate.p10), mops(one.rate.p90))
         })
@@ -99,7 +104,7 @@ fn table(found: &Scaling, operation: Operation, names: &[&str]) -> Table {
     }
 }
 
-/// The most threads that do not share a CPU.
+/// The largest number of threads that do not share a CPU.
 fn most(found: &Scaling, cpus: usize) -> usize {
     found.threads.iter().copied().filter(|threads| *threads <= cpus).max().unwrap_or(1)
 }
@@ -109,10 +114,12 @@ fn title(found: &Scaling, cpus: usize) -> String {
     let gain = |name: &str| Some(rate(found, wait, name, most)? / rate(found, wait, name, 1)?);
     match (gain("live"), gain("atomic")) {
         (Some(live), Some(atomic)) if most > 1 => {
-            format!("On {most} CPUs live does {live:.1} times what it does on one; one shared count, {atomic:.1} times")
+            format!(
+                "On {most} CPUs live has {live:.1} times its rate on one; with one shared count it is {atomic:.1} times"
+            )
         }
         _ => match rate(found, wait, "live", 1) {
-            Some(live) => format!("live does {} million waits a second on one CPU", mops(live)),
+            Some(live) => format!("live does {} million waits per second on one CPU", mops(live)),
             None => "Throughput by threads".to_string(),
         },
     }
@@ -127,12 +134,11 @@ fn means(found: &Scaling, cpus: usize) -> String {
         }
     }
     if parts.is_empty() {
-        return "There are no samples of live to say anything about.".to_string();
+        return "There are no samples of live.".to_string();
     }
     let threads = super::count(most, "thread");
     let mut text = format!("With {threads} waits on live are {}. ", parts.join(", "));
-    text += "live and fixed write nothing that other threads' operations write, unless they meet in a bucket; atomic writes one \
-             counter in every operation, so each thread added makes the others slower. The kernel's column holds the price of \
-             its system call.";
+    text += "Threads on live or fixed share no written memory unless their words share a bucket. With atomic each operation \
+    writes one counter, so each further thread slows the others. The kernel's column includes its system call.";
     text
 }

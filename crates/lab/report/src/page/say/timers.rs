@@ -1,11 +1,11 @@
-//! POSIX timers: create, look up, delete; bytes.
+//! The section about POSIX timers: create, look up, delete; bytes.
 
 use super::count;
 use crate::page::document::{Bars, Block, Drawing, Look, Picture, Section, Table};
 use lab_bench::survey::timers::Found;
 use lab_bench::timers::Row as TimersRow;
 
-/// The largest dense case with one thread, the same with sparse IDs, and the rest in a table.
+/// Pictures of the largest dense case with one thread and of the sparse case; the rest is in a table.
 pub fn section(found: &Found) -> Section {
     let mut pictures = Vec::new();
     pictures.extend(bars(found, "Create a timer, one thread", "nanoseconds", |row| row.create_ns));
@@ -14,9 +14,9 @@ pub fn section(found: &Found) -> Section {
         .extend(bars(found, "Memory of a timer", "bytes a timer, with all that finds it", |row| row.bytes_per_timer));
     let mut blocks = vec![
         Block::Words(
-            "The tests of [timer-hash]: each thread creates its timers, asks each for its overruns, and deletes them. ours is the engine's \
-             table; global-lock, precheck, scaled and radix are designs that Linux has had or tried, without a system call's price; kernel \
-             is this machine's own, with it."
+            "The tests of [timer-hash]: each thread creates its timers, reads each one's overrun, and deletes them. ours is the \
+            engine's table; global-lock, precheck, scaled and radix are designs that Linux has had or tried, without the cost of a \
+            system call; kernel is this machine's kernel, with it."
                 .to_string(),
         ),
         Block::Pictures(pictures),
@@ -27,7 +27,7 @@ pub fn section(found: &Found) -> Section {
     Section { id: "timers", name: "POSIX timers", title: title(found), blocks }
 }
 
-/// The case that the pictures show: one thread, dense IDs, the most timers.
+/// The rows in the pictures: one thread, dense IDs, the most timers.
 fn shown(found: &Found) -> Vec<&TimersRow> {
     let dense = |row: &&TimersRow| row.test == "create-getoverrun" && row.threads == 1 && row.sparse.is_none();
     let most = found.rows.iter().filter(dense).map(|row| row.timers).max();
@@ -113,14 +113,10 @@ fn means(found: &Found) -> String {
     };
     if let (Some(ours), Some(radix)) = (sparse("ours"), sparse("radix")) {
         text += &format!(
-            "With IDs far apart, as a restored checkpoint has them, a radix tree takes {:.0} KiB to find 2048 timers, ours {:.0}.",
+            "With sparse IDs, as in a restored checkpoint, a radix tree takes {:.0} KiB to find 2048 timers, and ours takes {:.0}.",
             radix as f64 / 1024.0,
             ours as f64 / 1024.0
         );
     }
-    if text.is_empty() {
-        "There are no samples of ours to say anything about.".to_string()
-    } else {
-        text.trim_end().to_string()
-    }
+    if text.is_empty() { "There are no samples of ours.".to_string() } else { text.trim_end().to_string() }
 }

@@ -1,4 +1,4 @@
-//! Programs of known shapes, as figures.
+//! Programs of known behaviour, given as figures.
 
 use super::super::figures::Figures;
 use super::super::figures::tests::report;
@@ -15,7 +15,7 @@ fn sentence_of<'a>(advice: &'a Advice, name: &str) -> &'a str {
     &sentence.unwrap_or_else(|| panic!("nothing rests on {name}")).text
 }
 
-/// Every figure that a sentence rests on is one, and the sentence names it.
+/// Each figure that a sentence lists exists, and the sentence's text names it.
 fn assert_every_sentence_names_its_figures(advice: &Advice, figures: &Figures) {
     let all = serde_json::to_value(figures).expect("plain data");
     for sentence in &advice.sentences {
@@ -35,7 +35,7 @@ fn few_threads_and_few_words_may_leave_everything_as_it_is() {
     assert_every_sentence_names_its_figures(&advice, &figures);
 }
 
-/// 1 % of a CPU: 62,500 calls a second.
+/// At 160 ns a call, 1 % of a CPU is 62,500 calls a second.
 #[test]
 fn from_one_percent_of_a_cpu_on_settings_matter() {
     for (calls, scheme) in [(124_900, "live"), (125_100, "fixed")] {
@@ -60,7 +60,7 @@ fn many_waiters_on_words_of_their_own_want_a_slot_each() {
     assert!(sentence_of(&busy, "kernel_slots").contains("301 threads (threads) on 8 CPUs (cpus)"));
     assert!(sentence_of(&busy, "contended_share").starts_with("Only less than 0.01 %"));
     assert_every_sentence_names_its_figures(&busy, &figures);
-    // Where the kernel's own rule makes as many, nothing need be set.
+    // If the kernel's own rule chooses as many slots, there is nothing to set.
     assert_eq!(advice(crowd, 128).0.kernel.setting, "default");
 }
 
@@ -83,12 +83,12 @@ fn waiters_for_one_word_want_no_slots() {
     );
     assert_eq!(one.kernel.setting, "default");
     let text = sentence_of(&one, "hottest_share");
-    assert!(text.starts_with("10 % of the operations met a busy bucket") && text.contains("98 %"), "{text}");
+    assert!(text.starts_with("10 % of the operations found their bucket contended") && text.contains("98 %"), "{text}");
     assert_every_sentence_names_its_figures(&one, &figures);
 }
 
 #[test]
-fn words_that_meet_by_chance_are_told_with_the_longest_chain() {
+fn words_that_share_a_bucket_by_chance_are_reported_with_the_longest_chain() {
     let (chance, figures) = advice(
         json!({"calls": {"FUTEX_WAIT": 4_000_000}, "slots": 4096, "words": 9000, "words_exact": false,
             "counters": {"contended_locks": 40_000, "longest_chain": 7, "resizes": 1},

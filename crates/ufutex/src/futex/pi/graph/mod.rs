@@ -46,8 +46,7 @@ pub struct Graph<E, H> {
     highest: u32,
     /// How many waits have been refused because a task would have become higher than `highest`.
     pub chains_refused: u64,
-    /// Whether changes of priority are to be remembered for [`next_changed`](Self::next_changed).
-    tells_changes: bool,
+    changes: Changes,
     /// How many parts have remembered changes.
     unsettled: usize,
 }
@@ -115,15 +114,33 @@ impl<E> Lock<E> {
     }
 }
 
+/// What becomes of changes of priority.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Changes {
+    /// They are remembered for [`Graph::next_changed`].
+    Remembered,
+    /// They are not: there is no scheduler to report them to.
+    Ignored,
+}
+
+/// The kind of a task.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TaskKind {
+    /// A thread of a guest.
+    Guest,
+    /// A thread of the kernel itself, whose locks no other task may wait for.
+    Kernel,
+}
+
 impl<E: Copy, H: Copy> Graph<E, H> {
-    pub fn new(max_depth: usize, tells_changes: bool) -> Self {
+    pub fn new(max_depth: usize, changes: Changes) -> Self {
         // The limit does not count the first wait of a chain.
         let highest = u32::try_from(max_depth.saturating_add(1)).unwrap_or(u32::MAX - 1).min(u32::MAX - 1);
-        Self { parts: Parts::new(), highest, chains_refused: 0, tells_changes, unsettled: 0 }
+        Self { parts: Parts::new(), highest, chains_refused: 0, changes, unsettled: 0 }
     }
 
     /// Adds a task to a part. `Busy` if another task of the part has its TID.
-    pub fn register(&mut self, number: NonZeroU32, tid: u32, is_kernel: bool) -> Result<TaskId<E>, Error> {
+    pub fn register(&mut self, number: NonZeroU32, tid: u32, kind: TaskKind) -> Result<TaskId<E>, Error> {
         let part = self.parts.of_mut(number);
         if part.by_tid.contains_key(&tid) {
             return Err(Error::Busy);
@@ -131,7 +148,7 @@ impl<E: Copy, H: Copy> Graph<E, H> {
         part.by_tid.try_reserve(1).map_err(|_| Error::NoMemory)?;
         let index = part.tasks.insert(Task {
             tid,
-            is_kernel,
+            is_kernel: kind == TaskKind::Kernel,
             is_changed: false,
             own: NORMAL,
             effective: NORMAL,

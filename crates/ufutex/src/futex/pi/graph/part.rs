@@ -5,7 +5,7 @@ use core::num::NonZeroU32;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 
-use super::{Graph, Lock, LockId, Task, TaskId};
+use super::{Changes, Graph, Lock, LockId, Task, TaskId};
 use crate::error::Error;
 use crate::futex::pi::slab::Slab;
 
@@ -179,7 +179,7 @@ impl<E: Copy, H: Copy> Graph<E, H> {
 
     /// Notes that a task's priority differs from the one reported last.
     pub(super) fn note_change(&mut self, id: TaskId<E>) {
-        if !self.tells_changes || self[id].is_changed {
+        if self.changes == Changes::Ignored || self[id].is_changed {
             return;
         }
         self[id].is_changed = true;

@@ -105,16 +105,17 @@ type Tested = Graph<usize, usize>;
 
 /// One graph, made by joining a graph of each part, and its tasks.
 fn graph(max_depth: usize) -> (Tested, Vec<TaskId<usize>>) {
-    let mut graph = Graph::new(max_depth, true);
+    let mut graph = Graph::new(max_depth, Changes::Remembered);
     for part in [1, 2, 0] {
-        let mut other = Graph::new(max_depth, true);
+        let mut other = Graph::new(max_depth, Changes::Remembered);
         other.make_room().unwrap();
         other.put(Part::new(number(part), part));
         let mut seen = None;
         graph.absorb(&mut other, |home| seen = Some(home)).unwrap();
         assert_eq!((seen, other.parts()), (Some(part), 0));
     }
-    let tasks = (0..TASKS).map(|i| graph.register(number(part_of(i)), i as u32 + 1, false).unwrap()).collect();
+    let tasks =
+        (0..TASKS).map(|i| graph.register(number(part_of(i)), i as u32 + 1, TaskKind::Guest).unwrap()).collect();
     (graph, tasks)
 }
 
@@ -126,14 +127,14 @@ struct Both {
     ids: Vec<TaskId<usize>>,
     locks: [Option<LockId<usize>>; LOCKS],
     plain: Plain,
-    told: [u8; TASKS],
+    reported: [u8; TASKS],
 }
 
 impl Both {
     fn new(max_depth: usize) -> Self {
         let (graph, ids) = graph(max_depth);
         let plain = Plain { own: [NORMAL; TASKS], effective: [NORMAL; TASKS], ..Plain::default() };
-        Self { max_depth, graph, ids, locks: [None; LOCKS], plain, told: [NORMAL; TASKS] }
+        Self { max_depth, graph, ids, locks: [None; LOCKS], plain, reported: [NORMAL; TASKS] }
     }
 
     fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
@@ -215,16 +216,16 @@ impl Both {
 
     fn compare(&mut self) -> Result<(), TestCaseError> {
         prop_assert!(self.plain.longest_chain() <= self.max_depth + 1);
-        let has_changes = self.told != self.plain.effective;
+        let has_changes = self.reported != self.plain.effective;
         if has_changes {
             prop_assert!(!self.graph.has_loose(), "somebody is about to tell of changes");
         }
         while let Some((home, tid, effective)) = self.graph.next_changed() {
             let task = tid as usize - 1;
             prop_assert_eq!(home, part_of(task));
-            self.told[task] = effective;
+            self.reported[task] = effective;
         }
-        prop_assert_eq!(self.told, self.plain.effective);
+        prop_assert_eq!(self.reported, self.plain.effective);
         for (t, &id) in self.ids.iter().enumerate() {
             prop_assert_eq!(self.graph.effective(id), self.plain.effective[t], "task {}", t);
             prop_assert_eq!(self.graph.blocked_on(id).map(|b| b.1), self.plain.waits_for[t].map(|_| t));
@@ -254,7 +255,7 @@ impl Both {
         let mut others = Vec::new();
         while let Some(part) = self.graph.take_loose() {
             prop_assert!(!tied[part.home()]);
-            let mut other = Graph::new(self.max_depth, true);
+            let mut other = Graph::new(self.max_depth, Changes::Remembered);
             other.make_room().unwrap();
             other.put(part);
             others.push(other);

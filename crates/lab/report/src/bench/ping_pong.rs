@@ -1,0 +1,39 @@
+//! `ping-pong`.
+
+use crate::rows::{self, Shown, beside_rivals, capital, count, join, main_row, shown};
+use crate::summary::Line;
+use lab_bench::Lab;
+use lab_bench::ping_pong::Row;
+use lab_terminal::table;
+
+shown!(Row, |row| row.ns_per_op.median, ["the kernel": row.ratios.kernel, "parking_lot": row.ratios.parking_lot]);
+
+/// The table, and the sentence below it.
+pub fn text(_: &Lab<'_>, rows: &[Row]) -> String {
+    let header = ["target", "CPUs", "buckets", "ns one way", "p10", "p90", "/ kernel", "/ parking_lot"];
+    let mut table = table::new(&header);
+    for row in rows {
+        let cpus = rows::with_distance(row.cpus, &row.head);
+        let mut cells = vec![rows::target(row), cpus, rows::buckets(&row.head)];
+        cells.extend(rows::spread(&row.ns_per_op, 0));
+        cells.extend([row.ratios.kernel, row.ratios.parking_lot].map(table::ratio));
+        table.add_row(table::align(cells, 1));
+    }
+    format!("{}\n{}", table::finish(table), sentence(rows))
+}
+
+fn sentence(rows: &[Row]) -> String {
+    let say = |cpus: usize| {
+        let row = main_row(rows, |row: &Row| row.cpus == cpus)?;
+        let others = beside_rivals(row);
+        let others = if others.is_empty() { others } else { format!(" ({others})") };
+        let (target, time) = (row.head.target, row.time());
+        Some(format!("{target} wakes a sleeping thread in {time:.0} ns on {}{others}", count(cpus, "CPU")))
+    };
+    capital(&(join([say(1), say(2)]) + "."))
+}
+
+/// The summary line.
+pub fn line(rows: &[Row]) -> Option<Line> {
+    Line::first("one way, ns", rows, |row| row.cpus)
+}

@@ -1,0 +1,160 @@
+//! `timers`.
+
+use crate::rows::{against, count, join};
+use crate::summary::Line;
+use lab_bench::Lab;
+use lab_bench::timers::Row;
+use lab_terminal::table;
+
+/// A table and a sentence for each test.
+pub fn text(_: &Lab<'_>, rows: &[Row]) -> String {
+    type Say = fn(&[&Row]) -> String;
+    let tests: [(&str, Say); 4] = [
+        ("create-getoverrun", create_getoverrun),
+        ("create-delete", create_delete),
+        ("settime", settime),
+        ("expire", expire),
+    ];
+    let mut parts = Vec::new();
+    for (test, say) in tests {
+        let rows: Vec<_> = rows.iter().filter(|row| row.test == test).collect();
+        if !rows.is_empty() {
+            parts.push(say(&rows));
+        }
+    }
+    parts.join("\n\n")
+}
+
+/// The summary line: creating a timer.
+pub fn line(rows: &[Row]) -> Option<Line> {
+    let of = |target| rows.iter().find(|row| row.target == target && row.create_ns.is_some());
+    let (ours, kernel) = (of("ours")?.create_ns?, of("kernel").and_then(|row| row.create_ns));
+    let so = join([against(kernel.map(|kernel| ours / kernel), "the kernel")]);
+    Some(Line { what: "timer_create, ns", ours, kernel, parking_lot: None, so })
+}
+
+fn create_getoverrun(rows: &[&Row]) -> String {
+    let header = [
+        "target",
+        "timers",
+        "threads",
+        "create, ns",
+        "/ radix",
+        "getoverrun, ns",
+        "/ radix",
+        "delete, ns",
+        "bytes/timer",
+        "table, KiB",
+    ];
+    let mut table = table::new(&header);
+    for row in rows {
+        let timers = row.sparse.map_or_else(|| row.timers.to_string(), |by| format!("{}, IDs {by} apart", row.timers));
+        let kib = |bytes: usize| format!("{:.1}", bytes as f64 / 1024.0);
+        let cells = vec![
+            row.target.to_string(),
+            timers,
+            threads(row),
+            ns(row.create_ns),
+            table::ratio(row.ratios[0]),
+            ns(row.getoverrun_ns),
+            table::ratio(row.ratios[1]),
+            ns(row.delete_ns),
+            row.bytes_per_timer.map_or_else(table::dash, |bytes| format!("{bytes:.0}")),
+            row.table_bytes.map_or_else(table::dash, kib),
+        ];
+        table.add_row(table::align(cells, 1));
+    }
+    let does = "Each thread creates its timers, then asks each for its overruns; when all have, they delete them.";
+    let found = |row: &Row| {
+        let parts = [
+            row.create_ns.map(|ns| ("creates a timer", ns, row.ratios[0])),
+            row.getoverrun_ns.map(|ns| ("finds it", ns, row.ratios[1])),
+        ];
+        join(parts.into_iter().map(|part| {
+            part.map(|(does, time, ratio)| format!("{does} in {time:.0} ns{}", than(row, ratio, "the radix tree")))
+        }))
+    };
+    format!("{}\n{does}{}", table::finish(table), sentence(rows, found))
+}
+
+fn create_delete(rows: &[&Row]) -> String {
+    let mut table = table::new(&["target", "loops", "threads", "create and delete, ns", "/ radix"]);
+    for row in rows {
+        let ratio = table::ratio(row.ratios[2]);
+        let cells = vec![row.target.to_string(), row.timers.to_string(), threads(row), ns(row.create_delete_ns), ratio];
+        table.add_row(table::align(cells, 1));
+    }
+    let does = "Each thread creates a timer and deletes it, again and again: no other timer is there.";
+    let found = |row: &Row| {
+        let time = row.create_delete_ns.unwrap_or(f64::NAN);
+        format!("takes {time:.0} ns for both{}", than(row, row.ratios[2], "the radix tree"))
+    };
+    format!("{}\n{does}{}", table::finish(table), sentence(rows, found))
+}
+
+fn expire(rows: &[&Row]) -> String {
+    let mut table = table::new(&["target", "timers", "late p50, us", "p99, us", "max, us", "lost"]);
+    for row in rows {
+        let late = row.lateness_us.unwrap_or_default();
+        let cells = vec![
+            row.target.to_string(),
+            row.timers.to_string(),
+            ns(late.p50),
+            ns(late.p99),
+            ns(late.max),
+            row.lost.unwrap_or(0).to_string(),
+        ];
+        table.add_row(table::align(cells, 1));
+    }
+    let does = "The timers are armed for points in time that are spread over a second; late is when each is delivered.";
+    format!("{}\n{does}", table::finish(table))
+}
+
+fn settime(rows: &[&Row]) -> String {
+    let mut table = table::new(&["target", "armed timers", "threads", "settime, ns", "/ kernel"]);
+    for row in rows {
+        let ratio = table::ratio(row.ratios[3]);
+        let cells = vec![row.target.to_string(), row.timers.to_string(), threads(row), ns(row.settime_ns), ratio];
+        table.add_row(table::align(cells, 1));
+    }
+    let does = "All timers are armed for days, and each is armed again, in random order.";
+    let found = |row: &Row| {
+        let time = row.settime_ns.unwrap_or(f64::NAN);
+        format!("arms a timer in {time:.0} ns{}", than(row, row.ratios[3], "the kernel"))
+    };
+    format!("{}\n{does}{}", table::finish(table), sentence(rows, found))
+}
+
+/// The sentence about the engine's row of each case, or the first row if the engine has none.
+fn sentence(rows: &[&Row], found: impl Fn(&Row) -> String) -> String {
+    let main_row = if rows.iter().any(|row| row.target == "ours") { "ours" } else { rows[0].target };
+    let these = rows.iter().filter(|row| row.target == main_row && row.sparse.is_none());
+    let of = |row: &Row| {
+        let mut who = format!("{} with {}", row.timers, count(row.threads, "thread"));
+        if row.processes > 1 {
+            who += &format!(" in each of {} processes", row.processes);
+        }
+        format!("{who}: {main_row} {}", found(row))
+    };
+    let parts: Vec<_> = these.map(|row| of(row)).collect();
+    if parts.is_empty() { String::new() } else { format!(" {}.", parts.join("; ")) }
+}
+
+fn than(row: &Row, ratio: Option<f64>, rival: &str) -> String {
+    let itself = matches!((row.target, rival), ("radix", "the radix tree") | ("kernel", "the kernel"));
+    against(ratio.filter(|_| !itself), rival).map_or_else(String::new, |text| format!(" ({text})"))
+}
+
+/// Threads of each process, and the number of processes.
+fn threads(row: &Row) -> String {
+    let count = if row.processes > 1 {
+        format!("{} in each of {}", row.threads, row.processes)
+    } else {
+        row.threads.to_string()
+    };
+    row.cpus_distance.map_or_else(|| count.clone(), |word| format!("{count} ({word})"))
+}
+
+fn ns(time: Option<f64>) -> String {
+    time.map_or_else(table::dash, |time| format!("{time:.1}"))
+}

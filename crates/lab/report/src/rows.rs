@@ -1,0 +1,181 @@
+//! Parts of the tables and sentences of all futex workloads.
+
+use lab_bench::{Head, Ratios};
+use lab_measure::stats::{Spread, Tail};
+use lab_terminal::table::{self, dash};
+
+/// A row as the sentence below its table needs it.
+pub trait Shown {
+    /// The fields that all rows have.
+    fn head(&self) -> &Head;
+
+    /// The time that the workload measures, in the workload's unit.
+    fn time(&self) -> f64;
+
+    /// The name of each rival, and this row's time divided by the rival's.
+    fn over(&self) -> Vec<(&'static str, Option<f64>)>;
+
+    /// Whether the target has its default settings. A row of a variant (early return) is not plain.
+    fn is_plain(&self) -> bool {
+        true
+    }
+}
+
+/// Implements [`Shown`] for a row type, from its time and its ratios.
+macro_rules! shown {
+    ($row:ty, |$this:ident| $time:expr, [$($rival:literal: $ratio:expr),*]) => {
+        impl $crate::rows::Shown for $row {
+            fn head(&self) -> &lab_bench::Head {
+                &self.head
+            }
+
+            fn time(&self) -> f64 {
+                let $this = self;
+                $time
+            }
+
+            fn over(&self) -> Vec<(&'static str, Option<f64>)> {
+                vec![$(($rival, { let $this = self; $ratio })),*]
+            }
+        }
+    };
+}
+pub(crate) use shown;
+
+/// The first plain row of a target that `pick` accepts.
+pub fn find<'a, R: Shown>(rows: &'a [R], target: &str, pick: impl Fn(&R) -> bool) -> Option<&'a R> {
+    rows.iter().find(|row| row.head().target == target && row.is_plain() && pick(row))
+}
+
+/// The row that the sentence is about: that of `live`, or the first one.
+pub fn main_row<R: Shown>(rows: &[R], pick: impl Fn(&R) -> bool + Copy) -> Option<&R> {
+    find(rows, "live", pick).or_else(|| rows.iter().find(|row| pick(row)))
+}
+
+/// Compares a row with each rival that was measured.
+pub fn beside_rivals<R: Shown>(row: &R) -> String {
+    let is_itself = |rival: &str| rival.strip_prefix("the ").unwrap_or(rival) == row.head().target;
+    join(row.over().into_iter().map(|(rival, ratio)| against(ratio.filter(|_| !is_itself(rival)), rival)))
+}
+
+/// Puts text in brackets, if it is not empty.
+fn in_brackets(text: String) -> String {
+    if text.is_empty() { text } else { format!(" ({text})") }
+}
+
+/// "X takes 12 ns (3.1 times as fast as the kernel)", for one row.
+pub fn takes<R: Shown>(row: &R, what: &str, digits: usize) -> String {
+    format!("{what} takes {:.digits$} ns{}", row.time(), in_brackets(beside_rivals(row)))
+}
+
+/// One part for each value that `of` has in the rows, about the main row with that value.
+pub fn each<R: Shown, T: PartialEq>(rows: &[R], of: impl Fn(&R) -> T, say: impl Fn(&R) -> String) -> String {
+    let mut values: Vec<T> = Vec::new();
+    for row in rows {
+        let value = of(row);
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    let parts = values.iter().map(|value| main_row(rows, |row| of(row) == *value).map(&say));
+    let parts: Vec<_> = parts.flatten().collect();
+    if parts.is_empty() { String::new() } else { capital(&(parts.join("; ") + ".")) }
+}
+
+/// "3.1 times as fast as" `other`, or "at 1.2 times the time of" it. `ratio` is this time divided by the other's.
+pub fn against(ratio: Option<f64>, other: &str) -> Option<String> {
+    let ratio = ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0)?;
+    Some(if (0.97..=1.03).contains(&ratio) {
+        format!("as fast as {other}")
+    } else if ratio < 1.0 {
+        format!("{:.1} times as fast as {other}", 1.0 / ratio)
+    } else {
+        format!("at {ratio:.2} times the time of {other}")
+    })
+}
+
+/// Joins the parts that are not `None` with commas.
+pub fn join(parts: impl IntoIterator<Item = Option<String>>) -> String {
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// "1 thread", "2 threads".
+pub fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Makes the first letter a capital.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The cell of the target's name.
+pub fn target<R: Shown>(row: &R) -> String {
+    let target = row.head().target;
+    if row.is_plain() { target.to_string() } else { format!("{target} (early return)") }
+}
+
+/// The cell of the thread count.
+pub fn threads(head: &Head) -> String {
+    with_distance(head.threads, head)
+}
+
+/// A number of threads or CPUs, with the distance between the CPUs.
+pub fn with_distance(count: usize, head: &Head) -> String {
+    head.cpus_distance.map_or_else(|| count.to_string(), |word| format!("{count} ({word})"))
+}
+
+/// The cell of the bucket count.
+pub fn buckets(head: &Head) -> String {
+    head.buckets.map_or_else(dash, |buckets| buckets.to_string())
+}
+
+/// The cells of median, p10, p90.
+pub fn spread(spread: &Spread, digits: usize) -> [String; 3] {
+    [spread.median, spread.p10, spread.p90].map(|time| format!("{time:.digits$}"))
+}
+
+/// The cells of p50, p99, max.
+pub fn tail(tail: &Tail) -> [String; 3] {
+    [tail.p50, tail.p99, tail.max].map(|time| format!("{time:.2}"))
+}
+
+/// The cell of a rate, in millions per second.
+pub fn mops(rate: f64, digits: usize) -> String {
+    format!("{:.digits$}", rate / 1e6)
+}
+
+/// The table of a workload whose calls wake or requeue several sleepers. `cells` returns a row's target, its waiters or
+/// wakers (`at_once` is their header), its times and its ratios.
+pub fn sleepers_table<R: Shown>(
+    rows: &[R],
+    (at_once, ns, digits): (&str, &str, usize),
+    cells: impl Fn(&R) -> (String, usize, Spread, Ratios),
+) -> String {
+    let header = ["target", "threads", at_once, "buckets", ns, "p10", "p90", "/ kernel", "/ parking_lot"];
+    let mut table = table::new(&header);
+    for row in rows {
+        let (target, at_once, times, ratios) = cells(row);
+        let mut cells = vec![target, row.head().threads.to_string(), at_once.to_string(), buckets(row.head())];
+        cells.extend(spread(&times, digits));
+        cells.extend([ratios.kernel, ratios.parking_lot].map(table::ratio));
+        table.add_row(table::align(cells, 1));
+    }
+    table::finish(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_reads_as_faster_slower_or_the_same() {
+        let says = |ratio| against(Some(ratio), "it");
+        assert_eq!(says(0.25).as_deref(), Some("4.0 times as fast as it"));
+        assert_eq!(says(2.0).as_deref(), Some("at 2.00 times the time of it"));
+        assert_eq!(says(1.01).as_deref(), Some("as fast as it"));
+        assert_eq!(against(Some(f64::NAN), "it"), None);
+        assert_eq!(against(None, "it"), None);
+    }
+}

@@ -1,0 +1,140 @@
+//! `atomic`: every operation counts itself in one shared counter, up and then down; a resize waits until it is zero.
+//!
+//! This is the kernel's first implementation. The counter's cache line is transferred between all CPUs, and a resize
+//! needs a moment with no operation in flight, which may never come.
+
+use core::hint::black_box;
+
+use super::count::Count;
+use super::{move_all, try_to_grow};
+use crate::error::Error;
+use crate::sync::{Mutant, mutant};
+use crate::sys::park::wait_a_moment;
+use crate::sys::unwind::Otherwise;
+use crate::table::bucket::Guard;
+use crate::table::layout::Layout;
+use crate::table::refs::sealed::Sealed;
+use crate::table::refs::tables::Tables;
+use crate::table::refs::{Locked, Scheme, Second, current_proves_empty, lock_current, try_current};
+
+/// The scheme with one shared reference count.
+pub struct Atomic {
+    count: Count,
+}
+
+/// A reference, given back when dropped.
+#[doc(hidden)]
+pub struct Pin<'a>(&'a Count);
+
+impl Drop for Pin<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.look();
+        self.0.put();
+    }
+}
+
+impl Atomic {
+    /// Reads what the kernel read before it counted: the table's mask, on the counter's line, and the bucket's pointer
+    /// back to the table, in layouts that have one.
+    #[inline(always)]
+    fn look_up<L: Layout>(&self, tables: &Tables<L>, hash: u32) {
+        self.count.look();
+        if let Some(table) = tables.current_private() {
+            black_box(table.bucket(hash).check_back(table.identity()));
+        }
+    }
+
+    #[inline(always)]
+    fn pin(&self) -> Pin<'_> {
+        self.count.look();
+        self.count.get();
+        Pin(&self.count)
+    }
+}
+
+impl Sealed for Atomic {}
+
+impl<L: Layout> Scheme<L> for Atomic {
+    const NAME: &'static str = "atomic";
+    const MOVES_UNDER_LOAD: bool = false;
+    type Pin<'a> = Pin<'a>;
+
+    fn new() -> Self {
+        Self { count: Count::new() }
+    }
+
+    #[cfg(feature = "sim")]
+    fn name(&self) {
+        self.count.name("Atomic");
+    }
+
+    #[inline(always)]
+    fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>> {
+        self.look_up(tables, hash);
+        let pin = self.pin();
+        Some(Locked::pinned(lock_current(tables, hash)?, pin))
+    }
+
+    fn try_lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: Option<&Guard<'_, L>>) -> Second<'a, L, Self> {
+        if !self.count.try_get() {
+            return Second::Busy;
+        }
+        try_current(tables, hash, first, Some(Pin(&self.count)))
+    }
+
+    #[inline(always)]
+    fn proves_empty(&self, tables: &Tables<L>, hash: u32) -> bool {
+        // If there are waiters, the operation counts itself only once, when it locks, as in the kernel.
+        if !current_proves_empty(tables, hash) {
+            return false;
+        }
+        let _pin = self.pin();
+        current_proves_empty(tables, hash)
+    }
+
+    fn resize(
+        &self,
+        tables: &Tables<L>,
+        slots_log2: Option<u32>,
+        keep_trying: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error> {
+        self.count.let_waiters_in();
+        let _resize = tables.resize.lock();
+        let Some(plan) = tables.plan(slots_log2)? else {
+            return Ok(());
+        };
+        plan.note_begin();
+        self.count.remove_bias();
+        wait_until_frozen(&self.count, keep_trying)?;
+        move_all(plan.from, plan.target);
+        tables.end(&plan);
+        self.count.thaw();
+        Ok(())
+    }
+
+    fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool {
+        try_to_grow(self, tables, slots_log2, is_wanted);
+        true
+    }
+}
+
+/// Waits until no operation is between look-up and unlock. If `keep_trying` returns `false` before that, or panics,
+/// operations are let in again and nothing has changed.
+pub fn wait_until_frozen(count: &Count, keep_trying: &mut dyn FnMut() -> bool) -> Result<(), Error> {
+    let mut round = 0;
+    while !count.is_frozen() && !mutant(Mutant::PivotSkipsCount) {
+        let let_in = Otherwise::new(|| {
+            if !count.restore_bias() {
+                count.thaw();
+            }
+        });
+        let keep_trying = keep_trying();
+        let_in.disarm();
+        if !keep_trying && count.restore_bias() {
+            return Err(Error::TimedOut);
+        }
+        wait_a_moment(&mut round);
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! `percpu`: every operation counts itself in its CPU's counter; a resize sums the counters up.
+//!
+//! This is the kernel's implementation since 6.17. In the PERCPU state a reference is a restartable sequence that
+//! checks the state and adds to the counter of its CPU, without a shared cache line or a locked instruction. A resize
+//! leaves that state, waits until no sequence that saw it is still running, adds the sum to a shared counter, and from
+//! then on works as `atomic`, with the same wait for zero. If the platform has no restartable sequences, the scheme
+//! works as `atomic` from the start.
+
+use super::atomic::wait_until_frozen;
+use super::count::Count;
+use super::cpu_counter::{CpuCounter, Taken};
+use super::{move_all, try_to_grow};
+use crate::error::Error;
+use crate::sys::unwind::Otherwise;
+use crate::table::bucket::Guard;
+use crate::table::layout::Layout;
+use crate::table::refs::sealed::Sealed;
+use crate::table::refs::tables::Tables;
+use crate::table::refs::{Locked, Scheme, Second, current_proves_empty, lock_current, try_current};
+
+/// The scheme with a reference count for each CPU.
+pub struct PerCpu {
+    cpus: CpuCounter,
+    count: Count,
+}
+
+/// A reference. It is given back, when dropped, to the counter of the CPU on which the thread runs by then. The sum
+/// over all CPUs evens that out.
+#[doc(hidden)]
+pub struct Pin<'a> {
+    scheme: &'a PerCpu,
+    /// `None` if the reference is counted in the shared counter.
+    taken: Option<Taken<'a>>,
+}
+
+impl Drop for Pin<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if !self.taken.is_some_and(Taken::try_return) {
+            self.scheme.count.put();
+        }
+    }
+}
+
+impl PerCpu {
+    #[inline(always)]
+    fn pin(&self) -> Pin<'_> {
+        let taken = self.cpus.try_take();
+        if taken.is_none() {
+            self.count.get();
+        }
+        Pin { scheme: self, taken }
+    }
+}
+
+impl Sealed for PerCpu {}
+
+impl<L: Layout> Scheme<L> for PerCpu {
+    const NAME: &'static str = "percpu";
+    const MOVES_UNDER_LOAD: bool = false;
+    type Pin<'a> = Pin<'a>;
+
+    fn new() -> Self {
+        Self { cpus: CpuCounter::new(), count: Count::new() }
+    }
+
+    #[cfg(feature = "sim")]
+    fn name(&self) {
+        use crate::sync::objects::{self, Field};
+        objects::name(self.cpus.state_address(), 4, 1, "PerCpu", &[Field { offset: 0, bytes: 4, name: "state" }]);
+        self.count.name("PerCpu");
+    }
+
+    #[inline(always)]
+    fn lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32) -> Option<Locked<'a, L, Self>> {
+        let pin = self.pin();
+        Some(Locked::pinned(lock_current(tables, hash)?, pin))
+    }
+
+    fn try_lock<'a>(&'a self, tables: &'a Tables<L>, hash: u32, first: Option<&Guard<'_, L>>) -> Second<'a, L, Self> {
+        let taken = self.cpus.try_take();
+        if taken.is_none() && !self.count.try_get() {
+            return Second::Busy;
+        }
+        try_current(tables, hash, first, Some(Pin { scheme: self, taken }))
+    }
+
+    #[inline(always)]
+    fn proves_empty(&self, tables: &Tables<L>, hash: u32) -> bool {
+        let _pin = self.pin();
+        current_proves_empty(tables, hash)
+    }
+
+    fn resize(
+        &self,
+        tables: &Tables<L>,
+        slots_log2: Option<u32>,
+        keep_trying: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error> {
+        self.count.let_waiters_in();
+        let _resize = tables.resize.lock();
+        let Some(plan) = tables.plan(slots_log2)? else {
+            return Ok(());
+        };
+        plan.note_begin();
+        // From here on references are counted in `count`. Until the sum is added to it, its bias makes up for the
+        // missing ones.
+        self.count.add(self.cpus.close() as u64);
+        self.count.remove_bias();
+        let open = Otherwise::new(|| self.cpus.open());
+        wait_until_frozen(&self.count, keep_trying)?;
+        open.disarm();
+        move_all(plan.from, plan.target);
+        tables.end(&plan);
+        self.cpus.open();
+        self.count.thaw();
+        Ok(())
+    }
+
+    fn grow(&self, tables: &Tables<L>, slots_log2: u32, is_wanted: &dyn Fn() -> bool) -> bool {
+        try_to_grow(self, tables, slots_log2, is_wanted);
+        true
+    }
+}

@@ -1,0 +1,145 @@
+//! The engine's lock, which sleeps and hands over: as the state word of a bucket ([`StateLock`]), and around a value
+//! ([`Lock`]).
+
+mod state;
+
+pub use state::{LIVE, LOCKED, ONE_WAITER, StateLock};
+
+use crate::sync::UnsafeCell;
+
+/// A value behind a [`StateLock`], for data that is locked rarely, such as the progress of a resize.
+pub struct Lock<T> {
+    lock: StateLock,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached only through a `LockGuard`, of which there is one at a time.
+unsafe impl<T: Send> Sync for Lock<T> {}
+// SAFETY: a lock owns its value, as any owner of a `T` does.
+unsafe impl<T: Send> Send for Lock<T> {}
+
+impl<T> Lock<T> {
+    /// Makes an unlocked lock that holds `value`.
+    pub fn new(value: T) -> Self {
+        Self { lock: StateLock::new(LIVE), value: UnsafeCell::new(value) }
+    }
+
+    /// Locks; waits while another thread holds the lock.
+    #[inline]
+    pub fn lock(&self) -> LockGuard<'_, T> {
+        self.lock.lock_live();
+        LockGuard(self)
+    }
+
+    /// As [`lock`](Self::lock), for a contender that is starving from the beginning.
+    #[cfg(any(feature = "loom", feature = "shuttle"))]
+    pub fn lock_starving(&self) -> LockGuard<'_, T> {
+        while self.lock.lock_starving().is_none() {}
+        LockGuard(self)
+    }
+
+    /// Locks if no thread holds the lock.
+    #[inline]
+    pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
+        // The lock is always live, and its word counts no waiters.
+        self.lock.lock_if_idle().then(|| LockGuard(self))
+    }
+}
+
+/// A held [`Lock`]. Unlocks when dropped.
+pub struct LockGuard<'a, T>(&'a Lock<T>);
+
+impl<T> LockGuard<'_, T> {
+    pub fn with<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: this guard holds the lock, and `&mut self` rules out a second reference.
+        self.0.value.with_mut(|v| f(unsafe { &mut *v }))
+    }
+}
+
+impl<T> Drop for LockGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // The lock's holder may hold a bucket too, so it keeps its CPU.
+        self.0.lock.unlock_and_stay(LIVE);
+    }
+}
+
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+mod tests {
+    use super::state::{ASLEEP, NOBODY, STARVING};
+    use super::*;
+    use crate::sync::{Ordering, spin_loop};
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    /// What the holders of the lock count, under it.
+    #[derive(Default)]
+    struct Passes {
+        /// Acquisitions by other threads since a contender has been starving.
+        now: u32,
+        most: u32,
+    }
+
+    /// Locks, counts a pass if a contender is starving, and holds the lock for longer than a contender takes to look
+    /// again.
+    fn hammer(lock: &Lock<Passes>, done: &AtomicBool) {
+        while !done.load(Ordering::Relaxed) {
+            let mut guard = lock.lock();
+            let until = Instant::now() + Duration::from_micros(50);
+            let starves = || lock.lock.contended.load(Ordering::Relaxed) >= STARVING;
+            let starved = starves();
+            while Instant::now() < until {
+                spin_loop();
+            }
+            guard.with(|passes| {
+                passes.now = if starved { passes.now + 1 } else { 0 };
+                passes.most = passes.most.max(passes.now);
+            });
+        }
+    }
+
+    /// Each unlock after `STARVING` was raised grants the lock, unless another thread takes it in the few instructions
+    /// between. That will not happen many times in a row.
+    #[test]
+    fn a_starving_contender_is_passed_a_few_times_at_most() {
+        const PASSES: u32 = 16;
+        let lock = Lock::new(Passes::default());
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| hammer(&lock, &done));
+            }
+            for _ in 0..50 {
+                lock.lock().with(|passes| passes.now = 0);
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        let most = lock.lock().with(|passes| passes.most);
+        assert!(most <= PASSES, "a starving contender was passed {most} times");
+    }
+
+    #[test]
+    fn a_grant_is_claimed_once() {
+        let lock = Lock::new(());
+        let guard = lock.lock();
+        lock.lock.contended.store(STARVING, Ordering::Relaxed);
+        drop(guard);
+        assert!(lock.try_lock().is_none(), "it is held for the contender that starves");
+        assert_eq!(lock.lock.claim(ASLEEP), None, "which this one does not");
+        assert_eq!(lock.lock.claim(STARVING), Some(LIVE));
+        assert_eq!(lock.lock.claim(STARVING), None);
+        drop(LockGuard(&lock));
+        assert!(lock.try_lock().is_some());
+        assert_eq!(lock.lock.contended.load(Ordering::Relaxed), NOBODY);
+    }
+
+    #[test]
+    fn a_contender_that_locks_by_itself_takes_its_mark_along() {
+        let lock = Lock::new(());
+        lock.lock.contended.store(STARVING, Ordering::Relaxed);
+        assert_eq!(lock.lock.attempt(STARVING), Some(Some(LIVE)));
+        drop(LockGuard(&lock));
+        assert!(lock.try_lock().is_some(), "nobody is left to grant it to");
+    }
+}

@@ -1,0 +1,368 @@
+//! The lock in a bucket's state word.
+//!
+//! The word holds the locked bit, the live bit and the number of waiters. Only the compare-and-swap that acquires the
+//! lock and the lock's holder change it, so the holder unlocks with one plain store of the next state. An operation
+//! that ends at once (a wait on a word that differs) costs one locked instruction.
+//!
+//! Contenders raise a second word, `contended`, and sleep on it. The unlocking thread stores the state and then loads
+//! `contended`, with no barrier between the two. A contender stores `contended` and then loads the state. So each could
+//! miss the other's store. The contender, which has lost time anyway, prevents this for both sides with a barrier ([C]
+//! pairs with [D], see `sys::barrier`). Where the platform has no such barrier, the contender sleeps for a bounded time
+//! and looks again.
+//!
+//! A thread that unlocks and finds `contended` raised resets it and wakes all sleepers. A contender that raised it
+//! before and was about to sleep finds it reset and does not sleep. A contender that raises it later is seen by the
+//! next unlock. A bucket that is not live any more has no next unlock: a contender that has raised `contended` and then
+//! finds that the bucket is not live resets the word and wakes the sleepers, as an unlock does.
+//!
+//! Any thread may take a free lock, including one that came after the sleepers. Sleepers need time to get on a CPU, and
+//! meanwhile the lock would be unused. So that a sleeper is not passed for ever, a contender that has waited for
+//! [`PATIENCE_NS`] raises `contended` to [`STARVING`]. The thread that unlocks and finds that value locks again at once
+//! and raises `contended` to [`GRANTED`]. The lock then stays held, and belongs to the starving contender that lowers
+//! `contended` to `ASLEEP`. If another thread takes the lock before it can be granted, `contended` stays `STARVING`,
+//! and that thread grants the lock when it unlocks.
+
+use core::time::Duration;
+
+use crate::sync::{AtomicU32, MODEL, Mutant, Ordering, mutant, relaxed_in, spin_loop};
+use crate::sys::barrier;
+use crate::sys::clock::{Clock, Deadline, monotonic_ns};
+use crate::sys::park::{Parker, yield_now};
+
+/// A thread holds the lock.
+pub const LOCKED: u32 = 1;
+/// Operations look up the keys of this bucket here and nowhere else.
+pub const LIVE: u32 = 2;
+/// One waiter: the bits from here on count the waiters.
+pub const ONE_WAITER: u32 = 4;
+
+/// A few microseconds: longer than a thread holds a bucket unless it loses its CPU.
+const SPINS: u32 = if MODEL { 0 } else { 100 };
+
+/// How long a contender sleeps if nothing guarantees that the unlocking thread sees it.
+const UNSEEN_SLEEP: Duration = Duration::from_millis(1);
+
+/// A contender that has failed to get the lock for this many nanoseconds, and has slept meanwhile, is starving. This is
+/// much longer than a thread takes to wake up, because the lock is unused while a contender to which it was granted
+/// wakes up.
+const PATIENCE_NS: u64 = 500_000;
+
+/// Without a clock: a contender that has failed to get the lock this many times is starving.
+const PATIENT_ROUNDS: u32 = if MODEL { 1 } else { 500 };
+
+// Values of `contended`. Each contains the bits of the lesser ones, so a contender that raises the word by an `or`
+// cannot lower it.
+/// No contender sleeps.
+pub(super) const NOBODY: u32 = 0;
+/// Contenders may sleep.
+pub(super) const ASLEEP: u32 = 0b1;
+/// A contender is starving. The contender that has raised the word to this value is awake or asleep, and will look at
+/// the word again before it leaves.
+pub(super) const STARVING: u32 = 0b11;
+/// The lock is held, and belongs to the starving contender that lowers this to `ASLEEP`.
+const GRANTED: u32 = 0b111;
+
+/// The two words of a bucket's lock.
+#[repr(C)]
+pub struct StateLock {
+    state: AtomicU32,
+    pub(super) contended: Parker,
+}
+
+impl StateLock {
+    /// Makes a lock whose state word is `state`.
+    pub fn new(state: u32) -> Self {
+        Self { state: AtomicU32::new(state), contended: Parker::new(0) }
+    }
+
+    /// Reads the state without the lock, for the empty check and for movers.
+    #[inline(always)]
+    pub fn peek(&self, order: Ordering) -> u32 {
+        self.state.load(order)
+    }
+
+    /// Locks if the state is "live, unlocked, no waiters". This is the most likely state, and then locking costs this
+    /// one instruction.
+    #[inline(always)]
+    pub fn lock_if_idle(&self) -> bool {
+        // [E]: Acquire pairs with the Release of `unlock`, so this thread sees what the last holder did to the queue.
+        self.state.compare_exchange(LIVE, LIVE | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Locks, and returns the state from before. `None` if the bucket is not live, or is not when its holder unlocks
+    /// it.
+    #[inline]
+    pub fn lock(&self) -> Option<u32> {
+        match self.try_lock() {
+            Some(done) => done,
+            None => self.lock_contended(),
+        }
+    }
+
+    /// Locks a lock that is always live.
+    #[inline]
+    pub fn lock_live(&self) {
+        if !self.lock_if_idle() {
+            while self.lock().is_none() {}
+        }
+    }
+
+    #[cold]
+    fn lock_contended(&self) -> Option<u32> {
+        self.lock_after(Patience::default())
+    }
+
+    /// As [`lock`](Self::lock), for a contender that is starving from the beginning.
+    #[cfg(any(feature = "loom", feature = "shuttle"))]
+    pub fn lock_starving(&self) -> Option<u32> {
+        self.lock_after(Patience { since: None, rounds: PATIENT_ROUNDS })
+    }
+
+    fn lock_after(&self, mut patience: Patience) -> Option<u32> {
+        let mut mark = NOBODY;
+        loop {
+            if let Some(state) = self.claim(mark) {
+                return Some(state);
+            }
+            if let Some(done) = self.spin(mark) {
+                return done;
+            }
+            mark |= patience.mark();
+            let raised = self.contended.raise_to(mark);
+            let seen = barrier::heavy(); // [C] pairs with [D]
+            if let Some(done) = self.attempt(mark) {
+                return done;
+            }
+            // After a grant do not sleep without a deadline: the contender that the lock is granted to may have no CPU,
+            // and another contender that is starving by then may claim the lock. Not in a model, where the deadline
+            // would hide a wake that never comes.
+            let looks_again = !seen || raised == GRANTED && !MODEL;
+            let deadline = if looks_again { unseen_deadline() } else { None };
+            self.contended.park(raised, deadline.as_ref());
+        }
+    }
+
+    /// Tries for a while. A contender that is not starving stops if another one is.
+    #[allow(clippy::reversed_empty_ranges, reason = "nobody spins in a model")]
+    fn spin(&self, mark: u32) -> Option<Option<u32>> {
+        for _ in 0..SPINS {
+            if let Some(done) = self.attempt(mark) {
+                return Some(done);
+            }
+            if mark != STARVING && self.contended.load(Ordering::Relaxed) >= STARVING {
+                break;
+            }
+            spin_loop();
+        }
+        None
+    }
+
+    /// Takes the lock, or claims it if it has been granted, for a contender that has raised `contended` to `mark`.
+    /// `None`: not yet. `Some(None)`: the bucket is not live.
+    pub(super) fn attempt(&self, mark: u32) -> Option<Option<u32>> {
+        match self.try_lock() {
+            Some(Some(state)) => {
+                self.lower_starving(mark);
+                Some(Some(state))
+            }
+            Some(None) => Some(self.leave_retired(mark)),
+            None => self.claim(mark).map(Some),
+        }
+    }
+
+    /// Claims the lock if it has been granted. Only starving contenders claim it, so that no other contender takes it
+    /// from them.
+    pub(super) fn claim(&self, mark: u32) -> Option<u32> {
+        let is_granted = || MODEL || self.contended.load(Ordering::Relaxed) == GRANTED;
+        if mark != STARVING || !is_granted() {
+            return None;
+        }
+        if mutant(Mutant::ClaimTrustsLook) {
+            if self.contended.load(Ordering::Acquire) != GRANTED {
+                // [V]
+                return None;
+            }
+            self.contended.store(ASLEEP, Ordering::Relaxed);
+            return Some(self.held_state());
+        }
+        // Other contenders may sleep: our own unlock wakes them. [V]: Acquire, to see what the last holder did to the
+        // queue.
+        self.contended.compare_exchange(GRANTED, ASLEEP, Ordering::Acquire).ok()?;
+        Some(self.held_state())
+    }
+
+    /// Takes back `STARVING` after the lock was taken without a grant: otherwise an unlock could grant the lock to this
+    /// contender after it has left. Other starving contenders raise the word again.
+    fn lower_starving(&self, mark: u32) {
+        if mark == STARVING && !mutant(Mutant::StarvingLeavesMark) {
+            let _others = self.contended.compare_exchange(STARVING, ASLEEP, Ordering::Relaxed);
+        }
+    }
+
+    /// Leaves a bucket that is not live. No thread will unlock it, but `contended`, which this contender has raised to
+    /// `mark`, may make another contender sleep that missed the last wake. So this contender resets `contended`. If the
+    /// bucket has become live again meanwhile and the lock has been granted, this may be the only contender that can
+    /// claim it. In that case it takes the lock.
+    fn leave_retired(&self, mark: u32) -> Option<u32> {
+        if mark == NOBODY || mutant(Mutant::LeaverForgetsSleepers) {
+            return None;
+        }
+        loop {
+            let seen = self.contended.load(Ordering::Relaxed);
+            if seen == GRANTED && mark == STARVING && !mutant(Mutant::LeaverForgetsGrant) {
+                if let Some(state) = self.claim(mark) {
+                    return Some(state);
+                }
+            } else if seen == GRANTED || self.take_down(seen).is_some() {
+                return None;
+            }
+        }
+    }
+
+    /// Tries once. `None`: another thread holds the lock. `Some(None)`: not live. `Some(Some(state))`: this call has
+    /// locked.
+    pub fn try_lock(&self) -> Option<Option<u32>> {
+        // Loom keeps one last access of each object. A load here would hide from loom that another thread's lock-free
+        // check and the exchange below depend on each other.
+        let mut seen = if MODEL { LIVE } else { self.state.load(Ordering::Relaxed) };
+        loop {
+            if seen & LIVE == 0 {
+                return Some(None);
+            }
+            if seen & LOCKED != 0 {
+                return None;
+            }
+            // [E], as in `lock_if_idle`.
+            match self.state.compare_exchange_weak(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(state) => return Some(Some(state)),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Unlocks with `next` as the new state. If contenders slept, gives them the CPU.
+    ///
+    /// Only the holder may call this; only guards do.
+    #[inline(always)]
+    pub fn unlock(&self, next: u32) {
+        if self.unlock_and_stay(next) {
+            // The contenders have waited long enough to have lost their CPU, probably to this thread.
+            yield_now();
+        }
+    }
+
+    /// Unlocks as `unlock` does, but keeps the CPU: for a mover, which holds other buckets. Returns whether contenders
+    /// slept.
+    #[inline(always)]
+    pub fn unlock_and_stay(&self, next: u32) -> bool {
+        debug_assert_eq!(next & LOCKED, 0);
+        self.state.store(next, relaxed_in(Mutant::UnlockRelaxed, Ordering::Release)); // [E]
+        barrier::light(); // [D] pairs with [C]
+        self.contended.load(Ordering::Relaxed) != 0 && self.wake_contenders()
+    }
+
+    /// Stores `next` in the word while the lock stays held.
+    pub fn hold_state(&self, next: u32) {
+        self.state.store(next | LOCKED, Ordering::Relaxed);
+    }
+
+    /// The state that `hold_state` stored.
+    pub fn held_state(&self) -> u32 {
+        self.state.load(Ordering::Relaxed) & !LOCKED
+    }
+
+    /// Counts waiters that a mover puts into a bucket that no other thread can lock yet.
+    pub fn count_while_not_live(&self, waiters: u32) {
+        let state = self.state.load(Ordering::Relaxed);
+        self.state.store(state + waiters * ONE_WAITER, Ordering::Relaxed);
+    }
+
+    /// Makes a bucket live that was not, so that no thread could lock it.
+    ///
+    /// Only a mover calls this. It holds the locks of all buckets where the keys of this one have been.
+    pub fn make_live(&self) {
+        let state = self.state.load(Ordering::Relaxed);
+        // [E]: the next thread that locks the bucket sees the queue that was moved here.
+        self.state.store(state | LIVE, Ordering::Release);
+    }
+
+    /// After an unlock: wakes the contenders, or grants the lock to a starving one. Returns whether there were any.
+    #[cold]
+    fn wake_contenders(&self) -> bool {
+        if mutant(Mutant::UnlockSkipsSleepers) {
+            return false;
+        }
+        loop {
+            let seen = self.contended.load(Ordering::Relaxed);
+            let done = match seen {
+                STARVING => self.grant(),
+                GRANTED => Some(true),
+                _ => self.take_down(seen),
+            };
+            if let Some(slept) = done {
+                return slept;
+            }
+        }
+    }
+
+    /// Resets `contended` and wakes all sleepers. Returns whether there were any; `None` if `contended` is no longer
+    /// `seen`.
+    ///
+    /// It wakes all of them. If each woken contender woke the next, the chain would stop at the first one that waits
+    /// for a CPU, while other threads lock and unlock the bucket a million times.
+    fn take_down(&self, seen: u32) -> Option<bool> {
+        if seen != NOBODY {
+            self.contended.compare_exchange(seen, NOBODY, Ordering::Relaxed).ok()?;
+        }
+        Some(seen != NOBODY && self.contended.wake_all() != 0)
+    }
+
+    /// Locks again for a starving contender after an unlock, and wakes it. `None` if no contender is starving any more.
+    fn grant(&self) -> Option<bool> {
+        let state = match self.try_lock() {
+            Some(Some(state)) => state,
+            // The bucket is not live: a granted lock would stay held for ever.
+            Some(None) if !mutant(Mutant::GrantOfRetired) => return self.take_down(STARVING),
+            Some(None) => self.held_state(),
+            // Another thread has taken the lock. It sees `STARVING` when it unlocks.
+            None => return Some(true),
+        };
+        let order = relaxed_in(Mutant::GrantRelaxed, Ordering::Release); // [V]
+        if self.contended.compare_exchange(STARVING, GRANTED, order).is_err() {
+            self.state.store(state, Ordering::Release); // [E]
+            barrier::light(); // [D] pairs with [C]
+            return None;
+        }
+        if mutant(Mutant::GrantUnlocks) {
+            self.state.store(state, Ordering::Release);
+        }
+        if !mutant(Mutant::GrantIsSilent) {
+            self.contended.wake_all();
+        }
+        Some(true)
+    }
+}
+
+/// Measures how long a contender has waited.
+#[derive(Default)]
+struct Patience {
+    since: Option<u64>,
+    rounds: u32,
+}
+
+impl Patience {
+    /// Counts a round, and returns the value that the contender has to raise `contended` to.
+    fn mark(&mut self) -> u32 {
+        self.rounds = self.rounds.saturating_add(1);
+        let is_over = match if MODEL { None } else { monotonic_ns() } {
+            Some(now) => now.saturating_sub(*self.since.get_or_insert(now)) >= PATIENCE_NS,
+            None => self.rounds > PATIENT_ROUNDS,
+        };
+        if is_over { STARVING } else { ASLEEP }
+    }
+}
+
+fn unseen_deadline() -> Option<Deadline> {
+    let now = Duration::from_nanos(monotonic_ns()?);
+    Some(Deadline { clock: Clock::Monotonic, at: now.saturating_add(UNSEEN_SLEEP) })
+}

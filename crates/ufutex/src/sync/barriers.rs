@@ -1,0 +1,31 @@
+//! The two barriers of the handshake between a waiter and a waker: see [A] and [B] in ORDERING.md.
+
+use super::{MODEL, Mutant, Ordering, fence, mutant};
+
+/// **[A]** A full barrier between the acquisition of a bucket's lock and the waiter's load of the futex word.
+///
+/// Pairs with **[B]**, [`wake_barrier`]. On x86-64 the locked instruction that took the lock is that barrier already,
+/// so only the compiler must be kept from reordering. On Arm an acquiring compare-and-swap lets the later load pass its
+/// store, and a model checker takes nothing but a fence for a full barrier. In both cases this function is a fence.
+#[inline(always)]
+pub fn wait_barrier() {
+    if mutant(Mutant::NoWaitBarrier) {
+        return;
+    }
+    if cfg!(all(target_arch = "x86_64", not(miri))) && !MODEL {
+        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// **[B]** A full barrier between the caller's store to the futex word and the waker's load of the bucket's state.
+///
+/// Pairs with **[A]**, [`wait_barrier`].
+#[inline(always)]
+pub fn wake_barrier() {
+    if mutant(Mutant::NoWakeBarrier) {
+        return;
+    }
+    fence(Ordering::SeqCst);
+}
