@@ -147,6 +147,10 @@ impl<S: Scheme<Lean>> Seat for Guest<S> {
         self.domain.exit(&task, self.memory).expect("its own task, which waits for nothing");
     }
 
+    fn is_gone(&self) -> bool {
+        self.task.lock().expect("not poisoned").is_none()
+    }
+
     fn is_asleep_in(&self, call: Call) -> bool {
         self.is_asleep(|current| current == call)
     }

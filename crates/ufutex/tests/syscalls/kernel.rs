@@ -53,6 +53,12 @@ impl Seat for Caller {
         // The kernel handles the exit itself.
     }
 
+    fn is_gone(&self) -> bool {
+        // SAFETY: signal 0 is none, it only asks whether the thread is there.
+        let answer = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.tid, 0) };
+        answer == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+    }
+
     fn is_asleep_in(&self, call: Call) -> bool {
         sleeps_in(self.tid).is_some_and(|(number, args)| (number, args) == (call.number.native(), call.args))
     }

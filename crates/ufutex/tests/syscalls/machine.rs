@@ -55,6 +55,10 @@ pub trait Seat: Send + Sync {
     /// Exits the thread in the system, which releases its locks. Runs on the thread itself.
     fn leave(&self);
 
+    /// Whether the system has forgotten the thread, which has left and was joined. A kernel forgets it only after the
+    /// word that pthread_join(3) waits for has become 0.
+    fn is_gone(&self) -> bool;
+
     /// Whether the thread sleeps in this call. This and the following functions may run on any thread.
     fn is_asleep_in(&self, call: Call) -> bool;
 
@@ -236,9 +240,11 @@ impl Thread {
     /// Ends the thread, and returns when the system has handled the exit.
     #[track_caller]
     pub fn exit(self) {
-        drop(self.jobs);
-        until("the thread ends", || self.handle.is_finished());
-        self.handle.join().expect("a thread does not panic");
+        let Self { handle, seat, jobs, .. } = self;
+        drop(jobs);
+        until("the thread ends", || handle.is_finished());
+        handle.join().expect("a thread does not panic");
+        until("the system forgets the thread", || seat.is_gone());
     }
 }
 
