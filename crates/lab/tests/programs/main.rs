@@ -34,8 +34,10 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut arguments = Arguments::from_args();
-    // The programs have several threads and a time limit, so few run at once.
-    arguments.test_threads.get_or_insert(2);
+    // Half of a program's time is waiting, so two a CPU run at once. No more than 8: most have several threads, and all
+    // have a time limit.
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    arguments.test_threads.get_or_insert((2 * cpus).min(8));
     let conclusion = libtest_mimic::run(&arguments, trials());
     let skipped = SKIPPED.lock().unwrap();
     for (name, reason) in skipped.iter() {
