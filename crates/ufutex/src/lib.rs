@@ -133,6 +133,15 @@ pub mod layout {
     pub use crate::table::layout::{Packed, Split};
 }
 
+/// The platform that the engine runs on: the host's, or one that an embedder gives with
+/// [`Config::platform`].
+pub mod platform {
+    pub use crate::sys::clock::{Clock, Deadline};
+    #[cfg(feature = "_host")]
+    pub use crate::sys::host::any_std::AnyStd;
+    pub use crate::sys::platform::Platform;
+}
+
 /// Queues of parked threads, for lock implementations that decide with the queue locked. `parking_lot_core` is built on
 /// this module.
 #[cfg(feature = "parking")]
@@ -153,6 +162,7 @@ pub mod source {
 pub mod model {
     pub use crate::lock::{LIVE, Lock, StateLock};
     pub use crate::sync::{AtomicU32, Mutant, Ordering, with_mutant};
+    pub use crate::sys::platform::PlatformRef;
 }
 
 /// The examples of README.md and of the pages in docs/, as tests. Only doctests read those files: they are no part of

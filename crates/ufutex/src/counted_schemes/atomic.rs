@@ -9,7 +9,7 @@ use super::count::Count;
 use super::{move_all, try_to_grow};
 use crate::error::Error;
 use crate::sync::{Mutant, mutant};
-use crate::sys::park::wait_a_moment;
+use crate::sys::platform::PlatformRef;
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
@@ -134,7 +134,7 @@ pub fn wait_until_frozen(count: &Count, keep_trying: &mut dyn FnMut() -> bool) -
         if !keep_trying && count.restore_bias() {
             return Err(Error::TimedOut);
         }
-        wait_a_moment(&mut round);
+        PlatformRef::HOST.wait_a_moment(&mut round);
     }
     Ok(())
 }

@@ -7,7 +7,7 @@
 use core::hint::black_box;
 
 use crate::sync::{AtomicU64, MODEL, Ordering, Tally};
-use crate::sys::park::{nap, wait_a_moment};
+use crate::sys::platform::PlatformRef;
 
 const FROZEN: u64 = 1 << 63;
 const BIAS: u64 = 1 << 40;
@@ -67,7 +67,7 @@ impl Count {
         let mut round = 0;
         loop {
             while self.is_frozen() {
-                wait_a_moment(&mut round);
+                PlatformRef::HOST.wait_a_moment(&mut round);
             }
             if self.try_get() {
                 break;
@@ -81,7 +81,7 @@ impl Count {
     /// that follow each other closely would always get in before them.
     pub fn let_waiters_in(&self) {
         let mut round = 0;
-        while !MODEL && round < 8 && self.beside.get() != 0 && nap(&mut round) {}
+        while !MODEL && round < 8 && self.beside.get() != 0 && PlatformRef::HOST.nap(&mut round) {}
     }
 
     /// Gives a reference back.

@@ -11,6 +11,7 @@ use super::{Base, CpuClock, Driver, Inner, NEVER};
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::sys::counted::Counted;
+use crate::sys::platform::PlatformRef;
 
 /// The files that the thread waits for: one timerfd for each clock, and an eventfd as a bell.
 struct Files {
@@ -39,7 +40,7 @@ const NAME: &str = "ufutex-timers";
 
 impl Host {
     pub fn new(thread: DriverThread) -> Self {
-        Self { files: OnceLock::new(), starting: Lock::new(()), thread }
+        Self { files: OnceLock::new(), starting: Lock::new(PlatformRef::HOST, ()), thread }
     }
 
     fn files(&self) -> Option<&Files> {
@@ -131,7 +132,12 @@ impl Files {
         let bell = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         // SAFETY: has no conditions.
         let process = unsafe { libc::getpid() };
-        Ok(Self { timers: [monotonic?, realtime?, boottime?, tai?], bell, process, driver: Lock::new(Some(driver)) })
+        Ok(Self {
+            timers: [monotonic?, realtime?, boottime?, tai?],
+            bell,
+            process,
+            driver: Lock::new(PlatformRef::HOST, Some(driver)),
+        })
     }
 
     /// Sets the timer of `base` to ring at `at`; 0 means never.

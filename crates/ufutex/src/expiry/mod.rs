@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::lock::Lock;
 use crate::sync::{AtomicU64, Mutant, Ordering, mutant};
 use crate::sys::counted::Counted;
+use crate::sys::platform::PlatformRef;
 use crate::sys::random;
 use crate::sys::unwind::call;
 use clocks::nanoseconds;
@@ -49,6 +50,7 @@ pub struct Driver {
 }
 
 pub(crate) struct Inner {
+    on: PlatformRef,
     bases: [Lock<Earliest>; 4],
     source: Source,
     seed: u64,
@@ -122,7 +124,7 @@ impl Driver {
     /// [`Error::NoMemory`].
     #[cfg(feature = "_host")]
     pub fn host_with(thread: DriverThread) -> Result<Self, Error> {
-        Self::make(Source::Host(host::Host::new(thread)))
+        Self::make(PlatformRef::HOST, Source::Host(host::Host::new(thread)))
     }
 
     /// Makes a driver that runs by an embedder's clocks, and only while the embedder calls [`turn`](Self::turn).
@@ -130,24 +132,24 @@ impl Driver {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn with_clocks(clocks: Arc<dyn Clocks>) -> Result<Self, Error> {
-        Self::make(Source::Given(clocks))
+        Self::make(PlatformRef::HOST, Source::Given(clocks))
     }
 
     /// Makes a driver with the given clocks or else the host's. Without either, its time stands still.
-    pub(crate) fn of(clocks: Option<Arc<dyn Clocks>>, thread: DriverThread) -> Result<Self, Error> {
+    pub(crate) fn of(on: PlatformRef, clocks: Option<Arc<dyn Clocks>>, thread: DriverThread) -> Result<Self, Error> {
         match clocks {
-            Some(clocks) => Self::with_clocks(clocks),
+            Some(clocks) => Self::make(on, Source::Given(clocks)),
             #[cfg(feature = "_host")]
-            None => Self::host_with(thread),
+            None => Self::make(on, Source::Host(host::Host::new(thread))),
             #[cfg(not(feature = "_host"))]
             None => {
                 let _there_is_none = thread;
-                Self::make(Source::None)
+                Self::make(on, Source::None)
             }
         }
     }
 
-    fn make(source: Source) -> Result<Self, Error> {
+    fn make(on: PlatformRef, source: Source) -> Result<Self, Error> {
         let cpus = match &source {
             #[cfg(feature = "_host")]
             Source::Host(_) => host::cpus(),
@@ -155,13 +157,19 @@ impl Driver {
             Source::None => 1,
         };
         let inner = Counted::new(|address| Inner {
-            bases: core::array::from_fn(|_| Lock::new(Earliest::new())),
+            on,
+            bases: core::array::from_fn(|_| Lock::new(on, Earliest::new())),
             source,
             seed: random::seed(address),
             cpus,
             owners: AtomicU64::new(0),
         })?;
         Ok(Self { inner })
+    }
+
+    /// How the threads that use the driver sleep.
+    pub(crate) fn platform(&self) -> PlatformRef {
+        self.inner.on
     }
 
     /// The time by `base` at which the next turn is needed: never later than the earliest deadline. It is earlier if

@@ -8,6 +8,7 @@ use super::{Base, Driver, Inner, NEVER};
 use crate::lock::Lock;
 use crate::sync::{Mutant, mutant};
 use crate::sys::counted::Counted;
+use crate::sys::platform::PlatformRef;
 
 /// An owner of queues. It is counted, so that the driver can keep it alive while it expires the owner's deadlines.
 pub(crate) trait Owner: Sync {
@@ -156,9 +157,9 @@ unsafe impl Sync for Queue {}
 unsafe impl Send for Queue {}
 
 impl Queue {
-    pub fn new(base: Base) -> Self {
+    pub fn new(on: PlatformRef, base: Base) -> Self {
         let state = State { wheel: Wheel::new(), scheduled: NEVER };
-        Self { base, state: Lock::new(state), link: UnsafeCell::new(None) }
+        Self { base, state: Lock::new(on, state), link: UnsafeCell::new(None) }
     }
 
     /// Sets the owner. Called before anything else.

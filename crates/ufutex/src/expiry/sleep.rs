@@ -27,7 +27,11 @@ pub(crate) struct Sleeps {
 
 impl Sleeps {
     fn new(driver: &Driver, base: Base) -> Result<Counted<Self>, Error> {
-        let this = Counted::new(|_| Self { queue: Queue::new(base), driver: driver.clone(), made: Made::new() })?;
+        let this = Counted::new(|_| Self {
+            queue: Queue::new(driver.platform(), base),
+            driver: driver.clone(),
+            made: Made::new(),
+        })?;
         // SAFETY: no other thread has the sleeps yet. The queue is a part of them, and is retired when they are
         // dropped.
         unsafe { this.queue.settle(NonNull::<Self>::from(&*this) as NonNull<dyn Owner>) };

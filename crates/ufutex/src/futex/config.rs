@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use crate::error::Error;
 use crate::expiry::thread::DriverThread;
 use crate::expiry::{Clocks, GivenClocks};
+use crate::sys::platform::{Platform, PlatformRef};
 use crate::sys::topology::{Given, MAX_NODES, Nodes, Topology};
 use crate::table::globals::MAX_SLOTS_PER_NODE_LOG2;
 use crate::table::size::{self, Policy};
@@ -20,7 +21,7 @@ use crate::table::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2};
 /// assert_eq!(system.global_slots(), 1024);
 /// # Ok::<(), ufutex::Error>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Config {
     cpus: Option<usize>,
     global_slots: Option<usize>,
@@ -35,6 +36,13 @@ pub struct Config {
     max_pi_depth: Option<usize>,
     clocks: GivenClocks,
     driver_thread: DriverThread,
+    platform: PlatformRef,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Config {
@@ -55,6 +63,7 @@ impl Config {
             max_pi_depth: None,
             clocks: GivenClocks(None),
             driver_thread: DriverThread::new(),
+            platform: PlatformRef::HOST,
         }
     }
 
@@ -169,6 +178,20 @@ impl Config {
     pub fn driver_thread(mut self, thread: DriverThread) -> Self {
         self.driver_thread = thread;
         self
+    }
+
+    /// How threads sleep, wake others and tell the time. Default: the host's way; without `std` a thread spins where it
+    /// would sleep, and there is no time. The platform is the same for everything in the system.
+    ///
+    /// It does not replace [`clocks`](Self::clocks), which drive timers and the timeouts of tasks.
+    #[must_use]
+    pub const fn platform<P: Platform>(mut self) -> Self {
+        self.platform = PlatformRef::of::<P>();
+        self
+    }
+
+    pub(crate) fn platform_given(&self) -> PlatformRef {
+        self.platform
     }
 
     pub(crate) fn driver_thread_given(&self) -> DriverThread {

@@ -11,7 +11,8 @@ use super::system::System;
 use crate::error::Error;
 use crate::expiry::sleep::{LazySleeps, Timeouts};
 use crate::lock::Lock;
-use crate::sys::clock::monotonic_ns;
+use crate::sys::clock::{Deadline, Timeout};
+use crate::sys::platform::PlatformRef;
 use crate::table::MAX_SLOTS_LOG2;
 use crate::table::hash::{Hasher, Salt};
 use crate::table::layout::{Layout, Lean};
@@ -89,7 +90,6 @@ impl WaitPath {
     }
 
     /// As `has_early_return`, if operations are not counted.
-    #[cfg(feature = "std")]
     #[inline(always)]
     pub(super) const fn has_early_return_uncounted(self) -> bool {
         self.0 != 0
@@ -133,22 +133,23 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let globals = system.globals();
         let home = globals.on(globals.current_node());
         let max_bytes = options.max_table_bytes.unwrap_or(system.limits().max_domain_table_bytes);
+        let on = system.platform();
         // SAFETY: the domain holds a handle of the system, and so its budget, until after `tables`.
-        let store = unsafe { Store::new(globals.nodes().clone(), system.table_budget(), max_bytes) };
+        let store = unsafe { Store::new(on, globals.nodes().clone(), system.table_budget(), max_bytes) };
         Self {
             scheme: S::new(),
             // SAFETY: for the same reason the global table outlives `tables`.
-            tables: unsafe { Tables::new(home, space, use_global, store) },
+            tables: unsafe { Tables::new(on, home, space, use_global, store) },
             hasher: system.hasher(),
             private_salt: system.hasher().salt(space),
             wait_path: WaitPath::new(&options),
             has_nodes: globals.count() > 1,
             policy: options.policy,
-            control: Control::new(),
-            contention: Lock::new(Contention::default()),
+            control: Control::new(on),
+            contention: Lock::new(on, Contention::default()),
             counting: Counting::new(options.max_waiters, options.counters.then_some(system.limits().cpus)),
             sleeps: LazySleeps::new(),
-            home: Lock::new(None),
+            home: Lock::new(on, None),
             names: namespace.names().clone(),
             system: system.clone(),
         }
@@ -169,6 +170,18 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Whether `home` is the home of the domain's tasks and locks.
     pub(super) fn has_home(&self, home: HomeRef) -> bool {
         self.home.lock().with(|joined| joined.as_ref().is_some_and(|joined| joined.home == home))
+    }
+
+    /// How the threads of the domain sleep.
+    pub(crate) fn platform(&self) -> PlatformRef {
+        self.system.platform()
+    }
+
+    /// The point in time at which `timeout` ends, if it begins now. Not inlined, so that a wait without a timeout is
+    /// small enough to be.
+    #[inline(never)]
+    pub(crate) fn begin(&self, timeout: Timeout) -> Deadline {
+        self.platform().begin(timeout)
     }
 
     /// The driver and the sleeps, which watch the timeouts of this domain's tasks.
@@ -208,7 +221,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let Some(mut contention) = self.contention.try_lock() else {
             return;
         };
-        let by_log2 = contention.with(|c| c.report(limits.cpus, monotonic_ns));
+        let by_log2 = contention.with(|c| c.report(limits.cpus, || self.platform().monotonic_ns()));
         drop(contention);
         if by_log2 > 0 {
             self.grow_by(by_log2, limits.max_log2.min(size::contention_limit(limits.cpus)));

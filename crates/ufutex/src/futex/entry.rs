@@ -60,7 +60,7 @@ impl Entry {
 
     /// The entry of a marker: see [`marker`](super::marker).
     pub(crate) fn marker(key: Key, hash: u32) -> Self {
-        Self { node: Node::marker(key, hash), ..Self::new(key, hash, 0, Wakes::None, Receiver::Thread) }
+        Self { node: Node::marker(key, hash), ..Self::new(key, hash, 0, Wakes::None, Receiver::TAKEN) }
     }
 
     /// Records that the entry joins a queue at the moment `now`, which the caller has read with that queue's bucket

@@ -5,7 +5,6 @@ use core::task::Poll;
 
 use super::domain::Domain;
 use super::key::Target;
-#[cfg(feature = "std")]
 use super::operation::block_on;
 use super::operation::{Cause, Operation, PollReceiver, operation_is_a_future};
 use super::timeout_watch::TimeoutWatch;
@@ -115,7 +114,6 @@ impl<T: Target, S: Scheme<L>, L: Layout> Wait<'_, T, S, L> {
     }
 }
 
-#[cfg(feature = "std")]
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// As [`wait_with`](Self::wait_with), but the wait also ends when `interrupt` is raised.
     ///
@@ -142,8 +140,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         options: &WaitOptions,
         interrupt: &crate::futex::interrupt::Interrupt,
     ) -> Result<(), Error> {
-        let deadline = options.timeout.map(|timeout| timeout.begin());
+        let deadline = options.timeout.map(|timeout| self.begin(timeout));
         let wait = core::pin::pin!(self.wait_async(target, expected, *options));
-        block_on(wait, &interrupt.sleeper, deadline.as_ref())
+        block_on(wait, self.platform(), &interrupt.sleeper, deadline.as_ref())
     }
 }

@@ -18,7 +18,6 @@ pub(crate) mod pi;
 pub(crate) mod place;
 pub(crate) mod requeue;
 pub(crate) mod robust;
-#[cfg(feature = "std")]
 pub(crate) mod seat;
 pub(crate) mod slots;
 pub(crate) mod system;

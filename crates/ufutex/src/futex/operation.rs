@@ -8,10 +8,9 @@ use core::pin::Pin;
 use core::task::{Poll, Waker};
 
 use crate::error::Error;
-#[cfg(feature = "std")]
 use crate::sys::clock::Deadline;
+use crate::sys::platform::PlatformRef;
 use crate::wait::sleeper::Sleeper;
-#[cfg(feature = "std")]
 use crate::wait::sleeper::Slept;
 use crate::wait::{Callback, Receiver};
 
@@ -37,7 +36,6 @@ impl From<Cause> for Error {
 #[derive(Clone, Copy)]
 pub(crate) enum PollReceiver<'a> {
     /// The calling thread, which sleeps on this sleeper.
-    #[cfg_attr(not(feature = "std"), expect(dead_code, reason = "nobody can sleep there"))]
     Thread(&'a Sleeper),
     /// A task, through its waker.
     Task(&'a Waker),
@@ -64,14 +62,14 @@ pub(crate) trait Operation {
     fn end_by(self: Pin<&mut Self>, cause: Cause) -> Result<Self::Output, Error>;
 }
 
-/// Runs `operation` on the calling thread, which sleeps on `sleeper`.
-#[cfg(feature = "std")]
+/// Runs `operation` on the calling thread, which sleeps on `sleeper` by `on`.
 pub(crate) fn block_on<O: Operation>(
     mut operation: Pin<&mut O>,
+    on: PlatformRef,
     sleeper: &Sleeper,
     deadline: Option<&Deadline>,
 ) -> Result<O::Output, Error> {
-    let Some(_in_use) = sleeper.occupy() else {
+    let Some(_in_use) = sleeper.occupy(on) else {
         return Err(Error::Busy);
     };
     loop {

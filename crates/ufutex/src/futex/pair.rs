@@ -2,7 +2,7 @@
 
 use super::domain::Domain;
 use super::place::Place;
-use crate::sys::park::yield_now;
+use crate::sys::platform::PlatformRef;
 use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
 use crate::table::refs::{Locked, Scheme, Second};
@@ -17,19 +17,23 @@ pub(super) struct Pair<'d, S: Scheme<L>, L: Layout> {
 
 /// Whether a contender slept on the second bucket. It has probably lost its CPU to this thread, so the drop of a `Turn`
 /// yields.
-struct Turn(bool);
+struct Turn {
+    on: PlatformRef,
+    contended: bool,
+}
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if self.0 {
-            yield_now();
+        if self.contended {
+            self.on.yield_now();
         }
     }
 }
 
 impl<'d, S: Scheme<L>, L: Layout> Pair<'d, S, L> {
     fn of(first: Locked<'d, L, S>, second: Option<Locked<'d, L, S>>) -> Self {
-        Self { first, second, turn: Turn(false) }
+        let on = first.guard.bucket().platform();
+        Self { first, second, turn: Turn { on, contended: false } }
     }
 
     /// Whether the words have buckets of their own.
@@ -57,7 +61,7 @@ impl<S: Scheme<L>, L: Layout> Drop for Pair<'_, S, L> {
             // This thread keeps its CPU while the first bucket is locked, and yields afterwards. If more threads than
             // CPUs did nothing but lock pairs and never yielded, a contender would get a turn only every few
             // milliseconds.
-            self.turn.0 = second.unlock_and_stay();
+            self.turn.contended = second.unlock_and_stay();
         }
     }
 }

@@ -20,6 +20,7 @@ use super::system::System;
 use crate::error::Error;
 use crate::sync::UnsafeCell;
 use crate::sys::clock::Deadline;
+use crate::sys::platform::PlatformRef;
 use crate::table::hash::{Hash, Key};
 use crate::table::layout::Lean;
 use crate::table::list::{Node, Pick, Taken};
@@ -113,7 +114,7 @@ impl ParkingLot {
             self.note_bounce(bounces);
             return Parked::Invalid;
         }
-        let place = ParkingPlace::new(self.domain.key(&queue), queue.hash, park_token);
+        let place = ParkingPlace::new(self.domain.platform(), self.domain.key(&queue), queue.hash, park_token);
         let parked = self.queue_up(locked, &place, &queue);
         self.note_bounce(bounces);
         let held = before_sleep(parked.place());
@@ -230,9 +231,9 @@ impl core::fmt::Debug for ParkingLot {
 
 impl ParkingPlace {
     #[inline(always)]
-    fn new(key: Key, hash: u32, park_token: usize) -> Self {
+    fn new(on: PlatformRef, key: Key, hash: u32, park_token: usize) -> Self {
         Self {
-            entry: Entry::new(key, hash, 0, Wakes::None, Receiver::Thread),
+            entry: Entry::new(key, hash, 0, Wakes::None, Receiver::Thread(on)),
             park_token,
             unpark_token: UnsafeCell::new(0),
             is_picked: UnsafeCell::new(false),
@@ -281,7 +282,7 @@ impl InQueue<'_> {
         // Not to be dropped: from here on nothing leaves the place queued, even a panic.
         let this = ManuallyDrop::new(self);
         let entry = &this.place.entry;
-        if !entry.signal.sleep(deadline) {
+        if !entry.signal.sleep(this.lot.domain.platform(), deadline) {
             let left = this.lot.domain.with_queued(entry, |guard| {
                 // SAFETY: the guard proves that the entry is queued here, and its bucket locked.
                 let (key, hash) = unsafe { entry.node.key() };
@@ -294,7 +295,7 @@ impl InQueue<'_> {
             }
             // If an unpark has taken the place first, this is no timeout: its callback has counted this thread as
             // unparked.
-            entry.signal.wait_for_waker();
+            entry.signal.wait_for_waker(this.lot.domain.platform());
         }
         // SAFETY: this thread has been notified, so the place is its own again.
         Parked::Unparked(this.place.unpark_token.with(|t| unsafe { *t }))
@@ -308,7 +309,7 @@ impl Drop for InQueue<'_> {
         // SAFETY: the guard proves that the place is queued here, and its bucket locked.
         let left = self.lot.domain.with_queued(entry, |guard| unsafe { guard.remove(self.place.node()) });
         if left.is_none() {
-            entry.signal.wait_for_waker();
+            entry.signal.wait_for_waker(self.lot.domain.platform());
         }
     }
 }

@@ -16,6 +16,7 @@ use super::domain::Domain;
 use super::waiter::Waiter;
 use crate::lock::Lock;
 use crate::sync::{MODEL, thread_hint};
+use crate::sys::platform::PlatformRef;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
@@ -54,8 +55,8 @@ struct Free {
 unsafe impl Send for Free {}
 
 impl Seats {
-    pub fn new() -> Self {
-        let shard = |_| Shard(Lock::new(Free { first: ptr::null_mut(), chunks: ptr::null_mut() }));
+    pub fn new(on: PlatformRef) -> Self {
+        let shard = |_| Shard(Lock::new(on, Free { first: ptr::null_mut(), chunks: ptr::null_mut() }));
         Self { shards: core::array::from_fn(shard) }
     }
 
@@ -166,6 +167,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
 }
 
 const _: () = assert!(size_of::<Seat>() == 128 && size_of::<Chunk>() == 4096);
+#[cfg(all(target_pointer_width = "64", not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
+const _: () = assert!(size_of::<Waiter<'_, crate::table::refs::Live, crate::table::layout::Lean>>() <= 128);
 
 #[cfg(all(test, not(any(feature = "loom", feature = "shuttle", feature = "sim"))))]
 mod tests {
@@ -174,7 +177,7 @@ mod tests {
 
     #[test]
     fn seats_are_apart_and_used_again() {
-        let seats = Seats::new();
+        let seats = Seats::new(PlatformRef::HOST);
         let shard = seats.pick();
         let taken: Vec<_> = (0..100).map(|_| shard.take().expect("there is memory")).collect();
         let mut addresses: Vec<_> = taken.iter().map(|taken| taken.seat.addr().get()).collect();

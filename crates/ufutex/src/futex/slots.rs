@@ -4,6 +4,7 @@ use super::domain::Domain;
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sys::platform::PlatformRef;
 use crate::sys::unwind::Otherwise;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
@@ -36,8 +37,8 @@ pub(super) struct Control {
 }
 
 impl Control {
-    pub(super) fn new() -> Self {
-        Self { flags: AtomicU32::new(0), threads: AtomicUsize::new(1), requests: Lock::new(()) }
+    pub(super) fn new(on: PlatformRef) -> Self {
+        Self { flags: AtomicU32::new(0), threads: AtomicUsize::new(1), requests: Lock::new(on.for_long_locks(), ()) }
     }
 
     fn has(&self, flag: u32) -> bool {

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::expiry::Driver;
 use crate::sync::{AtomicU64, Mutant, Ordering, mutant};
 use crate::sys::counted::Counted;
+use crate::sys::platform::PlatformRef;
 use crate::sys::random;
 use crate::table::Table;
 use crate::table::budget::Budget;
@@ -41,6 +42,7 @@ pub struct System<L: Layout = Lean> {
 }
 
 struct Inner<L: Layout> {
+    platform: PlatformRef,
     domains: AtomicU64,
     namespaces: AtomicU64,
     globals: Globals<L>,
@@ -55,7 +57,6 @@ struct Inner<L: Layout> {
     scheduler: Option<Arc<dyn Scheduler>>,
     robust_lists_cut: AtomicU64,
     driver: Driver,
-    #[cfg(feature = "std")]
     seats: super::seat::Seats,
 }
 
@@ -95,13 +96,15 @@ impl<L: Layout> System<L> {
     }
 
     fn make(config: Config, scheduler: Option<Arc<dyn Scheduler>>) -> Result<Self, Error> {
+        let on = config.platform_given();
         let nodes = config.nodes();
         let count = nodes.topology().nodes();
         let limits = config.resolve(count)?;
-        let globals = Globals::new(nodes, count, limits.global_log2)?;
-        let driver = Driver::of(config.clocks_given(), config.driver_thread_given())?;
+        let globals = Globals::new(on, nodes, count, limits.global_log2)?;
+        let driver = Driver::of(on, config.clocks_given(), config.driver_thread_given())?;
         let changes = if scheduler.is_some() { Changes::Remembered } else { Changes::Ignored };
         let inner = Counted::new(|address| Inner {
+            platform: on,
             domains: AtomicU64::new(1),
             namespaces: AtomicU64::new(1),
             globals,
@@ -109,19 +112,23 @@ impl<L: Layout> System<L> {
             limits,
             table_budget: Budget::new(limits.max_table_bytes),
             moment: AtomicU64::new(0),
-            regions: Regions::new(limits.max_pi_depth, changes),
-            names: Names::new(0),
+            regions: Regions::new(on, limits.max_pi_depth, changes),
+            names: Names::new(on, 0),
             scheduler,
             robust_lists_cut: AtomicU64::new(0),
             driver,
-            #[cfg(feature = "std")]
-            seats: super::seat::Seats::new(),
+            seats: super::seat::Seats::new(on),
         })?;
         Ok(Self { inner })
     }
 
     fn inner(&self) -> &Inner<L> {
         &self.inner
+    }
+
+    /// How the threads of the system sleep.
+    pub(crate) fn platform(&self) -> PlatformRef {
+        self.inner().platform
     }
 
     /// The driver, which expires timers ([`Timers`](crate::timer::Timers)) and the timeouts of tasks.
@@ -223,7 +230,6 @@ impl<L: Layout> System<L> {
     }
 
     /// The memory of sleeping threads' waiters.
-    #[cfg(feature = "std")]
     pub(crate) fn seats(&self) -> &super::seat::Seats {
         &self.inner().seats
     }

@@ -74,7 +74,6 @@ pub(crate) struct RestartBlock {
     pub timeout: Timeout,
 }
 
-#[cfg(feature = "std")]
 mod thread {
     // A wait that does not sleep takes some fifty instructions. It is inlined into its caller, because a call, and an
     // out-of-line loop over its registers, cost a fifth of it. Only `block`, which sleeps, is not inlined.
@@ -118,7 +117,7 @@ mod thread {
         /// As for `wait`, and [`Error::TimedOut`].
         #[inline(always)]
         pub fn wait_with<T: Target>(&self, target: T, expected: T::Value, options: &WaitOptions) -> Result<(), Error> {
-            let deadline = options.timeout.map(|timeout| timeout.begin());
+            let deadline = options.timeout.map(|timeout| self.begin(timeout));
             if !target.can_hold(expected) {
                 return Err(Error::Invalid);
             }
@@ -158,7 +157,7 @@ mod thread {
             deadline: Option<Deadline>,
         ) -> Result<(), Error> {
             self.with_seat(|waiter| {
-                Queued::new(self.queue(matched, waiter, options, Receiver::Thread)?, deadline).finish()
+                Queued::new(self.queue(matched, waiter, options, Receiver::Thread(self.platform()))?, deadline).finish()
             })
         }
     }

@@ -7,7 +7,6 @@ use core::task::Poll;
 
 use super::domain::Domain;
 use super::key::Target;
-#[cfg(feature = "std")]
 use super::operation::block_on;
 use super::operation::{Cause, Operation, PollReceiver, operation_is_a_future};
 use super::timeout_watch::TimeoutWatch;
@@ -18,7 +17,6 @@ use crate::sync::{Mutant, mutant};
 use crate::sys::clock::Timeout;
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
-#[cfg(feature = "std")]
 use crate::wait::sleeper::Sleeper;
 
 /// The future of [`Domain::wait_any_async`]. Dropping it cancels the wait. Wakes that have come, and that the future
@@ -56,13 +54,12 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// As for [`wait_with`](Self::wait_with), for the first word that has an error, if no word before it has been woken
     /// by then. [`Error::Invalid`] if there are no words, or more than the system's
     /// [`max_waitv`](crate::Config::max_waitv). [`Error::NoMemory`].
-    #[cfg(feature = "std")]
     pub fn wait_any<T: Target>(&self, words: &[(T, T::Value)], options: &WaitOptions) -> Result<usize, Error> {
-        let deadline = options.timeout.map(|timeout| timeout.begin());
+        let deadline = options.timeout.map(|timeout| self.begin(timeout));
         // Before `wait`, so that it is dropped after the wait.
         let sleeper = Sleeper::new();
         let wait = core::pin::pin!(self.wait_any_async(words, *options));
-        block_on(wait, &sleeper, deadline.as_ref())
+        block_on(wait, self.platform(), &sleeper, deadline.as_ref())
     }
 
     /// Whether one wait may wait for this many words. A refusal is counted.

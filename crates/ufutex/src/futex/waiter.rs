@@ -17,10 +17,9 @@ use super::wait::WaitOptions;
 use super::wake::Woken;
 use crate::error::Error;
 use crate::sync::{Mutant, UnsafeCell, mutant, wait_barrier};
-#[cfg(feature = "std")]
 use crate::sys::clock::Deadline;
 use crate::sys::mem::{Access, Fault, Faults};
-use crate::sys::park::wait_a_moment;
+use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 use crate::table::bucket::{Bucket, Guard, Tried};
 use crate::table::layout::{Layout, Lean};
@@ -113,7 +112,10 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
     /// Waits until the waker that has taken the entry stores `WOKEN`.
     fn wait_for_waker(&self) {
         // SAFETY: initialised, as it is not idle.
-        unsafe { self.entry().as_ref() }.signal.wait_for_waker();
+        let entry = unsafe { self.entry().as_ref() };
+        if let Some(domain) = self.domain.get() {
+            entry.signal.wait_for_waker(domain.platform());
+        }
     }
 
     /// Receives the wake that has come: the waiter becomes idle.
@@ -167,7 +169,7 @@ impl<'d, S: Scheme<L>, L: Layout> Waiter<'d, S, L> {
         // SAFETY: the guard proves that the node is queued in its bucket.
         let removed = domain.with_queued(entry, |guard| unsafe { guard.remove(node) }).is_some();
         if !removed && !mutant(Mutant::DropSkipsHandover) {
-            entry.signal.wait_for_waker();
+            entry.signal.wait_for_waker(domain.platform());
         }
         removed
     }
@@ -232,7 +234,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// [`Error::Again`] if the word differs, [`Error::Fault`], [`Error::Invalid`] if the word cannot hold `expected`,
     /// [`Error::Busy`] if `waiter` is busy, [`Error::NoMemory`] if the domain has
     /// [`Options::max_waiters`](crate::Options::max_waiters) waiters already.
-    #[cfg(feature = "std")]
+    // Its result is large: without inlining it is written to memory and read again, for 50 instructions.
+    #[inline(always)]
     pub fn prepare<'w, 'd, T: Target>(
         &'d self,
         waiter: Pin<&'w mut Waiter<'d, S, L>>,
@@ -240,10 +243,10 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         expected: T::Value,
         options: &WaitOptions,
     ) -> Result<Queued<'w, 'd, S, L>, Error> {
-        let deadline = options.timeout.map(|timeout| timeout.begin());
+        let deadline = options.timeout.map(|timeout| self.begin(timeout));
         let matched = self.lock_if_equal(&target, expected)?;
         Ok(Queued {
-            waiter: self.queue(matched, waiter.into_ref(), options, Receiver::Thread)?,
+            waiter: self.queue(matched, waiter.into_ref(), options, Receiver::Thread(self.platform()))?,
             deadline,
             by_waker: false,
         })
@@ -283,9 +286,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         let matched = self.lock_if_equal(&target, expected)?;
         Ok(Queued {
             waiter: self.queue(matched, waiter.into_ref(), options, Receiver::Waker(waker.into()))?,
-            #[cfg(feature = "std")]
             deadline: None,
-            #[cfg(feature = "std")]
             by_waker: true,
         })
     }
@@ -393,7 +394,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
                 return Some(guard);
             }
             // A mover is taking the entry to a bucket that becomes live at the end of the mover's step.
-            wait_a_moment(&mut round);
+            self.platform().wait_a_moment(&mut round);
         }
     }
 
@@ -423,16 +424,13 @@ pub(super) struct Matched<'d, S: Scheme<L>, L: Layout> {
 pub struct Queued<'w, 'd, S: Scheme<L> = Live, L: Layout = Lean> {
     /// Only this `Queued` uses the waiter. Other threads link to its entry.
     waiter: Pin<&'w Waiter<'d, S, L>>,
-    #[cfg(feature = "std")]
     deadline: Option<Deadline>,
     /// Whether a wake wakes a waker, rather than this thread.
-    #[cfg(feature = "std")]
     by_waker: bool,
 }
 
 impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
     /// A handle of `waiter`, which a thread has queued, with the thread's deadline.
-    #[cfg(feature = "std")]
     pub(super) fn new(waiter: Pin<&'w Waiter<'d, S, L>>, deadline: Option<Deadline>) -> Self {
         Self { waiter, deadline, by_waker: false }
     }
@@ -466,17 +464,17 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
     ///
     /// # Errors
     /// [`Error::TimedOut`].
-    #[cfg(feature = "std")]
     pub fn finish(self) -> Result<(), Error> {
         let (deadline, by_waker) = (self.deadline, self.by_waker);
         let waiter = &*self.waiter;
-        if by_waker && !waiter.set_receiver(Receiver::Thread) {
+        let on = waiter.domain.get().map_or(PlatformRef::HOST, Domain::platform);
+        if by_waker && !waiter.set_receiver(Receiver::Thread(on)) {
             // A wake has taken the entry, and wakes the waker and not this thread.
             waiter.wait_for_waker();
         }
         // SAFETY: initialised, as it is not idle.
         let signal = unsafe { &waiter.entry().as_ref().signal };
-        if signal.sleep(deadline.as_ref()) {
+        if signal.sleep(on, deadline.as_ref()) {
             waiter.accept();
             return Ok(());
         }

@@ -6,10 +6,12 @@ mod state;
 pub use state::{LIVE, LOCKED, ONE_WAITER, StateLock};
 
 use crate::sync::UnsafeCell;
+use crate::sys::platform::PlatformRef;
 
 /// A value behind a [`StateLock`], for data that is locked rarely, such as the progress of a resize.
 pub struct Lock<T> {
     lock: StateLock,
+    on: PlatformRef,
     value: UnsafeCell<T>,
 }
 
@@ -20,21 +22,21 @@ unsafe impl<T: Send> Send for Lock<T> {}
 
 impl<T> Lock<T> {
     /// Makes an unlocked lock that holds `value`.
-    pub fn new(value: T) -> Self {
-        Self { lock: StateLock::new(LIVE), value: UnsafeCell::new(value) }
+    pub fn new(on: PlatformRef, value: T) -> Self {
+        Self { lock: StateLock::new(LIVE), on, value: UnsafeCell::new(value) }
     }
 
     /// Locks; waits while another thread holds the lock.
     #[inline]
     pub fn lock(&self) -> LockGuard<'_, T> {
-        self.lock.lock_live();
+        self.lock.lock_live(&self.on);
         LockGuard(self)
     }
 
     /// As [`lock`](Self::lock), for a contender that is starving from the beginning.
     #[cfg(any(feature = "loom", feature = "shuttle"))]
     pub fn lock_starving(&self) -> LockGuard<'_, T> {
-        while self.lock.lock_starving().is_none() {}
+        while self.lock.lock_starving(&self.on).is_none() {}
         LockGuard(self)
     }
 
@@ -42,7 +44,7 @@ impl<T> Lock<T> {
     #[inline]
     pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
         // The lock is always live, and its word counts no waiters.
-        self.lock.lock_if_idle().then(|| LockGuard(self))
+        self.lock.lock_if_idle(&self.on).then(|| LockGuard(self))
     }
 }
 
@@ -60,7 +62,7 @@ impl<T> Drop for LockGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // The lock's holder may hold a bucket too, so it keeps its CPU.
-        self.0.lock.unlock_and_stay(LIVE);
+        self.0.lock.unlock_and_stay(&self.0.on, LIVE);
     }
 }
 
@@ -72,6 +74,8 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use std::thread;
     use std::time::{Duration, Instant};
+
+    const HOST: PlatformRef = PlatformRef::HOST;
 
     /// What the holders of the lock count, under it.
     #[derive(Default)]
@@ -104,7 +108,7 @@ mod tests {
     #[test]
     fn a_starving_contender_is_passed_a_few_times_at_most() {
         const PASSES: u32 = 16;
-        let lock = Lock::new(Passes::default());
+        let lock = Lock::new(HOST, Passes::default());
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             for _ in 0..2 {
@@ -121,14 +125,14 @@ mod tests {
 
     #[test]
     fn a_grant_is_claimed_once() {
-        let lock = Lock::new(());
+        let lock = Lock::new(HOST, ());
         let guard = lock.lock();
         lock.lock.contended.store(STARVING, Ordering::Relaxed);
         drop(guard);
         assert!(lock.try_lock().is_none(), "it is held for the contender that starves");
-        assert_eq!(lock.lock.claim(ASLEEP), None, "which this one does not");
-        assert_eq!(lock.lock.claim(STARVING), Some(LIVE));
-        assert_eq!(lock.lock.claim(STARVING), None);
+        assert_eq!(lock.lock.claim(&HOST, ASLEEP), None, "which this one does not");
+        assert_eq!(lock.lock.claim(&HOST, STARVING), Some(LIVE));
+        assert_eq!(lock.lock.claim(&HOST, STARVING), None);
         drop(LockGuard(&lock));
         assert!(lock.try_lock().is_some());
         assert_eq!(lock.lock.contended.load(Ordering::Relaxed), NOBODY);
@@ -136,9 +140,9 @@ mod tests {
 
     #[test]
     fn a_contender_that_locks_by_itself_takes_its_mark_along() {
-        let lock = Lock::new(());
+        let lock = Lock::new(HOST, ());
         lock.lock.contended.store(STARVING, Ordering::Relaxed);
-        assert_eq!(lock.lock.attempt(STARVING), Some(Some(LIVE)));
+        assert_eq!(lock.lock.attempt(&HOST, STARVING), Some(Some(LIVE)));
         drop(LockGuard(&lock));
         assert!(lock.try_lock().is_some(), "nobody is left to grant it to");
     }

@@ -26,8 +26,9 @@ use core::time::Duration;
 
 use crate::sync::{AtomicU32, MODEL, Mutant, Ordering, mutant, relaxed_in, spin_loop};
 use crate::sys::barrier;
-use crate::sys::clock::{Clock, Deadline, monotonic_ns};
-use crate::sys::park::{Parker, yield_now};
+use crate::sys::clock::Timeout;
+use crate::sys::park::Parker;
+use crate::sys::platform::PlatformRef;
 
 /// A thread holds the lock.
 pub const LOCKED: u32 = 1;
@@ -62,7 +63,8 @@ pub(super) const STARVING: u32 = 0b11;
 /// The lock is held, and belongs to the starving contender that lowers this to `ASLEEP`.
 const GRANTED: u32 = 0b111;
 
-/// The two words of a bucket's lock.
+/// The two words of a bucket's lock. What it is in has room for the platform, or knows it: each call takes a
+/// reference, which only contenders follow.
 #[repr(C)]
 pub struct StateLock {
     state: AtomicU32,
@@ -84,69 +86,78 @@ impl StateLock {
     /// Locks if the state is "live, unlocked, no waiters". This is the most likely state, and then locking costs this
     /// one instruction.
     #[inline(always)]
-    pub fn lock_if_idle(&self) -> bool {
+    pub fn lock_if_idle(&self, on: &PlatformRef) -> bool {
+        on.enter();
         // [E]: Acquire pairs with the Release of `unlock`, so this thread sees what the last holder did to the queue.
-        self.state.compare_exchange(LIVE, LIVE | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        if self.state.compare_exchange(LIVE, LIVE | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            return true;
+        }
+        on.leave();
+        false
     }
 
     /// Locks, and returns the state from before. `None` if the bucket is not live, or is not when its holder unlocks
     /// it.
     #[inline]
-    pub fn lock(&self) -> Option<u32> {
-        match self.try_lock() {
+    pub fn lock(&self, on: &PlatformRef) -> Option<u32> {
+        match self.try_lock(on) {
             Some(done) => done,
-            None => self.lock_contended(),
+            None => self.lock_contended(on),
         }
     }
 
     /// Locks a lock that is always live.
     #[inline]
-    pub fn lock_live(&self) {
-        if !self.lock_if_idle() {
-            while self.lock().is_none() {}
+    pub fn lock_live(&self, on: &PlatformRef) {
+        if !self.lock_if_idle(on) {
+            while self.lock(on).is_none() {}
         }
     }
 
     #[cold]
-    fn lock_contended(&self) -> Option<u32> {
-        self.lock_after(Patience::default())
+    fn lock_contended(&self, on: &PlatformRef) -> Option<u32> {
+        self.lock_after(on, Patience::default())
     }
 
     /// As [`lock`](Self::lock), for a contender that is starving from the beginning.
     #[cfg(any(feature = "loom", feature = "shuttle"))]
-    pub fn lock_starving(&self) -> Option<u32> {
-        self.lock_after(Patience { since: None, rounds: PATIENT_ROUNDS })
+    pub fn lock_starving(&self, on: &PlatformRef) -> Option<u32> {
+        self.lock_after(on, Patience { since: None, rounds: PATIENT_ROUNDS })
     }
 
-    fn lock_after(&self, mut patience: Patience) -> Option<u32> {
+    fn lock_after(&self, on: &PlatformRef, mut patience: Patience) -> Option<u32> {
         let mut mark = NOBODY;
         loop {
-            if let Some(state) = self.claim(mark) {
+            if let Some(state) = self.claim(on, mark) {
                 return Some(state);
             }
-            if let Some(done) = self.spin(mark) {
+            if let Some(done) = self.spin(on, mark) {
                 return done;
             }
-            mark |= patience.mark();
+            if on.holders_keep_cpu() {
+                // The holder runs on another CPU, and this may be an interrupt handler, which cannot sleep.
+                continue;
+            }
+            mark |= patience.mark(on);
             let raised = self.contended.raise_to(mark);
             let seen = barrier::heavy(); // [C] pairs with [D]
-            if let Some(done) = self.attempt(mark) {
+            if let Some(done) = self.attempt(on, mark) {
                 return done;
             }
             // After a grant do not sleep without a deadline: the contender that the lock is granted to may have no CPU,
             // and another contender that is starving by then may claim the lock. Not in a model, where the deadline
             // would hide a wake that never comes.
             let looks_again = !seen || raised == GRANTED && !MODEL;
-            let deadline = if looks_again { unseen_deadline() } else { None };
-            self.contended.park(raised, deadline.as_ref());
+            let deadline = looks_again.then(|| on.begin(Timeout::After(UNSEEN_SLEEP)));
+            self.contended.park(*on, raised, deadline.as_ref());
         }
     }
 
     /// Tries for a while. A contender that is not starving stops if another one is.
     #[allow(clippy::reversed_empty_ranges, reason = "nobody spins in a model")]
-    fn spin(&self, mark: u32) -> Option<Option<u32>> {
+    fn spin(&self, on: &PlatformRef, mark: u32) -> Option<Option<u32>> {
         for _ in 0..SPINS {
-            if let Some(done) = self.attempt(mark) {
+            if let Some(done) = self.attempt(on, mark) {
                 return Some(done);
             }
             if mark != STARVING && self.contended.load(Ordering::Relaxed) >= STARVING {
@@ -159,20 +170,20 @@ impl StateLock {
 
     /// Takes the lock, or claims it if it has been granted, for a contender that has raised `contended` to `mark`.
     /// `None`: not yet. `Some(None)`: the bucket is not live.
-    pub(super) fn attempt(&self, mark: u32) -> Option<Option<u32>> {
-        match self.try_lock() {
+    pub(super) fn attempt(&self, on: &PlatformRef, mark: u32) -> Option<Option<u32>> {
+        match self.try_lock(on) {
             Some(Some(state)) => {
                 self.lower_starving(mark);
                 Some(Some(state))
             }
-            Some(None) => Some(self.leave_retired(mark)),
-            None => self.claim(mark).map(Some),
+            Some(None) => Some(self.leave_retired(on, mark)),
+            None => self.claim(on, mark).map(Some),
         }
     }
 
     /// Claims the lock if it has been granted. Only starving contenders claim it, so that no other contender takes it
     /// from them.
-    pub(super) fn claim(&self, mark: u32) -> Option<u32> {
+    pub(super) fn claim(&self, on: &PlatformRef, mark: u32) -> Option<u32> {
         let is_granted = || MODEL || self.contended.load(Ordering::Relaxed) == GRANTED;
         if mark != STARVING || !is_granted() {
             return None;
@@ -183,12 +194,17 @@ impl StateLock {
                 return None;
             }
             self.contended.store(ASLEEP, Ordering::Relaxed);
+            on.enter();
             return Some(self.held_state());
         }
         // Other contenders may sleep: our own unlock wakes them. [V]: Acquire, to see what the last holder did to the
         // queue.
-        self.contended.compare_exchange(GRANTED, ASLEEP, Ordering::Acquire).ok()?;
-        Some(self.held_state())
+        on.enter();
+        if self.contended.compare_exchange(GRANTED, ASLEEP, Ordering::Acquire).is_ok() {
+            return Some(self.held_state());
+        }
+        on.leave();
+        None
     }
 
     /// Takes back `STARVING` after the lock was taken without a grant: otherwise an unlock could grant the lock to this
@@ -203,17 +219,17 @@ impl StateLock {
     /// `mark`, may make another contender sleep that missed the last wake. So this contender resets `contended`. If the
     /// bucket has become live again meanwhile and the lock has been granted, this may be the only contender that can
     /// claim it. In that case it takes the lock.
-    fn leave_retired(&self, mark: u32) -> Option<u32> {
+    fn leave_retired(&self, on: &PlatformRef, mark: u32) -> Option<u32> {
         if mark == NOBODY || mutant(Mutant::LeaverForgetsSleepers) {
             return None;
         }
         loop {
             let seen = self.contended.load(Ordering::Relaxed);
             if seen == GRANTED && mark == STARVING && !mutant(Mutant::LeaverForgetsGrant) {
-                if let Some(state) = self.claim(mark) {
+                if let Some(state) = self.claim(on, mark) {
                     return Some(state);
                 }
-            } else if seen == GRANTED || self.take_down(seen).is_some() {
+            } else if seen == GRANTED || self.take_down(on, seen).is_some() {
                 return None;
             }
         }
@@ -221,7 +237,17 @@ impl StateLock {
 
     /// Tries once. `None`: another thread holds the lock. `Some(None)`: not live. `Some(Some(state))`: this call has
     /// locked.
-    pub fn try_lock(&self) -> Option<Option<u32>> {
+    pub fn try_lock(&self, on: &PlatformRef) -> Option<Option<u32>> {
+        on.enter();
+        let done = self.try_lock_entered();
+        if !matches!(done, Some(Some(_))) {
+            on.leave();
+        }
+        done
+    }
+
+    #[inline(always)]
+    fn try_lock_entered(&self) -> Option<Option<u32>> {
         // Loom keeps one last access of each object. A load here would hide from loom that another thread's lock-free
         // check and the exchange below depend on each other.
         let mut seen = if MODEL { LIVE } else { self.state.load(Ordering::Relaxed) };
@@ -244,21 +270,23 @@ impl StateLock {
     ///
     /// Only the holder may call this; only guards do.
     #[inline(always)]
-    pub fn unlock(&self, next: u32) {
-        if self.unlock_and_stay(next) {
+    pub fn unlock(&self, on: &PlatformRef, next: u32) {
+        if self.unlock_and_stay(on, next) {
             // The contenders have waited long enough to have lost their CPU, probably to this thread.
-            yield_now();
+            on.yield_now();
         }
     }
 
     /// Unlocks as `unlock` does, but keeps the CPU: for a mover, which holds other buckets. Returns whether contenders
     /// slept.
     #[inline(always)]
-    pub fn unlock_and_stay(&self, next: u32) -> bool {
+    pub fn unlock_and_stay(&self, on: &PlatformRef, next: u32) -> bool {
         debug_assert_eq!(next & LOCKED, 0);
         self.state.store(next, relaxed_in(Mutant::UnlockRelaxed, Ordering::Release)); // [E]
         barrier::light(); // [D] pairs with [C]
-        self.contended.load(Ordering::Relaxed) != 0 && self.wake_contenders()
+        let slept = self.contended.load(Ordering::Relaxed) != 0 && self.wake_contenders(on);
+        on.leave();
+        slept
     }
 
     /// Stores `next` in the word while the lock stays held.
@@ -288,16 +316,16 @@ impl StateLock {
 
     /// After an unlock: wakes the contenders, or grants the lock to a starving one. Returns whether there were any.
     #[cold]
-    fn wake_contenders(&self) -> bool {
+    fn wake_contenders(&self, on: &PlatformRef) -> bool {
         if mutant(Mutant::UnlockSkipsSleepers) {
             return false;
         }
         loop {
             let seen = self.contended.load(Ordering::Relaxed);
             let done = match seen {
-                STARVING => self.grant(),
+                STARVING => self.grant(on),
                 GRANTED => Some(true),
-                _ => self.take_down(seen),
+                _ => self.take_down(on, seen),
             };
             if let Some(slept) = done {
                 return slept;
@@ -310,19 +338,20 @@ impl StateLock {
     ///
     /// It wakes all of them. If each woken contender woke the next, the chain would stop at the first one that waits
     /// for a CPU, while other threads lock and unlock the bucket a million times.
-    fn take_down(&self, seen: u32) -> Option<bool> {
+    fn take_down(&self, on: &PlatformRef, seen: u32) -> Option<bool> {
         if seen != NOBODY {
             self.contended.compare_exchange(seen, NOBODY, Ordering::Relaxed).ok()?;
         }
-        Some(seen != NOBODY && self.contended.wake_all() != 0)
+        Some(seen != NOBODY && self.contended.wake_all(*on) != 0)
     }
 
     /// Locks again for a starving contender after an unlock, and wakes it. `None` if no contender is starving any more.
-    fn grant(&self) -> Option<bool> {
-        let state = match self.try_lock() {
+    fn grant(&self, on: &PlatformRef) -> Option<bool> {
+        // The caller has not left yet, and the lock is not for this thread.
+        let state = match self.try_lock_entered() {
             Some(Some(state)) => state,
             // The bucket is not live: a granted lock would stay held for ever.
-            Some(None) if !mutant(Mutant::GrantOfRetired) => return self.take_down(STARVING),
+            Some(None) if !mutant(Mutant::GrantOfRetired) => return self.take_down(on, STARVING),
             Some(None) => self.held_state(),
             // Another thread has taken the lock. It sees `STARVING` when it unlocks.
             None => return Some(true),
@@ -337,7 +366,7 @@ impl StateLock {
             self.state.store(state, Ordering::Release);
         }
         if !mutant(Mutant::GrantIsSilent) {
-            self.contended.wake_all();
+            self.contended.wake_all(*on);
         }
         Some(true)
     }
@@ -352,17 +381,12 @@ struct Patience {
 
 impl Patience {
     /// Counts a round, and returns the value that the contender has to raise `contended` to.
-    fn mark(&mut self) -> u32 {
+    fn mark(&mut self, on: &PlatformRef) -> u32 {
         self.rounds = self.rounds.saturating_add(1);
-        let is_over = match if MODEL { None } else { monotonic_ns() } {
+        let is_over = match if MODEL { None } else { on.monotonic_ns() } {
             Some(now) => now.saturating_sub(*self.since.get_or_insert(now)) >= PATIENCE_NS,
             None => self.rounds > PATIENT_ROUNDS,
         };
         if is_over { STARVING } else { ASLEEP }
     }
-}
-
-fn unseen_deadline() -> Option<Deadline> {
-    let now = Duration::from_nanos(monotonic_ns()?);
-    Some(Deadline { clock: Clock::Monotonic, at: now.saturating_add(UNSEEN_SLEEP) })
 }

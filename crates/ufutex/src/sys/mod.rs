@@ -3,10 +3,12 @@
 pub(crate) mod barrier;
 pub(crate) mod clock;
 pub(crate) mod counted;
+pub(crate) mod host;
 #[cfg(feature = "std")]
 pub(crate) mod host_nodes;
 pub(crate) mod mem;
 pub(crate) mod park;
+pub(crate) mod platform;
 pub(crate) mod probe;
 pub(crate) mod random;
 #[cfg(feature = "std")]

@@ -10,6 +10,7 @@ use crate::futex::wake_op::{Compare, Modify, WakeOp};
 use crate::futex::word::Word;
 use crate::sys::clock::{Clock, Timeout};
 use crate::sys::mem::{Access, UserMemory, Width};
+use crate::sys::platform::PlatformRef;
 use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
@@ -127,7 +128,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
                 Timeout::After(length) => Some(length),
                 Timeout::At(..) => None,
             };
-            let timeout = begun(timeout);
+            let timeout = begun(self.domain.platform(), timeout);
             let wait = RestartBlock { address: uaddr, expected: val, bitset, is_private, timeout };
             return self.wait_until(wait).map(|started| Started { relative, ..started });
         }
@@ -249,13 +250,11 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
 }
 
 /// Has a relative timeout run from now on, if there is a clock.
-fn begun(timeout: Timeout) -> Timeout {
-    #[cfg(feature = "std")]
-    let timeout = {
-        let deadline = timeout.begin();
-        Timeout::At(deadline.clock, deadline.at)
-    };
-    timeout
+fn begun(on: PlatformRef, timeout: Timeout) -> Timeout {
+    match (timeout, on.now(Clock::Monotonic)) {
+        (Timeout::After(length), Some(now)) => Timeout::At(Clock::Monotonic, now.saturating_add(length)),
+        _ => timeout,
+    }
 }
 
 /// Extends a signed argument of 12 bits.

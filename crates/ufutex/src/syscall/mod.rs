@@ -20,7 +20,6 @@ use alloc::vec::Vec;
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::future::Wait;
-#[cfg(feature = "std")]
 use crate::futex::operation::block_on;
 use crate::futex::operation::{Cause, Operation, PollReceiver, end_if_over};
 use crate::futex::pi::lock::LockPi;
@@ -63,14 +62,13 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// assert_eq!(domain.syscall(&task, &memory, number, [0x1000, FUTEX_WAIT_PRIVATE, 7, 0, 0, 0]), -11);
     /// # Ok::<(), ufutex::Error>(())
     /// ```
-    #[cfg(feature = "std")]
     pub fn syscall<M: UserMemory + ?Sized>(&self, task: &Task<L>, memory: &M, number: Number, args: [u64; 6]) -> isize {
         let call = core::pin::pin!(self.syscall_async(task, memory, number, args));
-        let deadline = call.timeout().map(Timeout::begin);
+        let deadline = call.timeout().map(|timeout| self.begin(timeout));
         if let Calling::Done(result) = call.calling {
             return result;
         }
-        as_number(block_on(call, &task.interrupt().sleeper, deadline.as_ref()))
+        as_number(block_on(call, self.platform(), &task.interrupt().sleeper, deadline.as_ref()))
     }
 
     /// As [`syscall`](Self::syscall), as a future: for guest threads that are not threads of the host. An operation

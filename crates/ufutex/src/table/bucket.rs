@@ -9,6 +9,7 @@ use super::list::{Most, Node, Pick, Queue, Ring, Taken, Waiters};
 use crate::lock::{LIVE, LOCKED, ONE_WAITER, StateLock};
 use crate::sync::Mutant::{DrainsBeforeFlip, EmptyIgnoresLive, EmptyIgnoresLock};
 use crate::sync::{Ordering, Tally, UnsafeCell, mutant, thread_hint};
+use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 
 /// A bucket with this many waiters takes no new ones. This is a quarter of the number that a bucket can count, so that
@@ -19,6 +20,8 @@ pub const MAX_WAITERS: u32 = u32::MAX / ONE_WAITER / 4;
 #[repr(C, align(64))]
 pub struct Bucket<L: Layout> {
     lock: StateLock,
+    /// Where contenders sleep. Set before the bucket is reached by other threads.
+    on: PlatformRef,
     /// Guarded by `lock`.
     traffic: UnsafeCell<Traffic>,
     /// Guarded by `lock`.
@@ -48,10 +51,21 @@ impl<L: Layout> Bucket<L> {
     pub fn new(state: u32) -> Self {
         Self {
             lock: StateLock::new(state),
+            on: PlatformRef::HOST,
             traffic: UnsafeCell::new(Traffic::default()),
             queue: L::Queue::default(),
             back: L::Back::default(),
         }
+    }
+
+    /// Sets the platform, of a bucket that no other thread reaches yet.
+    pub fn set_platform(&mut self, on: PlatformRef) {
+        self.on = on;
+    }
+
+    /// The platform of whoever waits for the bucket.
+    pub fn platform(&self) -> PlatformRef {
+        self.on
     }
 
     /// Sets the pointer back to `table`, to which this bucket belongs. Does nothing in layouts that have no such
@@ -69,7 +83,7 @@ impl<L: Layout> Bucket<L> {
     /// Locks the bucket if it is live. Counts in `contended` if another thread holds it.
     #[inline(always)]
     pub fn lock(&self, contended: &Tally) -> Option<Guard<'_, L>> {
-        if self.lock.lock_if_idle() {
+        if self.lock.lock_if_idle(&self.on) {
             return Some(Guard { bucket: self, state: LIVE });
         }
         self.lock_busy(contended)
@@ -79,12 +93,12 @@ impl<L: Layout> Bucket<L> {
     #[cold]
     #[inline(never)]
     fn lock_busy(&self, contended: &Tally) -> Option<Guard<'_, L>> {
-        let state = match self.lock.try_lock() {
+        let state = match self.lock.try_lock(&self.on) {
             Some(done) => done?,
             None => {
                 contended.add(1);
                 probe!(contended, self.address().addr());
-                self.lock.lock()?
+                self.lock.lock(&self.on)?
             }
         };
         Some(Guard { bucket: self, state })
@@ -92,13 +106,13 @@ impl<L: Layout> Bucket<L> {
 
     /// For movers: as [`lock`](Self::lock), but without a count. A move is not an operation.
     pub fn lock_to_move(&self) -> Option<Guard<'_, L>> {
-        let state = self.lock.lock()?;
+        let state = self.lock.lock(&self.on)?;
         Some(Guard { bucket: self, state })
     }
 
     /// Locks the bucket if it is live and no thread holds it.
     pub fn try_lock(&self) -> Tried<'_, L> {
-        match self.lock.try_lock() {
+        match self.lock.try_lock(&self.on) {
             None => Tried::Busy,
             Some(None) => Tried::NotLive,
             Some(Some(state)) => Tried::Locked(Guard { bucket: self, state }),
@@ -166,6 +180,7 @@ impl<L: Layout> Bucket<L> {
     /// # Safety
     /// The caller is the mover, and this bucket is not live.
     pub unsafe fn make_live_locked(&self) -> Guard<'_, L> {
+        self.on.enter();
         if !mutant(DrainsBeforeFlip) {
             self.lock.hold_state(LIVE);
         }
@@ -251,9 +266,9 @@ impl<'t, L: Layout> Guard<'t, L> {
 
     /// For a mutant alone: unlocks and locks again, so that other threads may have the lock in between.
     pub fn let_go(&mut self) {
-        self.bucket.lock.unlock(self.state);
+        self.bucket.lock.unlock(&self.bucket.on, self.state);
         self.state = loop {
-            if let Some(state) = self.bucket.lock.lock() {
+            if let Some(state) = self.bucket.lock.lock(&self.bucket.on) {
                 break state;
             }
         };
@@ -394,7 +409,7 @@ impl<'t, L: Layout> Guard<'t, L> {
 
     /// For movers, which may hold other buckets: unlocks, and keeps the CPU. Returns whether contenders slept.
     pub fn unlock_and_stay(self) -> bool {
-        let slept = self.bucket.lock.unlock_and_stay(self.state);
+        let slept = self.bucket.lock.unlock_and_stay(&self.bucket.on, self.state);
         core::mem::forget(self);
         slept
     }
@@ -433,7 +448,7 @@ impl Traffic {
 impl<L: Layout> Drop for Guard<'_, L> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.bucket.lock.unlock(self.state);
+        self.bucket.lock.unlock(&self.bucket.on, self.state);
     }
 }
 
@@ -445,6 +460,7 @@ impl<L: Layout> Bucket<L> {
         [
             Field { offset: 0, bytes: 4, name: "state" },
             Field { offset: 4, bytes: size_of::<StateLock>() - 4, name: "contended" },
+            Field { offset: offset_of!(Self, on), bytes: size_of::<PlatformRef>(), name: "platform" },
             Field { offset: offset_of!(Self, traffic), bytes: size_of::<UnsafeCell<Traffic>>(), name: "traffic" },
             Field { offset: offset_of!(Self, queue), bytes: size_of::<L::Queue>(), name: "queue" },
             Field { offset: offset_of!(Self, back), bytes: size_of::<L::Back>(), name: "priv" },

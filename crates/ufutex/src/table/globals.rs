@@ -10,6 +10,7 @@ use super::layout::Layout;
 use super::store::{free, make, make_all_live};
 use super::{MAX_SLOTS_LOG2, Table};
 use crate::error::Error;
+use crate::sys::platform::PlatformRef;
 use crate::sys::topology::{MAX_NODES, Nodes};
 
 /// The number of hash bits that hold the node.
@@ -36,14 +37,14 @@ impl<L: Layout> Globals<L> {
     ///
     /// # Errors
     /// [`Error::NoMemory`]; [`Error::Invalid`] if there is no node at all.
-    pub fn new(nodes: Nodes, count: usize, slots_log2: u32) -> Result<Self, Error> {
+    pub fn new(on: PlatformRef, nodes: Nodes, count: usize, slots_log2: u32) -> Result<Self, Error> {
         let mut globals = Self { tables: Vec::new(), first: 0, nodes };
         globals.tables.try_reserve_exact(count).map_err(|_| Error::NoMemory)?;
         for node in 0..count as u32 {
             // Pushed one by one: if a table cannot be made, dropping `globals` frees those before it.
             globals.tables.push(None);
             if globals.nodes.topology().has_node(node) {
-                let table = make(slots_log2, globals.nodes.memory(), node).ok_or(Error::NoMemory)?;
+                let table = make(slots_log2, on, globals.nodes.memory(), node).ok_or(Error::NoMemory)?;
                 make_all_live(table);
                 globals.tables[node as usize] = Some(table);
             }

@@ -19,6 +19,7 @@ use super::layout::Layout;
 use super::size::SMALLEST_LOG2;
 use super::{MAX_SLOTS_LOG2, Table};
 use crate::sync::{AtomicPtr, MODEL, Ordering, Tally};
+use crate::sys::platform::PlatformRef;
 use crate::sys::topology::{NodeMemory, Nodes};
 use crate::sys::unwind::Otherwise;
 
@@ -26,6 +27,8 @@ use crate::sys::unwind::Otherwise;
 pub struct Store<L: Layout> {
     by_size: [AtomicPtr<Bucket<L>>; MAX_SLOTS_LOG2 as usize + 1],
     nodes: Nodes,
+    /// The platform of the buckets.
+    on: PlatformRef,
     /// The limit on the tables of all domains of the system. It is valid as long as the store.
     budget: NonNull<Budget>,
     /// The limit on the tables of this domain, in bytes.
@@ -39,9 +42,14 @@ impl<L: Layout> Store<L> {
     ///
     /// # Safety
     /// `budget` stays valid and in place as long as the store.
-    pub unsafe fn new(nodes: Nodes, budget: &Budget, max_bytes: usize) -> Self {
+    pub unsafe fn new(on: PlatformRef, nodes: Nodes, budget: &Budget, max_bytes: usize) -> Self {
         let by_size = core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()));
-        Self { by_size, nodes, budget: budget.into(), max_bytes, refused: Tally::new() }
+        Self { by_size, nodes, on, budget: budget.into(), max_bytes, refused: Tally::new() }
+    }
+
+    /// The platform of the buckets.
+    pub fn platform(&self) -> PlatformRef {
+        self.on
     }
 
     fn budget(&self) -> &Budget {
@@ -71,7 +79,7 @@ impl<L: Layout> Store<L> {
         }
         // Gives the bytes back to the budget also if the embedder's memory or topology panics.
         let give_back = Otherwise::new(|| self.budget().give_back(taken));
-        let table = make(slots_log2, self.nodes.memory(), self.nodes.topology().current_node())?;
+        let table = make(slots_log2, self.on, self.nodes.memory(), self.nodes.topology().current_node())?;
         give_back.disarm();
         entry.store(table.into_raw(), Ordering::Release); // [F]
         Some(table)
@@ -120,7 +128,7 @@ fn memory_layout<L: Layout>(slots: usize) -> Option<MemoryLayout> {
 
 /// Makes a table on `node`, whose buckets are not live, unlocked and empty. [`free`] frees it. `None` if there is no
 /// memory.
-pub fn make<L: Layout>(slots_log2: u32, memory: &dyn NodeMemory, node: u32) -> Option<Table<L>> {
+pub fn make<L: Layout>(slots_log2: u32, on: PlatformRef, memory: &dyn NodeMemory, node: u32) -> Option<Table<L>> {
     let slots = 1 << slots_log2;
     let layout = memory_layout::<L>(slots)?;
     // The size is not zero: a bucket is not empty, and there is at least one.
@@ -130,6 +138,13 @@ pub fn make<L: Layout>(slots_log2: u32, memory: &dyn NodeMemory, node: u32) -> O
             // SAFETY: within the allocation. In a model an atomic that holds 0 is not all zeroes. A real one is, so
             // pages of the table stay untouched until a mover needs them.
             unsafe { buckets.add(i).write(Bucket::new(0)) };
+        }
+    }
+    if !on.is_host() {
+        // The host is all zeroes.
+        for i in 0..slots {
+            // SAFETY: within the allocation, which holds buckets and is ours alone.
+            unsafe { buckets.add(i).as_mut() }.set_platform(on);
         }
     }
     #[cfg(feature = "sim")]

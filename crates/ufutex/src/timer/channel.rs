@@ -7,12 +7,11 @@ use core::task::{Context, Poll};
 use super::{Deliver, Driver, Expired, Notice, TimerOptions, Timers};
 use crate::error::Error;
 use crate::lock::Lock;
-#[cfg(feature = "std")]
 use crate::sync::Ordering;
 use crate::sync::{Mutant, mutant};
-#[cfg(feature = "std")]
 use crate::sys::clock::{Deadline, Timeout};
 use crate::sys::park::Parker;
+use crate::sys::platform::PlatformRef;
 use crate::sys::unwind::Callback;
 
 /// The receiving end of a channel of expired timers: see [`Timers::channel`].
@@ -25,6 +24,7 @@ pub struct Expiries {
 }
 
 struct Line {
+    on: PlatformRef,
     waiting: Lock<Waiting>,
     /// Its value changes whenever a notice is put in line.
     bell: Parker,
@@ -54,7 +54,8 @@ impl Timers {
     /// As for [`with_options`](Self::with_options).
     pub fn channel(driver: &Driver, options: TimerOptions) -> Result<(Self, Expiries), Error> {
         let waiting = Waiting { notices: VecDeque::new(), waker: None };
-        let line = Arc::new(Line { waiting: Lock::new(waiting), bell: Parker::new(0) });
+        let on = driver.platform();
+        let line = Arc::new(Line { on, waiting: Lock::new(on, waiting), bell: Parker::new(0) });
         let timers = Self::with_options(driver, line.clone(), options)?;
         Ok((timers.clone(), Expiries { timers, line }))
     }
@@ -64,7 +65,7 @@ impl Deliver for Line {
     fn expired(&self, timers: &Timers, notice: Notice) {
         if mutant(Mutant::BellRingsFirst) {
             self.bell.count();
-            self.bell.wake_all();
+            self.bell.wake_all(self.on);
         }
         let waker = self.waiting.lock().with(|waiting| {
             // There is room for two notices of each timer, of which at most one is current.
@@ -76,7 +77,7 @@ impl Deliver for Line {
         });
         if !mutant(Mutant::BellRingsFirst) {
             self.bell.count(); // [U]
-            self.bell.wake_all();
+            self.bell.wake_all(self.on);
         }
         if let Some(waker) = waker {
             waker.wake();
@@ -106,7 +107,6 @@ impl Expiries {
     }
 
     /// The next expired timer. The calling thread sleeps until there is one.
-    #[cfg(feature = "std")]
     #[must_use]
     pub fn recv(&self) -> Expired {
         loop {
@@ -117,13 +117,11 @@ impl Expiries {
     }
 
     /// As [`recv`](Self::recv), but returns `None` after the timeout, which is by the host's clocks.
-    #[cfg(feature = "std")]
     #[must_use]
     pub fn recv_timeout(&self, timeout: Timeout) -> Option<Expired> {
-        self.recv_until(Some(timeout.begin()))
+        self.recv_until(Some(self.line.on.begin(timeout)))
     }
 
-    #[cfg(feature = "std")]
     fn recv_until(&self, deadline: Option<Deadline>) -> Option<Expired> {
         loop {
             // [U]: a notice that has been counted by now is in line already, and one that is counted later ends the
@@ -132,10 +130,10 @@ impl Expiries {
             if let Some(expired) = self.try_recv() {
                 return Some(expired);
             }
-            if deadline.is_some_and(|deadline| deadline.has_passed()) {
+            if deadline.is_some_and(|deadline| self.line.on.has_passed(&deadline)) {
                 return None;
             }
-            self.line.bell.park(heard, deadline.as_ref());
+            self.line.bell.park(self.line.on, heard, deadline.as_ref());
         }
     }
 

@@ -14,6 +14,7 @@ use crate::expiry::Base;
 use crate::expiry::wheel::Node;
 use crate::lock::{LIVE, StateLock};
 use crate::sync::{AtomicPtr, AtomicU64, MODEL, Made, Mutant, Ordering, UnsafeCell, relaxed_in};
+use crate::sys::platform::PlatformRef;
 
 /// A bit of the upper half of a timer's word, above its ID. It is set while the timer can be found.
 const VALID: u32 = 1 << 31;
@@ -188,9 +189,9 @@ impl Timer {
 
     /// Locks the memory, whichever timer it is by now.
     #[inline]
-    pub fn lock(&self) -> Locked<'_> {
-        self.lock.lock_live();
-        Locked(self)
+    pub fn lock<'t>(&'t self, on: &'t PlatformRef) -> Locked<'t> {
+        self.lock.lock_live(on);
+        Locked(self, on)
     }
 
     /// Writes the state of a new timer, which is not set yet.
@@ -231,7 +232,7 @@ impl Rest {
 }
 
 /// A locked timer. Unlocks when dropped.
-pub struct Locked<'t>(&'t Timer);
+pub struct Locked<'t>(&'t Timer, &'t PlatformRef);
 
 impl<'t> Locked<'t> {
     pub fn timer(&self) -> &'t Timer {
@@ -249,6 +250,6 @@ impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
         // The lock's holder may hold a queue too, so it keeps its CPU.
-        self.0.lock.unlock_and_stay(LIVE);
+        self.0.lock.unlock_and_stay(self.1, LIVE);
     }
 }

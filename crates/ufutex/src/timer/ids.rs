@@ -19,7 +19,7 @@ use super::entry::Timer;
 use super::spread::Spread;
 use crate::lock::{LIVE, Lock, StateLock};
 use crate::sync::{AtomicPtr, AtomicU32, MODEL, Made, Mutant, Ordering, mutant, relaxed_in};
-use crate::sys::park::wait_a_moment;
+use crate::sys::platform::PlatformRef;
 
 /// log2 of the number of slots that share a lock, and of the number of IDs in a block.
 const GROUP_LOG2: u32 = if MODEL { 0 } else { 6 };
@@ -41,6 +41,8 @@ const SEVERAL: usize = if MODEL { 1 } else { 8 };
 #[repr(align(64))]
 struct Group {
     lock: StateLock,
+    /// Where contenders sleep. Set before the group is reached by other threads.
+    on: PlatformRef,
     /// A timer that was deleted here and is kept for the next one that is made here, or null. So neither operation has
     /// to lock a free list.
     kept: Slot,
@@ -73,10 +75,12 @@ pub struct Ids {
     /// The table that is being grown into; null if the table does not grow.
     next: AtomicPtr<Group>,
     spread: Spread,
+    on: PlatformRef,
     growth: Lock<Growth>,
 }
 
 struct Growth {
+    on: PlatformRef,
     /// The number of groups that have been moved, while `next` is not null.
     moved: usize,
     /// All tables, by size.
@@ -102,12 +106,16 @@ pub enum Inserted<'i> {
 
 impl Ids {
     /// Makes an `Ids` without a table. `seed` decides where groups go.
-    pub fn new(seed: u64) -> Self {
+    pub fn new(on: PlatformRef, seed: u64) -> Self {
         Self {
             current: AtomicPtr::new(ptr::null_mut()),
             next: AtomicPtr::new(ptr::null_mut()),
             spread: Spread::new(seed),
-            growth: Lock::new(Growth { moved: 0, made: [ptr::null_mut(); MAX_GROUPS_LOG2 as usize + 1] }),
+            on,
+            growth: Lock::new(
+                on.for_long_locks(),
+                Growth { on, moved: 0, made: [ptr::null_mut(); MAX_GROUPS_LOG2 as usize + 1] },
+            ),
         }
     }
 
@@ -234,10 +242,10 @@ impl Ids {
                 (0..table.groups()).find_map(|number| {
                     let group = table.group(number);
                     // A group that is not live keeps no timer.
-                    group.lock.lock()?;
+                    group.lock.lock(&group.on)?;
                     let timer = as_timer(group.kept.load(Ordering::Relaxed));
                     group.kept.store(ptr::null_mut(), Ordering::Relaxed);
-                    group.lock.unlock_and_stay(LIVE);
+                    group.lock.unlock_and_stay(&group.on, LIVE);
                     timer
                 })
             })
@@ -253,9 +261,9 @@ impl Ids {
                 for number in 0..table.groups() {
                     let group = table.group(number);
                     // A group that is not live has nothing to add: its count has moved with its timers.
-                    if group.lock.lock().is_some() {
+                    if group.lock.lock(&group.on).is_some() {
                         removed = removed.wrapping_add(group.removed.load(Ordering::Relaxed));
-                        group.lock.unlock_and_stay(LIVE);
+                        group.lock.unlock_and_stay(&group.on, LIVE);
                     }
                 }
             }
@@ -291,7 +299,7 @@ impl Ids {
     #[inline(always)]
     fn lock_at<'i>(&'i self, spot: Spot<'i>, id: u32) -> Option<Locked<'i>> {
         // If this group is live, the ID belongs here, even if the table has been outgrown.
-        if spot.group.lock.lock_if_idle() { Some(Locked(spot)) } else { self.lock_slowly(id) }
+        if spot.group.lock.lock_if_idle(&spot.group.on) { Some(Locked(spot)) } else { self.lock_slowly(id) }
     }
 
     #[cold]
@@ -303,12 +311,12 @@ impl Ids {
             let next = Table::from_word(self.next.load(Ordering::Acquire)); // [S]
             for table in [Some(current), next].into_iter().flatten() {
                 let spot = self.place(table, id);
-                if spot.group.lock.lock().is_some() {
+                if spot.group.lock.lock(&spot.group.on).is_some() {
                     return Some(Locked(spot));
                 }
             }
             // The group is live in a table that this thread has not seen yet, or its mover has not made it live yet.
-            wait_a_moment(&mut round);
+            self.on.wait_a_moment(&mut round);
         }
     }
 
@@ -367,7 +375,7 @@ impl Ids {
     /// Returns the cost, to be compared with `STEP`.
     fn move_group(&self, from: Table, to: Table, group: usize) -> usize {
         let source = from.group(group);
-        while source.lock.lock().is_none() {}
+        while source.lock.lock(&source.on).is_none() {}
         let targets = || (group..to.groups()).step_by(from.groups()).map(|number| to.group(number));
         if mutant(Mutant::GroupLiveEarly) {
             targets().for_each(|target| target.lock.make_live());
@@ -391,7 +399,7 @@ impl Ids {
         if !mutant(Mutant::GroupLiveEarly) {
             targets().for_each(|target| target.lock.make_live());
         }
-        source.lock.unlock(if mutant(Mutant::GroupStaysLive) { LIVE } else { 0 });
+        source.lock.unlock(&source.on, if mutant(Mutant::GroupStaysLive) { LIVE } else { 0 });
         spent
     }
 
@@ -494,7 +502,7 @@ impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
         // The lock's holder may hold a timer, so it keeps its CPU.
-        self.0.group.lock.unlock_and_stay(LIVE);
+        self.0.group.lock.unlock_and_stay(&self.0.group.on, LIVE);
     }
 }
 
@@ -503,6 +511,7 @@ impl Group {
     fn new() -> Self {
         Self {
             lock: StateLock::new(0),
+            on: PlatformRef::HOST,
             kept: AtomicPtr::new(ptr::null_mut()),
             block: AtomicU32::new(NO_BLOCK),
             removed: AtomicU32::new(0),
@@ -567,7 +576,13 @@ impl Growth {
                 unsafe { slot.cast_mut().write(AtomicPtr::new(ptr::null_mut())) };
             }
         }
-        // Otherwise all zeroes are right: not live, unlocked, no timers.
+        if !self.on.is_host() {
+            for group in 0..1 << groups_log2 {
+                // SAFETY: within the new memory, which no other thread has, and in which all zeroes are a group.
+                unsafe { table.groups.add(group).as_mut() }.on = self.on;
+            }
+        }
+        // Otherwise all zeroes are right: not live, unlocked, no timers, on the host.
         self.made[groups_log2 as usize] = table.groups.as_ptr();
         Some(table)
     }

@@ -65,7 +65,7 @@ impl Timers {
     fn lock_at<'t>(&'t self, spot: Spot<'t>, id: u32) -> Result<Locked<'t>, Error> {
         loop {
             let (timer, _) = self.inner.ids.find_at(spot, id).ok_or(Error::Invalid)?;
-            let locked = timer.lock();
+            let locked = timer.lock(&self.inner.on);
             if timer.overrun_of(id).is_some() || mutant(Mutant::LookUpSkipsRecheck) {
                 return Ok(locked);
             }

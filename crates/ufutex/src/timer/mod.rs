@@ -57,6 +57,7 @@ use crate::error::Error;
 use crate::expiry::{Owner, Queue};
 use crate::sync::{AtomicU32, Ordering};
 use crate::sys::counted::Counted;
+use crate::sys::platform::PlatformRef;
 use ids::Ids;
 use numbers::Numbers;
 use store::Store;
@@ -119,6 +120,8 @@ pub struct Timers {
 }
 
 struct Inner {
+    /// How threads wait for a timer that another thread has locked.
+    on: PlatformRef,
     ids: Ids,
     numbers: Numbers,
     store: Store,
@@ -144,12 +147,14 @@ impl Timers {
     /// [`Error::NoMemory`]; [`Error::Invalid`] if the highest ID is not one less than a power of two.
     pub fn with_options(driver: &Driver, deliver: Arc<dyn Deliver>, options: TimerOptions) -> Result<Self, Error> {
         let mask = options.id_mask()?;
+        let on = driver.platform();
         let inner = Counted::new(|_| Inner {
-            ids: Ids::new(driver.seed()),
+            on,
+            ids: Ids::new(on, driver.seed()),
             numbers: Numbers::new(mask),
-            store: Store::new(options.limit()),
+            store: Store::new(on, options.limit()),
             restores: AtomicU32::new(0),
-            queues: Base::ALL.map(Queue::new),
+            queues: Base::ALL.map(|base| Queue::new(on, base)),
             deliver,
             driver: driver.clone(),
         })?;

@@ -9,6 +9,7 @@ use super::chunk::{self, Chunk, TIMERS};
 use super::entry::Timer;
 use crate::lock::{Lock, LockGuard};
 use crate::sync::{AtomicUsize, MODEL, MODEL_SHARDS, Ordering, thread_shard};
+use crate::sys::platform::PlatformRef;
 
 /// Number of lists among which threads that make timers at the same time are spread.
 const SHARDS: usize = if MODEL { MODEL_SHARDS } else { 8 };
@@ -43,8 +44,8 @@ unsafe impl Send for Free {}
 
 impl Store {
     /// Makes a store for at most `limit` timers.
-    pub fn new(limit: usize) -> Self {
-        let shards = core::array::from_fn(|_| Shard(Lock::new(Free::new())));
+    pub fn new(on: PlatformRef, limit: usize) -> Self {
+        let shards = core::array::from_fn(|_| Shard(Lock::new(on, Free::new())));
         Self { shards, limit, made: AtomicUsize::new(0) }
     }
 

@@ -1,13 +1,13 @@
 //! Signals, which wake queued waiters. They know nothing of buckets.
 
 pub(crate) mod sleeper;
-#[cfg(feature = "std")]
 pub(crate) mod thread;
 
 use core::ptr::NonNull;
 
 use crate::sync::{Mutant, Ordering, UnsafeCell, mutant};
-use crate::sys::park::{Address, Parker, wait_a_moment};
+use crate::sys::park::{Address, Parker};
+use crate::sys::platform::PlatformRef;
 pub(crate) use crate::sys::unwind::Callback;
 use sleeper::Sleeper;
 
@@ -28,13 +28,18 @@ pub(crate) struct Signal {
 
 /// The receiver of a wake.
 pub(crate) enum Receiver {
-    /// A thread that sleeps on the signal's own word.
-    Thread,
+    /// A thread that sleeps on the signal's own word, by this platform.
+    Thread(PlatformRef),
     /// A thread that sleeps elsewhere, because other entries or an interrupt may wake it too. The sleeper outlives
     /// the entry's time in the queue.
     Sleeper(NonNull<Sleeper>),
     /// A task, through its waker.
     Waker(Callback),
+}
+
+impl Receiver {
+    /// Stands for a receiver that a wake has taken out. It sleeps nowhere.
+    pub(crate) const TAKEN: Self = Self::Thread(PlatformRef::HOST);
 }
 
 /// The work that is left for a waiter that has been notified. It accesses no memory of the waiter. The drop does the
@@ -90,13 +95,13 @@ impl Signal {
     /// `this` is valid. The caller has taken its node off the queue, and does not access the waiter afterwards.
     pub(crate) unsafe fn wake(this: *const Self) -> PendingWake {
         // SAFETY: valid and ours until the store of WOKEN.
-        let receiver = unsafe { (*this).receiver.with_mut(|t| core::mem::replace(&mut *t, Receiver::Thread)) };
+        let receiver = unsafe { (*this).receiver.with_mut(|t| core::mem::replace(&mut *t, Receiver::TAKEN)) };
         // SAFETY: valid up to the store.
         let state = unsafe { &raw const (*this).state };
         let pending = match receiver {
-            Receiver::Thread => {
+            Receiver::Thread(on) => {
                 // SAFETY: as above.
-                unsafe { Parker::store_and_wake(state, WOKEN) };
+                unsafe { Parker::store_and_wake(state, on, WOKEN) };
                 return PendingWake::NOTHING;
             }
             // SAFETY: the sleeper's owner does not leave before it has seen the store below.
@@ -123,10 +128,10 @@ impl Signal {
             // SAFETY: guarded by the lock that the caller holds.
             let receiver = unsafe { &mut *receiver };
             match receiver {
-                Receiver::Thread => PendingWake::NOTHING,
+                Receiver::Thread(_) => PendingWake::NOTHING,
                 // SAFETY: the entry is queued, so the sleeper is still there.
                 Receiver::Sleeper(sleeper) => PendingWake(Action::WakeThread(unsafe { sleeper.as_ref() }.notify())),
-                Receiver::Waker(_) => match core::mem::replace(receiver, Receiver::Thread) {
+                Receiver::Waker(_) => match core::mem::replace(receiver, Receiver::TAKEN) {
                     Receiver::Waker(waker) => PendingWake(Action::CallWaker(waker)),
                     _ => PendingWake::NOTHING,
                 },
@@ -155,10 +160,10 @@ impl Signal {
     /// Waits until the waker that has taken the node stores `WOKEN`. The waker needs a few instructions for that,
     /// unless it is preempted, perhaps by this thread. So this thread sleeps at times, and the waker can run whatever
     /// this thread's priority is.
-    pub(crate) fn wait_for_waker(&self) {
+    pub(crate) fn wait_for_waker(&self, on: PlatformRef) {
         let mut round = 0;
         while !self.is_woken() {
-            wait_a_moment(&mut round);
+            on.wait_a_moment(&mut round);
         }
     }
 }

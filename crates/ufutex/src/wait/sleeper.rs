@@ -6,18 +6,12 @@
 //! given back, or has been notified while queued. It checks its entries, and if one was taken it waits, if necessary,
 //! for the waker's last few instructions. It never sleeps while `NOTIFIED` is set.
 
-#[cfg(feature = "std")]
-use crate::sync::AtomicU32;
-use crate::sync::Ordering;
 #[cfg(feature = "loom")]
 use crate::sync::UnsafeCell;
-#[cfg(feature = "std")]
-use crate::sync::{Mutant, mutant};
-#[cfg(feature = "std")]
+use crate::sync::{AtomicPtr, AtomicU32, Mutant, Ordering, mutant};
 use crate::sys::clock::Deadline;
-#[cfg(feature = "std")]
-use crate::sys::park::Parked;
-use crate::sys::park::{Address, Parker};
+use crate::sys::park::{Address, Parked, Parker};
+use crate::sys::platform::PlatformRef;
 
 /// A waker has set this since the sleeping thread last cleared it.
 const NOTIFIED: u32 = 1;
@@ -28,18 +22,17 @@ const INTERRUPTED: u32 = 2;
 pub(crate) struct Sleeper {
     word: Parker,
     /// 1 while a thread uses the sleeper. Two threads at once would steal each other's wakes.
-    #[cfg(feature = "std")]
     in_use: AtomicU32,
+    /// The platform of the thread that uses the sleeper, or used it last.
+    on: AtomicPtr<()>,
     /// Lets a model detect an access after the drop.
     #[cfg(feature = "loom")]
     life: UnsafeCell<()>,
 }
 
 /// A thread's use of a [`Sleeper`].
-#[cfg(feature = "std")]
 pub(crate) struct InUse<'a>(&'a Sleeper);
 
-#[cfg(feature = "std")]
 impl Drop for InUse<'_> {
     fn drop(&mut self) {
         self.0.in_use.store(0, Ordering::Release); // [N]
@@ -48,7 +41,6 @@ impl Drop for InUse<'_> {
 
 /// Why [`Sleeper::sleep`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg(feature = "std")]
 pub(crate) enum Slept {
     /// One of the thread's entries has been taken off its queue, or notified while queued.
     Notified,
@@ -62,30 +54,46 @@ impl Sleeper {
     pub(crate) fn new() -> Self {
         Self {
             word: Parker::new(0),
-            #[cfg(feature = "std")]
             in_use: AtomicU32::new(0),
+            on: AtomicPtr::new(PlatformRef::HOST.into_raw()),
             #[cfg(feature = "loom")]
             life: UnsafeCell::new(()),
         }
     }
 
-    /// Reserves the sleeper for the calling thread. `None` if another thread uses it.
-    #[cfg(feature = "std")]
-    pub(crate) fn occupy(&self) -> Option<InUse<'_>> {
+    /// Reserves the sleeper for the calling thread, which sleeps by `on`. `None` if another thread uses it.
+    pub(crate) fn occupy(&self, on: PlatformRef) -> Option<InUse<'_>> {
         // [N]: Acquire pairs with the Release in the drop of the previous `InUse`.
-        (self.in_use.swap(1, Ordering::Acquire) == 0).then(|| InUse(self))
+        if self.in_use.swap(1, Ordering::Acquire) != 0 {
+            return None;
+        }
+        // Relaxed: a waker has got the entry by the bucket's lock, and so sees it. For an interrupt see `take_down`.
+        self.on.store(on.into_raw(), Ordering::Relaxed);
+        Some(InUse(self))
+    }
+
+    fn platform(&self) -> PlatformRef {
+        // SAFETY: `occupy` and `new` store nothing else.
+        unsafe { PlatformRef::from_raw(self.on.load(Ordering::Relaxed)) }
+    }
+
+    /// Sets `bits`, and returns the address by which the thread is woken, if one sleeps.
+    fn raise(&self, bits: u32) -> Address {
+        let word = self.word.raise(bits);
+        // After the bits: see `take_down`.
+        word.on(self.platform())
     }
 
     /// Sets `NOTIFIED`. After this the caller gives the entry back, and then wakes the thread by the returned address.
     pub(crate) fn notify(&self) -> Address {
         #[cfg(feature = "loom")]
         self.life.with(|_| ());
-        self.word.raise(NOTIFIED)
+        self.raise(NOTIFIED)
     }
 
     /// Ends the current sleep, and each later one, until [`clear`](Self::clear).
     pub(crate) fn interrupt(&self) {
-        self.word.raise(INTERRUPTED).wake();
+        self.raise(INTERRUPTED).wake();
     }
 
     /// Clears the interrupt.
@@ -99,8 +107,8 @@ impl Sleeper {
     }
 
     /// Sleeps until a wake sets `NOTIFIED`, an interrupt comes, or the deadline passes.
-    #[cfg(feature = "std")]
     pub(crate) fn sleep(&self, deadline: Option<&Deadline>) -> Slept {
+        let on = self.platform();
         loop {
             let before = self.word.take_down(NOTIFIED); // [N]
             if before & NOTIFIED != 0 && !mutant(Mutant::SleeperForgets) {
@@ -111,8 +119,8 @@ impl Sleeper {
             }
             // The kernel lengthens each sleep by the thread's timer slack, even one whose deadline has passed. So do
             // not begin such a sleep.
-            let has_passed = !crate::sync::MODEL && deadline.is_some_and(Deadline::has_passed);
-            if has_passed || self.word.park(before, deadline) == Parked::TimedOut {
+            let has_passed = !crate::sync::MODEL && deadline.is_some_and(|deadline| on.has_passed(deadline));
+            if has_passed || self.word.park(on, before, deadline) == Parked::TimedOut {
                 return Slept::TimedOut;
             }
         }

@@ -12,14 +12,14 @@ use std::pin::pin;
 
 use loom::sync::Arc;
 use loom::thread;
-use ufutex_loom::model::{LIVE, Lock, StateLock};
+use ufutex_loom::model::{LIVE, Lock, PlatformRef, StateLock};
 use ufutex_loom::scheme::Live;
 use ufutex_loom::{Access, Error, Fault, Target, Waiter};
 
 use crate::support::{Word, World, catches, check, check_pair};
 
 fn contenders(threads: usize, rounds: usize) {
-    let counter = Arc::new(Lock::new(0));
+    let counter = Arc::new(Lock::new(PlatformRef::HOST, 0));
     let add = move |counter: &Lock<usize>| (0..rounds).for_each(|_| counter.lock().with(|count| *count += 1));
     let others: Vec<_> = (1..threads)
         .map(|_| {
@@ -83,7 +83,7 @@ fn sleepers_on_a_retired_bucket() {
 
 /// One thread locks again and again while others starve. Each gets the lock once.
 fn starving(others: usize) {
-    let counter = Arc::new(Lock::new(0));
+    let counter = Arc::new(Lock::new(PlatformRef::HOST, 0));
     let others: Vec<_> = (0..others)
         .map(|_| {
             let counter = counter.clone();
@@ -110,25 +110,25 @@ fn two_starve() {
 /// A bucket is retired while contenders of it starve. `returns`: it becomes live again, and is locked once more.
 fn starving_on_a_retired_bucket(contenders: usize, returns: bool) {
     let bucket = Arc::new(StateLock::new(LIVE));
-    assert_eq!(bucket.lock(), Some(LIVE));
+    assert_eq!(bucket.lock(&PlatformRef::HOST), Some(LIVE));
     let contenders: Vec<_> = (0..contenders)
         .map(|_| {
             let bucket = bucket.clone();
             thread::spawn(move || {
-                let locked = bucket.lock_starving();
+                let locked = bucket.lock_starving(&PlatformRef::HOST);
                 assert!(locked.is_none_or(|state| returns && state == LIVE), "not live, or live again");
                 if locked.is_some() {
-                    bucket.unlock_and_stay(LIVE);
+                    bucket.unlock_and_stay(&PlatformRef::HOST, LIVE);
                 }
             })
         })
         .collect();
-    bucket.unlock_and_stay(0);
+    bucket.unlock_and_stay(&PlatformRef::HOST, 0);
     if returns {
         bucket.make_live();
         for _ in 0..2 {
-            assert_eq!(bucket.lock(), Some(LIVE));
-            bucket.unlock_and_stay(LIVE);
+            assert_eq!(bucket.lock(&PlatformRef::HOST), Some(LIVE));
+            bucket.unlock_and_stay(&PlatformRef::HOST, LIVE);
         }
     }
     contenders.into_iter().for_each(|contender| contender.join().unwrap());

@@ -2,7 +2,7 @@
 
 use shuttle::sync::Arc;
 use shuttle::thread;
-use ufutex_shuttle::model::Lock;
+use ufutex_shuttle::model::{Lock, PlatformRef};
 
 use crate::support::{catches, check};
 
@@ -10,7 +10,7 @@ const THREADS: usize = 12;
 const ROUNDS: usize = 3;
 
 fn contenders() {
-    let counter = Arc::new(Lock::new(0));
+    let counter = Arc::new(Lock::new(PlatformRef::HOST, 0));
     let threads: Vec<_> = (0..THREADS)
         .map(|_| {
             let counter = counter.clone();

@@ -10,6 +10,7 @@ use super::graph::Graph;
 use super::region::{Home, HomeRef, Region};
 use crate::error::Error;
 use crate::lock::Lock;
+use crate::sys::platform::PlatformRef;
 
 /// See the top of this file. Homes and regions are made in pairs, so for each home in use there is a region. Both are
 /// freed with the system only. So a pointer to one may be stale, but always points to valid memory.
@@ -18,6 +19,7 @@ pub struct Homes {
 }
 
 struct Inner {
+    on: PlatformRef,
     /// The pair made last.
     made: Option<NonNull<Pair>>,
     count: u32,
@@ -38,9 +40,9 @@ struct Pair {
 unsafe impl Send for Inner {}
 
 impl Homes {
-    pub fn new() -> Self {
-        let inner = Inner { made: None, count: 0, free_homes: Vec::new(), free_regions: Vec::new() };
-        Self { inner: Lock::new(inner) }
+    pub fn new(on: PlatformRef) -> Self {
+        let inner = Inner { on, made: None, count: 0, free_homes: Vec::new(), free_regions: Vec::new() };
+        Self { inner: Lock::new(on, inner) }
     }
 
     /// Takes a free home and a free region. `graph` makes the empty graph of a new region.
@@ -85,7 +87,7 @@ impl Inner {
         self.free_regions.try_reserve(count as usize).map_err(|_| Error::NoMemory)?;
         let mut memory = Vec::new();
         memory.try_reserve_exact(1).map_err(|_| Error::NoMemory)?;
-        memory.push(Pair { home: Home::new(number), region: Region::new(graph), next: self.made });
+        memory.push(Pair { home: Home::new(number), region: Region::new(self.on, graph), next: self.made });
         let pair = NonNull::from(Box::leak(memory.into_boxed_slice())).cast::<Pair>();
         // SAFETY: just made; it lives as long as `self`.
         let made = unsafe { pair.as_ref() };

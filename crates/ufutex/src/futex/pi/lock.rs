@@ -13,7 +13,6 @@ use super::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::key::{Target, is_of_object};
-#[cfg(feature = "std")]
 use crate::futex::operation::block_on;
 use crate::futex::operation::{Cause, Operation, PollReceiver, operation_is_a_future};
 use crate::futex::place::Place;
@@ -67,15 +66,14 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// [`PidNamespace`](crate::PidNamespace) waits for the lock, if the word is not of 32 bits, or if `task` belongs to
     /// another domain. [`Error::Fault`]; [`Error::TimedOut`]; [`Error::Interrupted`] by the task's interrupt;
     /// [`Error::Busy`] if the task is already waiting; [`Error::NoMemory`].
-    #[cfg(feature = "std")]
     #[inline]
     pub fn lock_pi<T: Target>(&self, word: T, task: &Task<L>, timeout: Option<Timeout>) -> Result<(), Error> {
         if self.locked_at_once(&word, task) {
             return Ok(());
         }
-        let deadline = timeout.map(|timeout| timeout.begin());
+        let deadline = timeout.map(|timeout| self.begin(timeout));
         let lock = core::pin::pin!(self.lock_pi_async(word, task));
-        block_on(lock, &task.interrupt().sleeper, deadline.as_ref())
+        block_on(lock, self.platform(), &task.interrupt().sleeper, deadline.as_ref())
     }
 
     /// Like [`lock_pi`](Self::lock_pi), as a future.
@@ -481,7 +479,7 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
         let priority = self.task.own_priority().level();
         // Moved into the entry. On an error, the value that is left is dropped with no lock held, since dropping a
         // waker runs an embedder's code.
-        let receiver = receiver.take().unwrap_or(Receiver::Thread);
+        let receiver = receiver.take().unwrap_or(Receiver::TAKEN);
         let key = domain.key(place);
         let entry = PiEntry::new(key, place.hash, priority, receiver, self.task.home(), Purpose::Lock(lock));
         let entry = self.waiter.set(domain, self.task, entry);

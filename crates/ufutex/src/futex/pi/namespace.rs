@@ -11,6 +11,7 @@ use crate::futex::domain::Domain;
 use crate::futex::system::System;
 use crate::lock::Lock;
 use crate::sys::counted::Counted;
+use crate::sys::platform::PlatformRef;
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::Scheme;
 
@@ -68,7 +69,7 @@ impl<L: Layout> PidNamespace<L> {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn new(system: &System<L>) -> Result<Self, Error> {
-        let names = Counted::new(|_| Names::new(system.number_namespace()))?;
+        let names = Counted::new(|_| Names::new(system.platform(), system.number_namespace()))?;
         Ok(Self { names: NamesHandle(Some(names)), system: system.clone() })
     }
 
@@ -112,8 +113,8 @@ impl NamesHandle {
 }
 
 impl Names {
-    pub fn new(number: u64) -> Self {
-        Self { number, tids: Lock::new(Tids::new()) }
+    pub fn new(on: PlatformRef, number: u64) -> Self {
+        Self { number, tids: Lock::new(on, Tids::new()) }
     }
 
     pub fn number(&self) -> u64 {

@@ -23,6 +23,7 @@ use super::homes::Homes;
 use crate::error::Error;
 use crate::lock::{Lock, LockGuard};
 use crate::sync::{AtomicPtr, AtomicU64, Mutant, Ordering, mutant};
+use crate::sys::platform::PlatformRef;
 
 pub(crate) type PiGraph = Graph<EntryRef, HomeRef>;
 
@@ -67,8 +68,8 @@ impl Home {
 }
 
 impl Region {
-    pub fn new(graph: PiGraph) -> Self {
-        Self { graph: Lock::new(graph) }
+    pub fn new(on: PlatformRef, graph: PiGraph) -> Self {
+        Self { graph: Lock::new(on, graph) }
     }
 }
 
@@ -102,8 +103,8 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    pub fn new(max_depth: usize, changes: Changes) -> Self {
-        Self { homes: Homes::new(), max_depth, changes, chains_refused: AtomicU64::new(0) }
+    pub fn new(on: PlatformRef, max_depth: usize, changes: Changes) -> Self {
+        Self { homes: Homes::new(on), max_depth, changes, chains_refused: AtomicU64::new(0) }
     }
 
     /// How many waits were refused because a chain of owners would have been too long.

@@ -15,7 +15,6 @@ use crate::error::Error;
 use crate::futex::domain::Domain;
 use crate::futex::entry::{Entry, Moment, PIECE};
 use crate::futex::key::{Target, is_of_object};
-#[cfg(feature = "std")]
 use crate::futex::operation::block_on;
 use crate::futex::operation::{Cause, Operation, PollReceiver, operation_is_a_future};
 use crate::futex::pair::Pair;
@@ -56,7 +55,6 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// [`Error::Again`] if the word does not hold `expected`, and if the task is interrupted after it was requeued;
     /// [`Error::Interrupted`] if it is interrupted before; [`Error::TimedOut`]; [`Error::Fault`]; [`Error::Invalid`] if
     /// `from` and `lock` are one word; otherwise as for [`lock_pi`](Self::lock_pi).
-    #[cfg(feature = "std")]
     pub fn wait_requeue_pi<T: Target, U: Target>(
         &self,
         from: T,
@@ -65,9 +63,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         task: &Task<L>,
         timeout: Option<Timeout>,
     ) -> Result<(), Error> {
-        let deadline = timeout.map(|timeout| timeout.begin());
+        let deadline = timeout.map(|timeout| self.begin(timeout));
         let wait = core::pin::pin!(self.wait_requeue_pi_async(from, expected, lock, task));
-        block_on(wait, &task.interrupt().sleeper, deadline.as_ref())
+        block_on(wait, self.platform(), &task.interrupt().sleeper, deadline.as_ref())
     }
 
     /// Like [`wait_requeue_pi`](Self::wait_requeue_pi), as a future.

@@ -90,7 +90,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             waits: AtomicU8::new(0),
             ended: AtomicU8::new(0),
             interrupt: Interrupt::new(),
-            restart: Lock::new(None),
+            restart: Lock::new(self.platform(), None),
         })
     }
 }

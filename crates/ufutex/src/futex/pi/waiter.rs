@@ -128,7 +128,7 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
             }
             match receiver {
                 PollReceiver::Thread(_) if !entry.entry.node.bucket().is_null() => return Seen::Waiting,
-                PollReceiver::Thread(_) => entry.entry.signal.wait_for_waker(),
+                PollReceiver::Thread(_) => entry.entry.signal.wait_for_waker(domain.platform()),
                 PollReceiver::Task(waker) => {
                     let mut receiver = Receiver::Waker(Callback::of(waker));
                     let seen = domain.with_lock_waiter(entry, |_, _| {
@@ -181,7 +181,7 @@ impl<'d, 't, S: Scheme<L>, L: Layout> PiWaiter<'d, 't, S, L> {
                 left
             }
             None => {
-                entry.entry.signal.wait_for_waker();
+                entry.entry.signal.wait_for_waker(domain.platform());
                 self.release();
                 Left::Locked
             }

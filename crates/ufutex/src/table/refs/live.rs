@@ -13,7 +13,6 @@ use super::tables::{Current, Move, Moves, Tables};
 use super::{Locked, Scheme, Second, lock_in, sealed::Sealed};
 use crate::error::Error;
 use crate::sync::{Mutant, mutant, spin_loop};
-use crate::sys::park::{nap, wait_a_moment};
 use crate::table::bucket::Guard;
 use crate::table::layout::Layout;
 use crate::table::mover::{self, Place};
@@ -104,7 +103,7 @@ impl<L: Layout> Scheme<L> for Live {
             // The rest of the steps may be taken by the operations of other threads. If this thread slept on the
             // bucket, it would be woken together with all contenders of the bucket, and wait for a CPU behind them.
             // After a short sleep it gets a CPU sooner.
-            if !nap(&mut round) {
+            if !tables.store.platform().nap(&mut round) {
                 mover::wait_for(left.from, left.target, left.step);
             }
         }
@@ -237,7 +236,7 @@ fn lock_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> Option<Guard<'_, 
             // The table changed between the two loads. The thread that changed it has published more by now.
             _ => {}
         }
-        wait_a_moment(&mut round);
+        tables.store.platform().wait_a_moment(&mut round);
     }
 }
 

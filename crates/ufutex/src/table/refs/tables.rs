@@ -5,6 +5,7 @@ use core::ptr::{null_mut, without_provenance_mut};
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::sync::{AtomicPtr, AtomicUsize, Mutant, Ordering, Tally, relaxed_in};
+use crate::sys::platform::PlatformRef;
 use crate::sys::probe::probe;
 use crate::table::bucket::Bucket;
 use crate::table::layout::Layout;
@@ -110,7 +111,7 @@ unsafe impl<L: Layout> Send for Move<L> {}
 impl<L: Layout> Tables<L> {
     /// # Safety
     /// `global`, and the references that `store` was made with, stay valid as long as the result.
-    pub unsafe fn new(global: Table<L>, space: u64, use_global: bool, store: Store<L>) -> Self {
+    pub unsafe fn new(on: PlatformRef, global: Table<L>, space: u64, use_global: bool, store: Store<L>) -> Self {
         let current = if use_global { Current::<L>::Global } else { Current::None };
         Self {
             current: AtomicPtr::new(current.into_raw()),
@@ -119,7 +120,7 @@ impl<L: Layout> Tables<L> {
             global,
             space,
             store,
-            resize: Lock::new(Moves { going_on: None, ended: 0 }),
+            resize: Lock::new(on.for_long_locks(), Moves { going_on: None, ended: 0 }),
             resizes: Tally::new(),
             contended: Tally::new(),
         }

@@ -1,0 +1,75 @@
+//! Linux: futex(2) itself, by system calls made directly.
+
+use core::sync::atomic::AtomicU32;
+use core::time::Duration;
+
+use super::super::clock::{Clock, Deadline};
+use super::super::park::Parked;
+use super::super::syscall::syscall4;
+
+/// Sleeps while `word` is `expected`, until `deadline` at the latest.
+pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Parked {
+    let mut op = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
+    let mut until = core::ptr::null();
+    let time;
+    if let Some(deadline) = deadline {
+        if deadline.clock == Clock::Realtime {
+            op |= libc::FUTEX_CLOCK_REALTIME;
+        }
+        time = libc::timespec {
+            tv_sec: libc::time_t::try_from(deadline.at.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: deadline.at.subsec_nanos().into(),
+        };
+        until = &raw const time;
+    }
+    // SAFETY: the word and `time` outlive the call; futex(2) writes to neither.
+    let result = unsafe {
+        syscall4(
+            libc::SYS_futex,
+            word.as_ptr().expose_provenance(),
+            op as usize,
+            expected as usize,
+            until.expose_provenance(),
+        )
+    };
+    if result == -(libc::ETIMEDOUT as isize) { Parked::TimedOut } else { Parked::Awake }
+}
+
+/// Wakes up to `count` threads that sleep on a word, by its address, which need not be mapped any more: futex(2) never
+/// reads the word of a private wake. If another word is at the address by now, its sleeper sees a spurious wakeup,
+/// which every user of futex(2) has to expect.
+pub fn unpark(word: *const AtomicU32, count: usize) -> usize {
+    let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // To the kernel `count` is an `int`, and -1 wakes one.
+    let count = count.min(i32::MAX as usize);
+    // SAFETY: a private wake touches no memory of ours.
+    let woken = unsafe { syscall4(libc::SYS_futex, word.expose_provenance(), op as usize, count, 0) };
+    usize::try_from(woken).unwrap_or(0)
+}
+
+/// The time of `clock` since its epoch.
+pub fn now(clock: Clock) -> Option<Duration> {
+    let id = match clock {
+        Clock::Monotonic => libc::CLOCK_MONOTONIC,
+        Clock::Realtime => libc::CLOCK_REALTIME,
+    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for the write, and both clocks exist on every Linux.
+    unsafe { libc::clock_gettime(id, &mut time) };
+    Some(Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0)))
+}
+
+/// Gives up the CPU to another thread.
+pub fn yield_now() {
+    // SAFETY: sched_yield takes nothing and changes nothing.
+    let _always_0 = unsafe { syscall4(libc::SYS_sched_yield, 0, 0, 0, 0) };
+}
+
+/// Sleeps for `length`. Does not use libc's sleep, which is a cancellation point of the thread.
+pub fn sleep(length: Duration) -> bool {
+    let length = libc::timespec { tv_sec: length.as_secs() as libc::time_t, tv_nsec: length.subsec_nanos().into() };
+    // SAFETY: `length` outlives the call. The kernel does not write the remaining time, because no address is given for
+    // it.
+    unsafe { syscall4(libc::SYS_nanosleep, (&raw const length).expose_provenance(), 0, 0, 0) };
+    true
+}

@@ -1,0 +1,27 @@
+//! No platform: nobody can sleep and there is no clock. Tasks and custom waiters need neither; a thread that would sleep
+//! spins.
+
+use core::sync::atomic::AtomicU32;
+use core::time::Duration;
+
+use super::super::clock::{Clock, Deadline};
+use super::super::park::Parked;
+
+pub fn park(_word: &AtomicU32, _expected: u32, _deadline: Option<&Deadline>) -> Parked {
+    crate::sync::spin_loop();
+    Parked::Awake
+}
+
+pub fn unpark(_word: *const AtomicU32, _count: usize) -> usize {
+    0
+}
+
+pub fn now(_clock: Clock) -> Option<Duration> {
+    None
+}
+
+pub fn yield_now() {}
+
+pub fn sleep(_length: Duration) -> bool {
+    false
+}

@@ -1,0 +1,293 @@
+//! The platform: how a thread sleeps, what time it is, and what has to be done around a lock.
+//!
+//! A [`PlatformRef`] is one word, which lies in each lock and in each sleeping thread's waiter. All zeroes stand for
+//! the host, whose functions are called directly. So the memory of a table needs no initialisation for the host, and
+//! nothing is looked up on the way.
+
+use core::sync::atomic::AtomicU32;
+use core::time::Duration;
+
+use super::clock::{Clock, Deadline, Timeout};
+use super::host;
+#[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
+use super::park::Parked;
+
+/// What the engine needs of an operating system. A kernel implements it, or any other embedder whose threads are not
+/// the host's, and names it in [`Config::platform`](crate::Config::platform).
+///
+/// The functions have no `self`: what a platform knows is where its scheduler finds it, in statics or by CPU. So a
+/// reference to a platform fits into each lock.
+///
+/// ```
+/// use core::{sync::atomic::{AtomicU32, Ordering::Acquire}, time::Duration};
+/// use ufutex::platform::{Clock, Deadline, Platform};
+///
+/// struct Mine;
+///
+/// impl Platform for Mine {
+///     fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>) {
+///         if word.load(Acquire) == expected && deadline.is_none_or(|deadline| Self::now(deadline.clock) < deadline.at) {
+///             std::thread::yield_now(); // to return too early is allowed
+///         }
+///     }
+///     fn unpark(_word: *const AtomicU32, _count: usize) -> usize {
+///         0 // nobody sleeps
+///     }
+///     fn now(_clock: Clock) -> Duration {
+///         std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
+///     }
+/// }
+///
+/// let system = ufutex::System::<ufutex::layout::Lean>::with_config(ufutex::Config::new().platform::<Mine>())?;
+/// # let _ = system;
+/// # Ok::<(), ufutex::Error>(())
+/// ```
+pub trait Platform: 'static {
+    /// Lets the calling thread sleep while `word` holds `expected`, until [`unpark`](Self::unpark) is called with its
+    /// address, or `deadline` has passed. It may return for no reason at any time: the engine looks at `word` again.
+    ///
+    /// To look at `word` and to fall asleep must be one step to `unpark`: if the word is changed and `unpark` is called
+    /// after that, either this call sees the new value, or `unpark` wakes it. futex(2) does so by a lock that both
+    /// take.
+    ///
+    /// It is called with no lock of the engine held that [`enter`](Self::enter) has announced, and never by an
+    /// operation that has no reason to sleep: a wake calls it only where [`KEEPS_CPU`](Self::KEEPS_CPU) is `false`, if
+    /// another thread holds the bucket.
+    fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>);
+
+    /// Wakes up to `count` threads that sleep on the word at this address, and returns how many, or 0 if that is not
+    /// known. A `count` of `usize::MAX` stands for all.
+    ///
+    /// `word` must not be dereferenced: the memory may have been freed, or be in use for something else. If so, a
+    /// thread that sleeps there by now wakes up for no reason, which `park` may do.
+    fn unpark(word: *const AtomicU32, count: usize) -> usize;
+
+    /// The time since the epoch of `clock`. The monotonic clock does not go backwards.
+    fn now(clock: Clock) -> Duration;
+
+    /// Lets other threads run that wait for a CPU, if there are any. By default it does nothing.
+    fn yield_now() {}
+
+    /// Whether a thread between [`enter`](Self::enter) and [`leave`](Self::leave) keeps its CPU: it is neither preempted
+    /// nor interrupted. Then whoever finds a lock held spins until its holder, which is running, has unlocked it: for a
+    /// short time, and also in an interrupt handler. Otherwise it sleeps. Default: `false`.
+    const KEEPS_CPU: bool = false;
+
+    /// Called before the engine takes the lock of a bucket or of another short section: a kernel disables interrupts
+    /// and preemption on this CPU. Calls may be nested, in any order of their ends, so a kernel counts them.
+    ///
+    /// Within the section the engine calls nothing of the embedder but [`UserMemory`](crate::UserMemory) functions that
+    /// may fault but not sleep. Tables are allocated outside.
+    ///
+    /// Only a build without the feature `std` calls it. A host's threads can be preempted at any time.
+    fn enter() {}
+
+    /// Called after a lock is released: ends what [`enter`](Self::enter) began.
+    fn leave() {}
+}
+
+/// The functions of a platform.
+#[cfg_attr(
+    any(feature = "loom", feature = "shuttle", feature = "sim"),
+    expect(dead_code, reason = "words are models'")
+)]
+struct Calls {
+    park: fn(&AtomicU32, u32, Option<Deadline>),
+    unpark: fn(*const AtomicU32, usize) -> usize,
+    now: fn(Clock) -> Duration,
+    yield_now: fn(),
+    /// `enter` and `leave`, if locks are announced by them.
+    around_locks: Option<Around>,
+    /// The same platform for locks that are held for longer, and not announced.
+    long: Option<&'static Self>,
+}
+
+#[derive(Clone, Copy)]
+struct Around {
+    enter: fn(),
+    leave: fn(),
+}
+
+/// Makes the [`Calls`] of a platform, once for each in the program.
+struct Made<P>(core::marker::PhantomData<P>);
+
+impl<P: Platform> Made<P> {
+    const LONG: Calls = Calls {
+        park: P::park,
+        unpark: P::unpark,
+        now: P::now,
+        yield_now: P::yield_now,
+        around_locks: None,
+        long: None,
+    };
+    const CALLS: &'static Calls = if P::KEEPS_CPU {
+        &Calls {
+            around_locks: Some(Around { enter: P::enter, leave: P::leave }),
+            long: Some(&Self::LONG),
+            ..Self::LONG
+        }
+    } else {
+        &Self::LONG
+    };
+}
+
+/// Which platform a lock or a waiter is on. All zeroes: the host, or nobody that could sleep if there is none.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct PlatformRef(Option<&'static Calls>);
+
+/// Whether [`Platform::enter`] is called.
+const ANNOUNCED: bool = !cfg!(feature = "std");
+
+impl PlatformRef {
+    /// The host.
+    pub const HOST: Self = Self(None);
+
+    /// The platform `P`.
+    pub const fn of<P: Platform>() -> Self {
+        Self(Some(Made::<P>::CALLS))
+    }
+
+    /// Whether this is the host, as in memory of all zeroes.
+    pub const fn is_host(self) -> bool {
+        self.0.is_none()
+    }
+
+    /// A pointer for an atomic word, which [`from_raw`](Self::from_raw) turns back.
+    pub fn into_raw(self) -> *mut () {
+        self.0.map_or(core::ptr::null_mut(), |calls| core::ptr::from_ref(calls).cast_mut().cast())
+    }
+
+    /// # Safety
+    /// `raw` is what [`into_raw`](Self::into_raw) returned.
+    pub unsafe fn from_raw(raw: *mut ()) -> Self {
+        // SAFETY: null, or a reference of static lifetime.
+        Self(unsafe { raw.cast::<Calls>().as_ref() })
+    }
+
+    /// The same platform, for a lock whose holder may sleep, allocate, or take its time.
+    pub const fn for_long_locks(self) -> Self {
+        match self.0 {
+            Some(Calls { long: Some(long), .. }) => Self(Some(long)),
+            _ => self,
+        }
+    }
+
+    /// Before a lock is taken.
+    #[inline(always)]
+    pub fn enter(self) {
+        if ANNOUNCED && let Some(Calls { around_locks: Some(Around { enter, .. }), .. }) = self.0 {
+            enter();
+        }
+    }
+
+    /// After a lock is released, or was not taken.
+    #[inline(always)]
+    pub fn leave(self) {
+        if ANNOUNCED && let Some(Calls { around_locks: Some(Around { leave, .. }), .. }) = self.0 {
+            leave();
+        }
+    }
+
+    /// Whether the holder of a lock keeps its CPU, so that whoever waits for it spins.
+    pub fn holders_keep_cpu(self) -> bool {
+        ANNOUNCED && self.0.is_some_and(|calls| calls.around_locks.is_some())
+    }
+
+    /// Sleeps while `word` is `expected`, until `deadline` at the latest.
+    #[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
+    pub fn park(self, word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Parked {
+        let Some(calls) = self.0 else { return host::park(word, expected, deadline) };
+        (calls.park)(word, expected, deadline.copied());
+        if deadline.is_some_and(|deadline| self.has_passed(deadline)) { Parked::TimedOut } else { Parked::Awake }
+    }
+
+    /// Wakes up to `count` threads that sleep on the word at `word`, which need not be mapped any more. Returns how
+    /// many there were, as far as is known.
+    #[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
+    pub fn unpark(self, word: *const AtomicU32, count: usize) -> usize {
+        match self.0 {
+            None => host::unpark(word, count),
+            Some(calls) => (calls.unpark)(word, count),
+        }
+    }
+
+    /// The time of `clock`. `None` if there is no clock.
+    pub fn now(self, clock: Clock) -> Option<Duration> {
+        match self.0 {
+            None => host::now(clock),
+            Some(calls) => Some((calls.now)(clock)),
+        }
+    }
+
+    /// Nanoseconds on a clock that does not go backwards. `None` if there is no clock.
+    pub fn monotonic_ns(self) -> Option<u64> {
+        u64::try_from(self.now(Clock::Monotonic)?.as_nanos()).ok()
+    }
+
+    /// The point in time at which `timeout` ends, if it begins now. Without a clock no timeout ends.
+    pub fn begin(self, timeout: Timeout) -> Deadline {
+        match timeout {
+            Timeout::At(clock, at) => Deadline { clock, at },
+            Timeout::After(length) => {
+                let now = self.now(Clock::Monotonic).unwrap_or_default();
+                Deadline { clock: Clock::Monotonic, at: now.saturating_add(length) }
+            }
+        }
+    }
+
+    /// Whether the clock of `deadline` shows that time or a later one.
+    pub fn has_passed(self, deadline: &Deadline) -> bool {
+        self.now(deadline.clock).is_some_and(|now| now >= deadline.at)
+    }
+
+    /// Gives up the CPU to another thread.
+    pub fn yield_now(self) {
+        match self.0 {
+            None => host::yield_now(),
+            Some(calls) => (calls.yield_now)(),
+        }
+    }
+
+    /// Waits a moment for another thread's progress: it first spins, for some microseconds in all, and sleeps from then
+    /// on. If a thread with a real-time priority only yielded, it could keep a thread without one off its CPU for ever.
+    #[cold]
+    pub fn wait_a_moment(self, round: &mut u32) {
+        const SPINS: u32 = 100;
+        crate::sync::spin_loop();
+        if *round < SPINS {
+            *round += 1;
+            return;
+        }
+        let mut naps = *round - SPINS;
+        // Without a way to sleep, in a model or without a platform, it spins.
+        let _slept = self.nap(&mut naps);
+        *round = SPINS.saturating_add(naps);
+    }
+
+    /// Sleeps for a moment, twice as long each time up to a limit. Returns `false` if there is no way to sleep.
+    pub fn nap(self, round: &mut u32) -> bool {
+        let length = Duration::from_nanos(20_000 << (*round).min(5));
+        *round = round.saturating_add(1);
+        let Some(calls) = self.0 else { return host::sleep(length) };
+        let word = AtomicU32::new(0);
+        let deadline = self.begin(Timeout::After(length));
+        (calls.park)(&word, 0, Some(deadline));
+        true
+    }
+}
+
+#[cfg(feature = "std")]
+impl Timeout {
+    /// The point in time at which this timeout ends by the host's clock, if it begins now.
+    #[must_use]
+    pub fn begin(self) -> Deadline {
+        PlatformRef::HOST.begin(self)
+    }
+}
+
+impl core::fmt::Debug for PlatformRef {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(if self.is_host() { "host" } else { "given" })
+    }
+}
