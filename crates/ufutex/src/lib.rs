@@ -108,7 +108,7 @@ pub use futex::wait_any::WaitAny;
 pub use futex::waiter::{Queued, Waiter};
 pub use futex::wake_op::{Compare, Modify, WakeOp};
 pub use futex::who_waits::{WaitedWord, WhoWaits};
-pub use sys::clock::{Clock, Timeout};
+pub use sys::clock::{Clock, Deadline, Timeout};
 #[cfg(feature = "std")]
 pub use sys::host_nodes::HostTopology;
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};

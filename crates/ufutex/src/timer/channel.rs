@@ -119,8 +119,8 @@ impl Expiries {
     /// As [`recv`](Self::recv), but returns `None` after the timeout, which is by the host's clocks.
     #[cfg(feature = "std")]
     #[must_use]
-    pub fn recv_timeout(&self, timeout: Timeout) -> Option<Expired> {
-        self.recv_until(Some(timeout.begin()))
+    pub fn recv_timeout(&self, timeout: impl Into<Timeout>) -> Option<Expired> {
+        self.recv_until(Some(timeout.into().begin()))
     }
 
     #[cfg(feature = "std")]

@@ -26,5 +26,6 @@ mod requeued;
 mod robust;
 mod scheduler;
 mod syscalls;
+mod timeouts;
 mod wait_any;
 mod wake_op;

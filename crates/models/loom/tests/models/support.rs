@@ -104,7 +104,9 @@ fn run_apart(test: &str, mutant: Mutant, model: fn()) -> Option<String> {
 pub const NEVER: Timeout = Timeout::At(Clock::Monotonic, Duration::MAX);
 
 /// A wait until [`NEVER`].
-pub const SOME_TIME: WaitOptions = WaitOptions::new().timeout(NEVER);
+pub fn some_time() -> WaitOptions {
+    WaitOptions::new().timeout(NEVER)
+}
 
 /// A futex word whose address, and so its bucket, is the same in each run of a model.
 pub struct Word {

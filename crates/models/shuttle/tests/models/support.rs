@@ -92,7 +92,9 @@ impl Target for &Word {
 }
 
 /// A deadline that a model does not wait for: a thread that would sleep until then times out at once.
-pub const SOME_TIME: WaitOptions = WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::MAX));
+pub fn some_time() -> WaitOptions {
+    WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::MAX))
+}
 
 /// A domain whose first table has two slots, and two words of one cache line, so in one bucket.
 pub struct World<S: Scheme<Lean>> {
