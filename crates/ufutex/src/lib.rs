@@ -24,7 +24,8 @@
 //!
 //! Threads wait with [`Domain::wait`], tasks with [`Domain::wait_async`], and an embedder's own scheduler with
 //! [`Domain::prepare_with`]. All three kinds of waiters share the same queues. A word is a [`Target`]: an atomic of
-//! this program, or a [`Guest`]'s memory behind [`UserMemory`].
+//! this program, or a [`Guest`]'s memory behind [`UserMemory`]. A wake does not access the word and needs only its [`Key`]:
+//! a `Target`, or the [`Address`] of a word that may have been freed.
 //!
 //! To observe a domain, use [`Domain::counters`], [`Domain::who_waits`], and, with the default feature `probes`, static
 //! probes for bpftrace, perf and SystemTap.
@@ -91,7 +92,7 @@ pub use futex::counters::Counters;
 pub use futex::domain::Domain;
 pub use futex::future::Wait;
 pub use futex::interrupt::Interrupt;
-pub use futex::key::{Guest, Shared, Target};
+pub use futex::key::{Address, Guest, Key, Shared, Target};
 pub use futex::numa::{NodeFlags, OnNode};
 pub use futex::operation::Cause;
 pub use futex::pi::lock::LockPi;

@@ -26,6 +26,7 @@ mod requeued;
 mod robust;
 mod scheduler;
 mod syscalls;
+mod targets;
 mod timeouts;
 mod wait_any;
 mod wake_op;

@@ -10,7 +10,7 @@ use ufutex_loom::layout::Lean;
 use ufutex_loom::model::{AtomicU32, Mutant, Ordering, with_mutant};
 use ufutex_loom::scheme::Scheme;
 use ufutex_loom::{
-    Access, Clock, Config, Domain, Error, Fault, Options, Queued, System, Target, Timeout, WaitOptions, Waiter,
+    Access, Clock, Config, Domain, Error, Fault, Key, Options, Queued, System, Target, Timeout, WaitOptions, Waiter,
 };
 
 /// Explores the interleavings with at most two preemptions, or with as many as `UFUTEX_MODEL_BOUND` sets.
@@ -131,12 +131,15 @@ impl Word {
     }
 }
 
-impl Target for &Word {
-    type Value = u32;
-
+impl Key for &Word {
     fn address(&self) -> u64 {
         self.address
     }
+}
+
+impl Target for &Word {
+    type Value = u32;
+
     fn load(&self) -> Result<u32, Fault> {
         Ok(self.value.load(Ordering::Acquire))
     }
