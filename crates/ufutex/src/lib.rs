@@ -76,6 +76,8 @@ mod error;
 mod expiry;
 mod futex;
 mod lock;
+#[cfg(feature = "_host")]
+mod process;
 mod sync;
 mod sys;
 mod syscall;
@@ -103,12 +105,15 @@ pub use futex::pi::task::Task;
 pub use futex::pi::{OWNER_DIED, TID_MASK, WAITERS};
 pub use futex::requeue::Requeued;
 pub use futex::robust::Pointers;
+pub use futex::static_domain::StaticDomain;
 pub use futex::system::System;
 pub use futex::wait::WaitOptions;
 pub use futex::wait_any::WaitAny;
 pub use futex::waiter::{Queued, Waiter};
 pub use futex::wake_op::{Compare, Modify, WakeOp};
 pub use futex::who_waits::{WaitedWord, WhoWaits};
+#[cfg(feature = "_host")]
+pub use process::{wait, wait_timeout, wake_all, wake_one};
 pub use sys::clock::{Clock, Deadline, Timeout};
 #[cfg(feature = "std")]
 pub use sys::host_nodes::HostTopology;

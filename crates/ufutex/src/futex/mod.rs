@@ -21,6 +21,7 @@ pub(crate) mod robust;
 #[cfg(feature = "std")]
 pub(crate) mod seat;
 pub(crate) mod slots;
+pub(crate) mod static_domain;
 pub(crate) mod system;
 pub(crate) mod timeout_watch;
 pub(crate) mod wait;

@@ -25,6 +25,7 @@ mod requeue_stress;
 mod requeued;
 mod robust;
 mod scheduler;
+mod statics;
 mod syscalls;
 mod targets;
 mod timeouts;
