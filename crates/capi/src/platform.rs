@@ -6,7 +6,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire},
 };
 
-use engine::{Access, Clock, Fault, ObjectId, Scope, Target, Timeout, UserMemory, Width};
+use engine::{Access, Clock, Fault, Key, ObjectId, Scope, Target, Timeout, UserMemory, Width};
 
 use crate::abi;
 use crate::errno::Errno;
@@ -198,13 +198,16 @@ impl OwnWord {
     }
 }
 
-impl Target for OwnWord {
-    type Value = u32;
-
+impl Key for OwnWord {
     #[inline(always)]
     fn address(&self) -> u64 {
         self.0
     }
+}
+
+impl Target for OwnWord {
+    type Value = u32;
+
     #[inline(always)]
     fn load(&self) -> Result<u32, Fault> {
         Ok(self.word().load(Acquire)) // [Cm]

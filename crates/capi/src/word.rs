@@ -1,6 +1,6 @@
 //! A word as a program names it in a call.
 
-use engine::{Access, Fault, Scope, Target, UserMemory, Width};
+use engine::{Access, Fault, Key, Scope, Target, UserMemory, Width};
 
 use crate::errno::Errno;
 use crate::platform::Memory;
@@ -40,15 +40,18 @@ impl<'m> Word<'m> {
     }
 }
 
-impl Target for Word<'_> {
-    type Value = u64;
-
+impl Key for Word<'_> {
     fn address(&self) -> u64 {
         self.address
     }
     fn scope(&self) -> Scope {
         self.scope
     }
+}
+
+impl Target for Word<'_> {
+    type Value = u64;
+
     fn width(&self) -> Width {
         self.width
     }

@@ -78,9 +78,8 @@ pub unsafe fn park(
     }
 }
 
-/// Converts a deadline. std does not say which clock an `Instant` is on, so the clock is read twice.
 fn deadline(at: Instant) -> Deadline {
-    Timeout::After(at.saturating_duration_since(Instant::now())).begin()
+    Timeout::from(at).begin()
 }
 
 /// Unparks one thread: see either line's `unpark_one`.

@@ -31,7 +31,9 @@ const USER_END: u64 = (1 << 47) - 4096;
 const WAKE_PRIVATE: u32 = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u32;
 
 /// Options of waits that must not sleep.
-const AT_ONCE: WaitOptions = WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::ZERO));
+fn at_once() -> WaitOptions {
+    WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::ZERO))
+}
 
 /// A domain, and tasks to call it with: one for each priority, because a waiter's place in a queue depends on its
 /// task's priority.
@@ -181,7 +183,7 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
         }
         if settings.watch {
             // A wait with no time to sleep makes the table.
-            let _ = domain.wait_with(&AtomicU32::new(0), 0, &AT_ONCE);
+            let _ = domain.wait_with(&AtomicU32::new(0), 0, &at_once());
         }
         let this = Self { tasks: [const { AtomicPtr::new(ptr::null_mut()) }; 100], domain };
         this.task(0).ok_or(ufutex::Error::NoMemory)?;
@@ -231,7 +233,7 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
         let word = Guest::new(&Native, address, Width::U32).ok()?;
         match op as u32 {
             WAIT_PRIVATE if time == 0 && looks_different(address, val) => {
-                match self.domain.wait_with(word, u64::from(val as u32), &AT_ONCE) {
+                match self.domain.wait_with(word, u64::from(val as u32), &at_once()) {
                     Err(ufutex::Error::Again) => Some(-(libc::EAGAIN as isize)),
                     Ok(()) => Some(0),
                     // The value has changed back. The wait begins anew, and will sleep.

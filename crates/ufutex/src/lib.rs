@@ -24,7 +24,8 @@
 //!
 //! Threads wait with [`Domain::wait`], tasks with [`Domain::wait_async`], and an embedder's own scheduler with
 //! [`Domain::prepare_with`]. All three kinds of waiters share the same queues. A word is a [`Target`]: an atomic of
-//! this program, or a [`Guest`]'s memory behind [`UserMemory`].
+//! this program, or a [`Guest`]'s memory behind [`UserMemory`]. A wake does not access the word and needs only its [`Key`]:
+//! a `Target`, or the [`Address`] of a word that may have been freed.
 //!
 //! To observe a domain, use [`Domain::counters`], [`Domain::who_waits`], and, with the default feature `probes`, static
 //! probes for bpftrace, perf and SystemTap.
@@ -75,6 +76,8 @@ mod error;
 mod expiry;
 mod futex;
 mod lock;
+#[cfg(feature = "_host")]
+mod process;
 mod sync;
 mod sys;
 mod syscall;
@@ -91,7 +94,7 @@ pub use futex::counters::Counters;
 pub use futex::domain::Domain;
 pub use futex::future::Wait;
 pub use futex::interrupt::Interrupt;
-pub use futex::key::{Guest, Shared, Target};
+pub use futex::key::{Address, Guest, Key, Shared, Target};
 pub use futex::numa::{NodeFlags, OnNode};
 pub use futex::operation::Cause;
 pub use futex::pi::lock::LockPi;
@@ -102,13 +105,16 @@ pub use futex::pi::task::Task;
 pub use futex::pi::{OWNER_DIED, TID_MASK, WAITERS};
 pub use futex::requeue::Requeued;
 pub use futex::robust::Pointers;
+pub use futex::static_domain::StaticDomain;
 pub use futex::system::System;
 pub use futex::wait::WaitOptions;
 pub use futex::wait_any::WaitAny;
 pub use futex::waiter::{Queued, Waiter};
 pub use futex::wake_op::{Compare, Modify, WakeOp};
 pub use futex::who_waits::{WaitedWord, WhoWaits};
-pub use sys::clock::{Clock, Timeout};
+#[cfg(feature = "_host")]
+pub use process::{wait, wait_timeout, wake_all, wake_one};
+pub use sys::clock::{Clock, Deadline, Timeout};
 #[cfg(feature = "std")]
 pub use sys::host_nodes::HostTopology;
 pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};

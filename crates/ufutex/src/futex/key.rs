@@ -1,18 +1,15 @@
-//! Targets of operations: a word, and the scope in which it is shared.
+//! What operations name: a key, which is where waiters are queued, and a target, which is a key with a word.
 
 use crate::error::Error;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
-use crate::table::hash::Key;
+use crate::table::hash::Key as TableKey;
 
-/// A futex word that operations take.
+/// Where waiters of a word are queued: the word's address, and who shares it. It is all that a wake and a requeue need,
+/// which do not access the word.
 ///
-/// Implemented for references to atomics of 8, 16, 32 and 64 bits, for [`Guest`] memory, and for either as
-/// [`Shared`].
-pub trait Target {
-    /// The type of the word's value.
-    type Value: Copy + PartialEq + Into<u64> + TryFrom<u64>;
-
+/// Every [`Target`] is a key. An [`Address`] is a key without a word that may be read.
+pub trait Key {
     /// The word's address.
     fn address(&self) -> u64;
 
@@ -28,6 +25,26 @@ pub trait Target {
     fn node(&self) -> Option<u32> {
         None
     }
+}
+
+/// A futex word that operations access: wait, wake_op, and locks with priority inheritance.
+///
+/// Implemented for references to atomics of 8, 16, 32 and 64 bits, for [`Guest`] memory, and for either as [`Shared`].
+///
+/// An embedder's own target may count on this:
+/// - An attempt to wait calls [`load`](Self::load) once, with the bucket of the word locked. Wakes, requeues and other
+///   waits whose words share the bucket stand still meanwhile, and `load` must not call the engine. A wait of a domain
+///   with [`Options::early_return`](crate::Options::early_return) calls it once more before, with no lock held. If it
+///   finds another value there, the wait ends without the attempt.
+/// - If `load` returns [`Fault`], the engine unlocks the bucket, calls [`fault_in`](Self::fault_in) with no lock held,
+///   and makes another attempt.
+/// - A wait makes no further attempt once it is queued: it does not load the word after a wake, or when it times out.
+///   A future's wait makes its attempt in its first poll.
+/// - A wait for several words ([`Domain::wait_any`](crate::Domain::wait_any)) makes an attempt for each, in their
+///   order, until one differs.
+pub trait Target: Key {
+    /// The type of the word's value.
+    type Value: Copy + PartialEq + Into<u64> + TryFrom<u64>;
 
     /// The word's size.
     #[inline(always)]
@@ -95,13 +112,16 @@ pub trait Target {
 
 macro_rules! native_target {
     ($($atomic:ty: $value:ty),*) => {$(
-        impl Target for &$atomic {
-            type Value = $value;
-
+        impl Key for &$atomic {
             #[inline(always)]
             fn address(&self) -> u64 {
                 core::ptr::from_ref::<$atomic>(self).addr() as u64
             }
+        }
+
+        impl Target for &$atomic {
+            type Value = $value;
+
             #[inline(always)]
             fn load(&self) -> Result<$value, Fault> {
                 Ok((**self).load(Ordering::Acquire)) // [M]
@@ -119,6 +139,50 @@ macro_rules! native_target {
 }
 
 native_target!(AtomicU8: u8, AtomicU16: u16, AtomicU32: u32, AtomicU64: u64);
+
+/// The address of a word of this program, without the right to access it. The word may have been freed already.
+///
+/// A lock or a semaphore changes its word and then wakes a waiter. In between another thread may take the lock, give it
+/// back and free it. A reference to the word must not exist any more then, but its address may still be woken: if it is
+/// the address of another word by now, at most a waiter of that word wakes up too early.
+///
+/// ```
+/// use std::sync::atomic::AtomicU32;
+/// use ufutex::{Address, Domain, System};
+///
+/// let domain = Domain::new(&System::new());
+/// let word = Box::new(AtomicU32::new(0));
+/// let address = Address::of(&raw const *word);
+/// drop(word);
+/// assert_eq!(domain.wake(address, 1), 0); // nobody waits
+/// ```
+///
+/// It meets operations on a reference to the same word, such as `&AtomicU32`. An operation that accesses the word does
+/// not take it:
+///
+/// ```compile_fail,E0277
+/// # use ufutex::{Address, Domain, System};
+/// # let domain = Domain::new(&System::new());
+/// let _ = domain.wait(Address::of(&0), 0);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Address(u64);
+
+impl Address {
+    /// The address of `word`, which is not accessed. The pointer may be dangling.
+    #[inline(always)]
+    #[must_use]
+    pub fn of<T: ?Sized>(word: *const T) -> Self {
+        Self(word.addr() as u64)
+    }
+}
+
+impl Key for Address {
+    #[inline(always)]
+    fn address(&self) -> u64 {
+        self.0
+    }
+}
 
 /// A word in a guest's memory.
 #[derive(Debug)]
@@ -146,12 +210,15 @@ impl<'m, M: UserMemory + ?Sized> Guest<'m, M> {
     }
 }
 
-impl<M: UserMemory + ?Sized> Target for Guest<'_, M> {
-    type Value = u64;
-
+impl<M: UserMemory + ?Sized> Key for Guest<'_, M> {
     fn address(&self) -> u64 {
         self.address
     }
+}
+
+impl<M: UserMemory + ?Sized> Target for Guest<'_, M> {
+    type Value = u64;
+
     fn width(&self) -> Width {
         self.width
     }
@@ -176,7 +243,7 @@ pub struct Shared<T> {
     scope: Scope,
 }
 
-impl<T: Target> Shared<T> {
+impl<T: Key> Shared<T> {
     /// `target`, which lies at `offset` in the object `id`.
     pub fn object(target: T, id: ObjectId, offset: u64) -> Self {
         Self { target, scope: Scope::Object { id, offset } }
@@ -189,9 +256,7 @@ impl<T: Target> Shared<T> {
     }
 }
 
-impl<T: Target> Target for Shared<T> {
-    type Value = T::Value;
-
+impl<T: Key> Key for Shared<T> {
     fn address(&self) -> u64 {
         self.target.address()
     }
@@ -201,6 +266,11 @@ impl<T: Target> Target for Shared<T> {
     fn node(&self) -> Option<u32> {
         self.target.node()
     }
+}
+
+impl<T: Target> Target for Shared<T> {
+    type Value = T::Value;
+
     fn width(&self) -> Width {
         self.target.width()
     }
@@ -240,19 +310,19 @@ pub(crate) enum Space {
     Shared(u64),
 }
 
-/// The address of `target` in its space, and the space.
+/// The address of `key` in its space, and the space.
 #[inline(always)]
-pub(crate) fn target_key<T: Target>(target: &T, private_space: u64) -> (u64, Space) {
-    match target.scope() {
-        Scope::Private if target.node().is_none() => (target.address(), Space::Private),
-        Scope::Private => (target.address(), Space::Shared(private_space | SPACE_ON_NODES)),
+pub(crate) fn address_and_space<K: Key>(key: &K, private_space: u64) -> (u64, Space) {
+    match key.scope() {
+        Scope::Private if key.node().is_none() => (key.address(), Space::Private),
+        Scope::Private => (key.address(), Space::Shared(private_space | SPACE_ON_NODES)),
         Scope::Object { id, offset } => (offset, Space::Shared(id.get() << 2 | SPACE_OF_OBJECT)),
-        Scope::AddressSpace => (target.address(), Space::Shared(private_space | SPACE_OF_SHARED_ADDRESSES)),
+        Scope::AddressSpace => (key.address(), Space::Shared(private_space | SPACE_OF_SHARED_ADDRESSES)),
     }
 }
 
 /// The scope of the word with this key.
-pub(crate) fn scope_of(key: Key) -> Scope {
+pub(crate) fn scope_of(key: TableKey) -> Scope {
     match key.space & SPACE_KIND {
         SPACE_OF_SHARED_ADDRESSES => Scope::AddressSpace,
         SPACE_OF_OBJECT => {
@@ -263,11 +333,11 @@ pub(crate) fn scope_of(key: Key) -> Scope {
 }
 
 /// Whether the key belongs to the domain with `private_space`, but is never in that domain's own table.
-pub(crate) fn is_shared_of(key: Key, private_space: u64) -> bool {
+pub(crate) fn is_shared_of(key: TableKey, private_space: u64) -> bool {
     !is_of_object(key) && key.space != private_space && key.space & !SPACE_KIND == private_space
 }
 
 /// Whether the key is that of a word in a shared object.
-pub(crate) fn is_of_object(key: Key) -> bool {
+pub(crate) fn is_of_object(key: TableKey) -> bool {
     key.space & SPACE_KIND == SPACE_OF_OBJECT
 }

@@ -20,6 +20,7 @@ pub(crate) mod requeue;
 pub(crate) mod robust;
 pub(crate) mod seat;
 pub(crate) mod slots;
+pub(crate) mod static_domain;
 pub(crate) mod system;
 pub(crate) mod timeout_watch;
 pub(crate) mod wait;

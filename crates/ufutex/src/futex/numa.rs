@@ -7,7 +7,7 @@
 //! global hash.
 
 use super::domain::Domain;
-use super::key::Target;
+use super::key::{Key, Target};
 use super::system::System;
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults, Scope, UserMemory, Width};
@@ -26,9 +26,7 @@ pub struct OnNode<T> {
     node: Option<u32>,
 }
 
-impl<T: Target> Target for OnNode<T> {
-    type Value = T::Value;
-
+impl<T: Key> Key for OnNode<T> {
     fn address(&self) -> u64 {
         self.target.address()
     }
@@ -38,6 +36,11 @@ impl<T: Target> Target for OnNode<T> {
     fn node(&self) -> Option<u32> {
         self.node
     }
+}
+
+impl<T: Target> Target for OnNode<T> {
+    type Value = T::Value;
+
     fn width(&self) -> Width {
         self.target.width()
     }
@@ -83,7 +86,7 @@ impl<L: Layout> System<L> {
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is no such node.
-    pub fn on_node<T: Target>(&self, target: T, node: u32) -> Result<OnNode<T>, Error> {
+    pub fn on_node<T: Key>(&self, target: T, node: u32) -> Result<OnNode<T>, Error> {
         if self.has_node(node) { Ok(OnNode { target, node: Some(node) }) } else { Err(Error::Invalid) }
     }
 

@@ -1,16 +1,16 @@
 //! Where the waiters of a word are queued: the word's key, its hash, and which table the key is looked up in.
 
 use super::domain::Domain;
-use super::key::{Space, Target, target_key};
+use super::key::{Key, Space, address_and_space};
 use crate::table::bucket::Bucket;
-use crate::table::hash::{Hash, Key};
+use crate::table::hash::{Hash, Key as TableKey};
 use crate::table::layout::Layout;
 use crate::table::refs::{Locked, Scheme};
 
 /// The place of a word's waiters. Operations on words with equal places meet.
 ///
 /// It is made by every operation, also by one that ends at once. So it contains only what finding the bucket needs: the
-/// [`Key`] itself, for which the domain's number has to be loaded, is made by [`Domain::key`] when a queue is searched
+/// [key](TableKey) itself, for which the domain's number has to be loaded, is made by [`Domain::key`] when a queue is searched
 /// or changed.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
@@ -32,39 +32,39 @@ impl Place {
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// The place of `target`'s waiters.
+    /// The place of `key`'s waiters.
     #[inline(always)]
-    pub(super) fn place<T: Target>(&self, target: &T) -> Place {
-        self.place_and_line(target).0
+    pub(super) fn place<K: Key>(&self, key: &K) -> Place {
+        self.place_and_line(key).0
     }
 
-    /// The place of `target`'s waiters, and the hash of its cache line.
+    /// The place of `key`'s waiters, and the hash of its cache line.
     #[inline(always)]
-    pub(super) fn place_and_line<T: Target>(&self, target: &T) -> (Place, u32) {
-        let (address, space) = target_key(target, self.tables.space);
+    pub(super) fn place_and_line<K: Key>(&self, key: &K) -> (Place, u32) {
+        let (address, space) = address_and_space(key, self.tables.space);
         let salt = match space {
             Space::Private => self.private_salt,
             Space::Shared(space) => self.hasher.salt(space),
         };
         let Hash { bits, line } = self.hasher.hash(address, salt);
         let is_spread = matches!(space, Space::Shared(_)) && self.has_nodes;
-        let hash = if is_spread { self.system.globals().place(bits, target.node()) } else { bits };
+        let hash = if is_spread { self.system.globals().place(bits, key.node()) } else { bits };
         (Place { address, space, hash }, line)
     }
 
     /// The place of the waiters with this key and hash.
-    pub(super) fn place_of(&self, key: Key, hash: u32) -> Place {
+    pub(super) fn place_of(&self, key: TableKey, hash: u32) -> Place {
         let space = if key.space == self.tables.space { Space::Private } else { Space::Shared(key.space) };
         Place { address: key.address, space, hash }
     }
 
     /// The key of a place. Only operations that search or change a queue need it.
-    pub(super) fn key(&self, place: &Place) -> Key {
+    pub(super) fn key(&self, place: &Place) -> TableKey {
         let space = match place.space {
             Space::Private => self.tables.space,
             Space::Shared(space) => space,
         };
-        Key { address: place.address, space }
+        TableKey { address: place.address, space }
     }
 
     /// Locks the bucket of `place`. `None` if the domain needs a table of its own, and has none yet.

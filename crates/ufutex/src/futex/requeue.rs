@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 
 use super::domain::Domain;
 use super::entry::{Entry, Moment, PIECE, PendingWakes, Room, notify};
-use super::key::Target;
+use super::key::{Key, Target};
 use super::marker::Marker;
 use super::pair::Pair;
 use super::place::Place;
@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::sync::{Mutant, mutant};
 use crate::sys::mem::{Access, Fault, Faults};
 use crate::sys::unwind::{Otherwise, call};
-use crate::table::hash::Key;
+use crate::table::hash::Key as TableKey;
 use crate::table::layout::Layout;
 use crate::table::list::Node;
 use crate::table::refs::Scheme;
@@ -45,14 +45,9 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// # Errors
     /// [`Error::Invalid`] if a waiter of a lock is found in the queue of `from`; what was done before stays done. Also
     /// if `from` is shared and `to` is private, since the waiters of `from` may belong to another domain.
-    pub fn requeue<T: Target, U: Target>(
-        &self,
-        from: T,
-        to: U,
-        wake: usize,
-        requeue: usize,
-    ) -> Result<Requeued, Error> {
-        self.requeue_if(&from, None, &to, Counts { wake, requeue })
+    pub fn requeue<K: Key, U: Key>(&self, from: K, to: U, wake: usize, requeue: usize) -> Result<Requeued, Error> {
+        let places = [self.place(&from), self.place(&to)];
+        self.requeue_if(places, || Ok(self.lock_pair(&places[0], &places[1])), Counts { wake, requeue })
     }
 
     /// As [`requeue`](Self::requeue), if `from` holds `expected`: `FUTEX_CMP_REQUEUE`. The word is compared and the
@@ -76,7 +71,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// # Errors
     /// As for `requeue`; [`Error::Invalid`] when the word cannot hold `expected` at all. In the first step,
     /// [`Error::Again`] when the word does not hold `expected`, and [`Error::Fault`] when it cannot be read.
-    pub fn cmp_requeue<T: Target, U: Target>(
+    pub fn cmp_requeue<T: Target, U: Key>(
         &self,
         from: T,
         expected: T::Value,
@@ -87,26 +82,28 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         if !from.can_hold(expected) {
             return Err(Error::Invalid);
         }
-        self.requeue_if(&from, Some(expected), &to, Counts { wake, requeue })
+        let places = [self.place(&from), self.place(&to)];
+        let lock = || self.lock_pair_if_equal(&places[0], &places[1], &from, expected);
+        self.requeue_if(places, lock, Counts { wake, requeue })
     }
 
-    fn requeue_if<T: Target, U: Target>(
-        &self,
-        from: &T,
-        expected: Option<T::Value>,
-        to: &U,
+    /// Requeues from the first place to the second. `lock` locks both buckets, if the requeue is still to be done.
+    fn requeue_if<'d>(
+        &'d self,
+        places: [Place; 2],
+        lock: impl Fn() -> Result<Pair<'d, S, L>, Error>,
         counts: Counts,
     ) -> Result<Requeued, Error> {
-        let (source, target) = (self.place(from), self.place(to));
+        let [source, target] = places;
         // Waiters of a shared word may belong to another domain, whose entries must not be queued in this domain's
         // table.
         if target.is_private() && !source.is_private() {
             return Err(Error::Invalid);
         }
-        let work = Requeuing { keys: [self.key(&source), self.key(&target)], places: [source, target], counts };
+        let work = Requeuing { keys: [self.key(&source), self.key(&target)], places, counts };
         let mut room = Room::default();
         let noted = loop {
-            let mut pair = self.lock_pair_if_equal(&source, &target, from, expected)?;
+            let mut pair = lock()?;
             let is_long =
                 (counts.wake > PIECE || counts.requeue > PIECE) && self.is_any_global(&mut pair, &source, &target);
             let wanted = if is_long { 0 } else { wanted(pair.first(), work.keys[0], work.places[0].hash, counts.wake) };
@@ -114,7 +111,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
                 let began = self.begin_in_pieces();
                 // In a later step an error only ends the requeue: the caller has to know of the waiters that were woken
                 // and moved before.
-                let lock = || self.lock_pair_if_equal(&source, &target, from, expected).ok();
+                let lock = || lock().ok();
                 let mut noted = Noted::new(self, &work);
                 let marker = pin!(Marker::new(self, &source));
                 self.requeue_in_pieces(marker.as_ref(), Some(pair), &lock, &work, began, &mut noted.done);
@@ -188,17 +185,16 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     }
 
     /// Locks both buckets, if `from` holds `expected` by then.
-    pub(super) fn lock_pair_if_equal<T: Target>(
+    fn lock_pair_if_equal<T: Target>(
         &self,
         source: &Place,
         target: &Place,
         from: &T,
-        expected: Option<T::Value>,
+        expected: T::Value,
     ) -> Result<Pair<'_, S, L>, Error> {
         let mut faults = Faults::default();
         loop {
             let pair = self.lock_pair(source, target);
-            let Some(expected) = expected else { return Ok(pair) };
             match from.load() {
                 Ok(value) if value == expected => return Ok(pair),
                 Ok(_) => return Err(Error::Again),
@@ -280,7 +276,7 @@ struct Step {
 struct Requeuing {
     /// The word whose waiters are woken or moved, and the word that they are moved to.
     places: [Place; 2],
-    keys: [Key; 2],
+    keys: [TableKey; 2],
     counts: Counts,
 }
 

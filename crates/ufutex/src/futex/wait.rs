@@ -8,9 +8,9 @@ use crate::sys::clock::Timeout;
 ///
 /// ```
 /// use std::time::Duration;
-/// use ufutex::{Timeout, WaitOptions};
+/// use ufutex::WaitOptions;
 ///
-/// let options = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(5)));
+/// let options = WaitOptions::new().timeout(Duration::from_millis(5));
 /// # let _ = options;
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +36,13 @@ impl WaitOptions {
         Self { timeout: None, bitset: NonZeroU32::MAX, priority: NORMAL }
     }
 
-    /// Ends the wait after a length of time, or at a point in time.
+    /// Ends the wait after a length of time, or at a point in time. Takes a [`Timeout`], a [`Duration`], or, with the
+    /// feature `std`, an `Instant` of the standard library.
+    ///
+    /// [`Duration`]: core::time::Duration
     #[must_use]
-    pub const fn timeout(mut self, timeout: Timeout) -> Self {
-        self.timeout = Some(timeout);
+    pub fn timeout(mut self, timeout: impl Into<Timeout>) -> Self {
+        self.timeout = Some(timeout.into());
         self
     }
 
@@ -105,12 +108,14 @@ mod thread {
         /// As [`wait`](Self::wait), with a timeout, a bitset, a priority: `FUTEX_WAIT_BITSET`.
         ///
         /// ```
-        /// use std::{sync::atomic::AtomicU32, time::Duration};
-        /// use ufutex::{Domain, Error, System, Timeout, WaitOptions};
+        /// use std::sync::atomic::AtomicU32;
+        /// use std::time::{Duration, Instant};
+        /// use ufutex::{Domain, Error, System, WaitOptions};
         ///
         /// let domain = Domain::new(&System::new());
-        /// let soon = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(1)));
-        /// assert_eq!(domain.wait_with(&AtomicU32::new(0), 0, &soon), Err(Error::TimedOut));
+        /// let (word, ms) = (AtomicU32::new(0), Duration::from_millis(1));
+        /// let ended = domain.wait_with(&word, 0, &WaitOptions::new().timeout(Instant::now() + ms));
+        /// assert_eq!(ended, Err(Error::TimedOut));
         /// ```
         ///
         /// # Errors

@@ -42,11 +42,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     ///
     /// ```
     /// use std::{sync::atomic::AtomicU32, time::Duration};
-    /// use ufutex::{Domain, Error, System, Timeout, WaitOptions};
+    /// use ufutex::{Domain, Error, System, WaitOptions};
     ///
     /// let domain = Domain::new(&System::new());
     /// let (a, b) = (AtomicU32::new(0), AtomicU32::new(0));
-    /// let soon = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(1)));
+    /// let soon = WaitOptions::new().timeout(Duration::from_millis(1));
     /// assert_eq!(domain.wait_any(&[(&a, 0), (&b, 0)], &soon), Err(Error::TimedOut));
     /// ```
     ///

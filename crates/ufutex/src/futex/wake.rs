@@ -6,14 +6,14 @@ use core::ptr::NonNull;
 
 use super::domain::Domain;
 use super::entry::{AT_ONCE, Moment, PIECE, PendingWakes, Room, notify, notify_one, pick};
-use super::key::Target;
+use super::key::Key;
 use super::marker::Marker;
 use super::place::Place;
 use crate::error::Error;
 use crate::sync::{Mutant, mutant, wake_barrier};
 use crate::sys::unwind::Otherwise;
 use crate::table::bucket::Guard;
-use crate::table::hash::Key;
+use crate::table::hash::Key as TableKey;
 use crate::table::layout::Layout;
 use crate::table::list::{Most, Node, Pick, Taken};
 use crate::table::refs::{Locked, Scheme};
@@ -28,7 +28,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// A waiter that gives up between two steps is not counted.
     ///
     /// Change the word before the call. The wake itself does not read or write the word, whose memory may have been
-    /// freed already.
+    /// freed already: then pass its [`Address`](crate::Address) in place of a reference.
     ///
     /// ```
     /// # use std::sync::atomic::AtomicU32;
@@ -37,8 +37,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// assert_eq!(domain.wake(&AtomicU32::new(0), usize::MAX), 0); // nobody waits
     /// ```
     #[inline(always)]
-    pub fn wake<T: Target>(&self, target: T, count: usize) -> usize {
-        self.wake_bitset(target, count, NonZeroU32::MAX)
+    pub fn wake<K: Key>(&self, key: K, count: usize) -> usize {
+        self.wake_bitset(key, count, NonZeroU32::MAX)
     }
 
     /// As [`wake`](Self::wake), for waiters whose bitset has a bit in common with `bitset`: `FUTEX_WAKE_BITSET`. In a
@@ -47,8 +47,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// Waiters of a lock ([`lock_pi`](Self::lock_pi)) are not woken: the lock is handed to them. The wake ends at the
     /// first of them in the queue; [`try_wake_bitset`](Self::try_wake_bitset) reports that as an error.
     #[inline(always)]
-    pub fn wake_bitset<T: Target>(&self, target: T, count: usize, bitset: NonZeroU32) -> usize {
-        let place = self.place(&target);
+    pub fn wake_bitset<K: Key>(&self, key: K, count: usize, bitset: NonZeroU32) -> usize {
+        let place = self.place(&key);
         if self.nobody_waits(&place) {
             self.count_wake(0);
             return 0;
@@ -60,8 +60,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     ///
     /// # Errors
     /// [`Error::Invalid`] when a waiter of a lock stands in the word's queue; those before it have been woken.
-    pub fn try_wake_bitset<T: Target>(&self, target: T, count: usize, bitset: NonZeroU32) -> Result<usize, Error> {
-        let place = self.place(&target);
+    pub fn try_wake_bitset<K: Key>(&self, key: K, count: usize, bitset: NonZeroU32) -> Result<usize, Error> {
+        let place = self.place(&key);
         if self.nobody_waits(&place) {
             self.count_wake(0);
             return Ok(0);
@@ -267,7 +267,7 @@ fn notify_taken(mut taken: Taken, room: Room) {
 
 /// An upper bound for how many waiters a wake of `count` can take. Waiters are counted only if `count` is more than
 /// `AT_ONCE`, for which there is always room.
-pub(super) fn wanted<L: Layout>(bucket: &mut Guard<'_, L>, key: Key, hash: u32, count: usize) -> usize {
+pub(super) fn wanted<L: Layout>(bucket: &mut Guard<'_, L>, key: TableKey, hash: u32, count: usize) -> usize {
     if count <= AT_ONCE { count } else { bucket.count(key, hash, count) }
 }
 

@@ -5,13 +5,13 @@ use core::num::NonZeroU32;
 
 use super::domain::Domain;
 use super::entry::{Moment, PIECE, PendingWakes, Room, notify};
-use super::key::Target;
+use super::key::{Key, Target};
 use super::pair::Pair;
 use super::place::Place;
 use super::wake::{self, InPieces, Woken};
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Faults, Width};
-use crate::table::hash::Key;
+use crate::table::hash::Key as TableKey;
 use crate::table::layout::Layout;
 use crate::table::list::Taken;
 use crate::table::refs::Scheme;
@@ -112,11 +112,11 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// [`Error::Fault`] if `second` cannot be read and written; [`Error::Invalid`] if it is not a 32-bit word, or if a
     /// waiter of a lock is found in a queue. What was done before stays done. If a waiter of a lock is found in the
     /// queue of `first`, no waiter of `second` is woken.
-    pub fn wake_op<T: Target, U: Target>(
+    pub fn wake_op<K: Key, T: Target>(
         &self,
-        first: T,
+        first: K,
         count: usize,
-        second: U,
+        second: T,
         op: WakeOp,
         second_count: usize,
     ) -> Result<usize, Error> {
@@ -268,7 +268,7 @@ impl Wanted {
         InPieces { place, count, bitset: NonZeroU32::MAX, began: Some(began), woken }
     }
 
-    fn keys<S: Scheme<L>, L: Layout>(&self, domain: &Domain<S, L>) -> [Key; 2] {
+    fn keys<S: Scheme<L>, L: Layout>(&self, domain: &Domain<S, L>) -> [TableKey; 2] {
         self.places.each_ref().map(|place| domain.key(place))
     }
 }

@@ -1,6 +1,6 @@
 //! A guest's word as a system call names it.
 
-use super::key::{Guest, Target};
+use super::key::{Guest, Key, Target};
 use crate::error::Error;
 use crate::sys::mem::{Access, Fault, Scope, UserMemory, Width};
 
@@ -54,9 +54,7 @@ impl<'m, M: UserMemory + ?Sized> Word<'m, M> {
     }
 }
 
-impl<M: UserMemory + ?Sized> Target for Word<'_, M> {
-    type Value = u64;
-
+impl<M: UserMemory + ?Sized> Key for Word<'_, M> {
     fn address(&self) -> u64 {
         self.guest.address()
     }
@@ -66,6 +64,11 @@ impl<M: UserMemory + ?Sized> Target for Word<'_, M> {
     fn node(&self) -> Option<u32> {
         self.node
     }
+}
+
+impl<M: UserMemory + ?Sized> Target for Word<'_, M> {
+    type Value = u64;
+
     fn width(&self) -> Width {
         Width::U32
     }

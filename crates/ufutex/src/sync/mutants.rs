@@ -198,6 +198,8 @@ pub enum Mutant {
     SleepsRelaxed,
     /// A sleep that is dropped stays armed.
     SleepStaysArmed,
+    /// [Y]: the domain of a static is published without Release.
+    StaticRelaxed,
 }
 
 /// `order`, but Relaxed in a mutant.

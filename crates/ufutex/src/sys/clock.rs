@@ -12,6 +12,19 @@ pub enum Clock {
 }
 
 /// How long a wait may take.
+///
+/// A [`Duration`] is a timeout from the start of the wait, and a `std::time::Instant` is a deadline on the monotonic
+/// clock:
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use ufutex::{Timeout, WaitOptions};
+///
+/// let ms = Duration::from_millis(5);
+/// assert_eq!(Timeout::from(ms), Timeout::After(ms));
+/// let options = WaitOptions::new().timeout(Instant::now() + ms);
+/// # let _ = options;
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timeout {
     /// This long from the start of the wait, by the monotonic clock: futex(2)'s `FUTEX_WAIT`.
@@ -27,4 +40,32 @@ pub struct Deadline {
     pub clock: Clock,
     /// The time since the clock's epoch.
     pub at: Duration,
+}
+
+impl From<Duration> for Timeout {
+    /// [`Timeout::After`].
+    fn from(length: Duration) -> Self {
+        Self::After(length)
+    }
+}
+
+#[cfg(feature = "std")]
+impl From<std::time::Instant> for Timeout {
+    /// [`Timeout::At`] on [`Clock::Monotonic`], which is the clock that the standard library's instants are read from
+    /// on Linux.
+    ///
+    /// An instant does not show the time that it stands for, so the conversion reads the clock twice. The deadline is
+    /// later than the instant by the time between the two readings, and never earlier: some tens of nanoseconds, or
+    /// more if the thread is preempted there. An instant that lies before the start of the clock becomes its start. One
+    /// too far away becomes [`Duration::MAX`].
+    fn from(instant: std::time::Instant) -> Self {
+        // The standard library's reading comes first. In the other order the deadline would be too early.
+        let read = std::time::Instant::now();
+        let now = super::host::now(Clock::Monotonic).unwrap_or_default();
+        let at = match instant.checked_duration_since(read) {
+            Some(ahead) => now.saturating_add(ahead),
+            None => now.saturating_sub(read.saturating_duration_since(instant)),
+        };
+        Self::At(Clock::Monotonic, at)
+    }
 }

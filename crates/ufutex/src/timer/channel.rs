@@ -118,8 +118,8 @@ impl Expiries {
 
     /// As [`recv`](Self::recv), but returns `None` after the timeout, which is by the host's clocks.
     #[must_use]
-    pub fn recv_timeout(&self, timeout: Timeout) -> Option<Expired> {
-        self.recv_until(Some(self.line.on.begin(timeout)))
+    pub fn recv_timeout(&self, timeout: impl Into<Timeout>) -> Option<Expired> {
+        self.recv_until(Some(self.line.on.begin(timeout.into())))
     }
 
     fn recv_until(&self, deadline: Option<Deadline>) -> Option<Expired> {

@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use crate::futex::key::Target;
+use crate::futex::key::{Key, Target};
 use crate::sys::mem::{Access, Fault, ObjectId, Scope, Width};
 
 /// A linear memory. A runtime implements this trait.
@@ -99,9 +99,7 @@ impl<'a, M: ?Sized, V> Word<'a, M, V> {
     }
 }
 
-impl<M: LinearMemory + ?Sized, V: Value> Target for Word<'_, M, V> {
-    type Value = V;
-
+impl<M: LinearMemory + ?Sized, V: Value> Key for Word<'_, M, V> {
     #[inline(always)]
     fn address(&self) -> u64 {
         self.address
@@ -110,6 +108,11 @@ impl<M: LinearMemory + ?Sized, V: Value> Target for Word<'_, M, V> {
     fn scope(&self) -> Scope {
         self.memory.id().map_or(Scope::Private, |id| Scope::Object { id, offset: self.address })
     }
+}
+
+impl<M: LinearMemory + ?Sized, V: Value> Target for Word<'_, M, V> {
+    type Value = V;
+
     #[inline(always)]
     fn load(&self) -> Result<V, Fault> {
         V::load(self.memory, self.address)

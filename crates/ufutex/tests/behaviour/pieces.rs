@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use ufutex::layout::{Layout, Lean};
 use ufutex::scheme::{Live, Scheme};
 use ufutex::{
-    Access, Compare, Domain, Error, Fault, Modify, ObjectId, Options, Policy, Queued, Requeued, Scope, Shared, System,
-    Target, WaitOptions, WakeOp,
+    Access, Compare, Domain, Error, Fault, Key, Modify, ObjectId, Options, Policy, Queued, Requeued, Scope, Shared,
+    System, Target, WaitOptions, WakeOp,
 };
 
 use crate::common::domains::{on_every_domain, on_every_resizable_domain, system};
@@ -110,14 +110,17 @@ struct Changing {
     then: Result<u32, Fault>,
 }
 
-impl Target for &Changing {
-    type Value = u32;
+impl Key for &Changing {
     fn address(&self) -> u64 {
         (&self.word).address()
     }
     fn scope(&self) -> Scope {
         Scope::AddressSpace
     }
+}
+
+impl Target for &Changing {
+    type Value = u32;
     fn load(&self) -> Result<u32, Fault> {
         let left = self.loads_left.get();
         self.loads_left.set(left.saturating_sub(1));
@@ -269,11 +272,14 @@ struct Slow {
     is_free: AtomicBool,
 }
 
-impl Target for &Slow {
-    type Value = u32;
+impl Key for &Slow {
     fn address(&self) -> u64 {
         0
     }
+}
+
+impl Target for &Slow {
+    type Value = u32;
     fn load(&self) -> Result<u32, Fault> {
         self.is_loaded.store(true, Release);
         while !self.is_free.load(Acquire) {

@@ -17,11 +17,14 @@ fn keep_trying_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
     }
     // A word whose load, with the bucket locked, waits until the resize has called `keep_trying`.
     struct Slow<'a>(&'a AtomicU32, &'a AtomicBool, &'a AtomicBool);
-    impl ufutex::Target for Slow<'_> {
-        type Value = u32;
+    impl ufutex::Key for Slow<'_> {
         fn address(&self) -> u64 {
             std::ptr::from_ref(self.0).addr() as u64
         }
+    }
+
+    impl ufutex::Target for Slow<'_> {
+        type Value = u32;
         fn load(&self) -> Result<u32, ufutex::Fault> {
             self.1.store(true, SeqCst);
             while !self.2.load(SeqCst) {

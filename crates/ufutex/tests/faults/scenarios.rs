@@ -11,8 +11,8 @@ use std::time::Duration;
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Compare, Config, Domain, Error, Modify, Options, PidNamespace, Policy, Queued, System, Timeout, Topology,
-    WaitOptions, Waiter, WakeOp,
+    Compare, Config, Domain, Error, Modify, Options, PidNamespace, Policy, Queued, StaticDomain, System, Timeout,
+    Topology, WaitOptions, Waiter, WakeOp,
 };
 
 use crate::allocator::for_every_failure;
@@ -33,6 +33,19 @@ fn system_cannot_be_made<S: Scheme<L>, L: Layout>() {
         }
     });
     assert!(failures >= 2, "a system consists of two allocations at least");
+}
+
+#[test]
+fn domain_of_a_static_cannot_be_made() {
+    let (word, at_once) = (AtomicU32::new(0), WaitOptions::new().timeout(Duration::ZERO));
+    let failures = for_every_failure(|memory| {
+        let futexes = StaticDomain::with(Config::new().cpus(1).hash_seed(1), Options::new());
+        let made = memory.during(|| futexes.get().err());
+        assert_eq!(made, memory.has_failed().then_some(Error::NoMemory));
+        assert_eq!(futexes.wake(&word, 1), 0);
+        assert_eq!(futexes.wait_with(&word, 0, &at_once), Err(Error::TimedOut), "the next wait tries again");
+    });
+    assert!(failures >= 3, "a system and the domain consist of three allocations at least");
 }
 
 /// A topology of three nodes, all with memory from the global allocator.

@@ -8,7 +8,7 @@ use std::task::Poll;
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{
-    Access, Cause, Domain, Error, Fault, Options, Priority, Shared, System, Target, Task, WAITERS, WaitRequeuePi,
+    Access, Cause, Domain, Error, Fault, Key, Options, Priority, Shared, System, Target, Task, WAITERS, WaitRequeuePi,
 };
 
 use crate::busy_regions::{object, system_with_two_buckets, use_the_buckets};
@@ -38,11 +38,14 @@ impl<'a> Interrupted<'a> {
     }
 }
 
-impl Target for &Interrupted<'_> {
-    type Value = u32;
+impl Key for &Interrupted<'_> {
     fn address(&self) -> u64 {
         0
     }
+}
+
+impl Target for &Interrupted<'_> {
+    type Value = u32;
     fn load(&self) -> Result<u32, Fault> {
         let loads = self.loads.get() + 1;
         if loads == 2 && self.on_fault.borrow().is_some() {
@@ -241,11 +244,14 @@ struct Counted<'a> {
     loads: &'a AtomicU32,
 }
 
-impl Target for &Counted<'_> {
-    type Value = u32;
+impl Key for &Counted<'_> {
     fn address(&self) -> u64 {
         self.word.address()
     }
+}
+
+impl Target for &Counted<'_> {
+    type Value = u32;
     fn load(&self) -> Result<u32, Fault> {
         self.loads.fetch_add(1, Relaxed);
         Ok(self.word.load(Relaxed))

@@ -14,7 +14,7 @@ use loom::sync::Arc;
 use loom::thread;
 use ufutex_loom::model::{LIVE, Lock, PlatformRef, StateLock};
 use ufutex_loom::scheme::Live;
-use ufutex_loom::{Access, Error, Fault, Target, Waiter};
+use ufutex_loom::{Access, Error, Fault, Key, Target, Waiter};
 
 use crate::support::{Word, World, catches, check, check_pair};
 
@@ -47,12 +47,15 @@ fn three_contenders() {
 /// A word that takes long to load. The thread that loads it holds its bucket while other threads come and fall asleep.
 struct SlowToLoad<'w>(&'w Word);
 
-impl Target for SlowToLoad<'_> {
-    type Value = u32;
-
+impl Key for SlowToLoad<'_> {
     fn address(&self) -> u64 {
         self.0.address()
     }
+}
+
+impl Target for SlowToLoad<'_> {
+    type Value = u32;
+
     fn load(&self) -> Result<u32, Fault> {
         thread::yield_now();
         self.0.load()

@@ -73,7 +73,7 @@ fn unlock(domain: &Domain, word: &Word, task: &Task) {
     }
 }
 
-/// A model does not wait for this: see [`SOME_TIME`](crate::support::SOME_TIME).
+/// A model does not wait for this: see [`some_time`](crate::support::some_time).
 const SOON: Option<Timeout> = Some(NEVER);
 
 fn poll(future: Pin<&mut impl Future<Output = Result<(), Error>>>) -> Poll<Result<(), Error>> {

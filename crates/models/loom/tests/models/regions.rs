@@ -15,7 +15,7 @@ use ufutex_loom::{
 
 use crate::support::{NEVER, Word, catches, check_pair};
 
-/// A model does not wait for this: see [`SOME_TIME`](crate::support::SOME_TIME).
+/// A model does not wait for this: see [`some_time`](crate::support::some_time).
 const SOON: Option<Timeout> = Some(NEVER);
 
 /// Two domains of a system, and two words that both have mapped.

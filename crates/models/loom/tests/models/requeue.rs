@@ -13,7 +13,7 @@ use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Atomic, Live, PerCpu, Scheme};
 use ufutex_loom::{Error, Requeued, WaitOptions, Waiter};
 
-use crate::support::{SOME_TIME, World, catches, check, check_pair, hangs, resize};
+use crate::support::{World, catches, check, check_pair, hangs, resize, some_time};
 
 /// Queues ahead of the second waiter, whichever comes first.
 const FIRST: WaitOptions = WaitOptions::new().realtime_priority(1);
@@ -29,7 +29,7 @@ fn against_timeout<S: Scheme<Lean>>(wakes: usize) {
     let world = World::<S>::with_slots(2);
     let waiter = {
         let world = world.clone();
-        thread::spawn(move || world.domain.wait_with(&world.word, 0, &SOME_TIME))
+        thread::spawn(move || world.domain.wait_with(&world.word, 0, &some_time()))
     };
     let moved = world.domain.cmp_requeue(&world.word, 0, &world.other, 0, 1).expect("the word holds 0");
     let woken = world.domain.wake(&world.other, wakes);
@@ -47,7 +47,7 @@ fn wake_one_move_one() {
     let first = {
         let world = world.clone();
         thread::spawn(move || {
-            let options = SOME_TIME.realtime_priority(1);
+            let options = some_time().realtime_priority(1);
             world.domain.wait_with(&world.word, 0, &options)
         })
     };

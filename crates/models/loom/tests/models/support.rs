@@ -10,7 +10,7 @@ use ufutex_loom::layout::Lean;
 use ufutex_loom::model::{AtomicU32, Mutant, Ordering, with_mutant};
 use ufutex_loom::scheme::Scheme;
 use ufutex_loom::{
-    Access, Clock, Config, Domain, Error, Fault, Options, Queued, System, Target, Timeout, WaitOptions, Waiter,
+    Access, Clock, Config, Domain, Error, Fault, Key, Options, Queued, System, Target, Timeout, WaitOptions, Waiter,
 };
 
 /// Explores the interleavings with at most two preemptions, or with as many as `UFUTEX_MODEL_BOUND` sets.
@@ -104,7 +104,9 @@ fn run_apart(test: &str, mutant: Mutant, model: fn()) -> Option<String> {
 pub const NEVER: Timeout = Timeout::At(Clock::Monotonic, Duration::MAX);
 
 /// A wait until [`NEVER`].
-pub const SOME_TIME: WaitOptions = WaitOptions::new().timeout(NEVER);
+pub fn some_time() -> WaitOptions {
+    WaitOptions::new().timeout(NEVER)
+}
 
 /// A futex word whose address, and so its bucket, is the same in each run of a model.
 pub struct Word {
@@ -129,12 +131,15 @@ impl Word {
     }
 }
 
-impl Target for &Word {
-    type Value = u32;
-
+impl Key for &Word {
     fn address(&self) -> u64 {
         self.address
     }
+}
+
+impl Target for &Word {
+    type Value = u32;
+
     fn load(&self) -> Result<u32, Fault> {
         Ok(self.value.load(Ordering::Acquire))
     }

@@ -9,7 +9,7 @@ use ufutex_loom::Error;
 use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Atomic, Live, Scheme};
 
-use crate::support::{SOME_TIME, World, catches, check, check_pair, resize};
+use crate::support::{World, catches, check, check_pair, resize, some_time};
 
 fn timeout_against_wake<S: Scheme<Lean>>() {
     let world = World::<S>::with_slots(2);
@@ -17,7 +17,7 @@ fn timeout_against_wake<S: Scheme<Lean>>() {
         let world = world.clone();
         thread::spawn(move || world.domain.wake(&world.word, 1))
     };
-    let result = world.domain.wait_with(&world.word, 0, &SOME_TIME);
+    let result = world.domain.wait_with(&world.word, 0, &some_time());
     match waker.join().unwrap() {
         0 => assert_eq!(result, Err(Error::TimedOut)),
         woken => assert_eq!((result, woken), (Ok(()), 1)),
@@ -31,7 +31,7 @@ fn timeout_against_wake_and_resize() {
         let world = world.clone();
         thread::spawn(move || world.domain.wake(&world.word, 1))
     };
-    let result = world.domain.wait_with(&world.word, 0, &SOME_TIME);
+    let result = world.domain.wait_with(&world.word, 0, &some_time());
     let woken = waker.join().unwrap();
     mover.join().unwrap();
     match woken {

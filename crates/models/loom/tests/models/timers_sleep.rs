@@ -18,7 +18,9 @@ use ufutex_loom::{Clock, Config, Domain, Error, Options, System, Timeout, WaitOp
 use crate::support::{Word, catches, check, check_pair};
 use crate::timers::{DUE, ModelClock};
 
-const UNTIL_DUE: WaitOptions = WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::from_nanos(DUE)));
+fn until_due() -> WaitOptions {
+    WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::from_nanos(DUE)))
+}
 
 struct World {
     clock: Arc<ModelClock>,
@@ -40,7 +42,7 @@ impl World {
     }
 
     fn wait(&self) -> Wait<'_> {
-        Box::pin(self.domain.wait_async(&self.word, 0, UNTIL_DUE))
+        Box::pin(self.domain.wait_async(&self.word, 0, until_due()))
     }
 
     /// Starts a thread that sets the clock to `DUE` and runs a turn.

@@ -9,12 +9,12 @@ use ufutex_loom::layout::Lean;
 use ufutex_loom::scheme::{Atomic, Live, Scheme};
 use ufutex_loom::{Error, Interrupt, WaitOptions};
 
-use crate::support::{SOME_TIME, World, catches, check, check_pair};
+use crate::support::{World, catches, check, check_pair, some_time};
 
 const FOR_EVER: WaitOptions = WaitOptions::new();
 
 /// Each waker changes its word first. The counts of the wakers must agree with what the waiter reports.
-fn against_two_wakers<S: Scheme<Lean>>(options: &'static WaitOptions) {
+fn against_two_wakers<S: Scheme<Lean>>(options: WaitOptions) {
     let world = World::<S>::with_slots(2);
     let first = {
         let world = world.clone();
@@ -27,7 +27,7 @@ fn against_two_wakers<S: Scheme<Lean>>(options: &'static WaitOptions) {
             world.domain.wake(&world.other, 1)
         })
     };
-    let result = world.domain.wait_any(&[(&world.word, 0), (&world.other, 0)], options);
+    let result = world.domain.wait_any(&[(&world.word, 0), (&world.other, 0)], &options);
     let woken = [first.join().unwrap(), second.join().unwrap()];
     match result {
         Ok(word) => {
@@ -81,7 +81,7 @@ fn against_one_waker_of_both() {
         let world = world.clone();
         thread::spawn(move || [world.domain.wake(&world.word, 1), world.domain.wake(&world.other, 1)])
     };
-    let result = world.domain.wait_any(&[(&world.word, 0), (&world.other, 0)], &SOME_TIME);
+    let result = world.domain.wait_any(&[(&world.word, 0), (&world.other, 0)], &some_time());
     let expected = match waker.join().unwrap() {
         [_, 1] => Ok(1),
         [1, _] => Ok(0),
@@ -91,18 +91,18 @@ fn against_one_waker_of_both() {
 }
 
 fn two_wakers() {
-    against_two_wakers::<Live>(&FOR_EVER);
+    against_two_wakers::<Live>(FOR_EVER);
 }
 
 #[test]
 fn a_wait_on_two_words_hears_of_both_wakers() {
     check(two_wakers);
-    check(|| against_two_wakers::<Atomic>(&FOR_EVER));
+    check(|| against_two_wakers::<Atomic>(FOR_EVER));
 }
 
 #[test]
 fn a_wait_on_two_words_hears_of_both_wakers_or_times_out() {
-    check(|| against_two_wakers::<Live>(&SOME_TIME));
+    check(|| against_two_wakers::<Live>(some_time()));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use ufutex_shuttle::layout::Lean;
 use ufutex_shuttle::scheme::{Atomic, Live, PerCpu, Scheme};
 use ufutex_shuttle::{WaitOptions, Waiter};
 
-use crate::support::{SOME_TIME, World, catches, check};
+use crate::support::{World, catches, check, some_time};
 
 const WAITERS: usize = 6;
 const WAKERS: usize = 2;
@@ -25,7 +25,7 @@ fn wait<S: Scheme<Lean>>(world: &World<S>, way: usize) -> bool {
             world.domain.wait(word, 0).expect("the word holds 0");
             true
         }
-        1 => world.domain.wait_with(word, 0, &SOME_TIME).is_ok(),
+        1 => world.domain.wait_with(word, 0, &some_time()).is_ok(),
         _ => {
             let mut waiter = pin!(Waiter::new());
             let noop = Waker::noop().clone();

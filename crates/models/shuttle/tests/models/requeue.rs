@@ -12,7 +12,7 @@ use ufutex_shuttle::layout::Lean;
 use ufutex_shuttle::scheme::{Atomic, Live, PerCpu, Scheme};
 use ufutex_shuttle::{Interrupt, WaitOptions};
 
-use crate::support::{SOME_TIME, Word, World, catches, check};
+use crate::support::{Word, World, catches, check, some_time};
 
 const WAITERS: usize = 5;
 const ROUNDS: usize = 3;
@@ -36,7 +36,7 @@ fn wait<S: Scheme<Lean>>(words: &Words<S>, way: usize) -> bool {
     let (all, domain) = (words.all(), &words.world.domain);
     match way % 5 {
         0 => domain.wait(all[0], 0).is_ok(),
-        1 => domain.wait_with(all[way % 3], 0, &SOME_TIME).is_ok(),
+        1 => domain.wait_with(all[way % 3], 0, &some_time()).is_ok(),
         2 => {
             let mut future = pin!(domain.wait_async(all[way % 3], 0, WaitOptions::new()));
             let mut poll = || future.as_mut().poll(&mut Context::from_waker(Waker::noop()));

@@ -14,7 +14,7 @@ use ufutex_shuttle::model::Ordering::SeqCst;
 use ufutex_shuttle::scheme::{Atomic, Fixed, Live, PerCpu, Scheme};
 use ufutex_shuttle::{Error, WaitOptions};
 
-use crate::support::{SOME_TIME, Word, World, catches, check};
+use crate::support::{Word, World, catches, check, some_time};
 
 const POSTERS: usize = 2;
 const POSTS: usize = 2;
@@ -40,7 +40,7 @@ fn post<S: Scheme<Lean>>(world: &World<S>) {
 
 /// Waits with a timeout. A wake that comes is passed on.
 fn give_up<S: Scheme<Lean>>(world: &World<S>) {
-    if world.domain.wait_with(&world.words[0], 0, &SOME_TIME) == Ok(()) {
+    if world.domain.wait_with(&world.words[0], 0, &some_time()) == Ok(()) {
         world.domain.wake(&world.words[0], 1);
     }
 }

@@ -9,7 +9,7 @@ use shuttle::{Config as ShuttleConfig, FailurePersistence, MaxSteps, Runner};
 use ufutex_shuttle::layout::Lean;
 use ufutex_shuttle::model::{AtomicU32, Mutant, Ordering, with_mutant};
 use ufutex_shuttle::scheme::Scheme;
-use ufutex_shuttle::{Access, Clock, Config, Domain, Fault, System, Target, Timeout, WaitOptions};
+use ufutex_shuttle::{Access, Clock, Config, Domain, Fault, Key, System, Target, Timeout, WaitOptions};
 
 /// Runs `model` on `schedules` schedules: half of them with few preemptions at random points (PCT), half completely
 /// random. The schedules are the same each time, unless `SHUTTLE_RANDOM_SEED` is set.
@@ -74,12 +74,15 @@ impl Word {
     }
 }
 
-impl Target for &Word {
-    type Value = u32;
-
+impl Key for &Word {
     fn address(&self) -> u64 {
         self.address
     }
+}
+
+impl Target for &Word {
+    type Value = u32;
+
     fn load(&self) -> Result<u32, Fault> {
         Ok(self.value.load(Ordering::SeqCst))
     }
@@ -92,7 +95,9 @@ impl Target for &Word {
 }
 
 /// A deadline that a model does not wait for: a thread that would sleep until then times out at once.
-pub const SOME_TIME: WaitOptions = WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::MAX));
+pub fn some_time() -> WaitOptions {
+    WaitOptions::new().timeout(Timeout::At(Clock::Monotonic, Duration::MAX))
+}
 
 /// A domain whose first table has two slots, and two words of one cache line, so in one bucket.
 pub struct World<S: Scheme<Lean>> {

@@ -369,8 +369,8 @@ impl<T: Target, S: Scheme<L>, L: Layout> LockPi<'_, '_, T, S, L> {
     ///
     /// The future returns [`Error::NoMemory`] if there is no memory for the timeout, and [`Error::Invalid`] if there
     /// are no clocks: without `std` and without an embedder's [`clocks`](crate::Config::clocks).
-    pub fn timeout(mut self, timeout: Timeout) -> Self {
-        self.timeout = Some(timeout);
+    pub fn timeout(mut self, timeout: impl Into<Timeout>) -> Self {
+        self.timeout = Some(timeout.into());
         self
     }
 

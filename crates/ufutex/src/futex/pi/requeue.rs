@@ -400,8 +400,8 @@ impl<T: Target, U: Target, S: Scheme<L>, L: Layout> WaitRequeuePi<'_, '_, T, U, 
     ///
     /// The future returns [`Error::NoMemory`] if there is no memory for the timeout, and [`Error::Invalid`] if there
     /// are no clocks: without `std` and without an embedder's [`clocks`](crate::Config::clocks).
-    pub fn timeout(mut self, timeout: Timeout) -> Self {
-        self.timeout = Some(timeout);
+    pub fn timeout(mut self, timeout: impl Into<Timeout>) -> Self {
+        self.timeout = Some(timeout.into());
         self
     }
 

@@ -1,0 +1,311 @@
+//! A domain in a static, made by its first wait.
+
+use core::num::NonZeroU32;
+use core::ops::Deref;
+use core::pin::Pin;
+use core::ptr::{self, NonNull};
+use core::task::Waker;
+
+use super::config::{Config, Options};
+use super::domain::Domain;
+use super::key::{Key, Target};
+use super::pi::task::Task;
+use super::requeue::Requeued;
+use super::system::System;
+use super::wait::WaitOptions;
+use super::waiter::{Queued, Waiter};
+use super::wake_op::WakeOp;
+use crate::error::Error;
+use crate::sync::{AtomicPtr, Made, Mutant, Ordering, relaxed_in, wake_barrier};
+use crate::sys::counted::Counted;
+
+/// A [`Domain`] with a [`System`] of its own that can be the value of a static. The first wait makes both.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering::{Acquire, Release}};
+/// use ufutex::StaticDomain;
+///
+/// static FUTEXES: StaticDomain = StaticDomain::new();
+/// static WORD: AtomicU32 = AtomicU32::new(0);
+///
+/// let waiter = std::thread::spawn(|| {
+///     while WORD.load(Acquire) == 0 {
+///         let _ = FUTEXES.wait(&WORD, 0);
+///     }
+/// });
+/// WORD.store(1, Release);
+/// FUTEXES.wake(&WORD, 1);
+/// waiter.join().unwrap();
+/// ```
+///
+/// A wake that comes before the first wait finds no waiter, and makes nothing. The methods here are those of [`Domain`]
+/// that an ordinary program begins with. They return an error if the domain cannot be made. All other methods are
+/// reached through `Deref`, which makes the domain too, but panics if it cannot: call [`get`](Self::get) before.
+///
+/// It needs no `std`. No thread waits for another that makes the domain: each thread that finds none makes one, and all
+/// use the one that was stored first.
+pub struct StaticDomain {
+    /// Null until the domain is made, then a counted handle.
+    running: AtomicPtr<Running>,
+    config: Config,
+    options: Options,
+}
+
+struct Running {
+    domain: Domain,
+    made: Made,
+}
+
+/// Makes the constructor `const`, but in builds for model checkers, whose atomics cannot be made in a constant.
+macro_rules! const_unless_modelled {
+    ($(#[$attribute:meta])* pub fn $name:ident($($parameters:tt)*) -> Self $body:block) => {
+        $(#[$attribute])*
+        #[cfg(not(any(feature = "loom", feature = "shuttle")))]
+        #[must_use]
+        pub const fn $name($($parameters)*) -> Self $body
+
+        $(#[$attribute])*
+        #[cfg(any(feature = "loom", feature = "shuttle"))]
+        #[must_use]
+        pub fn $name($($parameters)*) -> Self $body
+    };
+}
+
+impl StaticDomain {
+    const_unless_modelled! {
+        /// With the default settings.
+        #[expect(clippy::new_without_default, reason = "a constant default needs a name")]
+        pub fn new() -> Self {
+            Self::with(Config::new(), Options::new())
+        }
+    }
+
+    const_unless_modelled! {
+        /// With a system of this configuration, and a domain with these options.
+        ///
+        /// ```
+        /// use ufutex::{Config, Options, StaticDomain};
+        ///
+        /// static FUTEXES: StaticDomain = StaticDomain::with(Config::new().cpus(4), Options::new().counters(true));
+        /// ```
+        pub fn with(config: Config, options: Options) -> Self {
+            Self { running: AtomicPtr::new(ptr::null_mut()), config, options }
+        }
+    }
+
+    /// The domain. The first call makes it.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`]; the next call tries again. [`Error::Invalid`] if the configuration is invalid: see
+    /// [`System::with_config`].
+    #[inline]
+    pub fn get(&self) -> Result<&Domain, Error> {
+        match self.found() {
+            Some(domain) => Ok(domain),
+            None => self.make(),
+        }
+    }
+
+    /// The domain if it has been made.
+    #[inline(always)]
+    fn found(&self) -> Option<&Domain> {
+        // SAFETY: null, or a handle that is kept until `self` is dropped.
+        let running = unsafe { self.running.load(Ordering::Acquire).as_ref() }?; // [Y]
+        running.made.see();
+        Some(&running.domain)
+    }
+
+    /// As [`found`](Self::found), for a wake. `None` means that no waiter can be in a queue which the wake is for: a
+    /// waiter that makes the domain from now on sees everything that the caller stored before.
+    #[inline(always)]
+    fn found_by_wake(&self) -> Option<&Domain> {
+        self.found().or_else(|| {
+            wake_barrier(); // [B] pairs with the [A] of the first wait
+            self.found()
+        })
+    }
+
+    #[cold]
+    fn make(&self) -> Result<&Domain, Error> {
+        let system = System::with_config(self.config.clone())?;
+        let domain = Domain::with_options(&system, self.options);
+        let ours = Counted::new(|_| Running { domain, made: Made::new() })?;
+        ours.made.finish();
+        let address = ptr::from_ref::<Running>(&ours).cast_mut();
+        let order = relaxed_in(Mutant::StaticRelaxed, Ordering::Release);
+        let there = match self.running.compare_exchange(ptr::null_mut(), address, order, Ordering::Acquire) {
+            // [Y]
+            Ok(_) => {
+                // `drop` gives this handle back.
+                core::mem::forget(ours);
+                address
+            }
+            Err(theirs) => theirs,
+        };
+        // SAFETY: the handle is kept until `self` is dropped.
+        let running = unsafe { &*there };
+        running.made.see();
+        Ok(&running.domain)
+    }
+
+    /// See [`Domain::wait`].
+    ///
+    /// # Errors
+    /// As there, and as for [`get`](Self::get).
+    #[cfg(feature = "std")]
+    #[inline]
+    pub fn wait<T: Target>(&self, target: T, expected: T::Value) -> Result<(), Error> {
+        self.get()?.wait(target, expected)
+    }
+
+    /// See [`Domain::wait_with`].
+    ///
+    /// # Errors
+    /// As there, and as for [`get`](Self::get).
+    #[cfg(feature = "std")]
+    #[inline]
+    pub fn wait_with<T: Target>(&self, target: T, expected: T::Value, options: &WaitOptions) -> Result<(), Error> {
+        self.get()?.wait_with(target, expected, options)
+    }
+
+    /// See [`Domain::wait_any`].
+    ///
+    /// # Errors
+    /// As there, and as for [`get`](Self::get).
+    #[cfg(feature = "std")]
+    pub fn wait_any<T: Target>(&self, words: &[(T, T::Value)], options: &WaitOptions) -> Result<usize, Error> {
+        self.get()?.wait_any(words, options)
+    }
+
+    /// See [`Domain::prepare`].
+    ///
+    /// # Errors
+    /// As there, and as for [`get`](Self::get).
+    #[cfg(feature = "std")]
+    pub fn prepare<'w, 'd, T: Target>(
+        &'d self,
+        waiter: Pin<&'w mut Waiter<'d>>,
+        target: T,
+        expected: T::Value,
+        options: &WaitOptions,
+    ) -> Result<Queued<'w, 'd>, Error> {
+        self.get()?.prepare(waiter, target, expected, options)
+    }
+
+    /// See [`Domain::prepare_with`].
+    ///
+    /// # Errors
+    /// As there, and as for [`get`](Self::get).
+    pub fn prepare_with<'w, 'd, T: Target>(
+        &'d self,
+        waiter: Pin<&'w mut Waiter<'d>>,
+        target: T,
+        expected: T::Value,
+        options: &WaitOptions,
+        waker: Waker,
+    ) -> Result<Queued<'w, 'd>, Error> {
+        self.get()?.prepare_with(waiter, target, expected, options, waker)
+    }
+
+    /// See [`Domain::wake`]. Returns 0 without making the domain if there has been no wait.
+    #[inline]
+    pub fn wake<K: Key>(&self, key: K, count: usize) -> usize {
+        self.found_by_wake().map_or(0, |domain| domain.wake(key, count))
+    }
+
+    /// See [`Domain::wake_bitset`]. Returns 0 without making the domain if there has been no wait.
+    #[inline]
+    pub fn wake_bitset<K: Key>(&self, key: K, count: usize, bitset: NonZeroU32) -> usize {
+        self.found_by_wake().map_or(0, |domain| domain.wake_bitset(key, count, bitset))
+    }
+
+    /// See [`Domain::try_wake_bitset`]. Returns 0 without making the domain if there has been no wait.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_wake_bitset<K: Key>(&self, key: K, count: usize, bitset: NonZeroU32) -> Result<usize, Error> {
+        self.found_by_wake().map_or(Ok(0), |domain| domain.try_wake_bitset(key, count, bitset))
+    }
+
+    /// See [`Domain::requeue`].
+    ///
+    /// # Errors
+    /// As there, and as for [`get`](Self::get).
+    pub fn requeue<K: Key, U: Key>(&self, from: K, to: U, wake: usize, requeue: usize) -> Result<Requeued, Error> {
+        self.get()?.requeue(from, to, wake, requeue)
+    }
+
+    /// See [`Domain::cmp_requeue`].
+    ///
+    /// # Errors
+    /// As there, and as for [`get`](Self::get).
+    pub fn cmp_requeue<T: Target, U: Key>(
+        &self,
+        from: T,
+        expected: T::Value,
+        to: U,
+        wake: usize,
+        requeue: usize,
+    ) -> Result<Requeued, Error> {
+        self.get()?.cmp_requeue(from, expected, to, wake, requeue)
+    }
+
+    /// See [`Domain::wake_op`].
+    ///
+    /// # Errors
+    /// As there, and as for [`get`](Self::get).
+    pub fn wake_op<K: Key, T: Target>(
+        &self,
+        first: K,
+        count: usize,
+        second: T,
+        op: WakeOp,
+        second_count: usize,
+    ) -> Result<usize, Error> {
+        self.get()?.wake_op(first, count, second, op, second_count)
+    }
+
+    /// See [`Domain::task`].
+    ///
+    /// # Errors
+    /// As there, and as for [`get`](Self::get).
+    pub fn task(&self, tid: u32) -> Result<Task, Error> {
+        self.get()?.task(tid)
+    }
+}
+
+impl Deref for StaticDomain {
+    type Target = Domain;
+
+    /// As [`get`](Self::get).
+    ///
+    /// # Panics
+    /// If the domain has not been made, and cannot be made.
+    #[inline]
+    fn deref(&self) -> &Domain {
+        self.get().expect("there is memory for the domain of a static, and its configuration is valid")
+    }
+}
+
+impl core::fmt::Debug for StaticDomain {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("StaticDomain").field("domain", &self.found()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for StaticDomain {
+    fn drop(&mut self) {
+        // No other thread uses `self` any more.
+        if let Some(running) = NonNull::new(self.running.load(Ordering::Acquire)) {
+            // [Y]
+            // SAFETY: this is the handle that `make` has forgotten.
+            unsafe { Counted::let_go(running) };
+        }
+    }
+}
+
+#[cfg(not(any(feature = "loom", feature = "shuttle", feature = "sim")))]
+const _: () = {
+    const fn is_shared_by_threads<T: Send + Sync>() {}
+    is_shared_by_threads::<StaticDomain>();
+};

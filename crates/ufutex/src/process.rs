@@ -1,0 +1,96 @@
+//! Futexes of an ordinary program, which makes no domain: functions on one domain of the process.
+
+use crate::error::Error;
+use crate::futex::key::Address;
+use crate::futex::static_domain::StaticDomain;
+use crate::futex::wait::WaitOptions;
+use crate::sync::AtomicU32;
+use crate::sys::clock::Timeout;
+
+/// The domain of the process. The first wait makes it.
+static FUTEXES: StaticDomain = StaticDomain::new();
+
+/// Blocks the calling thread while `word` holds `expected`, until a wake comes.
+///
+/// Returns at once if the word holds another value. Otherwise it returns when [`wake_one`] or [`wake_all`] has chosen
+/// this waiter: there are no spurious wakeups. The word may have been changed back by then, so check it again if that
+/// can happen.
+///
+/// With the functions of this module no [`System`](crate::System) and no [`Domain`](crate::Domain) has to be made. They
+/// share one domain of the process, which the first wait makes. A program that wants limits, counters, tasks or timers
+/// makes a domain of its own, or a [`StaticDomain`](crate::StaticDomain).
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering::{Acquire, Release}};
+///
+/// static READY: AtomicU32 = AtomicU32::new(0);
+///
+/// let waiter = std::thread::spawn(|| {
+///     while READY.load(Acquire) == 0 {
+///         ufutex::wait(&READY, 0);
+///     }
+/// });
+/// READY.store(1, Release);
+/// ufutex::wake_one(&READY);
+/// waiter.join().unwrap();
+/// ```
+///
+/// # After fork(2)
+/// The child has a copy of the domain, but only the thread that called fork. If no other thread was waiting, or was in
+/// one of these functions, the child can use its copy. Otherwise it must not call them before execve(2): a lock of the
+/// copy may stay held for ever, and a wake may go to a thread that the child does not have. Parent and child do not meet,
+/// not even on a word in memory that both have mapped.
+///
+/// # Panics
+/// If there is no memory for the domain, or if 2^24 threads wait already.
+#[inline]
+pub fn wait(word: &AtomicU32, expected: u32) {
+    let _is_woken = ended(FUTEXES.wait(word, expected));
+}
+
+/// As [`wait`], but for no longer than `timeout`: a [`Duration`](std::time::Duration), an
+/// [`Instant`](std::time::Instant), or a [`Timeout`].
+///
+/// Returns `false` if the time was up, and `true` if a wake came or if the word does not hold `expected`.
+///
+/// ```
+/// use std::{sync::atomic::AtomicU32, time::Duration};
+///
+/// let word = AtomicU32::new(0);
+/// assert!(!ufutex::wait_timeout(&word, 0, Duration::from_millis(1)));
+/// assert!(ufutex::wait_timeout(&word, 1, Duration::from_millis(1))); // it holds 0
+/// ```
+///
+/// # Panics
+/// As for `wait`.
+#[inline]
+pub fn wait_timeout(word: &AtomicU32, expected: u32, timeout: impl Into<Timeout>) -> bool {
+    ended(FUTEXES.wait_with(word, expected, &WaitOptions::new().timeout(timeout)))
+}
+
+/// Wakes one thread that waits for `word`, if there is one. Takes a reference, or a pointer to a word that may have been
+/// freed already: the word is not accessed.
+///
+/// Change the word before: a thread that waits for the old value is then woken or does not begin to wait. It never
+/// allocates memory, and costs a few nanoseconds if no thread waits.
+#[inline]
+pub fn wake_one(word: *const AtomicU32) {
+    FUTEXES.wake(Address::of(word), 1);
+}
+
+/// Wakes all threads that wait for `word`. Otherwise as [`wake_one`].
+#[inline]
+pub fn wake_all(word: *const AtomicU32) {
+    FUTEXES.wake(Address::of(word), usize::MAX);
+}
+
+/// Whether the wait ended before its timeout.
+#[inline]
+#[track_caller]
+fn ended(result: Result<(), Error>) -> bool {
+    match result {
+        Ok(()) | Err(Error::Again) => true,
+        Err(Error::TimedOut) => false,
+        Err(error) => panic!("the process's futexes: {error}"),
+    }
+}

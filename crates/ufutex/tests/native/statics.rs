@@ -1,0 +1,115 @@
+//! Futexes that nobody has to make: a domain in a static, and the functions on the process's own domain.
+
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ufutex::{Address, Config, Error, Options, Requeued, StaticDomain, Topology, WaitOptions};
+
+use crate::common::asleep::until;
+use crate::common::sleeping::Sleeping;
+
+static COUNTED: StaticDomain = StaticDomain::with(Config::new().cpus(2), Options::new().counters(true));
+
+#[test]
+fn static_domain_is_used_as_a_domain() {
+    let [word, other] = [const { AtomicU32::new(0) }; 2];
+    thread::scope(|scope| {
+        let waiters = [(); 2].map(|()| scope.spawn(|| COUNTED.wait(&word, 0)));
+        until("two threads wait", || COUNTED.waiting() == 2);
+        assert_eq!(COUNTED.requeue(&word, Address::of(&raw const other), 0, 1), Ok(Requeued { woken: 0, requeued: 1 }));
+        assert_eq!((COUNTED.wake(&word, 9), COUNTED.wake(&other, 9)), (1, 1));
+        assert!(waiters.into_iter().all(|waiter| waiter.join().unwrap() == Ok(())));
+    });
+    assert_eq!(COUNTED.wait(&word, 1), Err(Error::Again));
+    assert!(COUNTED.counters().wakes >= 2, "it has the options that it was made with");
+    let task = COUNTED.task(7).expect("the TID is free");
+    COUNTED.lock_pi(&word, &task, None).expect("it is free");
+    COUNTED.unlock_pi(&word, &task).expect("it is ours");
+}
+
+/// Counts how often a system is made with it.
+struct Asked(AtomicU32);
+
+impl Topology for Asked {
+    fn nodes(&self) -> usize {
+        self.0.fetch_add(1, SeqCst);
+        1
+    }
+    fn current_node(&self) -> u32 {
+        0
+    }
+}
+
+#[test]
+fn wake_before_the_first_wait_makes_nothing() {
+    let asked = std::sync::Arc::new(Asked(AtomicU32::new(0)));
+    let futexes = StaticDomain::with(Config::new().topology(asked.clone()), Options::new());
+    let word = AtomicU32::new(0);
+    let any = std::num::NonZeroU32::MAX;
+    assert_eq!((futexes.wake(&word, 1), futexes.wake_bitset(&word, 1, any)), (0, 0));
+    assert_eq!(futexes.try_wake_bitset(&word, 1, any), Ok(0));
+    assert_eq!(format!("{futexes:?}"), "StaticDomain { domain: None, .. }");
+    assert_eq!(asked.0.load(SeqCst), 0);
+    let made = [(); 2].map(|()| {
+        let at_once = WaitOptions::new().timeout(Duration::ZERO);
+        assert_eq!(futexes.wait_with(&word, 0, &at_once), Err(Error::TimedOut));
+        asked.0.load(SeqCst)
+    });
+    assert!(made[0] > 0 && made[0] == made[1], "the first wait has made it, and the second has found it");
+}
+
+#[test]
+fn invalid_configuration_is_an_error() {
+    let futexes = StaticDomain::with(Config::new().cpus(0), Options::new());
+    assert_eq!(futexes.wait(&AtomicU32::new(0), 0), Err(Error::Invalid));
+    assert_eq!(futexes.wake(&AtomicU32::new(0), 1), 0);
+    assert_eq!(futexes.get().err(), Some(Error::Invalid));
+}
+
+#[test]
+fn first_waits_at_once_meet_in_one_domain() {
+    for _ in 0..50 {
+        let (futexes, word) = (StaticDomain::with(Config::new().cpus(1), Options::new()), AtomicU32::new(0));
+        thread::scope(|scope| {
+            let waiters = [(); 4].map(|()| scope.spawn(|| futexes.wait(&word, 0)));
+            let mut woken = 0;
+            until("all four are woken", || {
+                woken += futexes.wake(&word, 9);
+                woken == 4
+            });
+            assert!(waiters.into_iter().all(|waiter| waiter.join().unwrap() == Ok(())));
+        });
+    }
+}
+
+#[test]
+fn wait_of_the_process_ends_with_a_wake_or_another_value() {
+    let word = AtomicU32::new(5);
+    ufutex::wait(&word, 4);
+    assert!(ufutex::wait_timeout(&word, 4, Duration::ZERO));
+    let began = Instant::now();
+    assert!(!ufutex::wait_timeout(&word, 5, began + Duration::from_millis(10)));
+    assert!(began.elapsed() >= Duration::from_millis(10));
+}
+
+#[test]
+fn wakes_of_the_process_wake_one_and_all() {
+    let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
+    let waiters = [(); 3].map(|()| Sleeping::new(move || ufutex::wait(word, 0)));
+    let ended = || waiters.iter().filter(|waiter| waiter.has_ended()).count();
+    ufutex::wake_one(&AtomicU32::new(0));
+    ufutex::wake_one(word);
+    until("one waiter is woken", || ended() == 1);
+    thread::sleep(Duration::from_millis(20));
+    assert_eq!(ended(), 1);
+    ufutex::wake_all(&raw const *word);
+    until("the others are woken", || ended() == 3);
+}
+
+#[test]
+fn wakes_of_the_process_take_a_dangling_pointer() {
+    let address = &raw const *Box::new(AtomicU32::new(0));
+    ufutex::wake_one(address);
+    ufutex::wake_all(address);
+}
