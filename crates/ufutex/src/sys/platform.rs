@@ -76,8 +76,9 @@ pub trait Platform: 'static {
     /// Called before the engine takes the lock of a bucket or of another short section: a kernel disables interrupts
     /// and preemption on this CPU. Calls may be nested, in any order of their ends, so a kernel counts them.
     ///
-    /// Within the section the engine calls nothing of the embedder but [`UserMemory`](crate::UserMemory) functions that
-    /// may fault but not sleep. Tables are allocated outside.
+    /// Within the section the engine reads and writes guest memory by functions that must not sleep
+    /// ([`Target::load`](crate::Target::load)), and may ask the global allocator for a little memory. Tables are allocated
+    /// outside.
     ///
     /// Only a build without the feature `std` calls it. A host's threads can be preempted at any time.
     fn enter() {}

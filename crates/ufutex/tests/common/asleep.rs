@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use super::PATIENCE;
+use super::platforms::watched_call;
 
 /// The TID of the calling thread.
 pub fn thread_id() -> i32 {
@@ -59,6 +60,9 @@ pub fn sleeps_in(thread: i32) -> Option<(libc::c_long, [u64; 6])> {
 
 /// The futex(2) call that a thread sleeps in. The thread is queued by then.
 pub fn futex_call(thread: i32) -> Option<Call> {
+    if let Some(call) = watched_call(thread) {
+        return is_interruptible(thread).then_some(call);
+    }
     let (number, [address, op, expected, ..]) = sleeps_in(thread)?;
     (number == libc::SYS_futex).then_some(Call { address, op, expected })
 }

@@ -1,12 +1,22 @@
 //! Domains of every scheme and layout.
 
 use ufutex::layout::Layout;
+use ufutex::platform::Platform;
 use ufutex::scheme::Scheme;
 use ufutex::{Config, Domain, Options, System};
 
 /// A system of two CPUs with a fixed hash seed.
 pub fn system<L: Layout>() -> System<L> {
-    System::with_config(Config::new().cpus(2).global_slots(64).hash_seed(1)).expect("the memory is there")
+    System::with_config(config()).expect("the memory is there")
+}
+
+/// As `system`, on a platform.
+pub fn system_on<P: Platform, L: Layout>() -> System<L> {
+    System::with_config(config().platform::<P>()).expect("the memory is there")
+}
+
+fn config() -> Config {
+    Config::new().cpus(2).global_slots(64).hash_seed(1)
 }
 
 /// A domain of a system of its own.

@@ -10,6 +10,7 @@ pub mod guest_memory;
 pub mod kernel;
 pub mod nodes;
 pub mod patient;
+pub mod platforms;
 pub mod random;
 pub mod sleeping;
 pub mod waiters;

@@ -9,7 +9,8 @@ use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error, ObjectId, Options, Policy, Shared, WaitOptions};
 
 use crate::common::asleep::Call;
-use crate::common::domains::system;
+use crate::common::domains::{system, system_on};
+use crate::common::platforms::Watched;
 use crate::futex::{Errno, Futex, How, Sharing};
 
 /// The kind of key of a shared word.
@@ -37,6 +38,12 @@ fn engine<S: Scheme<L>, L: Layout>(options: Options, sharing: Sharing, shared_ke
 /// Private words in the domain's own table.
 pub fn private<S: Scheme<L>, L: Layout>(early_return: bool) -> Arc<dyn Futex> {
     engine::<S, L>(options(early_return), Sharing::Private, SharedKeys::AddressSpace)
+}
+
+/// Private words on the platform that any standard library is enough for.
+pub fn any_std<S: Scheme<L>, L: Layout>(early_return: bool) -> Arc<dyn Futex> {
+    let domain = Domain::<S, L>::with_options(&system_on::<Watched, L>(), options(early_return));
+    Arc::new(Engine { domain, sharing: Sharing::Private, shared_keys: SharedKeys::AddressSpace })
 }
 
 /// Private words in the system's table.

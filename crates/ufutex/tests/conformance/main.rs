@@ -88,6 +88,7 @@ engine_suite! {
     percpu_lean: private, PerCpu, Lean;
     percpu_packed: private, PerCpu, Packed;
     percpu_split: private, PerCpu, Split;
+    any_std: any_std, Live, Lean;
     global: global, Live, Lean;
     shared_object: object, Live, Lean;
     shared_address_space: address_space, Live, Lean;

@@ -5,18 +5,25 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use ufutex::layout::Lean;
+use ufutex::platform::Platform;
 use ufutex::scheme::Scheme;
-use ufutex::{Domain, Priority, Resume, Task};
+use ufutex::{Domain, Options, Priority, Resume, Task};
 
 use crate::call::{Call, Number};
 use crate::common::arena::Arena;
 use crate::common::asleep::{futex_call, thread_id, until};
-use crate::common::domains::domain;
+use crate::common::domains::{domain, system_on};
 use crate::machine::{Interruption, Machine, Seat, Sharing, System};
 
 /// A system with one domain of this scheme.
 pub fn machine<S: Scheme<Lean> + 'static>(sharing: Sharing) -> Machine {
     Machine::new(Arc::new(Engine::<S>::new()), sharing)
+}
+
+/// As `machine`, on a platform.
+pub fn machine_on<P: Platform, S: Scheme<Lean> + 'static>(sharing: Sharing) -> Machine {
+    let system = system_on::<P, Lean>();
+    Machine::new(Arc::new(Engine::<S>::of(Domain::with_options(&system, Options::new()))), sharing)
 }
 
 struct Engine<S: Scheme<Lean>> {
@@ -29,7 +36,10 @@ const KERNEL_TASK: u32 = 2;
 
 impl<S: Scheme<Lean>> Engine<S> {
     fn new() -> Self {
-        let domain = domain::<S, Lean>();
+        Self::of(domain())
+    }
+
+    fn of(domain: Domain<S, Lean>) -> Self {
         let kernel_task = domain.kernel_task(KERNEL_TASK).expect("it is the first task");
         Self { domain: Arc::new(domain), kernel_task }
     }

@@ -46,6 +46,7 @@ macro_rules! on_every_machine {
             kernel_shared: $crate::kernel::machine(crate::machine::Sharing::Shared);
             live: $crate::engine::machine::<ufutex::scheme::Live>(crate::machine::Sharing::Private);
             live_shared: $crate::engine::machine::<ufutex::scheme::Live>(crate::machine::Sharing::Shared);
+            live_on_any_std: $crate::engine::machine_on::<crate::common::platforms::Watched, ufutex::scheme::Live>(crate::machine::Sharing::Private);
             fixed: $crate::engine::machine::<ufutex::scheme::Fixed>(crate::machine::Sharing::Private);
             atomic: $crate::engine::machine::<ufutex::scheme::Atomic>(crate::machine::Sharing::Private);
             percpu: $crate::engine::machine::<ufutex::scheme::PerCpu>(crate::machine::Sharing::Private);

@@ -1,0 +1,67 @@
+//! Platforms that the suites run on besides the host's own.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use ufutex::platform::{AnyStd, Clock, Deadline, Platform};
+
+use super::asleep::{Call, thread_id};
+
+/// [`AnyStd`], whose sleepers can be seen from outside: their system calls name a condition variable and not the word.
+pub struct Watched;
+
+/// Where each thread sleeps that has ever slept by [`Watched`]: the word's address, and the value that it expects there
+/// plus 1, or 0 while it does not sleep.
+static SLEEPING: Mutex<Option<HashMap<i32, &'static Sleep>>> = Mutex::new(None);
+
+#[derive(Default)]
+struct Sleep {
+    address: AtomicU64,
+    expected: AtomicU64,
+}
+
+thread_local! {
+    static OWN: Cell<Option<&'static Sleep>> = const { Cell::new(None) };
+}
+
+/// The calling thread's entry. It lives as long as the process: a thread's number may be asked for after its end.
+fn own() -> &'static Sleep {
+    if let Some(own) = OWN.get() {
+        return own;
+    }
+    let own: &Sleep = Box::leak(Box::default());
+    SLEEPING.lock().expect("not poisoned").get_or_insert_default().insert(thread_id(), own);
+    OWN.set(Some(own));
+    own
+}
+
+/// The sleep of a thread by [`Watched`], as a call of futex(2). It may be about to begin or to end.
+pub fn watched_call(thread: i32) -> Option<Call> {
+    let sleeping = SLEEPING.lock().expect("not poisoned");
+    let sleep = sleeping.as_ref()?.get(&thread)?;
+    let expected = sleep.expected.load(Ordering::SeqCst).checked_sub(1)?;
+    let op = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG) as u64;
+    Some(Call { address: sleep.address.load(Ordering::SeqCst), op, expected })
+}
+
+impl Platform for Watched {
+    fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>) {
+        let own = own();
+        own.address.store(word.as_ptr().addr() as u64, Ordering::SeqCst);
+        own.expected.store(u64::from(expected) + 1, Ordering::SeqCst);
+        AnyStd::park(word, expected, deadline);
+        own.expected.store(0, Ordering::SeqCst);
+    }
+    fn unpark(word: *const AtomicU32, count: usize) -> usize {
+        AnyStd::unpark(word, count)
+    }
+    fn now(clock: Clock) -> Duration {
+        AnyStd::now(clock)
+    }
+    fn yield_now() {
+        AnyStd::yield_now();
+    }
+}
