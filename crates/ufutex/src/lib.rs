@@ -60,8 +60,12 @@
 //! nothing. A waker that panics while it is woken counts as woken. A waker that panics while it is dropped may keep a
 //! poll from reporting that the wait has ended, or that the task has the lock.
 //!
-//! Without the default feature `std` the crate needs only `alloc`. Then threads cannot sleep, but tasks and custom
-//! waiters can wait. Time comes only from clocks that the embedder gives ([`Config::clocks`]).
+//! # Platforms
+//!
+//! With the default feature `std` threads sleep by the host: by futex(2) on Linux. Without it the crate needs only
+//! `alloc`, and an embedder gives a [`Platform`](platform::Platform) with [`Config::platform`]: how a thread sleeps, what
+//! time it is, and what has to be done around a lock. Without a platform a thread that would sleep spins, and no timeout
+//! ends; tasks and custom waiters need neither. Timers, and the timeouts of tasks, run by [`Config::clocks`].
 
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]

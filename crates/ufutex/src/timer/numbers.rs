@@ -218,6 +218,7 @@ pub mod tests {
     }
 
     /// Takes IDs from `counter` until a block ends.
+    #[cfg(feature = "std")] // as the test that calls it
     pub fn end_a_block(numbers: &Numbers, counter: &BlockCounter) {
         counter.collisions.store(COLLISIONS_FOR_A_BLOCK, Ordering::Relaxed);
         assert!(numbers.take_block(numbers.peek_shared(counter), numbers.shared()));
@@ -229,6 +230,7 @@ pub mod tests {
     }
 
     /// The counters of blocks.
+    #[cfg(feature = "std")] // as the test that calls it
     pub fn each(numbers: &Numbers) -> impl Iterator<Item = &BlockCounter> {
         numbers.counters.iter()
     }
