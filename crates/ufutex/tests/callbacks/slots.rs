@@ -41,7 +41,7 @@ fn keep_trying_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
     }
     let is_asked = |bomb: &mut Bomb| {
         let options = ufutex::Options::new().early_return(false);
-        let domain = &*Box::leak(Box::new(Domain::<S, L>::with_options(&system(), options)));
+        let domain = &*Box::leak(Box::new(Domain::<S, L>::with_options_in(&system(), options)));
         let word = AtomicU32::new(0);
         let mut waiters = idle(1);
         let queued = queue(domain, &mut waiters[0], &word);
@@ -85,7 +85,7 @@ fn keep_trying_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
 /// A request that fails or panics leaves the size to the policy.
 fn memory_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
     let scenario = |bomb: &mut Bomb| {
-        let domain = Domain::<S, L>::with_options(&crate::guest::system_of_nodes(), ufutex::Options::new());
+        let domain = Domain::<S, L>::with_options_in(&crate::guest::system_of_nodes(), ufutex::Options::new());
         let word = std::sync::atomic::AtomicU32::new(0);
         let mut waiters = idle(1);
         let queued = queue(&domain, &mut waiters[0], &word);
@@ -120,7 +120,7 @@ const IMMUTABLE: u64 = 1;
 /// Runs `f` on a domain with `count` waiters, each on a word of its own, so that a resize takes long.
 fn with_waiters<S: Scheme<L>, L: Layout>(count: usize, f: impl FnOnce(&Domain<S, L>)) {
     let system = system();
-    let domain = Domain::<S, L>::with_options(&system, ufutex::Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, ufutex::Options::new());
     let words: Vec<_> = (0..16 * count).map(|_| std::sync::atomic::AtomicU32::new(0)).collect();
     let mut waiters = idle(count);
     let queued: Vec<_> = std::iter::zip(words.iter().step_by(16), &mut waiters)
@@ -192,8 +192,8 @@ impl Hooked {
     fn domain<S: Scheme<L>, L: Layout>(&'static self) -> Domain<S, L> {
         let config = ufutex::Config::new().cpus(64).global_slots(1024).hash_seed(1);
         let config = config.topology(std::sync::Arc::new(Topology(&self.0)));
-        let system = ufutex::System::with_config(config).expect("there is that much memory");
-        Domain::with_options(&system, ufutex::Options::new().policy(ufutex::Policy::Threads))
+        let system = ufutex::System::with_config_in(config).expect("there is that much memory");
+        Domain::with_options_in(&system, ufutex::Options::new().policy(ufutex::Policy::Threads))
     }
 }
 
@@ -300,9 +300,9 @@ fn threads_announced_during_a_growth_count<S: Scheme<L>, L: Layout>() {
 fn set_slots_ends_the_policys_growth<S: Scheme<L>, L: Layout>() {
     for _ in 0..RACES {
         let config = ufutex::Config::new().cpus(64).global_slots(1024).hash_seed(1);
-        let system = ufutex::System::with_config(config).expect("the memory is there");
+        let system = ufutex::System::with_config_in(config).expect("the memory is there");
         let options = ufutex::Options::new().policy(ufutex::Policy::Threads);
-        let domain = Domain::<S, L>::with_options(&system, options);
+        let domain = Domain::<S, L>::with_options_in(&system, options);
         let word = std::sync::atomic::AtomicU32::new(0);
         let mut waiters = idle(1);
         let queued = queue(&domain, &mut waiters[0], &word);

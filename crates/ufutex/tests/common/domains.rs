@@ -6,12 +6,12 @@ use ufutex::{Config, Domain, Options, System};
 
 /// A system of two CPUs with a fixed hash seed.
 pub fn system<L: Layout>() -> System<L> {
-    System::with_config(Config::new().cpus(2).global_slots(64).hash_seed(1)).expect("the memory is there")
+    System::with_config_in(Config::new().cpus(2).global_slots(64).hash_seed(1)).expect("the memory is there")
 }
 
 /// A domain of a system of its own.
 pub fn domain<S: Scheme<L>, L: Layout>() -> Domain<S, L> {
-    Domain::with_options(&system(), Options::new())
+    Domain::with_options_in(&system(), Options::new())
 }
 
 /// Makes a `#[test]` of each generic function `fn name<S: Scheme<L>, L: Layout>()` on every scheme and layout. A

@@ -31,7 +31,7 @@ fn options(early_return: bool) -> Options {
 }
 
 fn engine<S: Scheme<L>, L: Layout>(options: Options, sharing: Sharing, shared_keys: SharedKeys) -> Arc<dyn Futex> {
-    Arc::new(Engine::<S, L> { domain: Domain::with_options(&system(), options), sharing, shared_keys })
+    Arc::new(Engine::<S, L> { domain: Domain::with_options_in(&system(), options), sharing, shared_keys })
 }
 
 /// Private words in the domain's own table.
