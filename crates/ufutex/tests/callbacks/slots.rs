@@ -1,5 +1,7 @@
 //! Callbacks of resizes, whether to keep trying and memory, and races of requests for slots.
 
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error};
@@ -8,36 +10,37 @@ use crate::bomb::{Bomb, Call, for_every};
 use crate::common::domains::{on_every_resizable_scheme, system};
 use crate::common::waiters::{idle, queue};
 
+/// A word whose load, with the bucket locked, waits until the resize has called `keep_trying`.
+struct Slow<'a>(&'a AtomicU32, &'a AtomicBool, &'a AtomicBool);
+
+impl ufutex::Key for Slow<'_> {
+    fn address(&self) -> u64 {
+        std::ptr::from_ref(self.0).addr() as u64
+    }
+}
+
+impl ufutex::Target for Slow<'_> {
+    type Value = u32;
+    fn load(&self) -> Result<u32, ufutex::Fault> {
+        self.1.store(true, SeqCst);
+        while !self.2.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        Ok(self.0.load(SeqCst))
+    }
+    fn compare_exchange(&self, _: u32, _: u32) -> Result<Result<u32, u32>, ufutex::Fault> {
+        Err(ufutex::Fault)
+    }
+    fn fault_in(&self, _: ufutex::Access) -> Result<(), ufutex::Fault> {
+        Err(ufutex::Fault)
+    }
+}
+
 /// A resize that waits for an operation calls its `keep_trying` callback, which panics. The table keeps its size.
 fn keep_trying_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
-    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
     use std::task::Poll;
     if S::NAME == "live" {
         return; // its resizes do not wait for operations, and never call it
-    }
-    // A word whose load, with the bucket locked, waits until the resize has called `keep_trying`.
-    struct Slow<'a>(&'a AtomicU32, &'a AtomicBool, &'a AtomicBool);
-    impl ufutex::Key for Slow<'_> {
-        fn address(&self) -> u64 {
-            std::ptr::from_ref(self.0).addr() as u64
-        }
-    }
-
-    impl ufutex::Target for Slow<'_> {
-        type Value = u32;
-        fn load(&self) -> Result<u32, ufutex::Fault> {
-            self.1.store(true, SeqCst);
-            while !self.2.load(SeqCst) {
-                std::thread::yield_now();
-            }
-            Ok(self.0.load(SeqCst))
-        }
-        fn compare_exchange(&self, _: u32, _: u32) -> Result<Result<u32, u32>, ufutex::Fault> {
-            Err(ufutex::Fault)
-        }
-        fn fault_in(&self, _: ufutex::Access) -> Result<(), ufutex::Fault> {
-            Err(ufutex::Fault)
-        }
     }
     let is_asked = |bomb: &mut Bomb| {
         let options = ufutex::Options::new().early_return(false);
