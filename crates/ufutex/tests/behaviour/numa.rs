@@ -289,7 +289,7 @@ fn word_cannot_be_on_a_node_that_is_not_there() {
 fn word_on_a_node_of_another_system_is_a_word_without_one() {
     let many = Machine::new(1000).system::<Lean>().expect("the memory is there");
     let two = Machine::new(2).system::<Lean>().expect("the memory is there");
-    let domain: Domain = Domain::new(&two);
+    let domain = Domain::new(&two);
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
         for node in [2, 3, 999] {
