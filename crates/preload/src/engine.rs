@@ -166,14 +166,14 @@ impl<S: Scheme<L>, L: Layout> Parts<S, L> {
         };
         // Everything is found out by system calls of our own: std needs thread-local storage and opens files.
         let config = Config::new().cpus(cpus()).hash_seed(seed()).clocks(Arc::new(Host));
-        let system = System::<L>::with_config(match nodes::one() {
+        let system = System::<L>::with_config_in(match nodes::one() {
             Some(one) => config.topology(one),
             None => config,
         })?;
         // With `watch` the program's calls must meet what they would meet in the kernel, where every wait locks its
         // bucket.
         let options = Options::new().policy(policy).counters(settings.stats.is_some()).early_return(!settings.watch);
-        let domain = Domain::with_options(&system, options);
+        let domain = Domain::with_options_in(&system, options);
         if let Some(slots) = settings.slots {
             // As if the program had asked for it. 0 then means the global table for good.
             const SET_SLOTS: u64 = 1;

@@ -108,7 +108,7 @@ fn threads_lose_no_call_of_a_word_that_keeps_its_counter() {
 
 /// Counters from the engine, because the struct cannot be constructed elsewhere.
 fn counters() -> Counters {
-    let domain: Domain = Domain::with_options(&System::new(), Options::new().counters(true));
+    let domain = Domain::with_options(&System::new(), Options::new().counters(true));
     for _ in 0..3 {
         assert!(domain.wait(&AtomicU32::new(0), 1).is_err());
     }

@@ -18,7 +18,7 @@ static FUTEXES: StaticDomain = StaticDomain::new();
 ///
 /// With the functions of this module no [`System`](crate::System) and no [`Domain`](crate::Domain) has to be made. They
 /// share one domain of the process, which the first wait makes. A program that wants limits, counters, tasks or timers
-/// makes a domain of its own, or a [`StaticDomain`](crate::StaticDomain).
+/// makes a domain of its own, or a [`StaticDomain`].
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering::{Acquire, Release}};
@@ -71,14 +71,15 @@ pub fn wait_timeout(word: &AtomicU32, expected: u32, timeout: impl Into<Timeout>
 /// Wakes one thread that waits for `word`, if there is one. Takes a reference, or a pointer to a word that may have been
 /// freed already: the word is not accessed.
 ///
-/// Change the word before: a thread that waits for the old value is then woken or does not begin to wait. It never
-/// allocates memory, and costs a few nanoseconds if no thread waits.
+/// Change the word before: a thread that waits for the old value is then woken or does not begin to wait. No memory is
+/// allocated.
 #[inline]
 pub fn wake_one(word: *const AtomicU32) {
     FUTEXES.wake(Address::of(word), 1);
 }
 
-/// Wakes all threads that wait for `word`. Otherwise as [`wake_one`].
+/// Wakes all threads that wait for `word`. Otherwise as [`wake_one`], but a wake of more than 16 threads allocates
+/// memory. If there is none, it wakes them in several steps.
 #[inline]
 pub fn wake_all(word: *const AtomicU32) {
     FUTEXES.wake(Address::of(word), usize::MAX);

@@ -39,8 +39,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Memory> {
 }
 
 fn domain(policy: Policy) -> Result<Domain<Live, Lean>> {
-    let system =
-        System::<Lean>::with_config(Config::new()).map_err(|error| anyhow!("cannot make a system: {error}"))?;
+    let system = System::with_config(Config::new()).map_err(|error| anyhow!("cannot make a system: {error}"))?;
     Ok(Domain::with_options(&system, Options::new().policy(policy)))
 }
 

@@ -80,8 +80,8 @@ fn make<S: Scheme<L>, L: Layout>(settings: &Settings, case: Case) -> Result<Engi
     };
     let options = Options::new().policy(policy).early_return(settings.early_return);
     let engine = memory::by_line(|| {
-        let system = System::<L>::with_config(config).map_err(|error| anyhow!("{}: {error}", case.scheme))?;
-        let domain = Box::new(Domain::with_options(&system, options));
+        let system = System::<L>::with_config_in(config).map_err(|error| anyhow!("{}: {error}", case.scheme))?;
+        let domain = Box::new(Domain::with_options_in(&system, options));
         anyhow::Ok(Engine { domain, system })
     })?;
     engine.domain.note_threads(case.cores);

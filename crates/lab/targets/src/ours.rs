@@ -41,7 +41,7 @@ pub fn build(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<
 }
 
 fn with_layout<L: Layout>(name: Name, shape: &Shape, count: usize) -> anyhow::Result<Vec<Arc<dyn Subject>>> {
-    let system = System::<L>::with_config(config()).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
+    let system = System::<L>::with_config_in(config()).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
     let one = |_| match name {
         Name::Live | Name::Global => Ok(subject::<Live, L>(&system, name, shape)),
         Name::Fixed => Ok(subject::<Fixed, L>(&system, name, shape)),
@@ -58,7 +58,7 @@ fn subject<S: Scheme<L>, L: Layout>(system: &System<L>, name: Name, shape: &Shap
     let global = name == Name::Global || shape.policy == Policy::Fixed(0);
     let policy = if global { ufutex::Policy::Fixed(0) } else { engine_policy(shape.policy) };
     let options = Options::new().policy(policy).early_return(shape.early_return);
-    let domain = Domain::<S, L>::with_options(system, options);
+    let domain = Domain::<S, L>::with_options_in(system, options);
     let global_slots = system.global_slots();
     if shape.shared {
         Arc::new(SharedKeys { domain, global_slots })
@@ -177,7 +177,7 @@ impl<S: Scheme<L>, L: Layout> Futex for Private<S, L> {
     }
 
     fn host(&self, crowd: &Crowd, channels: &Channels) {
-        let others: Vec<_> = (1..crowd.domains).map(|_| Domain::with_options(&self.system, self.options)).collect();
+        let others: Vec<_> = (1..crowd.domains).map(|_| Domain::with_options_in(&self.system, self.options)).collect();
         let domains: Vec<_> = [&self.domain].into_iter().chain(&others).collect();
         crowd::host(&domains, crowd, channels);
     }

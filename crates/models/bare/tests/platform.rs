@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use ufutex_bare::layout::Lean;
 use ufutex_bare::platform::{Clock, Deadline, Platform};
 use ufutex_bare::{
     Access, Config, Domain, Error, Fault, Key, NodeMemory, Options, System, Target, Timeout, Topology, WaitOptions,
@@ -106,7 +105,7 @@ impl Platform for KeepsCpu {
 
 fn domain<P: Platform>(options: Options) -> Domain {
     let config = Config::new().cpus(2).hash_seed(1).global_slots(64).platform::<P>();
-    Domain::with_options(&System::<Lean>::with_config(config).expect("there is memory"), options)
+    Domain::with_options(&System::with_config(config).expect("there is memory"), options)
 }
 
 /// A word that notes at each look how deep in sections the thread is.
@@ -257,8 +256,7 @@ unsafe impl NodeMemory for WatchedMemory {
 #[test]
 fn tables_are_allocated_outside_of_sections() {
     let config = Config::new().cpus(2).hash_seed(1).platform::<KeepsCpu>().topology(Arc::new(WatchedMemory));
-    let domain: Domain =
-        Domain::with_options(&System::<Lean>::with_config(config).expect("there is memory"), Options::new());
+    let domain: Domain = Domain::with_options(&System::with_config(config).expect("there is memory"), Options::new());
     for slots in [64, 16, 1024] {
         domain.set_slots(slots).expect("there is memory");
     }

@@ -14,10 +14,10 @@ use alloc::vec::Vec;
 ///
 /// ```
 /// use ufutex::timer::{Cpus, DriverThread};
-/// use ufutex::{Config, System, layout::Lean};
+/// use ufutex::{Config, System};
 ///
 /// let thread = DriverThread::new().nice(-5).cpus(Cpus::Only([0].into()));
-/// let system = System::<Lean>::with_config(Config::new().driver_thread(thread))?;
+/// let system = System::with_config(Config::new().driver_thread(thread))?;
 /// # Ok::<(), ufutex::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -15,9 +15,8 @@ use crate::table::{MAX_SLOTS_LOG2, MIN_SLOTS_LOG2};
 ///
 /// ```
 /// use ufutex::{Config, System};
-/// use ufutex::layout::Lean;
 ///
-/// let system = System::<Lean>::with_config(Config::new().global_slots(1024).hash_seed(7))?;
+/// let system = System::with_config(Config::new().global_slots(1024).hash_seed(7))?;
 /// assert_eq!(system.global_slots(), 1024);
 /// # Ok::<(), ufutex::Error>(())
 /// ```
@@ -325,7 +324,7 @@ mod env {
         /// `UFUTEX_DRIVER_REALTIME` (1 to 99) and `UFUTEX_DRIVER_CPUS` (such as `0,2-5`) are for the driver's thread.
         ///
         /// ```
-        /// let system = ufutex::System::<ufutex::layout::Lean>::with_config(ufutex::Config::from_env()?)?;
+        /// let system = ufutex::System::with_config(ufutex::Config::from_env()?)?;
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         ///

@@ -72,7 +72,7 @@ impl Counters {
     /// # use std::sync::atomic::AtomicU32;
     /// use ufutex::{Domain, Options, System};
     ///
-    /// let domain: Domain = Domain::with_options(&System::new(), Options::new().counters(true));
+    /// let domain = Domain::with_options(&System::new(), Options::new().counters(true));
     /// let before = domain.counters();
     /// assert!(domain.wait(&AtomicU32::new(0), 1).is_err());
     /// assert_eq!(domain.counters().since(&before).mismatches, 1);
@@ -169,7 +169,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// # use std::sync::atomic::AtomicU32;
     /// use ufutex::{Domain, Options, System};
     ///
-    /// let domain: Domain = Domain::with_options(&System::new(), Options::new().counters(true));
+    /// let domain = Domain::with_options(&System::new(), Options::new().counters(true));
     /// domain.wake(&AtomicU32::new(0), 1);
     /// assert_eq!(domain.counters().empty_wakes, 1);
     /// ```

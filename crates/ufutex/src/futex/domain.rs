@@ -108,25 +108,62 @@ impl<L: Layout> Drop for Joined<L> {
     }
 }
 
+/// With the default scheme and layout. The constructors of any scheme and layout have names of their own, so that
+/// neither has to be named here.
 impl Domain {
-    /// A domain with the default scheme, layout and options, in the system's own [`PidNamespace`].
+    /// A domain with the default options, in the system's own [`PidNamespace`].
     #[must_use]
     pub fn new(system: &System) -> Self {
         Self::with_options(system, Options::new())
     }
-}
 
-impl<S: Scheme<L>, L: Layout> Domain<S, L> {
     /// A domain with `options`, in the system's own [`PidNamespace`]. No table is allocated.
+    ///
+    /// ```
+    /// use ufutex::{Domain, Options, System};
+    ///
+    /// let domain = Domain::with_options(&System::new(), Options::new().max_waiters(1000));
+    /// # let _ = domain;
+    /// ```
     #[must_use]
-    pub fn with_options(system: &System<L>, options: Options) -> Self {
-        Self::in_namespace(&system.pid_namespace(), options)
+    pub fn with_options(system: &System, options: Options) -> Self {
+        Self::with_options_in(system, options)
     }
 
     /// A domain with `options` whose tasks have their TIDs in `namespace`. The domain belongs to the namespace's
     /// system. No table is allocated.
+    ///
+    /// ```
+    /// use ufutex::{Domain, Options, System};
+    ///
+    /// let parent = Domain::new(&System::new());
+    /// let child = Domain::in_namespace(&parent.pid_namespace(), Options::new());
+    /// # let _ = child;
+    /// ```
     #[must_use]
-    pub fn in_namespace(namespace: &PidNamespace<L>, options: Options) -> Self {
+    pub fn in_namespace(namespace: &PidNamespace, options: Options) -> Self {
+        Self::in_namespace_in(namespace, options)
+    }
+}
+
+impl<S: Scheme<L>, L: Layout> Domain<S, L> {
+    /// As [`with_options`](Domain::with_options), with any scheme and layout: the layout is the system's, and the scheme
+    /// is inferred or named.
+    ///
+    /// ```
+    /// use ufutex::{Domain, Options, System, scheme::Fixed};
+    ///
+    /// let domain = Domain::<Fixed>::with_options_in(&System::new(), Options::new());
+    /// # let _ = domain;
+    /// ```
+    #[must_use]
+    pub fn with_options_in(system: &System<L>, options: Options) -> Self {
+        Self::in_namespace_in(&system.pid_namespace(), options)
+    }
+
+    /// As [`in_namespace`](Domain::in_namespace), with any scheme and layout.
+    #[must_use]
+    pub fn in_namespace_in(namespace: &PidNamespace<L>, options: Options) -> Self {
         let system = namespace.system();
         let space = private_space(system.number_domain());
         let use_global = options.policy == Policy::Fixed(0);

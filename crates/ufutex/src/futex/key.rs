@@ -32,10 +32,10 @@ pub trait Key {
 /// Implemented for references to atomics of 8, 16, 32 and 64 bits, for [`Guest`] memory, and for either as [`Shared`].
 ///
 /// An embedder's own target may count on this:
-/// - An attempt to wait calls [`load`](Self::load) once, with the bucket of the word locked. Wakes, requeues and other
-///   waits whose words share the bucket stand still meanwhile, and `load` must not call the engine. A wait of a domain
-///   with [`Options::early_return`](crate::Options::early_return) calls it once more before, with no lock held. If it
-///   finds another value there, the wait ends without the attempt.
+/// - An attempt to wait calls [`load`](Self::load) once, with the bucket of the word locked. Operations on words that
+///   share the bucket wait meanwhile, so `load` must be short, and must not call the engine. Unless
+///   [`Options::early_return`](crate::Options::early_return) is off, a wait also calls it once before its first attempt,
+///   with no lock held. If the word holds another value then, the wait ends without an attempt.
 /// - If `load` returns [`Fault`], the engine unlocks the bucket, calls [`fault_in`](Self::fault_in) with no lock held,
 ///   and makes another attempt.
 /// - A wait makes no further attempt once it is queued: it does not load the word after a wake, or when it times out.

@@ -65,6 +65,7 @@ unsafe impl<L: Layout> Send for Inner<L> {}
 // SAFETY: as above.
 unsafe impl<L: Layout> Sync for Inner<L> {}
 
+/// With the default layout. The constructors of any layout have names of their own, so that it need not be named here.
 impl System {
     /// A system with the default configuration.
     ///
@@ -75,16 +76,22 @@ impl System {
     pub fn new() -> Self {
         Self::with_config(Config::new()).expect("no memory for the global futex table")
     }
-}
 
-impl<L: Layout> System<L> {
     /// A system with `config`.
+    ///
+    /// ```
+    /// use ufutex::{Config, System};
+    ///
+    /// let system = System::with_config(Config::new().global_slots(1024))?;
+    /// assert_eq!(system.global_slots(), 1024);
+    /// # Ok::<(), ufutex::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Invalid`] if a number of slots is not a power of two from 2 to 2^24, if the number of CPUs is 0, or if
     /// the number of nodes is not from 1 to 1024; [`Error::NoMemory`].
     pub fn with_config(config: Config) -> Result<Self, Error> {
-        Self::make(config, None)
+        Self::with_config_in(config)
     }
 
     /// A system with `config`. `scheduler` is notified of the priorities that its tasks are to run with.
@@ -92,6 +99,24 @@ impl<L: Layout> System<L> {
     /// # Errors
     /// As for [`with_config`](Self::with_config).
     pub fn with_scheduler(config: Config, scheduler: Arc<dyn Scheduler>) -> Result<Self, Error> {
+        Self::with_scheduler_in(config, scheduler)
+    }
+}
+
+impl<L: Layout> System<L> {
+    /// As [`with_config`](System::with_config), with any layout, which is inferred or named.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_config_in(config: Config) -> Result<Self, Error> {
+        Self::make(config, None)
+    }
+
+    /// As [`with_scheduler`](System::with_scheduler), with any layout.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_scheduler_in(config: Config, scheduler: Arc<dyn Scheduler>) -> Result<Self, Error> {
         Self::make(config, Some(scheduler))
     }
 

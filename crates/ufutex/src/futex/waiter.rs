@@ -455,7 +455,9 @@ impl<'w, 'd, S: Scheme<L>, L: Layout> Queued<'w, 'd, S, L> {
     }
 
     /// Leaves the queue. Returns `true` if no wake has come; none will. Returns `false` if one has come, which counts
-    /// as received.
+    /// as received: the caller has to act on it, because no other waiter gets it. To pass a wake on that has come,
+    /// drop the `Queued` instead.
+    #[must_use = "if it returns `false`, this waiter has received a wake, and no other waiter gets it"]
     pub fn cancel(self) -> bool {
         self.waiter.give_up()
     }

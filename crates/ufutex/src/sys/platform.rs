@@ -38,7 +38,7 @@ use super::park::Parked;
 ///     }
 /// }
 ///
-/// let system = ufutex::System::<ufutex::layout::Lean>::with_config(ufutex::Config::new().platform::<Mine>())?;
+/// let system = ufutex::System::with_config(ufutex::Config::new().platform::<Mine>())?;
 /// # let _ = system;
 /// # Ok::<(), ufutex::Error>(())
 /// ```

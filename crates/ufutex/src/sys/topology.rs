@@ -19,7 +19,7 @@ pub const MAX_NODES: usize = 1024;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use ufutex::{Config, System, Topology, layout::Lean};
+/// use ufutex::{Config, System, Topology};
 ///
 /// /// Two nodes; every thread is on the second.
 /// struct Two;
@@ -33,7 +33,7 @@ pub const MAX_NODES: usize = 1024;
 ///     }
 /// }
 ///
-/// let system = System::<Lean>::with_config(Config::new().topology(Arc::new(Two)))?;
+/// let system = System::with_config(Config::new().topology(Arc::new(Two)))?;
 /// assert_eq!((system.nodes(), system.current_node()), (2, 1));
 /// # Ok::<(), ufutex::Error>(())
 /// ```

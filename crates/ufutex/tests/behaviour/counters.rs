@@ -16,7 +16,7 @@ use crate::common::guest_memory::GuestMemory;
 use crate::common::waiters::{bits, idle, nonzero, queue, queue_with};
 
 fn counting<S: Scheme<L>, L: Layout>(options: Options) -> Domain<S, L> {
-    Domain::with_options(&system(), options.counters(true))
+    Domain::with_options_in(&system(), options.counters(true))
 }
 
 /// Runs `f` and checks that the counters have changed as `what` changes the defaults.
@@ -120,7 +120,7 @@ fn threads_that_count_at_once_lose_nothing<S: Scheme<L>, L: Layout>() {
 }
 
 fn operations_are_not_counted_unless_asked_for<S: Scheme<L>, L: Layout>() {
-    let domain = Domain::<S, L>::with_options(&system(), Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system(), Options::new());
     let word = AtomicU32::new(0);
     assert_eq!(domain.wait(&word, 1), Err(Error::Again));
     assert_eq!(domain.wake(&word, 1), 0);
@@ -139,7 +139,7 @@ fn operations_are_not_counted_unless_asked_for<S: Scheme<L>, L: Layout>() {
 struct Line([AtomicU32; 16]);
 
 fn longest_chain_is_the_most_words_in_a_bucket<S: Scheme<L>, L: Layout>() {
-    let domain = Domain::<S, L>::with_options(&system(), Options::new().policy(Policy::Fixed(4)));
+    let domain = Domain::<S, L>::with_options_in(&system(), Options::new().policy(Policy::Fixed(4)));
     let line = Line::default();
     let mut waiters = idle(6);
     // Two waiters wait for one of the five words.
@@ -154,7 +154,7 @@ fn longest_chain_is_the_most_words_in_a_bucket<S: Scheme<L>, L: Layout>() {
 
 /// The counters are read while the bucket is locked.
 fn lock_that_another_thread_holds_is_counted<S: Scheme<L>, L: Layout>() {
-    let domain = Domain::<S, L>::with_options(&system(), Options::new().early_return(false));
+    let domain = Domain::<S, L>::with_options_in(&system(), Options::new().early_return(false));
     let is_armed = AtomicBool::new(false);
     // The next load ends when another thread has found the bucket locked.
     let memory = GuestMemory::with_hook(|_, _| {
@@ -177,7 +177,7 @@ fn lock_that_another_thread_holds_is_counted<S: Scheme<L>, L: Layout>() {
 }
 
 fn resizes_that_move_waiters_are_counted<S: Scheme<L>, L: Layout>() {
-    let domain = Domain::<S, L>::with_options(&system(), Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system(), Options::new());
     let mut expected = 0;
     for (slots, is_move) in [(16, false), (64, true), (64, false), (2, true), (0, true), (32, true)] {
         assert_eq!(domain.set_slots(slots), Ok(()));
@@ -214,7 +214,7 @@ mod resizable {
 
 #[test]
 fn growth_by_load_is_counted() {
-    let domain = Domain::<ufutex::scheme::Live, ufutex::layout::Lean>::with_options(&system(), Options::new());
+    let domain = Domain::with_options(&system(), Options::new());
     let words: Vec<Line> = (0..400).map(|_| Line::default()).collect();
     let mut waiters = idle(400);
     let queued: Vec<_> =

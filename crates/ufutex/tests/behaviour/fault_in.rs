@@ -13,7 +13,7 @@ use crate::common::guest_memory::{Event, GuestMemory};
 use crate::common::waiters::{idle, queue};
 
 fn domain<S: Scheme<L>, L: Layout>(early_return: bool) -> Domain<S, L> {
-    Domain::with_options(&system(), Options::new().early_return(early_return))
+    Domain::with_options_in(&system(), Options::new().early_return(early_return))
 }
 
 fn prepare<'w, 'd, S: Scheme<L>, L: Layout, T: Target<Value = u64>>(

@@ -16,7 +16,7 @@ use crate::common::waiters::{idle, queue};
 const OBJECT: ObjectId = ObjectId::new(7).unwrap();
 
 fn limited<S: Scheme<L>, L: Layout>(waiters: usize) -> Domain<S, L> {
-    Domain::with_options(&system(), Options::new().max_waiters(waiters))
+    Domain::with_options_in(&system(), Options::new().max_waiters(waiters))
 }
 
 fn waiter_of_any_kind_beyond_the_limit_is_refused<S: Scheme<L>, L: Layout>() {
@@ -64,7 +64,7 @@ fn room_comes_back_when_a_waiter_is_idle_again<S: Scheme<L>, L: Layout>() {
 /// Two domains share a word. Its waiter counts in the domain that waits, also when the other domain wakes it.
 fn waiter_counts_in_its_own_domain<S: Scheme<L>, L: Layout>() {
     let system = system::<L>();
-    let [a, b] = [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new().max_waiters(1)));
+    let [a, b] = [(); 2].map(|()| Domain::<S, L>::with_options_in(&system, Options::new().max_waiters(1)));
     let word = AtomicU32::new(0);
     let shared = || Shared::object(&word, OBJECT, 64);
     let (mut of_a, mut of_b) = (idle(1), idle(1));
@@ -145,8 +145,8 @@ fn waiters_that_move_still_count_once<S: Scheme<L>, L: Layout>() {
 }
 
 fn guest_cannot_ask_for_more_slots_than_the_limit<S: Scheme<L>, L: Layout>() {
-    let system = System::<L>::with_config(Config::new().cpus(1).max_slots(64)).expect("the memory is there");
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let system = System::<L>::with_config_in(Config::new().cpus(1).max_slots(64)).expect("the memory is there");
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     assert_eq!(domain.prctl_futex_hash(1, 128, 0), -12);
     assert_eq!((domain.slots(), domain.counters().refused_slots), (0, 1));
     assert_eq!(domain.prctl_futex_hash(1, 64, 0), 0);
@@ -158,7 +158,7 @@ fn guest_cannot_ask_for_more_slots_than_the_limit<S: Scheme<L>, L: Layout>() {
 
 /// The size in bytes of a table with `slots` slots.
 fn bytes<S: Scheme<L>, L: Layout>(slots: usize) -> usize {
-    let domain = Domain::<S, L>::with_options(&system(), Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system(), Options::new());
     assert_eq!(domain.set_slots(slots), Ok(()));
     domain.table_bytes()
 }
@@ -166,8 +166,8 @@ fn bytes<S: Scheme<L>, L: Layout>(slots: usize) -> usize {
 fn domain_takes_no_more_memory_for_tables_than_its_limit<S: Scheme<L>, L: Layout>() {
     let limit = bytes::<S, L>(64) + bytes::<S, L>(4);
     let system =
-        System::<L>::with_config(Config::new().cpus(1).max_domain_table_bytes(0)).expect("the memory is there");
-    let domain = Domain::<S, L>::with_options(&system, Options::new().max_table_bytes(limit));
+        System::<L>::with_config_in(Config::new().cpus(1).max_domain_table_bytes(0)).expect("the memory is there");
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new().max_table_bytes(limit));
     assert_eq!(domain.set_slots(64), Ok(()));
     assert_eq!(domain.set_slots(8), Err(Error::NoMemory));
     assert_eq!(domain.prctl_futex_hash(1, 8, 0), -12);
@@ -177,7 +177,7 @@ fn domain_takes_no_more_memory_for_tables_than_its_limit<S: Scheme<L>, L: Layout
     drop(domain);
     assert_eq!(system.table_bytes(), 0, "a domain's tables go with it");
     // This domain may have no table, and waits in the global table.
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     let word = AtomicU32::new(0);
     let mut waiters = idle(1);
     let queued = queue(&domain, &mut waiters[0], &word);
@@ -189,8 +189,8 @@ fn domain_takes_no_more_memory_for_tables_than_its_limit<S: Scheme<L>, L: Layout
 fn domains_share_the_systems_table_memory<S: Scheme<L>, L: Layout>() {
     let table = bytes::<S, L>(64);
     let system =
-        System::<L>::with_config(Config::new().cpus(1).max_table_bytes(2 * table)).expect("the memory is there");
-    let domains = [(); 3].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
+        System::<L>::with_config_in(Config::new().cpus(1).max_table_bytes(2 * table)).expect("the memory is there");
+    let domains = [(); 3].map(|()| Domain::<S, L>::with_options_in(&system, Options::new()));
     assert_eq!(domains.each_ref().map(|domain| domain.set_slots(64)), [Ok(()), Ok(()), Err(Error::NoMemory)]);
     assert_eq!(domains.each_ref().map(|domain| domain.counters().refused_tables), [0, 0, 1]);
     assert_eq!(system.table_bytes(), 2 * table);
@@ -205,8 +205,8 @@ fn system_without_table_memory<L: Layout>(neighbour_slots: usize, config: Config
     let table = bytes::<Live, L>(neighbour_slots);
     let smallest = bytes::<Live, L>(SMALLEST);
     let config = config.cpus(64).max_table_bytes(table - smallest);
-    let system = System::<L>::with_config(config).expect("the memory is there");
-    let neighbour = Domain::<Live, L>::with_options(&system, Options::new());
+    let system = System::<L>::with_config_in(config).expect("the memory is there");
+    let neighbour = Domain::<Live, L>::with_options_in(&system, Options::new());
     assert_eq!(neighbour.set_slots(neighbour_slots), Ok(()));
     (system, neighbour)
 }
@@ -223,7 +223,7 @@ fn each_domain_gets_a_table_although_a_neighbour_has_taken_all_table_memory<S: S
     ] {
         let (system, neighbour) = system_without_table_memory::<L>(256, Config::new().default_slots(64));
         let before = system.table_bytes();
-        let domain = Domain::<S, L>::with_options(&system, Options::new().policy(policy));
+        let domain = Domain::<S, L>::with_options_in(&system, Options::new().policy(policy));
         let word = AtomicU32::new(0);
         let mut waiters = idle(1);
         let queued = queue(&domain, &mut waiters[0], &word);
@@ -241,7 +241,7 @@ fn each_domain_gets_a_table_although_a_neighbour_has_taken_all_table_memory<S: S
 /// For more threads the policy makes a larger table, as soon as the system has memory for it.
 fn table_that_was_refused_for_threads_grows_when_there_is_memory<S: Scheme<L>, L: Layout>() {
     let (system, neighbour) = system_without_table_memory::<L>(256, Config::new());
-    let domain = Domain::<S, L>::with_options(&system, Options::new().policy(Policy::Threads));
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new().policy(Policy::Threads));
     domain.note_threads(32);
     let word = AtomicU32::new(0);
     assert_eq!(domain.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
@@ -256,7 +256,7 @@ fn table_that_was_refused_for_threads_grows_when_there_is_memory<S: Scheme<L>, L
 /// A domain may always have the memory of one smallest table. That holds for all of its tables together, not for each.
 fn growth_beyond_the_smallest_table_counts<S: Scheme<L>, L: Layout>() {
     let (system, neighbour) = system_without_table_memory::<L>(64, Config::new());
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     assert_eq!([2, 4, 8].map(|slots| domain.set_slots(slots)), [Ok(()); 3], "14 slots of 16");
     assert_eq!(domain.set_slots(SMALLEST), Err(Error::NoMemory));
     assert_eq!([0, 8, 0, 2].map(|slots| domain.set_slots(slots)), [Ok(()); 4], "what there was is still there");
@@ -269,25 +269,25 @@ fn growth_beyond_the_smallest_table_counts<S: Scheme<L>, L: Layout>() {
     // The domain gives back what it took: the neighbour's tables fit again, and nothing more.
     drop(domain);
     assert_eq!(system.table_bytes(), 0);
-    let [first, second] = [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
+    let [first, second] = [(); 2].map(|()| Domain::<S, L>::with_options_in(&system, Options::new()));
     assert_eq!((first.set_slots(64), second.set_slots(32)), (Ok(()), Err(Error::NoMemory)));
 }
 
 fn system_without_table_memory_leaves_each_domain_its_smallest_table<S: Scheme<L>, L: Layout>() {
-    let system = System::<L>::with_config(Config::new().cpus(1).max_table_bytes(0)).expect("the memory is there");
+    let system = System::<L>::with_config_in(Config::new().cpus(1).max_table_bytes(0)).expect("the memory is there");
     let word = AtomicU32::new(0);
-    let domains = [(); 20].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
+    let domains = [(); 20].map(|()| Domain::<S, L>::with_options_in(&system, Options::new()));
     for domain in &domains {
         assert_eq!(domain.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
         assert_eq!((domain.slots(), domain.counters().refused_tables), (SMALLEST, 0));
     }
     assert_eq!(system.table_bytes(), 20 * domains[0].table_bytes());
     // The domain's own limit applies to its smallest table as well.
-    let none = Domain::<S, L>::with_options(&system, Options::new().max_table_bytes(domains[0].table_bytes() - 1));
+    let none = Domain::<S, L>::with_options_in(&system, Options::new().max_table_bytes(domains[0].table_bytes() - 1));
     assert_eq!(none.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
     assert_eq!((none.slots(), none.table_bytes(), none.counters().refused_tables), (0, 0, 1));
     // A domain whose policy is the global table still uses it.
-    let global = Domain::<S, L>::with_options(&system, Options::new().policy(Policy::Fixed(0)));
+    let global = Domain::<S, L>::with_options_in(&system, Options::new().policy(Policy::Fixed(0)));
     assert_eq!(global.wait_with(&word, 0, &at_once()), Err(Error::TimedOut));
     assert_eq!((global.slots(), global.counters().refused_tables), (0, 0));
 }
@@ -353,8 +353,7 @@ fn short_lived_domains_stay_within_the_systems_table_memory() {
     const THREADS: usize = 8;
     let largest = 64 * 256;
     let limited = 2 * largest;
-    let system =
-        System::<Lean>::with_config(Config::new().cpus(2).max_table_bytes(limited)).expect("the memory is there");
+    let system = System::with_config(Config::new().cpus(2).max_table_bytes(limited)).expect("the memory is there");
     // Each thread's domain may have its smallest table on top of the limit.
     let limit = limited + THREADS * 64 * SMALLEST;
     let is_done = std::sync::atomic::AtomicBool::new(false);
@@ -411,8 +410,8 @@ impl ufutex::Topology for Unknown {
 #[test]
 fn table_that_was_not_made_because_of_a_panic_takes_no_memory_of_the_system() {
     let unknown = std::sync::Arc::new(Unknown(AtomicU32::new(0)));
-    let system = System::<Lean>::with_config(Config::new().topology(unknown.clone())).expect("one node");
-    let domain = Domain::<Live, Lean>::with_options(&system, Options::new());
+    let system = System::with_config(Config::new().topology(unknown.clone())).expect("one node");
+    let domain = Domain::with_options(&system, Options::new());
     unknown.0.store(1, Ordering::Relaxed);
     let attempt = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| domain.set_slots(1024)));
     assert!(attempt.is_err());

@@ -70,8 +70,8 @@ fn many_waiters_on_the_words_of_one_cache_line_do_not_grow_the_table() {
 #[test]
 fn growth_stops_at_the_configured_maximum() {
     let config = Config::new().cpus(2).hash_seed(1).max_slots(64);
-    let system = System::<Lean>::with_config(config).expect("the memory is there");
-    let domain = Domain::<Live>::with_options(&system, Options::new());
+    let system = System::with_config(config).expect("the memory is there");
+    let domain = Domain::with_options(&system, Options::new());
     assert_eq!(slots_with_waiters_on_distinct_words(&domain, 2_000), 64);
 }
 
@@ -88,8 +88,8 @@ fn growth_ends_when_a_size_is_set_or_the_table_is_immutable() {
 #[test]
 fn only_the_policy_load_grows_by_load() {
     for (policy, slots) in [(Policy::Threads, 16), (Policy::Fixed(32), 32), (Policy::Fixed(0), 0)] {
-        let system = System::<Lean>::with_config(Config::new().cpus(2).hash_seed(1)).expect("the memory is there");
-        let domain = Domain::<Live>::with_options(&system, Options::new().policy(policy));
+        let system = System::with_config(Config::new().cpus(2).hash_seed(1)).expect("the memory is there");
+        let domain = Domain::with_options(&system, Options::new().policy(policy));
         assert_eq!(slots_with_waiters_on_distinct_words(&domain, 500), slots, "{policy:?}");
     }
 }

@@ -54,7 +54,7 @@ fn matches_on_its_node_only<'d, S: Scheme<L>, L: Layout, T: Target<Value = u32> 
 
 fn operations_match_on_one_node_only<S: Scheme<L>, L: Layout>() {
     let (_machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     let mut waiter = Box::pin(Waiter::new());
     let object = ObjectId::new(1).expect("small enough");
     for OwnLine(word) in &words(20) {
@@ -72,7 +72,7 @@ fn operations_match_on_one_node_only<S: Scheme<L>, L: Layout>() {
 
 fn node_inside_of_shared_is_the_same_as_outside<S: Scheme<L>, L: Layout>() {
     let (_machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
         let queued = queue(&domain, &mut waiter, on(&system, Shared::address_space(word), 2));
@@ -86,7 +86,7 @@ fn node_inside_of_shared_is_the_same_as_outside<S: Scheme<L>, L: Layout>() {
 fn private_word_with_a_node_is_another_futex_than_without<S: Scheme<L>, L: Layout>() {
     for policy in [Policy::Load, Policy::Fixed(0)] {
         let (_machine, system) = machine::<L>();
-        let domain = Domain::<S, L>::with_options(&system, Options::new().policy(policy));
+        let domain = Domain::<S, L>::with_options_in(&system, Options::new().policy(policy));
         let [mut with, mut without] = [(); 2].map(|()| Box::pin(Waiter::new()));
         for OwnLine(word) in &words(20) {
             let without = queue(&domain, &mut without, word);
@@ -108,7 +108,7 @@ fn private_word_with_a_node_is_another_futex_than_without<S: Scheme<L>, L: Layou
 /// futex(2) too chooses the node of such a word by its hash.
 fn shared_word_without_a_node_is_on_one_and_such_words_are_spread<S: Scheme<L>, L: Layout>() {
     let (_machine, system) = machine::<L>();
-    let [a, b] = [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
+    let [a, b] = [(); 2].map(|()| Domain::<S, L>::with_options_in(&system, Options::new()));
     let object = ObjectId::new(1).expect("small enough");
     let mut waiter = Box::pin(Waiter::new());
     let mut chosen = [0; NODES as usize];
@@ -132,7 +132,7 @@ fn shared_word_without_a_node_is_on_one_and_such_words_are_spread<S: Scheme<L>, 
 /// On a machine with one node, words with that node and without a node are the same futex.
 fn shared_word_matches_itself_on_the_only_node<S: Scheme<L>, L: Layout>() {
     let system = Machine::new(1).system::<L>().expect("the memory is there");
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
         let target = Shared::address_space(word);
@@ -153,7 +153,7 @@ fn shared_word_matches_itself_on_the_only_node<S: Scheme<L>, L: Layout>() {
 fn all_waiters_are_found_after<S: Scheme<L>, L: Layout>(policy: Policy, moves: impl Fn(&Domain<S, L>)) {
     let (machine, system) = machine::<L>();
     machine.go_to(1);
-    let domain = Domain::<S, L>::with_options(&system, Options::new().policy(policy));
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new().policy(policy));
     let words = words(40);
     let mut waiters = idle(5 * words.len());
     let mut queued: Vec<_> = std::iter::zip(&words, waiters.chunks_exact_mut(5))
@@ -191,7 +191,7 @@ fn private_words_with_a_node_stay_when_the_domains_table_moves<S: Scheme<L>, L: 
 fn private_words_of_a_domain_without_a_table_stay_on_its_node<S: Scheme<L>, L: Layout>() {
     let (machine, system) = machine::<L>();
     machine.go_to(2);
-    let domain = Domain::<S, L>::with_options(&system, Options::new().policy(Policy::Fixed(0)));
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new().policy(Policy::Fixed(0)));
     machine.go_to(0);
     let before = [0, 1, 2].map(|node| machine.contents(node));
     let mut waiter = Box::pin(Waiter::new());
@@ -209,7 +209,7 @@ fn private_words_of_a_domain_without_a_table_stay_on_its_node<S: Scheme<L>, L: L
 /// The wake of a waiter that is dropped goes to the next waiter on the same node.
 fn wake_of_a_dropped_waiter_goes_to_the_next_on_its_node<S: Scheme<L>, L: Layout>() {
     let (_machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     let mut waiters = idle(3);
     for OwnLine(word) in &words(20) {
         let [first, second, elsewhere] = &mut waiters[..] else { unreachable!() };
@@ -228,7 +228,7 @@ fn wake_of_a_dropped_waiter_goes_to_the_next_on_its_node<S: Scheme<L>, L: Layout
 
 fn requeue_takes_waiters_to_another_node<S: Scheme<L>, L: Layout>() {
     let (_machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     let mut waiters = idle(2);
     for [OwnLine(from), OwnLine(to)] in words(20).as_chunks().0 {
         let (from, to) = (Shared::address_space(from), Shared::address_space(to));
@@ -252,7 +252,7 @@ fn requeue_takes_waiters_to_another_node<S: Scheme<L>, L: Layout>() {
 fn threads_hand_over_from_node_to_node<S: Scheme<L>, L: Layout>() {
     const TURNS: u32 = 500;
     let (_machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     let turn = AtomicU32::new(0);
     let at = |turn_number: u32| on(&system, Shared::address_space(&turn), turn_number % NODES);
     let player = |me: u32| {
@@ -289,7 +289,7 @@ fn word_cannot_be_on_a_node_that_is_not_there() {
 fn word_on_a_node_of_another_system_is_a_word_without_one() {
     let many = Machine::new(1000).system::<Lean>().expect("the memory is there");
     let two = Machine::new(2).system::<Lean>().expect("the memory is there");
-    let domain: Domain = Domain::new(&two);
+    let domain = Domain::new(&two);
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
         for node in [2, 3, 999] {

@@ -23,7 +23,7 @@ const CROWD: usize = 1000;
 
 /// A domain whose private words are in the global table.
 fn domain_in_global_table<S: Scheme<L>, L: Layout>() -> Domain<S, L> {
-    Domain::with_options(&system(), Options::new().policy(Policy::Fixed(0)))
+    Domain::with_options_in(&system(), Options::new().policy(Policy::Fixed(0)))
 }
 
 fn queue_all<'w, 'd, S: Scheme<L>, L: Layout, T: Target<Value: From<u8>> + Copy>(
@@ -162,7 +162,7 @@ fn requeue_of_many_ends<S: Scheme<L>, L: Layout>(then: Result<u32, Fault>, error
 }
 
 fn crowd_moves_with_its_order<S: Scheme<L>, L: Layout>() {
-    let domain = Domain::<S, L>::with_options(&system(), Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system(), Options::new());
     let words = [const { AtomicU32::new(0) }; 3];
     let mut crowds = [(); 3].map(|()| idle(CROWD));
     let priority =
@@ -297,7 +297,7 @@ impl Target for &Slow {
 
 /// Whether the words at these offsets of the object share a bucket.
 fn is_one_bucket<S: Scheme<L>, L: Layout>(system: &System<L>, offsets: [u64; 2]) -> bool {
-    let (domain, word) = (Domain::<S, L>::with_options(system, Options::new()), AtomicU32::new(0));
+    let (domain, word) = (Domain::<S, L>::with_options_in(system, Options::new()), AtomicU32::new(0));
     let mut waiters = idle(2);
     let queued: Vec<_> = waiters.iter_mut().zip(offsets).map(|(w, o)| queue(&domain, w, in_object(&word, o))).collect();
     let keys = domain.counters().longest_chain;
@@ -309,10 +309,10 @@ fn is_one_bucket<S: Scheme<L>, L: Layout>(system: &System<L>, offsets: [u64; 2])
 /// global table.
 fn move_that_waits_for_a_bucket_holds_no_other<S: Scheme<L>, L: Layout>() {
     let system = system::<L>();
-    let mover = Domain::<S, L>::with_options(&system, Options::new().policy(Policy::Fixed(0)));
+    let mover = Domain::<S, L>::with_options_in(&system, Options::new().policy(Policy::Fixed(0)));
     // Without the early return, words are loaded only with their bucket locked.
     let [holder, neighbour] =
-        [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new().early_return(false)));
+        [(); 2].map(|()| Domain::<S, L>::with_options_in(&system, Options::new().early_return(false)));
     let slow = Slow { is_loaded: AtomicBool::new(false), is_free: AtomicBool::new(false) };
     let offsets: Vec<u64> =
         (1..200).map(|i| i * 64).filter(|&offset| !is_one_bucket::<S, L>(&system, [0, offset])).collect();

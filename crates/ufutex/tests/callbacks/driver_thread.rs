@@ -240,7 +240,7 @@ fn driver_is_scheduled_as_configured() {
         return;
     }
     let config = ufutex::Config::new().driver_thread(DriverThread::new().realtime(5));
-    let system = ufutex::System::<ufutex::layout::Lean>::with_config(config).expect("there is memory");
+    let system = ufutex::System::with_config(config).expect("there is memory");
     let expected = Scheduled { policy: libc::SCHED_FIFO, priority: 5, ..process() };
     let idle = || assert!(set_policy(libc::SCHED_IDLE, 0));
     assert_eq!(when_armed_by(idle, system.driver(), |found| *found == expected), expected);

@@ -1,5 +1,7 @@
 //! Callbacks of resizes, whether to keep trying and memory, and races of requests for slots.
 
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
 use ufutex::{Domain, Error};
@@ -8,40 +10,41 @@ use crate::bomb::{Bomb, Call, for_every};
 use crate::common::domains::{on_every_resizable_scheme, system};
 use crate::common::waiters::{idle, queue};
 
+/// A word whose load, with the bucket locked, waits until the resize has called `keep_trying`.
+struct Slow<'a>(&'a AtomicU32, &'a AtomicBool, &'a AtomicBool);
+
+impl ufutex::Key for Slow<'_> {
+    fn address(&self) -> u64 {
+        std::ptr::from_ref(self.0).addr() as u64
+    }
+}
+
+impl ufutex::Target for Slow<'_> {
+    type Value = u32;
+    fn load(&self) -> Result<u32, ufutex::Fault> {
+        self.1.store(true, SeqCst);
+        while !self.2.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        Ok(self.0.load(SeqCst))
+    }
+    fn compare_exchange(&self, _: u32, _: u32) -> Result<Result<u32, u32>, ufutex::Fault> {
+        Err(ufutex::Fault)
+    }
+    fn fault_in(&self, _: ufutex::Access) -> Result<(), ufutex::Fault> {
+        Err(ufutex::Fault)
+    }
+}
+
 /// A resize that waits for an operation calls its `keep_trying` callback, which panics. The table keeps its size.
 fn keep_trying_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
-    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
     use std::task::Poll;
     if S::NAME == "live" {
         return; // its resizes do not wait for operations, and never call it
     }
-    // A word whose load, with the bucket locked, waits until the resize has called `keep_trying`.
-    struct Slow<'a>(&'a AtomicU32, &'a AtomicBool, &'a AtomicBool);
-    impl ufutex::Key for Slow<'_> {
-        fn address(&self) -> u64 {
-            std::ptr::from_ref(self.0).addr() as u64
-        }
-    }
-
-    impl ufutex::Target for Slow<'_> {
-        type Value = u32;
-        fn load(&self) -> Result<u32, ufutex::Fault> {
-            self.1.store(true, SeqCst);
-            while !self.2.load(SeqCst) {
-                std::thread::yield_now();
-            }
-            Ok(self.0.load(SeqCst))
-        }
-        fn compare_exchange(&self, _: u32, _: u32) -> Result<Result<u32, u32>, ufutex::Fault> {
-            Err(ufutex::Fault)
-        }
-        fn fault_in(&self, _: ufutex::Access) -> Result<(), ufutex::Fault> {
-            Err(ufutex::Fault)
-        }
-    }
     let is_asked = |bomb: &mut Bomb| {
         let options = ufutex::Options::new().early_return(false);
-        let domain = &*Box::leak(Box::new(Domain::<S, L>::with_options(&system(), options)));
+        let domain = &*Box::leak(Box::new(Domain::<S, L>::with_options_in(&system(), options)));
         let word = AtomicU32::new(0);
         let mut waiters = idle(1);
         let queued = queue(domain, &mut waiters[0], &word);
@@ -85,7 +88,7 @@ fn keep_trying_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
 /// A request that fails or panics leaves the size to the policy.
 fn memory_of_a_resize_panics<S: Scheme<L>, L: Layout>() {
     let scenario = |bomb: &mut Bomb| {
-        let domain = Domain::<S, L>::with_options(&crate::guest::system_of_nodes(), ufutex::Options::new());
+        let domain = Domain::<S, L>::with_options_in(&crate::guest::system_of_nodes(), ufutex::Options::new());
         let word = std::sync::atomic::AtomicU32::new(0);
         let mut waiters = idle(1);
         let queued = queue(&domain, &mut waiters[0], &word);
@@ -120,7 +123,7 @@ const IMMUTABLE: u64 = 1;
 /// Runs `f` on a domain with `count` waiters, each on a word of its own, so that a resize takes long.
 fn with_waiters<S: Scheme<L>, L: Layout>(count: usize, f: impl FnOnce(&Domain<S, L>)) {
     let system = system();
-    let domain = Domain::<S, L>::with_options(&system, ufutex::Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, ufutex::Options::new());
     let words: Vec<_> = (0..16 * count).map(|_| std::sync::atomic::AtomicU32::new(0)).collect();
     let mut waiters = idle(count);
     let queued: Vec<_> = std::iter::zip(words.iter().step_by(16), &mut waiters)
@@ -192,8 +195,8 @@ impl Hooked {
     fn domain<S: Scheme<L>, L: Layout>(&'static self) -> Domain<S, L> {
         let config = ufutex::Config::new().cpus(64).global_slots(1024).hash_seed(1);
         let config = config.topology(std::sync::Arc::new(Topology(&self.0)));
-        let system = ufutex::System::with_config(config).expect("there is that much memory");
-        Domain::with_options(&system, ufutex::Options::new().policy(ufutex::Policy::Threads))
+        let system = ufutex::System::with_config_in(config).expect("there is that much memory");
+        Domain::with_options_in(&system, ufutex::Options::new().policy(ufutex::Policy::Threads))
     }
 }
 
@@ -300,9 +303,9 @@ fn threads_announced_during_a_growth_count<S: Scheme<L>, L: Layout>() {
 fn set_slots_ends_the_policys_growth<S: Scheme<L>, L: Layout>() {
     for _ in 0..RACES {
         let config = ufutex::Config::new().cpus(64).global_slots(1024).hash_seed(1);
-        let system = ufutex::System::with_config(config).expect("the memory is there");
+        let system = ufutex::System::with_config_in(config).expect("the memory is there");
         let options = ufutex::Options::new().policy(ufutex::Policy::Threads);
-        let domain = Domain::<S, L>::with_options(&system, options);
+        let domain = Domain::<S, L>::with_options_in(&system, options);
         let word = std::sync::atomic::AtomicU32::new(0);
         let mut waiters = idle(1);
         let queued = queue(&domain, &mut waiters[0], &word);

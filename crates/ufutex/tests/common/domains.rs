@@ -7,12 +7,12 @@ use ufutex::{Config, Domain, Options, System};
 
 /// A system of two CPUs with a fixed hash seed.
 pub fn system<L: Layout>() -> System<L> {
-    System::with_config(config()).expect("the memory is there")
+    System::with_config_in(config()).expect("the memory is there")
 }
 
 /// As `system`, on a platform.
 pub fn system_on<P: Platform, L: Layout>() -> System<L> {
-    System::with_config(config().platform::<P>()).expect("the memory is there")
+    System::with_config_in(config().platform::<P>()).expect("the memory is there")
 }
 
 fn config() -> Config {
@@ -21,7 +21,7 @@ fn config() -> Config {
 
 /// A domain of a system of its own.
 pub fn domain<S: Scheme<L>, L: Layout>() -> Domain<S, L> {
-    Domain::with_options(&system(), Options::new())
+    Domain::with_options_in(&system(), Options::new())
 }
 
 /// Makes a `#[test]` of each generic function `fn name<S: Scheme<L>, L: Layout>()` on every scheme and layout. A

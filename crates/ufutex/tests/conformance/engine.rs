@@ -32,7 +32,7 @@ fn options(early_return: bool) -> Options {
 }
 
 fn engine<S: Scheme<L>, L: Layout>(options: Options, sharing: Sharing, shared_keys: SharedKeys) -> Arc<dyn Futex> {
-    Arc::new(Engine::<S, L> { domain: Domain::with_options(&system(), options), sharing, shared_keys })
+    Arc::new(Engine::<S, L> { domain: Domain::with_options_in(&system(), options), sharing, shared_keys })
 }
 
 /// Private words in the domain's own table.
@@ -42,7 +42,7 @@ pub fn private<S: Scheme<L>, L: Layout>(early_return: bool) -> Arc<dyn Futex> {
 
 /// Private words on the platform that any standard library is enough for.
 pub fn any_std<S: Scheme<L>, L: Layout>(early_return: bool) -> Arc<dyn Futex> {
-    let domain = Domain::<S, L>::with_options(&system_on::<Watched, L>(), options(early_return));
+    let domain = Domain::<S, L>::with_options_in(&system_on::<Watched, L>(), options(early_return));
     Arc::new(Engine { domain, sharing: Sharing::Private, shared_keys: SharedKeys::AddressSpace })
 }
 

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use ufutex::layout::Lean;
-use ufutex::scheme::Live;
 use ufutex::{
     Access, Domain, Error, Fault, Guest, HostTopology, NodeFlags, Number, Options, Scope, Shared, System, Topology,
     UserMemory, WaitOptions, Waiter, Width,
@@ -126,7 +125,7 @@ struct Engine {
 impl Engine {
     fn new() -> Self {
         let system = System::<Lean>::new();
-        let domain = Domain::<Live, Lean>::with_options(&system, Options::new());
+        let domain = Domain::with_options(&system, Options::new());
         Self { system, domain }
     }
 

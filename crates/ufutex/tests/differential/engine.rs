@@ -93,8 +93,8 @@ fn make<S: Scheme<L> + 'static, L: Layout + 'static>(
     options: Options,
 ) -> Arc<dyn Target> {
     let config = Config::new().cpus(2).global_slots(64).hash_seed(1);
-    let system = System::<L>::with_config(config).expect("the memory is there");
-    let domain = Domain::<S, L>::with_options(&system, options);
+    let system = System::<L>::with_config_in(config).expect("the memory is there");
+    let domain = Domain::<S, L>::with_options_in(&system, options);
     let tids = bench.workers.tids();
     let workers = std::array::from_fn(|worker| {
         let task = domain.task(tids[worker]).expect("the TID is free");

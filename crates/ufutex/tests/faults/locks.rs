@@ -42,7 +42,7 @@ fn wait<F: Future<Output = Result<(), Error>>>(make: impl Fn() -> F, memory: &mu
 fn locks_of_two_domains_lose_no_waiter<S: Scheme<L>, L: Layout>() {
     let failures = for_every_failure(|memory| {
         let system = system::<L>();
-        let [here, there] = [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
+        let [here, there] = [(); 2].map(|()| Domain::<S, L>::with_options_in(&system, Options::new()));
         let (lock, condition) = (AtomicU32::new(0), AtomicU32::new(0));
         let object = |word, offset| Shared::object(word, ObjectId::new(1).expect("small enough"), offset);
         let (lock_word, lock, condition) = (&lock, object(&lock, 0), object(&condition, 64));

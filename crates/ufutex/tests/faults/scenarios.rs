@@ -25,11 +25,11 @@ fn words(count: usize) -> Vec<AtomicU32> {
 
 fn system_cannot_be_made<S: Scheme<L>, L: Layout>() {
     let failures = for_every_failure(|memory| {
-        let system = memory.during(|| System::<L>::with_config(Config::new().cpus(1).hash_seed(1)));
+        let system = memory.during(|| System::<L>::with_config_in(Config::new().cpus(1).hash_seed(1)));
         assert_eq!(system.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
         if let Ok(system) = system {
             let word = AtomicU32::new(0);
-            assert_eq!(Domain::<S, L>::with_options(&system, Options::new()).wake(&word, 1), 0);
+            assert_eq!(Domain::<S, L>::with_options_in(&system, Options::new()).wake(&word, 1), 0);
         }
     });
     assert!(failures >= 2, "a system consists of two allocations at least");
@@ -63,11 +63,11 @@ impl Topology for Three {
 fn system_of_several_nodes_without_memory<S: Scheme<L>, L: Layout>() {
     let failures = for_every_failure(|memory| {
         let config = Config::new().cpus(1).hash_seed(1).topology(Arc::new(Three));
-        let system = memory.during(|| System::<L>::with_config(config));
+        let system = memory.during(|| System::<L>::with_config_in(config));
         assert_eq!(system.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
         if let Ok(system) = system {
             let word = AtomicU32::new(0);
-            assert_eq!(Domain::<S, L>::with_options(&system, Options::new()).wake(&word, 1), 0);
+            assert_eq!(Domain::<S, L>::with_options_in(&system, Options::new()).wake(&word, 1), 0);
         }
     });
     assert!(failures >= 4, "a table for each node, and the system itself");
@@ -79,7 +79,7 @@ fn pid_namespace_without_memory<S: Scheme<L>, L: Layout>() {
         let namespace = memory.during(|| PidNamespace::new(&system));
         assert_eq!(namespace.as_ref().err(), memory.has_failed().then_some(&Error::NoMemory));
         if let Ok(namespace) = namespace {
-            let domain = Domain::<S, L>::in_namespace(&namespace, Options::new());
+            let domain = Domain::<S, L>::in_namespace_in(&namespace, Options::new());
             assert_eq!(domain.task(1).map(|task| task.tid()), Ok(1));
         }
     });
@@ -89,7 +89,7 @@ fn pid_namespace_without_memory<S: Scheme<L>, L: Layout>() {
 fn domain_can_always_be_made_and_used<S: Scheme<L>, L: Layout>() {
     for_every_failure(|memory| {
         let system = system::<L>();
-        let domain = memory.during(|| Domain::<S, L>::with_options(&system, Options::new()));
+        let domain = memory.during(|| Domain::<S, L>::with_options_in(&system, Options::new()));
         let (words, mut waiters) = (words(20), idle(20));
         let queued = queue_each(&domain, &words, &mut waiters);
         each_is_woken_once(&domain, &words, &queued);
@@ -98,8 +98,8 @@ fn domain_can_always_be_made_and_used<S: Scheme<L>, L: Layout>() {
 
 fn counters_count_without_memory<S: Scheme<L>, L: Layout>() {
     let failures = for_every_failure(|memory| {
-        let system = System::<L>::with_config(Config::new().cpus(4).hash_seed(1)).expect("the memory is there");
-        let domain = memory.during(|| Domain::<S, L>::with_options(&system, Options::new().counters(true)));
+        let system = System::<L>::with_config_in(Config::new().cpus(4).hash_seed(1)).expect("the memory is there");
+        let domain = memory.during(|| Domain::<S, L>::with_options_in(&system, Options::new().counters(true)));
         let word = AtomicU32::new(0);
         assert_eq!(domain.wait(&word, 1), Err(Error::Again));
         assert_eq!(domain.wake(&word, 1), 0);
@@ -166,7 +166,7 @@ fn first_wait_without_memory_for_the_table_it_wants_has_the_smallest<S: Scheme<L
     let slots = std::cell::RefCell::new(Vec::new());
     for_every_failure(|memory| {
         let options = Options::new().policy(Policy::Fixed(4096));
-        let domain = Domain::<S, L>::with_options(&system(), options);
+        let domain = Domain::<S, L>::with_options_in(&system(), options);
         let word = AtomicU32::new(0);
         let mut waiter = Box::pin(Waiter::new());
         let queued = memory.during(|| queue(&domain, &mut waiter, &word));
@@ -295,8 +295,8 @@ fn set_slots_to_an_earlier_size_needs_no_memory<S: Scheme<L>, L: Layout>() {
 /// Only a `set_slots` that succeeds ends the automatic sizing.
 fn set_slots_that_fails_leaves_the_policy_in_charge<S: Scheme<L>, L: Layout>() {
     for_every_failure(|memory| {
-        let system = System::<L>::with_config(Config::new().cpus(64).hash_seed(1)).expect("the memory is there");
-        let domain = Domain::<S, L>::with_options(&system, Options::new().policy(Policy::Threads));
+        let system = System::<L>::with_config_in(Config::new().cpus(64).hash_seed(1)).expect("the memory is there");
+        let domain = Domain::<S, L>::with_options_in(&system, Options::new().policy(Policy::Threads));
         assert!(queue(&domain, &mut Box::pin(Waiter::new()), &AtomicU32::new(0)).cancel());
         let result = memory.during(|| domain.set_slots(4));
         assert_eq!(result.err(), memory.has_failed().then_some(Error::NoMemory));
@@ -318,8 +318,8 @@ fn growth_that_fails_leaves_the_table_in_use<S: Scheme<L>, L: Layout>() {
 
 fn threads_policy_that_fails_leaves_the_table_in_use<S: Scheme<L>, L: Layout>() {
     let failures = for_every_failure(|memory| {
-        let system = System::<L>::with_config(Config::new().cpus(64).hash_seed(1)).expect("the memory is there");
-        let domain = Domain::<S, L>::with_options(&system, Options::new().policy(Policy::Threads));
+        let system = System::<L>::with_config_in(Config::new().cpus(64).hash_seed(1)).expect("the memory is there");
+        let domain = Domain::<S, L>::with_options_in(&system, Options::new().policy(Policy::Threads));
         let (words, mut waiters) = (words(20), idle(20));
         let queued = queue_each(&domain, &words, &mut waiters);
         memory.during(|| domain.note_threads(8));

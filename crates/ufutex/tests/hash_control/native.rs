@@ -116,8 +116,8 @@ fn resize_that_may_not_wait_still_succeeds_when_nothing_is_in_flight() {
 #[test]
 fn policy_sets_the_size_of_the_first_table() {
     let first = |config: Config, policy| {
-        let system = System::<Lean>::with_config(config.hash_seed(1)).expect("the memory is there");
-        let domain = Domain::<Live>::with_options(&system, Options::new().policy(policy));
+        let system = System::with_config(config.hash_seed(1)).expect("the memory is there");
+        let domain = Domain::with_options(&system, Options::new().policy(policy));
         assert_eq!(domain.slots(), 0);
         wait_once(&domain);
         domain.slots()
@@ -138,14 +138,14 @@ fn policy_sets_the_size_of_the_first_table() {
 #[test]
 fn one_slot_is_too_few_for_any_table() {
     for config in [Config::new().global_slots(1), Config::new().default_slots(1), Config::new().max_slots(1)] {
-        assert_eq!(System::<Lean>::with_config(config).err(), Some(Error::Invalid));
+        assert_eq!(System::with_config(config).err(), Some(Error::Invalid));
     }
 }
 
 #[test]
 fn threads_policy_grows_as_the_kernel_does_and_never_shrinks() {
-    let system = System::<Lean>::with_config(Config::new().cpus(64).hash_seed(1)).expect("the memory is there");
-    let domain = Domain::<Live>::with_options(&system, Options::new().policy(Policy::Threads));
+    let system = System::with_config(Config::new().cpus(64).hash_seed(1)).expect("the memory is there");
+    let domain = Domain::with_options(&system, Options::new().policy(Policy::Threads));
     domain.note_threads(3);
     assert_eq!(domain.slots(), 0, "not before the first wait");
     wait_once(&domain);
@@ -156,7 +156,7 @@ fn threads_policy_grows_as_the_kernel_does_and_never_shrinks() {
         (0..32).for_each(|_| wait_once(&domain));
         assert_eq!(domain.slots(), slots, "{threads} threads");
     }
-    let late = Domain::<Live>::with_options(&system, Options::new().policy(Policy::Threads));
+    let late = Domain::with_options(&system, Options::new().policy(Policy::Threads));
     late.note_threads(20);
     wait_once(&late);
     assert_eq!(late.slots(), 128, "the threads noted before the first wait count");
@@ -164,7 +164,7 @@ fn threads_policy_grows_as_the_kernel_does_and_never_shrinks() {
 
 #[test]
 fn threads_policy_ends_when_a_size_is_set() {
-    let domain = Domain::<Live>::with_options(&system(), Options::new().policy(Policy::Threads));
+    let domain = Domain::with_options(&system(), Options::new().policy(Policy::Threads));
     assert_eq!(domain.set_slots(4), Ok(()));
     domain.note_threads(1000);
     assert_eq!(domain.slots(), 4);

@@ -62,7 +62,7 @@ fn wake_all_one_by_one<S: Scheme<L>, L: Layout>(
 }
 
 fn no_waiter_is_lost_or_loses_its_turn<S: Scheme<L>, L: Layout>() {
-    let domain = Domain::<S, L>::with_options(&system(), Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system(), Options::new());
     for pair in SIZES.windows(2) {
         let [before, after] = *pair else { unreachable!() };
         assert_eq!(domain.set_slots(before), Ok(()));
@@ -74,7 +74,7 @@ fn no_waiter_is_lost_or_loses_its_turn<S: Scheme<L>, L: Layout>() {
 }
 
 fn waiters_survive_many_resizes<S: Scheme<L>, L: Layout>() {
-    let domain = Domain::<S, L>::with_options(&system(), Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system(), Options::new());
     let (words, mut waiters) = (words(), waiters());
     let queued = queue_all(&domain, &words, &mut waiters);
     for slots in SIZES {
@@ -87,7 +87,7 @@ fn waiters_survive_many_resizes<S: Scheme<L>, L: Layout>() {
 /// Regression test for a defect of Asterinas and Occlum ([peer-tables]): a waiter that had been moved searched for
 /// itself in its original bucket.
 fn waiter_that_gives_up_leaves_the_bucket_that_it_was_moved_to<S: Scheme<L>, L: Layout>() {
-    let domain = Domain::<S, L>::with_options(&system(), Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system(), Options::new());
     for slots in SIZES {
         let (words, mut waiters) = (words(), waiters());
         let mut queued = queue_all(&domain, &words, &mut waiters);
@@ -103,7 +103,7 @@ fn waiter_that_gives_up_leaves_the_bucket_that_it_was_moved_to<S: Scheme<L>, L: 
 }
 
 fn thread_that_times_out_after_a_resize_leaves_no_entry_behind<S: Scheme<L>, L: Layout>() {
-    let domain = Domain::<S, L>::with_options(&system(), Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system(), Options::new());
     let options = WaitOptions::new().timeout(Timeout::After(Duration::from_millis(2)));
     for slots in SIZES {
         let word = AtomicU32::new(0);
@@ -118,7 +118,7 @@ fn thread_that_times_out_after_a_resize_leaves_no_entry_behind<S: Scheme<L>, L: 
 /// Two domains use the global table. When one leaves it, it moves only its own waiters.
 fn waiters_in_the_global_table_stay_when_another_domain_leaves_it<S: Scheme<L>, L: Layout>() {
     let system = system::<L>();
-    let [a, b] = [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
+    let [a, b] = [(); 2].map(|()| Domain::<S, L>::with_options_in(&system, Options::new()));
     assert_eq!((a.set_slots(0), b.set_slots(0)), (Ok(()), Ok(())));
     let words = words();
     let (mut waiters_a, mut waiters_b) = (waiters(), waiters());

@@ -10,7 +10,7 @@ use crate::waker::Notified;
 
 #[test]
 fn waiter_is_cancelled_while_it_is_woken() {
-    let domain: Domain = Domain::new(&System::new());
+    let domain = Domain::new(&System::new());
     let word = AtomicU32::new(0);
     for _ in 0..3 {
         let (notified, waker) = Notified::new();
@@ -29,7 +29,7 @@ fn waiter_is_cancelled_while_it_is_woken() {
 
 #[test]
 fn waiter_is_polled_until_it_is_woken_and_used_again() {
-    let domain: Domain = Domain::new(&System::new());
+    let domain = Domain::new(&System::new());
     let word = AtomicU32::new(0);
     let mut waiter = pin!(Waiter::new());
     for _ in 0..3 {
@@ -50,7 +50,7 @@ fn waiter_is_polled_until_it_is_woken_and_used_again() {
 
 #[test]
 fn waiter_is_dropped_while_it_is_requeued() {
-    let domain: Domain = Domain::new(&System::new());
+    let domain = Domain::new(&System::new());
     let (from, to) = (AtomicU32::new(0), AtomicU32::new(0));
     for _ in 0..3 {
         let mut waiter = pin!(Waiter::new());
@@ -63,7 +63,7 @@ fn waiter_is_dropped_while_it_is_requeued() {
 
 #[test]
 fn waiter_sleeps_as_a_thread() {
-    let domain: Domain = Domain::new(&System::new());
+    let domain = Domain::new(&System::new());
     let word = AtomicU32::new(0);
     let mut waiter = pin!(Waiter::new());
     let queued = domain.prepare(waiter.as_mut(), &word, 0, &WaitOptions::new()).expect("it is 0");

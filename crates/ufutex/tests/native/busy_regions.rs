@@ -17,7 +17,7 @@ use crate::places::{Word, words};
 
 /// A system whose global table has two buckets, the minimum.
 pub fn system_with_two_buckets<L: Layout>() -> System<L> {
-    System::with_config(Config::new().cpus(1).global_slots(2).hash_seed(1)).expect("the memory is there")
+    System::with_config_in(Config::new().cpus(1).global_slots(2).hash_seed(1)).expect("the memory is there")
 }
 
 pub fn object<T>(word: T, offset: u64) -> Shared<T>
@@ -83,7 +83,7 @@ struct World<S: Scheme<L>, L: Layout> {
 impl<S: Scheme<L>, L: Layout> World<S, L> {
     fn new() -> Self {
         let system = system_with_two_buckets();
-        let [here, stranger] = [(); 2].map(|()| Domain::with_options(&system, Options::new()));
+        let [here, stranger] = [(); 2].map(|()| Domain::with_options_in(&system, Options::new()));
         let tasks = [1, 2, 3].map(|tid| here.task(tid).expect("the TID is free"));
         Self { here, stranger, tasks, words: words() }
     }
@@ -162,7 +162,7 @@ fn requeue_waits_with_nothing_locked<S: Scheme<L>, L: Layout>() {
 /// once.
 fn requeue_waits_for_another_domains_region_when_it_comes_to_it<S: Scheme<L>, L: Layout>() {
     let system = system_with_two_buckets::<L>();
-    let [caller, busy, stranger] = [(); 3].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
+    let [caller, busy, stranger] = [(); 3].map(|()| Domain::<S, L>::with_options_in(&system, Options::new()));
     let tasks = [1, 2, 3, 4, 5].map(|tid| if tid == 3 { &busy } else { &caller }.task(tid).expect("the TID is free"));
     let [word, condition] = words();
     let (lock, condition) = (object(word, 0), object(condition, 64));

@@ -122,7 +122,7 @@ fn refuse<S: Scheme<L>, L: Layout, T: Target<Value: From<u8>> + Copy>(domain: &D
 
 fn task_of_another_domain_or_system_is_invalid<S: Scheme<L>, L: Layout>() {
     let system: System<L> = system();
-    let [domain, other] = [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
+    let [domain, other] = [(); 2].map(|()| Domain::<S, L>::with_options_in(&system, Options::new()));
     let stranger = crate::common::domains::domain::<S, L>();
     let [word] = words();
     refuse(&domain, word, &other.task(5).expect("it is free"));
@@ -137,7 +137,7 @@ fn word_of_another_width_is_invalid<S: Scheme<L>, L: Layout>() {
 
 fn tid_is_of_one_living_task_and_fits_the_word<S: Scheme<L>, L: Layout>() {
     let system: System<L> = system();
-    let [domain, other] = [(); 2].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
+    let [domain, other] = [(); 2].map(|()| Domain::<S, L>::with_options_in(&system, Options::new()));
     for tid in [0, 1 << 30, WAITERS | 1, u32::MAX] {
         assert_eq!(domain.task(tid).err(), Some(Error::Invalid));
         assert_eq!(domain.kernel_task(tid).err(), Some(Error::Invalid));

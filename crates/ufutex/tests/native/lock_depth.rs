@@ -68,7 +68,7 @@ impl<S: Scheme<L>, L: Layout> World<S, L> {
     /// Makes domains of one namespace, or if `namespaces` is 2, the last one in a namespace of its own.
     fn new(max_depth: usize, namespaces: usize) -> Self {
         let (_, system) = Log::system::<L>(Config::new().max_pi_depth(max_depth));
-        let make = |namespace: &_| forever(Domain::in_namespace(namespace, Options::new())) as &'static Domain<S, L>;
+        let make = |namespace: &_| forever(Domain::in_namespace_in(namespace, Options::new())) as &'static Domain<S, L>;
         let common = system.pid_namespace();
         let last = if namespaces == 1 { common.clone() } else { PidNamespace::new(&system).expect("there is memory") };
         let domains = [&common, &common, &last].map(make);
@@ -313,7 +313,7 @@ fn tasks_of_another_namespace_are_in_no_chain<S: Scheme<L>, L: Layout>() {
 fn new_owners_do_not_make_chains_longer<S: Scheme<L>, L: Layout>() {
     const LIMIT: usize = 8;
     let (_, system) = Log::system::<L>(Config::new().max_pi_depth(LIMIT));
-    let domain: &'static Domain<S, L> = forever(Domain::with_options(&system, Options::new()));
+    let domain: &'static Domain<S, L> = forever(Domain::with_options_in(&system, Options::new()));
     let mut tid = 0;
     let mut task = || {
         tid += 1;
@@ -347,7 +347,7 @@ fn new_owners_do_not_make_chains_longer<S: Scheme<L>, L: Layout>() {
 /// A lock that always has a waiter must not count as part of a long chain once its waiters own no contended lock.
 fn chain_length_of_a_lock_that_always_has_a_waiter_shrinks_again<S: Scheme<L>, L: Layout>() {
     let (_, system) = Log::system::<L>(Config::new().max_pi_depth(1));
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     let [a, b, c, d, e] = [1, 2, 3, 4, 5].map(|tid| domain.task(tid).expect("the TID is free"));
     let [busy, of_b, of_d] = words();
     for (word, owner) in [(busy, &a), (of_b, &b), (of_d, &d)] {

@@ -161,7 +161,7 @@ fn depth(depth: usize) -> Config {
 /// As in the kernel, the limit is on the number of owners between the first waiter and the last lock.
 fn chain_longer_than_the_limit_is_refused_and_counted<S: Scheme<L>, L: Layout>() {
     let (log, system) = Log::system::<L>(depth(3));
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     let tasks = tasks(&domain, [0, 0, 0, 0, 0, 9]);
     let locks: [Word; 5] = words();
     for i in 0..5 {
@@ -183,7 +183,7 @@ fn chain_longer_than_the_limit_is_refused_and_counted<S: Scheme<L>, L: Layout>()
 /// As above, but each new wait is by the last owner, so the chain grows at its other end.
 fn chain_that_grows_at_its_end_is_limited_too<S: Scheme<L>, L: Layout>() {
     let (_, system) = Log::system::<L>(depth(3));
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     let tasks = tasks(&domain, [0; 6]);
     let locks: [Word; 6] = words();
     for i in 0..6 {

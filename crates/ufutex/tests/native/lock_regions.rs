@@ -16,7 +16,7 @@ use crate::scheduler::Log;
 
 fn domains<S: Scheme<L>, L: Layout>() -> (System<L>, [Domain<S, L>; 2]) {
     let (_, system) = Log::system::<L>(Config::new());
-    let domains = [(); 2].map(|()| Domain::with_options(&system, Options::new()));
+    let domains = [(); 2].map(|()| Domain::with_options_in(&system, Options::new()));
     (system, domains)
 }
 
@@ -79,7 +79,7 @@ fn operations_of_unrelated_domains_do_not_match<S: Scheme<L>, L: Layout>() {
     while_one_is_stuck(&here, || {
         use_all_operations(&there);
         // A domain that is made only now is not blocked either.
-        use_all_operations(&Domain::<S, L>::with_options(&system, Options::new()));
+        use_all_operations(&Domain::<S, L>::with_options_in(&system, Options::new()));
     });
 }
 
@@ -126,7 +126,7 @@ fn only_domains_that_wait_for_each_other_share_a_region<S: Scheme<L>, L: Layout>
     let (a, b) = (here.task(51).expect("the TID is free"), there.task(52).expect("the TID is free"));
     assert_eq!(here.lock_pi(lock, &a, None), Ok(()));
     let wait = pending(there.lock_pi_async(lock, &b));
-    while_one_is_stuck(&here, || use_all_operations(&Domain::<S, L>::with_options(&system, Options::new())));
+    while_one_is_stuck(&here, || use_all_operations(&Domain::<S, L>::with_options_in(&system, Options::new())));
     drop(wait);
     while_one_is_stuck(&here, || use_all_operations(&there));
 }
@@ -138,7 +138,7 @@ fn regions_are_reused<S: Scheme<L>, L: Layout>() {
     let [word] = words();
     let lock = object(word);
     for round in 0..50u32 {
-        let domains = [(); 3].map(|()| Domain::<S, L>::with_options(&system, Options::new()));
+        let domains = [(); 3].map(|()| Domain::<S, L>::with_options_in(&system, Options::new()));
         let tid = 10 * round;
         let [a, b, c] = [0, 1, 2].map(|i| domains[i as usize].task(tid + i + 1).expect("the TID is free"));
         let [here, there, third] = domains;

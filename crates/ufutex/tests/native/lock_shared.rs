@@ -18,7 +18,7 @@ fn object(word: Word, offset: u64) -> Shared<Word> {
 }
 
 fn domains<S: Scheme<L>, L: Layout>(system: &System<L>) -> [Domain<S, L>; 2] {
-    [(); 2].map(|()| Domain::with_options(system, Options::new()))
+    [(); 2].map(|()| Domain::with_options_in(system, Options::new()))
 }
 
 fn private_lock_with_the_tid_of_another_domains_task_is_esrch<S: Scheme<L>, L: Layout>() {

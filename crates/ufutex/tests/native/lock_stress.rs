@@ -41,7 +41,7 @@ impl Place {
 
 fn system_and_domain<S: Scheme<L>, L: Layout>() -> (Arc<Log>, Domain<S, L>) {
     let (log, system) = Log::system(Config::new());
-    (log, Domain::with_options(&system, Options::new()))
+    (log, Domain::with_options_in(&system, Options::new()))
 }
 
 /// Locks by a future that is polled until it is ready, or in some rounds dropped at an arbitrary moment.

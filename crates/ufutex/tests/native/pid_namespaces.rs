@@ -29,12 +29,12 @@ fn namespace<L: Layout>(system: &System<L>) -> PidNamespace<L> {
 }
 
 fn domain<S: Scheme<L>, L: Layout>(namespace: &PidNamespace<L>) -> Domain<S, L> {
-    Domain::in_namespace(namespace, Options::new())
+    Domain::in_namespace_in(namespace, Options::new())
 }
 
 /// Two domains of one system, each in a namespace of its own.
 fn guests<S: Scheme<L>, L: Layout>() -> [Domain<S, L>; 2] {
-    let system = System::with_config(Config::new().max_pi_depth(MAX_DEPTH).hash_seed(1)).expect("these are valid");
+    let system = System::with_config_in(Config::new().max_pi_depth(MAX_DEPTH).hash_seed(1)).expect("these are valid");
     [(); 2].map(|()| domain(&namespace(&system)))
 }
 
@@ -148,7 +148,7 @@ fn victim_is_not_blocked_by_a_stuck_attacker<S: Scheme<L>, L: Layout>() {
 fn tids_are_unique_within_a_namespace_only<S: Scheme<L>, L: Layout>() {
     let system = system::<L>();
     let [one, other] = [(); 2].map(|()| namespace(&system));
-    let of_system: Domain<S, L> = Domain::with_options(&system, Options::new());
+    let of_system: Domain<S, L> = Domain::with_options_in(&system, Options::new());
     let [parent, child]: [Domain<S, L>; 2] = [domain(&one), domain(&one)];
     let stranger: Domain<S, L> = domain(&other);
     let numbers = [&of_system, &parent, &child, &stranger].map(|domain| domain.pid_namespace().number());
@@ -311,9 +311,9 @@ impl Scheduler for Log {
 
 fn scheduler_gets_the_namespace_of_a_tid<S: Scheme<L>, L: Layout>() {
     let notified = Arc::new(Log::default());
-    let system: System<L> = System::with_scheduler(Config::new(), notified.clone()).expect("the memory is there");
+    let system: System<L> = System::with_scheduler_in(Config::new(), notified.clone()).expect("the memory is there");
     let [one, other] = [(); 2].map(|()| namespace(&system));
-    let domains: [Domain<S, L>; 3] = [Domain::with_options(&system, Options::new()), domain(&one), domain(&other)];
+    let domains: [Domain<S, L>; 3] = [Domain::with_options_in(&system, Options::new()), domain(&one), domain(&other)];
     for (i, domain) in domains.iter().enumerate() {
         let ([owner, waiter], [word]) = ([1, 2].map(|tid| task(domain, tid)), words());
         let own = Priority::realtime(10 * i as u8 + 10);

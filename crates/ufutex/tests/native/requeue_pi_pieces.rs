@@ -79,7 +79,7 @@ impl<S: Scheme<L>, L: Layout> World<S, L> {
     fn new() -> Self {
         let system = system_with_two_buckets();
         let [word, condition] = words();
-        let domain = Domain::with_options(&system, Options::new());
+        let domain = Domain::with_options_in(&system, Options::new());
         Self { domain, system, lock: object(word, 0), condition: object(condition, 64), word }
     }
 
@@ -118,7 +118,7 @@ fn has_been_moved<S: Scheme<L>, L: Layout>(wait: &mut Wait<'_, '_, S, L>) -> boo
 fn other_operations_run_between_pieces<S: Scheme<L>, L: Layout>() {
     const CROWD: usize = 3000;
     let world = World::<S, L>::new();
-    let stranger = Domain::<S, L>::with_options(&world.system, Options::new());
+    let stranger = Domain::<S, L>::with_options_in(&world.system, Options::new());
     let (tasks, late) = (world.tasks(10, CROWD), world.tasks(9000, 197));
     let owner = world.domain.task(1).expect("the TID is free");
     assert_eq!(world.domain.lock_pi(world.lock, &owner, None), Ok(()));

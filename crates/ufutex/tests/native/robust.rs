@@ -127,13 +127,13 @@ fn entry_of_lock_pi_is_released_and_not_woken<S: Scheme<L>, L: Layout>() {
 
 /// A system that walks at most `entries` entries of a list.
 fn limited<L: Layout>(entries: usize) -> System<L> {
-    System::with_config(Config::new().max_robust(entries)).expect("the memory is there")
+    System::with_config_in(Config::new().max_robust(entries)).expect("the memory is there")
 }
 
 fn list_longer_than_the_limit_is_cut_and_counted<S: Scheme<L>, L: Layout>() {
     for pointers in BOTH {
         let (system, memory) = (limited(3), GuestMemory::new());
-        let domain = Domain::<S, L>::with_options(&system, Options::new());
+        let domain = Domain::<S, L>::with_options_in(&system, Options::new());
         let entries = [0x100, 0x200, 0x300, 0x400];
         let list = List::new(&memory, pointers);
         for length in [0, 1, 2, 4] {
@@ -155,7 +155,7 @@ fn list_longer_than_the_limit_is_cut_and_counted<S: Scheme<L>, L: Layout>() {
 fn list_at_the_limit_is_not_cut<S: Scheme<L>, L: Layout>() {
     for pointers in BOTH {
         let (system, memory) = (limited(3), GuestMemory::new());
-        let domain = Domain::<S, L>::with_options(&system, Options::new());
+        let domain = Domain::<S, L>::with_options_in(&system, Options::new());
         let task = domain.task(TID).expect("it is free");
         let list = List::new(&memory, pointers);
         let entries = [0x100, 0x200, 0x300];

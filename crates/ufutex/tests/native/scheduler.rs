@@ -20,13 +20,13 @@ impl Log {
     pub fn system<L: Layout>(config: Config) -> (Arc<Self>, System<L>) {
         let log = Arc::new(Self::default());
         let config = config.cpus(2).global_slots(64).hash_seed(1);
-        let system = System::with_scheduler(config, log.clone()).expect("the memory is there");
+        let system = System::with_scheduler_in(config, log.clone()).expect("the memory is there");
         (log, system)
     }
 
     pub fn domain<S: Scheme<L>, L: Layout>() -> (Arc<Self>, Domain<S, L>) {
         let (log, system) = Self::system(Config::new());
-        (log, Domain::with_options(&system, Options::new()))
+        (log, Domain::with_options_in(&system, Options::new()))
     }
 
     /// The real-time priorities that tasks run with, as last given to the scheduler. `0` means none.

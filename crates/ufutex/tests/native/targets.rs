@@ -101,7 +101,7 @@ fn paths() -> impl Iterator<Item = (Options, u32)> {
 
 fn wait_loads_its_word_once_an_attempt<S: Scheme<L>, L: Layout>() {
     for (options, early) in paths() {
-        let (domain, word) = (Domain::<S, L>::with_options(&system(), options), AtomicU32::new(0));
+        let (domain, word) = (Domain::<S, L>::with_options_in(&system(), options), AtomicU32::new(0));
         let at_once = WaitOptions::new().timeout(Duration::ZERO);
         let equal = Watched::new(&word, &|_| Ok(0));
         // Queued, and not loaded again when the wait ends.
@@ -148,7 +148,7 @@ fn poll<F: Future>(future: Pin<&mut F>) -> std::task::Poll<F::Output> {
 
 /// Whether a wake of another word of the same bucket can be done while `load` number `at` runs.
 fn wake_is_done_during<S: Scheme<L>, L: Layout>(early_return: bool, at: u32) -> bool {
-    let domain = Domain::<S, L>::with_options(&system(), Options::new().early_return(early_return));
+    let domain = Domain::<S, L>::with_options_in(&system(), Options::new().early_return(early_return));
     let [word, neighbour] = neighbours();
     let mut waiters = idle(1);
     let _queued = queue(&domain, &mut waiters[0], neighbour);

@@ -160,8 +160,8 @@ fn no_word_and_too_many_are_invalid<S: Scheme<L>, L: Layout>() {
 }
 
 fn system_limits_the_number_of_words<S: Scheme<L>, L: Layout>() {
-    let system = System::with_config(Config::new().max_waitv(2)).expect("the memory is there");
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let system = System::with_config_in(Config::new().max_waitv(2)).expect("the memory is there");
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     let [a, b, c] = words();
     assert_eq!(at_once(domain.wait_any_async(any([a, b, c]), PLAINLY)), Err(Error::Invalid));
     let mut two = pending(domain.wait_any_async(any([a, b]), PLAINLY));

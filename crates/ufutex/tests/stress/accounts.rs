@@ -35,7 +35,7 @@ struct Accounts<S: Scheme<L>, L: Layout> {
 impl<S: Scheme<L>, L: Layout> Accounts<S, L> {
     fn new(options: Options) -> Arc<Self> {
         Arc::new(Self {
-            domain: Domain::with_options(&system(), options),
+            domain: Domain::with_options_in(&system(), options),
             words: [const { AtomicU32::new(0) }; WORDS],
             woken: [const { AtomicUsize::new(0) }; WORDS],
             received: [const { AtomicUsize::new(0) }; WORDS],

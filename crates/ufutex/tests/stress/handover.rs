@@ -91,7 +91,7 @@ fn resize_it<S: Scheme<Lean>>(permits: &Permits<S>, desk: &Desk, mut random: Ran
 
 fn no_wake_is_lost_in_a_future<S: Scheme<Lean>>(length: Duration) {
     let [handed_out, taken, dropped] = [(); 3].map(|()| AtomicUsize::new(0));
-    let domain = Domain::with_options(&system(), Options::new());
+    let domain = Domain::with_options_in(&system(), Options::new());
     let [is_closing, is_closed] = [(); 2].map(|()| AtomicBool::new(false));
     let permit = AtomicU32::new(0);
     let permits = Arc::new(Permits::<S> { domain, permit, handed_out, taken, dropped, is_closing, is_closed });

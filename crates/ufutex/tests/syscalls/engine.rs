@@ -23,7 +23,7 @@ pub fn machine<S: Scheme<Lean> + 'static>(sharing: Sharing) -> Machine {
 /// As `machine`, on a platform.
 pub fn machine_on<P: Platform, S: Scheme<Lean> + 'static>(sharing: Sharing) -> Machine {
     let system = system_on::<P, Lean>();
-    Machine::new(Arc::new(Engine::<S>::of(Domain::with_options(&system, Options::new()))), sharing)
+    Machine::new(Arc::new(Engine::<S>::of(Domain::with_options_in(&system, Options::new()))), sharing)
 }
 
 struct Engine<S: Scheme<Lean>> {

@@ -64,8 +64,9 @@ fn bucket<L: Layout>() -> Result<f64> {
 
 /// Slots and bytes of a table after one wait.
 fn table<L: Layout>(policy: Policy) -> Result<(usize, usize)> {
-    let system = System::<L>::with_config(Config::new()).map_err(|error| anyhow!("cannot make a system: {error}"))?;
-    let domain = Domain::<Live, L>::with_options(&system, Options::new().policy(policy));
+    let system =
+        System::<L>::with_config_in(Config::new()).map_err(|error| anyhow!("cannot make a system: {error}"))?;
+    let domain = Domain::<Live, L>::with_options_in(&system, Options::new().policy(policy));
     let word = AtomicU32::new(0);
     match domain.wait_with(&word, 0, &WaitOptions::new().timeout(Timeout::After(Duration::ZERO))) {
         Err(Error::TimedOut) => Ok((domain.slots(), domain.table_bytes())),

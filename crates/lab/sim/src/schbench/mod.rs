@@ -79,8 +79,11 @@ fn simulate<S: TableScheme<L>, L: Layout>(case: &Case) -> Report {
     objects::forget_all();
     let domain: Box<Domain<S, L>> = memory::by_line(|| {
         let config = Config::new().hash_seed(7).cpus(case.topology.cpus());
-        let system = System::<L>::with_config(config).expect("a valid configuration");
-        Box::new(Domain::with_options(&system, Options::new().policy(Policy::Fixed(case.buckets)).early_return(false)))
+        let system = System::<L>::with_config_in(config).expect("a valid configuration");
+        Box::new(Domain::with_options_in(
+            &system,
+            Options::new().policy(Policy::Fixed(case.buckets)).early_return(false),
+        ))
     });
     domain.name_objects();
     let all = case.messages * (1 + case.workers);

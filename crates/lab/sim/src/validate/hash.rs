@@ -159,8 +159,8 @@ fn domains<S: TableScheme<L>, L: TableLayout>(case: &Case, cpus: usize) -> Vec<B
     let buckets = if case.scheme == Scheme::Stalled { STALLED_BUCKETS } else { case.buckets };
     let options = || Options::new().policy(Policy::Fixed(buckets)).early_return(false);
     let domains: Vec<_> = memory::by_line(|| {
-        let system = System::<L>::with_config(Config::new().hash_seed(7).cpus(cpus)).expect("a valid configuration");
-        (0..case.processes).map(|_| Box::new(Domain::with_options(&system, options()))).collect()
+        let system = System::<L>::with_config_in(Config::new().hash_seed(7).cpus(cpus)).expect("a valid configuration");
+        (0..case.processes).map(|_| Box::new(Domain::with_options_in(&system, options()))).collect()
     });
     domains.iter().for_each(|domain| domain.name_objects());
     domains

@@ -35,7 +35,7 @@ pub fn build(shape: &Shape, bytes: u64) -> Result<Arc<dyn Subject>> {
 }
 
 fn with_layout<L: Layout>(shape: &Shape, bytes: u64) -> Result<Arc<dyn Subject>> {
-    let system = System::<L>::with_config(config())?;
+    let system = System::<L>::with_config_in(config())?;
     let options = Options::new().policy(engine_policy(shape.policy)).early_return(shape.early_return);
     let bytes = bytes.next_multiple_of(PAGE);
     let memory = Reserved {
@@ -44,7 +44,7 @@ fn with_layout<L: Layout>(shape: &Shape, bytes: u64) -> Result<Arc<dyn Subject>>
         id: shape.shared.then_some(OBJECT),
     };
     let global_slots = shape.shared.then(|| system.global_slots());
-    Ok(Arc::new(Ours { memory, domain: Domain::with_options(&system, options), global_slots }))
+    Ok(Arc::new(Ours { memory, domain: Domain::with_options_in(&system, options), global_slots }))
 }
 
 impl<L: Layout> Runtime for Ours<L> {

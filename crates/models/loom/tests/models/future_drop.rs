@@ -35,7 +35,7 @@ fn drop_against_wake<S: Scheme<Lean>>(polls: usize) {
     assert_eq!(world.domain.wake(&world.word, 1), 1, "the second waiter was there all the time");
     let is_reported = dropped.join().unwrap();
     assert_ne!(is_reported, second.is_woken(), "one wake, one waiter that hears of it");
-    second.cancel();
+    _ = second.cancel();
 }
 
 fn dropped_at_once() {
@@ -75,7 +75,7 @@ fn third_comes_ahead() {
     let has_late = late.join().unwrap();
     assert_eq!(second.is_woken(), has_first, "a wake of one that was there goes to one that was there");
     assert_ne!(has_first, has_late, "one wake, one waiter");
-    second.cancel();
+    _ = second.cancel();
 }
 
 #[test]

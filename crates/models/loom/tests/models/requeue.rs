@@ -56,7 +56,7 @@ fn wake_one_move_one() {
     assert_eq!(done, Requeued { woken: 1, requeued: usize::from(first_is_woken) });
     assert_ne!(first_is_woken, second.is_woken(), "one is woken");
     assert_eq!(wake_both(&world), (0, done.requeued));
-    second.cancel();
+    _ = second.cancel();
 }
 
 /// A future is polled and dropped while it is requeued, and another waits for the second word. One gets the wake.
@@ -78,7 +78,7 @@ fn against_drop<S: Scheme<Lean>>() {
     assert_eq!(world.domain.wake(&world.other, 1), 1, "the second waiter was there all the time");
     let is_reported = dropped.join().unwrap();
     assert_ne!(is_reported, second.is_woken(), "one wake, one waiter that hears of it");
-    second.cancel();
+    _ = second.cancel();
     assert_eq!(wake_both(&world), NOBODY);
 }
 

@@ -165,8 +165,8 @@ impl<S: Scheme<Lean>> World<S> {
     /// Makes a world whose domain will make a table of two slots.
     pub fn new() -> Self {
         let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
-        let system = System::with_config(config).expect("the models' configuration is valid");
-        let domain = Domain::with_options(&system, Options::new().early_return(false));
+        let system = System::with_config_in(config).expect("the models' configuration is valid");
+        let domain = Domain::with_options_in(&system, Options::new().early_return(false));
         Self { domain, word: Word::at(0x1000), other: Word::at(OTHER) }
     }
 

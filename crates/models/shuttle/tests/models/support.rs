@@ -108,8 +108,8 @@ pub struct World<S: Scheme<Lean>> {
 impl<S: Scheme<Lean>> World<S> {
     pub fn new() -> Arc<Self> {
         let config = Config::new().cpus(1).global_slots(2).hash_seed(1).default_slots(2);
-        let system = System::with_config(config).expect("the models' configuration is valid");
-        let domain = Domain::with_options(&system, ufutex_shuttle::Options::new());
+        let system = System::with_config_in(config).expect("the models' configuration is valid");
+        let domain = Domain::with_options_in(&system, ufutex_shuttle::Options::new());
         Arc::new(Self { domain, words: [Word::at(0x1000), Word::at(0x1004)] })
     }
 

@@ -54,8 +54,8 @@ pub fn epyc() -> Topology {
 pub fn domain<S: Scheme<L>, L: Layout>(buckets: usize) -> Box<Domain<S, L>> {
     let domain = memory::by_line(|| {
         let config = Config::new().hash_seed(7).cpus(epyc().cpus());
-        let system = System::<L>::with_config(config).expect("a valid configuration");
-        Box::new(Domain::with_options(&system, Options::new().policy(Policy::Fixed(buckets)).early_return(false)))
+        let system = System::<L>::with_config_in(config).expect("a valid configuration");
+        Box::new(Domain::with_options_in(&system, Options::new().policy(Policy::Fixed(buckets)).early_return(false)))
     });
     domain.name_objects();
     domain

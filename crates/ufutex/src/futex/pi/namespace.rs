@@ -40,7 +40,7 @@ use crate::table::refs::Scheme;
 /// let system = System::new();
 /// let [one, other] = [PidNamespace::new(&system)?, PidNamespace::new(&system)?];
 /// let [parent, child]: [Domain; 2] = [&one, &one].map(|guest| Domain::in_namespace(guest, Options::new()));
-/// let stranger: Domain = Domain::in_namespace(&other, Options::new());
+/// let stranger = Domain::in_namespace(&other, Options::new());
 ///
 /// let init = parent.task(1)?;
 /// assert_eq!(child.task(1).err(), Some(Error::Busy));

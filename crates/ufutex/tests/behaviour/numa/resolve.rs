@@ -148,7 +148,7 @@ fn fresh_memory_names_node_0() {
 #[test]
 fn wait_and_wake_without_a_node_match_on_the_first_ones_node() {
     let (machine, system) = machine::<Lean>();
-    let domain: Domain = Domain::new(&system);
+    let domain = Domain::new(&system);
     let arena = Arena::new(1);
     let target = || -> OnNode<Guest<'_, Arena>> {
         let node = system.resolve_node(&arena, arena.at(0), NUMA).expect("it is there").expect("it has one");

@@ -15,7 +15,7 @@ use super::{NODES, OwnLine, machine, on, words};
 fn each_node_has_a_table_of_its_own<S: Scheme<L>, L: Layout>() {
     let (machine, system) = machine::<L>();
     assert_eq!(machine.pieces(), [1, 1, 1]);
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     let mut waiter = Box::pin(Waiter::new());
     for OwnLine(word) in &words(20) {
         for node in 0..NODES {
@@ -36,7 +36,7 @@ fn each_node_has_a_table_of_its_own<S: Scheme<L>, L: Layout>() {
 
 fn domains_table_is_made_on_the_node_of_the_first_wait<S: Scheme<L>, L: Layout>() {
     let (machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     machine.go_to(2);
     assert!(queue(&domain, &mut Box::pin(Waiter::new()), &AtomicU32::new(0)).cancel());
     assert_eq!((machine.pieces(), domain.slots()), (vec![1, 1, 2], 16));
@@ -46,7 +46,7 @@ fn domains_table_is_made_on_the_node_of_the_first_wait<S: Scheme<L>, L: Layout>(
 
 fn larger_table_is_made_on_the_node_of_the_caller<S: Scheme<L>, L: Layout>() {
     let (machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     for (slots, node, pieces) in [(16, 0, [2, 1, 1]), (64, 1, [2, 2, 1]), (16, 2, [2, 2, 1]), (32, 2, [2, 2, 2])] {
         machine.go_to(node);
         assert_eq!(domain.set_slots(slots), Ok(()));
@@ -56,7 +56,7 @@ fn larger_table_is_made_on_the_node_of_the_caller<S: Scheme<L>, L: Layout>() {
 
 fn first_wait_on_a_node_without_memory_uses_the_global_table<S: Scheme<L>, L: Layout>() {
     let (machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     machine.exhaust(Some(0));
     let words = words(20);
     let mut waiters = idle(20);
@@ -71,7 +71,7 @@ fn first_wait_on_a_node_without_memory_uses_the_global_table<S: Scheme<L>, L: La
 
 fn set_slots_on_a_node_without_memory_fails_and_changes_nothing<S: Scheme<L>, L: Layout>() {
     let (machine, system) = machine::<L>();
-    let domain = Domain::<S, L>::with_options(&system, Options::new());
+    let domain = Domain::<S, L>::with_options_in(&system, Options::new());
     assert_eq!(domain.set_slots(16), Ok(()));
     machine.exhaust(Some(1));
     machine.go_to(1);
@@ -143,7 +143,7 @@ fn machine_without_a_node_or_with_too_many_is_invalid() {
 #[test]
 fn nodes_share_the_default_number_of_slots() {
     let config = Config::new().cpus(8).topology(Machine::new(4));
-    let system = System::<Lean>::with_config(config).expect("the memory is there");
+    let system = System::with_config(config).expect("the memory is there");
     assert_eq!(system.global_slots(), 512);
 }
 

@@ -27,7 +27,7 @@ fn object(id: u64) -> ObjectId {
 
 fn two_domains<S: Scheme<L>, L: Layout>() -> [Domain<S, L>; 2] {
     let system = system::<L>();
-    [(); 2].map(|()| Domain::with_options(&system, Options::new()))
+    [(); 2].map(|()| Domain::with_options_in(&system, Options::new()))
 }
 
 fn object_mapped_at_two_addresses_of_two_domains_is_one<S: Scheme<L>, L: Layout>() {

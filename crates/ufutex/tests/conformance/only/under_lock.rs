@@ -23,7 +23,7 @@ fn change_and_wake<S: Scheme<L>, L: Layout>(domain: &Arc<Domain<S, L>>, words: &
 }
 
 fn word_is_compared_with_the_bucket_locked<S: Scheme<L>, L: Layout>() {
-    let domain = Arc::new(Domain::<S, L>::with_options(&system(), Options::new().early_return(false)));
+    let domain = Arc::new(Domain::<S, L>::with_options_in(&system(), Options::new().early_return(false)));
     let (words, wake) = (Arc::new(GuestMemory::new()), Arc::new(Mutex::new(None)));
     let (its_domain, its_words, its_wake) = (domain.clone(), words.clone(), wake.clone());
     // The hook of a load runs after the word was read.
