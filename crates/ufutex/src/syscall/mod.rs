@@ -83,15 +83,16 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         number: Number,
         args: [u64; 6],
     ) -> Syscall<'d, 't, 'm, M, S, L> {
-        let caller = Caller { domain: self, task, memory };
+        let caller = Caller { domain: self, task, memory, times: Timespec::Wide };
         let started = match number {
+            Number::Compat(call) => caller.compat(call, args),
             Number::Futex => caller.futex(args),
             Number::FutexWaitv => caller.futex_waitv(args),
             Number::FutexWake => caller.futex_wake(args).map(Started::done),
             Number::FutexWait => caller.futex_wait(args),
             Number::FutexRequeue => caller.futex_requeue(args).map(Started::done),
-            Number::SetRobustList => caller.set_robust_list(args).map(Started::done),
-            Number::GetRobustList => caller.get_robust_list(args).map(Started::done),
+            Number::SetRobustList => caller.set_robust_list(Pointers::Wide, args).map(Started::done),
+            Number::GetRobustList => caller.get_robust_list(Pointers::Wide, args).map(Started::done),
             Number::RestartSyscall => caller.restart(),
         };
         let started = started.unwrap_or_else(|error| Started::done(-(error.errno() as isize)));
@@ -105,6 +106,8 @@ struct Caller<'d, 't, 'm, M: ?Sized, S: Scheme<L>, L: Layout> {
     domain: &'d Domain<S, L>,
     task: &'t Task<L>,
     memory: &'m M,
+    /// The layout of the caller's timespecs.
+    times: Timespec,
 }
 
 /// A system call that has begun: the future of [`Domain::syscall_async`].
