@@ -84,6 +84,12 @@ impl Count {
         while !MODEL && round < 8 && self.beside.get() != 0 && PlatformRef::HOST.nap(&mut round) {}
     }
 
+    /// The number of references, and the bias.
+    #[cfg(test)]
+    pub fn references(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
     /// Gives a reference back.
     #[inline(always)]
     pub fn put(&self) {

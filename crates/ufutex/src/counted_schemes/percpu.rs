@@ -122,3 +122,47 @@ impl<L: Layout> Scheme<L> for PerCpu {
         true
     }
 }
+
+#[cfg(all(
+    test,
+    target_os = "linux",
+    feature = "std",
+    not(any(miri, feature = "loom", feature = "shuttle", feature = "sim"))
+))]
+mod tests {
+    use super::*;
+    use crate::counted_schemes::rseq::{Area, restart_sequences};
+    use crate::table::layout::Lean;
+
+    /// Whether the kernel has rseq(2), or the emulator that stands for it.
+    fn has_call() -> bool {
+        // SAFETY: without an area the call fails, and changes nothing.
+        let result = unsafe { libc::syscall(libc::SYS_rseq, 0, 0, 0, 0) };
+        result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
+    }
+
+    #[test]
+    fn percpu_counts_by_cpu_with_restartable_sequences_and_together_without() {
+        let has_sequence = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+        let (is_registered, has_barrier) = (Area::find().is_some(), restart_sequences());
+        let say = |is_there| if is_there { "yes" } else { "no" };
+        std::println!(
+            "found: rseq(2): {}, a sequence for {}: {}, registered by the C library: {}, membarrier(2) for it: {}",
+            say(has_call()),
+            std::env::consts::ARCH,
+            say(has_sequence),
+            say(is_registered),
+            say(has_barrier),
+        );
+        assert!(!is_registered || has_call() && has_sequence);
+        let scheme = <PerCpu as Scheme<Lean>>::new();
+        let unused = scheme.count.references();
+        let pin = scheme.pin();
+        let is_by_cpu = pin.taken.is_some();
+        assert_eq!(is_by_cpu, is_registered && has_barrier);
+        assert_eq!(scheme.count.references() - unused, u64::from(!is_by_cpu));
+        drop(pin);
+        assert_eq!(scheme.count.references(), unused);
+        assert_eq!(scheme.cpus.close(), 0);
+    }
+}

@@ -12,10 +12,6 @@ use crate::sys::barrier::membarrier;
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Area {
-    #[cfg_attr(
-        not(any(target_arch = "x86_64", target_arch = "aarch64")),
-        expect(dead_code, reason = "no sequence is written for this architecture")
-    )]
     offset: isize,
 }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use super::PATIENCE;
+use super::emulated::native_number;
 use super::platforms::watched_call;
 
 /// The TID of the calling thread.
@@ -50,7 +51,7 @@ pub fn sleeps_in(thread: i32) -> Option<(libc::c_long, [u64; 6])> {
     }
     let line = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?;
     let mut fields = line.split_ascii_whitespace();
-    let number = fields.next()?.parse().ok()?;
+    let number = native_number(fields.next()?.parse().ok()?);
     let mut args = [0; 6];
     for arg in &mut args {
         *arg = u64::from_str_radix(fields.next()?.trim_start_matches("0x"), 16).ok()?;

@@ -5,6 +5,7 @@
 pub mod arena;
 pub mod asleep;
 pub mod domains;
+pub mod emulated;
 pub mod errno;
 pub mod guest_memory;
 pub mod kernel;

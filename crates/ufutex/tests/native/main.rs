@@ -8,6 +8,8 @@ mod futures;
 mod pid_namespaces;
 mod places;
 
+#[cfg(target_os = "linux")]
+mod barriers;
 mod busy_regions;
 mod interrupt;
 mod lock;

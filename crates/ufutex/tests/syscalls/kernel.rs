@@ -5,13 +5,19 @@ use std::sync::Arc;
 use crate::call::Call;
 use crate::common::arena::Arena;
 use crate::common::asleep::{sleeps_in, thread_id};
+use crate::common::emulated::lacks_the_kernel;
 use crate::common::kernel;
-use crate::machine::{Interruption, Machine, Seat, Sharing, System};
+use crate::machine::{Interruption, Machine, Seat, Sharing, System, is_possible};
 use crate::tracer;
 
 /// The host's kernel.
 pub fn machine(sharing: Sharing) -> Machine {
     Machine::new(Arc::new(Kernel), sharing)
+}
+
+/// Whether there is a kernel to compare with. Prints the reason if not.
+pub fn is_there() -> bool {
+    is_possible(lacks_the_kernel())
 }
 
 struct Kernel;

@@ -167,7 +167,8 @@ impl Machine {
     }
 }
 
-fn is_possible(lack: Option<String>) -> bool {
+/// Whether nothing is lacking. Prints the reason if something is.
+pub fn is_possible(lack: Option<String>) -> bool {
     if let Some(reason) = &lack {
         println!("skipped: {reason}");
     }

@@ -4,10 +4,11 @@
 //! The test binary is executed again for that one test, with the signals of timers blocked in all of its threads.
 
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::PATIENCE;
+use crate::common::emulated;
 use crate::common::kernel::{pointer, syscall};
 
 const MARK: &str = "UFUTEX_TIMERS_ALONE";
@@ -58,7 +59,7 @@ pub fn alone(name: &str, test: impl FnOnce()) {
 }
 
 fn start(name: &str) -> Child {
-    let mut command = Command::new(std::env::current_exe().expect("the test knows its binary"));
+    let mut command = emulated::command(std::env::current_exe().expect("the test knows its binary"));
     command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(MARK, name);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // SAFETY: the only call between fork and exec is one system call that reads a mask.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::alone::SIGNALS;
 use crate::common::asleep::{thread_id, until};
+use crate::common::emulated::lacks_the_kernel;
 use crate::common::errno::EAGAIN;
 use crate::common::kernel::{pointer, syscall};
 use crate::machine::{Call, Info, Machine, System};
@@ -18,6 +19,10 @@ pub fn machine() -> Machine {
 /// Whether this kernel behaves as the bodies expect. Prints the reason if not. Linux 6.13 changed pending signals, 6.15
 /// added the restoring of IDs, and 6.18 changed the order of the checks.
 pub fn is_as_described() -> bool {
+    if let Some(reason) = lacks_the_kernel() {
+        println!("skipped: {reason}");
+        return false;
+    }
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
     let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
