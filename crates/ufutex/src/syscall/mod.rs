@@ -4,6 +4,7 @@
 //! The files here only decode: they turn numbers into operations of `futex` and `timer`, and results into numbers.
 
 mod arguments;
+mod compat;
 mod futex;
 mod futex2;
 mod number;
@@ -25,6 +26,7 @@ use crate::futex::operation::{Cause, Operation, PollReceiver, end_if_over};
 use crate::futex::pi::lock::LockPi;
 use crate::futex::pi::requeue::WaitRequeuePi;
 use crate::futex::pi::task::Task;
+use crate::futex::robust::Pointers;
 use crate::futex::timeout_watch::TimeoutWatch;
 use crate::futex::wait_any::WaitAny;
 use crate::futex::word::Word;
@@ -32,8 +34,9 @@ use crate::sys::clock::{Clock, Timeout};
 use crate::sys::mem::UserMemory;
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
+use arguments::Timespec;
 
-pub use number::Number;
+pub use number::{Compat, Number};
 pub(crate) use restart::Restart;
 pub use restart::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Resume, resume};
 

@@ -13,13 +13,10 @@ impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'_, '_, '_, M, S, L
         Ok(0)
     }
 
-    pub fn get_robust_list(
-        &self,
-        pointers: Pointers,
-        [pid, head_ptr, len_ptr, ..]: [u64; 6],
-    ) -> Result<isize, Error> {
+    pub fn get_robust_list(&self, pointers: Pointers, [pid, head_ptr, len_ptr, ..]: [u64; 6]) -> Result<isize, Error> {
         let pid = pid as u32;
-        let head = if pid == 0 { self.task.robust_list(pointers) } else { self.domain.robust_list_of(pid, pointers)? };
+        let head =
+            if pid == 0 { self.task.robust_list(pointers) } else { self.domain.robust_list_of(pid, pointers)? };
         let bytes = pointers.bytes() as usize;
         arguments::write(self.memory, len_ptr, &pointers.head_bytes().to_le_bytes()[..bytes])?;
         arguments::write(self.memory, head_ptr, &head.to_le_bytes()[..bytes])?;
