@@ -127,7 +127,7 @@ pub use sys::mem::{Access, Fault, ObjectId, Scope, UserMemory, Width};
 #[doc(hidden)] // only for `ufutex run`
 pub use sys::syscall::OWN_CALL;
 pub use sys::topology::{NodeMemory, Topology};
-pub use syscall::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, Resume, Syscall, resume};
+pub use syscall::{Compat, ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Number, Resume, Syscall, resume};
 pub use table::size::Policy;
 
 /// How operations reach their bucket while tables change: a type parameter of [`Domain`].

@@ -57,8 +57,8 @@ impl<L: Layout> Task<L> {
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// The address of the head of another task's robust list, that with 64-bit pointers.
-    pub(crate) fn robust_list_of(&self, tid: u32) -> Result<u64, Error> {
+    /// The address of the head of another task's robust list, that with such pointers.
+    pub(crate) fn robust_list_of(&self, tid: u32, pointers: Pointers) -> Result<u64, Error> {
         let home = self.names().home_of(tid).ok_or(Error::NoTask)?;
         // A task may read only the lists of its own process.
         if !self.has_home(home) {
@@ -66,7 +66,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         }
         let head = self.system.in_region(home, |g| {
             let task = g.find(home.number(), tid)?;
-            Some(g.robust_lists(task)[Pointers::Wide as usize])
+            Some(g.robust_lists(task)[pointers as usize])
         });
         head.flatten().ok_or(Error::NoTask)
     }

@@ -9,12 +9,36 @@ use crate::sys::mem::{Access, Fault, Faults, UserMemory, Width};
 /// Nanoseconds in a second.
 const NSEC_PER_SEC: u64 = 1_000_000_000;
 
-/// Reads a `struct timespec` of 64-bit code.
+/// The layout of a `struct timespec`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Timespec {
+    /// Two fields of 64 bits.
+    Wide,
+    /// Two fields of 64 bits, of a 32-bit program: the upper half of the nanoseconds is padding.
+    Padded,
+    /// Two fields of 32 bits.
+    Narrow,
+}
+
+/// Reads a `struct timespec`.
 ///
 /// # Errors
 /// [`Error::Fault`]; [`Error::Invalid`] if the time is negative, or its nanoseconds are a second or more.
-pub fn timespec<M: UserMemory + ?Sized>(memory: &M, address: u64) -> Result<Duration, Error> {
-    let [seconds, nanoseconds] = read_words(memory, address)?;
+pub fn timespec<M: UserMemory + ?Sized>(memory: &M, address: u64, layout: Timespec) -> Result<Duration, Error> {
+    let [seconds, nanoseconds] = match layout {
+        Timespec::Wide => read_words(memory, address)?,
+        Timespec::Padded => {
+            let [seconds, nanoseconds] = read_words(memory, address)?;
+            [seconds, u64::from(nanoseconds as u32)]
+        }
+        Timespec::Narrow => {
+            let mut bytes = [0; 8];
+            read(memory, address, &mut bytes)?;
+            let both = u64::from_le_bytes(bytes);
+            // A negative number stays one.
+            [both, both >> 32].map(|field| i64::from(field as i32).cast_unsigned())
+        }
+    };
     time(seconds, nanoseconds)
 }
 
@@ -34,7 +58,12 @@ pub fn time(seconds: u64, nanoseconds: u64) -> Result<Duration, Error> {
 ///
 /// # Errors
 /// As for [`timespec`]; [`Error::Invalid`] if the clock is neither `CLOCK_REALTIME` nor `CLOCK_MONOTONIC`.
-pub fn timeout_on<M: UserMemory + ?Sized>(memory: &M, address: u64, clock: u64) -> Result<Option<Timeout>, Error> {
+pub fn timeout_on<M: UserMemory + ?Sized>(
+    memory: &M,
+    address: u64,
+    layout: Timespec,
+    clock: u64,
+) -> Result<Option<Timeout>, Error> {
     if address == 0 {
         return Ok(None);
     }
@@ -43,7 +72,7 @@ pub fn timeout_on<M: UserMemory + ?Sized>(memory: &M, address: u64, clock: u64) 
         1 => Clock::Monotonic,
         _ => return Err(Error::Invalid),
     };
-    Ok(Some(Timeout::At(clock, timespec(memory, address)?)))
+    Ok(Some(Timeout::At(clock, timespec(memory, address, layout)?)))
 }
 
 /// Reads bytes, at any alignment.

@@ -92,7 +92,11 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
     pub fn futex(&self, registers: [u64; 6]) -> Result<Started<'d, 't, 'm, M, S, L>, Error> {
         let args = Args::new(registers);
         let utime = registers[3];
-        let time = if utime != 0 && args.has_timeout() { Some(arguments::timespec(self.memory, utime)?) } else { None };
+        let time = if utime != 0 && args.has_timeout() {
+            Some(arguments::timespec(self.memory, utime, self.times)?)
+        } else {
+            None
+        };
         if args.is_realtime && !matches!(args.command, WAIT_BITSET | WAIT_REQUEUE_PI | LOCK_PI2) {
             return Err(Error::Unsupported);
         }

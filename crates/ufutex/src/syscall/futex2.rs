@@ -54,7 +54,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         if flags != 0 || !self.domain.allows_words(count) || waiters == 0 {
             return Err(Error::Invalid);
         }
-        let timeout = arguments::timeout_on(self.memory, timeout, clock)?;
+        let timeout = arguments::timeout_on(self.memory, timeout, self.times, clock)?;
         let mut parsed: Vec<Waitv> = Vec::new();
         let mut words: Words<'m, M> = Vec::new();
         parsed.try_reserve_exact(count).map_err(|_| Error::NoMemory)?;
@@ -91,7 +91,7 @@ impl<'d, 't, 'm, M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'d, 't,
         let (Ok(val), Ok(mask)) = (u32::try_from(val), u32::try_from(mask)) else {
             return Err(Error::Invalid);
         };
-        let timeout = arguments::timeout_on(self.memory, timeout, clock)?;
+        let timeout = arguments::timeout_on(self.memory, timeout, self.times, clock)?;
         let mask = NonZeroU32::new(mask).ok_or(Error::Invalid)?;
         let word = self.word_of(uaddr, flags, Access::Read)?;
         let options = self.options().bitset(mask);

@@ -4,6 +4,7 @@
 //! The files here only decode: they turn numbers into operations of `futex` and `timer`, and results into numbers.
 
 mod arguments;
+mod compat;
 mod futex;
 mod futex2;
 mod number;
@@ -25,6 +26,7 @@ use crate::futex::operation::{Cause, Operation, PollReceiver, end_if_over};
 use crate::futex::pi::lock::LockPi;
 use crate::futex::pi::requeue::WaitRequeuePi;
 use crate::futex::pi::task::Task;
+use crate::futex::robust::Pointers;
 use crate::futex::timeout_watch::TimeoutWatch;
 use crate::futex::wait_any::WaitAny;
 use crate::futex::word::Word;
@@ -32,8 +34,9 @@ use crate::sys::clock::{Clock, Timeout};
 use crate::sys::mem::UserMemory;
 use crate::table::layout::{Layout, Lean};
 use crate::table::refs::{Live, Scheme};
+use arguments::Timespec;
 
-pub use number::Number;
+pub use number::{Compat, Number};
 pub(crate) use restart::Restart;
 pub use restart::{ERESTART_RESTARTBLOCK, ERESTARTNOINTR, ERESTARTSYS, Resume, resume};
 
@@ -83,15 +86,16 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         number: Number,
         args: [u64; 6],
     ) -> Syscall<'d, 't, 'm, M, S, L> {
-        let caller = Caller { domain: self, task, memory };
+        let caller = Caller { domain: self, task, memory, times: Timespec::Wide };
         let started = match number {
+            Number::Compat(call) => caller.compat(call, args),
             Number::Futex => caller.futex(args),
             Number::FutexWaitv => caller.futex_waitv(args),
             Number::FutexWake => caller.futex_wake(args).map(Started::done),
             Number::FutexWait => caller.futex_wait(args),
             Number::FutexRequeue => caller.futex_requeue(args).map(Started::done),
-            Number::SetRobustList => caller.set_robust_list(args).map(Started::done),
-            Number::GetRobustList => caller.get_robust_list(args).map(Started::done),
+            Number::SetRobustList => caller.set_robust_list(Pointers::Wide, args).map(Started::done),
+            Number::GetRobustList => caller.get_robust_list(Pointers::Wide, args).map(Started::done),
             Number::RestartSyscall => caller.restart(),
         };
         let started = started.unwrap_or_else(|error| Started::done(-(error.errno() as isize)));
@@ -105,6 +109,8 @@ struct Caller<'d, 't, 'm, M: ?Sized, S: Scheme<L>, L: Layout> {
     domain: &'d Domain<S, L>,
     task: &'t Task<L>,
     memory: &'m M,
+    /// The layout of the caller's timespecs.
+    times: Timespec,
 }
 
 /// A system call that has begun: the future of [`Domain::syscall_async`].

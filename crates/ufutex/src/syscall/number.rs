@@ -20,6 +20,31 @@ pub enum Number {
     GetRobustList,
     /// `restart_syscall()`: after a stop the kernel has a program call this, to continue a wait with a timeout.
     RestartSyscall,
+    /// A call of a 32-bit program.
+    Compat(Compat),
+}
+
+/// The system calls of a 32-bit program that differ from those of a 64-bit one: in the size of a `struct timespec`, of a
+/// pointer, or of an argument. Of each argument the lower 32 bits count. [`Number::i386`] and [`Number::arm`] name them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Compat {
+    /// `futex`, whose timespec has two fields of 32 bits.
+    FutexTime32,
+    /// `futex_time64`, whose timespec has two fields of 64 bits. Of the nanoseconds the lower half counts.
+    FutexTime64,
+    /// `futex_waitv`; its timespec is as that of `futex_time64`.
+    FutexWaitv,
+    /// `futex_wake`.
+    FutexWake,
+    /// `futex_wait`; its timespec is as that of `futex_time64`.
+    FutexWait,
+    /// `futex_requeue`.
+    FutexRequeue,
+    /// `set_robust_list`, for a list of 32-bit pointers.
+    SetRobustList,
+    /// `get_robust_list`, which writes a pointer and a length of 32 bits each.
+    GetRobustList,
 }
 
 impl Number {
@@ -50,6 +75,47 @@ impl Number {
             128 => Some(Self::RestartSyscall),
             _ => Self::common(number),
         }
+    }
+
+    /// The system call with this number on i386, also of a 32-bit program on x86-64.
+    ///
+    /// ```
+    /// use ufutex::{Compat, Number};
+    ///
+    /// assert_eq!(Number::i386(240), Some(Number::Compat(Compat::FutexTime32)));
+    /// assert_eq!(Number::i386(422), Some(Number::Compat(Compat::FutexTime64)));
+    /// ```
+    #[must_use]
+    pub const fn i386(number: u64) -> Option<Self> {
+        match number {
+            311 => Some(Self::Compat(Compat::SetRobustList)),
+            312 => Some(Self::Compat(Compat::GetRobustList)),
+            _ => Self::compat(number),
+        }
+    }
+
+    /// The system call with this number on 32-bit Arm (EABI), also of a 32-bit program on aarch64.
+    #[must_use]
+    pub const fn arm(number: u64) -> Option<Self> {
+        match number {
+            338 => Some(Self::Compat(Compat::SetRobustList)),
+            339 => Some(Self::Compat(Compat::GetRobustList)),
+            _ => Self::compat(number),
+        }
+    }
+
+    /// What i386 and Arm have in common.
+    const fn compat(number: u64) -> Option<Self> {
+        Some(Self::Compat(match number {
+            0 => return Some(Self::RestartSyscall),
+            240 => Compat::FutexTime32,
+            422 => Compat::FutexTime64,
+            449 => Compat::FutexWaitv,
+            454 => Compat::FutexWake,
+            455 => Compat::FutexWait,
+            456 => Compat::FutexRequeue,
+            _ => return None,
+        }))
     }
 
     const fn common(number: u64) -> Option<Self> {

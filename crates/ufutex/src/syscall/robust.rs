@@ -8,16 +8,18 @@ use crate::table::layout::Layout;
 use crate::table::refs::Scheme;
 
 impl<M: UserMemory + ?Sized, S: Scheme<L>, L: Layout> Caller<'_, '_, '_, M, S, L> {
-    pub fn set_robust_list(&self, [head, length, ..]: [u64; 6]) -> Result<isize, Error> {
-        self.task.set_robust_list(Pointers::Wide, head, length)?;
+    pub fn set_robust_list(&self, pointers: Pointers, [head, length, ..]: [u64; 6]) -> Result<isize, Error> {
+        self.task.set_robust_list(pointers, head, length)?;
         Ok(0)
     }
 
-    pub fn get_robust_list(&self, [pid, head_ptr, len_ptr, ..]: [u64; 6]) -> Result<isize, Error> {
+    pub fn get_robust_list(&self, pointers: Pointers, [pid, head_ptr, len_ptr, ..]: [u64; 6]) -> Result<isize, Error> {
         let pid = pid as u32;
-        let head = if pid == 0 { self.task.robust_list(Pointers::Wide) } else { self.domain.robust_list_of(pid)? };
-        arguments::write(self.memory, len_ptr, &Pointers::Wide.head_bytes().to_le_bytes())?;
-        arguments::write(self.memory, head_ptr, &head.to_le_bytes())?;
+        let head =
+            if pid == 0 { self.task.robust_list(pointers) } else { self.domain.robust_list_of(pid, pointers)? };
+        let bytes = pointers.bytes() as usize;
+        arguments::write(self.memory, len_ptr, &pointers.head_bytes().to_le_bytes()[..bytes])?;
+        arguments::write(self.memory, head_ptr, &head.to_le_bytes()[..bytes])?;
         Ok(0)
     }
 }

@@ -56,12 +56,22 @@ impl Arena {
         Self::of(&[vec![Page::Anonymous; pages], object(twin_pages), object(twin_pages)].concat(), id)
     }
 
+    /// As [`new`](Self::new), at addresses below 2 GiB, which a 32-bit program can name.
+    #[cfg(target_arch = "x86_64")]
+    pub fn low(pages: usize) -> Self {
+        Self::mapped(&vec![Page::Anonymous; pages], 0, libc::MAP_32BIT)
+    }
+
     /// The given pages, readable and writable, all zero. `id` is the identity of the object.
     pub fn of(pages: &[Page], id: u64) -> Self {
+        Self::mapped(pages, id, 0)
+    }
+
+    fn mapped(pages: &[Page], id: u64, flags: libc::c_int) -> Self {
         let length = pages.len() * PAGE as usize;
         let (access, anonymous) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a fresh mapping at an address of the kernel's choice.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), length, access, anonymous, -1, 0) };
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), length, access, anonymous | flags, -1, 0) };
         assert_ne!(base, libc::MAP_FAILED, "mmap of {length} bytes: {}", std::io::Error::last_os_error());
         let base = base.expose_provenance() as u64;
         map_object(base, pages);

@@ -16,6 +16,7 @@ mod robust_list;
 mod tracer;
 
 mod futex2;
+mod i386;
 mod interruption;
 mod keys;
 mod lock_pi;
