@@ -85,7 +85,7 @@ impl Count {
     }
 
     /// The number of references, and the bias.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "_host"))]
     pub fn references(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
