@@ -63,10 +63,11 @@
 //!
 //! # Platforms
 //!
-//! With the default feature `std` threads sleep by the host: by futex(2) on Linux. Without it the crate needs only
-//! `alloc`, and an embedder gives a [`Platform`](platform::Platform) with [`Config::platform`]: how a thread sleeps, what
-//! time it is, and what has to be done around a lock. Without a platform a thread that would sleep spins, and no timeout
-//! ends; tasks and custom waiters need neither. Timers, and the timeouts of tasks, run by [`Config::clocks`].
+//! With the default feature `std` threads sleep by calls of the host: futex(2) on Linux. Without `std` the crate needs
+//! only `alloc`, and an embedder gives a [`Platform`](platform::Platform) with [`Config::platform`]: how a thread
+//! sleeps, what time it is, and what has to be done around a lock. Without a platform a thread that would sleep spins,
+//! and its timeouts do not end. Futures and custom waiters need no platform. Timers, and the timeouts of futures, use
+//! the clocks given with [`Config::clocks`], or else the host's.
 
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]

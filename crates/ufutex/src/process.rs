@@ -13,12 +13,12 @@ static FUTEXES: StaticDomain = StaticDomain::new();
 /// Blocks the calling thread while `word` holds `expected`, until a wake comes.
 ///
 /// Returns at once if the word holds another value. Otherwise it returns when [`wake_one`] or [`wake_all`] has chosen
-/// this waiter: there are no spurious wakeups. The word may have been changed back by then, so check it again if that
-/// can happen.
+/// this waiter: there are no spurious wakeups. The word may hold `expected` again by then, so a caller that waits for a
+/// change calls this in a loop.
 ///
-/// With the functions of this module no [`System`](crate::System) and no [`Domain`](crate::Domain) has to be made. They
-/// share one domain of the process, which the first wait makes. A program that wants limits, counters, tasks or timers
-/// makes a domain of its own, or a [`StaticDomain`].
+/// `wait`, [`wait_timeout`], [`wake_one`] and [`wake_all`] use one domain of the process, which the first wait makes.
+/// Their caller makes no [`System`](crate::System) and no [`Domain`](crate::Domain). A program that wants limits,
+/// counters, tasks or timers makes a domain of its own, or a [`StaticDomain`].
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering::{Acquire, Release}};
@@ -36,10 +36,11 @@ static FUTEXES: StaticDomain = StaticDomain::new();
 /// ```
 ///
 /// # After fork(2)
-/// The child has a copy of the domain, but only the thread that called fork. If no other thread was waiting, or was in
-/// one of these functions, the child can use its copy. Otherwise it must not call them before execve(2): a lock of the
-/// copy may stay held for ever, and a wake may go to a thread that the child does not have. Parent and child do not meet,
-/// not even on a word in memory that both have mapped.
+/// The child has a copy of the domain, but only the thread that called fork. If another thread was in one of the
+/// functions then, the child must not call them before execve(2): a lock of its copy may stay held for ever, and
+/// a wake may go to a thread that the child does not have. Otherwise the child can use its copy. A wake in the parent
+/// never reaches a waiter in the child, or the reverse, not even on a word in memory that both have mapped. On hosts
+/// other than Linux, no thread may have been in any other function of this crate either.
 ///
 /// # Panics
 /// If there is no memory for the domain, or if 2^24 threads wait already.

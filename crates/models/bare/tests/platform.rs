@@ -41,7 +41,8 @@ fn now() -> Duration {
 /// Threads sleep wherever they have to wait, also for a lock. Each test has its own, by number.
 struct Preempted<const TEST: usize>;
 
-/// For each test the number of sleeps for a lock, whose word is not 0 then.
+/// The number of sleeps for a lock, for each test. A contender for a lock sleeps while a word is not 0, and a waiter
+/// while its word is 0.
 static SLEEPS_FOR_A_LOCK: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
 impl<const TEST: usize> Platform for Preempted<TEST> {
@@ -74,7 +75,8 @@ fn depth() -> u32 {
     DEPTH.get()
 }
 
-/// A kernel's: whoever has a lock keeps its CPU, and must not sleep. Nor does a wake that waits for the lock.
+/// As in a kernel: a thread that holds a lock keeps its CPU, and must not sleep. A wake that waits for a lock must not
+/// sleep either.
 struct KeepsCpu;
 
 /// The number of sections that all threads have entered.
@@ -137,7 +139,8 @@ impl Target for Watched<'_> {
     }
 }
 
-/// A mutex of which `threads` threads count to `rounds` each, with waits by timeout between.
+/// Each of `threads` threads locks a mutex `rounds` times, and adds 1 to a counter under it. Now and then it also makes
+/// a wait that times out.
 fn count_under_a_mutex(domain: &Domain, threads: usize, rounds: usize) {
     let (lock, count) = (AtomicU32::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {

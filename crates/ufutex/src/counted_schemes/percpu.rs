@@ -134,7 +134,7 @@ mod tests {
     use crate::counted_schemes::rseq::{Area, restart_sequences};
     use crate::table::layout::Lean;
 
-    /// Whether the kernel has rseq(2), or the emulator that stands for it.
+    /// Whether there is an rseq(2): in the kernel, or in the emulator that takes its place.
     fn has_call() -> bool {
         // SAFETY: without an area the call fails, and changes nothing.
         let result = unsafe { libc::syscall(libc::SYS_rseq, 0, 0, 0, 0) };

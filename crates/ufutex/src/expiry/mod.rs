@@ -129,6 +129,9 @@ impl Driver {
 
     /// Makes a driver that runs by an embedder's clocks, and only while the embedder calls [`turn`](Self::turn).
     ///
+    /// Its threads sleep by the host. A system's own driver ([`System::driver`](crate::System::driver)) has the system's
+    /// platform: without `std` use that one.
+    ///
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn with_clocks(clocks: Arc<dyn Clocks>) -> Result<Self, Error> {

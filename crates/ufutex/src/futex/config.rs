@@ -179,10 +179,12 @@ impl Config {
         self
     }
 
-    /// How threads sleep, wake others and tell the time. Default: the host's way; without `std` a thread spins where it
-    /// would sleep, and there is no time. The platform is the same for everything in the system.
+    /// The platform of the system and of all its domains: how threads sleep, wake others and read clocks. Default: the
+    /// host. Without `std` the default is no platform: a thread that would sleep spins, and no timeout ends.
     ///
-    /// It does not replace [`clocks`](Self::clocks), which drive timers and the timeouts of tasks.
+    /// It does not replace [`clocks`](Self::clocks), which drive timers and the timeouts of tasks. Both must show the same
+    /// time. With `std` and without given clocks the platform must show the host's, and so must it for a
+    /// [`Timeout`](crate::Timeout) that is made from a `std::time::Instant`.
     #[must_use]
     pub const fn platform<P: Platform>(mut self) -> Self {
         self.platform = PlatformRef::of::<P>();

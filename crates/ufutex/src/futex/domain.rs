@@ -108,8 +108,8 @@ impl<L: Layout> Drop for Joined<L> {
     }
 }
 
-/// With the default scheme and layout. The constructors of any scheme and layout have names of their own, so that
-/// neither has to be named here.
+/// Constructors for the default scheme and layout, whose calls need no type annotation. For any scheme and layout there
+/// are `with_options_in` and `in_namespace_in`.
 impl Domain {
     /// A domain with the default options, in the system's own [`PidNamespace`].
     #[must_use]
@@ -214,8 +214,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
         self.system.platform()
     }
 
-    /// The point in time at which `timeout` ends, if it begins now. Not inlined, so that a wait without a timeout is
-    /// small enough to be.
+    /// The point in time at which `timeout` ends, if it begins now. It is a separate function, so that the inlined code
+    /// of a wait stays small.
     #[inline(never)]
     pub(crate) fn begin(&self, timeout: Timeout) -> Deadline {
         self.platform().begin(timeout)

@@ -25,7 +25,8 @@ impl Interrupt {
         Self { sleeper: Sleeper::new() }
     }
 
-    /// Raises it. Async-signal-safe: an atomic instruction and futex(2).
+    /// Raises it. Async-signal-safe if [`Platform::unpark`](crate::platform::Platform::unpark) is: on Linux that is an
+    /// atomic instruction and futex(2). `platform::AnyStd` takes a mutex.
     pub fn raise(&self) {
         self.sleeper.interrupt();
     }

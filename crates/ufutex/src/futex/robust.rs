@@ -57,7 +57,7 @@ impl<L: Layout> Task<L> {
 }
 
 impl<S: Scheme<L>, L: Layout> Domain<S, L> {
-    /// The address of the head of another task's robust list, that with such pointers.
+    /// The address of the head of another task's robust list. `pointers` selects one of its two lists.
     pub(crate) fn robust_list_of(&self, tid: u32, pointers: Pointers) -> Result<u64, Error> {
         let home = self.names().home_of(tid).ok_or(Error::NoTask)?;
         // A task may read only the lists of its own process.

@@ -38,9 +38,9 @@ use crate::sys::counted::Counted;
 /// waiter.join().unwrap();
 /// ```
 ///
-/// A wake that comes before the first wait finds no waiter, and makes nothing. The methods here are those of [`Domain`]
-/// that an ordinary program begins with. They return an error if the domain cannot be made. All other methods are
-/// reached through `Deref`, which makes the domain too, but panics if it cannot: call [`get`](Self::get) before.
+/// A wake never makes the domain: as long as there is none, there are no waiters. All other operations here make it,
+/// also those that do not wait, and return an error if they cannot. The remaining methods of [`Domain`] are reached through
+/// `Deref`, which makes the domain too, but panics if it cannot: call [`get`](Self::get) before.
 ///
 /// It needs no `std`. No thread waits for another that makes the domain: each thread that finds none makes one, and all
 /// use the one that was stored first.
@@ -115,8 +115,8 @@ impl StaticDomain {
         Some(&running.domain)
     }
 
-    /// As [`found`](Self::found), for a wake. `None` means that no waiter can be in a queue which the wake is for: a
-    /// waiter that makes the domain from now on sees everything that the caller stored before.
+    /// As [`found`](Self::found), for a wake. `None` means that no waiter is queued for this wake. A thread that makes
+    /// the domain later sees everything that the caller stored before, so its wait finds the word changed.
     #[inline(always)]
     fn found_by_wake(&self) -> Option<&Domain> {
         self.found().or_else(|| {
@@ -152,7 +152,6 @@ impl StaticDomain {
     ///
     /// # Errors
     /// As there, and as for [`get`](Self::get).
-    #[cfg(feature = "std")]
     #[inline]
     pub fn wait<T: Target>(&self, target: T, expected: T::Value) -> Result<(), Error> {
         self.get()?.wait(target, expected)
@@ -162,7 +161,6 @@ impl StaticDomain {
     ///
     /// # Errors
     /// As there, and as for [`get`](Self::get).
-    #[cfg(feature = "std")]
     #[inline]
     pub fn wait_with<T: Target>(&self, target: T, expected: T::Value, options: &WaitOptions) -> Result<(), Error> {
         self.get()?.wait_with(target, expected, options)
@@ -172,7 +170,6 @@ impl StaticDomain {
     ///
     /// # Errors
     /// As there, and as for [`get`](Self::get).
-    #[cfg(feature = "std")]
     pub fn wait_any<T: Target>(&self, words: &[(T, T::Value)], options: &WaitOptions) -> Result<usize, Error> {
         self.get()?.wait_any(words, options)
     }
@@ -181,7 +178,6 @@ impl StaticDomain {
     ///
     /// # Errors
     /// As there, and as for [`get`](Self::get).
-    #[cfg(feature = "std")]
     pub fn prepare<'w, 'd, T: Target>(
         &'d self,
         waiter: Pin<&'w mut Waiter<'d>>,

@@ -65,7 +65,8 @@ unsafe impl<L: Layout> Send for Inner<L> {}
 // SAFETY: as above.
 unsafe impl<L: Layout> Sync for Inner<L> {}
 
-/// With the default layout. The constructors of any layout have names of their own, so that it need not be named here.
+/// Constructors for the default layout, whose calls need no type annotation. For any layout there are `with_config_in`
+/// and `with_scheduler_in`.
 impl System {
     /// A system with the default configuration.
     ///

@@ -394,7 +394,7 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
                 return Some(guard);
             }
             // A mover is taking the entry to a bucket that becomes live at the end of the mover's step.
-            self.platform().wait_a_moment(&mut round);
+            self.platform().wait_for_holder(&mut round);
         }
     }
 

@@ -63,8 +63,9 @@ pub(super) const STARVING: u32 = 0b11;
 /// The lock is held, and belongs to the starving contender that lowers this to `ASLEEP`.
 const GRANTED: u32 = 0b111;
 
-/// The two words of a bucket's lock. What it is in has room for the platform, or knows it: each call takes a
-/// reference, which only contenders follow.
+/// The two words of a bucket's lock. The structure that contains the lock also contains the platform, and passes a
+/// reference to it with each call. With `std` only contenders read the platform. Without `std` every call that locks or
+/// unlocks reads it, for `enter` and `leave`.
 #[repr(C)]
 pub struct StateLock {
     state: AtomicU32,
@@ -347,7 +348,8 @@ impl StateLock {
 
     /// Locks again for a starving contender after an unlock, and wakes it. `None` if no contender is starving any more.
     fn grant(&self, on: &PlatformRef) -> Option<bool> {
-        // The caller has not left yet, and the lock is not for this thread.
+        // Without `enter`: the unlocking thread has not called its own `leave` yet. The lock is for another thread,
+        // which calls `enter` when it claims the lock.
         let state = match self.try_lock_entered() {
             Some(Some(state)) => state,
             // The bucket is not live: a granted lock would stay held for ever.

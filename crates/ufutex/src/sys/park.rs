@@ -63,8 +63,8 @@ impl Parker {
         self.word.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Clears `bits`. Returns the previous value. Release, so that whoever raises bits afterwards, in which this call's
-    /// thread has no part, sees what the thread has done before.
+    /// Clears `bits`. Returns the previous value. Its Release is for a thread that calls `raise` later, which sees
+    /// what the caller of this function stored before.
     pub fn take_down(&self, bits: u32) -> u32 {
         self.word.fetch_and(!bits, Ordering::AcqRel) // [N]
     }

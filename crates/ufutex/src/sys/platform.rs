@@ -33,8 +33,8 @@ use super::park::Parked;
 ///     fn unpark(_word: *const AtomicU32, _count: usize) -> usize {
 ///         0 // nobody sleeps
 ///     }
-///     fn now(_clock: Clock) -> Duration {
-///         std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
+///     fn now(clock: Clock) -> Duration {
+///         ufutex::platform::AnyStd::now(clock)
 ///     }
 /// }
 ///
@@ -50,13 +50,16 @@ pub trait Platform: 'static {
     /// after that, either this call sees the new value, or `unpark` wakes it. futex(2) does so by a lock that both
     /// take.
     ///
-    /// It is called with no lock of the engine held that [`enter`](Self::enter) has announced, and never by an
-    /// operation that has no reason to sleep: a wake calls it only where [`KEEPS_CPU`](Self::KEEPS_CPU) is `false`, if
-    /// another thread holds the bucket.
+    /// The engine never calls it between [`enter`](Self::enter) and [`leave`](Self::leave). A wake calls it only if
+    /// another thread holds the bucket, and never in a build without `std` where [`KEEPS_CPU`](Self::KEEPS_CPU) is
+    /// `true`.
     fn park(word: &AtomicU32, expected: u32, deadline: Option<Deadline>);
 
     /// Wakes up to `count` threads that sleep on the word at this address, and returns how many, or 0 if that is not
     /// known. A `count` of `usize::MAX` stands for all.
+    ///
+    /// It may be called between [`enter`](Self::enter) and [`leave`](Self::leave), in interrupt handlers that wake, and in
+    /// signal handlers that raise an [`Interrupt`](crate::Interrupt).
     ///
     /// `word` must not be dereferenced: the memory may have been freed, or be in use for something else. If so, a
     /// thread that sleeps there by now wakes up for no reason, which `park` may do.
@@ -68,22 +71,26 @@ pub trait Platform: 'static {
     /// Lets other threads run that wait for a CPU, if there are any. By default it does nothing.
     fn yield_now() {}
 
-    /// Whether a thread between [`enter`](Self::enter) and [`leave`](Self::leave) keeps its CPU: it is neither preempted
-    /// nor interrupted. Then whoever finds a lock held spins until its holder, which is running, has unlocked it: for a
-    /// short time, and also in an interrupt handler. Otherwise it sleeps. Default: `false`.
+    /// Whether a thread keeps its CPU between [`enter`](Self::enter) and [`leave`](Self::leave), where it is neither
+    /// preempted nor interrupted. If `true`, a contender for the lock spins, also in an interrupt handler: the holder
+    /// runs and unlocks soon. If `false`, the contender sleeps by [`park`](Self::park), and `enter` and `leave` are
+    /// not called. Default: `false`.
+    ///
+    /// Takes effect only in a build without the feature `std`: a host's threads can be preempted at any time.
     const KEEPS_CPU: bool = false;
 
-    /// Called before the engine takes the lock of a bucket or of another short section: a kernel disables interrupts
-    /// and preemption on this CPU. Calls may be nested, in any order of their ends, so a kernel counts them.
+    /// Called before the engine tries to take the lock of a bucket, or another lock that is held for a short time: a
+    /// kernel disables interrupts and preemption on this CPU. A thread may be in several sections at once, and leave
+    /// them in any order, so a kernel counts them.
     ///
-    /// Within the section the engine reads and writes guest memory by functions that must not sleep
-    /// ([`Target::load`](crate::Target::load)), and may ask the global allocator for a little memory. Tables are allocated
-    /// outside.
+    /// Called only where [`KEEPS_CPU`](Self::KEEPS_CPU) is `true`, in a build without the feature `std`.
     ///
-    /// Only a build without the feature `std` calls it. A host's threads can be preempted at any time.
+    /// Within a section the engine accesses guest memory only by functions that must not sleep, such as
+    /// [`Target::load`](crate::Target::load). It may ask the global allocator for a little memory. It allocates tables
+    /// outside of sections.
     fn enter() {}
 
-    /// Called after a lock is released: ends what [`enter`](Self::enter) began.
+    /// Called after the lock was released, or was not taken: ends what [`enter`](Self::enter) began.
     fn leave() {}
 }
 
@@ -264,6 +271,17 @@ impl PlatformRef {
         // Without a way to sleep, in a model or without a platform, it spins.
         let _slept = self.nap(&mut naps);
         *round = SPINS.saturating_add(naps);
+    }
+
+    /// As `wait_a_moment`, for the progress of a thread that holds a lock. If that keeps its CPU, the thread is soon done,
+    /// and the caller may not sleep: it may hold a lock, or be an interrupt handler.
+    #[cold]
+    pub fn wait_for_holder(self, round: &mut u32) {
+        if self.holders_keep_cpu() {
+            crate::sync::spin_loop();
+        } else {
+            self.wait_a_moment(round);
+        }
     }
 
     /// Sleeps for a moment, twice as long each time up to a limit. Returns `false` if there is no way to sleep.

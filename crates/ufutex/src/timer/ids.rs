@@ -316,7 +316,7 @@ impl Ids {
                 }
             }
             // The group is live in a table that this thread has not seen yet, or its mover has not made it live yet.
-            self.on.wait_a_moment(&mut round);
+            self.on.wait_for_holder(&mut round);
         }
     }
 

@@ -67,7 +67,8 @@ impl Sleeper {
         if self.in_use.swap(1, Ordering::Acquire) != 0 {
             return None;
         }
-        // Relaxed: a waker has got the entry by the bucket's lock, and so sees it. For an interrupt see `take_down`.
+        // Relaxed: a waker sees this store, because it takes the entry under the bucket's lock. An interrupt sees it by
+        // `take_down`: see [N] in ORDERING.md.
         self.on.store(on.into_raw(), Ordering::Relaxed);
         Some(InUse(self))
     }

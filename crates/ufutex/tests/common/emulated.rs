@@ -7,7 +7,8 @@ use std::process::Command;
 const VARIABLE: &str = "UFUTEX_EMULATED";
 
 struct Emulation {
-    /// The emulator's command. It finds the libraries of the emulated architecture by itself.
+    /// The emulator's command. It finds the libraries of the emulated architecture by the variable `QEMU_LD_PREFIX`,
+    /// which `.ci/emulated` sets.
     emulator: String,
     /// The architecture of the machine that the emulator runs on, as `uname -m` prints it there.
     host: String,

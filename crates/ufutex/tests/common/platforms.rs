@@ -13,8 +13,8 @@ use super::asleep::{Call, thread_id};
 /// [`AnyStd`], whose sleepers can be seen from outside: their system calls name a condition variable and not the word.
 pub struct Watched;
 
-/// Where each thread sleeps that has ever slept by [`Watched`]: the word's address, and the value that it expects there
-/// plus 1, or 0 while it does not sleep.
+/// The sleep of each thread that has slept by [`Watched`], by the thread's number. `expected` is the value that the
+/// thread expects in the word, plus 1. `0` means that the thread does not sleep.
 static SLEEPING: Mutex<Option<HashMap<i32, &'static Sleep>>> = Mutex::new(None);
 
 #[derive(Default)]

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::task::Poll;
+use std::time::Duration;
 
 use ufutex::layout::Layout;
 use ufutex::scheme::Scheme;
-use ufutex::{Config, Domain, Error, OWNER_DIED, Options, Priority, Task};
+use ufutex::{Config, Domain, Error, OWNER_DIED, Options, Priority, Task, Timeout};
 
 use crate::common::asleep::until;
 use crate::common::domains::on_every_scheme;
@@ -158,4 +159,47 @@ fn locks_of_owners_that_exit_are_passed_on<S: Scheme<L>, L: Layout>() {
     assert!(place.times.into_inner() > 3);
 }
 
-on_every_scheme![threads_futures_and_changes_of_priority, locks_of_owners_that_exit_are_passed_on];
+/// The last waiter of a lock leaves while the owner, which unlocks, waits for the region where another thread changes
+/// priorities.
+fn unlock_finds_its_last_waiter_gone<S: Scheme<L>, L: Layout>() {
+    let (_, domain) = system_and_domain::<S, L>();
+    let place = Place::new();
+    let [owner, waiter] = [1, 2].map(|tid| domain.task(tid).expect("it is free"));
+    let running = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for n in 0u32.. {
+                    if !running.load(SeqCst) {
+                        break;
+                    }
+                    waiter.set_priority(Priority::realtime((n % 100) as u8));
+                }
+            });
+        }
+        let waits = scope.spawn(|| {
+            while running.load(SeqCst) {
+                let soon = Timeout::After(Duration::from_micros(20));
+                if domain.lock_pi(place.lock, &waiter, Some(soon)).is_ok() {
+                    assert_eq!(domain.unlock_pi(place.lock, &waiter), Ok(()));
+                }
+            }
+        });
+        for round in 0..3000 {
+            assert_eq!(domain.lock_pi(place.lock, &owner, None), Ok(()));
+            // Most of the time the waiter is queued by now, and about to leave.
+            for _ in 0..100 * (round % 32) {
+                std::hint::spin_loop();
+            }
+            assert_eq!(domain.unlock_pi(place.lock, &owner), Ok(()));
+        }
+        running.store(false, SeqCst);
+        waits.join().expect("it does not panic");
+    });
+}
+
+on_every_scheme![
+    unlock_finds_its_last_waiter_gone,
+    threads_futures_and_changes_of_priority,
+    locks_of_owners_that_exit_are_passed_on
+];

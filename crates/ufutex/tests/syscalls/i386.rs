@@ -28,11 +28,12 @@ const CMP_REQUEUE_PRIVATE: u32 = 128 + 4;
 const PRIVATE_U32: u32 = 128 + 2;
 const HEAD: u32 = 12;
 
-/// Who answers a thread's calls.
+/// What answers a thread's system calls: the kernel or the engine.
 trait Machine: Sync {
-    /// Makes a call, as a thread that has its own seat.
+    /// Makes a call for the calling thread.
     fn call(&self, number: u32, args: [u32; 6]) -> isize;
-    /// Ends the calling thread, and returns when its robust lists have been walked. Nothing runs on it afterwards.
+    /// The last call of a thread. On the engine it ends the thread's task, and returns when the robust lists have been
+    /// walked. On the kernel it does nothing: the kernel walks them when the thread ends.
     fn exit(&self);
 }
 
@@ -222,7 +223,7 @@ fn wide_times_have_padding_above_their_nanoseconds() {
         assert_eq!(m.call(FUTEX_WAIT, [word, 0, 1, PRIVATE_U32, past, 1]), ETIMEDOUT);
         let one = memory.with(&[0, 0, word, 0, PRIVATE_U32, 0]);
         assert_eq!(m.call(FUTEX_WAITV, [one, 1, 0, past, 1, 0]), ETIMEDOUT);
-        // The upper half of the seconds counts: this is far in the future, and this is negative.
+        // The upper half of the seconds counts, so the first time is negative. The second has too many nanoseconds.
         for (time, result) in [([1, 1 << 31, 0, 0], EINVAL), ([0, 0, 1_000_000_000, 0], EINVAL)] {
             let at = memory.with(&time);
             assert_eq!(m.call(FUTEX_TIME64, [word, WAIT_PRIVATE, 0, at, 0, 0]), result, "{time:?}");

@@ -6,7 +6,8 @@
 //!
 //! # No operation starves
 //!
-//! A contender of a bucket or a region is handed the lock after half a millisecond (`lock`). So each wait ends,
+//! A contender of a bucket or a region is handed the lock after half a millisecond (`lock`), unless holders keep their
+//! CPU (`Platform::KEEPS_CPU`), where contenders spin in no order. So each wait ends,
 //! and a turn fails only if the lock that is tried is held at that moment. A thread of another domain can hold the
 //! bucket, but not the region. If the bucket is busy when it is tried, the operation unlocks the region and waits for
 //! the bucket. It then finds the region busy only if a task of that region is using it at that moment. If both are busy

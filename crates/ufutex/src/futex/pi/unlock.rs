@@ -67,6 +67,8 @@ impl<S: Scheme<L>, L: Layout> Domain<S, L> {
             drop(locked);
             match result {
                 Ok(_pending) => {
+                    // The last waiter may have left while this thread waited for its region, which nobody needs then.
+                    turns.unlock_region();
                     // Before the heir runs, because other waiters may lend it their priority. The heir is woken even if
                     // the scheduler panics.
                     self.system.report_priorities(task.home());

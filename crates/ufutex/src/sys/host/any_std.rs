@@ -17,8 +17,9 @@ use crate::sys::platform::Platform;
 #[derive(Clone, Copy, Debug)]
 pub struct AnyStd;
 
-/// Where the sleepers of some words are. The word is looked at with the mutex held, and an unpark takes the mutex: so
-/// it comes before that look, and the look sees what the waker has stored, or it finds the sleeper waiting.
+/// A mutex and a condition variable for the sleepers of some words. A sleeper compares its word with the mutex held. A
+/// waker changes the word, and then locks the mutex in `unpark`. If the waker has the mutex first, the sleeper sees the
+/// new value. Otherwise the waker finds the sleeper waiting.
 struct Room {
     sleepers: Mutex<usize>,
     woken: Condvar,
@@ -38,7 +39,8 @@ impl Room {
     }
 }
 
-/// No sleep is longer, because the realtime clock may be set meanwhile.
+/// The longest sleep with a deadline on the realtime clock, which may be set meanwhile. `park` may return early, and
+/// the caller then looks at the clock again.
 const LONGEST: Duration = Duration::from_millis(100);
 
 /// Sleeps while `word` is `expected`, until `deadline` at the latest.
@@ -66,8 +68,8 @@ pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Par
     if is_over { Parked::TimedOut } else { Parked::Awake }
 }
 
-/// Wakes all threads that sleep on words of the same room, of which at least `count` sleep on this one. Returns 0: how
-/// many did is not known.
+/// Wakes all threads that sleep on words of the same room, because a room does not know which of them sleep on `word`.
+/// Returns 0: the number of threads woken is not known.
 pub fn unpark(word: *const AtomicU32, _count: usize) -> usize {
     let room = room(word);
     let sleepers = room.lock();

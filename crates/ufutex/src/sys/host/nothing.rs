@@ -1,5 +1,4 @@
-//! No platform: nobody can sleep and there is no clock. Tasks and custom waiters need neither; a thread that would sleep
-//! spins.
+//! No platform: a thread that would sleep spins, and there is no clock. Futures and custom waiters need no platform.
 
 use core::sync::atomic::AtomicU32;
 use core::time::Duration;

@@ -236,7 +236,7 @@ fn lock_elsewhere<L: Layout>(tables: &Tables<L>, hash: u32) -> Option<Guard<'_, 
             // The table changed between the two loads. The thread that changed it has published more by now.
             _ => {}
         }
-        tables.store.platform().wait_a_moment(&mut round);
+        tables.store.platform().wait_for_holder(&mut round);
     }
 }
 
