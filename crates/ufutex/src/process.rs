@@ -39,8 +39,8 @@ static FUTEXES: StaticDomain = StaticDomain::new();
 /// The child has a copy of the domain, but only the thread that called fork. If another thread was in one of the
 /// functions then, the child must not call them before execve(2): a lock of its copy may stay held for ever, and
 /// a wake may go to a thread that the child does not have. Otherwise the child can use its copy. A wake in the parent
-/// never reaches a waiter in the child, or the reverse, not even on a word in memory that both have mapped. On hosts
-/// other than Linux, no thread may have been in any other function of this crate either.
+/// never reaches a waiter in the child, or the reverse, not even on a word in memory that both have mapped. Where
+/// threads sleep by `platform::AnyStd`, no thread may have been in any other function of this crate either.
 ///
 /// # Panics
 /// If there is no memory for the domain, or if 2^24 threads wait already.

@@ -197,7 +197,7 @@ impl PlatformRef {
         }
     }
 
-    /// Whether the holder of a lock keeps its CPU, so that whoever waits for it spins.
+    /// Whether the holder of a lock keeps its CPU, so that contenders spin.
     pub fn holders_keep_cpu(self) -> bool {
         ANNOUNCED && self.0.is_some_and(|calls| calls.around_locks.is_some())
     }

@@ -20,7 +20,7 @@ pub const MAX_WAITERS: u32 = u32::MAX / ONE_WAITER / 4;
 #[repr(C, align(64))]
 pub struct Bucket<L: Layout> {
     lock: StateLock,
-    /// Where contenders sleep. Set before the bucket is reached by other threads.
+    /// The platform of contenders. Set before another thread can reach the bucket.
     on: PlatformRef,
     /// Guarded by `lock`.
     traffic: UnsafeCell<Traffic>,
@@ -63,7 +63,7 @@ impl<L: Layout> Bucket<L> {
         self.on = on;
     }
 
-    /// The platform of whoever waits for the bucket.
+    /// The platform of the contenders for the lock.
     pub fn platform(&self) -> PlatformRef {
         self.on
     }

@@ -41,7 +41,7 @@ const SEVERAL: usize = if MODEL { 1 } else { 8 };
 #[repr(align(64))]
 struct Group {
     lock: StateLock,
-    /// Where contenders sleep. Set before the group is reached by other threads.
+    /// The platform of contenders. Set before another thread can reach the group.
     on: PlatformRef,
     /// A timer that was deleted here and is kept for the next one that is made here, or null. So neither operation has
     /// to lock a free list.

@@ -9,8 +9,8 @@ use super::super::clock::{Clock, Deadline};
 use super::super::park::Parked;
 use crate::sys::platform::Platform;
 
-/// A [`Platform`] for every target that has the standard library, and the default where there is no better one. A
-/// sleeping thread waits for a condition variable that it shares with the sleepers of other words, so it wakes up more
+/// A [`Platform`] that needs only the standard library. (The rest of the crate compiles with `std` on Linux alone so
+/// far.) A sleeping thread waits for a condition variable that it shares with the sleepers of other words, so it wakes up more
 /// often than by an operating system's own call.
 ///
 /// Its monotonic clock is `CLOCK_MONOTONIC` on Unix. Elsewhere its epoch is the first use.
@@ -80,7 +80,6 @@ pub fn unpark(word: *const AtomicU32, _count: usize) -> usize {
 }
 
 /// The time of `clock` since its epoch.
-#[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has its own"))]
 pub fn now(clock: Clock) -> Option<Duration> {
     Some(time(clock))
 }

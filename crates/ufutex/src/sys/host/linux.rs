@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::super::clock::{Clock, Deadline};
 use super::super::park::Parked;
 use super::super::syscall::syscall4;
+pub use super::any_std::now;
 
 /// Sleeps while `word` is `expected`, until `deadline` at the latest.
 pub fn park(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> Parked {
@@ -45,18 +46,6 @@ pub fn unpark(word: *const AtomicU32, count: usize) -> usize {
     // SAFETY: a private wake touches no memory of ours.
     let woken = unsafe { syscall4(libc::SYS_futex, word.expose_provenance(), op as usize, count, 0) };
     usize::try_from(woken).unwrap_or(0)
-}
-
-/// The time of `clock` since its epoch.
-pub fn now(clock: Clock) -> Option<Duration> {
-    let id = match clock {
-        Clock::Monotonic => libc::CLOCK_MONOTONIC,
-        Clock::Realtime => libc::CLOCK_REALTIME,
-    };
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for the write, and both clocks exist on every Linux.
-    unsafe { libc::clock_gettime(id, &mut time) };
-    Some(Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0)))
 }
 
 /// Gives up the CPU to another thread.
